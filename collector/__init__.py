@@ -1,0 +1,1 @@
+"""Reads hardware, kernel and jobs; and the process that is deployed."""

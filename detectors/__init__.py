@@ -1,0 +1,1 @@
+"""Judges: one file per detector. Imports pipeline only."""

@@ -1,0 +1,1 @@
+"""Moves and keeps: the vocabulary, the engine, the store, the exposition. Imports nothing of ours."""

@@ -1,0 +1,50 @@
+"""Rows: a device keeps its row while the process lives; one that leaves is unobserved, one that comes is appended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pipeline.frame import Device
+
+
+class Rows:
+    """The stable row order of one kind of device.
+
+    ``devices`` is always the same tuple object until a device comes or an attribute changes, so a reader may compare identity.
+
+    >>> a, b, c = (Device("n1", "gpu", x) for x in "abc")
+    >>> rows = Rows()
+    >>> rows.place([a, b]), rows.place([c, b])
+    ([0, 1], [2, 1])
+    >>> [d.id for d in rows.devices]
+    ['a', 'b', 'c']
+    """
+
+    def __init__(self, known: Iterable[Device] = ()) -> None:
+        self.devices: tuple[Device, ...] = tuple(known)
+        self._row = {device: row for row, device in enumerate(self.devices)}
+
+    def place(self, devices: Iterable[Device]) -> list[int]:
+        """The row of each device given; new ones get the next rows, changed attributes take effect."""
+        placed: list[int] = []
+        order = list(self.devices)
+        changed = False
+        for device in devices:
+            row = self._row.setdefault(device, len(order))
+            if row == len(order):
+                order.append(device)
+                changed = True
+            elif order[row].attributes != device.attributes:
+                order[row] = device
+                changed = True
+            placed.append(row)
+        if changed:
+            self.devices = tuple(order)
+        return placed
+
+    def row(self, device: Device) -> int | None:
+        """Row of a device, None where it was never seen."""
+        return self._row.get(device)
+
+    def __len__(self) -> int:
+        return len(self.devices)

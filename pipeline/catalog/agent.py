@@ -1,0 +1,83 @@
+"""The agent's own series: sources, detectors, sinks, queues, configuration."""
+
+from __future__ import annotations
+
+from pipeline.catalog.fields import Metric
+
+SOURCE_SUCCESS = Metric(
+    "tocsin_source_success", "gauge", "1 if the last read of the source gave anything.", ("source",), "minimal"
+)
+SOURCE_LAST_SUCCESS = Metric(
+    "tocsin_source_last_success_timestamp_seconds",
+    "gauge",
+    "Unix time of the last read that gave anything.",
+    ("source",),
+    "minimal",
+)
+SOURCE_DURATION = Metric("tocsin_source_duration_seconds", "gauge", "How long the last read took.", ("source",))
+SOURCE_READS = Metric("tocsin_source_reads_total", "counter", "Reads by outcome: ok, failed or overdue.", ("source", "outcome"))
+SOURCE_SKIPPED = Metric(
+    "tocsin_source_skipped_ticks_total",
+    "counter",
+    "Ticks that were skipped because a read was still running or late.",
+    ("source",),
+)
+SOURCE_UNREAD = Metric(
+    "tocsin_source_unread", "gauge", "Fields and devices that the last read could not read, by reason.", ("source", "reason")
+)
+SOURCE_BACKOFF = Metric(
+    "tocsin_source_backoff_seconds", "gauge", "Pause before the next try of a failing source, 0 when healthy.", ("source",)
+)
+STAGE_FAILURES = Metric(
+    "tocsin_stage_failures_total",
+    "counter",
+    "Exceptions by stage (source, detector, sink), name and cause.",
+    ("stage", "name", "cause"),
+)
+STAGE_SECONDS = Metric("tocsin_stage_seconds_total", "counter", "Time spent per stage and name.", ("stage", "name"))
+QUEUE_LENGTH = Metric("tocsin_queue_length", "gauge", "Observations waiting in a sink's queue.", ("sink",))
+QUEUE_DROPPED = Metric(
+    "tocsin_queue_dropped_total", "counter", "Observations dropped because a sink's queue was full.", ("sink",)
+)
+CLOCK_STEPS = Metric("tocsin_clock_steps_total", "counter", "Steps of the wall clock that re-aligned the timetable.")
+CONFIG_RELOAD_SUCCESS = Metric(
+    "tocsin_config_last_reload_successful",
+    "gauge",
+    "1 if the last configuration load was taken, 0 if the old one was kept.",
+    (),
+    "minimal",
+)
+CONFIG_RELOAD_TIME = Metric(
+    "tocsin_config_last_reload_success_timestamp_seconds", "gauge", "Unix time of the last configuration that was taken."
+)
+BUILD_INFO = Metric("tocsin_build_info", "gauge", "Version of this agent; always 1.", ("version", "python"), "minimal")
+SIMULATED = Metric("tocsin_simulated", "gauge", "1 if the agent reads a simulated node, 0 on real hardware.", (), "minimal")
+FINDING_ACTIVE = Metric(
+    "tocsin_finding_active",
+    "gauge",
+    "1 for each fault that stands; absent otherwise.",
+    ("detector", "kind", "device", "severity", "action"),
+    "minimal",
+)
+FINDINGS_OVERFLOW = Metric("tocsin_findings_overflow", "gauge", "Active findings beyond the 500 that are shown.")
+
+METRICS = (
+    SOURCE_SUCCESS,
+    SOURCE_LAST_SUCCESS,
+    SOURCE_DURATION,
+    SOURCE_READS,
+    SOURCE_SKIPPED,
+    SOURCE_UNREAD,
+    SOURCE_BACKOFF,
+    STAGE_FAILURES,
+    STAGE_SECONDS,
+    QUEUE_LENGTH,
+    QUEUE_DROPPED,
+    CLOCK_STEPS,
+    CONFIG_RELOAD_SUCCESS,
+    CONFIG_RELOAD_TIME,
+    BUILD_INFO,
+    SIMULATED,
+    FINDING_ACTIVE,
+    FINDINGS_OVERFLOW,
+)

@@ -1,0 +1,86 @@
+"""Finding and Incident: what a detector says about one device, and findings that share a cause."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal
+
+from pipeline.frame import Device
+
+Phase = Literal["onset", "ongoing", "cleared"]
+Severity = Literal["page", "ticket", "record"]
+SEVERITIES: tuple[Severity, ...] = ("record", "ticket", "page")
+
+# The vocabulary of NVSentinel's recommendedAction (health_event.proto), so that its bridge needs no translation.
+Action = Literal[
+    "NONE",
+    "COMPONENT_RESET",
+    "CONTACT_SUPPORT",
+    "RUN_FIELDDIAG",
+    "RESTART_VM",
+    "RESTART_BM",
+    "REPLACE_VM",
+    "RUN_DCGMEUD",
+    "RESTART_APP",
+    "UNKNOWN",
+]
+
+
+def finding_id(detector: str, device: Device, onset_ns: int) -> str:
+    """Stable id of a finding: the same detector, device and onset give the same id after a restart.
+
+    >>> finding_id("xid", Device("n1", "gpu", "GPU-1"), 5) == finding_id("xid", Device("n1", "gpu", "GPU-1"), 5)
+    True
+    """
+    text = "\0".join((detector, device.host, device.kind, device.id, str(onset_ns)))
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One detector's statement about one device.
+
+    ``fault`` is the class of fault (ecc, xid, thermal, ...); ``onset_ns`` when the evidence began, ``time_ns`` when this was said,
+    both unix. ``value`` and ``expected`` are in ``unit``; NaN where the fault is not a number. ``evidence`` is ordered, oldest
+    first, in words with numbers. ``action`` is proposed to people and other systems; nothing here acts.
+    """
+
+    detector: str
+    device: Device
+    fault: str
+    phase: Phase
+    severity: Severity
+    onset_ns: int
+    time_ns: int
+    summary: str
+    action: Action = "NONE"
+    value: float = float("nan")
+    expected: float = float("nan")
+    unit: str = ""
+    evidence: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Stable id (detector, device, onset)."""
+        return finding_id(self.detector, self.device, self.onset_ns)
+
+    @property
+    def active(self) -> bool:
+        """Whether the fault still stands."""
+        return self.phase != "cleared"
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Findings that share a cause. ``root`` is the device to blame; ``findings`` are ids in the order of first evidence."""
+
+    id: str
+    root: Device
+    fault: str
+    severity: Severity
+    action: Action
+    opened_ns: int
+    findings: tuple[str, ...]
+    summary: str
+    cleared_ns: int = 0

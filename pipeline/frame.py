@@ -1,0 +1,198 @@
+"""Device and Frame: all devices of one kind at one instant, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipeline.catalog import Field, fields_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pipeline.rates import Increments
+
+Attributes = Mapping[str, str]
+NO_ATTRIBUTES: Attributes = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What a reading is about. ``id`` is hardware identity (GPU UUID, port GUID), never an index.
+
+    Two devices are equal when host, kind and id are: attributes (model, serial, driver, rack) may change, the device stays.
+
+    >>> Device("n1", "gpu", "GPU-1", {"index": "0"}) == Device("n1", "gpu", "GPU-1", {"index": "3"})
+    True
+    """
+
+    host: str
+    kind: str
+    id: str
+    attributes: Attributes = field(default_factory=lambda: NO_ATTRIBUTES, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.attributes, MappingProxyType):
+            object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Device, (self.host, self.kind, self.id, dict(self.attributes)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schema:
+    """The columns of one kind of device, in the order of a frame's rows of values."""
+
+    kind: str
+    gauges: tuple[Field, ...]
+    counters: tuple[Field, ...]
+    gauge_row: Mapping[str, int]
+    counter_row: Mapping[str, int]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (schema_of, (self.kind,))
+
+
+@cache
+def schema_of(kind: str) -> Schema:
+    """The schema of a kind, made from the catalogue once; always the same object."""
+    gauges = tuple(f for f in fields_of(kind) if f.type == "gauge")
+    counters = tuple(f for f in fields_of(kind) if f.type == "counter")
+    return Schema(
+        kind,
+        gauges,
+        counters,
+        {f.name: i for i, f in enumerate(gauges)},
+        {f.name: i for i, f in enumerate(counters)},
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """All devices of one kind at one instant.
+
+    Shapes: ``gauges`` float64 (gauge, device), NaN = not observed; ``counters`` uint64 and ``observed`` bool (counter, device);
+    ``sampled_ns`` int64 (device,), the source's own unix time per device in ns, 0 where it gives none.
+    ``time_ns`` is unix time, ``mono_ns`` the monotonic clock, both of the reading host. Arrays are made read-only.
+    ``increments`` is added by the engine (pipeline/rates.py) and never stored.
+    """
+
+    schema: Schema
+    time_ns: int
+    mono_ns: int
+    devices: tuple[Device, ...]
+    gauges: NDArray[np.float64]
+    counters: NDArray[np.uint64]
+    observed: NDArray[np.bool_]
+    sampled_ns: NDArray[np.int64]
+    increments: Increments | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.devices)
+        wanted = {
+            "gauges": (len(self.schema.gauges), n),
+            "counters": (len(self.schema.counters), n),
+            "observed": (len(self.schema.counters), n),
+            "sampled_ns": (n,),
+        }
+        for name, shape in wanted.items():
+            array = getattr(self, name)
+            if array.shape != shape:
+                raise ValueError(f"frame of {self.schema.kind}: {name} has shape {array.shape}, wanted {shape}")
+            array.flags.writeable = False
+
+    @property
+    def kind(self) -> str:
+        """Kind of device."""
+        return self.schema.kind
+
+    def gauge(self, name: str) -> NDArray[np.float64]:
+        """Column of a gauge, (device,), NaN = not observed. KeyError where the catalogue has no such gauge."""
+        column: NDArray[np.float64] = self.gauges[self.schema.gauge_row[name]]
+        return column
+
+    def counter(self, name: str) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        """Column of a counter and its mask of what was observed, both (device,)."""
+        row = self.schema.counter_row[name]
+        return self.counters[row], self.observed[row]
+
+    def increase(self, name: str) -> NDArray[np.float64]:
+        """Increment of a counter since the sample before, (device,), NaN = none. ValueError before the engine has made it."""
+        if self.increments is None:
+            raise ValueError("increments are made by the engine; this frame has not passed it")
+        column: NDArray[np.float64] = self.increments.delta[self.schema.counter_row[name]]
+        return column
+
+    def value(self, name: str, row: int) -> float | int | None:
+        """One native value, None = not observed: for tests, tables and single findings, not for hot paths."""
+        if name in self.schema.gauge_row:
+            number = float(self.gauges[self.schema.gauge_row[name], row])
+            return None if np.isnan(number) else number
+        index = self.schema.counter_row[name]
+        return int(self.counters[index, row]) if self.observed[index, row] else None
+
+    def records(self) -> Iterator[tuple[Device, dict[str, float | int]]]:
+        """Each device with its observed native values: for people and tests."""
+        names = [*self.schema.gauge_row, *self.schema.counter_row]
+        for row, device in enumerate(self.devices):
+            values = ((name, self.value(name, row)) for name in names)
+            yield device, {name: value for name, value in values if value is not None}
+
+    def __eq__(self, other: object) -> bool:
+        """Bit for bit, missing values and attributes included; increments are not compared, they are derived."""
+        if not isinstance(other, Frame):
+            return NotImplemented
+        return (
+            self.schema is other.schema
+            and (self.time_ns, self.mono_ns, self.devices) == (other.time_ns, other.mono_ns, other.devices)
+            and all(a.attributes == b.attributes for a, b in zip(self.devices, other.devices, strict=True))
+            and np.array_equal(self.gauges, other.gauges, equal_nan=True)
+            and np.array_equal(self.observed, other.observed)
+            and np.array_equal(self.counters[self.observed], other.counters[other.observed])
+            and np.array_equal(self.sampled_ns, other.sampled_ns)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def blank(kind: str, devices: Sequence[Device]) -> tuple[NDArray[np.float64], NDArray[np.uint64], NDArray[np.bool_]]:
+    """Blocks for a frame in which nothing was observed yet: gauges, counters, observed."""
+    schema, n = schema_of(kind), len(devices)
+    return (
+        np.full((len(schema.gauges), n), np.nan),
+        np.zeros((len(schema.counters), n), np.uint64),
+        np.zeros((len(schema.counters), n), np.bool_),
+    )
+
+
+def frame_of(
+    kind: str,
+    readings: Sequence[tuple[Device, Mapping[str, float | int | None]]],
+    time_ns: int,
+    mono_ns: int,
+    sampled_ns: Sequence[int] = (),
+) -> Frame:
+    """A frame from one mapping of native values per device: the readable way, for slow sources and tests.
+
+    >>> d = Device("n1", "gpu", "GPU-1", {"index": "0"})
+    >>> f = frame_of("gpu", [(d, {"temperature_celsius": 41, "energy_millijoules": 2**63})], 0, 0)
+    >>> f.value("temperature_celsius", 0), f.value("energy_millijoules", 0), f.value("power_milliwatts", 0)
+    (41.0, 9223372036854775808, None)
+    """
+    schema = schema_of(kind)
+    devices = tuple(device for device, _ in readings)
+    gauges, counters, observed = blank(kind, devices)
+    for row, (_, values) in enumerate(readings):
+        for name, value in values.items():
+            if name in schema.gauge_row:
+                gauges[schema.gauge_row[name], row] = np.nan if value is None else value
+            elif value is not None:
+                counters[schema.counter_row[name], row] = value
+                observed[schema.counter_row[name], row] = True
+    stamps = np.array(sampled_ns, np.int64) if len(sampled_ns) else np.zeros(len(devices), np.int64)
+    return Frame(schema, time_ns, mono_ns, devices, gauges, counters, observed, stamps)
