@@ -1,0 +1,59 @@
+# Each target can be the first command on a fresh Debian 12 machine with Python 3.11, venv and make.
+# VENV and PYTHON may be set: make test VENV=/tmp/venv PYTHON=python3.13
+PYTHON ?= python3
+VENV ?= .venv
+DEMO ?= .demo
+BENCHMARKS ?= $(patsubst benchmarks/%.py,%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
+ADDRESS ?= 127.0.0.1:9400
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench docs lock
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.runs ## a live agent on 127.0.0.1:9400, reading a simulated HGX H100; no root, no compiler
+	@mkdir -p $(DEMO)
+	@echo "A simulated HGX H100: 8 GPUs, 8 InfiniBand ports. What it keeps is in $(DEMO)/state; Ctrl-C ends it."
+	@echo "  page     http://$(ADDRESS)/"
+	@echo "  metrics  http://$(ADDRESS)/metrics"
+	@echo "  a fault  $(VENV)/bin/tocsin simulate --help"
+	@exec $(VENV)/bin/tocsin agent --simulate hgx-h100 --web.listen-address $(ADDRESS) --storage.path $(DEMO)/state
+
+test: $(VENV)/.tests parts check ## everything CI checks; as root it installs the Debian packages the tests run against
+	$(VENV)/bin/python -m pytest
+
+check: $(VENV)/.tests ## format, lint and types
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+
+bench: $(VENV)/.tests parts ## what we claim, measured beside its peers in one run each
+	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(VENV)/bin/python -m benchmarks.$$name; done
+
+docs: $(VENV)/.tests ## docs/reference.md from the catalogue, the settings and the commands
+	$(VENV)/bin/python docs/build.py
+
+lock: $(VENV)/.tests ## requirements*.txt from pyproject.toml; make lock UPGRADE=1 takes the newest releases
+	$(VENV)/bin/python tools/lock.py $(if $(UPGRADE),--upgrade)
+
+.PHONY: parts
+parts:
+	@sh tools/parts.sh
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Tocsin needs Python 3.11 or newer, $(PYTHON) is {sys.version.split()[0]}: set PYTHON=")'
+	@$(PYTHON) -m venv $(VENV)
+
+# Hash-locked packages first, then the project itself as an editable install: its build needs nothing beyond the lock.
+$(VENV)/.runs: $(VENV)/bin/python requirements.txt pyproject.toml
+	@echo "installing what the agent runs on (hash-locked) into $(VENV)"
+	@$(PIP) --require-hashes --requirement requirements.txt
+	@$(PIP) --no-index --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.tests: $(VENV)/.runs requirements-dev.txt
+	@echo "installing what tests and checks need (hash-locked) into $(VENV)"
+	@$(PIP) --require-hashes --requirement requirements-dev.txt
+	@touch $@

@@ -1,0 +1,29 @@
+#!/bin/sh
+# Installs the Debian packages that integration tests and benchmarks run against, as root; says what is missing otherwise.
+# Tests that need a missing part are skipped with the package's name, or fail where CI=true (tests/parts.py).
+set -u
+packages="gcc libc6-dev infiniband-diags ibsim-utils opensm prometheus prometheus-node-exporter wrk"
+
+missing=""
+for package in $packages; do
+  dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+  echo "WARNING: tests of these parts will be skipped; as root: apt-get install --no-install-recommends$missing" >&2
+  exit 0
+fi
+
+# The packages bring services that would listen on this machine; Debian asks this file before it starts any.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+  printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy"
+  trap 'rm -f "$policy"' EXIT
+fi
+echo "installing Debian packages for the tests:$missing"
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086 # a list of words
+if apt-get update -qq && apt-get install -qq -y --no-install-recommends $missing >/dev/null; then exit 0; fi
+echo "WARNING: apt-get failed; tests of these parts will be skipped:$missing" >&2
+[ "${CI:-}" != true ]
