@@ -1,18 +1,178 @@
-"""Events: everything that can happen, with the attributes it carries."""
+"""Events: everything that can happen, with the attributes it carries.
+
+An attribute that was not to be had is left out, never empty and never 0. The name of an attribute means the same in every event.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pipeline.catalog.fields import EventKind
+
+Attribute = tuple[str, str]
+
+_PCI: Attribute = ("pci", "PCI address, domain:bus:device, lower case, as the inventory spells it")
+_PID: Attribute = ("pid", "process id in the host's namespace")
+_PROCESS: Attribute = ("process", "name of the process (comm), as the kernel knows it")
+_SEVERITY: Attribute = ("severity", "word of the reporter: fatal, nonfatal, corrected, uncorrected")
+_COUNT: Attribute = ("count", "equal lines that this event stands for; absent means 1")
+
+# Where a line of the kernel log was read: (stream, seq) is its identity, equal again when a crash makes the agent read it twice.
+_LOG: tuple[Attribute, ...] = (
+    ("origin", "where it was seen: kmsg, journal, file, pstore or nvml"),
+    ("stream", "the log it stands in: the boot id, or the identity of a log file"),
+    ("seq", "number of its first line in that log"),
+    ("last_seq", "number of the last line, where the event stands for more than one"),
+    ("last_time_ns", "unix time of the last line, where the event stands for more than one"),
+    _COUNT,
+    ("before_start", "true: it happened before the agent first read the log of this boot; judge it by its age"),
+    ("previous_boot", "true: it was found in what is left of the boot before; time is that of then"),
+    ("text", "the line as the kernel printed it, at most 1024 characters"),
+)
 
 EVENTS = (
     EventKind(
         "xid",
-        "The NVIDIA driver reported an XID error.",
+        "The NVIDIA driver reported an XID error. A line that says a GPU has fallen off the bus without naming a code is XID 79.",
         (
             ("code", "XID number"),
-            ("origin", "where it was seen: kmsg or nvml"),
-            ("text", "the line as the kernel printed it"),
+            ("inferred", "true: the line named no code; code 79 follows from its words"),
+            ("sub_code", "sub-code of an NVLink 5 XID (144 to 150): bits 20 to 25 of its interrupt information"),
+            ("unit", "NVLink 5 unit that reported it, such as NETIR_LINK_EVT"),
+            _SEVERITY,
+            ("registers", "register values in the order printed, hexadecimal, separated by blanks"),
+            ("gpu_instance", "MIG GPU instance id"),
+            ("compute_instance", "MIG compute instance id"),
+            _PCI,
+            _PID,
+            _PROCESS,
+            ("link", "NVLink number"),
+            ("gpc", "graphics processing cluster"),
+            ("tpc", "texture processing cluster"),
+            ("sm", "streaming multiprocessor"),
+            (
+                "recovery_from",
+                "recovery action before (XID 154): 0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset, 5 IMEX",
+            ),
+            ("recovery_to", "recovery action now (XID 154)"),
+            ("caused_by", "code of the XID that the driver names as the cause (XID 45)"),
+            *_LOG,
         ),
     ),
+    EventKind(
+        "sxid",
+        "The NVSwitch driver reported an SXID error.",
+        (("code", "SXID number"), _SEVERITY, ("switch", "number of the NVSwitch"), ("link", "link of the switch"), _PCI, *_LOG),
+    ),
+    EventKind(
+        "module_loaded", "A GPU or RDMA driver was loaded.", (("module", "name of the module"), ("version", "its version"), *_LOG)
+    ),
+    EventKind("module_unloaded", "A GPU or RDMA driver was unloaded.", (("module", "name of the module"), *_LOG)),
+    EventKind(
+        "hca_health",
+        "The driver of an RDMA device reports that the device is not healthy.",
+        (_PCI, ("reason", "health, fatal, temperature, power or cable"), *_LOG),
+    ),
+    EventKind(
+        "link_up",
+        "A network, RDMA or PCIe link came up.",
+        (("driver", "name of the driver"), ("interface", "name of the interface or slot"), _PCI, *_LOG),
+    ),
+    EventKind(
+        "link_down",
+        "A network, RDMA or PCIe link went down.",
+        (("driver", "name of the driver"), ("interface", "name of the interface or slot"), _PCI, *_LOG),
+    ),
+    EventKind(
+        "pcie_error",
+        "PCIe advanced error reporting named a device.",
+        (
+            _SEVERITY,
+            ("layer", "physical, data link or transaction"),
+            ("role", "receiver, transmitter, requester, ..."),
+            _PCI,
+            *_LOG,
+        ),
+    ),
+    EventKind(
+        "oom_kill",
+        "The kernel killed a process because memory ran out.",
+        (_PID, _PROCESS, ("cgroup", "memory cgroup that ran out; absent when it was the whole machine"), *_LOG),
+    ),
+    EventKind("machine_check", "The CPU reported a machine check.", (("cpu", "CPU number"), ("bank", "bank number"), *_LOG)),
+    EventKind(
+        "edac",
+        "The memory controller reported an ECC error of host memory.",
+        (_SEVERITY, ("errors", "errors that one line speaks of"), ("dimm", "the memory module, as labelled"), *_LOG),
+    ),
+    EventKind("hung_task", "A task was stuck in the kernel.", (_PID, _PROCESS, ("seconds", "how long"), *_LOG)),
+    EventKind("soft_lockup", "A CPU did not schedule.", (("cpu", "CPU number"), ("seconds", "how long"), _PID, _PROCESS, *_LOG)),
+    EventKind(
+        "filesystem_error",
+        "A local file system reported an error.",
+        (("filesystem", "type of file system"), ("block_device", "block device it lies on"), *_LOG),
+    ),
+    EventKind(
+        "network_filesystem_error",
+        "A network file system lost its server or evicted this client.",
+        (("filesystem", "nfs or lustre"), ("server", "server or target, as the kernel names it"), *_LOG),
+    ),
+    EventKind(
+        "segfault",
+        "A process crashed in a GPU or communication library.",
+        (_PID, _PROCESS, ("library", "file name of the library"), *_LOG),
+    ),
+    EventKind(
+        "kernel_log_lost",
+        "Records of the kernel log were lost before they were read.",
+        (
+            ("reason", "overrun: the kernel overwrote them; oversize: longer than the buffer; down: while no agent ran"),
+            ("records", "how many"),
+            *_LOG,
+        ),
+    ),
+    EventKind(
+        "kernel_log_suppressed",
+        "The kernel held back lines because there were too many.",
+        (("records", "how many"), ("by", "whose lines"), *_LOG),
+    ),
     EventKind("clock_step", "The wall clock was stepped.", (("seconds", "size of the step, positive is forward"),)),
+    EventKind(
+        "gpu_process_started",
+        "A process began to use a GPU.",
+        (_PID, _PROCESS, ("gpu_instance", "MIG GPU instance id"), ("compute_instance", "MIG compute instance id")),
+    ),
+    EventKind(
+        "gpu_process_ended",
+        "A process no longer uses a GPU.",
+        (_PID, _PROCESS, ("gpu_instance", "MIG GPU instance id"), ("compute_instance", "MIG compute instance id")),
+    ),
+    EventKind("device_appeared", "A device answers that did not before.", (_PCI, ("reason", "what is known of the cause"))),
+    EventKind("device_gone", "A device no longer answers.", (_PCI, ("reason", "what the driver said"))),
+    EventKind(
+        "driver_hang",
+        "A call into the driver did not return in time.",
+        (("call", "name of the call"), ("seconds", "how long it was waited for"), _PID),
+    ),
+    EventKind(
+        "config_reloaded",
+        "The configuration was read again.",
+        (("outcome", "taken or kept: the new one was taken, or refused and the old one kept"), ("reason", "why it was refused")),
+    ),
+    EventKind(
+        "injected",
+        "A fault was injected into a simulated node.",
+        (("fault", "name of the fault"), ("parameters", "as given"), ("seconds", "how long it lasts")),
+    ),
 )
+
+_NAMES = {kind.name: frozenset(name for name, _ in kind.attributes) for kind in EVENTS}
+
+
+def strange_attributes(kind: str, attributes: Iterable[str]) -> list[str]:
+    """Names that an event of this kind may not carry, in order; KeyError for a kind the catalogue does not have.
+
+    >>> strange_attributes("clock_step", ["seconds", "colour"])
+    ['colour']
+    """
+    return [name for name in attributes if name not in _NAMES[kind]]
