@@ -1,1 +1,17 @@
-"""Judges: one file per detector. Imports pipeline only."""
+"""Judges: one file per detector, listed here. Imports pipeline only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from detectors.availability import Availability
+from pipeline.interfaces import Detector
+
+DETECTORS: dict[str, Callable[[], Detector]] = {
+    Availability.name: Availability,
+}
+
+
+def all_detectors() -> list[Detector]:
+    """A fresh instance of each detector, in the order they are asked."""
+    return [make() for make in DETECTORS.values()]

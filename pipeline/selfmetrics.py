@@ -35,12 +35,13 @@ class SelfMetrics:
             series = self._values.setdefault(metric, {})
             series[labels] = series.get(labels, 0.0) + amount
 
-    def replace(self, metric: Metric, series: dict[tuple[str, ...], float]) -> None:
-        """Set all series of a gauge at once; those not given vanish."""
+    def replace(self, metric: Metric, series: dict[tuple[str, ...], float], *first: str) -> None:
+        """Set all series of a gauge that begin with the label values ``first`` at once; those not given vanish."""
         for labels in series:
             self._check(metric, labels)
         with self._lock:
-            self._values[metric] = dict(series)
+            others = {labels: v for labels, v in self._values.get(metric, {}).items() if labels[: len(first)] != first}
+            self._values[metric] = others | series if first else dict(series)
 
     def value(self, metric: Metric, *labels: str) -> float | None:
         """One value, None where it was never set."""

@@ -1,0 +1,97 @@
+"""GPUs that are lost, hung or gone: what the inventory says should be there and does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from math import isnan
+
+from pipeline.catalog import field
+from pipeline.finding import Action, Finding, Severity
+from pipeline.frame import Device, Frame
+from pipeline.observation import Observation
+
+STATES = dict(field("gpu", "state").states)
+OK = "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How a state is judged: how long it must last, and what it then means."""
+
+    after_s: float
+    severity: Severity
+    action: Action
+    summary: str
+
+
+# Lost is what the driver says of the GPU (NVML_ERROR_GPU_IS_LOST): a fact, told at once. A hang is our own deadline, so a
+# slow driver gets ten seconds. A GPU that is missing from the driver's list may be coming up after a reload.
+RULES = {
+    "lost": Rule(0.0, "page", "RESTART_BM", "The driver has lost the GPU: it no longer answers on the PCI bus."),
+    "hung": Rule(10.0, "page", "RESTART_BM", "Calls to the driver about this GPU do not return."),
+    "absent": Rule(60.0, "page", "RESTART_BM", "The GPU was in this node and is no longer listed by the driver."),
+    "unreadable": Rule(60.0, "ticket", "CONTACT_SUPPORT", "The driver lists the GPU but answers none of the questions about it."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Stands:
+    """The bad state a GPU is in, since when on both clocks, and what was said about it."""
+
+    state: str
+    mono_ns: int
+    time_ns: int
+    finding: Finding | None = None
+
+
+class Availability:
+    """Judges the ``state`` of every GPU by table.
+
+    Durations are measured on the monotonic clock of the frames. A frame without a reading of the state changes nothing.
+    """
+
+    name = "availability"
+
+    def __init__(self) -> None:
+        self._stands: dict[Device, _Stands] = {}
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """Onsets and ends of bad states."""
+        return [said for frame in observation.frames if frame.kind == "gpu" for said in self._frame(frame)]
+
+    def _frame(self, frame: Frame) -> Iterator[Finding]:
+        for device, code in zip(frame.devices, frame.gauge("state").tolist(), strict=True):
+            if not isnan(code):
+                yield from self._device(frame, device, STATES.get(int(code), "unreadable"))
+
+    def _device(self, frame: Frame, device: Device, state: str) -> Iterator[Finding]:
+        stands = self._stands.get(device)
+        if stands is not None and stands.state != state:
+            del self._stands[device]
+            if stands.finding is not None:
+                yield replace(stands.finding, phase="cleared", time_ns=frame.time_ns, device=device)
+            stands = None
+        if state == OK:
+            return
+        stands = self._stands.setdefault(device, stands or _Stands(state, frame.mono_ns, frame.time_ns))
+        rule = RULES[state]
+        if stands.finding is None and frame.mono_ns - stands.mono_ns >= rule.after_s * 1e9:
+            finding = self._finding(frame, device, stands, rule)
+            self._stands[device] = replace(stands, finding=finding)
+            yield finding
+
+    def _finding(self, frame: Frame, device: Device, stands: _Stands, rule: Rule) -> Finding:
+        where = " ".join(f"{k} {device.attributes[k]}" for k in ("index", "pci_bus_id", "serial") if device.attributes.get(k))
+        return Finding(
+            detector=self.name,
+            device=device,
+            fault=f"gpu_{stands.state}",
+            phase="onset",
+            severity=rule.severity,
+            onset_ns=stands.time_ns,
+            time_ns=frame.time_ns,
+            summary=rule.summary,
+            action=rule.action,
+            evidence=(f"state {stands.state} for {(frame.mono_ns - stands.mono_ns) / 1e9:.0f} s; {where}".rstrip("; "),),
+        )

@@ -1,0 +1,263 @@
+"""The engine: reads what is due, judges it, fans it out. A source that hangs costs itself; the others go on."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pipeline.catalog import agent
+from pipeline.finding import Finding
+from pipeline.frame import Device
+from pipeline.guard import Guard, Health, backoff_s
+from pipeline.interfaces import Clock, Closable, Sink, Source
+from pipeline.judge import Judge
+from pipeline.observation import Event, Observation, Outcome, Reading
+from pipeline.selfmetrics import SelfMetrics
+from pipeline.timetable import Timetable
+
+MOST_REASONS = 20  # of what could not be read, shown per source
+IDLE_NS = 1_000_000_000  # longest wait without looking at the clocks, so that a step is seen
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A source with its period and the time after which a read counts as overdue, both in seconds."""
+
+    source: Source
+    period_s: float
+    deadline_s: float
+
+
+class _Tick(NamedTuple):
+    """When a read began, on both clocks."""
+
+    mono_ns: int
+    time_ns: int
+
+
+@dataclass(slots=True)
+class _Busy:
+    """A read that is running: in which lane, since when."""
+
+    lane: int
+    began: _Tick
+    overdue: bool = False
+
+
+class Engine:
+    """One timetable, one lane of reads, one judge, any number of sinks.
+
+    Reads run one after the other in a *lane* (a thread). When one outlives its deadline the lane is left to it and a fresh lane goes on
+    with the other sources; the stuck source rejoins when its read returns, if ever. ``step`` does what is due in the calling
+    thread; ``start`` runs lanes by themselves; ``watch`` must then be called about once a second by somebody who does not read hardware.
+    ``wait`` is how a lane waits (seconds), so that a fake clock can jump.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        boot_id: str,
+        clock: Clock,
+        schedules: Sequence[Schedule],
+        judge: Judge,
+        sinks: Sequence[Sink],
+        own: SelfMetrics,
+        rng: random.Random | None = None,
+        wait: Callable[[float], object] | None = None,
+        first_seq: int = 0,
+    ) -> None:
+        self._host, self._boot_id, self._clock, self._own = host, boot_id, clock, own
+        self._schedules = {s.source.name: s for s in schedules}
+        if len(self._schedules) != len(schedules):
+            raise ValueError("two sources have the same name")
+        self._judge, self._sinks = judge, tuple(sinks)
+        self._guard = Guard(own, clock)
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, not secrets
+        self._stopping = threading.Event()
+        self._wait = wait or self._stopping.wait
+        self._health = {name: Health(f"source {name}") for name in self._schedules}
+        self._rounds = Health("engine")
+        self._sink_health = {s.name: Health(f"sink {s.name}") for s in sinks}
+        periods = {name: round(s.period_s * 1e9) for name, s in self._schedules.items()}
+        self._table = Timetable(periods, clock.time_ns(), clock.monotonic_ns())
+        self._plan = threading.Lock()  # guards the timetable, the busy reads and the lane number
+        self._publish = threading.Lock()  # one observation at a time is numbered, judged and fanned out
+        self._busy: dict[str, _Busy] = {}
+        self._overdue: deque[tuple[str, _Tick]] = deque()
+        self._lane = 0
+        self._closed = False
+        self._threads: list[threading.Thread] = []
+        self._seq = first_seq
+        self._beat_ns = clock.monotonic_ns()
+        own.add(agent.CLOCK_STEPS, amount=0)
+        for name in self._schedules:
+            own.add(agent.SOURCE_SKIPPED, name, amount=0)
+
+    @property
+    def seq(self) -> int:
+        """Number of the next observation."""
+        return self._seq
+
+    def start(self) -> None:
+        """Begin to read in a lane of its own."""
+        self._open_lane()
+
+    def alive(self, within_s: float = 30.0) -> bool:
+        """Whether a lane has come round within this time."""
+        return (self._clock.monotonic_ns() - self._beat_ns) / 1e9 <= within_s
+
+    def step(self) -> float:
+        """Read, judge and publish everything that is due now; seconds until the next tick."""
+        return self._round(self._lane)
+
+    def watch(self) -> bool:
+        """Leave a lane whose read is past its deadline to it, and open a fresh one; whether that was needed."""
+        now = self._clock.monotonic_ns()
+        with self._plan:
+            for name, busy in self._busy.items():
+                late = now - busy.began.mono_ns > self._schedules[name].deadline_s * 1e9
+                if busy.lane == self._lane and late and not busy.overdue:
+                    busy.overdue = True
+                    self._table.park(name)
+                    self._overdue.append((name, busy.began))
+                    break
+            else:
+                return False
+        self._open_lane()
+        return True
+
+    def close(self, deadline_s: float = 5.0) -> None:
+        """Stop reading, let the read that runs end within the deadline, close sources, drain and close sinks. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        self._stopping.set()
+        began = self._clock.monotonic_ns()
+        for thread in self._threads:
+            thread.join(max(deadline_s - (self._clock.monotonic_ns() - began) / 1e9, 0.0))
+        for name, schedule in self._schedules.items():
+            if name not in self._busy and isinstance(schedule.source, Closable):
+                self._guard.call("source", name, schedule.source.close)
+        for sink in self._sinks:
+            if isinstance(sink, Closable):
+                self._guard.call("sink", sink.name, sink.close)
+
+    def _open_lane(self) -> None:
+        with self._plan:
+            self._lane += 1
+            number = self._lane
+        self._threads = [t for t in self._threads if t.is_alive()]
+        thread = threading.Thread(target=self._run, args=(number,), name=f"lane-{number}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _run(self, lane: int) -> None:
+        while not self._stopping.is_set() and lane == self._lane:
+            pause, error = self._guard.call("engine", "round", lambda: self._round(lane))
+            if error is not None:  # ours, not a plug-in's: say it and go on reading
+                self._rounds.failed(repr(error), self._clock.time_ns())
+            if lane == self._lane:
+                self._wait(1.0 if pause is None else pause)
+
+    def _round(self, lane: int) -> float:
+        self._beat_ns = self._clock.monotonic_ns()
+        self._look_at_clocks()
+        while self._overdue:
+            name, began = self._overdue.popleft()
+            self._settle(name, began, None, "overdue", "the read did not return within its deadline")
+        with self._plan:
+            due = [name for name in self._table.due(self._clock.monotonic_ns()) if name not in self._busy]
+        for name in due:
+            if self._stopping.is_set() or lane != self._lane:
+                break
+            self._read(name, lane)
+        with self._plan:
+            next_ns = self._table.next_ns()
+        now = self._clock.monotonic_ns()
+        until_ns = now + IDLE_NS if next_ns is None else next_ns
+        return min(max(until_ns - now, 0), IDLE_NS) / 1e9
+
+    def _read(self, name: str, lane: int) -> None:
+        began = self._now()
+        with self._plan:
+            self._busy[name] = busy = _Busy(lane, began)
+        reading, error = self._guard.call("source", name, self._schedules[name].source.read)
+        with self._plan:
+            del self._busy[name]
+            if busy.overdue:  # it was given up and told so: only the timetable wants to know that it came back
+                self._own.add(agent.SOURCE_SKIPPED, name, amount=self._table.done(name, self._clock.monotonic_ns()))
+                return
+        if error is None:
+            self._settle(name, began, reading, "ok")
+        else:
+            self._settle(name, began, None, "failed", f"{type(error).__name__}: {error}")
+
+    def _settle(self, name: str, began: _Tick, reading: Reading | None, outcome: Outcome, error: str = "") -> None:
+        """Account for a read that has ended or was given up, and publish it."""
+        now, health = self._clock.monotonic_ns(), self._health[name]
+        if outcome == "ok":
+            health.succeeded()
+        else:
+            health.failed(error, began.time_ns)
+        self._plan_next(name, now, outcome)
+        self._own.add(agent.SOURCE_READS, name, outcome)
+        self._own.set(agent.SOURCE_SUCCESS, float(outcome == "ok"), name)
+        self._own.set(agent.SOURCE_DURATION, (now - began.mono_ns) / 1e9, name)
+        if reading is not None:
+            self._own.set(agent.SOURCE_LAST_SUCCESS, began.time_ns / 1e9, name)
+            reasons = Counter(unread.reason for unread in reading.unread).most_common(MOST_REASONS)
+            self._own.replace(agent.SOURCE_UNREAD, {(name, reason): float(n) for reason, n in reasons}, name)
+        self._emit(name, began, now - began.mono_ns, reading or Reading(), outcome=outcome, error=error)
+
+    def _plan_next(self, name: str, now: int, outcome: Outcome) -> None:
+        """The next tick, later for a source that keeps failing. One that is overdue gets its next tick when its read returns."""
+        if outcome == "overdue":
+            return
+        pause = backoff_s(self._health[name].failures, self._schedules[name].period_s, self._rng)
+        with self._plan:
+            skipped = self._table.done(name, now)
+            if pause:
+                self._table.delay(name, now + round(pause * 1e9))
+        self._own.add(agent.SOURCE_SKIPPED, name, amount=skipped)
+        self._own.set(agent.SOURCE_BACKOFF, pause, name)
+
+    def _emit(
+        self, source: str, began: _Tick, duration_ns: int, reading: Reading, *, outcome: Outcome = "ok", error: str = ""
+    ) -> None:
+        """Number, judge and fan out: one observation at a time."""
+        parts = (reading.frames, reading.events, reading.unread)
+        with self._publish:
+            number = (self._seq, began.time_ns, began.mono_ns, duration_ns)
+            self._seq += 1
+            seen = Observation(source, self._host, self._boot_id, *number, *parts, outcome, error)
+            judged, failure = self._guard.call("engine", "judge", lambda: self._judge.judge(seen))
+            observation, findings = judged or (seen, ())
+            if failure is not None:
+                self._rounds.failed(repr(failure), began.time_ns)
+            for sink in self._sinks:
+                self._show(sink, observation, findings)
+
+    def _show(self, sink: Sink, observation: Observation, findings: Sequence[Finding]) -> None:
+        _, failure = self._guard.call("sink", sink.name, lambda: sink.write(observation, findings))
+        if failure is None:
+            self._sink_health[sink.name].succeeded()
+        else:
+            self._sink_health[sink.name].failed(repr(failure), observation.time_ns)
+
+    def _now(self) -> _Tick:
+        return _Tick(self._clock.monotonic_ns(), self._clock.time_ns())
+
+    def _look_at_clocks(self) -> None:
+        with self._plan:
+            now = self._now()
+            stepped = self._table.realign(now.time_ns, now.mono_ns)
+        if stepped:
+            self._own.add(agent.CLOCK_STEPS)
+            node = Device(self._host, "node", self._host)
+            event = Event(now.time_ns, now.mono_ns, node, "clock_step", {"seconds": stepped})
+            self._emit("engine", now, 0, Reading(events=(event,)))

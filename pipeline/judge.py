@@ -1,0 +1,77 @@
+"""Judge: observation in, findings out. The same for live and replay: increments, then every detector, each on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from pipeline.finding import Finding
+from pipeline.frame import Device, Frame
+from pipeline.guard import Guard, Health
+from pipeline.interfaces import Clock, Detector
+from pipeline.observation import Observation
+from pipeline.rates import Rates
+from pipeline.selfmetrics import SelfMetrics
+
+DEFAULT_PERIOD_S = 1.0
+
+
+class Judge:
+    """Makes the increments and asks the detectors, in order.
+
+    A detector that raises is left out for that observation only; that it did is a finding of its own, about the node, cleared when
+    it judges an observation of that source again.
+    """
+
+    def __init__(self, detectors: Sequence[Detector], own: SelfMetrics, clock: Clock, *, periods_s: Mapping[str, float]) -> None:
+        self._detectors = tuple(detectors)
+        self._periods = dict(periods_s)
+        self._guard = Guard(own, clock)
+        self._rates: dict[tuple[str, str], Rates] = {}
+        self._failing: dict[tuple[str, str], Finding] = {}
+        self._health: dict[tuple[str, str], Health] = {}
+
+    def judge(self, observation: Observation) -> tuple[Observation, tuple[Finding, ...]]:
+        """The observation with increments in its frames, and what the detectors say of it."""
+        observation = replace(observation, frames=tuple(self._with_increments(observation, f) for f in observation.frames))
+        findings: list[Finding] = []
+        for detector in self._detectors:
+            findings += self._ask(detector, observation)
+        return observation, tuple(findings)
+
+    def _with_increments(self, observation: Observation, frame: Frame) -> Frame:
+        key = (observation.source, frame.kind)
+        if key not in self._rates:
+            self._rates[key] = Rates(frame.schema, self._periods.get(observation.source, DEFAULT_PERIOD_S))
+        return self._rates[key].add(frame, observation.boot_id)
+
+    def _ask(self, detector: Detector, observation: Observation) -> Iterable[Finding]:
+        key = (detector.name, observation.source)
+        said, error = self._guard.call("detector", detector.name, lambda: tuple(detector.update(observation)))
+        health = self._health.setdefault(key, Health(f"detector {detector.name} on {observation.source}"))
+        if error is not None:
+            health.failed(repr(error), observation.time_ns)
+            return self._failed(key, observation, error)
+        health.succeeded()
+        return (*self._recovered(key, observation), *(said or ()))
+
+    def _failed(self, key: tuple[str, str], observation: Observation, error: Exception) -> tuple[Finding, ...]:
+        if key in self._failing:
+            return ()
+        self._failing[key] = Finding(
+            detector="engine",
+            device=Device(observation.host, "node", observation.host),
+            fault="detector_failed",
+            phase="onset",
+            severity="ticket",
+            onset_ns=observation.time_ns,
+            time_ns=observation.time_ns,
+            summary=f"Detector {key[0]} fails on readings of {key[1]}: what it would have found is missed.",
+            action="CONTACT_SUPPORT",
+            evidence=(f"{type(error).__name__}: {error}",),
+        )
+        return (self._failing[key],)
+
+    def _recovered(self, key: tuple[str, str], observation: Observation) -> tuple[Finding, ...]:
+        stood = self._failing.pop(key, None)
+        return () if stood is None else (replace(stood, phase="cleared", time_ns=observation.time_ns),)

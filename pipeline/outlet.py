@@ -1,0 +1,102 @@
+"""Outlet: a bounded queue and a thread between the engine and a sink that may be slow."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+
+from pipeline.catalog import agent
+from pipeline.finding import Finding
+from pipeline.guard import Guard, Health
+from pipeline.interfaces import Clock, Closable, Sink
+from pipeline.observation import Observation
+from pipeline.selfmetrics import SelfMetrics
+
+Item = tuple[Observation, Sequence[Finding]]
+
+
+class Outlet:
+    """Hands observations to a sink in its own thread. When the queue is full the oldest goes, is counted, and a metric says so.
+
+    Policy drop-oldest: what a slow sink shows last should be the newest. ``start`` the thread, or ``drain`` by hand in tests.
+    """
+
+    def __init__(self, sink: Sink, own: SelfMetrics, clock: Clock, *, most: int = 600) -> None:
+        self._sink = sink
+        self._own = own
+        self._guard = Guard(own, clock)
+        self._health = Health(f"sink {sink.name}")
+        self._clock = clock
+        self._queue: deque[Item] = deque()
+        self._most = most
+        self._ready = threading.Condition()
+        self._closing = False
+        self._thread: threading.Thread | None = None
+        own.add(agent.QUEUE_DROPPED, sink.name, amount=0)
+
+    @property
+    def name(self) -> str:
+        """The sink's own name."""
+        return self._sink.name
+
+    def start(self) -> None:
+        """Begin to drain in a thread."""
+        self._thread = threading.Thread(target=self._run, name=f"sink-{self.name}", daemon=True)
+        self._thread.start()
+
+    def write(self, observation: Observation, findings: Sequence[Finding]) -> None:
+        """Queue it; never waits for the sink."""
+        with self._ready:
+            if len(self._queue) >= self._most:
+                self._queue.popleft()
+                self._own.add(agent.QUEUE_DROPPED, self.name)
+            self._queue.append((observation, findings))
+            self._own.set(agent.QUEUE_LENGTH, len(self._queue), self.name)
+            self._ready.notify()
+
+    def drain(self) -> int:
+        """Write what is queued now; how many."""
+        written = 0
+        while (item := self._take()) is not None:
+            self._deliver(item)
+            written += 1
+        return written
+
+    def close(self, deadline_s: float = 5.0) -> None:
+        """Drain within the deadline, then let go. What is left is counted as dropped."""
+        with self._ready:
+            self._closing = True
+            self._ready.notify()
+        if self._thread is not None:
+            self._thread.join(deadline_s)
+        else:
+            self.drain()
+        with self._ready:
+            left, self._queue = len(self._queue), deque()
+        self._own.add(agent.QUEUE_DROPPED, self.name, amount=left)
+        if isinstance(self._sink, Closable):
+            self._guard.call("sink", self.name, self._sink.close)
+
+    def _run(self) -> None:
+        while True:
+            with self._ready:
+                while not self._queue and not self._closing:
+                    self._ready.wait()
+            item = self._take()
+            if item is None:
+                return
+            self._deliver(item)
+
+    def _take(self) -> Item | None:
+        with self._ready:
+            item = self._queue.popleft() if self._queue else None
+            self._own.set(agent.QUEUE_LENGTH, len(self._queue), self.name)
+            return item
+
+    def _deliver(self, item: Item) -> None:
+        _, error = self._guard.call("sink", self.name, lambda: self._sink.write(*item))
+        if error is None:
+            self._health.succeeded()
+        else:
+            self._health.failed(repr(error), self._clock.time_ns())

@@ -1,0 +1,66 @@
+"""Lost, hung and absent GPUs become findings on the right device, at the right time, and clear."""
+
+from __future__ import annotations
+
+from detectors.availability import Availability
+from pipeline.finding import Finding
+from tests.fakes import FakeClock, gpu, gpu_frame, observed
+
+LOST, HUNG, ABSENT = 1, 2, 3
+
+
+class Node:
+    """Two GPUs whose states a test sets, one frame a second."""
+
+    def __init__(self) -> None:
+        self.clock, self.detector = FakeClock(), Availability()
+
+    def seconds(self, n: int, *states: int | None) -> list[Finding]:
+        said: list[Finding] = []
+        for _ in range(n):
+            self.clock.advance(1.0)
+            said += self.detector.update(observed(self.clock, gpu_frame(self.clock, *({"state": s} for s in states))))
+        return said
+
+
+def test_healthy_gpus_are_silent() -> None:
+    """No findings on a quiet hour."""
+    assert Node().seconds(3600, 0, 0) == []
+
+
+def test_a_lost_gpu_is_told_at_once_and_once() -> None:
+    """One page, on the GPU that is lost, in the first frame."""
+    node = Node()
+    said = node.seconds(100, 0, LOST)
+    assert [(f.device, f.fault, f.phase, f.severity) for f in said] == [(gpu(1), "gpu_lost", "onset", "page")]
+    assert said[0].onset_ns == said[0].time_ns
+
+
+def test_a_short_hang_is_silent_and_a_long_one_is_told() -> None:
+    """Ten seconds of patience with a slow driver."""
+    node = Node()
+    assert node.seconds(10, 0, HUNG) == []
+    assert node.seconds(5, 0, 0) == []
+    assert [f.fault for f in node.seconds(20, HUNG, 0)] == ["gpu_hung"]
+
+
+def test_a_finding_clears_with_the_same_id_when_the_gpu_answers() -> None:
+    """Onset and clearance are one finding."""
+    node = Node()
+    onset, cleared = [*node.seconds(5, LOST, 0), *node.seconds(1, 0, 0)]
+    assert (onset.phase, cleared.phase) == ("onset", "cleared")
+    assert onset.id == cleared.id
+
+
+def test_a_hung_gpu_that_turns_out_lost_is_two_faults_of_one_gpu() -> None:
+    """The first clears when the second begins."""
+    node = Node()
+    node.seconds(15, HUNG, 0)
+    assert [(f.fault, f.phase) for f in node.seconds(1, LOST, 0)] == [("gpu_hung", "cleared"), ("gpu_lost", "onset")]
+
+
+def test_unobserved_states_change_nothing() -> None:
+    """NaN neither begins nor ends a fault."""
+    node = Node()
+    node.seconds(1, LOST, 0)
+    assert node.seconds(50, None, None) == []
