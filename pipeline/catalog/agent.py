@@ -61,23 +61,9 @@ FINDING_ACTIVE = Metric(
 )
 FINDINGS_OVERFLOW = Metric("tocsin_findings_overflow", "gauge", "Active findings beyond the 500 that are shown.")
 
-METRICS = (
-    SOURCE_SUCCESS,
-    SOURCE_LAST_SUCCESS,
-    SOURCE_DURATION,
-    SOURCE_READS,
-    SOURCE_SKIPPED,
-    SOURCE_UNREAD,
-    SOURCE_BACKOFF,
-    STAGE_FAILURES,
-    STAGE_SECONDS,
-    QUEUE_LENGTH,
-    QUEUE_DROPPED,
-    CLOCK_STEPS,
-    CONFIG_RELOAD_SUCCESS,
-    CONFIG_RELOAD_TIME,
-    BUILD_INFO,
-    SIMULATED,
-    FINDING_ACTIVE,
-    FINDINGS_OVERFLOW,
+WAL_SYNCS = Metric("tocsin_wal_syncs_total", "counter", "Times the write-ahead log was made durable.", (), "full")
+WAL_DROPPED_SEGMENTS = Metric(
+    "tocsin_wal_dropped_segments_total", "counter", "Segments of the write-ahead log that were given up to stay within its size."
 )
+
+METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
