@@ -1,4 +1,8 @@
-"""The node itself: host facts that judging needs."""
+"""The node itself: host facts that judging needs, and how many devices are there of those that should be.
+
+``read``: a file below /proc or /sys and what is taken from it, ``adjtimex`` for the kernel's clock discipline, or ``source``
+for what the source of those devices works out.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,92 @@ FIELDS = (
         "source",
         profile="minimal",
     ),
+    Field(
+        7003,
+        "ib_ports_expected",
+        "node",
+        "gauge",
+        Metric("tocsin_ib_ports_expected", "gauge", "RDMA ports that should be active: declared, or active once before."),
+        "source",
+        profile="minimal",
+    ),
+    Field(
+        7004,
+        "ib_ports_visible",
+        "node",
+        "gauge",
+        Metric("tocsin_ib_ports_visible", "gauge", "Expected RDMA ports that are there now, in whatever state."),
+        "source",
+        profile="minimal",
+    ),
+    Field(
+        7010,
+        "boot_time_seconds",
+        "node",
+        "gauge",
+        Metric("tocsin_node_boot_time_seconds", "gauge", "Unix time of the last boot."),
+        "/proc/stat btime",
+    ),
+    Field(
+        7011,
+        "clock_offset_nanoseconds",
+        "node",
+        "gauge",
+        Metric("tocsin_node_clock_offset_seconds", "gauge", "Offset the kernel's clock discipline is still correcting."),
+        "adjtimex offset",
+        per=10**9,
+    ),
+    Field(
+        7012,
+        "clock_maximum_error_microseconds",
+        "node",
+        "gauge",
+        Metric("tocsin_node_clock_maximum_error_seconds", "gauge", "Bound on the error of the wall clock."),
+        "adjtimex maxerror",
+        per=10**6,
+    ),
+    Field(
+        7013,
+        "clock_synchronised",
+        "node",
+        "gauge",
+        Metric("tocsin_node_clock_synchronised", "gauge", "1 while the kernel takes the wall clock for synchronised."),
+        "adjtimex status",
+    ),
+    Field(
+        7020,
+        "memory_total_kibibytes",
+        "node",
+        "gauge",
+        Metric("tocsin_node_memory_total_bytes", "gauge", "Memory of the host."),
+        "/proc/meminfo MemTotal",
+        times=1024,
+    ),
+    Field(
+        7021,
+        "memory_available_kibibytes",
+        "node",
+        "gauge",
+        Metric("tocsin_node_memory_available_bytes", "gauge", "Memory that new work could take without swapping."),
+        "/proc/meminfo MemAvailable",
+        times=1024,
+    ),
 )
 
-FACTS: tuple[Fact, ...] = (Fact("kernel", "node", "Kernel release."),)
+FACTS: tuple[Fact, ...] = (
+    Fact("kernel", "node", "Kernel release.", "/proc/sys/kernel/osrelease"),
+    Fact("boot_id", "node", "Identity of this boot.", "/proc/sys/kernel/random/boot_id"),
+    Fact("product", "node", "Product name of the machine.", "/sys/class/dmi/id/product_name"),
+    Fact("vendor", "node", "Maker of the machine.", "/sys/class/dmi/id/sys_vendor"),
+    Fact("nvidia_driver", "node", "Version of the loaded NVIDIA kernel driver.", "/sys/module/nvidia/version"),
+    Fact(
+        "mlx5_driver",
+        "node",
+        "Version of the loaded mlx5 driver; empty for the one of the kernel.",
+        "/sys/module/mlx5_core/version",
+    ),
+    Fact(
+        "clock_source", "node", "Clock source of the kernel.", "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+    ),
+    Fact("numa_nodes", "node", "NUMA nodes that are online, as the kernel lists them.", "/sys/devices/system/node/online"),
+)
