@@ -66,4 +66,26 @@ WAL_DROPPED_SEGMENTS = Metric(
     "tocsin_wal_dropped_segments_total", "counter", "Segments of the write-ahead log that were given up to stay within its size."
 )
 
+EXPOSITION_SERIES = Metric("tocsin_exposition_series", "gauge", "Series on the page before this one.")
+EXPOSITION_DROPPED = Metric(
+    "tocsin_exposition_dropped_samples_total",
+    "counter",
+    "Samples left out of a page because a scraper would have refused it whole: duplicate, not_finite, negative_counter.",
+    ("reason",),
+)
+XID_ERRORS = Metric(
+    "tocsin_gpu_xid_errors_total",
+    "counter",
+    "XID errors by GPU and code since they were first counted; survives restarts. Critical codes are born at 0.",
+    ("xid",),
+    "minimal",
+)
+XID_LAST_SEEN = Metric(
+    "tocsin_gpu_xid_last_seen_timestamp_seconds",
+    "gauge",
+    "Unix time of the last XID of this code on this GPU.",
+    ("xid",),
+    "minimal",
+)
+
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

@@ -1,0 +1,75 @@
+"""The ``tocsin_*`` families of all frames: one template over the cells of every source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.catalog import Profile
+from pipeline.exposition.cells import Cells
+from pipeline.exposition.families import columns_of, device_labels, infos, stays
+from pipeline.exposition.latest import Entry, Snapshot
+from pipeline.exposition.template import Block, Template
+from pipeline.exposition.text import Family, series
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class FramePage:
+    """Renders the frames of a snapshot; series names are joined anew only when a device, attribute or source changed."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._generation = -1
+        self._sheets: list[_Sheet] = []
+        self._template = Template(())
+
+    def render(self, snapshot: Snapshot, *, openmetrics: bool) -> tuple[bytes, int, int]:
+        """Text, number of series, and number of series dropped because another had the same name and labels."""
+        if snapshot.generation != self._generation:
+            self._generation = snapshot.generation
+            self._build(snapshot)
+        texts, present = [b"1.0"], [np.ones(1, np.bool_)]  # the first cell is the 1 of every info series
+        for sheet, entry in zip(self._sheets, snapshot.entries, strict=True):
+            texts += sheet.fill(entry)
+            present.append(sheet.present)
+        page = self._template.render(texts, np.concatenate(present), openmetrics=openmetrics)
+        return page, self._template.series, self._template.duplicates
+
+    def _build(self, snapshot: Snapshot) -> None:
+        self._sheets = [_Sheet(entry, self._profile) for entry in snapshot.entries]
+        families: dict[str, Family] = {}
+        rows: dict[str, list[tuple[bytes, int]]] = {}
+        for info, each in infos(snapshot.attributes, self._profile):
+            families[info.name] = Family(info.name, info.type, info.help)
+            rows[info.name] = [(series(info.name, labels), 0) for labels in each]
+        first = 1
+        for sheet in self._sheets:
+            names = [device_labels(device, snapshot.facts(device)) for device in sheet.frame.devices]
+            for number, (column, labels) in enumerate(columns_of(sheet.frame.kind, self._profile)):
+                metric = column.field.metric
+                families.setdefault(metric.name, Family(metric.name, metric.type, metric.help))
+                rows.setdefault(metric.name, []).extend(
+                    (series(metric.name, own + labels), first + number * len(names) + i) for i, own in enumerate(names)
+                )
+            first += len(sheet.present)
+        self._template = Template([Block(family, tuple(rows[name])) for name, family in families.items()])
+
+
+class _Sheet:
+    """The cells of one source and kind."""
+
+    def __init__(self, entry: Entry, profile: Profile) -> None:
+        self.frame = entry.frame
+        columns = [column for column, _ in columns_of(entry.frame.kind, profile)]
+        n = len(entry.frame.devices)
+        self._cells = Cells(entry.frame.schema, columns, n)
+        self._stays = np.repeat(np.array([stays(c.field) for c in columns], np.bool_), n)
+        self.present: NDArray[np.bool_] = self._cells.present
+
+    def fill(self, entry: Entry) -> list[bytes]:
+        self._cells.fill(entry.frame)
+        self.present = self._cells.present if entry.fresh else self._cells.present & self._stays
+        return self._cells.texts
