@@ -21,6 +21,15 @@ Attributes = Mapping[str, str]
 NO_ATTRIBUTES: Attributes = MappingProxyType({})
 
 
+def whole_microseconds(time_ns: int) -> int:
+    """Unix time floored to microseconds: what Parquet's timestamps keep, so that what is replayed is what was seen.
+
+    >>> whole_microseconds(1_234_567)
+    1234000
+    """
+    return time_ns - time_ns % 1000
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """What a reading is about. ``id`` is hardware identity (GPU UUID, port GUID), never an index.
@@ -78,7 +87,7 @@ class Frame:
 
     Shapes: ``gauges`` float64 (gauge, device), NaN = not observed; ``counters`` uint64 and ``observed`` bool (counter, device);
     ``sampled_ns`` int64 (device,), the source's own unix time per device in ns, 0 where it gives none.
-    ``time_ns`` is unix time, ``mono_ns`` the monotonic clock, both of the reading host. Arrays are made read-only.
+    ``time_ns`` is unix time, floored to whole microseconds, ``mono_ns`` the monotonic clock, both of the reading host. Arrays are made read-only.
     ``increments`` is added by the engine (pipeline/rates.py) and never stored.
     """
 
@@ -105,6 +114,7 @@ class Frame:
             if array.shape != shape:
                 raise ValueError(f"frame of {self.schema.kind}: {name} has shape {array.shape}, wanted {shape}")
             array.flags.writeable = False
+        object.__setattr__(self, "time_ns", whole_microseconds(self.time_ns))
 
     @property
     def kind(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-from pipeline.frame import Device, Frame
+from pipeline.frame import Device, Frame, whole_microseconds
 
 Value = str | int | float | bool
 Outcome = Literal["ok", "failed", "overdue"]
@@ -17,7 +17,8 @@ Outcome = Literal["ok", "failed", "overdue"]
 class Event:
     """Something that happened: an XID line, a link going down, a job starting.
 
-    ``time_ns`` is when it happened (unix), ``mono_ns`` the same on the monotonic clock where known, else 0.
+    ``time_ns`` is when it happened (unix, floored to whole microseconds), ``mono_ns`` the same on the monotonic clock where known,
+    else 0.
     ``kind`` and the names of ``attributes`` stand in the catalogue (pipeline/catalog/events.py).
     """
 
@@ -30,6 +31,7 @@ class Event:
     def __post_init__(self) -> None:
         if not isinstance(self.attributes, MappingProxyType):
             object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
+        object.__setattr__(self, "time_ns", whole_microseconds(self.time_ns))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Event, (self.time_ns, self.mono_ns, self.device, self.kind, dict(self.attributes)))
@@ -58,7 +60,7 @@ class Observation:
     """One read of one source as the engine saw it: everything a detector may depend on is in here.
 
     ``seq`` counts the observations of one agent's life over all sources: their total order. ``time_ns`` and ``mono_ns`` are the
-    start of the read, ``duration_ns`` how long it took. ``error`` says why a read with another outcome than ok gave nothing.
+    start of the read (unix time in whole microseconds), ``duration_ns`` how long it took. ``error`` says why a read with another outcome than ok gave nothing.
     """
 
     source: str
@@ -73,3 +75,6 @@ class Observation:
     unread: tuple[Unread, ...] = ()
     outcome: Outcome = "ok"
     error: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "time_ns", whole_microseconds(self.time_ns))

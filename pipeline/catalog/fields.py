@@ -61,7 +61,8 @@ class Field:
     ``name`` ends in the source's native unit; ``native * times / per`` is the family's base unit.
     Gauges are float64 with NaN = not observed; counters are uint64 beside a mask. ``width`` is a counter's size in bits;
     ``overflow`` says what happens at its end: it wraps, it sticks at the maximum, or it never gets there but
-    resets (driver reload, GPU reset). ``lifetime`` counters survive resets (InfoROM). ``states`` names the codes of a gauge
+    resets (driver reload, GPU reset). ``lifetime`` counters survive resets (InfoROM). Native values are whole numbers unless
+    ``fraction``: the store keeps them as integers. ``states`` names the codes of a gauge
     that is one of a few states: it is shown as one series per state. ``read`` says where the value comes from, in the words of
     the source (see collector/sources). ``id`` is the column's identity in stored files: never changed, never used twice.
     """
@@ -79,6 +80,7 @@ class Field:
     overflow: Overflow = "resets"
     lifetime: bool = False
     maximum_per_second: float = 0.0
+    fraction: bool = False
     states: tuple[tuple[int, str], ...] = ()
     profile: Profile = "default"
     dcgm: tuple[Dcgm, ...] = ()
