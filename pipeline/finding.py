@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Literal
 
-from pipeline.frame import Device
+from pipeline.frame import Device, whole_microseconds
 
 Phase = Literal["onset", "ongoing", "cleared"]
 Severity = Literal["page", "ticket", "record"]
@@ -42,7 +42,7 @@ class Finding:
     """One detector's statement about one device.
 
     ``fault`` is the class of fault (ecc, xid, thermal, ...); ``onset_ns`` when the evidence began, ``time_ns`` when this was said,
-    both unix. ``value`` and ``expected`` are in ``unit``; NaN where the fault is not a number. ``evidence`` is ordered, oldest
+    both unix, in whole microseconds. ``value`` and ``expected`` are in ``unit``; NaN where the fault is not a number. ``evidence`` is ordered, oldest
     first, in words with numbers. ``action`` is proposed to people and other systems; nothing here acts.
     """
 
@@ -59,6 +59,10 @@ class Finding:
     expected: float = float("nan")
     unit: str = ""
     evidence: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "onset_ns", whole_microseconds(self.onset_ns))
+        object.__setattr__(self, "time_ns", whole_microseconds(self.time_ns))
 
     @property
     def id(self) -> str:

@@ -142,12 +142,12 @@ def test_records_are_synced_at_the_interval(tmp_path: Path) -> None:
 
 def test_segments_end_by_size_and_by_age_and_are_bounded_together(tmp_path: Path) -> None:
     """The oldest segments go first, and are counted."""
-    log = Log(tmp_path, segment_bytes=2000, segment_s=900.0, most_bytes=9000)
+    log = Log(tmp_path, segment_bytes=60_000, segment_s=900.0, most_bytes=200_000)
     for seq in range(200):
         log.wal.write(observed(log.clock, log.frame({"power_milliwatts": seq}), seq=seq), ())
         log.clock.advance(1.0)
     log.wal.close()
-    assert sum(s.stat().st_size for s in segments(tmp_path)) <= 9000 + 2000
+    assert sum(s.stat().st_size for s in segments(tmp_path)) <= 200_000 + 60_000
     assert (log.own.value(agent.WAL_DROPPED_SEGMENTS) or 0) > 0
     assert log.read()[-1][0].seq == 199
 

@@ -1,0 +1,126 @@
+"""The tables: names, columns, types and encodings of every Parquet file, made from the catalogue."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pyarrow as pa
+
+from pipeline.catalog import KINDS, Field, fields_of
+
+FORMAT = 1  # of the layout as a whole; a reader refuses a higher one by name
+
+TIME = pa.timestamp("us", tz="UTC")
+NAME = pa.dictionary(pa.int32(), pa.string())
+
+# Every table begins with these. ids 1..99 are theirs; the catalogue's begin at 1000.
+BEGIN = (
+    ("time", TIME, "when it was read or happened"),
+    ("host", NAME, "node the row is about"),
+    ("device", NAME, "hardware identity: GPU UUID, port GUID, host name"),
+    ("boot_id", NAME, "boot of the host that read it"),
+    ("mono_ns", pa.int64(), "monotonic clock of that host, ns"),
+    ("seq", pa.int64(), "number of the observation in the agent's life"),
+)
+
+# What a table of devices has besides its fields.
+OF_FRAMES = (
+    ("row", pa.int32(), "row of the device in its frame"),
+    ("sampled_ns", pa.int64(), "the source's own unix time of the sample, ns; 0 where it gives none"),
+)
+
+OTHERS: dict[str, tuple[tuple[str, pa.DataType, str], ...]] = {
+    "events": (
+        ("n", pa.int32(), "position in the observation"),
+        ("device_kind", NAME, "kind of the device"),
+        ("kind", NAME, "kind of the event"),
+        ("attributes", pa.string(), "JSON object, names in the catalogue"),
+        ("device_attributes", pa.string(), "JSON object: slow facts of the device at that time"),
+    ),
+    "findings": (
+        ("n", pa.int32(), "position in the observation"),
+        ("id", pa.string(), "stable id: detector, device, onset"),
+        ("detector", NAME, ""),
+        ("device_kind", NAME, "kind of the device"),
+        ("fault", NAME, "class of the fault"),
+        ("phase", NAME, "onset, ongoing or cleared"),
+        ("severity", NAME, "page, ticket or record"),
+        ("onset", TIME, "when the evidence began"),
+        ("said", TIME, "when this was said"),
+        ("summary", pa.string(), "one line"),
+        ("action", NAME, "proposed action"),
+        ("value", pa.float64(), "in unit"),
+        ("expected", pa.float64(), "in unit"),
+        ("unit", NAME, ""),
+        ("evidence", pa.list_(pa.string()), "oldest first"),
+        ("device_attributes", pa.string(), "JSON object: slow facts of the device at that time"),
+    ),
+    "incidents": (
+        ("id", pa.string(), "stable id"),
+        ("device_kind", NAME, "kind of the root device"),
+        ("fault", NAME, "class of the fault"),
+        ("severity", NAME, "page, ticket or record"),
+        ("action", NAME, "proposed action"),
+        ("opened", TIME, ""),
+        ("cleared", TIME, "null while open"),
+        ("findings", pa.list_(pa.string()), "ids in the order of first evidence"),
+        ("summary", pa.string(), "one line"),
+    ),
+    "devices": (
+        ("kind", NAME, "kind of the device"),
+        ("source", NAME, "source whose frames it stands in"),
+        ("attributes", pa.string(), "JSON object: slow facts from this row on"),
+    ),
+    "reads": (
+        ("source", NAME, ""),
+        ("duration_ns", pa.int64(), "how long the read took"),
+        ("outcome", NAME, "ok, failed or overdue"),
+        ("error", pa.string(), "why it gave nothing"),
+        ("unread", pa.string(), "JSON array of [reason, device, field]"),
+        ("frames", pa.string(), "JSON array of [kind, devices, time in us, mono_ns]"),
+    ),
+}
+
+TABLES = (*KINDS, *OTHERS)
+
+
+def arrow_type(field: Field) -> pa.DataType:
+    """Native type of a field: uint64 for counters, int64 for whole gauges, float64 where there are fractions."""
+    if field.type == "counter":
+        return pa.uint64()
+    return pa.float64() if field.fraction else pa.int64()
+
+
+@cache
+def schema(table: str) -> pa.Schema:
+    """Schema of a table with field ids and meaning in the metadata. KeyError for a table that does not exist."""
+    columns = [_column(i + 1, *c) for i, c in enumerate(BEGIN)]
+    if table in KINDS:
+        columns += [_column(i + 11, *c) for i, c in enumerate(OF_FRAMES)]
+        columns += [_column(f.id, f.name, arrow_type(f), f"{f.metric.help} {_scale(f)}") for f in fields_of(table)]
+    else:
+        columns += [_column(i + 21, *c) for i, c in enumerate(OTHERS[table])]
+    return pa.schema(columns, metadata={"tocsin.table": table, "tocsin.format": str(FORMAT)})
+
+
+def encodings(table: str) -> tuple[list[str], dict[str, str]]:
+    """(columns with a dictionary, encoding of the others): integers and times DELTA_BINARY_PACKED, floats BYTE_STREAM_SPLIT."""
+    dictionary, encoding = [], {}
+    for column in schema(table):
+        if pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type):
+            encoding[column.name] = "DELTA_BINARY_PACKED"
+        elif pa.types.is_floating(column.type):
+            encoding[column.name] = "BYTE_STREAM_SPLIT"
+        elif not pa.types.is_list(column.type):
+            dictionary.append(column.name)
+    return dictionary, encoding
+
+
+def _column(field_id: int, name: str, kind: pa.DataType, meaning: str) -> pa.Field:
+    return pa.field(name, kind, metadata={"PARQUET:field_id": str(field_id), "tocsin.help": meaning})
+
+
+def _scale(field: Field) -> str:
+    unit = field.metric.name.removesuffix("_total").rpartition("_")[2]
+    factor = f"* {field.times}" if field.times != 1 else f"/ {field.per}" if field.per != 1 else ""
+    return f"({field.name} {factor} = {unit})" if factor else ""

@@ -1,0 +1,167 @@
+"""Observations as rows: one Arrow table per kind of device, and events, findings, devices and reads."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from pipeline.finding import Finding
+from pipeline.frame import Device, Frame, schema_of
+from pipeline.observation import Event, Observation
+from pipeline.store.schema import BEGIN, OF_FRAMES, arrow_type, schema
+
+Begin = tuple[int, str, str, str, int, int]
+
+
+class Gathered:
+    """Takes observations in order and gives their tables, each sorted by device and time."""
+
+    def __init__(self) -> None:
+        self._frames: dict[str, list[tuple[Observation, Frame]]] = defaultdict(list)
+        self._rows: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        self._known: dict[tuple[str, Device], str] = {}
+        self._generation: dict[tuple[str, str], tuple[Device, ...]] = {}
+
+    def add(self, observation: Observation, findings: Sequence[Finding]) -> None:
+        """One observation with what was found in it."""
+        for frame in observation.frames:
+            self._frames[frame.kind].append((observation, frame))
+            self._devices(observation, frame)
+        self._rows["reads"].append((*_begin(observation, observation.host), *_read(observation)))
+        for n, event in enumerate(observation.events):
+            self._rows["events"].append((*_begin(observation, event.device.id, event.time_ns, event.mono_ns), n, *_event(event)))
+        for n, finding in enumerate(findings):
+            self._rows["findings"].append((*_begin(observation, finding.device.id, finding.time_ns), n, *_found(finding)))
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Every table that has rows."""
+        made = {kind: frames_table(kind, frames) for kind, frames in self._frames.items() if any(f.devices for _, f in frames)}
+        for table, rows in self._rows.items():
+            made[table] = _table(table, rows)
+        return made
+
+    def _devices(self, observation: Observation, frame: Frame) -> None:
+        key = (observation.source, frame.kind)
+        if self._generation.get(key) is frame.devices:
+            return
+        self._generation[key] = frame.devices
+        for device in frame.devices:
+            attributes = _json(dict(device.attributes))
+            if self._known.get((observation.source, device)) != attributes:
+                self._known[observation.source, device] = attributes
+                begin = _begin(observation, device.id, frame.time_ns, frame.mono_ns, device.host)
+                self._rows["devices"].append((*begin, device.kind, observation.source, attributes))
+
+
+def frames_table(kind: str, frames: Sequence[tuple[Observation, Frame]]) -> pa.Table:
+    """All frames of one kind as one table, sorted by device and time: whole blocks, never a Python object per value."""
+    columns = schema_of(kind)
+    sizes = np.array([len(f.devices) for _, f in frames])
+    identity = _Identity(frames)
+    time = np.repeat(np.array([f.time_ns // 1000 for _, f in frames]), sizes)
+    order = np.lexsort((time, identity.rank))
+
+    def per_frame(values: list[int]) -> Any:
+        return pa.array(np.repeat(np.array(values, np.int64), sizes)[order])
+
+    arrays = {
+        "time": pa.array(time[order], BEGIN[0][1]),
+        "host": identity.hosts(order),
+        "device": identity.ids(order),
+        "boot_id": pa.array([o.boot_id for o, _ in frames])
+        .dictionary_encode()
+        .take(np.repeat(np.arange(len(frames)), sizes)[order]),
+        "mono_ns": per_frame([f.mono_ns for _, f in frames]),
+        "seq": per_frame([o.seq for o, _ in frames]),
+        "row": pa.array(np.concatenate([np.arange(n, dtype=np.int32) for n in sizes.tolist()])[order], OF_FRAMES[0][1]),
+        "sampled_ns": pa.array(np.concatenate([f.sampled_ns for _, f in frames])[order]),
+    }
+    gauges = np.concatenate([f.gauges for _, f in frames], axis=1)
+    for row, field in enumerate(columns.gauges):
+        arrays[field.name] = _gauge(gauges[row][order], arrow_type(field))
+    counters = np.concatenate([f.counters for _, f in frames], axis=1)
+    missing = ~np.concatenate([f.observed for _, f in frames], axis=1)
+    for row, field in enumerate(columns.counters):
+        arrays[field.name] = pa.array(counters[row][order], mask=missing[row][order])
+    wanted = schema(kind)
+    return pa.table([arrays[c.name].cast(c.type) for c in wanted], schema=wanted)
+
+
+class _Identity:
+    """Devices of many frames: sorted ids as dictionaries, one index per row."""
+
+    def __init__(self, frames: Sequence[tuple[Observation, Frame]]) -> None:
+        distinct = sorted({d for _, f in frames for d in f.devices}, key=lambda d: (d.host, d.id))
+        at = {device: i for i, device in enumerate(distinct)}
+        by_generation: dict[int, Any] = {}
+        ranks = []
+        for _, frame in frames:
+            if id(frame.devices) not in by_generation:
+                by_generation[id(frame.devices)] = np.array([at[d] for d in frame.devices], np.int32)
+            ranks.append(by_generation[id(frame.devices)])
+        self.rank = np.concatenate(ranks)
+        self._distinct = distinct
+
+    def ids(self, order: Any) -> Any:
+        """Dictionary array of device ids."""
+        return pa.DictionaryArray.from_arrays(pa.array(self.rank[order]), pa.array([d.id for d in self._distinct]))
+
+    def hosts(self, order: Any) -> Any:
+        """Dictionary array of hosts."""
+        return pa.array([d.host for d in self._distinct]).dictionary_encode().take(pa.array(self.rank[order]))
+
+
+def _gauge(values: Any, kind: pa.DataType) -> Any:
+    """NaN becomes null before any cast. ValueError where a gauge that the catalogue calls whole has a fraction."""
+    missing = np.isnan(values)
+    if pa.types.is_floating(kind):
+        return pa.array(values, mask=missing)
+    whole = np.where(missing, 0.0, values)
+    if not np.array_equal(whole, np.rint(whole)):
+        raise ValueError(f"a whole-number gauge has fractions such as {whole[whole != np.rint(whole)][0]!r}")
+    return pa.array(whole.astype(np.int64), mask=missing)
+
+
+def _table(table: str, rows: Iterable[tuple[Any, ...]]) -> pa.Table:
+    wanted = schema(table)
+    rows = sorted(rows, key=lambda r: (r[1], r[2], r[0], r[5]))
+    return pa.table([pa.array(column, c.type) for column, c in zip(zip(*rows, strict=True), wanted, strict=True)], schema=wanted)
+
+
+def _begin(o: Observation, device: str, time_ns: int | None = None, mono_ns: int | None = None, host: str | None = None) -> Begin:
+    return (
+        (o.time_ns if time_ns is None else time_ns) // 1000,
+        host or o.host,
+        device,
+        o.boot_id,
+        o.mono_ns if mono_ns is None else mono_ns,
+        o.seq,
+    )
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _read(o: Observation) -> tuple[Any, ...]:
+    frames = [[f.kind, len(f.devices), f.time_ns // 1000, f.mono_ns] for f in o.frames]
+    return (o.source, o.duration_ns, o.outcome, o.error, _json([[u.reason, u.device, u.field] for u in o.unread]), _json(frames))
+
+
+def _event(event: Event) -> tuple[Any, ...]:
+    # JSON has no NaN: it is kept as text, as in the write-ahead log.
+    plain = {k: [str(v)] if isinstance(v, float) and not np.isfinite(v) else v for k, v in event.attributes.items()}
+    return (event.device.kind, event.kind, _json(plain), _json([event.device.host, dict(event.device.attributes)]))
+
+
+def _found(f: Finding) -> tuple[Any, ...]:
+    times = (f.onset_ns // 1000, f.time_ns // 1000)
+    numbers = (None if np.isnan(f.value) else f.value, None if np.isnan(f.expected) else f.expected)
+    about = _json([f.device.host, dict(f.device.attributes)])
+    what = (f.id, f.detector, f.device.kind, f.fault, f.phase, f.severity)
+    return (*what, *times, f.summary, f.action, *numbers, f.unit, list(f.evidence), about)
