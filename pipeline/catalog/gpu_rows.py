@@ -20,8 +20,11 @@ def gauge(
     states: tuple[tuple[int, str], ...] = (),
     dcgm: tuple[Dcgm, ...] = (),
 ) -> Field:
-    """A gauge of a GPU; the constant labels follow the question."""
-    return Field(number, name, kind, "gauge", metric, read, labels, times, per, states=states, profile=profile, dcgm=dcgm)
+    """A gauge of a GPU; the constant labels follow the question. GPM and bit error ratios alone have fractions."""
+    fraction = read.startswith("gpm ") or read.endswith("as bit_error_ratio")
+    return Field(
+        number, name, kind, "gauge", metric, read, labels, times, per, fraction=fraction, states=states, profile=profile, dcgm=dcgm
+    )
 
 
 def counter(
