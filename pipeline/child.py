@@ -74,6 +74,27 @@ def run(
     return Finished(end(process), stdout, stderr, timed_out, truncated)
 
 
+def follow(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start a command without a shell whose output is read as it comes: both its pipes are non-blocking. End it with ``end``.
+
+    FileNotFoundError or PermissionError where it cannot be started.
+    """
+    process = subprocess.Popen(
+        list(argv),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=None if env is None else dict(env),
+        start_new_session=True,
+        close_fds=True,
+        bufsize=0,
+    )
+    for pipe in (process.stdout, process.stderr):
+        assert pipe is not None  # noqa: S101 - PIPE was asked for
+        os.set_blocking(pipe.fileno(), False)
+    return process
+
+
 def end(process: subprocess.Popen[bytes]) -> int | None:
     """Kill a process and its group; its return code, or None when it is stuck in the kernel and was abandoned."""
     with contextlib.suppress(ProcessLookupError, PermissionError):

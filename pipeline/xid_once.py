@@ -106,7 +106,7 @@ class Once:
         """How many occurrences this event adds. ``boot_id`` is that of the observation it came in."""
         report = _report(event, boot_id)
         report.count = self._unread(event, report)
-        reports = self._reports.setdefault(event.device.id, deque(maxlen=MOST_REPORTS))
+        reports = self._reports.setdefault(_place(event), deque(maxlen=MOST_REPORTS))
         for other in reports:
             if report.count and report.fits(other):
                 report.count -= report.take_from(other)
@@ -134,13 +134,19 @@ class Once:
         stream, seq = event.attributes.get("stream"), event.attributes.get("seq")
         if stream is None or not isinstance(seq, int):
             return report.count
-        key = (stream, event.device.id, report.code, -1 if report.sub_code is None else report.sub_code, report.reporter)
+        key = (stream, _place(event), report.code, -1 if report.sub_code is None else report.sub_code, report.reporter)
         tally = self._tallies.setdefault(key, _Tally())
         self._tallies.move_to_end(key)
         if len(self._tallies) > MOST_TALLIES:
             self._tallies.popitem(last=False)
         last = event.attributes.get("last_seq", seq)
         return tally.new(seq, last if isinstance(last, int) else seq, report.count)
+
+
+def _place(event: Event) -> str:
+    """The GPU's identity; a GPU that nobody knows is told from others by its PCI address."""
+    known = event.device.kind == "gpu"
+    return event.device.id if known else f"{event.device.id} {event.attributes.get('pci', '')}"
 
 
 def _report(event: Event, boot_id: str) -> Report:
