@@ -1,0 +1,43 @@
+"""``tocsin agent``: the process that runs on every node."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+
+from collector.cli import logs, version
+from collector.cli.options import add_dcgm, add_settings, inputs
+from collector.config.load import load
+
+log = logging.getLogger("tocsin.agent")
+
+NAME = "agent"
+USAGE = "agent [options]"
+HELP = "Read this node's hardware, judge it, and serve Prometheus on :9400."
+EXAMPLE = """\
+Examples:
+  tocsin agent --web.listen-address :9400
+  tocsin agent --simulate hgx-h100 --web.listen-address 127.0.0.1:19400 --storage.path /tmp/tocsin
+  tocsin agent -f /etc/dcgm-exporter/default-counters.csv -a :9400     (dcgm-exporter's own flags)
+
+Settings come from the YAML file, then the environment, then flags; the later one wins. `tocsin check-config` shows the outcome."""
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """All settings, and dcgm-exporter's flags."""
+    parser.add_argument("-v", "--version", action="version", version=version.text())
+    add_settings(parser)
+    add_dcgm(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run until told to stop."""
+    agent = importlib.import_module("collector.agent")  # here: the other commands need neither web server nor sources
+    given = inputs(args)
+    loaded = load(given)
+    logs.set_up(loaded.config.log.level, loaded.config.log.format)
+    for notice in loaded.notices:
+        log.warning("%s", notice)
+    code: int = agent.main(loaded.config, reload=lambda: load(given).config)
+    return code

@@ -1,0 +1,35 @@
+"""``tocsin check-config``: validate without starting, and show what is in force and where it comes from."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from collector.cli.options import add_dcgm, add_settings, inputs
+from collector.config.load import load
+from collector.config.show import effective
+
+NAME = "check-config"
+USAGE = "check-config [FILE] [options of the agent]"
+HELP = "Validate the configuration and print what is in force."
+EXAMPLE = """\
+Examples:
+  tocsin check-config /etc/tocsin/config.yaml
+  TOCSIN_LOG__LEVEL=debug tocsin check-config --compat both"""
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """A file, and every option of the agent."""
+    parser.add_argument("file", nargs="?", default="", metavar="FILE", help="YAML file, as --config.file")
+    add_settings(parser)
+    add_dcgm(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the effective configuration, or raise ConfigError."""
+    args.config_file = args.file or args.config_file
+    loaded = load(inputs(args))
+    print(effective(loaded), end="")
+    for notice in loaded.notices:
+        print(f"tocsin: {notice}", file=sys.stderr)
+    return 0

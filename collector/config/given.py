@@ -1,0 +1,22 @@
+"""A setting as somebody gave it, with the words for where: errors name what the user typed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Given(NamedTuple):
+    """One value for one setting. ``text`` values (environment, flags) are read by the setting's type; others came typed from YAML."""
+
+    path: tuple[str, ...]
+    value: object
+    origin: str
+    text: bool = True
+
+
+class ConfigError(ValueError):
+    """All that is wrong with a configuration, one line each."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems

@@ -1,0 +1,167 @@
+"""Every setting with its type, default and meaning: decoding, flags, environment and docs/reference.md are made from these classes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from collector.config.units import Seconds
+from pipeline.catalog import Profile
+
+Compat = Literal["dcgm-4.8", "dcgm-4.9", "both"]
+HostLabel = Literal["Hostname", "hostname"]
+Level = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["logfmt", "json"]
+
+
+def _says(text: str) -> Meta:
+    return Meta(description=text)
+
+
+class Section(Struct, frozen=True, kw_only=True):
+    """A frozen group of settings."""
+
+
+class Web(Section, frozen=True):
+    """The HTTP server."""
+
+    listen_address: Annotated[tuple[str, ...], _says("Addresses to listen on; `:9400` means all interfaces.")] = (
+        "127.0.0.1:9400",
+    )
+    telemetry_path: Annotated[str, _says("Path of the metrics.")] = "/metrics"
+    # 16 as in dcgm-exporter 4.8.4 (--max-concurrent-scrapes).
+    max_concurrent_scrapes: Annotated[
+        int, Meta(ge=1, description="Scrapes served at the same time; one more is answered 503.")
+    ] = 16
+
+
+class Exposition(Section, frozen=True):
+    """What /metrics shows."""
+
+    profile: Annotated[Profile, _says("How many of the `tocsin_*` series.")] = "default"
+    dcgm: Annotated[bool, _says("Show the series of dcgm-exporter too.")] = True
+    compat: Annotated[Compat, _says("Names and units of which dcgm-exporter generation.")] = "dcgm-4.8"
+    hostname: Annotated[bool, _says("Put the host's name on the series of dcgm-exporter.")] = True
+    hostname_label: Annotated[HostLabel, _says("How that label is spelt: `Hostname` up to 4.8.2, `hostname` later.")] = "Hostname"
+    counters_file: Annotated[
+        str, _says("Counters file in dcgm-exporter's CSV format; empty is the one that comes with Tocsin.")
+    ] = ""
+    devices: Annotated[str, _says("GPUs in dcgm-exporter's series, as its `-d`: `f`, `g`, `i`, `g:0,2-4`, `i:0.1`.")] = "f"
+    use_old_namespace: Annotated[bool, _says("Call the label `UUID` by its old name `uuid`, as dcgm-exporter's `-o`.")] = False
+    replace_blanks_in_model_name: Annotated[bool, _says("Turn blanks of `modelName` into dashes, as `--rbmn`.")] = False
+    # Windows of 300000 ms as in dcgm-exporter.
+    xid_count_window: Annotated[Seconds, _says("Window of `DCGM_EXP_XID_ERRORS_COUNT`.")] = Seconds(300)
+    clock_events_count_window: Annotated[Seconds, _says("Window of `DCGM_EXP_CLOCK_EVENTS_COUNT`.")] = Seconds(300)
+
+
+class Nvml(Section, frozen=True):
+    """GPUs, MIG instances and NVLinks through the driver's library."""
+
+    enabled: Annotated[bool, _says("Read this source.")] = True
+    period: Annotated[Seconds, _says("Time between two reads.")] = Seconds(1)
+    deadline: Annotated[Seconds, _says("A read that takes longer counts as overdue; the others go on.")] = Seconds(5)
+    call_deadline: Annotated[Seconds, _says("A driver call that takes longer marks its GPU as hung.")] = Seconds(0.5)
+
+
+class Infiniband(Section, frozen=True):
+    """InfiniBand and RoCE ports through sysfs and perfquery."""
+
+    enabled: Annotated[bool, _says("Read this source.")] = True
+    period: Annotated[Seconds, _says("Time between two reads.")] = Seconds(1)
+    deadline: Annotated[Seconds, _says("A read that takes longer counts as overdue; the others go on.")] = Seconds(5)
+    expected: Annotated[tuple[str, ...], _says("Ports this node must have (`mlx5_0/1` or a GUID); empty learns them.")] = ()
+    ignore: Annotated[tuple[str, ...], _says("Ports to leave out (`mlx5_bond_0/1` or a device name), such as management.")] = ()
+    perfquery: Annotated[str, _says("Program for counters that sysfs lacks or that stick; empty never starts it.")] = "perfquery"
+
+
+class Kmsg(Section, frozen=True):
+    """Kernel log: XIDs, SXIDs, link, PCIe and host faults."""
+
+    enabled: Annotated[bool, _says("Read this source.")] = True
+    period: Annotated[Seconds, _says("Time between two reads.")] = Seconds(1)
+    deadline: Annotated[Seconds, _says("A read that takes longer counts as overdue; the others go on.")] = Seconds(5)
+
+
+class Host(Section, frozen=True):
+    """Slow facts of the node: kernel, drivers, clock offset, NUMA."""
+
+    enabled: Annotated[bool, _says("Read this source.")] = True
+    period: Annotated[Seconds, _says("Time between two reads.")] = Seconds(60)
+    deadline: Annotated[Seconds, _says("A read that takes longer counts as overdue; the others go on.")] = Seconds(5)
+
+
+class Sources(Section, frozen=True):
+    """What is read, and how often."""
+
+    nvml: Nvml = field(default_factory=Nvml)
+    infiniband: Infiniband = field(default_factory=Infiniband)
+    kmsg: Kmsg = field(default_factory=Kmsg)
+    host: Host = field(default_factory=Host)
+
+
+class Storage(Section, frozen=True):
+    """What the agent keeps on disk."""
+
+    path: Annotated[str, _says("Folder for what must survive a restart.")] = "/var/lib/tocsin"
+
+
+class Topology(Section, frozen=True):
+    """Where the node stands: cluster, rack, leaf, rail. At most one of file, command and labels_file."""
+
+    file: Annotated[str, _says("YAML, JSON or CSV file with one entry per host.")] = ""
+    command: Annotated[tuple[str, ...], _says("Command and arguments that print one JSON object.")] = ()
+    labels_file: Annotated[str, _says("File of node labels as the Kubernetes downward API writes it.")] = ""
+    node_labels: Annotated[dict[str, str], _says("Attribute to node label, such as `rack: topology.example.com/rack`.")] = field(
+        default_factory=dict
+    )
+
+
+class Simulate(Section, frozen=True):
+    """A simulated node instead of the hardware. Never on unless asked for."""
+
+    profile: Annotated[str, _says("Profile of the simulated node, such as `hgx-h100`; empty reads the hardware.")] = ""
+    seed: Annotated[int, _says("Same seed, same node.")] = 0
+    inject: Annotated[tuple[str, ...], _says("Faults, such as `ecc_storm@gpu3+60s`; see `tocsin simulate --list`.")] = ()
+    directory: Annotated[str, _says("Where the simulated node lives; empty is `simulated` below the storage path.")] = ""
+
+
+class Log(Section, frozen=True):
+    """The agent's own log, on standard error."""
+
+    level: Annotated[Level, _says("Least severity that is logged.")] = "info"
+    format: Annotated[LogFormat, _says("Form of a line.")] = "logfmt"
+
+
+class Roots(Section, frozen=True):
+    """Where the kernel's files are: another folder in a container, a saved tree for `tocsin read`."""
+
+    rootfs: Annotated[str, _says("The others stand below this folder unless they are given.")] = "/"
+    procfs: Annotated[str, _says("Empty is `proc` below rootfs.")] = ""
+    sysfs: Annotated[str, _says("Empty is `sys` below rootfs.")] = ""
+    dev: Annotated[str, _says("Empty is `dev` below rootfs.")] = ""
+    kmsg: Annotated[str, _says("Kernel log: device or file. Empty is `kmsg` below dev.")] = ""
+
+    def below(self, name: Literal["procfs", "sysfs", "dev"]) -> Path:
+        """One of the roots as a path."""
+        given = {"procfs": self.procfs, "sysfs": self.sysfs, "dev": self.dev}[name]
+        return Path(given or Path(self.rootfs) / {"procfs": "proc", "sysfs": "sys", "dev": "dev"}[name])
+
+    @property
+    def kernel_log(self) -> Path:
+        """The kernel log."""
+        return Path(self.kmsg) if self.kmsg else self.below("dev") / "kmsg"
+
+
+class Config(Section, frozen=True):
+    """Everything that can be set."""
+
+    web: Web = field(default_factory=Web)
+    exposition: Exposition = field(default_factory=Exposition)
+    sources: Sources = field(default_factory=Sources)
+    storage: Storage = field(default_factory=Storage)
+    topology: Topology = field(default_factory=Topology)
+    simulate: Simulate = field(default_factory=Simulate)
+    log: Log = field(default_factory=Log)
+    path: Roots = field(default_factory=Roots)

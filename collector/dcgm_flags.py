@@ -1,0 +1,185 @@
+"""dcgm-exporter's flags and variables as they stand: what each means here, so that its command lines and manifests keep working.
+
+Names, variables and defaults: README and ``pkg/cmd/app.go`` of dcgm-exporter 4.8.4. A flag without meaning here is accepted and
+said once in the log. Precedence is the same as ours: flag > environment > file > default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from collector.config.given import Given
+from collector.config.units import Seconds
+
+Kind = Literal["text", "switch", "milliseconds", "interval"]
+
+# strconv.ParseBool of Go.
+TRUE = ("1", "t", "T", "TRUE", "true", "True")
+FALSE = ("0", "f", "F", "FALSE", "false", "False")
+
+# Detectors need a reading a second: dcgm-exporter's usual 30 s must not blind them.
+LONGEST_INTERVAL_S = 1.0
+
+NOT_YET = "not built yet"
+DIRECT = "Tocsin reads the driver itself and needs no host engine"
+
+
+class DcgmFlag(NamedTuple):
+    """One flag: its spellings, variable, the setting it is, and what to say when it has no meaning here.
+
+    ``values`` translates the words of dcgm-exporter into ours; a value that is not among them passes as it is.
+    A ``refused`` flag ends the start: to ignore it would be worse than to stop.
+    """
+
+    names: tuple[str, ...]
+    variable: str
+    help: str
+    kind: Kind = "text"
+    setting: tuple[str, ...] = ()
+    values: Mapping[str, object] | None = None
+    refused: bool = False
+
+    @property
+    def long(self) -> str:
+        """The long name."""
+        return next(name for name in self.names if name.startswith("--"))
+
+
+def _flag(names: str, variable: str, help: str, kind: Kind = "text", setting: str = "", **rest: object) -> DcgmFlag:  # noqa: A002 - argparse's word
+    variable = variable.replace("E_", "DCGM_EXPORTER_", 1) if variable.startswith("E_") else variable
+    return DcgmFlag(tuple(names.split()), variable, help, kind, tuple(setting.split(".")) if setting else (), **rest)  # type: ignore[arg-type]
+
+
+_LOG_FORMATS = {"text": "logfmt", "json": "json"}
+_DEVICES = "entities of GPU series"
+
+FLAGS: tuple[DcgmFlag, ...] = (
+    _flag("-f --collectors", "E_COLLECTORS", "counters file", setting="exposition.counters_file"),
+    _flag("-a --address", "E_LISTEN", "address to listen on", setting="web.listen_address"),
+    _flag(
+        "-c --collect-interval",
+        "E_INTERVAL",
+        "time between two reads, in milliseconds; above 1000 it stays a second",
+        "interval",
+        "sources.nvml.period",
+    ),
+    _flag("-k --kubernetes", "E_KUBERNETES", f"pod labels: {NOT_YET}", "switch"),
+    _flag("-o --use-old-namespace", "E_USE_OLD_NAMESPACE", "label uuid for UUID", "switch", "exposition.use_old_namespace"),
+    _flag("-d --devices", "E_DEVICES_STR", _DEVICES, setting="exposition.devices"),
+    _flag("-s --switch-devices", "E_OTHER_DEVICES_STR", f"NVSwitches: {NOT_YET}"),
+    _flag("-p --cpu-devices", "E_CPU_DEVICES_STR", f"Grace CPUs: {NOT_YET}"),
+    _flag("-m --configmap-data", "E_CONFIGMAP_DATA", f"counters from a ConfigMap: {NOT_YET}; mount it and use -f"),
+    _flag("-r --remote-hostengine-info", "DCGM_REMOTE_HOSTENGINE_INFO", DIRECT),
+    _flag(
+        "-n --no-hostname",
+        "E_NO_HOSTNAME",
+        "no host label",
+        "switch",
+        "exposition.hostname",
+        values={"true": False, "false": True},
+    ),
+    _flag(
+        "-x --xid-count-window-size", "E_XID_COUNT_WINDOW_SIZE", "in milliseconds", "milliseconds", "exposition.xid_count_window"
+    ),
+    _flag(
+        "--clock-events-count-window-size",
+        "E_CLOCK_EVENTS_COUNT_WINDOW_SIZE",
+        "in milliseconds",
+        "milliseconds",
+        "exposition.clock_events_count_window",
+    ),
+    _flag(
+        "--replace-blanks-in-model-name --rbmn",
+        "E_REPLACE_BLANKS_IN_MODEL_NAME",
+        "dashes in modelName",
+        "switch",
+        "exposition.replace_blanks_in_model_name",
+    ),
+    _flag("--kubernetes-enable-pod-labels", "E_KUBERNETES_ENABLE_POD_LABELS", f"pod labels: {NOT_YET}", "switch"),
+    _flag("--kubernetes-enable-pod-uid", "E_KUBERNETES_ENABLE_POD_UID", f"pod labels: {NOT_YET}", "switch"),
+    _flag("--kubernetes-gpu-id-type", "E_KUBERNETES_GPU_ID_TYPE", f"pod labels: {NOT_YET}"),
+    _flag("--kubernetes-pod-label-allowlist-regex", "E_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX", f"pod labels: {NOT_YET}"),
+    _flag("--kubernetes-virtual-gpus", "KUBERNETES_VIRTUAL_GPUS", f"pod labels: {NOT_YET}", "switch"),
+    _flag("--kubernetes-enable-dra", "KUBERNETES_ENABLE_DRA", f"pod labels: {NOT_YET}", "switch"),
+    _flag("--pod-resources-kubelet-socket", "DCGM_POD_RESOURCES_KUBELET_SOCKET", f"pod labels: {NOT_YET}"),
+    _flag("--nvidia-resource-names", "NVIDIA_RESOURCE_NAMES", f"pod labels: {NOT_YET}"),
+    _flag("--hpc-job-mapping-dir", "DCGM_HPC_JOB_MAPPING_DIR", f"job labels: {NOT_YET}"),
+    _flag("--container-labels", "E_CONTAINER_LABELS", f"container labels: {NOT_YET}", "switch"),
+    _flag("--container-runtime-socket", "DCGM_CONTAINER_RUNTIME_SOCKET", f"container labels: {NOT_YET}"),
+    _flag(
+        "--web-config-file --web.config.file",
+        "E_WEB_CONFIG_FILE",
+        f"TLS and passwords: {NOT_YET}; put a proxy in front. Refused, so that nothing is served in the clear that was meant not to be",
+        refused=True,
+    ),
+    _flag("--web-systemd-socket", "E_SYSTEMD_SOCKET", f"socket activation: {NOT_YET}; set the address instead", "switch"),
+    _flag("--web-read-timeout", "E_WEB_READ_TIMEOUT", "requests have Tocsin's own deadlines"),
+    _flag("--web-write-timeout", "E_WEB_WRITE_TIMEOUT", "requests have Tocsin's own deadlines"),
+    _flag("--max-concurrent-scrapes", "E_MAX_CONCURRENT_SCRAPES", "scrapes at a time", setting="web.max_concurrent_scrapes"),
+    _flag("--fake-gpus", "E_USE_FAKE_GPUS", "see --simulate", "switch"),
+    _flag("--debug", "E_DEBUG", "log level debug", "switch", "log.level", values={"true": "debug", "false": None}),
+    _flag("--log-format", "E_LOG_FORMAT", "text or json", setting="log.format", values=_LOG_FORMATS),
+    _flag("--enable-dcgm-log", "E_ENABLE_DCGM_LOG", DIRECT, "switch"),
+    _flag("--dcgm-log-level", "E_DCGM_LOG_LEVEL", DIRECT),
+    _flag("--dump-enabled", "E_DUMP_ENABLED", "see tocsin read --format json", "switch"),
+    _flag("--dump-directory", "E_DUMP_DIRECTORY", "see tocsin read --format json"),
+    _flag("--dump-retention", "E_DUMP_RETENTION", "see tocsin read --format json"),
+    _flag("--dump-compression", "E_DUMP_COMPRESSION", "see tocsin read --format json", "switch"),
+    _flag("--disable-startup-validate", "DISABLE_STARTUP_VALIDATE", DIRECT, "switch"),
+    _flag("--enable-gpu-bind-unbind-watch", "E_ENABLE_GPU_BIND_UNBIND_WATCH", "GPUs are always watched", "switch"),
+    _flag("--gpu-bind-unbind-poll-interval", "E_GPU_BIND_UNBIND_POLL_INTERVAL", "GPUs are always watched"),
+    _flag("--enable-pprof", "E_ENABLE_PPROF", "there is no Go runtime to profile", "switch"),
+    _flag("--config-file", "E_CONFIG_FILE", f"dcgm-exporter's own YAML: {NOT_YET}; Tocsin's file is --config.file"),
+    _flag("--enable-exporter-metrics", "E_ENABLE_EXPORTER_METRICS", "the agent's own series are always there", "switch"),
+    _flag("--watch-max-keep-age", "E_WATCH_MAX_KEEP_AGE", DIRECT),
+    _flag("--watch-max-keep-samples", "E_WATCH_MAX_KEEP_SAMPLES", DIRECT),
+)
+
+
+def from_environ(environ: Mapping[str, str]) -> tuple[list[Given], list[str], list[str]]:
+    """Settings, notices and refusals of dcgm-exporter's variables. An empty variable is not set, as templates leave them."""
+    given = [(flag, environ[flag.variable], flag.variable) for flag in FLAGS if environ.get(flag.variable)]
+    return translate(given)
+
+
+def translate(given: Iterable[tuple[DcgmFlag, str, str]]) -> tuple[list[Given], list[str], list[str]]:
+    """Settings, notices and refusals of flags with their values and where each was given. Later ones win."""
+    settings: list[Given] = []
+    notices: list[str] = []
+    refusals: list[str] = []
+    for flag, value, origin in given:
+        try:
+            typed = _typed(flag, value)
+        except ValueError as error:
+            refusals.append(f"{origin}: {error}")
+            continue
+        if flag.refused:
+            refusals.append(f"{origin}: {flag.help}")
+        elif flag.kind == "interval" and isinstance(typed, Seconds) and typed > LONGEST_INTERVAL_S:
+            notices.append(
+                f"{origin} asks for {typed}; the GPUs are read every second all the same, sources.nvml.period makes it slower"
+            )
+        elif flag.setting and typed is not None:
+            settings.append(Given(flag.setting, typed, origin, text=isinstance(typed, str)))
+        elif typed:  # a switch that is off asks for nothing
+            notices.append(f"{origin} is accepted and has no effect here: {flag.help}")
+    return settings, notices, refusals
+
+
+def _typed(flag: DcgmFlag, value: str) -> object:
+    if flag.kind == "switch":
+        if value not in (*TRUE, *FALSE):
+            raise ValueError(f"expected true or false, got {value!r}")
+        word = "true" if value in TRUE else "false"
+        return (flag.values or {}).get(word, value in TRUE)
+    if flag.kind in ("milliseconds", "interval"):
+        if not (value.isascii() and value.isdigit()):
+            raise ValueError(f"expected a number of milliseconds, got {value!r}")
+        return Seconds(int(value) / 1000)
+    return (flag.values or {}).get(value, value)
+
+
+def names() -> Sequence[str]:
+    """All spellings."""
+    return [name for flag in FLAGS for name in flag.names]

@@ -1,0 +1,255 @@
+"""Configuration: strict, all problems at once, file < environment < flags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import msgspec
+import pytest
+from hypothesis import given, strategies
+
+from collector.config import Config, Seconds
+from collector.config.checks import address
+from collector.config.given import ConfigError, Given
+from collector.config.load import Inputs, Loaded, load
+from collector.config.tree import settings
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+NOWHERE = Path("/nonexistent/config.yaml")
+
+
+def loaded(flags: Mapping[str, object] = NOTHING, environ: Mapping[str, str] = NOTHING, file: Path | None = None) -> Loaded:
+    """A configuration from flags, variables and a file."""
+    given = tuple(Given(tuple(name.split(".")), value, f"--{name}") for name, value in flags.items())
+    return load(Inputs(str(file or ""), environ, given, default_file=NOWHERE))
+
+
+def problems(
+    flags: Mapping[str, object] = NOTHING, environ: Mapping[str, str] = NOTHING, file: Path | None = None
+) -> tuple[str, ...]:
+    """What is wrong with it."""
+    with pytest.raises(ConfigError) as caught:
+        loaded(flags, environ, file)
+    return caught.value.problems
+
+
+def written(folder: Path, text: str) -> Path:
+    """A file with this text."""
+    (folder / "config.yaml").write_text(text)
+    return folder / "config.yaml"
+
+
+def test_nothing_given_is_the_defaults() -> None:
+    """Without file, variables and flags the agent listens on loopback only and simulates nothing."""
+    config = loaded().config
+    assert config == Config()
+    assert config.web.listen_address == ("127.0.0.1:9400",)
+    assert config.simulate.profile == ""
+
+
+def test_flag_beats_environment_beats_file(tmp_path: Path) -> None:
+    """The later of file, environment and flags wins, setting by setting."""
+    text = "log: {level: error}\nexposition: {profile: full, compat: both}\n"
+    environ = {"TOCSIN_LOG__LEVEL": "info", "TOCSIN_EXPOSITION__PROFILE": "minimal"}
+    config = loaded({"log.level": "debug"}, environ, written(tmp_path, text)).config
+    assert (config.log.level, config.exposition.profile, config.exposition.compat) == ("debug", "minimal", "both")
+
+
+@pytest.mark.parametrize(
+    ("name", "lower", "value", "wanted"),
+    [
+        ("sources.nvml.enabled", "true", "false", False),
+        ("simulate.seed", "7", "0", 0),
+        ("sources.infiniband.perfquery", "perfquery", "", ""),
+        ("sources.infiniband.ignore", "mlx5_bond_0/1", "", ()),
+    ],
+)
+def test_a_falsy_override_is_an_override(name: str, lower: str, value: str, wanted: object) -> None:
+    """False, 0 and the empty string replace what was below them."""
+    path = tuple(name.split("."))
+    found: object = loaded({name: value}, {settings()[path].variable: lower}).config
+    for part in path:
+        found = getattr(found, part)
+    assert found == wanted
+
+
+def test_unknown_keys_name_file_line_and_path(tmp_path: Path) -> None:
+    """A key that does not exist is an error that says where it stands and what was probably meant."""
+    wrong = problems(file=written(tmp_path, "web:\n  listen_adress: [':9400']\nsorces: {}\n"))
+    assert wrong == (
+        f"{tmp_path}/config.yaml:2: web.listen_adress: unknown setting, did you mean listen_address?",
+        f"{tmp_path}/config.yaml:3: sorces: unknown setting, did you mean sources?",
+    )
+
+
+def test_all_problems_are_said_at_once(tmp_path: Path) -> None:
+    """One start shows every mistake of file, environment and flags."""
+    text = "web: {max_concurrent_scrapes: 0}\nsources: {nvml: {period: 15}}\nlog: 3\nexposition: {compat: dcgm-5}\n"
+    wrong = problems({"simulate.seed": "x"}, {"TOCSIN_WEB__PORT": "1", "TOCSIN_LOG__LEVEL": "loud"}, written(tmp_path, text))
+    for part in ("max_concurrent_scrapes", "sources.nvml.period", "log", "compat", "--simulate.seed", "WEB__PORT", "LOG__LEVEL"):
+        assert len([line for line in wrong if part in line.split(": expected")[0]]) >= 1, part
+    assert len(wrong) == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [", "no valid YAML"),
+        ("- a", "expected settings"),
+        ("web: 3", "expected settings"),
+        ("web: {telemetry_path: /m, telemetry_path: /n}", "set twice"),
+        ("log: {level: 2001-99-99}", "month must be in"),
+        ("log: {level: null}", "expected text, got `null`"),
+        ("web: {listen_address: ':9400'}", "expected a list, got text"),
+        ("web: {listen_address: [9400]}", "[0]: expected text, got `int`"),
+        ("simulate: {seed: 1.5}", "expected `int`, got `float`"),
+        ("sources: {nvml: {enabled: 1}}", "expected `bool`, got `int`"),
+        ("sources: {nvml: {period: fast}}", "expected a duration such as 15s"),
+        ("sources: {nvml: {period: -1s}}", "expected a duration such as 15s"),
+        ("topology: {node_labels: {rack: 3}}", "expected text, got `int`"),
+        ("? [a]\n: b", "unknown setting"),
+        ("a: &a {b: *a}", "unknown setting"),
+        ("!!python/object/apply:os.system ['true']", "expected settings"),
+        ("log: {level: !!python/name:os.system }", "no valid YAML"),
+        ("[" * 100_000, "nested too deeply"),
+        ("#" * (2 << 20), "larger than"),
+    ],
+)
+def test_bad_files_are_refused_with_a_reason(text: str, said: str, tmp_path: Path) -> None:
+    """Whatever is in the file, the answer is a ConfigError that names the file and says what is wrong."""
+    wrong = problems(file=written(tmp_path, text))
+    assert str(tmp_path) in wrong[0]
+    assert said in wrong[0]
+
+
+def test_a_file_that_was_asked_for_must_be_there() -> None:
+    """Only the default file may be missing."""
+    with pytest.raises(ConfigError, match="No such file"):
+        load(Inputs("/nonexistent/tocsin.yaml"))
+
+
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
+    """Bytes that are no text do not raise anything but a ConfigError."""
+    (tmp_path / "c.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="no UTF-8"):
+        load(Inputs(str(tmp_path / "c.yaml")))
+
+
+def test_an_empty_file_is_a_file(tmp_path: Path) -> None:
+    """An empty file, or one of comments, sets nothing."""
+    assert loaded(file=written(tmp_path, "# nothing\nweb:\n")).config == Config()
+
+
+def test_the_default_file_is_read_where_it_is(tmp_path: Path) -> None:
+    """Without being named, the default file counts when it exists."""
+    (tmp_path / "config.yaml").write_text("log: {level: debug}")
+    assert load(Inputs(default_file=tmp_path / "config.yaml")).config.log.level == "debug"
+
+
+def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
+    """$TOCSIN_CONFIG_FILE is the flag --config.file for containers."""
+    (tmp_path / "c.yaml").write_text("log: {level: debug}")
+    assert (
+        load(Inputs(environ={"TOCSIN_CONFIG_FILE": str(tmp_path / "c.yaml")}, default_file=NOWHERE)).config.log.level == "debug"
+    )
+
+
+def test_a_kubernetes_service_called_tocsin_is_no_setting() -> None:
+    """Kubernetes puts TOCSIN_SERVICE_HOST and the like into every pod of the namespace."""
+    environ = {"TOCSIN_SERVICE_HOST": "10.0.0.1", "TOCSIN_PORT_9400_TCP_ADDR": "10.0.0.1", "TOCSIN_PORT": "tcp://10.0.0.1:9400"}
+    assert loaded(environ=environ).config == Config()
+
+
+def test_lists_and_tables_come_from_the_environment_with_commas() -> None:
+    """One variable holds a whole list or table."""
+    environ = {
+        "TOCSIN_WEB__LISTEN_ADDRESS": ":9400, [::1]:9401",
+        "TOCSIN_TOPOLOGY__NODE_LABELS": "rack=example.com/rack,leaf=example.com/leaf",
+        "TOCSIN_TOPOLOGY__LABELS_FILE": "/etc/podinfo/labels",
+    }
+    config = loaded(environ=environ).config
+    assert config.web.listen_address == (":9400", "[::1]:9401")
+    assert config.topology.node_labels == {"rack": "example.com/rack", "leaf": "example.com/leaf"}
+
+
+@pytest.mark.parametrize(
+    ("settings_given", "said"),
+    [
+        ({"web.listen_address": "9400"}, "--web.listen_address: '9400' is no host:port"),
+        ({"web.listen_address": "::1:9400"}, "stands in brackets"),
+        ({"web.listen_address": "127.0.0.1:70000"}, "is no host:port"),
+        ({"web.listen_address": ""}, "at least one address"),
+        ({"web.telemetry_path": "metrics"}, "no free path"),
+        ({"web.telemetry_path": "/health"}, "no free path"),
+        ({"sources.nvml.period": "10ms"}, "shorter than"),
+        ({"sources.kmsg.deadline": "0"}, "longer than 0"),
+        ({"sources.nvml.call_deadline": "6s"}, "sources.nvml.deadline (5s)"),
+        ({"topology.file": "a", "topology.labels_file": "b"}, "topology.file is set too"),
+        ({"topology.node_labels": "a=b"}, "which is not set"),
+        ({"topology.node_labels": "a"}, "name=value"),
+        ({"simulate.inject": "xid@gpu0"}, "set simulate.profile too"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings_given: dict[str, str], said: str) -> None:
+    """Cross checks name what the user typed."""
+    assert said in problems(settings_given)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [("127.0.0.1:9400", ("127.0.0.1", 9400)), (":9400", ("", 9400)), ("[::1]:0", ("::1", 0)), ("gpu7:1", ("gpu7", 1))],
+)
+def test_addresses(text: str, parts: tuple[str, int]) -> None:
+    """An address is host and port; no host means all interfaces."""
+    assert address(text) == parts
+
+
+@given(strategies.integers(0, 10**9))
+def test_durations_read_what_they_write(milliseconds: int) -> None:
+    """The text of a duration means that duration."""
+    seconds = Seconds(milliseconds / 1000)
+    assert float(Seconds.parse(str(seconds))) == pytest.approx(float(seconds))
+
+
+@given(strategies.text() | strategies.integers() | strategies.none() | strategies.booleans())
+def test_anything_else_is_no_duration(value: object) -> None:
+    """A duration is parsed or refused with ValueError, never anything else."""
+    try:
+        assert Seconds.parse(value) >= 0
+    except ValueError as error:
+        assert "expected a duration" in str(error)
+
+
+@given(strategies.dictionaries(strategies.sampled_from([s.variable for s in settings().values()]), strategies.text(), max_size=5))
+def test_any_environment_is_taken_or_refused(environ: dict[str, str]) -> None:
+    """Hostile values end in a ConfigError at most."""
+    try:
+        load(Inputs(environ=environ, default_file=NOWHERE))
+    except ConfigError as error:
+        assert error.problems
+
+
+def test_the_configuration_is_frozen() -> None:
+    """Nobody changes a setting after it was validated."""
+    with pytest.raises(AttributeError, match="immutable"):
+        Config().web.telemetry_path = "/other"  # type: ignore[misc]
+
+
+def test_every_setting_has_one_flag_and_one_variable() -> None:
+    """Names of flags and variables are made from the path and never collide."""
+    rows = list(settings().values())
+    assert len({s.flag for s in rows}) == len({s.variable for s in rows}) == len(rows)
+
+
+def test_every_setting_is_explained() -> None:
+    """Each has a sentence, since help and reference are made from it."""
+    assert [s.name for s in settings().values() if not s.help.endswith(".")] == []
+
+
+def test_defaults_are_valid() -> None:
+    """Every default would be accepted if it were given."""
+    for setting in settings().values():
+        if setting.plain is not Seconds:
+            assert msgspec.convert(setting.default, setting.type) == setting.default

@@ -1,0 +1,137 @@
+"""dcgm-exporter's flags and variables keep working, or say why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collector.cli.main import parser
+from collector.cli.options import inputs
+from collector.config.given import ConfigError
+from collector.config.load import Inputs, Loaded, load
+from collector.dcgm_flags import FLAGS, DcgmFlag
+
+NOWHERE = Path("/nonexistent/config.yaml")
+
+
+def agent(*argv: str, **environ: str) -> Loaded:
+    """What an agent started like this runs with."""
+    given = inputs(parser().parse_args(["agent", *argv]))
+    return load(Inputs(given.file, environ, given.flags, given.dcgm, NOWHERE))
+
+
+def value_for(flag: DcgmFlag) -> str:
+    """A value the flag takes."""
+    if flag.long == "--log-format":
+        return "json"
+    return {"switch": "true", "milliseconds": "5000", "interval": "500", "text": "1:7"}[flag.kind]
+
+
+def taken(flag: DcgmFlag, loaded: Loaded) -> bool:
+    """Whether a flag did what its row says: set something, or said that it has no effect."""
+    return flag.setting in loaded.origins if flag.setting else len(loaded.notices) == 1
+
+
+EFFECTIVE = [flag for flag in FLAGS if not flag.refused and flag.long != "--max-concurrent-scrapes"]
+
+
+@pytest.mark.parametrize("flag", EFFECTIVE, ids=lambda f: f.long)
+def test_every_spelling_is_accepted(flag: DcgmFlag) -> None:
+    """Short, long with one dash or two, with = or a blank, as Go's flag package takes them."""
+    for name in flag.names:
+        spellings = [name] if not name.startswith("--") else [name, name[1:]]
+        for spelling in spellings:
+            assert taken(flag, agent(f"{spelling}={value_for(flag)}")), spelling
+            if flag.kind != "switch":
+                assert taken(flag, agent(spelling, value_for(flag))), spelling
+            else:
+                assert taken(flag, agent(spelling)), spelling
+
+
+@pytest.mark.parametrize("flag", EFFECTIVE, ids=lambda f: f.long)
+def test_every_variable_is_accepted(flag: DcgmFlag) -> None:
+    """Each flag has its variable."""
+    assert taken(flag, agent(**{flag.variable: value_for(flag)}))
+
+
+def test_the_usual_start_of_dcgm_exporter() -> None:
+    """The command line of its systemd unit and the variables of its manifest give what they asked for."""
+    loaded = agent("-f", "/etc/site/counters.csv", "-c", "500", DCGM_EXPORTER_LISTEN=":9400", DCGM_EXPORTER_KUBERNETES="true")
+    assert loaded.config.exposition.counters_file == "/etc/site/counters.csv"
+    assert loaded.config.sources.nvml.period == 0.5
+    assert loaded.config.web.listen_address == (":9400",)
+    assert loaded.notices == ("DCGM_EXPORTER_KUBERNETES is accepted and has no effect here: pod labels: not built yet",)
+
+
+def test_its_long_interval_does_not_blind_the_detectors() -> None:
+    """-c 30000 is its default: GPUs are read every second all the same, and the log says so."""
+    loaded = agent("-c", "30000")
+    assert loaded.config.sources.nvml.period == 1.0
+    assert "read every second" in loaded.notices[0]
+
+
+def test_flag_beats_variable() -> None:
+    """Its precedence: flag, then environment."""
+    assert agent("-a", ":1", DCGM_EXPORTER_LISTEN=":2").config.web.listen_address == (":1",)
+
+
+def test_its_flag_beats_our_variable() -> None:
+    """A flag is a flag, whoever's: the command line wins over the environment."""
+    assert agent("-a", ":1", TOCSIN_WEB__LISTEN_ADDRESS=":2").config.web.listen_address == (":1",)
+
+
+def test_our_name_wins_on_the_same_level() -> None:
+    """Who spells a setting our way as well means it."""
+    assert agent("-a", ":1", "--web.listen-address", ":2").config.web.listen_address == (":2",)
+    assert agent(DCGM_EXPORTER_LISTEN=":1", TOCSIN_WEB__LISTEN_ADDRESS=":2").config.web.listen_address == (":2",)
+
+
+def test_switches_can_be_switched_off() -> None:
+    """=false asks for nothing and says nothing; for -n it asks for the host label."""
+    off = agent("--kubernetes=false", "-k=0", "--debug=false", TOCSIN_LOG__LEVEL="error")
+    assert off.notices == ()
+    assert off.config.log.level == "error"
+    assert agent("-n").config.exposition.hostname is False
+    assert agent("-n=false").config.exposition.hostname is True
+
+
+def test_empty_variables_are_not_set() -> None:
+    """Templates leave empty variables behind."""
+    assert agent(**{flag.variable: "" for flag in FLAGS}).origins == {}
+
+
+@pytest.mark.parametrize("argv", [["--web-config-file", "w.yaml"], ["-web-config-file=w.yaml"], ["--web.config.file=w.yaml"]])
+def test_tls_is_refused_rather_than_ignored(argv: list[str]) -> None:
+    """Who asks for TLS or passwords must not be served in the clear."""
+    with pytest.raises(ConfigError, match="TLS and passwords"):
+        agent(*argv)
+    with pytest.raises(ConfigError, match="DCGM_EXPORTER_WEB_CONFIG_FILE: TLS"):
+        agent(DCGM_EXPORTER_WEB_CONFIG_FILE="/etc/web.yaml")
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["-k=maybe"], "-k: expected true or false"),
+        (["-c", "30s"], "-c: expected a number of milliseconds"),
+        (["-c", "-5"], "expected"),
+    ],
+)
+def test_bad_values_are_refused(argv: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message names the flag as it was typed."""
+    try:
+        agent(*argv)
+    except ConfigError as error:
+        assert said in str(error)
+    except SystemExit as error:
+        assert error.code == 2
+        assert said in capsys.readouterr().err
+    else:
+        pytest.fail("was accepted")
+
+
+def test_log_formats_are_translated() -> None:
+    """Its text is our logfmt."""
+    assert agent("--log-format", "text").config.log.format == "logfmt"
+    assert agent(DCGM_EXPORTER_LOG_FORMAT="json").config.log.format == "json"
