@@ -1,0 +1,37 @@
+"""Faults of the job and its host: a collective that never ends, a host that does not feed its GPUs, a process killed for memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from collector.simulator.kernel_log import oom_kill as oom_kill_line
+from collector.simulator.node import Node
+from collector.simulator.workload import WATCHDOG_S
+
+
+def nccl_stall(
+    node: Node, gpu: int, *, lasts: Annotated[float, "until it goes on; 0: the watchdog kills the job after 10 minutes"] = 0.0
+) -> Iterator[float]:
+    """A collective that never ends: the GPU's rank is dead, all others spin at 100 % with no tensor work, low flat power, no traffic."""
+    node.culprit[gpu] = True
+    node.workload.stall(f"gpu{gpu} dead")
+    yield lasts or WATCHDOG_S
+    node.culprit[gpu] = False
+    node.workload.resume(f"gpu{gpu} dead")
+    if not lasts:
+        node.workload.kill(node.time_s, 0)
+
+
+def host_stall(node: Node, *, lasts: Annotated[float, "until it goes on"] = 300.0) -> Iterator[float]:
+    """The host does not feed its GPUs (data loader, file system): all idle at once while the job holds them."""
+    node.workload.stall("host", "host_stall")
+    yield lasts
+    node.workload.resume("host")
+
+
+def oom_kill(node: Node, *, name: Annotated[str, "process name"] = "python3") -> Iterator[float]:
+    """The kernel kills a process of the job for memory; the job dies."""
+    node.kernel.append(oom_kill_line(node.workload.job.pid, name))
+    node.workload.kill(node.time_s, 1)
+    yield 0
