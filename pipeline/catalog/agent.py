@@ -87,5 +87,13 @@ XID_LAST_SEEN = Metric(
     ("xid",),
     "minimal",
 )
+PERFQUERY_RUNS = Metric(
+    "tocsin_perfquery_runs_total",
+    "counter",
+    "Questions to perfquery by outcome: ok, unsupported, no_answer, garbage, timeout, missing, or over_budget (not started).",
+    ("outcome",),
+)
+STORE_SEALS = Metric("tocsin_store_seals_total", "counter", "Times closed segments were sealed into Parquet, by outcome.", ("outcome",))
+STORE_LAST_SEAL = Metric("tocsin_store_last_seal_timestamp_seconds", "gauge", "Unix time of the last sealing that worked.")
 
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

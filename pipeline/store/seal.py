@@ -46,3 +46,11 @@ def seal(segment: Path, root: Path, cluster: str = "") -> list[Path]:
     segment.unlink(missing_ok=True)
     sync_folder(segment.parent)
     return written
+
+
+def main(arguments: list[str]) -> int:
+    """Entry of the sealing child: root, cluster, then the segments."""
+    root, cluster, *paths = arguments
+    for path in paths:
+        seal(Path(path), Path(root), cluster)
+    return 0

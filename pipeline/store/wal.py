@@ -53,6 +53,7 @@ class Wal:
         self._directory, self._clock, self._own = directory, clock, own
         self._fsync_ns, self._segment_ns = round(fsync_s * 1e9), round(segment_s * 1e9)
         self._segment_bytes, self._most_bytes = segment_bytes, most_bytes
+        self.path: Path | None = None  # of the open segment
         self._fd: int | None = None
         self._size = 0
         self._opened_ns = self._synced_ns = 0
@@ -82,7 +83,7 @@ class Wal:
         """End the segment: what comes next begins another."""
         if self._fd is None:
             return
-        fd, self._fd = self._fd, None
+        fd, self._fd, self.path = self._fd, None, None
         try:
             os.fdatasync(fd)
         finally:
@@ -97,13 +98,14 @@ class Wal:
         self._drop_oldest()
         path = self._directory / f"{observation.boot_id or 'boot'}-{observation.seq:016d}.wal"
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
-        self._fd, self._size, self._opened_ns, self._synced_ns, self._generations = fd, 0, now, now, {}
+        self._fd, self.path, self._size, self._generations = fd, path, 0, {}
+        self._opened_ns = self._synced_ns = now
         columns = {kind: [c.gauges, c.counters] for kind, c in columns_now().items()}
         header = orjson.dumps({"host": observation.host, "boot_id": observation.boot_id, "columns": columns})
         try:
             self._append([MAGIC, _record(HEADER, header)])
         except OSError:
-            self._fd = None
+            self._fd = self.path = None
             os.close(fd)
             with contextlib.suppress(OSError):
                 path.unlink()

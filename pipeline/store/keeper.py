@@ -1,0 +1,112 @@
+"""Keeper: the agent's store. Appends to the write-ahead log, and has closed segments sealed in a short-lived child."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pipeline.catalog import agent
+from pipeline.child import python, run
+from pipeline.finding import Finding
+from pipeline.guard import Health
+from pipeline.interfaces import Clock
+from pipeline.observation import Observation
+from pipeline.selfmetrics import SelfMetrics
+from pipeline.store.wal import Wal, segments
+
+log = logging.getLogger("tocsin.store")
+
+SEAL_TIMEOUT_S = 120.0
+URGENT_S = 3.0  # after a page: long enough for what follows the first evidence, well within the promised ten seconds
+SEGMENT_S, SEGMENT_BYTES = 900.0, 8 << 20
+JITTER = 0.1  # of the sealing interval, by host, so that a thousand nodes do not upload in the same second
+
+
+def seal_in_child(root: Path, cluster: str) -> Callable[[Sequence[Path]], None]:
+    """How segments are sealed for real: pyarrow lives in the child only. Raises RuntimeError with the child's last words."""
+
+    def seal(paths: Sequence[Path]) -> None:
+        done = run(python("pipeline.store.seal", str(root), cluster, *map(str, paths)), timeout_s=SEAL_TIMEOUT_S)
+        if done.returncode != 0:
+            words = done.stderr.decode(errors="replace").strip().splitlines()
+            reason = "ran past its deadline" if done.timed_out else words[-1] if words else "said nothing"
+            raise RuntimeError(f"sealing ended with {done.returncode}: {reason}")
+
+    return seal
+
+
+class Keeper:
+    """The sink that keeps everything. Its own trouble (disk full, child killed) is logged once, counted, and tried again."""
+
+    name = "store"
+
+    def __init__(
+        self,
+        root: Path,
+        host: str,
+        clock: Clock,
+        own: SelfMetrics,
+        *,
+        seal: Callable[[Sequence[Path]], None],
+        fsync_s: float = 1.0,
+    ) -> None:
+        self._directory, self._clock, self._own, self._seal = root / "wal", clock, own, seal
+        share = zlib.crc32(host.encode()) / 2**32
+        self._wal = Wal(
+            self._directory,
+            clock,
+            own,
+            fsync_s=fsync_s,
+            segment_bytes=SEGMENT_BYTES,
+            segment_s=SEGMENT_S * (1 - JITTER * share),
+        )
+        self._health = Health("sealing")
+        self._urgent_ns: int | None = None
+        self._retry_ns = 0
+        self._thread: threading.Thread | None = None
+        for outcome in ("ok", "failed"):
+            own.add(agent.STORE_SEALS, outcome, amount=0)
+
+    def write(self, observation: Observation, findings: Sequence[Finding]) -> None:
+        """Append, and seal when it is time. OSError where the disk refuses the record."""
+        now = self._clock.monotonic_ns()
+        if any(f.severity == "page" and f.phase == "onset" for f in findings) and self._urgent_ns is None:
+            self._urgent_ns = now + round(URGENT_S * 1e9)
+        self._wal.write(observation, findings)
+        if self._urgent_ns is not None and now >= self._urgent_ns:
+            self._urgent_ns = None
+            self._wal.rotate()
+        self.seal_closed(now)
+
+    def seal_closed(self, now_ns: int) -> None:
+        """Begin to seal the closed segments, if there are any and no child is at it."""
+        if now_ns < self._retry_ns or (self._thread is not None and self._thread.is_alive()):
+            return
+        closed = [path for path in segments(self._directory) if path != self._wal.path]
+        if closed:
+            self._thread = threading.Thread(target=self._seal_all, args=(closed,), name="seal", daemon=True)
+            self._thread.start()
+
+    def close(self, deadline_s: float = 20.0) -> None:
+        """End the segment, seal what is closed within the deadline. What is not sealed then is sealed at the next start."""
+        self._wal.close()
+        if self._thread is not None:
+            self._thread.join(deadline_s)
+        self.seal_closed(self._retry_ns)
+        if self._thread is not None:
+            self._thread.join(deadline_s)
+
+    def _seal_all(self, closed: Sequence[Path]) -> None:
+        try:
+            self._seal(closed)
+        except (OSError, RuntimeError) as error:
+            self._own.add(agent.STORE_SEALS, "failed")
+            self._health.failed(str(error), self._clock.time_ns())
+            self._retry_ns = self._clock.monotonic_ns() + 60_000_000_000
+        else:
+            self._own.add(agent.STORE_SEALS, "ok")
+            self._own.set(agent.STORE_LAST_SEAL, self._clock.time_ns() / 1e9)
+            self._health.succeeded()
