@@ -10,7 +10,7 @@ from pipeline.exposition.cells import Column
 from pipeline.frame import Attributes, Device
 
 # States and inventory stay when a source falls silent: a lost GPU must never take its own alarm away.
-STAYS = ("_state", "_expected", "_visible")
+STAYS = ("_expected", "_visible")
 
 
 def shown(profile: Profile, wanted: Profile) -> bool:
@@ -39,7 +39,7 @@ def columns_of(kind: str, profile: Profile) -> tuple[tuple[Column, tuple[tuple[s
 
 def stays(field: Field) -> bool:
     """Whether a field is still shown when its frame has gone stale."""
-    return field.metric.name.endswith(STAYS)
+    return field.metric.name.endswith(STAYS) or (field.name == "state" and bool(field.states))
 
 
 def device_labels(device: Device, facts: Attributes) -> tuple[tuple[str, str], ...]:

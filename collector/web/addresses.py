@@ -1,0 +1,103 @@
+"""Listen addresses in Prometheus style, and the sockets behind them."""
+
+from __future__ import annotations
+
+import errno
+import re
+import socket
+from collections.abc import Iterable
+
+_ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^:\[\]\s]*)):(?P<port>\d{1,5})")
+_BACKLOG = 128
+
+
+class ListenError(OSError):
+    """An address that cannot be listened on; the text names it and says why."""
+
+
+def parse(address: str) -> tuple[str, int]:
+    """Host (empty = all interfaces) and port. ListenError where it is not ``host:port``, ``[v6]:port`` or ``:port``.
+
+    >>> parse(":9400"), parse("[::1]:0"), parse("localhost:9400")
+    (('', 9400), ('::1', 0), ('localhost', 9400))
+    """
+    match = _ADDRESS.fullmatch(address.strip())
+    if match is None or int(match["port"]) > 65535:
+        raise ListenError(f"{address!r} is no listen address: wanted host:port, [IPv6]:port or :port")
+    return match["v6"] or match["host"] or "", int(match["port"])
+
+
+def shown(bound: socket.socket) -> str:
+    """The address a socket is bound to, as ``parse`` reads it."""
+    host, port = bound.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def listen(addresses: Iterable[str]) -> list[socket.socket]:
+    """Bound sockets for all addresses, or ListenError with none of them left open."""
+    sockets: list[socket.socket] = []
+    try:
+        for address in addresses:
+            sockets += _bind(address)
+    except ListenError:
+        for bound in sockets:
+            bound.close()
+        raise
+    return sockets
+
+
+def _bind(address: str) -> list[socket.socket]:
+    host, port = parse(address)
+    if not host:
+        return [_everywhere(address, port)]
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror as error:
+        raise ListenError(f"cannot listen on {address}: {error.strerror}") from error
+    bound: list[socket.socket] = []
+    for family, where in dict.fromkeys((info[0], info[4]) for info in found):
+        try:
+            bound.append(_socket(family, where))
+        except OSError as error:
+            # localhost often has an IPv6 name on a host without IPv6: the other one is enough.
+            if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT) and len(found) > 1:
+                continue
+            for other in bound:
+                other.close()
+            raise ListenError(f"cannot listen on {address}: {_why(error)}") from error
+    if not bound:
+        raise ListenError(f"cannot listen on {address}: the host has no such address")
+    return bound
+
+
+def _everywhere(address: str, port: int) -> socket.socket:
+    """One socket for IPv4 and IPv6; IPv4 alone where the host has no IPv6."""
+    try:
+        if socket.has_dualstack_ipv6():
+            return _socket(socket.AF_INET6, ("::", port), dual=True)
+        return _socket(socket.AF_INET, ("0.0.0.0", port))  # noqa: S104 - ":port" asks for all interfaces
+    except OSError as error:
+        raise ListenError(f"cannot listen on {address}: {_why(error)}") from error
+
+
+def _socket(family: int, where: tuple[object, ...], *, dual: bool = False) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(not dual))
+        made.setblocking(False)
+        made.bind(where)
+        made.listen(_BACKLOG)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _why(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "the address is in use by another process"
+    if error.errno == errno.EACCES:
+        return "ports below 1024 need a privilege"
+    return error.strerror or str(error)

@@ -1,0 +1,77 @@
+"""What the server shows: the seam to the agent, and the agent's own filling of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from collector.web.status import Node, status
+from pipeline.exposition import Exposition, Format
+from pipeline.interfaces import Clock
+from pipeline.selfmetrics import SelfMetrics
+
+
+class Pages(Protocol):
+    """Everything the server can be asked for. All of it is made from memory, at once."""
+
+    def metrics(self, form: Format) -> bytes:
+        """The exposition."""
+        ...
+
+    def unhealthy(self) -> str:
+        """Why the agent should be restarted; empty while it is well."""
+        ...
+
+    def unready(self) -> str:
+        """What is still missing before its readings are complete; empty when nothing is."""
+        ...
+
+    def reloading(self) -> bool:
+        """Whether a new configuration is being taken over."""
+        ...
+
+    def status(self) -> Mapping[str, Any]:
+        """Devices, findings and sources for people and programs."""
+        ...
+
+
+def _nothing() -> str:
+    return ""
+
+
+class AgentPages:
+    """Pages of an agent. The callables say what is wrong, and the empty string when nothing is."""
+
+    def __init__(
+        self,
+        exposition: Exposition,
+        own: SelfMetrics,
+        clock: Clock,
+        node: Node,
+        *,
+        unhealthy: Callable[[], str] = _nothing,
+        unready: Callable[[], str] = _nothing,
+        reloading: Callable[[], bool] = bool,
+    ) -> None:
+        self._exposition = exposition
+        self._own = own
+        self._clock = clock
+        self._node = node
+        self.unhealthy = unhealthy
+        self.unready = unready
+        self.reloading = reloading
+
+    def metrics(self, form: Format) -> bytes:
+        """The exposition."""
+        return self._exposition.render(form)
+
+    def status(self) -> Mapping[str, Any]:
+        """Devices, findings and sources."""
+        return status(
+            self._node,
+            self._exposition.snapshot(),
+            self._exposition.findings(),
+            self._own,
+            now_ns=self._clock.time_ns(),
+            unready=self.unready(),
+        )
