@@ -93,7 +93,26 @@ PERFQUERY_RUNS = Metric(
     "Questions to perfquery by outcome: ok, unsupported, no_answer, garbage, timeout, missing, or over_budget (not started).",
     ("outcome",),
 )
-STORE_SEALS = Metric("tocsin_store_seals_total", "counter", "Times closed segments were sealed into Parquet, by outcome.", ("outcome",))
+STORE_SEALS = Metric(
+    "tocsin_store_seals_total", "counter", "Times closed segments were sealed into Parquet, by outcome.", ("outcome",)
+)
 STORE_LAST_SEAL = Metric("tocsin_store_last_seal_timestamp_seconds", "gauge", "Unix time of the last sealing that worked.")
+
+KERNEL_LOG_MODE = Metric(
+    "tocsin_kernel_log_mode", "gauge", "1 for the way in which the kernel log is read: kmsg, journal, file, or none.", ("mode",)
+)
+KERNEL_LOG_RECORDS = Metric("tocsin_kernel_log_records_total", "counter", "Records of the kernel log that were read.")
+KERNEL_LOG_LOST = Metric(
+    "tocsin_kernel_log_lost_records_total",
+    "counter",
+    "Records lost before they were read: overrun, oversize, malformed, down (while no agent ran), suppressed (by the kernel).",
+    ("reason",),
+)
+KERNEL_LOG_DROPPED = Metric(
+    "tocsin_kernel_log_dropped_events_total",
+    "counter",
+    "Happenings left out because one read found too many different ones, by kind of event.",
+    ("kind",),
+)
 
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

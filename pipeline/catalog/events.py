@@ -11,7 +11,7 @@ from pipeline.catalog.fields import EventKind
 
 Attribute = tuple[str, str]
 
-_PCI: Attribute = ("pci", "PCI address, domain:bus:device, lower case, as the inventory spells it")
+_PCI: Attribute = ("pci", "PCI address in lower case, of a GPU domain:bus:device, else with the function where the line names it")
 _PID: Attribute = ("pid", "process id in the host's namespace")
 _PROCESS: Attribute = ("process", "name of the process (comm), as the kernel knows it")
 _SEVERITY: Attribute = ("severity", "word of the reporter: fatal, nonfatal, corrected, uncorrected")
@@ -21,7 +21,7 @@ _COUNT: Attribute = ("count", "equal lines that this event stands for; absent me
 _LOG: tuple[Attribute, ...] = (
     ("origin", "where it was seen: kmsg, journal, file, pstore or nvml"),
     ("stream", "the log it stands in: the boot id, or the identity of a log file"),
-    ("seq", "number of its first line in that log"),
+    ("seq", "number of its first line in that log; in a journal microseconds since boot, in a file without numbers the offset"),
     ("last_seq", "number of the last line, where the event stands for more than one"),
     ("last_time_ns", "unix time of the last line, where the event stands for more than one"),
     _COUNT,
