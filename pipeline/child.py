@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import selectors
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 KILL_GRACE_S = 1.0  # a process that survives SIGKILL this long is stuck in the kernel and is left alone
 
@@ -105,3 +108,81 @@ def end(process: subprocess.Popen[bytes]) -> int | None:
         return process.wait(KILL_GRACE_S)
     except subprocess.TimeoutExpired:
         return None
+
+
+# Isolated (-I): neither the working directory nor PYTHON* variables can put another `pipeline` or `collector` before ours.
+_BOOTSTRAP = "import importlib, sys; sys.path.insert(0, sys.argv[1]); importlib.import_module(sys.argv[2]).main(sys.argv[3:])"
+
+
+def python(module: str, *arguments: str) -> list[str]:
+    """Command line that calls ``main(arguments)`` of one of our modules in a fresh interpreter, installed or not."""
+    return [sys.executable, "-I", "-c", _BOOTSTRAP, str(Path(__file__).resolve().parents[1]), module, *arguments]
+
+
+class Child:
+    """A long-running process that is spoken to over pipes and may be killed at any time.
+
+    Nothing here waits for the process: ``receive`` has its own deadline, ``kill`` returns at once, and a process that is stuck
+    in the kernel is reported by ``stuck`` for its owner to count. Its standard error is dropped.
+    """
+
+    def __init__(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, pass_fds: Sequence[int] = ()) -> None:
+        self._process = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=None if env is None else dict(env),
+            start_new_session=True,
+            close_fds=True,
+            pass_fds=tuple(pass_fds),
+            bufsize=0,
+        )
+        assert self._process.stdin is not None  # noqa: S101 - PIPE was asked for
+        assert self._process.stdout is not None  # noqa: S101
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        os.set_blocking(self._stdin.fileno(), False)
+        self._ready = select.poll()
+        self._ready.register(self._stdout.fileno(), select.POLLIN)
+        self._killed_at = 0.0
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    def send(self, data: bytes) -> bool:
+        """Write to its standard input; False where it no longer listens or its pipe is full."""
+        try:
+            return self._stdin.write(data) == len(data)
+        except (OSError, ValueError):
+            return False
+
+    def receive(self, timeout_s: float, most_bytes: int = 1 << 18) -> bytes | None:
+        """What it wrote, as soon as there is anything; None where nothing came in time, empty once its output is closed."""
+        try:
+            if not self._ready.poll(max(timeout_s, 0.0) * 1000):
+                return None
+            return os.read(self._stdout.fileno(), most_bytes)
+        except (OSError, ValueError):
+            return b""
+
+    def poll(self) -> int | None:
+        """Return code, None while it lives; negative is the signal that ended it."""
+        return self._process.poll()
+
+    def kill(self) -> None:
+        """Kill it and its group and close the pipes; it may outlive this for a while, or for ever in the kernel."""
+        if not self._killed_at:
+            self._killed_at = time.monotonic()
+        for pipe in (self._stdin, self._stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()
+        if self._process.poll() is None:  # afterwards the number may be another's
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    @property
+    def stuck(self) -> bool:
+        """True where it survived SIGKILL for longer than KILL_GRACE_S."""
+        return bool(self._killed_at) and self.poll() is None and time.monotonic() - self._killed_at > KILL_GRACE_S

@@ -23,7 +23,19 @@ def gauge(
     """A gauge of a GPU; the constant labels follow the question. GPM and bit error ratios alone have fractions."""
     fraction = read.startswith("gpm ") or read.endswith("as bit_error_ratio")
     return Field(
-        number, name, kind, "gauge", metric, read, labels, times, per, fraction=fraction, states=states, profile=profile, dcgm=dcgm
+        number,
+        name,
+        kind,
+        "gauge",
+        metric,
+        read,
+        labels,
+        times,
+        per,
+        fraction=fraction,
+        states=states,
+        profile=profile,
+        dcgm=dcgm,
     )
 
 

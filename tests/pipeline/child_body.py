@@ -1,0 +1,24 @@
+"""What the tests of pipeline/child.py run: a process that does what its first argument says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+
+def main(arguments: list[str]) -> None:
+    """Echo standard input, stay deaf, or tell where ``pipeline`` was imported from."""
+    match arguments:
+        case ["echo"]:
+            while data := os.read(0, 4096):
+                os.write(1, data.upper())
+        case ["silent"]:
+            while True:
+                signal.pause()
+        case ["where"]:
+            import pipeline  # noqa: PLC0415 - which one is found is the question
+
+            os.write(1, f"{pipeline.__file__}\n{sys.flags.isolated}".encode())
+        case _:
+            sys.exit(3)
