@@ -8,10 +8,12 @@ ADDRESS ?= 127.0.0.1:9400
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs lock
+.PHONY: help install demo test check bench docs lock
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+
+install: $(VENV)/.runs ## tocsin into .venv, and nothing else
 
 demo: $(VENV)/.runs ## a live agent on 127.0.0.1:9400, reading a simulated HGX H100; no root, no compiler
 	@mkdir -p $(DEMO)
