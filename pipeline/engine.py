@@ -132,7 +132,7 @@ class Engine:
         return True
 
     def close(self, deadline_s: float = 5.0) -> None:
-        """Stop reading, let the read that runs end within the deadline, close sources, drain and close sinks. Safe to call twice."""
+        """Stop reading, let the read that runs end within the deadline, close sources. Sinks are their owner's. Safe to call twice."""
         if self._closed:
             return
         self._closed = True
@@ -143,9 +143,6 @@ class Engine:
         for name, schedule in self._schedules.items():
             if name not in self._busy and isinstance(schedule.source, Closable):
                 self._guard.call("source", name, schedule.source.close)
-        for sink in self._sinks:
-            if isinstance(sink, Closable):
-                self._guard.call("sink", sink.name, sink.close)
 
     def _open_lane(self) -> None:
         with self._plan:

@@ -1,0 +1,68 @@
+"""Where the agent stands: which host, which boot, which files and library. The one place that knows of simulation at start."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from collector.config import Config
+from pipeline.clock import SystemClock
+from pipeline.interfaces import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything outside the process that sources read. ``library`` is "" for the real NVML, or ``simulated:DIR``."""
+
+    host: str
+    boot_id: str
+    clock: Clock
+    procfs: Path
+    sysfs: Path
+    kernel_log: Path
+    library: str
+    simulated: str = ""
+
+
+def real(config: Config, environ: Mapping[str, str] = os.environ, clock: Clock | None = None) -> World:
+    """This machine, by the paths of the configuration."""
+    procfs = config.path.below("procfs")
+    return World(
+        host=host_name(environ),
+        boot_id=boot_id(procfs),
+        clock=clock or SystemClock(),
+        procfs=procfs,
+        sysfs=config.path.below("sysfs"),
+        kernel_log=config.path.kernel_log,
+        library="",
+    )
+
+
+def simulated(directory: Path, profile: str, environ: Mapping[str, str] = os.environ, clock: Clock | None = None) -> World:
+    """The simulated node in a directory."""
+    return World(
+        host=host_name(environ),
+        boot_id=boot_id(directory / "proc"),
+        clock=clock or SystemClock(),
+        procfs=directory / "proc",
+        sysfs=directory / "sys",
+        kernel_log=directory / "dev" / "kmsg",
+        library=f"simulated:{directory}",
+        simulated=profile,
+    )
+
+
+def host_name(environ: Mapping[str, str]) -> str:
+    """NODE_NAME as Kubernetes gives it, else the machine's name: never ``localhost`` of an address (dcgm-exporter#572)."""
+    return environ.get("NODE_NAME") or socket.gethostname()
+
+
+def boot_id(procfs: Path) -> str:
+    """Identity of this boot; empty where the kernel does not tell."""
+    try:
+        return (procfs / "sys/kernel/random/boot_id").read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return ""
