@@ -1,0 +1,140 @@
+"""The command line: every command has help with an example, errors name what was typed, exit codes mean what they say."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from collector.cli.main import COMMANDS, main, parser
+from collector.cli.options import inputs
+from collector.config import Config
+from collector.config.load import Inputs, load
+from collector.version import VERSION
+from pipeline import child
+from tests.sources import ROOT
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command."""
+    try:
+        code = main(argv)
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.mark.parametrize("command", [module.NAME for module in COMMANDS])
+def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """--help shows how the command is used and what its exit codes mean."""
+    code, out, _ = run(capsys, command, "--help")
+    assert code == 0
+    assert re.search(rf"Examples?:\s+.*tocsin {command}", out, re.DOTALL)
+    assert "Exit codes: 0 done" in out
+
+
+def test_version_is_the_distributions() -> None:
+    """The version is spelt once and the build reads it there."""
+    assert 'path = "collector/version.py"' in (ROOT / "pyproject.toml").read_text()
+    assert re.fullmatch(r"\d+\.\d+\.\d+", VERSION)
+
+
+@pytest.mark.parametrize("argv", [("version",), ("--version",), ("agent", "-v")])
+def test_version(argv: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """All spellings print the version and end well."""
+    code, out, _ = run(capsys, *argv)
+    assert (code, out.split()[:2]) == (0, ["tocsin", VERSION])
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        (),
+        ("nonsense",),
+        ("agent", "--nonsense"),
+        ("agent", "--web.listen", ":1"),
+        ("read", "--format", "xml"),
+        ("agent", "stray"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_2(argv: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """Unknown commands, options, abbreviations and stray words are refused with a message."""
+    code, out, err = run(capsys, *argv)
+    assert (code, out) == (2, "")
+    assert "usage: tocsin" in err
+
+
+def test_a_wrong_configuration_ends_with_2_and_names_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each problem is one line on standard error."""
+    file = tmp_path / "c.yaml"
+    file.write_text("wep: {}\n")
+    code, out, err = run(capsys, "check-config", str(file), "--log.level", "loud")
+    assert (code, out) == (2, "")
+    assert err.splitlines() == [
+        f"tocsin: {file}:1: wep: unknown setting, did you mean web?",
+        "tocsin: --log.level: expected one of debug, info, warning, error, got 'loud'",
+    ]
+
+
+def test_check_config_prints_what_is_in_force_and_whence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A value that was given says where."""
+    monkeypatch.setenv("TOCSIN_LOG__FORMAT", "json")
+    file = tmp_path / "c.yaml"
+    file.write_text("sources:\n  nvml: {period: 2s}\n")
+    code, out, _ = run(
+        capsys, "check-config", str(file), "-a", ":9401", "--inject", "a", "--inject", "b", "--simulate", "hgx-h100"
+    )
+    assert code == 0
+    assert "  listen_address: [':9401']  # -a\n" in out
+    assert f"    period: 2s  # {file}:2: sources.nvml.period\n" in out
+    assert "  format: json  # TOCSIN_LOG__FORMAT\n" in out
+    assert "  inject: [a, b]  # --inject\n" in out
+    assert "  telemetry_path: /metrics\n" in out
+
+
+def test_what_check_config_prints_is_a_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Loading the printed file gives the same settings, also for text that looks like something else."""
+    argv = (
+        "--storage.path",
+        "a: #b",
+        "--simulate",
+        "no",
+        "--topology.file",
+        "1e3",
+        "--source.host.period",
+        "1m30s",
+        "--path.sysfs",
+        "é'\"",
+    )
+    _, out, _ = run(capsys, "check-config", *argv)
+    (tmp_path / "again.yaml").write_text(out)
+    given = inputs(parser().parse_args(["check-config", *argv]))
+    assert (
+        load(Inputs(str(tmp_path / "again.yaml"))).config
+        == load(Inputs(flags=given.flags, default_file=Path("/nonexistent"))).config
+    )
+
+
+def test_check_config_shows_the_defaults_as_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without anything given the printed file is the default configuration."""
+    _, out, _ = run(capsys, "check-config")
+    (tmp_path / "defaults.yaml").write_text(out)
+    assert load(Inputs(str(tmp_path / "defaults.yaml"))).config == Config()
+
+
+def test_notices_stand_beside_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    """What has no effect is said on standard error, so the output stays a YAML file."""
+    code, out, err = run(capsys, "check-config", "-k")
+    assert (code, "-k is accepted" in err, "-k" in out) == (0, True, False)
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure_of_ours() -> None:
+    """`tocsin check-config | head -1` ends without a traceback."""
+    command = f"'{sys.executable}' -c 'import sys; sys.path.insert(0, \"{ROOT}\"); from collector.cli import main; sys.exit(main())' agent --help | true"
+    ran = child.run(["sh", "-c", command], timeout_s=30)
+    assert ran.stderr == b""

@@ -1,0 +1,103 @@
+"""The agent's log: one record, one line, whatever is in it."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies
+
+from collector.cli import logs
+
+
+def record(message: str, level: int = logging.WARNING) -> logging.LogRecord:
+    """A record as a module of ours would make it."""
+    made = logging.LogRecord("tocsin.x", level, __file__, 1, "%s", (message,), None)
+    made.created = 1_790_000_000.25
+    return made
+
+
+@pytest.fixture
+def root() -> Iterator[logging.Logger]:
+    """The root logger, put back afterwards."""
+    logger = logging.getLogger()
+    handlers, level, raising = logger.handlers[:], logger.level, logging.raiseExceptions
+    yield logger
+    logger.handlers[:] = handlers
+    logger.setLevel(level)
+    logging.raiseExceptions = raising
+
+
+def test_logfmt() -> None:
+    """Plain words stand bare, others are quoted."""
+    assert (
+        logs.Lines("logfmt", priorities=False).format(record('port "mlx5_0" is down'))
+        == 'ts=2026-09-21T14:13:20.250Z level=warning logger=tocsin.x msg="port \\"mlx5_0\\" is down"'
+    )
+
+
+def test_json() -> None:
+    """One object per line."""
+    line = logs.Lines("json", priorities=False).format(record("up", logging.INFO))
+    assert json.loads(line) == {"ts": "2026-09-21T14:13:20.250Z", "level": "info", "logger": "tocsin.x", "msg": "up"}
+
+
+@pytest.mark.parametrize(
+    ("level", "prefix"), [(logging.ERROR, "<3>"), (logging.WARNING, "<4>"), (logging.INFO, "<6>"), (logging.DEBUG, "<7>")]
+)
+def test_journal_priorities(level: int, prefix: str) -> None:
+    """In the journal each line begins with its priority."""
+    assert logs.Lines("logfmt", priorities=True).format(record("x", level)).startswith(f"{prefix}ts=")
+
+
+@given(strategies.text(), strategies.sampled_from(["logfmt", "json"]))
+def test_no_text_can_forge_a_line(text: str, form: str) -> None:
+    """A message of a hostile device or driver stays on its line: no line breaks, no escape sequences."""
+    line = logs.Lines(form, priorities=False).format(record(text))
+    assert line.isprintable()
+    assert line.isascii()
+
+
+def test_a_traceback_is_one_line() -> None:
+    """An error with its traceback is one record in the log."""
+    made = record("failed")
+    try:
+        raise ValueError("bad\nthing")
+    except ValueError:
+        made.exc_info = sys.exc_info()
+    line = logs.Lines("logfmt", priorities=False).format(made)
+    assert "ValueError: bad" in line
+    assert "\n" not in line
+
+
+def test_level_is_respected(root: logging.Logger) -> None:
+    """What is below the level is not written."""
+    stream = io.StringIO()
+    logs.set_up("warning", "logfmt", stream, {})
+    logging.getLogger("tocsin.y").info("quiet")
+    logging.getLogger("tocsin.y").warning("loud")
+    assert [line.split("msg=")[1] for line in stream.getvalue().splitlines()] == ["loud"]
+
+
+def test_a_closed_standard_error_ends_nothing(root: logging.Logger) -> None:
+    """Logging to a stream that is gone is not an error of the agent."""
+    stream = io.StringIO()
+    logs.set_up("info", "logfmt", stream, {})
+    stream.close()
+    logging.getLogger("tocsin.y").warning("nobody hears")
+
+
+def test_the_journal_is_recognised() -> None:
+    """Priorities are written only where standard error is the journal's own socket."""
+    with Path(os.devnull).open("w", encoding="utf-8") as stream:
+        stat = os.fstat(stream.fileno())
+        assert logs.in_journal(stream, {"JOURNAL_STREAM": f"{stat.st_dev}:{stat.st_ino}"})
+        assert not logs.in_journal(stream, {"JOURNAL_STREAM": "1:1"})
+        assert not logs.in_journal(stream, {})
+    assert not logs.in_journal(io.StringIO(), {"JOURNAL_STREAM": "1:1"})
