@@ -53,6 +53,7 @@ class Node:
         self.time_s = 0.0
         self.demand = Demand("idle")
         self.pcie_sent, self.pcie_received = Counter((n,)), Counter((n,))
+        self.pcie_rate = np.zeros(n)  # bytes per second received; about 0.7 of it is sent
         self.pcie_replay_rate = np.zeros(n)
         self.pcie_replays = np.zeros(n, np.uint64)
         self.pcie_width = np.full(n, profile.gpu.pcie_width)
@@ -67,6 +68,7 @@ class Node:
         name = f"tocsin:{profile.name}:{seed}:"
         self.uuids = [f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{name}gpu{i}')}" for i in range(n)]
         self.serials = [f"165{uuid.uuid5(uuid.NAMESPACE_OID, f'{name}serial{i}').int % 10**10:010d}" for i in range(n)]
+        self.fabric_uuid = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{name}fabric"))
         # Mellanox' company id, then the adapter's number: node GUID, and port GUID one above.
         self.guids = [
             0xA088C2_0300_000000 + (uuid.uuid5(uuid.NAMESPACE_OID, f"{name}hca{i}").int % 2**20) * 16
@@ -119,8 +121,9 @@ class Node:
         self.nvlinks.advance(dt, demand, self.gpus.present)
         self.ports.advance(dt, demand)
         lanes = self.pcie_width / 16 * 2.0 ** (self.pcie_generation - 5) * 63e9  # PCIe 5.0 x16: 63 GB/s each way
-        for counter, share in ((self.pcie_sent, 0.7), (self.pcie_received, 1.0)):
-            counter.add((demand.pcie * share + 2e-6) * lanes * dt * self.gpus.present)
+        self.pcie_rate = (demand.pcie + 2e-6) * lanes * self.gpus.present
+        self.pcie_sent.add(0.7 * self.pcie_rate * dt)
+        self.pcie_received.add(self.pcie_rate * dt)
         if self.pcie_replay_rate.any():
             self.pcie_replays += self.rng.poisson(self.pcie_replay_rate * dt).astype(np.uint64)
         self.time_s += dt

@@ -95,7 +95,11 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One kind of node. ``answers`` are NVML's fixed answers by question; ``unsupported`` are patterns of questions (fnmatch)."""
+    """One kind of node: its hardware, and what NVML says of it.
+
+    ``answers`` are fixed answers by question; ``unsupported`` are patterns (as in the shell) of questions that are answered with
+    NOT_SUPPORTED, by reason.
+    """
 
     name: str
     host: Host
@@ -103,7 +107,7 @@ class Profile:
     nvlink: NvLink
     ports: Ports
     answers: Mapping[str, str | int | float]
-    unsupported: tuple[str, ...]
+    unsupported: Mapping[str, tuple[str, ...]]
     mig: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -116,7 +120,6 @@ def load_profile(name: str, folder: Path = FOLDER) -> Profile:
     """A profile by name. ValueError names the file and the key that is wrong, or lists the profiles there are."""
     table = _layered(name, folder)
     where = f"profile {name}"
-    unsupported = _section(table, "unsupported", where).get("questions", [])
     profile = Profile(
         name,
         _build(Host, _section(table, "host", where), f"{where}: [host]"),
@@ -124,7 +127,7 @@ def load_profile(name: str, folder: Path = FOLDER) -> Profile:
         _build(NvLink, _section(table, "nvlink", where), f"{where}: [nvlink]"),
         _build(Ports, _section(table, "ports", where), f"{where}: [ports]"),
         _section(table, "answers", where),
-        tuple(unsupported),
+        {reason: tuple(patterns) for reason, patterns in _section(table, "unsupported", where).items()},
         {int(gpu): tuple(instances) for gpu, instances in table.get("mig", {}).items()},
     )
     if extra := set(table) - {"host", "gpu", "nvlink", "ports", "answers", "unsupported", "mig"}:
