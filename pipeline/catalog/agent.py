@@ -115,4 +115,25 @@ KERNEL_LOG_DROPPED = Metric(
     ("kind",),
 )
 
+NVML_HUNG_CALLS = Metric(
+    "tocsin_nvml_hung_calls_total", "counter", "Driver calls that did not return in time, by name of the call.", ("call",)
+)
+NVML_CHILD_ENDS = Metric(
+    "tocsin_nvml_child_ends_total",
+    "counter",
+    "Driver children that were ended or ended by themselves: hung, died, garbage, silent, failed (no driver) or replaced.",
+    ("cause",),
+)
+NVML_ABANDONED = Metric("tocsin_nvml_abandoned_children", "gauge", "Driver children that survived SIGKILL: stuck in the kernel.")
+NVML_BLIND = Metric(
+    "tocsin_nvml_blind",
+    "gauge",
+    "1 while no driver child may be started because too many are stuck in the kernel.",
+    (),
+    "minimal",
+)
+NVML_SWEEP_SECONDS = Metric(
+    "tocsin_nvml_sweep_seconds", "gauge", "How long the driver child took for its last sweep of all GPUs."
+)
+
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
