@@ -103,8 +103,10 @@ class Engine:
         """Number of the next observation."""
         return self._seq
 
-    def start(self) -> None:
-        """Begin to read in a lane of its own."""
+    def start(self, first_seq: int | None = None) -> None:
+        """Begin to read in a lane of its own; the first observation gets this number."""
+        if first_seq is not None:
+            self._seq = first_seq
         self._open_lane()
 
     def alive(self, within_s: float = 30.0) -> bool:
