@@ -1,1 +1,1 @@
-"""The simulated node: physics, faults, and their rendering as NVML, sysfs and kernel log, so that the real collectors run unchanged."""
+"""The simulated node: physics, faults, and their rendering as NVML, /sys, /proc and /dev/kmsg of a directory."""

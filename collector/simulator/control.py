@@ -1,0 +1,107 @@
+"""The control socket of a simulated node: faults, status and list as one JSON line each way, for root (or its owner) only.
+
+Requests: ``{"command": "inject", "spec": "xid@gpu2:code=79"}``, ``{"command": "status"}``, ``{"command": "faults"}``.
+Answers: ``{"ok": true, ...}`` or ``{"ok": false, "error": "..."}``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+SOCKET = "control.sock"
+LONGEST = 65536  # bytes of one line
+PATIENCE_S = 2.0  # for a client that connects and does not speak
+
+Handler = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class Control:
+    """Listens in a thread of its own; one client at a time, one request per connection."""
+
+    def __init__(self, directory: Path, handler: Handler) -> None:
+        self._directory, self._handler = directory, handler
+        (directory / SOCKET).unlink(missing_ok=True)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        os.fchmod(self._socket.fileno(), 0o600)  # on Linux the file gets the mode its socket has before it is bound
+        with _short(directory) as address:
+            self._socket.bind(address)
+        self._socket.listen(8)
+        self._thread = threading.Thread(target=self._serve, name="simulator-control", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join(PATIENCE_S + 1)
+        (self._directory / SOCKET).unlink(missing_ok=True)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._socket.accept()
+            except OSError:
+                return  # closed
+            with client, contextlib.suppress(OSError):
+                client.settimeout(PATIENCE_S)
+                client.sendall(json.dumps(self._answer(client)).encode() + b"\n")
+
+    def _answer(self, client: socket.socket) -> dict[str, Any]:
+        try:
+            _, user, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            if user not in (0, os.geteuid()):
+                raise PermissionError("only root and the owner of the simulation may inject")
+            request = json.loads(_line(client))
+            if not isinstance(request, dict):
+                raise ValueError("a request is one JSON object on one line")  # noqa: TRY004 - the client is wrong, not a caller
+            return {"ok": True, **self._handler(request)}
+        except (OSError, RecursionError, ValueError) as error:
+            return {"ok": False, "error": str(error)}
+
+
+def request(directory: Path, message: dict[str, Any], *, timeout_s: float = 5.0) -> dict[str, Any]:
+    """Ask a running simulation. ValueError with its words where it refuses; ConnectionError where none is running."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(timeout_s)
+        try:
+            with _short(directory) as address:
+                client.connect(address)
+        except OSError as error:
+            raise ConnectionError(f"no simulation is running in {directory} ({error.strerror or error})") from error
+        client.sendall(json.dumps(message).encode() + b"\n")
+        client.shutdown(socket.SHUT_WR)
+        answer = json.loads(_line(client))
+    if not answer.pop("ok", False):
+        raise ValueError(answer.get("error", "refused without a word"))
+    return dict(answer)
+
+
+def _line(peer: socket.socket) -> bytes:
+    data = b""
+    while b"\n" not in data:
+        chunk = peer.recv(4096)
+        if not chunk:
+            break
+        data += chunk
+        if len(data) > LONGEST:
+            raise ValueError(f"line of more than {LONGEST} bytes")
+    return data.partition(b"\n")[0]
+
+
+@contextlib.contextmanager
+def _short(directory: Path) -> Iterator[str]:
+    """A socket's address below 108 bytes, whatever the length of the directory's name."""
+    folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{SOCKET}"
+    finally:
+        os.close(folder)

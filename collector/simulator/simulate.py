@@ -1,0 +1,120 @@
+"""``tocsin simulate DIR``: the process that lets a simulated node live in a directory and takes faults while it runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Event, Lock
+from typing import Any
+
+from collector.simulator.control import Control, request
+from collector.simulator.injection import faults_help, parse
+from collector.simulator.injection import inject as inject_into
+from collector.simulator.node import Node
+from collector.simulator.profile import load_profile
+from collector.simulator.rendering import Rendering
+from pipeline.clock import SystemClock
+from pipeline.interfaces import Clock
+
+log = logging.getLogger("tocsin.simulator")
+
+HERTZ = 4.0  # how often the node is written: sensors of real GPUs renew about as often
+LONGEST_STEP_S = 60.0  # a pause of the machine is made up for in pieces
+
+
+def simulate(
+    directory: Path,
+    profile: str,
+    *,
+    seed: int = 0,
+    inject: Sequence[str] = (),
+    speed: float = 1.0,
+    clock: Clock | None = None,
+    stop: Event,
+) -> None:
+    """Let a node live in a directory until ``stop`` is set; ``speed`` 60 lets an hour pass in a minute.
+
+    ValueError for an unknown profile or fault, FileExistsError where the directory is taken: before anything is written.
+    """
+    if not 0 < speed <= 3600:
+        raise ValueError(f"speed must be above 0 and at most 3600, not {speed:g}")
+    model = load_profile(profile)
+    for spec in inject:
+        parse(spec, model)
+    clock = clock or SystemClock()
+    rendering = Rendering(directory, profile, seed=seed, clock=clock)
+    try:
+        lock = Lock()
+        for spec in inject:
+            inject_into(rendering.node, spec)
+        control = Control(directory, lambda message: _handle(rendering.node, lock, message))
+        try:
+            rendering.ready()
+            log.info("simulating %s (seed %d) in %s: no real hardware is read", profile, seed, directory)
+            _live(rendering, lock, speed, clock, stop)
+        finally:
+            control.close()
+    finally:
+        rendering.close()
+
+
+def inject(directory: Path, spec: str) -> dict[str, Any]:
+    """Inject a fault into the running simulation of a directory; what it answers (spec, targets, delay).
+
+    ValueError where it refuses the fault, ConnectionError where no simulation is running.
+    """
+    return request(directory, {"command": "inject", "spec": spec})
+
+
+def status(directory: Path) -> dict[str, Any]:
+    """What the running simulation of a directory is doing: profile, seconds since its start, job phase, faults on their way."""
+    return request(directory, {"command": "status"})
+
+
+def _live(rendering: Rendering, lock: Lock, speed: float, clock: Clock, stop: Event) -> None:
+    last, failing = clock.monotonic_ns(), False
+    while not stop.wait(1 / HERTZ):
+        now = clock.monotonic_ns()
+        seconds, last = max(now - last, 0) / 1e9, now
+        try:
+            with lock:
+                rendering.step(min(seconds, LONGEST_STEP_S) * speed)
+        except OSError as error:
+            if not failing:
+                log.warning("cannot write %s, going on: %s", rendering.directory, error)
+            failing = True
+        else:
+            if failing:
+                log.info("writing %s again", rendering.directory)
+            failing = False
+
+
+def _handle(node: Node, lock: Lock, message: dict[str, Any]) -> dict[str, Any]:
+    command = message.get("command")
+    if command == "faults":
+        return {"faults": faults_help()}
+    if command == "inject":
+        spec = message.get("spec")
+        if not isinstance(spec, str):
+            raise ValueError('inject wants {"command": "inject", "spec": "name@target..."}')
+        parse(spec, node.profile)  # before the lock: a bad fault must not wait for the node
+        with lock:
+            done = inject_into(node, spec)
+        log.info("injected %s", done.spec)
+        return {"spec": done.spec, "targets": [name for name, _ in done.targets], "delay_s": done.delay_s}
+    if command == "status":
+        with lock:
+            return _status(node)
+    raise ValueError(f"no command {command!r}; there are inject, status, faults")
+
+
+def _status(node: Node) -> dict[str, Any]:
+    waiting = [{"spec": a.spec, "target": a.target, "acting": a.started} for a in node.active]
+    return {
+        "profile": node.profile.name,
+        "seed": node.seed,
+        "time_s": round(node.time_s, 3),
+        "phase": node.demand.phase,
+        "faults": waiting,
+    }
