@@ -1,10 +1,17 @@
-"""``tocsin read``: one reading of each source, for people and for saved trees and logs."""
+"""``tocsin read``: one reading of each source, for people, for programs, and for saved trees and logs."""
 
 from __future__ import annotations
 
 import argparse
+import logging
+import sys
+from collections.abc import Sequence
 
-from collector.cli.options import add_settings
+from collector.cli import logs
+from collector.cli.options import add_settings, inputs
+from collector.config import Config
+from collector.config.given import ConfigError
+from collector.config.load import Inputs, load
 
 NAME = "read"
 USAGE = "read [--source NAME] [--format table|json|prometheus] [options]"
@@ -12,17 +19,53 @@ HELP = "Read each source once and print what it gave."
 EXAMPLE = """\
 Examples:
   tocsin read
-  tocsin read --source infiniband --path.sysfs ./saved/sys --format json
-  tocsin read --source kmsg --path.kmsg ./dmesg.txt --format json"""
+  tocsin read --source infiniband --format json
+  tocsin read --path.sysfs ./saved/sys            (the ports of a saved tree, as JSON lines)
+  tocsin read --path.kmsg ./dmesg.txt             (the events of a saved kernel log, as JSON lines)
+
+With --path.sysfs or --path.kmsg only the sources of those paths are read, unless --source names others."""
+
+FORMATS = ("table", "json", "prometheus")
+SAVED = {"sysfs": "infiniband", "kmsg": "kmsg"}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Which source, in which form, from where."""
     parser.add_argument("--source", action="append", default=[], metavar="NAME", help="only this source; repeatable")
-    parser.add_argument("--format", choices=("table", "json", "prometheus"), default="table", help="form of the output (table)")
-    add_settings(parser, only=("path", "sources", "exposition", "simulate", "topology"))
+    parser.add_argument(
+        "--format", choices=FORMATS, help="table for people (default), json lines (default of saved trees), prometheus text"
+    )
+    add_settings(parser, only=("path", "sources", "exposition", "topology", "log"))
 
 
-def run(_args: argparse.Namespace) -> int:
-    """Read and print."""
-    raise NotImplementedError
+def run(args: argparse.Namespace) -> int:
+    """Read and print; 1 where no source could be read."""
+    from collector.cli import reading, show  # noqa: PLC0415 - help and errors need neither sources nor numpy
+
+    given = inputs(args)
+    config = load(given).config
+    logs.set_up("warning" if config.log.level == "info" else config.log.level, config.log.format)
+    saved = from_saved(given)
+    wanted = chosen(config, args.source, saved)
+    taken = list(reading.readings(config, wanted, saved=bool(saved)))
+    form = args.format or ("json" if saved else "table")
+    sys.stdout.writelines(show.FORMS[form](taken, config))
+    for one in taken:
+        if one.outcome != "ok":
+            logging.getLogger("tocsin.read").error("%s could not be read: %s", one.source, one.error)
+    return 0 if any(one.outcome == "ok" for one in taken) else 1
+
+
+def from_saved(given: Inputs) -> list[str]:
+    """Sources whose files the command line puts elsewhere."""
+    names = {flag.path[1] for flag in given.flags if flag.path[0] == "path" and flag.value}
+    return [source for path, source in SAVED.items() if path in names]
+
+
+def chosen(config: Config, asked: Sequence[str], saved: Sequence[str]) -> Sequence[str]:
+    """Names of the sources to read: those asked for, those of saved files, or all that are switched on."""
+    known = type(config.sources).__struct_fields__
+    for name in asked:
+        if name not in known:
+            raise ConfigError(f"--source: there is no source {name!r}; there are {', '.join(known)}")
+    return asked or saved or [name for name in known if getattr(config.sources, name).enabled]

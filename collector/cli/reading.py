@@ -1,0 +1,44 @@
+"""One observation of each source, outside the engine: for ``tocsin read``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from collector.assembly import Parts, schedules
+from collector.config import Config
+from collector.inventory import Inventory
+from collector.state import State
+from collector.world import real
+from pipeline.guard import Guard
+from pipeline.interfaces import Closable, Source
+from pipeline.observation import Observation, Reading
+from pipeline.selfmetrics import SelfMetrics
+
+
+def readings(config: Config, names: Collection[str], *, saved: bool) -> Iterator[Observation]:
+    """Each named source read once, failed ones too. Nothing is remembered: the agent's own state on disk is not touched."""
+    world, own, memory = real(config), SelfMetrics(), State(None)
+    parts = Parts(config, world, Inventory(world.host, memory), memory, own, lambda device: device, saved)
+    guard = Guard(own, world.clock)
+    for seq, schedule in enumerate(schedules(parts, names)):
+        source: Source = schedule.source
+        time_ns, mono_ns = world.clock.time_ns(), world.clock.monotonic_ns()
+        reading, error = guard.call("source", source.name, source.read)
+        duration_ns = world.clock.monotonic_ns() - mono_ns
+        if isinstance(source, Closable):
+            guard.call("source", source.name, source.close)
+        given = reading or Reading()
+        yield Observation(
+            source.name,
+            world.host,
+            world.boot_id,
+            seq,
+            time_ns,
+            mono_ns,
+            duration_ns,
+            given.frames,
+            given.events,
+            given.unread,
+            "ok" if error is None else "failed",
+            "" if error is None else f"{type(error).__name__}: {error}",
+        )
