@@ -59,5 +59,4 @@ def _key(happening: Happening) -> tuple[object, ...]:
     facts = happening.facts
     if happening.kind == "xid":
         return ("xid", happening.pci, facts["code"], facts.get("sub_code"), facts.get("inferred"))
-    kind = "link" if happening.kind in ("link_up", "link_down") else happening.kind
-    return (kind, happening.pci, facts.get("code"))
+    return (happening.kind, happening.pci, facts.get("code"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from collector.sources.kmsg.reader import Loss, UnavailableError
+from collector.sources.kmsg.reader import Loss, UnavailableError, number
 from collector.sources.kmsg.records import Record, parse_record
 
 KMSG_DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt; containers often put /dev/null in its place
@@ -37,13 +37,16 @@ class DeviceReader:
 
     mode = "kmsg"
 
-    def __init__(self, fd: int, boot_id: str, after: Mapping[str, Any] | None = None, buffer: int = BUFFER) -> None:
+    def __init__(
+        self, fd: int, boot_id: str, after: Mapping[str, Any] | None = None, read: Callable[[int, int], bytes] = os.read
+    ) -> None:
         self.stream = boot_id
         self._fd = fd
-        self._buffer = buffer
-        same_boot = after is not None and after.get("stream") == boot_id and isinstance(after.get("seq"), int)
-        self._seq: int = int(after["seq"]) if after is not None and same_boot else -1
-        self._gap = "down" if same_boot else ""  # why records may be missing before the next one
+        self._read = read
+        self._buffer = BUFFER
+        after = after if after and after.get("stream") == boot_id else {}
+        self._seq, self._usec = number(after, "seq", -1), number(after, "usec", -1)
+        self._gap = "down" if self._seq >= 0 else ""  # why records may be missing before the next one
         self._losses: list[Loss] = []
 
     def read(self, most: int) -> list[Record]:
@@ -51,7 +54,7 @@ class DeviceReader:
         records: list[Record] = []
         while len(records) < most:
             try:
-                raw = os.read(self._fd, self._buffer)
+                raw = self._read(self._fd, self._buffer)
             except BlockingIOError:
                 break
             except OSError as error:
@@ -71,7 +74,7 @@ class DeviceReader:
         if self._gap and self._seq >= 0 and record.seq > self._seq + 1:
             self._losses.append(Loss(self._gap, record.seq - self._seq - 1))
         self._gap = ""
-        self._seq = record.seq
+        self._seq, self._usec = record.seq, record.usec
         records.append(record)
 
     def _survive(self, error: OSError) -> None:
@@ -85,7 +88,7 @@ class DeviceReader:
 
     def position(self) -> dict[str, Any]:
         """See Reader."""
-        return {"stream": self.stream, "seq": self._seq}
+        return {"stream": self.stream, "seq": self._seq, "usec": self._usec}
 
     def losses(self) -> list[Loss]:
         """See Reader."""

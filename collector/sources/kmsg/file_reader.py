@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from collector.sources.kmsg.reader import Loss, UnavailableError
+from collector.sources.kmsg.reader import Loss, UnavailableError, number
 from collector.sources.kmsg.records import Record, parse_line
 
 CHUNK = 1 << 18
@@ -48,11 +48,11 @@ class FileReader:
             raise UnavailableError(f"{self._path}: not a regular file")
         self.close()
         self._fd, self._inode = fd, status.st_ino
-        self._lives = int(after.get("lives", 0))
+        self._lives = number(after, "lives", 0)
         self._restart(0)
         self._name()
-        offset = after.get("offset")
-        if after.get("stream") == self.stream and isinstance(offset, int) and 0 <= offset <= status.st_size:
+        offset = number(after, "offset", -1)
+        if after.get("stream") == self.stream and 0 <= offset <= status.st_size:
             self._restart(offset)
         elif after.get("inode") == self._inode:
             self._lives += 1

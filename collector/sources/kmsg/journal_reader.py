@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import json
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
-from subprocess import Popen
-from typing import IO, Any
+from typing import Any
 
-import orjson
-
-from collector.sources.kmsg.reader import Loss, UnavailableError
+from collector.sources.kmsg.reader import Loss, UnavailableError, number
 from collector.sources.kmsg.records import Record, parse_journal
-from pipeline import child
+from pipeline.child import Child
 
 MOST_LINE = 1 << 18  # bytes of one entry; journald cuts a line at 48 KiB
 REMEMBERED = 4096  # entries known in detail, against a journald that imports the kernel's ring again; older ones by their time
-CHUNK = 1 << 16
 
 
 def follow_arguments(command: str, after: Mapping[str, Any] | None) -> list[str]:
-    """journalctl for the records of this boot, from the cursor on if there is one, and for ever."""
+    """The command for the records of this boot, from the cursor on if there is one, and for ever."""
     cursor = (after or {}).get("cursor")
     return [command, "-k", "-o", "json", "-f", "--no-tail", "--no-pager", *([f"--after-cursor={cursor}"] if cursor else [])]
 
 
 def previous_arguments(command: str, lines: int) -> list[str]:
-    """journalctl for the last records of the boot before this one."""
+    """The command for the last records of the boot before this one."""
     return [command, "-k", "-b", "-1", "-o", "json", "-n", str(lines), "--no-pager"]
 
 
@@ -48,15 +44,14 @@ class JournalReader:
         self._follows = follows
         after = after if after and after.get("stream") == self.stream else {}
         self._cursor = str(after.get("cursor", ""))
-        self._floor = int(after.get("usec", -1))  # kernel time up to which everything is known
+        self._floor = number(after, "usec", -1)  # kernel time up to which everything is known
         self._newest = self._floor
         self._known: OrderedDict[bytes, int] = OrderedDict()
         self._pending = b""
         self._lines: deque[bytes] = deque()
-        self._errors = b""
         self._losses: list[Loss] = []
         try:
-            self._process: Popen[bytes] | None = child.follow(arguments)
+            self._process: Child | None = Child(arguments)
         except OSError as error:
             raise UnavailableError(f"{arguments[0]}: {error.strerror}") from error
 
@@ -71,15 +66,12 @@ class JournalReader:
 
     def _more(self) -> bool:
         """Read on from the process; False when it has nothing to say now."""
-        if self._process is None or self._process.stdout is None or self._process.stderr is None:
-            return False
-        self._errors = (self._errors + (_read(self._process.stderr) or b""))[-500:]
         while not self._lines:
-            data = _read(self._process.stdout)
+            data = self._process.receive(0) if self._process else None
             if data is None:
                 return False
             if not data:
-                self._ended(self._process)
+                self._ended()
                 return False
             *whole, self._pending = (self._pending + data).split(b"\n")
             self._lines.extend(whole)
@@ -88,22 +80,21 @@ class JournalReader:
                 self._pending = b""
         return True
 
-    def _ended(self, process: Popen[bytes]) -> None:
-        code = process.poll()
+    def _ended(self) -> None:
+        code = self._process.poll() if self._process else 0
         if code is None:
             return  # it closed its output and is about to end
-        said = self._errors.decode("utf-8", "replace").strip()
         self.close()
         if self._follows or code != 0:
-            raise UnavailableError(f"journalctl ended with {code}: {said or 'no message'}")
+            raise UnavailableError(f"journalctl ended with {code}: no journal, no permission, or its cursor is gone")
         self.finished = True
 
     def _entry(self, line: bytes) -> Record | None:
         if not line:
             return None
         try:
-            entry = orjson.loads(line)
-        except ValueError:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
             self._losses.append(Loss("malformed", 1))
             return None
         return parse_journal(entry) if isinstance(entry, dict) else None
@@ -137,16 +128,5 @@ class JournalReader:
     def close(self) -> None:
         """See Reader."""
         if self._process is not None:
-            process, self._process = self._process, None
-            child.end(process)
-            for pipe in (process.stdout, process.stderr):
-                if pipe is not None:
-                    pipe.close()
-
-
-def _read(pipe: IO[bytes]) -> bytes | None:
-    """What the pipe holds, empty at its end, None when it holds nothing now."""
-    try:
-        return os.read(pipe.fileno(), CHUNK)
-    except BlockingIOError:
-        return None
+            self._process.kill()
+            self._process = None

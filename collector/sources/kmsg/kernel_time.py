@@ -26,3 +26,12 @@ class KernelTime:
         within = min(max(at, earliest), latest)
         self._offset += within - at
         return within
+
+
+def saved_time(usec: int, newest_usec: int, written_ns: int) -> int:
+    """Unix time of a record of a log of another boot or machine: the log was written when its newest record was printed.
+
+    >>> saved_time(4_000_000, newest_usec=5_000_000, written_ns=9_000_000_000)
+    8000000000
+    """
+    return written_ns - (newest_usec - usec) * 1000

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
+from collector.inventory import pci_key
 from collector.sources.kmsg.happening import Happening
 from collector.sources.kmsg.patterns import NUMBERS, PATTERNS, PCI, WORDS, Pattern
 from collector.sources.kmsg.records import Record
@@ -36,10 +38,13 @@ def parse_text(text: str) -> Happening | None:
     return None
 
 
+_known_text = lru_cache(maxsize=512)(parse_text)  # a flood is one line many times
+
+
 def parse_uuid(text: str) -> tuple[str, str] | None:
     """PCI address and UUID from the line that the driver prints before the first XID of a GPU."""
     match = _UUID.match(text) if text.startswith("NVRM: GPU at ") else None
-    return (match["pci"], match["uuid"]) if match else None
+    return (pci_key(match["pci"]), match["uuid"]) if match else None
 
 
 def _happening(pattern: Pattern, match: re.Match[str]) -> Happening:
@@ -47,7 +52,7 @@ def _happening(pattern: Pattern, match: re.Match[str]) -> Happening:
     for name, text in match.groupdict().items():
         if text and name != "pci":
             facts[name] = int(text) if name in NUMBERS else WORDS.get(text, text)
-    return Happening(pattern.kind, match.groupdict().get("pci") or "", facts)
+    return Happening(pattern.kind, (match.groupdict().get("pci") or "").lower(), facts)
 
 
 class Joiner:
@@ -64,15 +69,20 @@ class Joiner:
     MOST = 16  # lines held at once; the oldest makes room
 
     def __init__(self, held: Mapping[str, list[object]] | None = None) -> None:
-        self.held: dict[str, list[object]] = {key: list(value) for key, value in (held or {}).items()}
+        sizes = {"aer": 4, "oom": 1, "lost": 1}
+        self.held: dict[str, list[object]] = {
+            key: list(value) for key, value in (held or {}).items() if len(value) == sizes.get(key.partition(" ")[0])
+        }
 
     def feed(self, record: Record) -> Happening | None:
         """What this record completes; None where nothing happened, or not yet."""
         text = record.text
-        if (happening := parse_text(text)) is not None:
+        if (happening := _known_text(text) if len(text) <= 512 else parse_text(text)) is not None:
             return self._complete(happening)
         if ": AER: " in text and (match := _AER.match(text)):
-            self._hold(f"aer {match['pci']}", [record.seq, record.usec, WORDS.get(match["severity"], match["severity"]), 0])
+            self._hold(
+                f"aer {match['pci'].lower()}", [record.seq, record.usec, WORDS.get(match["severity"], match["severity"]), 0]
+            )
         elif text.startswith("oom-kill:") and (match := _OOM.match(text)):
             self._hold(f"oom {match['pid']}", [match["cgroup"]])
         elif text.startswith("NVRM: "):

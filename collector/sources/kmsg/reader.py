@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from collector.sources.kmsg.records import Record
@@ -39,3 +40,9 @@ class Reader(Protocol):
     def close(self) -> None:
         """Let go; safe to call twice."""
         ...
+
+
+def number(place: Mapping[str, Any], name: str, default: int) -> int:
+    """A number of a place that was kept, or the default where it is missing or something else."""
+    value = place.get(name)
+    return value if isinstance(value, int) else default

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from collector.inventory import pci_key
 from collector.sources.kmsg.happening import Happening
 from collector.sources.kmsg.patterns import PCI
 from pipeline.observation import Value
@@ -47,7 +48,7 @@ def parse_xid(text: str) -> Happening | None:
 
 def fallen_off_the_bus(pci: str) -> Happening:
     """What a line says that names no code but says that the GPU has fallen off the bus: XID 79."""
-    return Happening("xid", pci, {"code": FALLEN_OFF_THE_BUS, "inferred": True})
+    return Happening("xid", pci_key(pci), {"code": FALLEN_OFF_THE_BUS, "inferred": True})
 
 
 def _coded(match: re.Match[str]) -> Happening:
@@ -59,7 +60,7 @@ def _coded(match: re.Match[str]) -> Happening:
     if process := _PROCESS.match(rest):
         facts |= _process(process)
         rest = rest[process.end() :]
-    return Happening("xid", match["pci"], facts | _details(code, rest))
+    return Happening("xid", pci_key(match["pci"]), facts | _details(code, rest))
 
 
 def _process(match: re.Match[str]) -> dict[str, Value]:

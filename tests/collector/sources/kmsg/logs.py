@@ -1,0 +1,113 @@
+"""A kernel log to read from, record by record, and the source that reads it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from collector.inventory import Inventory
+from collector.sources.kmsg import KernelLogSource
+from collector.state import State
+from pipeline.catalog.events import strange_attributes
+from pipeline.frame import Device
+from pipeline.observation import Event
+from pipeline.selfmetrics import SelfMetrics
+from tests.fakes import FakeClock, gpu
+
+DATA = Path(__file__).parents[3] / "data" / "kmsg"
+BOOT = "0123456789abcdef0123456789abcdef"
+GPUS = {"0000:1b:00": gpu(0, pci_bus_id="00000000:1B:00.0"), "0000:43:00": gpu(1, pci_bus_id="00000000:43:00.0")}
+XID_79 = "NVRM: Xid (PCI:0000:1b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+XID_31 = "NVRM: Xid (PCI:0000:43:00): 31, pid=184513, name=python3, Ch 00000010"
+
+
+class Ring:
+    """The kernel's ring of records: whoever connects gets all that is in it, then what is printed, one record per read.
+
+    The socket is of type SOCK_SEQPACKET, which has the record semantics of /dev/kmsg: a read gives one record, never a part of two.
+    """
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+        self.records: list[bytes] = []
+        self.next = 0
+        self._ends: list[socket.socket] = []
+
+    def print(self, text: str, priority: int = 3) -> int:
+        """The kernel prints a line now; its number."""
+        raw = text.encode()
+        escaped = b"".join(bytes((b,)) if 32 <= b < 127 and b != 92 else b"\\x%02x" % b for b in raw)
+        record = b"%d,%d,%d,-;%s\n" % (priority, self.next, self.clock.monotonic_ns() // 1000, escaped)
+        self.add(record)
+        self.next += 1
+        return self.next - 1
+
+    def add(self, record: bytes) -> None:
+        """One record as it stands."""
+        self.records.append(record)
+        for end in self._ends:
+            end.send(record)
+
+    def connect(self, _path: Path | None = None) -> int:
+        """A descriptor at the beginning of the ring, as open(2) of /dev/kmsg gives it."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        theirs.setblocking(False)
+        self._ends.append(ours)
+        for record in self.records:
+            ours.send(record)
+        return theirs.detach()
+
+    def close(self) -> None:
+        """Close our ends."""
+        for end in self._ends:
+            end.close()
+
+
+class Node:
+    """One node over several lives of its agent: clock, ring, inventory, state and numbers."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.clock = FakeClock()
+        self.ring = Ring(self.clock)
+        self.state = State(folder)
+        self.inventory = Inventory("n1", self.state)
+        self.inventory.learn("gpu", GPUS.values())
+        self.own = SelfMetrics()
+
+    def source(self, **settings: Any) -> KernelLogSource:
+        """A source as the agent makes it at its start, reading the ring unless told otherwise."""
+        wanted: dict[str, Any] = {"path": Path(os.devnull), "device": self.ring.connect, **settings}
+        return KernelLogSource("n1", self.clock, wanted.pop("boot_id", BOOT), self.inventory, self.state, self.own, **wanted)
+
+
+def events(source: KernelLogSource) -> list[Event]:
+    """Events of one read, each held against the catalogue."""
+    found = list(source.read().events)
+    for event in found:
+        assert not strange_attributes(event.kind, event.attributes)
+    return found
+
+
+def told(found: Sequence[Event], kind: str, *names: str) -> list[tuple[object, ...]]:
+    """Chosen attributes of the events of one kind, None where an event lacks one."""
+    return [tuple(event.attributes.get(name) for name in names) for event in found if event.kind == kind]
+
+
+def read_all(source: KernelLogSource, wait: Callable[[], object] = lambda: None, reads: int = 50) -> list[Event]:
+    """Events of many reads."""
+    found: list[Event] = []
+    with contextlib.closing(source):
+        for _ in range(reads):
+            found += events(source)
+            wait()
+    return found
+
+
+def port(device: str, pci: str, net: str = "") -> Device:
+    """An RDMA port of node n1."""
+    return Device("n1", "ib_port", f"guid-{device}", {"device": device, "pci_bus_id": pci, "net_device": net})
