@@ -71,7 +71,7 @@ EVENTS = (
     EventKind(
         "hca_health",
         "The driver of an RDMA device reports that the device is not healthy.",
-        (_PCI, ("reason", "health, fatal, temperature, power or cable"), *_LOG),
+        (("interface", "name of the interface"), _PCI, ("reason", "health, fatal, temperature, power or cable"), *_LOG),
     ),
     EventKind(
         "link_up",
