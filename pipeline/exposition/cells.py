@@ -32,7 +32,8 @@ class Column:
 class Cells:
     """Texts of columns over the devices of one frame layout; cell ``column * devices + device``.
 
-    ``texts`` holds the text of every cell, ``present`` (cell,) whether it was observed. An absent cell's text is stale.
+    ``texts`` holds the text of every cell, ``present`` (cell,) whether it was observed, ``numbers`` (cell,) float64 the value of
+    a gauge's cell. An absent cell's text is stale.
     """
 
     def __init__(self, schema: Schema, columns: Sequence[Column], devices: int) -> None:
@@ -40,6 +41,7 @@ class Cells:
         self.devices = devices
         self.texts: list[bytes] = [b""] * (len(columns) * devices)
         self.present = np.zeros(len(columns) * devices, np.bool_)
+        self.numbers = np.full(len(columns) * devices, np.nan)
         gauges = [i for i, c in enumerate(columns) if c.field.type == "gauge"]
         self._gauges = _Gauges(schema, [columns[i] for i in gauges], self._cells_of(gauges))
         counters = [i for i, c in enumerate(columns) if c.field.type == "counter"]
@@ -47,8 +49,8 @@ class Cells:
 
     def fill(self, frame: Frame) -> None:
         """Take over a frame of the same devices."""
-        self._gauges.fill(frame, self.texts, self.present)
-        self._counters.fill(frame, self.texts, self.present)
+        self._gauges.fill(frame, self)
+        self._counters.fill(frame, self)
 
     def _cells_of(self, columns: Sequence[int]) -> NDArray[np.intp]:
         return (np.array(columns, np.intp)[:, None] * self.devices + np.arange(self.devices, dtype=np.intp)).ravel()
@@ -66,20 +68,21 @@ class _Gauges:
         self._whole_cells = np.repeat(self._whole.ravel(), len(cells) // len(columns)) if len(columns) else np.zeros(0, np.bool_)
         self._last = np.full(len(cells), np.nan)
 
-    def fill(self, frame: Frame, texts: list[bytes], present: NDArray[np.bool_]) -> None:
+    def fill(self, frame: Frame, into: Cells) -> None:
         if not len(self._cells):
             return
         native = frame.gauges[self._rows]
         scaled = native * self._times / self._per
         scaled = np.where(self._coded & ~np.isnan(native), native == self._codes, scaled)
         values = np.where(self._whole, np.trunc(scaled), scaled).ravel()
-        present[self._cells] = ~np.isnan(values)
+        into.present[self._cells] = ~np.isnan(values)
+        into.numbers[self._cells] = values
         changed = (values != self._last) & ~np.isnan(values)
         self._last = np.where(np.isnan(values), self._last, values)
         for where, texts_of in ((changed & ~self._whole_cells, float_texts), (changed & self._whole_cells, _finite_wholes)):
             picked = np.flatnonzero(where)
             for cell, text in zip(self._cells[picked].tolist(), texts_of(values[picked]), strict=True):
-                texts[cell] = text
+                into.texts[cell] = text
 
 
 class _Counters:
@@ -91,18 +94,18 @@ class _Counters:
         self._last = np.zeros(len(cells), np.uint64)
         self._shown = np.zeros(len(cells), np.bool_)
 
-    def fill(self, frame: Frame, texts: list[bytes], present: NDArray[np.bool_]) -> None:
+    def fill(self, frame: Frame, into: Cells) -> None:
         if not len(self._cells):
             return
         values = frame.counters[self._rows].ravel()
         observed = frame.observed[self._rows].ravel()
-        present[self._cells] = observed
+        into.present[self._cells] = observed
         changed = np.flatnonzero(observed & ((values != self._last) | ~self._shown))
         self._last[changed] = values[changed]
         self._shown[changed] = True
         for i, value in zip(changed.tolist(), values[changed].tolist(), strict=True):
             column = self._columns[i // self._devices]
-            texts[self._cells[i]] = integer_text(value, column.times, column.per, whole=column.whole)
+            into.texts[self._cells[i]] = integer_text(value, column.times, column.per, whole=column.whole)
 
 
 def _finite_wholes(values: NDArray[np.float64]) -> list[bytes]:

@@ -1,0 +1,125 @@
+"""Counters files: which fields of DCGM are shown, under which name, type and help. Errors are those of dcgm-exporter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pipeline.dcgm import gocsv, names
+
+Compat = Literal["dcgm-4.8", "dcgm-4.9", "both"]
+DEFAULT_FILE = Path(__file__).with_name("default-counters.csv")
+EXTENDED_FILE = Path(__file__).with_name("extended-counters.csv")
+
+# Both generations' types. A Prometheus histogram or summary cannot be made of one value: they are shown as untyped.
+_TYPES = {
+    "gauge": "gauge",
+    "counter": "counter",
+    "untyped": "untyped",
+    "histogram": "untyped",
+    "summary": "untyped",
+    "label": "label",
+}
+_ADDED_IN_49 = "DCGM_FI_DEV_FB_CAPACITY_BYTES"  # the one field that 4.9 added to the default set
+# DCGM's profiling fields; whether a GPU has them is known only once it was read.
+PROFILING = range(1000, 1100)
+
+
+class CountersError(ValueError):
+    """A counters file that cannot be used: file, line where there is one, and the reason in dcgm-exporter's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """One row of a counters file. ``type`` is gauge, counter, untyped or label; ``number`` counts records from 0.
+
+    ``one_generation`` keeps a 4.9 field that the other generation's default set does not have from bringing its legacy name along.
+    """
+
+    name: str
+    type: str
+    help: str
+    id: int
+    number: int
+    one_generation: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """The rows of a file that can be shown, and what the user should know about the others."""
+
+    rows: tuple[Counter, ...]
+    warnings: tuple[str, ...] = ()
+
+    def without_profiling(self) -> Counters:
+        """The same for a node whose first GPU has no profiling fields; says so for each as dcgm-exporter does."""
+        gone = [row for row in self.rows if row.id in PROFILING]
+        said = tuple(f"Skipping line {row.number} ('{row.name}'): metric not enabled" for row in gone)
+        return Counters(tuple(row for row in self.rows if row.id not in PROFILING), self.warnings + said)
+
+
+def load(path: Path = DEFAULT_FILE, compat: Compat = "dcgm-4.8") -> Counters:
+    """A counters file. CountersError names file, line and reason."""
+    try:
+        text = path.read_bytes().decode("utf-8", "replace")
+    except OSError as error:
+        raise CountersError(f"Could not read metrics file '{path}'; err: {error.strerror}") from error
+    counters = parse(text, str(path), compat)
+    if path == DEFAULT_FILE and compat != "dcgm-4.8":
+        added = Counter(
+            "DCGM_FI_DEV_FB_CAPACITY_BYTES", "gauge", "Framebuffer memory in all (in bytes).", 1625, len(counters.rows)
+        )
+        return Counters((*counters.rows, added), counters.warnings)
+    return counters
+
+
+def parse(text: str, file: str, compat: Compat = "dcgm-4.8") -> Counters:
+    """The text of a counters file; ``file`` names it in errors."""
+    try:
+        records = gocsv.read(text)
+    except gocsv.CsvError as error:
+        raise CountersError(f"{file}: {error}") from error
+    rows: dict[int, Counter] = {}
+    warnings: list[str] = []
+    for number, record in enumerate(records):
+        try:
+            row = _row(number, [field.strip(" ") for field in record.fields], compat)
+        except CountersError as error:
+            raise CountersError(f"{file}, line {record.line}: {error}") from error
+        where = f"{file}, line {record.line}: '{row.name}'"
+        warnings += [f"{where} {text}" for text in _doubts(row)]
+        if names.can_show(row.id):
+            rows.setdefault(row.id, row)
+    return Counters(tuple(rows.values()), tuple(warnings))
+
+
+def _row(number: int, fields: list[str], compat: Compat) -> Counter:
+    if len(fields) != 3:
+        shown = " ".join(fields)
+        raise CountersError(f"malformed CSV record; err: failed to parse line {number} (`[{shown}]`), expected 3 fields")
+    name, kind, help_ = fields
+    if name in names.BINARY:
+        raise CountersError(f"DCGM field '{name}' is a structure; it has no value that could be shown")
+    if name == names.AMBIGUOUS:
+        found = 203 if compat == "dcgm-4.8" else 1613
+    else:
+        found = names.ids().get(name, -1)
+        if found < 0 and not names.known_elsewhere(name):
+            raise CountersError(f"could not find DCGM field; err: unknown ExporterCounter field '{name}'")
+    if kind not in _TYPES:
+        raise CountersError(
+            f"could not find Prometheus metric type '{kind}'; supported types are counter, gauge, untyped, histogram, summary and label"
+        )
+    return Counter(name, _TYPES[kind], help_, found, number)
+
+
+def _doubts(row: Counter) -> Iterator[str]:
+    if row.id in names.UNAVAILABLE_EXPORTER:
+        yield "comes from DCGM's own watches and is left out"
+    elif not names.can_show(row.id):
+        yield "cannot be had from NVML and is left out"
+    elif row.name == names.AMBIGUOUS:
+        unit = "0 to 100, as in DCGM 4.6" if row.id == 203 else "a ratio, as in dcgm-exporter 4.9"
+        yield f"means two things; it is shown as {unit} (see --compat)"
