@@ -3,22 +3,96 @@
 from __future__ import annotations
 
 import argparse
+import json
+import signal
+import sys
+from pathlib import Path
+from threading import Event, Thread
+from typing import TextIO
+
+from collector.cli import logs
+from collector.config.given import ConfigError
 
 NAME = "simulate"
-USAGE = "simulate DIR [options]"
-HELP = "Run a simulated GPU node, or inject faults into one that runs."
+USAGE = "simulate DIR [--profile NAME] [--inject FAULT]... | simulate DIR --status | simulate --list"
+HELP = "Run a simulated GPU node in a folder, or inject faults into one that runs."
 EXAMPLE = """\
 Examples:
   tocsin simulate --list
   tocsin simulate /tmp/node --profile hgx-h100 --inject ecc_storm@gpu3+60s
-  tocsin simulate /tmp/node --inject xid@gpu2:code=79          (into the one that runs there)"""
+  tocsin simulate /tmp/node --inject xid@gpu2:code=79          (into the one that runs there)
+
+`tocsin agent --simulate hgx-h100` runs one by itself, in the folder `simulated` of its storage path."""
+
+DEFAULT_PROFILE = "hgx-h100"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """The node's directory and what happens in it."""
-    parser.add_argument("directory", nargs="?", metavar="DIR", help="where the node's files are")
+    """The node's folder and what happens in it."""
+    parser.add_argument("directory", nargs="?", default="", metavar="DIR", help="where the node's files are")
+    parser.add_argument(
+        "--profile", default="", metavar="NAME", help=f"start a node of this kind (default {DEFAULT_PROFILE}; see --list)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="same seed, same node (0)")
+    parser.add_argument("--speed", type=float, default=1.0, metavar="X", help="60 lets an hour pass in a minute (1)")
+    parser.add_argument("--inject", action="append", default=[], metavar="FAULT", help="let a fault happen; repeatable")
+    parser.add_argument("--list", action="store_true", help="print profiles, and faults with their parameters")
+    parser.add_argument("--status", action="store_true", help="print what the node that runs there is doing, as JSON")
+    # For `tocsin agent --simulate`: end with the process that started this one, and say errors where it listens.
+    parser.add_argument("--owned", action="store_true", help=argparse.SUPPRESS)
 
 
-def run(_args: argparse.Namespace) -> int:
-    """Run until told to stop, or inject and return."""
-    raise NotImplementedError
+def run(args: argparse.Namespace) -> int:
+    """Run until told to stop, or ask and return."""
+    try:
+        return _run(args)
+    except ValueError as error:  # an unknown profile or fault: the message says what there is
+        if args.owned:
+            print(error, flush=True)
+        raise ConfigError(str(error)) from error
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        print(f"tocsin: {error}", file=sys.stdout if args.owned else sys.stderr, flush=True)
+        return 1
+
+
+def _run(args: argparse.Namespace) -> int:
+    from collector.simulator.injection import faults_help  # noqa: PLC0415 - other commands need no simulator
+    from collector.simulator.profile import profile_names  # noqa: PLC0415
+    from collector.simulator.simulate import inject, status  # noqa: PLC0415
+
+    if args.list:
+        print(f"Profiles: {', '.join(profile_names())}\n\nFaults:\n{faults_help()}")
+        return 0
+    if not args.directory:
+        raise ValueError("simulate: in which folder? Give DIR, or --list")
+    directory = Path(args.directory)
+    if args.status:
+        print(json.dumps(status(directory)))
+        return 0
+    if args.inject and not args.profile:
+        for spec in args.inject:
+            print(json.dumps(inject(directory, spec)))
+        return 0
+    return _live(args, directory)
+
+
+def _live(args: argparse.Namespace, directory: Path) -> int:
+    from collector.simulator.simulate import simulate  # noqa: PLC0415
+
+    logs.set_up("info", "logfmt")
+    stop = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    if args.owned:
+        Thread(target=_until_end, args=(sys.stdin, stop), daemon=True).start()
+    simulate(directory, args.profile or DEFAULT_PROFILE, seed=args.seed, inject=args.inject, speed=args.speed, stop=stop)
+    return 0
+
+
+def _until_end(stream: TextIO, stop: Event) -> None:
+    """Its owner holds the other end: that closes when the owner ends, however it ends."""
+    while stream.read(4096):
+        pass
+    stop.set()

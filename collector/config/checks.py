@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from collector.config.settings import Config
@@ -9,6 +10,7 @@ from collector.config.tree import Path
 
 # Paths that mean something already (Prometheus' and dcgm-exporter's own).
 RESERVED = ("/", "/-/healthy", "/-/ready", "/health", "/healthz")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 SHORTEST_PERIOD_S = 0.1  # the NVML sweep of 8 GPUs takes up to about 50 ms on hardware with slow getters
 
 
@@ -17,8 +19,9 @@ def check(config: Config) -> Iterator[tuple[Path, str]]:
     yield from _web(config)
     yield from _periods(config)
     yield from _topology(config)
-    if config.simulate.inject and not config.simulate.profile:
-        yield ("simulate", "inject"), "faults are injected into a simulated node only: set simulate.profile too"
+    yield from _simulate(config)
+    if not _NAME.fullmatch(config.storage.cluster):
+        yield ("storage", "cluster"), f"{config.storage.cluster!r} is no name: letters, digits, dots, dashes and underscores"
 
 
 def address(text: str) -> tuple[str, int]:
@@ -59,6 +62,25 @@ def _periods(config: Config) -> Iterator[tuple[Path, str]]:
             ("sources", "nvml", "call_deadline"),
             f"{nvml.call_deadline} must lie between 0 and sources.nvml.deadline ({nvml.deadline})",
         )
+
+
+def _simulate(config: Config) -> Iterator[tuple[Path, str]]:
+    simulate = config.simulate
+    if not simulate.profile:
+        if simulate.inject:
+            yield ("simulate", "inject"), "faults are injected into a simulated node only: set simulate.profile too"
+        return
+    from collector.simulator.injection import parse  # noqa: PLC0415 - only who simulates pays for the simulator
+    from collector.simulator.profile import load_profile  # noqa: PLC0415
+
+    where = "profile"
+    try:
+        profile = load_profile(simulate.profile)
+        where = "inject"
+        for fault in simulate.inject:
+            parse(fault, profile)
+    except ValueError as error:
+        yield ("simulate", where), str(error)
 
 
 def _topology(config: Config) -> Iterator[tuple[Path, str]]:

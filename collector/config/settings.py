@@ -105,6 +105,9 @@ class Storage(Section, frozen=True):
     """What the agent keeps on disk."""
 
     path: Annotated[str, _says("Folder for what must survive a restart.")] = "/var/lib/tocsin"
+    cluster: Annotated[
+        str, _says("Name of the cluster in the store's file names, so that files of many nodes may lie together.")
+    ] = "default"
 
 
 class Topology(Section, frozen=True):

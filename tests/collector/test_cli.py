@@ -87,13 +87,23 @@ def test_check_config_prints_what_is_in_force_and_whence(
     file = tmp_path / "c.yaml"
     file.write_text("sources:\n  nvml: {period: 2s}\n")
     code, out, _ = run(
-        capsys, "check-config", str(file), "-a", ":9401", "--inject", "a", "--inject", "b", "--simulate", "hgx-h100"
+        capsys,
+        "check-config",
+        str(file),
+        "-a",
+        ":9401",
+        "--inject",
+        "oom_kill",
+        "--inject",
+        "driver_unload",
+        "--simulate",
+        "hgx-h100",
     )
     assert code == 0
     assert "  listen_address: [':9401']  # -a\n" in out
     assert f"    period: 2s  # {file}:2: sources.nvml.period\n" in out
     assert "  format: json  # TOCSIN_LOG__FORMAT\n" in out
-    assert "  inject: [a, b]  # --inject\n" in out
+    assert "  inject: [oom_kill, driver_unload]  # --inject\n" in out
     assert "  telemetry_path: /metrics\n" in out
 
 
@@ -102,9 +112,9 @@ def test_what_check_config_prints_is_a_configuration(tmp_path: Path, capsys: pyt
     argv = (
         "--storage.path",
         "a: #b",
-        "--simulate",
+        "--topology.command",
         "no",
-        "--topology.file",
+        "--source.infiniband.perfquery",
         "1e3",
         "--source.host.period",
         "1m30s",

@@ -190,6 +190,10 @@ def test_lists_and_tables_come_from_the_environment_with_commas() -> None:
         ({"topology.node_labels": "a=b"}, "which is not set"),
         ({"topology.node_labels": "a"}, "name=value"),
         ({"simulate.inject": "xid@gpu0"}, "set simulate.profile too"),
+        ({"simulate.profile": "hgx-h99"}, "--simulate.profile: no profile 'hgx-h99'; there are gb200"),
+        ({"simulate.profile": "hgx-h100", "simulate.inject": "melt@gpu0"}, "--simulate.inject: no fault 'melt'"),
+        ({"storage.cluster": "a/b"}, "'a/b' is no name"),
+        ({"storage.cluster": ""}, "'' is no name"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings_given: dict[str, str], said: str) -> None:
