@@ -7,6 +7,7 @@ said once in the log. Precedence is the same as ours: flag > environment > file 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from collector.config.given import Given
@@ -20,6 +21,9 @@ FALSE = ("0", "f", "F", "FALSE", "false", "False")
 
 # Detectors need a reading a second: dcgm-exporter's usual 30 s must not blind them.
 LONGEST_INTERVAL_S = 1.0
+
+# Counters files that its image and packages bring along; where they are not, ours says the same.
+ITS_OWN_FILES = ("/etc/dcgm-exporter/default-counters.csv", "/etc/dcgm-exporter/dcp-metrics-included.csv")
 
 NOT_YET = "not built yet"
 DIRECT = "Tocsin reads the driver itself and needs no host engine"
@@ -156,6 +160,9 @@ def translate(given: Iterable[tuple[DcgmFlag, str, str]]) -> tuple[list[Given], 
             continue
         if flag.refused:
             refusals.append(f"{origin}: {flag.help}")
+        elif typed in ITS_OWN_FILES and not Path(value).exists():
+            settings.append(Given(flag.setting, "", origin))
+            notices.append(f"{origin}: there is no {value}; the counters that come with Tocsin are shown")
         elif flag.kind == "interval" and isinstance(typed, Seconds) and typed > LONGEST_INTERVAL_S:
             notices.append(
                 f"{origin} asks for {typed}; the GPUs are read every second all the same, sources.nvml.period makes it slower"

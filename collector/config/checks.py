@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path as File
 
 from collector.config.settings import Config
 from collector.config.tree import Path
+from pipeline.dcgm import CountersError, SelectionError, load, parse_selection
 
 # Paths that mean something already (Prometheus' and dcgm-exporter's own).
 RESERVED = ("/", "/-/healthy", "/-/ready", "/health", "/healthz")
@@ -19,6 +21,7 @@ def check(config: Config) -> Iterator[tuple[Path, str]]:
     yield from _web(config)
     yield from _periods(config)
     yield from _topology(config)
+    yield from _dialect(config)
     yield from _simulate(config)
     if not _NAME.fullmatch(config.storage.cluster):
         yield ("storage", "cluster"), f"{config.storage.cluster!r} is no name: letters, digits, dots, dashes and underscores"
@@ -62,6 +65,22 @@ def _periods(config: Config) -> Iterator[tuple[Path, str]]:
             ("sources", "nvml", "call_deadline"),
             f"{nvml.call_deadline} must lie between 0 and sources.nvml.deadline ({nvml.deadline})",
         )
+
+
+def _dialect(config: Config) -> Iterator[tuple[Path, str]]:
+    exposition = config.exposition
+    try:
+        parse_selection(exposition.devices)
+    except SelectionError as error:
+        yield ("exposition", "devices"), str(error)
+    if exposition.counters_file:
+        try:
+            load(File(exposition.counters_file), exposition.compat)
+        except CountersError as error:
+            yield ("exposition", "counters_file"), str(error)
+    for name in ("xid_count_window", "clock_events_count_window"):
+        if getattr(exposition, name) <= 0:
+            yield ("exposition", name), "must be longer than 0"
 
 
 def _simulate(config: Config) -> Iterator[tuple[Path, str]]:

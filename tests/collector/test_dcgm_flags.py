@@ -10,7 +10,8 @@ from collector.cli.main import parser
 from collector.cli.options import inputs
 from collector.config.given import ConfigError
 from collector.config.load import Inputs, Loaded, load
-from collector.dcgm_flags import FLAGS, DcgmFlag
+from collector.dcgm_flags import FLAGS, ITS_OWN_FILES, DcgmFlag
+from pipeline.dcgm import DEFAULT_FILE
 
 NOWHERE = Path("/nonexistent/config.yaml")
 
@@ -23,8 +24,9 @@ def agent(*argv: str, **environ: str) -> Loaded:
 
 def value_for(flag: DcgmFlag) -> str:
     """A value the flag takes."""
-    if flag.long == "--log-format":
-        return "json"
+    known = {"--log-format": "json", "--devices": "g:0", "--collectors": str(DEFAULT_FILE)}
+    if flag.long in known:
+        return known[flag.long]
     return {"switch": "true", "milliseconds": "5000", "interval": "500", "text": "1:7"}[flag.kind]
 
 
@@ -57,11 +59,25 @@ def test_every_variable_is_accepted(flag: DcgmFlag) -> None:
 
 def test_the_usual_start_of_dcgm_exporter() -> None:
     """The command line of its systemd unit and the variables of its manifest give what they asked for."""
-    loaded = agent("-f", "/etc/site/counters.csv", "-c", "500", DCGM_EXPORTER_LISTEN=":9400", DCGM_EXPORTER_KUBERNETES="true")
-    assert loaded.config.exposition.counters_file == "/etc/site/counters.csv"
+    loaded = agent("-f", str(DEFAULT_FILE), "-c", "500", DCGM_EXPORTER_LISTEN=":9400", DCGM_EXPORTER_KUBERNETES="true")
+    assert loaded.config.exposition.counters_file == str(DEFAULT_FILE)
     assert loaded.config.sources.nvml.period == 0.5
     assert loaded.config.web.listen_address == (":9400",)
     assert loaded.notices == ("DCGM_EXPORTER_KUBERNETES is accepted and has no effect here: pod labels: not built yet",)
+
+
+@pytest.mark.parametrize("file", ITS_OWN_FILES)
+def test_its_own_counters_file_need_not_be_there(file: str) -> None:
+    """Its unit and its chart name a file of its own package: ours is shown in its place, and the log says so."""
+    loaded = agent(DCGM_EXPORTER_COLLECTORS=file)
+    assert loaded.config.exposition.counters_file == ""
+    assert f"there is no {file}" in loaded.notices[0]
+
+
+def test_another_counters_file_must_be_there() -> None:
+    """A file of the site that is missing ends the start, as it ends dcgm-exporter's."""
+    with pytest.raises(ConfigError, match="-f: Could not read metrics file"):
+        agent("-f", "/nonexistent.csv")
 
 
 def test_its_long_interval_does_not_blind_the_detectors() -> None:
