@@ -17,6 +17,7 @@ from collector.sources.infiniband.performance import INTERVAL_S, PER_MINUTE, TIM
 from collector.sources.infiniband.places import counter_places
 from collector.sources.infiniband.port import Port
 from collector.sources.infiniband.roster import KIND, Roster
+from collector.topology import unchanged
 from pipeline.catalog.ib_port import ABSENT, ACTIVE
 from pipeline.frame import Device, Frame, blank, frame_of, schema_of
 from pipeline.interfaces import Clock
@@ -33,11 +34,6 @@ FACTS_S = 60  # how often slow facts are read again
 ASK_S = 5  # how often it is looked at whether perfquery has answered or something is to be asked
 # A port whose files take longer than this in one read (firmware that does not answer: the driver waits up to a minute) rests.
 SLOW_S, REST_S, LONGEST_REST_S = 0.5, 10, 3600
-
-
-def unchanged(device: Device) -> Device:
-    """Where there is no topology inventory."""
-    return device
 
 
 class InfinibandSource:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +25,15 @@ def spelt(guid: int) -> str:
     """A GUID as the kernel prints it."""
     digits = f"{guid:016x}"
     return ":".join(digits[i : i + 4] for i in range(0, 16, 4))
+
+
+def opened(folder: Path) -> list[str]:
+    """What this process holds open below a folder."""
+    targets: list[str] = []
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # other threads open and close too
+            targets.append(str(link.readlink()))
+    return [target for target in targets if target.startswith(f"{folder}/")]
 
 
 class Sysfs:

@@ -11,6 +11,7 @@ import pytest
 
 from collector.sources.infiniband.kept import LONGEST_PAUSE_S, SECOND, File, KeptFiles
 from collector.sources.infiniband.port import counter
+from tests.collector.sources.infiniband.sysfs import opened
 
 
 class Reads:
@@ -130,9 +131,9 @@ def test_a_fifo_or_a_folder_instead_of_a_file(tmp_path: Path) -> None:
 
 def test_close_lets_go_of_everything(folder: Path) -> None:
     """No descriptor is left behind, after failures either."""
-    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names are all that is needed
     (folder / "b").write_text("rubbish\n")
     kept = KeptFiles([File(name, folder / name, counter, int) for name in "abc"], 0)
     kept.read(0)
+    assert len(opened(folder)) == 2
     kept.close()
-    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    assert opened(folder) == []
