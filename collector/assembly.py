@@ -6,11 +6,14 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from collector.config import Config
+from collector.config import Config, settings
+from collector.config.given import ConfigError
 from collector.inventory import Inventory
+from collector.sources.host import HostSource
 from collector.sources.infiniband import InfinibandSource
 from collector.sources.kmsg import KernelLogSource
 from collector.state import State
+from collector.topology import Topology, TopologyError, unchanged
 from collector.world import World
 from pipeline.engine import Schedule
 from pipeline.frame import Device
@@ -20,19 +23,39 @@ from pipeline.selfmetrics import SelfMetrics
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What sources share. ``with_topology`` puts rack, leaf and rail on a device; ``saved`` logs are finished, and read once as they stand."""
+    """What sources share. ``saved`` logs are finished, and read once as they stand."""
 
     config: Config
     world: World
     inventory: Inventory
     state: State
     own: SelfMetrics
-    with_topology: Callable[[Device], Device]
+    topology: Topology | None = None
     saved: bool = False
+
+    @property
+    def with_topology(self) -> Callable[[Device], Device]:
+        """Puts rack, leaf and rail on a device."""
+        return unchanged if self.topology is None else self.topology.with_topology
+
+
+def topology_of(section: settings.Topology, host: str) -> Topology | None:
+    """Where to look up how the node stands, None where nothing is set. ConfigError says what is wrong with it."""
+    try:
+        if section.file:
+            return Topology.of_file(Path(section.file), host)
+        if section.labels_file:
+            return Topology.of_labels(Path(section.labels_file), section.node_labels)
+    except (TopologyError, OSError) as error:
+        raise ConfigError(f"topology: {error}") from error
+    return Topology.of_command(section.command) if section.command else None
 
 
 def schedules(parts: Parts, names: Collection[str] | None = None) -> Iterator[Schedule]:
-    """Every source that is switched on (or those named), with its period and deadline."""
+    """Every source that is switched on (or those named), with its period and deadline; first the topology that the others hang on."""
+    if parts.topology is not None:
+        section = parts.config.topology
+        yield Schedule(parts.topology, float(section.period), float(section.deadline))
     for name, make in SOURCES.items():
         section = getattr(parts.config.sources, name)
         if section.enabled if names is None else name in names:
@@ -56,6 +79,11 @@ def _infiniband(parts: Parts) -> Source:
     )
 
 
+def _host(parts: Parts) -> Source:
+    world = parts.world
+    return HostSource(world.procfs, world.sysfs, world.host, world.clock, with_topology=parts.with_topology)
+
+
 def _kmsg(parts: Parts) -> Source:
     world = parts.world
     return KernelLogSource(
@@ -64,4 +92,4 @@ def _kmsg(parts: Parts) -> Source:
 
 
 # In the order they are read: GPUs first, since the kernel log names them by address.
-SOURCES: dict[str, Callable[[Parts], Source]] = {"infiniband": _infiniband, "kmsg": _kmsg}
+SOURCES: dict[str, Callable[[Parts], Source]] = {"infiniband": _infiniband, "kmsg": _kmsg, "host": _host}

@@ -20,7 +20,7 @@ TRUE = ("1", "t", "T", "TRUE", "true", "True")
 FALSE = ("0", "f", "F", "FALSE", "false", "False")
 
 # Detectors need a reading a second: dcgm-exporter's usual 30 s must not blind them.
-LONGEST_INTERVAL_S = 1.0
+LONGEST_PERIOD_S = 1.0
 
 # Counters files that its image and packages bring along; where they are not, ours says the same.
 ITS_OWN_FILES = ("/etc/dcgm-exporter/default-counters.csv", "/etc/dcgm-exporter/dcp-metrics-included.csv")
@@ -64,9 +64,9 @@ FLAGS: tuple[DcgmFlag, ...] = (
     _flag(
         "-c --collect-interval",
         "E_INTERVAL",
-        "time between two reads, in milliseconds; above 1000 it stays a second",
+        "time between two reads, in milliseconds; GPUs are read every second all the same, or sooner",
         "interval",
-        "sources.nvml.period",
+        "exposition.collect_interval",
     ),
     _flag("-k --kubernetes", "E_KUBERNETES", f"pod labels: {NOT_YET}", "switch"),
     _flag("-o --use-old-namespace", "E_USE_OLD_NAMESPACE", "label uuid for UUID", "switch", "exposition.use_old_namespace"),
@@ -163,10 +163,10 @@ def translate(given: Iterable[tuple[DcgmFlag, str, str]]) -> tuple[list[Given], 
         elif typed in ITS_OWN_FILES and not Path(value).exists():
             settings.append(Given(flag.setting, "", origin))
             notices.append(f"{origin}: there is no {value}; the counters that come with Tocsin are shown")
-        elif flag.kind == "interval" and isinstance(typed, Seconds) and typed > LONGEST_INTERVAL_S:
-            notices.append(
-                f"{origin} asks for {typed}; the GPUs are read every second all the same, sources.nvml.period makes it slower"
-            )
+        elif flag.kind == "interval":
+            settings.append(Given(flag.setting, typed, origin))
+            if isinstance(typed, Seconds) and typed < LONGEST_PERIOD_S:
+                settings.append(Given(("sources", "nvml", "period"), typed, origin))
         elif flag.setting and typed is not None:
             settings.append(Given(flag.setting, typed, origin, text=isinstance(typed, str)))
         elif typed:  # a switch that is off asks for nothing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from collector.assembly import Parts, schedules
+from collector.assembly import Parts, schedules, topology_of
 from collector.config import Config
 from collector.inventory import Inventory
 from collector.state import State
@@ -18,7 +18,8 @@ from pipeline.selfmetrics import SelfMetrics
 def readings(config: Config, names: Collection[str], *, saved: bool) -> Iterator[Observation]:
     """Each named source read once, failed ones too. Nothing is remembered: the agent's own state on disk is not touched."""
     world, own, memory = real(config), SelfMetrics(), State(None)
-    parts = Parts(config, world, Inventory(world.host, memory), memory, own, lambda device: device, saved)
+    topology = topology_of(config.topology, world.host)
+    parts = Parts(config, world, Inventory(world.host, memory), memory, own, topology, saved)
     guard = Guard(own, world.clock)
     for seq, schedule in enumerate(schedules(parts, names)):
         source: Source = schedule.source

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path as File
+from typing import Any
 
 from collector.config.settings import Config
 from collector.config.tree import Path
@@ -53,12 +54,13 @@ def _web(config: Config) -> Iterator[tuple[Path, str]]:
 
 
 def _periods(config: Config) -> Iterator[tuple[Path, str]]:
-    for name in ("nvml", "infiniband", "kmsg", "host"):
-        source = getattr(config.sources, name)
-        if source.period < SHORTEST_PERIOD_S:
-            yield ("sources", name, "period"), f"{source.period} is shorter than the shortest period, 100ms"
-        if source.deadline <= 0:
-            yield ("sources", name, "deadline"), "must be longer than 0"
+    timed: dict[Path, Any] = {("sources", name): getattr(config.sources, name) for name in type(config.sources).__struct_fields__}
+    timed[("topology",)] = config.topology
+    for path, section in timed.items():
+        if section.period < SHORTEST_PERIOD_S:
+            yield (*path, "period"), f"{section.period} is shorter than the shortest period, 100ms"
+        if section.deadline <= 0:
+            yield (*path, "deadline"), "must be longer than 0"
     nvml = config.sources.nvml
     if not 0 < nvml.call_deadline < nvml.deadline:
         yield (
@@ -78,7 +80,7 @@ def _dialect(config: Config) -> Iterator[tuple[Path, str]]:
             load(File(exposition.counters_file), exposition.compat)
         except CountersError as error:
             yield ("exposition", "counters_file"), str(error)
-    for name in ("xid_count_window", "clock_events_count_window"):
+    for name in ("xid_count_window", "clock_events_count_window", "collect_interval"):
         if getattr(exposition, name) <= 0:
             yield ("exposition", name), "must be longer than 0"
 

@@ -51,9 +51,12 @@ class Exposition(Section, frozen=True):
     devices: Annotated[str, _says("GPUs in dcgm-exporter's series, as its `-d`: `f`, `g`, `i`, `g:0,2-4`, `i:0.1`.")] = "f"
     use_old_namespace: Annotated[bool, _says("Call the label `UUID` by its old name `uuid`, as dcgm-exporter's `-o`.")] = False
     replace_blanks_in_model_name: Annotated[bool, _says("Turn blanks of `modelName` into dashes, as `--rbmn`.")] = False
-    # Windows of 300000 ms as in dcgm-exporter.
+    # Windows of 300000 ms and an interval of 30000 ms as in dcgm-exporter.
     xid_count_window: Annotated[Seconds, _says("Window of `DCGM_EXP_XID_ERRORS_COUNT`.")] = Seconds(300)
     clock_events_count_window: Annotated[Seconds, _says("Window of `DCGM_EXP_CLOCK_EVENTS_COUNT`.")] = Seconds(300)
+    collect_interval: Annotated[
+        Seconds, _says("Time between the samples that `DCGM_EXP_CLOCK_EVENTS_COUNT` counts, as `-c`.")
+    ] = Seconds(30)
 
 
 class Nvml(Section, frozen=True):
@@ -119,6 +122,8 @@ class Topology(Section, frozen=True):
     node_labels: Annotated[dict[str, str], _says("Attribute to node label, such as `rack: topology.example.com/rack`.")] = field(
         default_factory=dict
     )
+    period: Annotated[Seconds, _says("Time between two looks whether it changed.")] = Seconds(60)
+    deadline: Annotated[Seconds, _says("A look that takes longer counts as overdue; the others go on.")] = Seconds(15)
 
 
 class Simulate(Section, frozen=True):
