@@ -77,27 +77,6 @@ def run(
     return Finished(end(process), stdout, stderr, timed_out, truncated)
 
 
-def follow(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """Start a command without a shell whose output is read as it comes: both its pipes are non-blocking. End it with ``end``.
-
-    FileNotFoundError or PermissionError where it cannot be started.
-    """
-    process = subprocess.Popen(
-        list(argv),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=None if env is None else dict(env),
-        start_new_session=True,
-        close_fds=True,
-        bufsize=0,
-    )
-    for pipe in (process.stdout, process.stderr):
-        assert pipe is not None  # noqa: S101 - PIPE was asked for
-        os.set_blocking(pipe.fileno(), False)
-    return process
-
-
 def end(process: subprocess.Popen[bytes]) -> int | None:
     """Kill a process and its group; its return code, or None when it is stuck in the kernel and was abandoned."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -170,6 +149,13 @@ class Child:
     def poll(self) -> int | None:
         """Return code, None while it lives; negative is the signal that ended it."""
         return self._process.poll()
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Return code as soon as it has ended, None where it lives longer than that."""
+        try:
+            return self._process.wait(max(timeout_s, 0.0))
+        except subprocess.TimeoutExpired:
+            return None
 
     def kill(self) -> None:
         """Kill it and its group and close the pipes; it may outlive this for a while, or for ever in the kernel."""

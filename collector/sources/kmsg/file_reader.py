@@ -76,7 +76,9 @@ class FileReader:
         """See Reader."""
         records: list[Record] = []
         while len(records) < most:
-            if not self._lines and not self._more():
+            if not self._lines:
+                if self._more():
+                    continue
                 break
             raw, end = self._lines.popleft()
             self._offset = end

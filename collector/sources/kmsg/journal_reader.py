@@ -10,7 +10,7 @@ from typing import Any
 
 from collector.sources.kmsg.reader import Loss, UnavailableError, number
 from collector.sources.kmsg.records import Record, parse_journal
-from pipeline.child import Child
+from pipeline.child import KILL_GRACE_S, Child
 
 MOST_LINE = 1 << 18  # bytes of one entry; journald cuts a line at 48 KiB
 REMEMBERED = 4096  # entries known in detail, against a journald that imports the kernel's ring again; older ones by their time
@@ -81,9 +81,7 @@ class JournalReader:
         return True
 
     def _ended(self) -> None:
-        code = self._process.poll() if self._process else 0
-        if code is None:
-            return  # it closed its output and is about to end
+        code = self._process.wait(KILL_GRACE_S) if self._process else 0  # it has closed its output: its end is near
         self.close()
         if self._follows or code != 0:
             raise UnavailableError(f"journalctl ended with {code}: no journal, no permission, or its cursor is gone")
@@ -129,4 +127,5 @@ class JournalReader:
         """See Reader."""
         if self._process is not None:
             self._process.kill()
+            self._process.wait(KILL_GRACE_S)
             self._process = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ class Ring:
         self.clock = clock
         self.records: list[bytes] = []
         self.next = 0
-        self._ends: list[socket.socket] = []
+        self.ends: list[socket.socket] = []
 
     def print(self, text: str, priority: int = 3) -> int:
         """The kernel prints a line now; its number."""
@@ -49,22 +49,23 @@ class Ring:
     def add(self, record: bytes) -> None:
         """One record as it stands."""
         self.records.append(record)
-        for end in self._ends:
-            end.send(record)
+        for end in self.ends:
+            with contextlib.suppress(BrokenPipeError):  # that reader has gone
+                end.send(record)
 
     def connect(self, _path: Path | None = None) -> int:
         """A descriptor at the beginning of the ring, as open(2) of /dev/kmsg gives it."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         theirs.setblocking(False)
-        self._ends.append(ours)
+        self.ends.append(ours)
         for record in self.records:
             ours.send(record)
         return theirs.detach()
 
     def close(self) -> None:
         """Close our ends."""
-        for end in self._ends:
+        for end in self.ends:
             end.close()
 
 
@@ -78,11 +79,21 @@ class Node:
         self.inventory = Inventory("n1", self.state)
         self.inventory.learn("gpu", GPUS.values())
         self.own = SelfMetrics()
+        self._sources: list[KernelLogSource] = []
 
     def source(self, **settings: Any) -> KernelLogSource:
         """A source as the agent makes it at its start, reading the ring unless told otherwise."""
         wanted: dict[str, Any] = {"path": Path(os.devnull), "device": self.ring.connect, **settings}
-        return KernelLogSource("n1", self.clock, wanted.pop("boot_id", BOOT), self.inventory, self.state, self.own, **wanted)
+        boot_id = wanted.pop("boot_id", BOOT)
+        source = KernelLogSource("n1", self.clock, boot_id, self.inventory, self.state, self.own, **wanted)
+        self._sources.append(source)
+        return source
+
+    def close(self) -> None:
+        """Close what was opened."""
+        for source in self._sources:
+            source.close()
+        self.ring.close()
 
 
 def events(source: KernelLogSource) -> list[Event]:
@@ -98,14 +109,9 @@ def told(found: Sequence[Event], kind: str, *names: str) -> list[tuple[object, .
     return [tuple(event.attributes.get(name) for name in names) for event in found if event.kind == kind]
 
 
-def read_all(source: KernelLogSource, wait: Callable[[], object] = lambda: None, reads: int = 50) -> list[Event]:
-    """Events of many reads."""
-    found: list[Event] = []
-    with contextlib.closing(source):
-        for _ in range(reads):
-            found += events(source)
-            wait()
-    return found
+def read_all(source: KernelLogSource, reads: int = 5) -> list[Event]:
+    """Events of several reads."""
+    return [event for _ in range(reads) for event in events(source)]
 
 
 def port(device: str, pci: str, net: str = "") -> Device:
