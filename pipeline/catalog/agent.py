@@ -136,4 +136,29 @@ NVML_SWEEP_SECONDS = Metric(
     "tocsin_nvml_sweep_seconds", "gauge", "How long the driver child took for its last sweep of all GPUs."
 )
 
+UPLOAD_FILES = Metric("tocsin_upload_files_total", "counter", "Sealed files that the object store has taken.")
+UPLOAD_BYTES = Metric("tocsin_upload_bytes_total", "counter", "Their bytes.")
+UPLOAD_FAILURES = Metric(
+    "tocsin_upload_failures_total",
+    "counter",
+    "Files that the object store did not take, by cause; they are tried again.",
+    ("cause",),
+)
+UPLOAD_GIVEN_UP_FILES = Metric(
+    "tocsin_upload_given_up_files_total",
+    "counter",
+    "Sealed files that will not be uploaded because too much was waiting; the least valuable and oldest go first.",
+)
+UPLOAD_GIVEN_UP_BYTES = Metric("tocsin_upload_given_up_bytes_total", "counter", "Their bytes.")
+UPLOAD_PENDING_FILES = Metric("tocsin_upload_pending_files", "gauge", "Sealed files that wait to be uploaded.")
+UPLOAD_PENDING_BYTES = Metric("tocsin_upload_pending_bytes", "gauge", "Their bytes.")
+UPLOAD_OLDEST = Metric(
+    "tocsin_upload_oldest_pending_timestamp_seconds",
+    "gauge",
+    "Unix time at which the oldest file that waits was sealed; absent while nothing waits.",
+)
+UPLOAD_LAST_SUCCESS = Metric(
+    "tocsin_upload_last_success_timestamp_seconds", "gauge", "Unix time of the last upload without a failure."
+)
+
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

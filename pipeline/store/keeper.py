@@ -1,4 +1,4 @@
-"""Keeper: the agent's store. Appends to the write-ahead log, and has closed segments sealed in a short-lived child."""
+"""Keeper: the agent's store. Appends to the write-ahead log, and has closed segments sealed, and uploaded, in a short-lived child."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from pipeline.guard import Health
 from pipeline.interfaces import Clock
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
+from pipeline.store import outbox
+from pipeline.store.upload_plan import Plan, Report
 from pipeline.store.wal import Wal, segments
 
 log = logging.getLogger("tocsin.store")
@@ -25,17 +27,41 @@ SEGMENT_S, SEGMENT_BYTES = 900.0, 8 << 20
 JITTER = 0.1  # of the sealing interval, by host, so that a thousand nodes do not upload in the same second
 
 
-def seal_in_child(root: Path, cluster: str) -> Callable[[Sequence[Path]], None]:
-    """How segments are sealed for real: pyarrow lives in the child only. Raises RuntimeError with the child's last words."""
+Seal = Callable[[Sequence[Path]], Report | None]
 
-    def seal(paths: Sequence[Path]) -> None:
-        done = run(python("pipeline.store.seal", str(root), cluster, *map(str, paths)), timeout_s=SEAL_TIMEOUT_S)
+
+def seal_in_child(root: Path, cluster: str, plan: Plan | None = None) -> Seal:
+    """How segments are sealed for real: pyarrow lives in the child only, which also uploads by the plan and reports on it.
+
+    The function raises SealError with the child's last words.
+    """
+
+    def seal(paths: Sequence[Path]) -> Report | None:
+        arguments = [str(root), cluster, plan.to_json() if plan else "", *map(str, paths)]
+        done = run(python("pipeline.store.seal", *arguments), timeout_s=SEAL_TIMEOUT_S)
+        report = _report(done.stdout) if plan else None
         if done.returncode != 0:
             words = done.stderr.decode(errors="replace").strip().splitlines()
             reason = "ran past its deadline" if done.timed_out else words[-1] if words else "said nothing"
-            raise RuntimeError(f"sealing ended with {done.returncode}: {reason}")
+            raise SealError(f"sealing ended with {done.returncode}: {reason}", report)
+        return report
 
     return seal
+
+
+class SealError(RuntimeError):
+    """Sealing failed; the upload, which may have worked, has its report beside it."""
+
+    def __init__(self, message: str, report: Report | None = None) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+def _report(line: bytes) -> Report | None:
+    try:
+        return Report.from_json(line.decode())
+    except (ValueError, TypeError):  # the child did not get so far
+        return None
 
 
 class Keeper:
@@ -50,7 +76,7 @@ class Keeper:
         clock: Clock,
         own: SelfMetrics,
         *,
-        seal: Callable[[Sequence[Path]], None],
+        seal: Seal,
         fsync_s: float = 1.0,
     ) -> None:
         self._directory, self._clock, self._own, self._seal = root / "wal", clock, own, seal
@@ -63,9 +89,14 @@ class Keeper:
             segment_bytes=SEGMENT_BYTES,
             segment_s=SEGMENT_S * (1 - JITTER * share),
         )
-        self._health = Health("sealing")
+        self._health, self._upload_health, self._room = (
+            Health("sealing"),
+            Health("upload"),
+            Health("room for what waits to be uploaded"),
+        )
         self._urgent_ns: int | None = None
         self._retry_ns = 0
+        self._upload_ns: int | None = 0 if any(outbox.waiting(root)) else None  # when the uploader wants to run again
         self._thread: threading.Thread | None = None
         for outcome in ("ok", "failed"):
             own.add(agent.STORE_SEALS, outcome, amount=0)
@@ -82,11 +113,12 @@ class Keeper:
         self.seal_closed(now)
 
     def seal_closed(self, now_ns: int) -> None:
-        """Begin to seal the closed segments, if there are any and no child is at it."""
+        """Begin to seal the closed segments, or to go on uploading, if there is anything to do and no child is at it."""
         if now_ns < self._retry_ns or (self._thread is not None and self._thread.is_alive()):
             return
         closed = [path for path in segments(self._directory) if path != self._wal.path]
-        if closed:
+        if closed or (self._upload_ns is not None and now_ns >= self._upload_ns):
+            self._upload_ns = None
             self._thread = threading.Thread(target=self._seal_all, args=(closed,), name="seal", daemon=True)
             self._thread.start()
 
@@ -101,12 +133,31 @@ class Keeper:
 
     def _seal_all(self, closed: Sequence[Path]) -> None:
         try:
-            self._seal(closed)
+            report = self._seal(closed)
         except (OSError, RuntimeError) as error:
             self._own.add(agent.STORE_SEALS, "failed")
             self._health.failed(str(error), self._clock.time_ns())
             self._retry_ns = self._clock.monotonic_ns() + 60_000_000_000
+            report = error.report if isinstance(error, SealError) else None
         else:
-            self._own.add(agent.STORE_SEALS, "ok")
-            self._own.set(agent.STORE_LAST_SEAL, self._clock.time_ns() / 1e9)
+            if closed:
+                self._own.add(agent.STORE_SEALS, "ok")
+                self._own.set(agent.STORE_LAST_SEAL, self._clock.time_ns() / 1e9)
             self._health.succeeded()
+        if report is not None:
+            self._uploaded(report)
+
+    def _uploaded(self, report: Report) -> None:
+        report.tell(self._own, self._clock.time_ns())
+        if report.retry_s is not None:
+            self._upload_ns = self._clock.monotonic_ns() + round(report.retry_s * 1e9)
+        now_ns, health = self._clock.time_ns(), self._upload_health
+        if report.failures:  # the words differ each time (names, durations): only another cause is news
+            same = report.error.partition(":")[0] == health.reason.partition(":")[0]
+            health.failed(health.reason if same else report.error, now_ns)
+        elif report.sent_files:
+            health.succeeded()
+        if report.given_up_files:
+            self._room.failed("the least valuable and oldest files are given up", now_ns)
+        elif not report.pending_files:
+            self._room.succeeded()

@@ -1,35 +1,49 @@
 """Sealing: closed segments of the write-ahead log become immutable Parquet files. Runs in a short-lived child.
 
 Idempotent: a segment's files have names made from the segment, so a second try after a crash writes the same files again.
+The child then uploads what waits, so that the evidence of a page leaves the node at once.
 """
 
 from __future__ import annotations
 
 import logging
+import random
+import sys
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from pipeline.clock import SystemClock
+from pipeline.store import outbox
 from pipeline.store.layout import HOUR_US, FileName, folder, sync_folder, write_whole
 from pipeline.store.parquet import write
 from pipeline.store.record import CorruptError
 from pipeline.store.tables import Gathered
-from pipeline.store.wal import read_segment
+from pipeline.store.upload import upload
+from pipeline.store.upload_plan import Plan, Report
+from pipeline.store.wal import read_segment, segments
 
 log = logging.getLogger("tocsin.store")
 
 
-def seal(segment: Path, root: Path, cluster: str = "") -> list[Path]:
+Sealed = Callable[[Sequence[Path], bool], None]
+
+
+def seal(segment: Path, root: Path, cluster: str = "", sealed: Sealed | None = None) -> list[Path]:
     """Write what a segment holds below ``root`` and remove the segment; the files written.
+
+    ``sealed`` is told the files, and whether a page is among the findings, before the segment goes: it is told again after a crash.
 
     Rows lie in the hour of the read that brought them, so an hour is closed when the clock has left it, whatever old events
     (a previous boot's) come later. A segment that is damaged is set aside as ``.damaged`` once its good part is sealed.
     """
     hours: dict[int, Gathered] = defaultdict(Gathered)
     name: FileName | None = None
-    damaged = False
+    damaged = page = False
     try:
         for observation, findings in read_segment(segment):
+            page = page or any(f.severity == "page" for f in findings)
             name = name or FileName(cluster, observation.host, observation.boot_id, observation.seq)
             hours[observation.time_ns // 1000 // HOUR_US * HOUR_US].add(observation, findings)
     except CorruptError as error:
@@ -41,6 +55,8 @@ def seal(segment: Path, root: Path, cluster: str = "") -> list[Path]:
             path = root / folder(table, hour_us) / str(name)
             write_whole(path, partial(write, rows, table))
             written.append(path)
+    if sealed is not None:
+        sealed(written, page)
     if damaged:
         segment.replace(segment.with_suffix(".damaged"))
     segment.unlink(missing_ok=True)
@@ -48,9 +64,38 @@ def seal(segment: Path, root: Path, cluster: str = "") -> list[Path]:
     return written
 
 
-def main(arguments: list[str]) -> int:
-    """Entry of the sealing child: root, cluster, then the segments."""
-    root, cluster, *paths = arguments
-    for path in paths:
-        seal(Path(path), Path(root), cluster)
-    return 0
+def main(arguments: list[str]) -> None:
+    """Entry of the sealing child: root, cluster, the upload's plan as JSON or nothing, then the segments.
+
+    With a plan it prints the upload's report as one line. A segment that cannot be sealed holds up neither the others nor the upload;
+    its error ends the child.
+    """
+    root, cluster, plan, *paths = arguments
+    pages: list[bool] = []
+    errors: list[Exception] = []
+    for path in map(Path, paths):
+        try:
+            seal(path, Path(root), cluster, partial(_post, Path(root), pages) if plan else None)
+        except (OSError, ValueError) as error:
+            errors.append(error)
+    if plan:
+        report = _upload(Path(root), Plan.from_json(plan), {Path(p) for p in paths}, urgent=any(pages))
+        sys.stdout.write(report.to_json() + "\n")
+        sys.stdout.flush()
+    if errors:
+        raise errors[0]
+
+
+def _post(root: Path, pages: list[bool], files: Sequence[Path], page: bool) -> None:
+    outbox.post(root, files, page=page)
+    pages.append(page)
+
+
+def _upload(root: Path, plan: Plan, tried: set[Path], *, urgent: bool) -> Report:
+    """Upload until another segment is closed: it may hold a page, and only the next child seals it."""
+
+    def closed() -> set[Path]:
+        return set(segments(root / "wal")[:-1])  # the newest one is being written
+
+    before = closed() | tried
+    return upload(root, plan, SystemClock(), random.Random(), urgent=urgent, stop=lambda: not closed() <= before)  # noqa: S311 - jitter

@@ -143,7 +143,7 @@ class Wal:
         self._size += written
 
     def _drop_oldest(self) -> None:
-        sizes = {path: path.stat().st_size for path in segments(self._directory)}
+        sizes = {path: stat.st_size for path, stat in _stats(self._directory)}
         for path in list(sizes):
             if sum(sizes.values()) + self._segment_bytes <= self._most_bytes:
                 return
@@ -154,7 +154,16 @@ class Wal:
 
 def segments(directory: Path) -> list[Path]:
     """Segments of a directory, oldest first."""
-    return sorted(directory.glob("*.wal"), key=lambda p: (p.stat().st_mtime_ns, p.name))
+    return [path for path, _ in _stats(directory)]
+
+
+def _stats(directory: Path) -> list[tuple[Path, os.stat_result]]:
+    """Segments with their sizes and times, oldest first. One that is sealed and removed meanwhile is left out."""
+    found = []
+    for path in directory.glob("*.wal"):
+        with contextlib.suppress(FileNotFoundError):
+            found.append((path, path.stat()))
+    return sorted(found, key=lambda pair: (pair[1].st_mtime_ns, pair[0].name))
 
 
 def read_segment(path: Path) -> Iterator[tuple[Observation, tuple[Finding, ...]]]:
