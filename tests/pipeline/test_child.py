@@ -25,7 +25,9 @@ def start(*arguments: str) -> Child:
 
 def ended(one: Child) -> int:
     """Return code, once it has ended."""
-    return one._process.wait(PATIENCE)
+    code = one.wait(PATIENCE)
+    assert code is not None
+    return code
 
 
 @pytest.fixture
@@ -53,6 +55,7 @@ def test_silence_is_told_apart_from_the_end(echo: Child) -> None:
 def test_a_killed_child_ends_and_is_not_waited_for() -> None:
     """Killing returns at once and closes the pipes; the process ends by SIGKILL."""
     one = start("silent")
+    assert one.wait(0.0) is None
     one.kill()
     assert not one.send(b"x")
     assert one.receive(PATIENCE) == b""

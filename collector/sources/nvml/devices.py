@@ -1,0 +1,190 @@
+"""One GPU with its MIG instances and NVLinks: found, described, and asked. Runs in the driver child."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import Any
+
+from collector.sources.nvml import wire
+from collector.sources.nvml.callboard import SLOW
+from collector.sources.nvml.gpm import GpmReader
+from collector.sources.nvml.library import LOST, Library, NvmlError, follow
+from collector.sources.nvml.questions import Call, Gpm, Way, ways
+from collector.sources.nvml.target import Target
+from collector.sources.nvml.wire import pack_document
+
+_MOST_LINKS = 72  # Rubin has 36, nvml.h reserves GPM metrics for 72
+_MOST_INSTANCES = 7  # NVML_GPU_INSTANCE_PROFILE_1_SLICE
+_MOST_PROCESSES = 256
+_LINK_COUNT = 91  # NVML_FI_DEV_NVLINK_LINK_COUNT
+_NUMBERS = count()
+
+
+class Plan:
+    """What is asked of each kind of target: columns and slow facts with their ``read`` strings."""
+
+    def __init__(self, questions: Mapping[str, Mapping[str, str]], facts: Mapping[str, Mapping[str, str]]) -> None:
+        self._questions = questions
+        self._facts = facts
+        self._parsed: dict[tuple[str, int], dict[str, tuple[Way, ...]]] = {}
+
+    def questions(self, kind: str, link: int = -1) -> dict[str, tuple[Way, ...]]:
+        """Ways to ask for each column."""
+        key = (kind, link)
+        if key not in self._parsed:
+            self._parsed[key] = {name: ways(read, link) for name, read in self._questions[kind].items()}
+        return self._parsed[key]
+
+    def gpm(self, kind: str) -> dict[str, int]:
+        """GPM metric of each column that is one."""
+        return {name: asked[0].id for name, asked in self.questions(kind).items() if asked and isinstance(asked[0], Gpm)}
+
+    def facts(self, kind: str, link: int = -1) -> dict[str, tuple[Way, ...]]:
+        """Ways to ask for each slow fact."""
+        return {name: asked for name, read in self._facts[kind].items() if (asked := ways(read, link))}
+
+
+class Gpu:
+    """A GPU: its handle, the targets to read, and what its parent was told of it."""
+
+    def __init__(self, library: Library, plan: Plan, index: int, handle: Any, uuid: str) -> None:
+        self.index, self.handle = index, handle
+        self._library, self._plan = library, plan
+        self._own = Target(library, next(_NUMBERS), index, handle, plan.questions("gpu"))
+        self._gpm = GpmReader(library, index, handle, plan.gpm("gpu"))
+        self._instances: dict[str, tuple[Target, GpmReader]] = {}
+        self._links: dict[int, Target] = {}
+        self._told: dict[int, bytes] = {}
+        self._processes: list[list[int]] = []
+        self._uuid = uuid
+        self._seek_links()
+
+    def describe(self) -> Iterator[bytes]:
+        """Messages about this GPU and what belongs to it, as far as they say anything new."""
+        yield from self._tell(self._own, "gpu", self._uuid, self._read_facts("gpu", self.handle))
+        yield from self._seek_instances()
+        for link, target in self._links.items():
+            facts = self._read_facts("nvlink", self.handle, link)
+            yield from self._tell(target, "nvlink", f"{self._uuid}/{link}", facts | {"link": str(link)})
+
+    def look_again(self) -> Iterator[bytes]:
+        """As describe; nothing where the GPU is lost: the sweep tells."""
+        try:
+            yield from self.describe()
+        except NvmlError:
+            return
+
+    def targets(self, *, links: bool) -> Iterator[tuple[Target, GpmReader | None]]:
+        """What to read in a sweep."""
+        yield self._own, self._gpm
+        yield from self._instances.values()
+        if links:
+            for target in self._links.values():
+                yield target, None
+
+    def processes(self) -> list[list[int]] | None:
+        """Processes that hold the GPU now, as pid, GPU instance, compute instance; None where they are as last told."""
+        found = {
+            (int(p.pid), int(getattr(p, "gpuInstanceId", -1)), int(getattr(p, "computeInstanceId", -1)))
+            for answers in self._own.lists.values()
+            for p in answers
+            if hasattr(p, "pid")
+        }
+        now = [list(p) for p in sorted(found)[:_MOST_PROCESSES]]
+        if now == self._processes:
+            return None
+        self._processes = now
+        return now
+
+    def _tell(self, target: Target, kind: str, identity: str, facts: dict[str, str]) -> Iterator[bytes]:
+        message = pack_document(wire.DEVICE, self.index, target=target.number, kind=kind, id=identity, facts=facts)
+        if self._told.get(target.number) != message:
+            self._told[target.number] = message
+            yield message
+
+    def _seek_links(self) -> None:
+        field = Target(self._library, -1, self.index, self.handle, {"count": ways(f"field {_LINK_COUNT}")})
+        entries = field.read(0.0)
+        number = int.from_bytes(entries[32:36], "little") if field.columns and entries[28:32] == bytes(4) else _MOST_LINKS
+        for link in range(min(number, _MOST_LINKS)):
+            try:
+                self._ask("nvmlDeviceGetNvLinkState", self.handle, link)
+            except NvmlError as error:
+                if error.code == LOST:
+                    raise
+                if number == _MOST_LINKS:
+                    break
+                continue
+            self._links[link] = Target(
+                self._library, next(_NUMBERS), self.index, self.handle, self._plan.questions("nvlink", link)
+            )
+
+    def _seek_instances(self) -> Iterator[bytes]:
+        """MIG instances as they are now: one per GPU instance, that of its first compute instance."""
+        found: dict[str, tuple[Any, int]] = {}
+        for handle in self._mig_handles():
+            instance = int(self._ask("nvmlDeviceGetGpuInstanceId", handle))
+            if instance not in {number for _, number in found.values()}:
+                found[str(self._ask("nvmlDeviceGetUUID", handle))] = (handle, instance)
+        for uuid in self._instances.keys() - found.keys():
+            target, gpm = self._instances.pop(uuid)
+            gpm.close()
+            yield pack_document(wire.GONE, self.index, target=target.number)
+        for uuid, (handle, instance) in found.items():
+            if uuid not in self._instances:
+                self._instances[uuid] = (
+                    Target(self._library, next(_NUMBERS), self.index, handle, self._plan.questions("gpu_instance")),
+                    GpmReader(self._library, self.index, self.handle, self._plan.gpm("gpu_instance"), instance),
+                )
+            yield from self._tell(self._instances[uuid][0], "gpu_instance", uuid, self._read_facts("gpu_instance", handle))
+
+    def _mig_handles(self) -> Iterator[Any]:
+        try:
+            if not int(self._ask("nvmlDeviceGetMigMode", self.handle)[0]):
+                return
+            most = self._most_instances()
+        except NvmlError as error:
+            if error.code == LOST:
+                raise
+            return
+        for number in range(most):
+            try:
+                yield self._ask("nvmlDeviceGetMigDeviceHandleByIndex", self.handle, number)
+            except NvmlError as error:
+                if error.code == LOST:
+                    raise
+
+    def _most_instances(self) -> int:
+        try:
+            return int(self._ask("nvmlDeviceGetMaxMigDeviceCount", self.handle))
+        except NvmlError:
+            return _MOST_INSTANCES
+
+    def _read_facts(self, kind: str, handle: Any, link: int = -1) -> dict[str, str]:
+        facts: dict[str, str] = {}
+        for name, asked in self._plan.facts(kind, link).items():
+            for way in asked:
+                if not isinstance(way, Call):
+                    continue
+                try:
+                    answer = follow(self._library.ask(self.index, handle, way, SLOW), way)
+                except NvmlError as error:
+                    if error.code == LOST:
+                        raise
+                    continue
+                text = answer.decode(errors="replace") if isinstance(answer, bytes) else str(answer)
+                if text:
+                    facts[name] = text[:128]
+                break
+        return facts
+
+    def _ask(self, function: str, *arguments: Any) -> Any:
+        return self._library.call(function, *arguments, gpu=self.index, patience=SLOW)
+
+
+def find(library: Library, plan: Plan, index: int) -> Gpu:
+    """The GPU of that index. NvmlError where it cannot be had."""
+    handle = library.call("nvmlDeviceGetHandleByIndex", index, gpu=index, patience=SLOW)
+    uuid = library.call("nvmlDeviceGetUUID", handle, gpu=index, patience=SLOW)
+    return Gpu(library, plan, index, handle, uuid if isinstance(uuid, str) else uuid.decode())

@@ -1,0 +1,205 @@
+"""The NVML source: one reading is one sweep of the driver child, with a row for every GPU this node should have, read or not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from collector.inventory import Inventory
+from collector.sources.nvml import wire
+from collector.sources.nvml.callboard import NO_DEVICE
+from collector.sources.nvml.frames import Assembler, Block, Failure, Values
+from collector.sources.nvml.happenings import Happenings, Now
+from collector.sources.nvml.roster import KINDS, Roster
+from collector.sources.nvml.states import GPU_IS_LOST, OK, Evidence, States
+from collector.sources.nvml.supervisor import Supervisor, Sweep
+from collector.sources.nvml.targets import Targets
+from collector.sources.nvml.wire import GarbageError, Message
+from collector.sources.nvml.worker import Deadlines, Worker
+from pipeline.catalog import agent
+from pipeline.frame import Device, Frame, frame_of, schema_of
+from pipeline.interfaces import Clock
+from pipeline.observation import Event, Reading, Unread
+from pipeline.selfmetrics import SelfMetrics
+
+MOST_UNREAD = 256  # reasons in one reading; a broken driver gives one per field and GPU
+_REASONS = {4: "no permission", 10: "timeout", GPU_IS_LOST: "lost", 16: "reset required", 999: "unknown error"}
+_STATE, _UP, _DOWN = (schema_of("gpu").gauge_row[name] for name in ("state", "nvlinks_up", "nvlinks_down"))
+_ENERGY = schema_of("gpu").counter_row["energy_millijoules"]
+_LINK = schema_of("nvlink").gauge_row["state"]
+
+
+class NvmlSource:
+    """GPUs, MIG instances and NVLinks through the driver library ``library``: "" for the driver's own, ``simulated:DIR`` for another.
+
+    NVLinks are read every ``links_every`` readings and slow facts every ``facts_every_s``; a frame of NVLinks comes only when they
+    are read. ``expected`` is how many GPUs there should be, 0 for those that were ever seen. A reading waits for its sweep at most
+    ``deadlines.sweep_s``. No driver, a hung or lost GPU, a crash of the library are values of ``tocsin_gpu_state``, never exceptions.
+    """
+
+    def __init__(
+        self,
+        library: str,
+        host: str,
+        clock: Clock,
+        inventory: Inventory,
+        own: SelfMetrics,
+        *,
+        deadlines: Deadlines = Deadlines(),  # noqa: B008 - a frozen value
+        links_every: int = 5,
+        facts_every_s: float = 60.0,
+        expected: int = 0,
+        proc: Path = Path("/proc"),
+        env: Mapping[str, str] | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._clock, self._own, self._expected = clock, own, expected
+        self._links_every, self._facts_every_ns = links_every, round(facts_every_s * 1e9)
+        self._node = Device(host, "node", host)
+        self._roster = Roster(host, inventory)
+        self._supervisor = Supervisor(
+            lambda *, skip, events: Worker(library, deadlines, skip=skip, events=events, env=env),
+            clock,
+            own,
+            rng or random.Random(),  # noqa: S311 - jitter, not secrets
+            wait_s=deadlines.sweep_s,
+            uuid_at=self._roster.uuid_at,
+        )
+        self._targets = Targets()
+        self._assembler = Assembler()
+        self._states = States()
+        self._happenings = Happenings(proc)
+        self._energy: dict[str, int] = {}
+        self._links: dict[str, tuple[int, int]] = {}
+        self._since_links = links_every
+        self._facts_due_ns = 0
+        self._missing = False
+
+    @property
+    def name(self) -> str:
+        """Label of the source."""
+        return "nvml"
+
+    def read(self) -> Reading:
+        """One sweep. Never raises for what a driver or a GPU does."""
+        now = Now(self._clock.time_ns(), self._clock.monotonic_ns())
+        if not self._facts_due_ns:
+            self._facts_due_ns = now.mono_ns + self._facts_every_ns
+        facts = now.mono_ns >= self._facts_due_ns
+        links = self._since_links + 1 >= self._links_every
+        sweep = self._supervisor.sweep(links=links, facts=facts, missing=self._missing)
+        if sweep.complete and facts:
+            self._facts_due_ns = now.mono_ns + self._facts_every_ns
+        if sweep.pid and sweep.pid != self._targets.pid:
+            self._targets = Targets(sweep.pid)
+        unread = [Unread(sweep.trouble)] if sweep.trouble else []
+        values, codes, events = self._take(sweep.messages, unread, now)
+        blocks, failures = self._assembler.blocks(values, self._roster.sizes())
+        self._notice_new_lives(blocks["gpu"])
+        self._count_links(blocks, values)
+        events += self._judge(blocks["gpu"], values, codes, sweep, now)
+        unread += self._reasons(failures)
+        return Reading(tuple(self._frames(blocks, values, now)), tuple(events), tuple(unread[:MOST_UNREAD]))
+
+    def close(self) -> None:
+        """End the driver child."""
+        self._supervisor.close()
+
+    def _take(
+        self, messages: Sequence[Message], unread: list[Unread], now: Now
+    ) -> tuple[list[Values], dict[str, int], list[Event]]:
+        """Values, codes of GPUs that could not be read, and events, out of a sweep's messages. What is nonsense is said in ``unread``."""
+        values: dict[int, Values] = {}
+        codes: dict[str, int] = {}
+        events: list[Event] = []
+        for message in messages:
+            try:
+                if message.kind in {wire.DEVICE, wire.GONE, wire.LAYOUT}:
+                    if (target := self._targets.note(message)) is not None:
+                        self._roster.note(target, self._targets.gpus())
+                elif message.kind == wire.VALUES:
+                    target, gpm, read_ns, entries = self._targets.values(message)
+                    row = self._roster.row(target)
+                    values[id(target)] = Values(target.kind, row, target.columns, gpm, read_ns, entries)
+                elif message.kind == wire.TROUBLE:
+                    codes[self._uuid(message.gpu)] = message.number("code")
+                elif message.kind == wire.DONE:
+                    self._own.set(agent.NVML_SWEEP_SECONDS, float(message.document().get("seconds", 0.0)))
+                elif (device := self._device(message.gpu)) is not None:
+                    if message.kind == wire.EVENT:
+                        events.append(self._happenings.xid(message, device, now))
+                    elif message.kind == wire.PROCESSES:
+                        events += self._happenings.processes(message, device, now)
+            except GarbageError as error:
+                unread.append(Unread(f"garbage from the driver child: {error}"))
+        return list(values.values()), codes, events
+
+    def _judge(self, block: Block, values: Sequence[Values], codes: Mapping[str, int], sweep: Sweep, now: Now) -> list[Event]:
+        """Fill the state column; events of what changed."""
+        devices, expected = self._roster.gpus(), self._roster.expected()
+        evidence = Evidence(
+            frozenset(devices[v.row].id for v in values if v.kind == "gpu"),
+            codes,
+            self._supervisor.quarantine.causes(),
+            frozenset(self._targets.gpus().values()),
+            sweep.complete,
+        )
+        wanted = [device for device in devices if device.id in expected]
+        states, changes = self._states.judge(wanted, evidence)
+        by_id = {device.id: state for device, state in zip(wanted, states, strict=True)}
+        block.gauges[_STATE] = [by_id.get(device.id, np.nan) for device in devices]
+        if sweep.complete:
+            self._missing = any(state != OK for state in states) or len(evidence.read) < self._expected
+        blamed = [self._node if hang.gpu == NO_DEVICE else self._device(hang.gpu) for hang in sweep.hangs]
+        return self._happenings.hangs(sweep.hangs, blamed, now) + self._happenings.changes(changes, now)
+
+    def _notice_new_lives(self, block: Block) -> None:
+        """A GPU whose energy counter fell began a new life: it counts from driver load and never falls within one."""
+        for row, device in enumerate(self._roster.gpus()):
+            if block.observed[_ENERGY, row]:
+                energy = int(block.counters[_ENERGY, row])
+                if energy < self._energy.get(device.id, 0):
+                    self._roster.begin_life(device.id)
+                self._energy[device.id] = energy
+
+    def _count_links(self, blocks: Mapping[str, Block], values: Sequence[Values]) -> None:
+        """Links up and down per GPU, held from one reading of the links to the next."""
+        if any(v.kind == "nvlink" for v in values):
+            self._since_links = 0
+            up, down = blocks["nvlink"].gauges[_LINK] == 1, blocks["nvlink"].gauges[_LINK] == 0
+            owners = np.array([d.attributes["gpu_uuid"] for d in self._roster.rows["nvlink"].devices])
+            self._links = {str(u): (int(up[owners == u].sum()), int(down[owners == u].sum())) for u in np.unique(owners)}
+        else:
+            self._since_links += 1
+        devices = self._roster.gpus()
+        for value in values:
+            if value.kind == "gpu" and (counts := self._links.get(devices[value.row].id)):
+                blocks["gpu"].gauges[[_UP, _DOWN], value.row] = counts
+
+    def _frames(self, blocks: Mapping[str, Block], values: Sequence[Values], now: Now) -> list[Frame]:
+        read = {v.kind for v in values}
+        frames: list[Frame] = []
+        for kind in KINDS:
+            devices = self._roster.rows[kind].devices
+            if devices and (kind == "gpu" or kind in read):
+                b = blocks[kind]
+                frames.append(Frame(schema_of(kind), *now, devices, b.gauges, b.counters, b.observed, b.sampled_ns))
+        visible = sum(v.kind == "gpu" for v in values)
+        counts = {"gpus_expected": self._expected or len(self._roster.expected()), "gpus_visible": visible}
+        return [*frames, frame_of("node", [(self._node, counts)], *now)]
+
+    def _reasons(self, failures: Sequence[Failure]) -> list[Unread]:
+        return [
+            Unread(_REASONS.get(f.code, f"NVML error {f.code}"), self._roster.rows[f.kind].devices[f.row].id, f.column)
+            for f in failures[:MOST_UNREAD]
+        ]
+
+    def _uuid(self, index: int) -> str:
+        return self._targets.gpus().get(index) or self._roster.uuid_at(index)
+
+    def _device(self, index: int) -> Device | None:
+        uuid = self._uuid(index)
+        return next((device for device in self._roster.gpus() if device.id == uuid), None)

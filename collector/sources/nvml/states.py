@@ -1,0 +1,71 @@
+"""The state of every GPU, as codes of the field ``state``, and what to say when one changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline.catalog.gpu import GPU_STATES
+from pipeline.frame import Device
+
+log = logging.getLogger("tocsin.nvml")
+
+OK, LOST, HUNG, ABSENT, UNREADABLE = range(5)
+NAMES = dict(GPU_STATES)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What one sweep says of the GPUs, by UUID."""
+
+    read: frozenset[str]
+    codes: Mapping[str, int]  # NVML's, of those that could not be read
+    left_out: Mapping[str, str]  # and why
+    listed: frozenset[str]  # by the driver
+    whole: bool  # only then does not being listed mean anything
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A GPU went from one state to another; ``before`` is None for one that was never judged."""
+
+    device: Device
+    before: int | None
+    now: int
+
+
+GPU_IS_LOST = 15  # nvml.h
+
+
+class States:
+    """Remembers each GPU's state."""
+
+    def __init__(self) -> None:
+        self._state: dict[str, int] = {}
+
+    def judge(self, devices: Sequence[Device], evidence: Evidence) -> tuple[list[int], list[Change]]:
+        """State of each device, and what changed."""
+        states: list[int] = []
+        changes: list[Change] = []
+        for device in devices:
+            before = self._state.get(device.id)
+            now = self._state[device.id] = self._one(device.id, evidence)
+            states.append(now)
+            if now != before:
+                changes.append(Change(device, before, now))
+                if before is not None or now != OK:
+                    say = log.info if now == OK else log.warning
+                    say("GPU %s (%s) is %s", device.attributes.get("index", "?"), device.id, NAMES[now])
+        return states, changes
+
+    def _one(self, uuid: str, evidence: Evidence) -> int:
+        if uuid in evidence.read:
+            return OK
+        if uuid in evidence.left_out:
+            return HUNG if evidence.left_out[uuid] == "hung" else UNREADABLE
+        if uuid in evidence.codes:
+            return LOST if evidence.codes[uuid] == GPU_IS_LOST else UNREADABLE
+        if not evidence.whole or uuid in evidence.listed:
+            return UNREADABLE
+        return LOST if self._state.get(uuid) == LOST else ABSENT

@@ -1,0 +1,291 @@
+"""Keeps one driver child serving: replaces it when it hangs or dies, leaves out the GPU that is to blame, looks for missing ones.
+
+What may hang is tried in a second child, the candidate, beside the one that serves: it takes over only after a whole sweep.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from collector.sources.nvml import wire
+from collector.sources.nvml.callboard import NO_DEVICE
+from collector.sources.nvml.library import LOST
+from collector.sources.nvml.quarantine import Backoff, Quarantine
+from collector.sources.nvml.wire import Message
+from collector.sources.nvml.worker import ChildLostError, Worker
+from pipeline.catalog import agent
+from pipeline.interfaces import Clock
+from pipeline.selfmetrics import SelfMetrics
+
+log = logging.getLogger("tocsin.nvml")
+
+MOST_ABANDONED = 3  # children stuck in the kernel that are put up with
+CRASHES_BEFORE_QUARANTINE = 2  # in a row in calls on the same GPU
+CLOSE_S = 1.0  # how long closing waits for killed children, all together
+RETRY_FIRST_S, RETRY_MOST_S = 2.0, 60.0  # without a driver
+DRIVER_WORDS = {9: "driver not loaded", 12: "driver library not found", 18: "driver and library versions differ"}
+
+
+class Start(Protocol):
+    """Starts a driver child."""
+
+    def __call__(self, *, skip: Sequence[int], events: bool) -> Worker:
+        """Leave out these GPUs; with or without NVML's events."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """A driver call that did not return: on which GPU (NO_DEVICE where none is to blame), and for how long it was waited."""
+
+    gpu: int
+    function: str
+    seconds: float
+    pid: int
+
+
+@dataclass(slots=True)
+class Sweep:
+    """What one sweep gave: messages in order, of which child, whether it was whole, and why not."""
+
+    messages: list[Message] = field(default_factory=list)
+    pid: int = 0
+    complete: bool = False
+    trouble: str = ""
+    hangs: list[Hang] = field(default_factory=list)
+
+
+class Supervisor:
+    """One child that serves, at most one candidate, and those that are dying."""
+
+    def __init__(
+        self, start: Start, clock: Clock, own: SelfMetrics, rng: random.Random, *, wait_s: float, uuid_at: Callable[[int], str]
+    ) -> None:
+        self.quarantine = Quarantine(rng)
+        self._start, self._clock, self._own = start, clock, own
+        self._wait_s, self._uuid_at = wait_s, uuid_at
+        self._serving: Worker | None = None
+        self._completed = False  # a whole sweep of the child that serves
+        self._rows: set[int] = set()  # GPUs that its last whole sweep read
+        self._candidate: Candidate | None = None
+        self._inherited: list[Message] = []  # what a candidate said before it took over
+        self._dying: list[Worker] = []
+        self._crashes: dict[int, int] = {}
+        self._events = True
+        self._retry = Backoff(rng, CLOSE_S = 1.0  # how long closing waits for killed children, all together
+RETRY_FIRST_S, RETRY_MOST_S)
+        self._retry_ns = 0
+        self._look = Backoff(rng)
+        self._look_ns = 0
+        self._trouble = ""
+        own.set(agent.NVML_ABANDONED, 0)
+        own.set(agent.NVML_BLIND, 0)
+
+    def sweep(self, *, links: bool, facts: bool, missing: bool) -> Sweep:
+        """One sweep of the child that serves. ``missing``: GPUs that should be there are not, so look for them now and then."""
+        self._bury()
+        self._try_candidate(missing=missing)
+        if self._serving is None:
+            self._serve()
+        result = Sweep(self._inherited, trouble=self._trouble)
+        self._inherited = []
+        if self._serving is not None:
+            result.pid = self._serving.pid
+            try:
+                self._run(self._serving, result, links=links, facts=facts)
+            except ChildLostError as error:
+                self._lost(error, result)
+        return result
+
+    def close(self) -> None:
+        """End all children; one that survives its kill is left behind."""
+        for worker in (self._serving, self._candidate.worker if self._candidate else None):
+            if worker is not None:
+                self._dismiss(worker)
+        self._serving = self._candidate = None
+        for worker in self._dying:
+            worker.ended(CLOSE_S / len(self._dying))
+        self._bury()
+
+    def _run(self, worker: Worker, result: Sweep, *, links: bool, facts: bool) -> None:
+        if not worker.ready:
+            worker.collect(self._wait_s, result.messages, until="ready")
+        if worker.ready:
+            if not worker.busy:
+                worker.sweep(links=links, facts=facts)
+            worker.collect(self._wait_s, result.messages)
+        result.complete = worker.ready and not worker.busy
+        result.trouble = "" if result.complete else ("late" if worker.ready else "starting")
+        self._due_where_moved(worker, result.messages)
+        if result.complete:
+            self._whole(result)
+
+    def _whole(self, result: Sweep) -> None:
+        """A whole sweep: all is well, unless the driver refused every GPU, as after it was unloaded."""
+        self._rows = rows(result.messages)
+        codes = {m.number("code") for m in result.messages if m.kind == wire.TROUBLE}
+        if not self._rows and codes and LOST not in codes:
+            raise ChildLostError("failed", "", code=codes.pop())
+        self._completed = True
+        self._retry.reset()
+        self._say("")
+        for gpu in self._rows:
+            self._crashes.pop(gpu, None)
+
+    def _serve(self) -> None:
+        """Start a child where that is allowed now."""
+        if self._abandoned() >= MOST_ABANDONED:
+            self._say(
+                f"blind: {MOST_ABANDONED} driver children are stuck in the kernel; another is started when one of them ends"
+            )
+        elif self._clock.monotonic_ns() >= self._retry_ns:
+            self._serving = self._begin(self.quarantine.indices())
+            self._completed = False
+
+    def _begin(self, skip: Sequence[int]) -> Worker | None:
+        try:
+            return self._start(skip=skip, events=self._events)
+        except OSError as error:
+            self._put_off(f"a driver child cannot be started: {error}")
+            return None
+
+    def _lost(self, error: ChildLostError, result: Sweep) -> None:
+        """The serving child is of no more use: blame, and start another at once unless that led nowhere before."""
+        assert self._serving is not None  # noqa: S101 - it was just lost
+        self._dismiss(self._serving)
+        self._own.add(agent.NVML_CHILD_ENDS, error.cause)
+        result.trouble = self._blame(error)
+        if error.cause == "hung":
+            result.hangs.append(Hang(error.gpu, error.function, error.seconds, self._serving.pid))
+        self._serving = None
+        if error.cause == "failed" or (error.gpu == NO_DEVICE and not self._completed):
+            self._put_off(result.trouble)
+        self._serve()
+
+    def _put_off(self, trouble: str) -> None:
+        self._retry_ns = self._clock.monotonic_ns() + round(self._retry.next() * 1e9)
+        self._say(trouble)
+
+    def _blame(self, error: ChildLostError) -> str:
+        """Leave out the GPU whose call hung, or crashed repeatedly; the reason in words."""
+        if error.cause == "failed":
+            return DRIVER_WORDS.get(error.code, str(error) or f"NVML error {error.code}")
+        log.warning("driver child %s", error)
+        if error.cause == "hung":
+            self._own.add(agent.NVML_HUNG_CALLS, error.function)
+            self._events &= error.function != "nvmlEventSetWait_v2"
+        if error.gpu != NO_DEVICE:
+            self._crashes[error.gpu] = self._crashes.get(error.gpu, 0) + 1
+            if error.cause == "hung" or self._crashes[error.gpu] >= CRASHES_BEFORE_QUARANTINE:
+                self._leave_out(error.gpu, error)
+        return f"{error.cause} in {error.function}" if error.function else error.cause
+
+    def _leave_out(self, gpu: int, error: ChildLostError) -> None:
+        new = gpu not in self.quarantine
+        pause = self.quarantine.add(gpu, self._uuid_at(gpu), error.cause, self._clock.monotonic_ns())
+        if new:
+            log.error("GPU %d is left out: %s; tried again in %.0f s, then ever more rarely", gpu, error, pause)
+
+    def _due_where_moved(self, worker: Worker, messages: Sequence[Message]) -> None:
+        """An index that is another GPU now, or none, is no reason to leave that one out."""
+        for message in messages:
+            if message.kind == wire.DEVICE and (document := message.document()).get("kind") == "gpu":
+                self.quarantine.moved(str(document.get("id")), message.gpu)
+        if worker.ready:
+            self.quarantine.shrink(worker.count)
+
+    def _try_candidate(self, *, missing: bool) -> None:
+        """Start the candidate, or see how far it is. Never waits."""
+        if not missing:
+            self._look.reset()
+        now = self._clock.monotonic_ns()
+        if self._candidate is None:
+            due = self.quarantine.due(now)
+            wanted = due or (missing and now >= self._look_ns)
+            if not wanted or not self._completed or self._serving is None or self._abandoned() >= MOST_ABANDONED - 1:
+                return
+            self._look_ns = now + round(self._look.next() * 1e9)
+            worker = self._begin([index for index in self.quarantine.indices() if index not in due])
+            if worker is None:
+                return
+            self._candidate = Candidate(worker, due)
+        try:
+            if self._candidate.drive():
+                self._judge(self._candidate)
+        except ChildLostError as error:
+            self._reject(self._candidate, error)
+
+    def _judge(self, candidate: Candidate) -> None:
+        """It survived a whole sweep: it takes over if it reads GPUs that were left out, or more than the child that serves."""
+        self._candidate = None
+        if not candidate.due and len(rows(candidate.messages)) <= len(self._rows):
+            self._dismiss(candidate.worker)
+            return
+        for index in candidate.due:
+            log.info("GPU %d does not hang any more", index)
+            self.quarantine.release(index)
+        if self._serving is not None:
+            self._dismiss(self._serving)
+            self._own.add(agent.NVML_CHILD_ENDS, "replaced")
+        self._serving, self._inherited = (
+            candidate.worker,
+            [m for m in candidate.messages if m.kind not in {wire.VALUES, wire.DONE}],
+        )
+
+    def _reject(self, candidate: Candidate, error: ChildLostError) -> None:
+        self._candidate = None
+        self._dismiss(candidate.worker)
+        self._own.add(agent.NVML_CHILD_ENDS, error.cause)
+        for index in candidate.due:
+            if error.gpu in {index, NO_DEVICE}:
+                self._leave_out(index, error)
+
+    def _dismiss(self, worker: Worker) -> None:
+        worker.kill()
+        self._dying.append(worker)
+
+    def _bury(self) -> None:
+        """Reap the children that have ended; count those that are stuck."""
+        for worker in [w for w in self._dying if w.ended()]:
+            self._dying.remove(worker)
+            worker.close()
+        abandoned = self._abandoned()
+        self._own.set(agent.NVML_ABANDONED, abandoned)
+        self._own.set(agent.NVML_BLIND, float(self._serving is None and abandoned >= MOST_ABANDONED))
+
+    def _abandoned(self) -> int:
+        return sum(worker.stuck for worker in self._dying)
+
+    def _say(self, trouble: str) -> None:
+        """One line per change."""
+        if trouble != self._trouble:
+            log.warning("no GPU can be read: %s", trouble) if trouble else log.info("GPUs can be read")
+            self._trouble = trouble
+
+
+class Candidate:
+    """A child that is tried beside the one that serves; ``due`` are the GPUs that are left out otherwise."""
+
+    def __init__(self, worker: Worker, due: Sequence[int]) -> None:
+        self.worker, self.due = worker, tuple(due)
+        self.messages: list[Message] = []
+        self._asked = False
+
+    def drive(self) -> bool:
+        """Take what it has said so far; True once it has done a whole sweep. ChildLostError where it came to grief."""
+        self.worker.collect(0.0, self.messages, until="ready")
+        if self.worker.ready and not self._asked:
+            self._asked = True
+            self.worker.sweep(links=False, facts=False)
+        if self._asked:
+            self.worker.collect(0.0, self.messages)
+        return self._asked and not self.worker.busy
+
+
+def rows(messages: Sequence[Message]) -> set[int]:
+    """Indices of the GPUs of which there are values."""
+    return {m.gpu for m in messages if m.kind == wire.VALUES}
