@@ -52,6 +52,7 @@ class Gpus:
         self.power_w = self._idle_w.copy()
         self.power_average_w = self._idle_w.copy()
         self.temperature_c = model.inlet_c + self._preheat + self._r_th * self._idle_w
+        self._settles_c = self.temperature_c.copy()  # where temperature would end at the present power
         self.memory_c = self.temperature_c + 6.0
         self.clock_mhz = np.full(n, float(model.clock_idle_mhz))
         self.reasons = np.full(n, IDLE, np.uint64)
@@ -110,21 +111,26 @@ class Gpus:
             self.slowed_ns[bit].add(share * (dt * 1e9) * self.present)
 
     def _govern_heat(self, dt: float) -> None:
-        """Software slowdown: lower clocks while above the highest operating temperature, give them back slowly below it."""
-        above = self.temperature_c - self.model.max_operating_c
-        hbm = self.memory_c - self.model.memory_max_c
-        step = np.where(np.maximum(above, hbm) > 0, -0.01 * (1 + np.maximum(above, hbm)), 0.004) * dt
-        self._thermal_factor = np.clip(self._thermal_factor + step, 0.35, 1.0)
+        """Software slowdown: hold core and memory at their highest operating temperatures by the clock.
+
+        It looks at where temperature is heading, half way to the steady state of the present power, or it would hunt.
+        """
+        model = self.model
+        core = (self.temperature_c + self._settles_c) / 2 - model.max_operating_c
+        hot = np.maximum(self.temperature_c - model.max_operating_c, self.memory_c - model.memory_max_c) > 0
+        over = np.maximum(core, self.memory_c - model.memory_max_c)
+        step = np.where(hot | (self._thermal_factor < 1), -0.005 * over, 0.0)
+        self._thermal_factor = np.clip(self._thermal_factor + step * dt, 0.35, 1.0)
 
     def _heat(self, now_s: float, dt: float) -> None:
         model = self.model
         keep = np.exp(-dt / model.tau_s)
         self._inlet_walk += float(-self._inlet_walk * dt / 3600 + 0.5 * np.sqrt(2 * dt / 3600) * self._rng.standard_normal())
         inlet = model.inlet_c + 2.0 * np.sin(2 * np.pi * now_s / 86400) + self._inlet_walk
-        settles = inlet + self._preheat + self._r_th * self.cooling * self.power_w
+        self._settles_c = inlet + self._preheat + self._r_th * self.cooling * self.power_w
         # Above the shutdown temperature the board switches itself off; the model holds it there.
         shutdown = model.max_operating_c - model.shutdown_margin_c
-        self.temperature_c = np.minimum(settles + (self.temperature_c - settles) * keep, shutdown)
+        self.temperature_c = np.minimum(self._settles_c + (self.temperature_c - self._settles_c) * keep, shutdown)
         settles = self.temperature_c + 6.0 + 9.0 * self.dram
         self.memory_c = settles + (self.memory_c - settles) * keep
 

@@ -5,6 +5,7 @@ DIR/nvml.state   DIR/proc/...   DIR/sys/...   DIR/dev/kmsg   DIR/simulated.json 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -15,6 +16,7 @@ from collector.simulator.injection import inject
 from collector.simulator.kmsg import KernelLog, boot_lines
 from collector.simulator.node import Node
 from collector.simulator.nvml_render import NvmlRenderer
+from collector.simulator.nvml_state import NvmlState
 from collector.simulator.procfs import ProcRenderer
 from collector.simulator.profile import load_profile
 from collector.simulator.sysfs import SysfsRenderer
@@ -23,6 +25,7 @@ from pipeline.interfaces import Clock
 
 MARKER, READY, TABLE = "simulated.json", "ready", "nvml.state"
 _PARTS = ("proc", "sys", "dev")
+DRIVER_NOT_LOADED = 9  # nvml.h
 
 
 class Rendering:
@@ -114,6 +117,15 @@ def _claim(directory: Path) -> int:
             f"{directory} is being simulated by another process; inject into that one, or give another directory"
         ) from None
     (directory / READY).unlink(missing_ok=True)
+    _retire(directory / TABLE)
     for part in _PARTS:
         shutil.rmtree(directory / part, ignore_errors=True)
     return lock
+
+
+def _retire(table: Path) -> None:
+    """Those who still have the table of an earlier simulation open see its driver go, and open the new one."""
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        old = NvmlState(table)
+        old.set("-/*", 0, result=DRIVER_NOT_LOADED)
+        old.close()

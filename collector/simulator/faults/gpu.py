@@ -151,8 +151,8 @@ def pcie_narrow(
     lasts: Lasts = 0.0,
 ) -> Iterator[float]:
     """The PCIe link of a GPU comes up with fewer lanes, or a lower generation."""
-    node.pcie_width[gpu] = width
-    node.pcie_generation[gpu] = generation or node.pcie_generation[gpu]
+    node.pcie_width[gpu] = min(max(width, 1), node.profile.gpu.pcie_width)
+    node.pcie_generation[gpu] = min(generation, node.profile.gpu.pcie_generation) if generation > 0 else node.pcie_generation[gpu]
     yield left(lasts)
     node.pcie_width[gpu], node.pcie_generation[gpu] = node.profile.gpu.pcie_width, node.profile.gpu.pcie_generation
 
