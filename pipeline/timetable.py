@@ -10,11 +10,12 @@ STEP_NS = 500_000_000  # the wall clock moved against the monotonic one by more 
 class Timetable:
     """Pure arithmetic on the two clocks; nothing here waits.
 
-    A tick that was missed is skipped and counted, never made up for. ``periods_ns`` maps a name to its period.
+    The first tick is now: slow facts are wanted at the start. A tick that was missed is skipped and counted, never made up for.
+    ``periods_ns`` maps a name to its period.
 
     >>> table = Timetable({"nvml": 1_000_000_000}, wall_ns=10_300_000_000, mono_ns=300_000_000)
-    >>> table.next_ns()                             # the next whole second of the wall clock
-    1000000000
+    >>> table.done("nvml", 310_000_000), table.next_ns()    # then the whole seconds of the wall clock
+    (0, 1000000000)
     >>> table.due(1_000_000_000)
     ['nvml']
     >>> table.done("nvml", 3_200_000_000)           # the read took 2.2 s: two ticks are gone
@@ -26,7 +27,7 @@ class Timetable:
     def __init__(self, periods_ns: Mapping[str, int], wall_ns: int, mono_ns: int) -> None:
         self._periods = dict(periods_ns)
         self._offset = wall_ns - mono_ns
-        self._due = {name: self._tick_at_or_after(name, mono_ns) for name in self._periods}
+        self._due = dict.fromkeys(self._periods, mono_ns)
         self._parked: dict[str, int] = {}
 
     def due(self, mono_ns: int) -> list[str]:

@@ -53,6 +53,10 @@ class Latest:
         self._attributes: dict[Device, Attributes] = {}
         self._generation = 0
 
+    def expect(self, periods: Mapping[str, float]) -> None:
+        """How often each source is read from now on, seconds."""
+        self._periods = dict(periods)
+
     def write(self, observation: Observation) -> None:
         """Take over the frames of one observation."""
         with self._lock:

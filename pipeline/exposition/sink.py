@@ -83,10 +83,12 @@ class Exposition:
         if self._dialect is not None:
             self._dialect.write(observation)
 
-    def use(self, dialect: Dialect | None) -> None:
-        """Put another dialect in place of the present one, whole: no scrape sees half of it."""
+    def configure(self, profile: Profile, periods: Mapping[str, float], dialect: Dialect | None) -> None:
+        """Take over another configuration, whole: no scrape sees half of it, and the latest frames stay."""
         with self._rendering:
-            self._dialect = dialect
+            self._profile, self._dialect = profile, dialect
+            self._frames = FramePage(profile)
+            self._latest.expect(periods)
 
     def snapshot(self) -> Snapshot:
         """What a scrape would show now."""

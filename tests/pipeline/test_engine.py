@@ -51,10 +51,17 @@ class House:
 
 
 def test_a_source_is_read_on_the_multiples_of_its_period() -> None:
-    """Every tick falls on a whole second of the wall clock."""
+    """The first read is at once, every other on a whole second of the wall clock."""
     house = House(FakeSource("a"), start_s=0.3)
     house.run(3.0)
-    assert [o.time_ns % SECOND for o in house.sink.observations] == [0, 0, 0]
+    assert [o.time_ns % SECOND for o in house.sink.observations] == [300_000_000, 0, 0, 0]
+
+
+def test_slow_facts_are_read_at_the_start() -> None:
+    """A source of once a minute does not leave the first minute blank."""
+    house = House(FakeSource("host"), period_s=60.0, start_s=17.0)
+    house.engine.step()
+    assert len(house.sink.observations) == 1
 
 
 def test_observations_are_numbered_over_all_sources() -> None:

@@ -1,0 +1,207 @@
+"""The agent: one process per node. Starts the parts, watches over them, reloads and stops them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from collector.assembly import Parts, schedules, topology_of
+from collector.config import Config
+from collector.config.given import ConfigError
+from collector.dialect import dialect_of
+from collector.simulated_node import SimulatedNode
+from collector.standing import Standing
+from collector.web import ListenError, Web
+from collector.world import World, real, simulated
+from detectors import all_detectors
+from pipeline.catalog import agent
+from pipeline.engine import Engine
+from pipeline.exposition.sink import Dialect
+from pipeline.guard import Guard
+from pipeline.judge import Judge
+from pipeline.store.lock import DirectoryTakenError, lock
+
+log = logging.getLogger("tocsin.agent")
+
+WATCH_S = 1.0
+STOP_READS_S, STOP_STORE_S = 5.0, 15.0  # together well within Kubernetes' 30 s between SIGTERM and SIGKILL
+FIXED = ("storage", "simulate", "path")  # sections that a running agent cannot change
+CANNOT_START = (ConfigError, ListenError, DirectoryTakenError)
+
+
+def main(config: Config, reload: Callable[[], Config] | None = None) -> int:
+    """Run until told to stop; the exit code: 0 stopped as told, 1 could not start."""
+    try:
+        return asyncio.run(Agent(config, reload or (lambda: config)).run())
+    except CANNOT_START as error:
+        log.error("cannot start: %s", error)
+        return 1
+
+
+class Agent:
+    """The process: what stands, the engine of the present configuration, the server, the signals."""
+
+    def __init__(self, config: Config, reload: Callable[[], Config]) -> None:
+        self._config, self._load = config, reload
+        self._stop = asyncio.Event()
+        self._asked = False  # for a reload, by signal
+        self._reloading = False
+
+    async def run(self) -> int:
+        """Start everything, serve until a signal, stop everything."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(lock(Path(self._config.storage.path)))
+            world = self._enter_world(stack)
+            self._standing = Standing(
+                self._config, world, unhealthy=self._unhealthy, unready=self._unready, reloading=lambda: self._reloading
+            )
+            self._engine, dialect = self._build(self._config)
+            self._standing.exposition.configure(self._config.exposition.profile, self._periods(self._config), dialect)
+            self._web = await self._serve(self._config)
+            try:
+                self._taken()
+                self._standing.start()
+                # Milliseconds since boot: unique and rising over all lives of the agent within a boot, whatever the wall clock does.
+                self._engine.start(world.clock.monotonic_ns() // 1_000_000)
+                await self._watch()
+            finally:
+                await self._end()
+        return 0
+
+    def _enter_world(self, stack: contextlib.ExitStack) -> World:
+        settings = self._config.simulate
+        if not settings.profile:
+            return real(self._config)
+        directory = Path(settings.directory or Path(self._config.storage.path) / "simulated")
+        self._node = SimulatedNode(directory, settings.profile, settings.seed, settings.inject)
+        stack.callback(self._node.close)
+        log.warning("this node is simulated (%s, seed %d): nothing here is real hardware", settings.profile, settings.seed)
+        return simulated(directory, settings.profile)
+
+    def _build(self, config: Config) -> tuple[Engine, Dialect | None]:
+        """An engine for a configuration, not yet started. Raises one of CANNOT_START, with the present one untouched."""
+        standing = self._standing
+        topology = topology_of(config.topology, standing.world.host)
+        parts = Parts(config, standing.world, standing.inventory, standing.state, standing.own, topology)
+        dialect = dialect_of(config.exposition, standing.world.host, standing.world.clock, standing.xids)
+        engine = Engine(
+            host=standing.world.host,
+            boot_id=standing.world.boot_id,
+            clock=standing.world.clock,
+            schedules=tuple(schedules(parts)),
+            judge=Judge(all_detectors(), standing.own, standing.world.clock, periods_s=self._periods(config)),
+            sinks=standing.sinks,
+            own=standing.own,
+        )
+        return engine, dialect
+
+    @staticmethod
+    def _periods(config: Config) -> dict[str, float]:
+        names = type(config.sources).__struct_fields__
+        return {name: float(getattr(config.sources, name).period) for name in names}
+
+    async def _serve(self, config: Config) -> Web:
+        web = Web(
+            self._standing.pages,
+            Guard(self._standing.own, self._standing.world.clock),
+            config.web.listen_address,
+            metrics_path=config.web.telemetry_path,
+            most_scrapes=config.web.max_concurrent_scrapes,
+        )
+        for address in await web.start():
+            log.info("listening on http://%s%s", address, config.web.telemetry_path)
+        return web
+
+    async def _watch(self) -> None:
+        """Once a second: lanes that hang, GPUs that are new, reloads that were asked for."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+            loop.add_signal_handler(number, self._stop.set)
+        loop.add_signal_handler(signal.SIGHUP, self._ask)
+        files = self._stamps()
+        gc.collect()
+        gc.freeze()  # what is here now stays: full collections need not look at it again
+        while not self._stop.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), WATCH_S)
+            self._engine.watch()
+            self._standing.watch()
+            if self._config.simulate.profile:
+                self._node.watch()
+            now = self._stamps()
+            if self._asked or now != files:
+                self._asked, files = False, now
+                await self._reload()
+
+    async def _reload(self) -> None:
+        """Put the new configuration in place whole, or keep the old one; a metric and one line say which."""
+        self._reloading = True
+        try:
+            config = self._load()
+            changed = [section for section in FIXED if getattr(config, section) != getattr(self._config, section)]
+            if changed:
+                raise ConfigError(*(f"{section}: cannot change while the agent runs; restart it" for section in changed))
+            engine, dialect = self._build(config)
+            web = self._web if config.web == self._config.web else await self._serve(config)
+        except CANNOT_START as error:
+            self._standing.own.set(agent.CONFIG_RELOAD_SUCCESS, 0)
+            log.error("the new configuration is not taken, the old one stays: %s", error)
+            return
+        finally:
+            self._reloading = False
+        await self._swap(config, engine, dialect, web)
+
+    async def _swap(self, config: Config, engine: Engine, dialect: Dialect | None, web: Web) -> None:
+        old_engine, old_web = self._engine, self._web
+        await asyncio.to_thread(old_engine.close, STOP_READS_S)
+        self._config, self._engine, self._web = config, engine, web
+        self._standing.exposition.configure(config.exposition.profile, self._periods(config), dialect)
+        engine.start(old_engine.seq)
+        if web is not old_web:
+            await old_web.stop()
+        self._taken()
+        log.info("configuration reloaded")
+
+    async def _end(self) -> None:
+        """Stop reading, then serving, then drain and seal."""
+        log.info("stopping")
+        await asyncio.to_thread(self._engine.close, STOP_READS_S)
+        await self._web.stop()
+        await asyncio.to_thread(self._standing.close, STOP_STORE_S)
+
+    def _taken(self) -> None:
+        own, clock = self._standing.own, self._standing.world.clock
+        own.set(agent.CONFIG_RELOAD_SUCCESS, 1)
+        own.set(agent.CONFIG_RELOAD_TIME, clock.time_ns() / 1e9)
+
+    def _ask(self) -> None:
+        self._asked = True
+
+    def _stamps(self) -> tuple[float, ...]:
+        """When the watched files changed; 0 for one that cannot be seen (a ConfigMap in mid-swap)."""
+        return tuple(_changed_at(Path(name)) for name in (self._config.exposition.counters_file,) if name)
+
+    def _unhealthy(self) -> str:
+        return "" if self._engine.alive() else "the engine has not come round for 30 s"
+
+    def _unready(self) -> str:
+        periods = self._periods(self._config)
+        sources = self._config.sources
+        missing = [
+            name
+            for name in periods
+            if getattr(sources, name).enabled and not self._standing.own.value(agent.SOURCE_LAST_SUCCESS, name)
+        ]
+        return f"no reading yet from {', '.join(missing)}" if missing else ""
+
+
+def _changed_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,61 @@
+"""The simulated node's own process, as ``tocsin agent --simulate`` runs it: started, waited for, restarted when it dies, stopped."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from collector.config.given import ConfigError
+from pipeline.child import Child, python
+
+log = logging.getLogger("tocsin.agent")
+
+READY_S = 30.0  # to write a node's first state on a busy machine
+
+
+class SimulatedNode:
+    """Owns the process that plays the hardware below ``directory``. ConfigError where it does not come up."""
+
+    def __init__(
+        self,
+        directory: Path,
+        profile: str,
+        seed: int,
+        inject: Sequence[str] = (),
+        *,
+        start: Callable[[Sequence[str]], Child] = Child,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.directory = directory
+        self._argv = python("collector.cli", "simulate", str(directory), "--profile", profile, "--seed", str(seed), "--owned")
+        for spec in inject:
+            self._argv += ["--inject", spec]
+        self._start, self._pause = start, pause
+        self._ready = directory / "ready"
+        self._ready.unlink(missing_ok=True)
+        self._child = start(self._argv)
+        self._wait()
+
+    def watch(self) -> None:
+        """Start it again if it died: a rehearsal should outlive its own faults."""
+        if self._child.poll() is not None:
+            log.warning("the simulated node's process ended (%s); starting it again", self._child.poll())
+            self._child.kill()
+            self._child = self._start(self._argv)
+
+    def close(self) -> None:
+        """End it."""
+        self._child.kill()
+
+    def _wait(self) -> None:
+        for _ in range(round(READY_S / 0.05)):
+            if self._ready.exists():
+                return
+            if self._child.poll() is not None:
+                break
+            self._pause(0.05)
+        words = (self._child.receive(0.0) or b"").decode(errors="replace").strip()
+        self._child.kill()
+        raise ConfigError(f"simulate: the simulated node did not come up in {self.directory}{': ' if words else ''}{words}")
