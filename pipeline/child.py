@@ -157,13 +157,6 @@ class Child:
         except subprocess.TimeoutExpired:
             return None
 
-    def wait(self, timeout_s: float) -> int | None:
-        """Return code once it has ended, None where it has not in time."""
-        try:
-            return self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            return None
-
     def kill(self) -> None:
         """Kill it and its group and close the pipes; it may outlive this for a while, or for ever in the kernel."""
         if not self._killed_at:

@@ -76,8 +76,7 @@ class Supervisor:
         self._dying: list[Worker] = []
         self._crashes: dict[int, int] = {}
         self._events = True
-        self._retry = Backoff(rng, CLOSE_S = 1.0  # how long closing waits for killed children, all together
-RETRY_FIRST_S, RETRY_MOST_S)
+        self._retry = Backoff(rng, RETRY_FIRST_S, RETRY_MOST_S)
         self._retry_ns = 0
         self._look = Backoff(rng)
         self._look_ns = 0
