@@ -10,6 +10,7 @@ from typing import Any
 from collector.config.settings import Config
 from collector.config.tree import Path
 from pipeline.dcgm import CountersError, SelectionError, load, parse_selection
+from pipeline.store.upload_plan import scheme
 
 # Paths that mean something already (Prometheus' and dcgm-exporter's own).
 RESERVED = ("/", "/-/healthy", "/-/ready", "/health", "/healthz")
@@ -22,6 +23,7 @@ def check(config: Config) -> Iterator[tuple[Path, str]]:
     yield from _web(config)
     yield from _periods(config)
     yield from _topology(config)
+    yield from _upload(config)
     yield from _dialect(config)
     yield from _simulate(config)
     if not _NAME.fullmatch(config.storage.cluster):
@@ -111,3 +113,22 @@ def _topology(config: Config) -> Iterator[tuple[Path, str]]:
         yield ("topology", given[1]), f"only one of file, command and labels_file: topology.{given[0]} is set too"
     if topology.node_labels and not topology.labels_file:
         yield ("topology", "node_labels"), "names labels of topology.labels_file, which is not set"
+
+
+def _upload(config: Config) -> Iterator[tuple[Path, str]]:
+    upload = config.storage.upload
+    if not upload.url:
+        return
+    try:
+        kind = scheme(upload.url)
+    except ValueError as error:
+        yield ("storage", "upload", "url"), str(error)
+        return
+    if kind == "directory" and (upload.credentials_file or upload.endpoint):
+        name = "credentials_file" if upload.credentials_file else "endpoint"
+        yield ("storage", "upload", name), f"means nothing for a directory ({upload.url})"
+    if upload.endpoint and not upload.endpoint.startswith(("http://", "https://")):
+        yield ("storage", "upload", "endpoint"), f"{upload.endpoint!r} is no address such as https://minio.example.com:9000"
+    for name in ("timeout", "run_time"):
+        if getattr(upload, name) <= 0:
+            yield ("storage", "upload", name), "must be longer than 0"

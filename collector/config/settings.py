@@ -9,6 +9,7 @@ from msgspec import Meta, Struct, field
 
 from collector.config.units import Seconds
 from pipeline.catalog import Profile
+from pipeline.store.upload_plan import Plan, Target
 
 Compat = Literal["dcgm-4.8", "dcgm-4.9", "both"]
 HostLabel = Literal["Hostname", "hostname"]
@@ -66,6 +67,11 @@ class Nvml(Section, frozen=True):
     period: Annotated[Seconds, _says("Time between two reads.")] = Seconds(1)
     deadline: Annotated[Seconds, _says("A read that takes longer counts as overdue; the others go on.")] = Seconds(5)
     call_deadline: Annotated[Seconds, _says("A driver call that takes longer marks its GPU as hung.")] = Seconds(0.5)
+    links_every: Annotated[int, Meta(ge=1, description="NVLinks are read with every so many reads.")] = 5
+    facts_period: Annotated[Seconds, _says("Time between two reads of what seldom changes: names, versions, addresses.")] = (
+        Seconds(60)
+    )
+    expected: Annotated[int, Meta(ge=0, description="GPUs this node must have; 0 learns them.")] = 0
 
 
 class Infiniband(Section, frozen=True):
@@ -104,10 +110,56 @@ class Sources(Section, frozen=True):
     host: Host = field(default_factory=Host)
 
 
+class Upload(Section, frozen=True):
+    """Sealed files to an object store or a shared directory, the files of a page within ten seconds. Off while url is empty."""
+
+    url: Annotated[
+        str,
+        _says(
+            "`s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`, `abfss://container@account.dfs.core.windows.net/prefix`,"
+            " or the absolute path of a shared directory that exists. All but a directory need `tocsin[objects]`."
+        ),
+    ] = ""
+    endpoint: Annotated[str, _says("Address of an S3-compatible store (`https://...`); empty is the provider's own.")] = ""
+    region: Annotated[str, _says("Region of the bucket; empty is what the environment says.")] = ""
+    credentials_file: Annotated[
+        str,
+        _says(
+            "File with the credentials: AWS' shared credentials file (s3), a service account's JSON (gs), an account key or a SAS token (az)."
+            " Empty uses the identity of the instance or workload."
+        ),
+    ] = ""
+    profile: Annotated[str, _says("Profile in AWS' shared credentials file.")] = "default"
+    ca_file: Annotated[str, _says("Certificates (PEM) to trust beside the system's.")] = ""
+    timeout: Annotated[Seconds, _says("A request that takes longer has failed; the file is sent again later.")] = Seconds(20)
+    run_time: Annotated[Seconds, _says("How long one upload may go on, every 15 minutes or less; the rest waits.")] = Seconds(30)
+    run_bytes: Annotated[int, Meta(ge=1, description="Bytes that one upload may send.")] = 256 << 20
+    most_pending_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Bytes that may wait for the store. Beyond, files are given up: the oldest measurements first, then events, "
+            "findings and reads, last whatever belongs to a page.",
+        ),
+    ] = 5 << 30
+
+    @property
+    def plan(self) -> Plan | None:
+        """What the sealing child is told; None where nothing is uploaded."""
+        return Plan(self.target, float(self.run_time), self.run_bytes, self.most_pending_bytes) if self.url else None
+
+    @property
+    def target(self) -> Target:
+        """How the store is reached."""
+        how = (self.endpoint, self.region, self.credentials_file, self.profile, self.ca_file, float(self.timeout))
+        return Target(self.url, *how)
+
+
 class Storage(Section, frozen=True):
     """What the agent keeps on disk."""
 
     path: Annotated[str, _says("Folder for what must survive a restart.")] = "/var/lib/tocsin"
+    upload: Upload = field(default_factory=Upload)
     cluster: Annotated[
         str, _says("Name of the cluster in the store's file names, so that files of many nodes may lie together.")
     ] = "default"

@@ -121,7 +121,7 @@ def scheme(url: str) -> str:
     kind = _SCHEMES.get(parts.scheme)
     if kind is None:
         raise ValueError(f"{url!r}: unknown scheme {parts.scheme}; there are s3, gs, az, abfss, or an absolute directory")
-    if parts.password or (parts.username and kind != "az"):
+    if parts.password or parts.query or (parts.username and kind != "az"):
         raise ValueError("a URL holds no credentials: they belong in a file")
     if kind == "directory" and (parts.netloc or not parts.path.startswith("/")):
         raise ValueError(f"{url!r}: a directory is given by its absolute path")
