@@ -22,7 +22,6 @@ _TYPES = {
     "summary": "untyped",
     "label": "label",
 }
-_ADDED_IN_49 = "DCGM_FI_DEV_FB_CAPACITY_BYTES"  # the one field that 4.9 added to the default set
 # DCGM's profiling fields; whether a GPU has them is known only once it was read.
 PROFILING = range(1000, 1100)
 
@@ -69,7 +68,12 @@ def load(path: Path = DEFAULT_FILE, compat: Compat = "dcgm-4.8") -> Counters:
     counters = parse(text, str(path), compat)
     if path == DEFAULT_FILE and compat != "dcgm-4.8":
         added = Counter(
-            "DCGM_FI_DEV_FB_CAPACITY_BYTES", "gauge", "Framebuffer memory in all (in bytes).", 1625, len(counters.rows)
+            "DCGM_FI_DEV_FB_CAPACITY_BYTES",  # the one field that 4.9 added to the default set
+            "gauge",
+            "Framebuffer memory in all (in bytes).",
+            1625,
+            len(counters.rows),
+            one_generation=True,
         )
         return Counters((*counters.rows, added), counters.warnings)
     return counters

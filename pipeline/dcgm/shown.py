@@ -92,7 +92,8 @@ def _pair(row: Counter) -> tuple[Shown | None, Shown | None]:
     before = known if row.name == known.new_name else next((d for d in names.rows().values() if d.successor == row.id), None)
     if before is None or row.name not in (known.name, known.new_name):
         return None, None
-    return Shown(Family(before.name, row.type, _UNIT.sub("", row.help)), before.id), None
+    text = row.help if before is known else _UNIT.sub("", row.help)  # another id has another unit
+    return Shown(Family(before.name, row.type, text), before.id), None
 
 
 def _help(text: str, name: str) -> str:
