@@ -12,6 +12,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.catalog import KINDS
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame, schema_of
 from pipeline.observation import Event, Observation, Unread, Value
@@ -21,31 +22,42 @@ Seen = tuple[Observation, tuple[Finding, ...]]
 
 
 def observations(tables: Mapping[str, pa.Table]) -> Iterator[Seen]:
-    """Observations of these tables (name to rows, as one hour's or day's files hold them), by host, boot and sequence number."""
-    reads = tables["reads"].to_pylist()
+    """Observations of these tables (name to rows, as one hour's or day's files hold them), by host, boot and sequence number.
+
+    A frame whose rows are not there is left out, and ``unread`` says so: reason ``not_stored``, field the kind of device.
+    """
+    reads = tables["reads"].to_pylist() if "reads" in tables else []
     hosts = {(r["boot_id"], r["seq"]): r["host"] for r in reads}
     devices = _Devices(tables["devices"].to_pylist() if "devices" in tables else [])
     blocks = {kind: _Blocks(kind, rows, devices) for kind, rows in tables.items() if "row" in rows.column_names}
     events, findings = (_by_read(tables.get(name), hosts) for name in ("events", "findings"))
     for row in sorted(reads, key=lambda r: (r["host"], r["boot_id"], r["seq"])):
         key = (row["host"], row["boot_id"], row["seq"])
-        frames = orjson.loads(row["frames"])
+        told = orjson.loads(row["frames"])
+        frames = [_frame(blocks, key, row["source"], *frame) for frame in told]
+        lost = tuple(Unread("not_stored", field=kind) for (kind, *_), frame in zip(told, frames, strict=True) if frame is None)
         observation = Observation(
             row["source"],
             *key,
             _ns(row["time"]),
             row["mono_ns"],
             row["duration_ns"],
-            frames=tuple(
-                blocks[kind].frame(key, row["source"], time, mono) if n else _empty(kind, time, mono)
-                for kind, n, time, mono in frames
-            ),
+            frames=tuple(frame for frame in frames if frame is not None),
             events=tuple(_event(e) for e in events.get(key, ())),
-            unread=tuple(Unread(*u) for u in orjson.loads(row["unread"])),
+            unread=tuple(Unread(*u) for u in orjson.loads(row["unread"])) + lost,
             outcome=row["outcome"],
             error=row["error"],
         )
         yield observation, tuple(_finding(f) for f in findings.get(key, ()))
+
+
+def _frame(blocks: Mapping[str, _Blocks], key: Key, source: str, kind: str, n: int, time_us: int, mono_ns: int) -> Frame | None:  # noqa: PLR0917 - a frame as ``reads`` tells of it
+    """The frame that a read tells of; None where its rows are not stored."""
+    if kind not in KINDS:  # of a newer catalogue
+        return None
+    if not n:
+        return _empty(kind, time_us, mono_ns)
+    return blocks[kind].frame(key, source, n, time_us, mono_ns) if kind in blocks else None
 
 
 class _Devices:
@@ -90,10 +102,12 @@ class _Blocks:
         self._span = _spans(boots[order], rows["seq"].to_numpy())
         self._generation: tuple[Device, ...] = ()
 
-    def frame(self, key: Key, source: str, time_us: int, mono_ns: int) -> Frame:
-        """The frame of one read; its devices are the same tuple as before while nothing changed. KeyError where its rows are missing."""
+    def frame(self, key: Key, source: str, n: int, time_us: int, mono_ns: int) -> Frame | None:
+        """The frame of one read; its devices are the same tuple as before while nothing changed. None where not all its rows are there."""
         _, boot_id, seq = key
-        a, b = self._span[boot_id, seq]
+        a, b = self._span.get((boot_id, seq), (0, 0))
+        if b - a != n:
+            return None
         devices = tuple(
             self._devices.at(boot_id, source, self._schema.kind, h, d, seq)
             for h, d in zip(self._hosts[a:b], self._ids[a:b], strict=True)

@@ -1,4 +1,8 @@
-"""Where files lie: ``<table>/date=YYYY-MM-DD/hour=HH/<cluster>-<node>-<boot>-<seq>.parquet``; written whole or not at all."""
+"""Where files lie and how they are written: whole or not at all.
+
+Sealed: ``<table>/date=YYYY-MM-DD/hour=HH/<cluster>-<node>-<boot>-<seq>.parquet``. Compacted, one per node and day:
+``<table>/date=YYYY-MM-DD/<cluster>-<node>-day-<generation>.parquet``. Which of them count at a moment says live.py: ``live_files``.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 HOUR_US = 3_600_000_000
+DAY_US = 24 * HOUR_US
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 
 
@@ -33,6 +38,39 @@ class FileName:
 
     def __str__(self) -> str:
         return f"{part(self.cluster)}-{part(self.host)}-{part(self.boot_id)}-{self.seq:016d}.parquet"
+
+
+_DAY = re.compile(r"(?P<owner>.+)-day-(?P<generation>\d+)\.parquet")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DayName:
+    """Name of a compacted file. ``owner`` is cluster and node as in the names of its sources; a later generation replaces earlier ones.
+
+    >>> str(DayName("c1-n1", 2)), DayName.of("c1-n1-day-0002.parquet"), DayName.of("c1-n1-boot-0000000000000007.parquet")
+    ('c1-n1-day-0002.parquet', DayName(owner='c1-n1', generation=2), None)
+    """
+
+    owner: str
+    generation: int
+
+    def __str__(self) -> str:
+        return f"{self.owner}-day-{self.generation:04d}.parquet"
+
+    @staticmethod
+    def of(name: str) -> DayName | None:
+        """The name read back, None where it is of another form."""
+        match = _DAY.fullmatch(name)
+        return DayName(match["owner"], int(match["generation"])) if match else None
+
+
+def owner_of(name: str) -> str:
+    """Cluster and node of a file's name, sealed or compacted.
+
+    >>> owner_of("c1-n1-boot-0000000000000007.parquet"), owner_of("c1-n1-day-0001.parquet")
+    ('c1-n1', 'c1-n1')
+    """
+    return "-".join(name.removesuffix(".parquet").split("-")[:2])
 
 
 def folder(table: str, hour_us: int) -> str:
@@ -71,12 +109,25 @@ def sync_folder(path: Path) -> None:
         os.close(fd)
 
 
-def hours_of(root: Path, table: str = "reads") -> list[int]:
-    """Hours that a table has files of, oldest first, as unix time in microseconds."""
-    found = (path for path in root.glob(f"{table}/date=*/hour=*") if any(path.glob("*.parquet")))
-    return sorted(_hour_us(path) for path in found)
+def dates_of(root: Path, table: str) -> list[Path]:
+    """Folders of the days that a table has, oldest first."""
+    return sorted(path for path in (root / table).glob("date=*") if day_us(path) is not None)
 
 
-def _hour_us(path: Path) -> int:
-    date, hour = path.parent.name.removeprefix("date="), path.name.removeprefix("hour=")
-    return round(datetime.fromisoformat(f"{date}T{hour}:00:00+00:00").timestamp() * 1_000_000)
+def day_us(date: Path) -> int | None:
+    """Unix time in microseconds at which a ``date=`` folder's day begins; None where the name is no date.
+
+    >>> day_us(Path("gpu/date=2027-01-15")), day_us(Path("gpu/date=today"))
+    (1799971200000000, None)
+    """
+    try:
+        day = datetime.strptime(date.name, "date=%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return round(day.timestamp()) * 1_000_000
+
+
+def hour_of(path: Path) -> int | None:
+    """Hour 0..23 of an ``hour=`` folder; None where the name is none."""
+    digits = path.name.removeprefix("hour=")
+    return int(digits) if len(digits) == 2 and digits.isdigit() and int(digits) < 24 else None

@@ -1,59 +1,98 @@
-"""One Arrow table to one Parquet file, with the encodings of the catalogue, and back."""
+"""Parquet files with the encodings of the catalogue: written whole or group by group, opened with a check of what they are, read."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.store.schema import FORMAT, encodings, schema
+from pipeline.store.schema import BEGIN, FORMAT, encodings, schema
 
 ROW_GROUP = 1 << 17  # rows: about an hour of 32 devices at 1 Hz; smaller groups cost 25 us per column chunk
 
 
 class ForeignError(ValueError):
-    """A file that is not one of ours, or of a newer layout than this version reads."""
+    """A file that is damaged, not one of ours, or of a newer layout than this version reads."""
 
 
 def write(table: pa.Table, name: str, path: Path, *, compression: str = "zstd", level: int = 1) -> None:
     """Write one table, rows as they come: sorted by device and time."""
+    with writer(name, path, compression=compression, level=level) as file:
+        file.write_table(table, row_group_size=ROW_GROUP)
+
+
+def writer(
+    name: str, path: Path, about: Mapping[str, str] | None = None, *, compression: str = "zstd", level: int = 1
+) -> pq.ParquetWriter:
+    """A file of a table that takes row groups one after the other; ``about`` is kept in its footer beside the schema's own facts.
+
+    Pages carry checksums: a flipped bit is seen when they are read.
+    """
+    wanted = schema(name)
     dictionary, encoding = encodings(name)
-    wanted = [pq.SortingColumn(table.schema.get_field_index(c)) for c in ("host", "device", "time")]
-    with pq.ParquetWriter(
+    return pq.ParquetWriter(
         path,
-        table.schema,
+        wanted.with_metadata({**wanted.metadata, **(about or {})}),
         version="2.6",
         compression=compression,
         compression_level=level,
         use_dictionary=dictionary,
         column_encoding=encoding,
         write_page_index=True,
-        sorting_columns=wanted,
+        write_page_checksum=True,
+        sorting_columns=[pq.SortingColumn(wanted.get_field_index(c)) for c in ("host", "device", "time")],
         store_schema=True,
-    ) as writer:
-        writer.write_table(table, row_group_size=ROW_GROUP)
+    )
 
 
-def read(path: Path, name: str) -> pa.Table:
+def read(path: Path, name: str, where: Any = None) -> pa.Table:
     """A table with exactly this version's columns: those the file lacks are null, those of another version are left out.
 
-    ForeignError where the file is damaged, of another table, or of a newer layout.
+    ``where`` is an expression of pyarrow on columns; groups that cannot match are not decoded. FileNotFoundError where the file has
+    gone (replaced by a compacted one), ForeignError where it is damaged, of another table, or of a newer layout.
     """
+    with opened(path, name), named(path):
+        return conform(pq.read_table(path, partitioning=None, filters=where, page_checksum_verification=True), name)
+
+
+@contextmanager
+def opened(path: Path, name: str) -> Iterator[pq.ParquetFile]:
+    """The file, once its footer says that it holds this table in a layout that this version reads; errors as ``read``."""
+    with named(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        about = file.schema_arrow.metadata or {}
+        if about.get(b"tocsin.table") != name.encode():
+            raise ForeignError(f"{path}: holds table {about.get(b'tocsin.table')!r}, wanted {name!r}")
+        if int(about.get(b"tocsin.format", b"0")) > FORMAT:
+            raise ForeignError(
+                f"{path}: written by a newer version (layout {int(about[b'tocsin.format'])}, this one reads {FORMAT})"
+            )
+        missing = [column for column, *_ in BEGIN if column not in file.schema_arrow.names]
+        if missing:
+            raise ForeignError(f"{path}: has no column {missing[0]!r}, which every table begins with")
+        yield file
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """What pyarrow raises over damaged bytes becomes a ForeignError that names the file; the system's own errors stay."""
     try:
-        table = pq.read_table(path, partitioning=None)
-    except (pa.ArrowInvalid, OSError) as error:
+        yield
+    except ForeignError:
+        raise
+    except OSError as error:
+        if error.errno is not None:  # the disk's or the kernel's trouble, not the file's
+            raise
         raise ForeignError(f"{path}: not a readable Parquet file: {error}") from error
-    about = table.schema.metadata or {}
-    if about.get(b"tocsin.table") != name.encode():
-        raise ForeignError(f"{path}: holds table {about.get(b'tocsin.table')!r}, wanted {name!r}")
-    if int(about.get(b"tocsin.format", b"0")) > FORMAT:
-        raise ForeignError(f"{path}: written by a newer version (layout {int(about[b'tocsin.format'])}, this one reads {FORMAT})")
-    return conform(table, name)
+    except (pa.ArrowException, ValueError, LookupError, OverflowError, MemoryError) as error:
+        raise ForeignError(f"{path}: not a readable Parquet file: {error}") from error
 
 
-def conform(table: pa.Table, name: str) -> pa.Table:
-    """Columns by name in this version's order and types; missing ones are null."""
-    wanted = schema(name)
-    columns = [table[c.name].cast(c.type) if c.name in table.column_names else pa.nulls(len(table), c.type) for c in wanted]
-    return pa.table(columns, schema=wanted)
+def conform(table: pa.Table, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """Columns by name (all by default) in this version's order and types; missing ones are null."""
+    wanted = schema(name) if columns is None else pa.schema([schema(name).field(c) for c in columns])
+    arrays = [table[c.name].cast(c.type) if c.name in table.column_names else pa.nulls(len(table), c.type) for c in wanted]
+    return pa.table(arrays, schema=wanted)
