@@ -70,11 +70,12 @@ class _Tally:
 
     def new(self, first: int, last: int, count: int) -> int:
         """How many of ``count`` lines from ``first`` to ``last`` were not counted before."""
+        if not self.points:
+            self.points = [(first - 1, 0)]
         before = [total for seq, total in self.points if seq < first]
-        if self.points and not before:
+        if not before:
             return 0  # older than all we remember: counted long ago
-        highest = self.points[-1][1] if self.points else 0
-        total = (before[-1] if before else 0) + count
+        highest, total = self.points[-1][1], before[-1] + count
         self.points = sorted({**dict(self.points), last: total}.items())[-MOST_POINTS:]
         return max(0, total - highest)
 

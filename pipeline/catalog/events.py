@@ -17,7 +17,8 @@ _PROCESS: Attribute = ("process", "name of the process (comm), as the kernel kno
 _SEVERITY: Attribute = ("severity", "word of the reporter: fatal, nonfatal, corrected, uncorrected")
 _COUNT: Attribute = ("count", "equal lines that this event stands for; absent means 1")
 
-# Where a line of the kernel log was read: (stream, seq) is its identity, equal again when a crash makes the agent read it twice.
+# Where a line of the kernel log was read. After a crash of the agent the last seconds are read again: stream, seq and last_seq tell
+# which lines an event stands for, so that whoever counts counts each once (pipeline/xid_once.py).
 _LOG: tuple[Attribute, ...] = (
     ("origin", "where it was seen: kmsg, journal, file, pstore or nvml"),
     ("stream", "the log it stands in: the boot id, or the identity of a log file"),

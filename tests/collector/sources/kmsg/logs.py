@@ -50,7 +50,7 @@ class Ring:
         """One record as it stands."""
         self.records.append(record)
         for end in self.ends:
-            with contextlib.suppress(BrokenPipeError):  # that reader has gone
+            with contextlib.suppress(ConnectionError):  # that reader has gone
                 end.send(record)
 
     def connect(self, _path: Path | None = None) -> int:
