@@ -12,6 +12,8 @@ from collector.inventory import Inventory
 from collector.sources.host import HostSource
 from collector.sources.infiniband import InfinibandSource
 from collector.sources.kmsg import KernelLogSource
+from collector.sources.nvml.source import NvmlSource
+from collector.sources.nvml.worker import Deadlines
 from collector.state import State
 from collector.topology import Topology, TopologyError, unchanged
 from collector.world import World
@@ -62,6 +64,22 @@ def schedules(parts: Parts, names: Collection[str] | None = None) -> Iterator[Sc
             yield Schedule(make(parts), float(section.period), float(section.deadline))
 
 
+def _nvml(parts: Parts) -> Source:
+    section, world = parts.config.sources.nvml, parts.world
+    return NvmlSource(
+        world.library,
+        world.host,
+        world.clock,
+        parts.inventory,
+        parts.own,
+        deadlines=Deadlines(call_s=section.call_deadline),
+        links_every=section.links_every,
+        facts_every_s=section.facts_period,
+        expected=section.expected,
+        proc=world.procfs,
+    )
+
+
 def _infiniband(parts: Parts) -> Source:
     section, world = parts.config.sources.infiniband, parts.world
     # perfquery asks the fabric of this machine: that is not the one of a saved or simulated tree.
@@ -92,4 +110,4 @@ def _kmsg(parts: Parts) -> Source:
 
 
 # In the order they are read: GPUs first, since the kernel log names them by address.
-SOURCES: dict[str, Callable[[Parts], Source]] = {"infiniband": _infiniband, "kmsg": _kmsg, "host": _host}
+SOURCES: dict[str, Callable[[Parts], Source]] = {"nvml": _nvml, "infiniband": _infiniband, "kmsg": _kmsg, "host": _host}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import logging
 
 from collector.cli import logs, version
@@ -39,5 +38,4 @@ def run(args: argparse.Namespace) -> int:
     logs.set_up(loaded.config.log.level, loaded.config.log.format)
     for notice in loaded.notices:
         log.warning("%s", notice)
-    code: int = agent.main(loaded.config, reload=lambda: load(given).config)
-    return code
+    return main(loaded.config, lambda: load(given).config)

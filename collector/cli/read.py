@@ -20,6 +20,7 @@ EXAMPLE = """\
 Examples:
   tocsin read
   tocsin read --source infiniband --format json
+  tocsin read --simulated .demo/state/simulated   (the node of `make demo`)
   tocsin read --path.sysfs ./saved/sys            (the ports of a saved tree, as JSON lines)
   tocsin read --path.kmsg ./dmesg.txt             (the events of a saved kernel log, as JSON lines)
 
@@ -35,6 +36,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=FORMATS, help="table for people (default), json lines (default of saved trees), prometheus text"
     )
+    parser.add_argument("--simulated", default="", metavar="DIR", help="read the simulated node that runs in this folder")
     add_settings(parser, only=("path", "sources", "exposition", "topology", "log"))
 
 
@@ -47,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     logs.set_up("warning" if config.log.level == "info" else config.log.level, config.log.format)
     saved = from_saved(given)
     wanted = chosen(config, args.source, saved)
-    taken = list(reading.readings(config, wanted, saved=bool(saved)))
+    taken = list(reading.readings(config, wanted, saved=bool(saved), node=args.simulated))
     form = args.format or ("json" if saved else "table")
     sys.stdout.writelines(show.FORMS[form](taken, config))
     for one in taken:
