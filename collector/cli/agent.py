@@ -32,7 +32,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run until told to stop."""
-    agent = importlib.import_module("collector.agent")  # here: the other commands need neither web server nor sources
+    from collector.agent import main  # noqa: PLC0415 - the other commands need neither web server nor sources
+
     given = inputs(args)
     loaded = load(given)
     logs.set_up(loaded.config.log.level, loaded.config.log.format)
