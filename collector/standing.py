@@ -52,7 +52,7 @@ class Standing:
         self.pages = AgentPages(
             self.exposition, self.own, world.clock, node, unhealthy=unhealthy, unready=unready, reloading=reloading
         )
-        seal = seal_in_child(root, config.storage.cluster)
+        seal = seal_in_child(root, config.storage.cluster, config.storage.upload.plan)
         # These write to disk: each behind a queue of its own, so that a slow disk delays neither readings nor one another.
         self._outlets = [
             Outlet(self.xids, self.own, world.clock),
