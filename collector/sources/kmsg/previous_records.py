@@ -38,7 +38,7 @@ class PreviousRecords:
         pstore: Sequence[Path] = PSTORE,
     ) -> None:
         self.finished = False
-        self.done = list(done)[-MOST_FILES:]
+        self.done = list(done)[-2 * MOST_FILES :]
         self._mark = f"journal before {boot_id}"
         self._clock = clock
         self._known = known
@@ -91,7 +91,7 @@ class PreviousRecords:
                 continue
             mark = hashlib.blake2b(data, digest_size=8).hexdigest()
             if mark not in self.done:
-                self.done = [*self.done, mark][-MOST_FILES:]
+                self.done = [*self.done, mark][-2 * MOST_FILES :]
                 yield from _dated(data, modified_ns)
 
     def close(self) -> None:
