@@ -86,6 +86,10 @@ class Node:
         wanted: dict[str, Any] = {"path": Path(os.devnull), "device": self.ring.connect, **settings}
         boot_id = wanted.pop("boot_id", BOOT)
         source = KernelLogSource("n1", self.clock, boot_id, self.inventory, self.state, self.own, **wanted)
+        return self.track(source)
+
+    def track(self, source: KernelLogSource) -> KernelLogSource:
+        """Close this source in the end."""
         self._sources.append(source)
         return source
 

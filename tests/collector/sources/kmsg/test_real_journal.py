@@ -1,0 +1,143 @@
+"""A real journald and journalctl, in a mount namespace of their own, on the machine's real kernel log."""
+
+from __future__ import annotations
+
+import os
+import signal
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from collector.sources.kmsg import KernelLogSource
+from pipeline.catalog import agent
+from pipeline.child import Child, run
+from pipeline.clock import SystemClock
+from pipeline.observation import Event
+from tests.collector.sources.kmsg.logs import BOOT, Node, events, told
+from tests.collector.sources.kmsg.test_real_kmsg import ours, write
+from tests.parts import need
+from tests.wait import until
+
+pytestmark = [pytest.mark.integration, pytest.mark.root]
+
+JOURNALD = "/lib/systemd/systemd-journald"
+NAMESPACE = f"mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/journal /run/log/journal && while :; do {JOURNALD}; done"
+
+
+@pytest.fixture
+def journald() -> Iterator[Child]:
+    """A journald that is started again when it ends; the process is the shell that does so."""
+    need("journalctl", "systemd")
+    child = Child([need("unshare", "util-linux"), "-m", "sh", "-c", NAMESPACE])
+    yield child
+    child.kill()
+    child.wait(5)
+
+
+@pytest.fixture
+def journalctl(journald: Child, tmp_path: Path) -> str:
+    """Journalctl inside that namespace."""
+    script = tmp_path / "journalctl"
+    script.write_text(f'#!/bin/sh\nexec {need("nsenter", "util-linux")} -t {journald.pid} -m journalctl "$@"\n')
+    script.chmod(0o755)
+    until(lambda: run([str(script), "-k", "-n", "1", "-o", "cat"], timeout_s=5).stdout, "journald to read the kernel log")
+    return str(script)
+
+
+@pytest.fixture
+def token() -> str:
+    """A process name that no other test uses."""
+    return "j" + uuid.uuid4().hex[:14]
+
+
+def source_of(node: Node, journalctl: str) -> KernelLogSource:
+    """A source that has no device and finds the journal."""
+    return KernelLogSource(
+        "n1",
+        SystemClock(),
+        Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+        node.inventory,
+        node.state,
+        node.own,
+        path=Path("/nonexistent/kmsg"),
+        real=True,
+        user_lines=True,
+        journalctl=journalctl,
+        files=(),
+        pstore=(),
+    )
+
+
+def follow(source: KernelLogSource, token: str, most: int) -> list[Event]:
+    """Events of the token, until there are so many."""
+    found: list[Event] = []
+
+    def all_there() -> bool:
+        found.extend(ours(events(source), token))
+        return len(found) >= most
+
+    until(all_there, f"{most} events of {token}")
+    return found
+
+
+def xid(code: int, token: str) -> str:
+    """An XID line."""
+    return f"NVRM: Xid (PCI:0000:1b:00): {code}, pid=1, name={token}, words"
+
+
+def test_following_the_real_journal_over_a_restart(node: Node, journalctl: str, token: str) -> None:
+    """The journal stands in for the device; a restart of the agent goes on at the cursor."""
+    write(xid(79, token))
+    source = node.track(source_of(node, journalctl))
+    found = follow(source, token, 1)
+    assert told(found, "xid", "code", "process", "origin") == [(79, token, "journal")]
+    assert found[0].attributes["stream"] != BOOT
+    assert node.own.value(agent.KERNEL_LOG_MODE, "journal") == 1
+    source.close()
+    write(xid(48, token), xid(63, token))
+    again = node.track(source_of(node, journalctl))
+    assert told(follow(again, token, 2), "xid", "code") == [(48,), (63,)]
+
+
+def test_restarted_journald_imports_everything_again(node: Node, journald: Child, journalctl: str, token: str) -> None:
+    """A journald that lost its place reads the kernel's ring from its beginning: no line is told twice."""
+    write(xid(79, token))
+    source = node.track(source_of(node, journalctl))
+    follow(source, token, 1)
+    forget = ["rm", "/run/systemd/journal/kernel-seqnum"]
+    assert run([need("nsenter", "util-linux"), "-t", str(journald.pid), "-m", *forget], timeout_s=5).returncode == 0
+    children = Path(f"/proc/{journald.pid}/task/{journald.pid}/children")
+    os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
+
+    def copies() -> int:
+        return run([journalctl, "-k", "-o", "cat", "--no-pager"], timeout_s=5, most_bytes=1 << 24).stdout.count(token.encode())
+
+    until(lambda: copies() == 2, "the second import")
+    write(xid(31, token))
+    assert told(follow(source, token, 1), "xid", "code") == [(31,)]
+
+
+def test_cursor_of_another_journal(node: Node, journalctl: str, token: str) -> None:
+    """A journal that was thrown away knows the cursor no more: reading goes on by the kernel's time."""
+    write(xid(79, token))
+    source = node.track(source_of(node, journalctl))
+    follow(source, token, 1)
+    source.close()
+    place = node.state.load("kernel_log")
+    place["places"]["journal"]["cursor"] = "s=00000000000000000000000000000000;i=1;b=1;m=1;t=1;x=1"
+    node.state.save("kernel_log", place)
+    write(xid(48, token))
+    again = node.track(source_of(node, journalctl))
+    found: list[Event] = []
+
+    def told_one() -> bool:
+        try:
+            found.extend(ours(events(again), token))
+        except RuntimeError:
+            return False  # the first try, with the cursor
+        return bool(found)
+
+    until(told_one, "the journal without its cursor")
+    assert told(found, "xid", "code") == [(48,)]
