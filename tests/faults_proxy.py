@@ -42,12 +42,13 @@ def answer(what: tuple[int, str]) -> Fault:
 
 @dataclass(slots=True)
 class FaultsProxy:
-    """Forwards to 127.0.0.1:``upstream``. ``faults`` are used up in turn by requests of ``methods``; ``always`` then holds for the rest."""
+    """Forwards to 127.0.0.1:``upstream``. ``faults`` are used up in turn by requests of ``methods`` (None: none); ``always`` then holds for the rest."""
 
     upstream: int
     methods: tuple[str, ...] = ("PUT",)
-    faults: deque[Fault] = field(default_factory=deque)
+    faults: deque[Fault | None] = field(default_factory=deque)
     always: Fault | None = None
+    delay_s: float = 0.0  # of every request that is forwarded: a slow store
     seen: list[tuple[str, str, str]] = field(default_factory=list)  # method, path, fault
     port: int = 0
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
@@ -120,6 +121,7 @@ class FaultsProxy:
         return self.faults.popleft() if self.faults else self.always
 
     async def _forward(self, head: bytes, body: bytes) -> bytes:
+        await asyncio.sleep(self.delay_s)
         reader, writer = await asyncio.open_connection("127.0.0.1", self.upstream)
         lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")]
         lines.insert(1, b"Connection: close")

@@ -23,6 +23,7 @@ from pipeline.store.upload_plan import Target, scheme
 # AWS' "Error responses" (S3 API reference); the same codes are used by compatible stores.
 _SKEW_CODES = ("RequestTimeTooSkewed", "RequestExpired")
 _DENIED_CODES = ("ExpiredToken", "InvalidToken", "InvalidAccessKeyId", "SignatureDoesNotMatch", "AuthorizationHeaderMalformed")
+_BY_STATUS = {401: "denied", 403: "denied", 404: "no_bucket", 429: "throttled", 503: "throttled"}
 _STATUS = re.compile(r"status code: (\d{3})")
 _SIGNATURE = re.compile(r"(?i)\b(sig|x-amz-[a-z-]+|signature)=[^&\s\"']+")
 MESSAGE_CHARACTERS = 500
@@ -151,11 +152,23 @@ class Bucket:
             raise RefusedError("configuration", self._words(error)) from error
 
     def put(self, key: str, file: Path) -> bool:
-        """One conditional request (If-None-Match: *): whole or not at all."""
+        """One conditional request (If-None-Match: *): whole or not at all.
+
+        obstore repeats what the store refused for a moment, but not what broke on the way, as it cannot know whether it was done.
+        Here the second try would find it done, so a broken connection is tried once more.
+        """
         try:
             data = file.read_bytes()
         except OSError as error:
             raise RefusedError("local", str(error)) from error
+        try:
+            return self._create(key, data)
+        except RefusedError as error:
+            if error.cause != "unreachable":
+                raise
+            return self._create(key, data)
+
+    def _create(self, key: str, data: bytes) -> bool:
         try:
             self._ask(lambda: self._api.put(self._store, key, data, mode="create"))
         except FileExistsError:
@@ -217,7 +230,7 @@ def cause_of(kind: str, text: str) -> str:
     status = _STATUS.search(text)
     if status is not None:
         code = int(status[1])
-        return "throttled" if code in (429, 503) else "server_error" if code >= 500 else "other"
+        return _BY_STATUS.get(code, "server_error" if code >= 500 else "other")
     if "kind: Timeout" in text or "operation timed out" in text:
         return "timeout"
     return "unreachable" if "HTTP error" in text or "error sending request" in text else "other"

@@ -1,0 +1,282 @@
+"""Uploading to a real S3 server, through a proxy that misbehaves: nothing is lost, doubled or torn, and no secret is told."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pipeline import child
+from pipeline.catalog import agent
+from pipeline.finding import Finding
+from pipeline.replay import replay
+from pipeline.selfmetrics import SelfMetrics
+from pipeline.store import outbox
+from pipeline.store.keeper import Keeper, seal_in_child
+from pipeline.store.objects import Objects, RefusedError, open_objects
+from pipeline.store.upload import LONGEST_BOUND_S, upload
+from pipeline.store.upload_plan import Plan, Report, Target
+from tests.fakes import FakeClock, gpu, gpu_frame, observed
+from tests.faults_proxy import DENIED, INTERNAL, SKEWED, SLOW_DOWN, Fault, FaultsProxy, answer
+from tests.integration.moto import BUCKET, fresh_bucket, s3_server
+from tests.pipeline.store.test_seal import history, same, store
+from tests.wait import until
+
+pytestmark = pytest.mark.integration
+
+SECRETS = ("AKIDOFTHETEST", "the/secret+of=the-test", "token-of-the-test")
+QUICKLY = 3  # a request is sent at most so often before it has failed: two quick retries
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[int]:
+    """Port of moto."""
+    with s3_server() as port:
+        yield port
+
+
+@dataclass
+class House:
+    """A node's storage, a bucket, and the proxy between them."""
+
+    root: Path
+    proxy: FaultsProxy
+    plan: Plan
+    direct: Target
+    clock: FakeClock
+
+    def seal(self, seq: int, *, page: bool = False, tables: Sequence[str] = ("gpu",)) -> None:
+        """A sealed segment that waits; the content is the number."""
+        files = [self.root / table / "date=2027-01-15/hour=08" / f"c-n1-b-{seq:016d}.parquet" for table in tables]
+        for file in files:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(f"content of {seq}".encode() * 1000)
+        outbox.post(self.root, files, page=page)
+
+    def run(self) -> Report:
+        """One upload."""
+        return upload(self.root, self.plan, self.clock, random.Random(1))
+
+    def remote(self) -> Objects:
+        """The bucket itself, without the proxy."""
+        return open_objects(self.direct)
+
+
+@pytest.fixture
+def house(server: int, tmp_path: Path) -> Iterator[House]:
+    """An empty bucket, credentials in a file."""
+    fresh_bucket(server)
+    file = tmp_path / "credentials"
+    names = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+    file.write_text("[default]\n" + "".join(f"{n} = {s}\n" for n, s in zip(names, SECRETS, strict=True)))
+    with FaultsProxy(server) as proxy:
+        target = Target(f"s3://{BUCKET}/fleet/a", proxy.url, "us-east-1", str(file), timeout_s=2)
+        direct = replace(target, endpoint=f"http://127.0.0.1:{server}")
+        yield House(tmp_path / "node", proxy, Plan(target), direct, FakeClock())
+
+
+FAULTS = {
+    "500": (answer(INTERNAL), "server_error"),
+    "503 SlowDown": (answer(SLOW_DOWN), "throttled"),
+    "403": (answer(DENIED), "denied"),
+    "clock skew": (answer(SKEWED), "clock_skew"),
+    "404 bucket": (answer((404, "<Error><Code>NoSuchBucket</Code></Error>")), "no_bucket"),
+    "reset": (Fault("reset"), "unreachable"),
+    "half of the request": (Fault("half_request"), "unreachable"),
+    "half of the answer": (Fault("half"), "unreachable"),
+    "answer lost": (Fault("lost"), "unreachable"),
+    "no answer": (Fault("stall"), "timeout"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_that_passes_costs_nothing(house: House, name: str) -> None:
+    """While it lasts everything waits and its cause is told; afterwards every object is there once and whole."""
+    fault, cause = FAULTS[name]
+    for seq in range(3):
+        house.seal(seq)
+    wanted = {p.key: p.path.read_bytes() for p in outbox.waiting(house.root)}
+    house.proxy.always = fault
+    failed = house.run()
+    # An object whose answer was lost is found by the quick retry: sent after all.
+    if name not in ("half of the answer", "answer lost"):
+        assert (failed.sent_files, failed.failures, failed.pending_files) == (0, {cause: 1}, 3)
+    house.proxy.always = None
+    house.clock.advance(LONGEST_BOUND_S)
+    last = house.run()
+    assert failed.sent_files + last.sent_files == 3
+    assert {key: house.remote().get(key) for key in house.remote().names("gpu/")} == wanted
+    assert not outbox.waiting(house.root)
+
+
+@pytest.mark.parametrize("name", ["500", "503 SlowDown", "reset", "half of the answer", "answer lost"])
+def test_a_blip_is_not_even_a_failure(house: House, name: str) -> None:
+    """One bad answer is retried within the request."""
+    house.seal(1)
+    house.proxy.faults.append(FAULTS[name][0])
+    report = house.run()
+    assert (report.sent_files, report.failures) == (1, {})
+
+
+def test_a_store_in_trouble_is_left_alone(house: House) -> None:
+    """A run of many files against a throttling store sends a handful of requests, not one per file."""
+    for seq in range(50):
+        house.seal(seq)
+    house.proxy.always = answer(SLOW_DOWN)
+    house.run()
+    assert len(house.proxy.seen) <= QUICKLY
+
+
+def test_a_missing_bucket_is_told_by_the_server_itself(house: House) -> None:
+    """Also without our proxy's help."""
+    house.seal(1)
+    house.plan = replace(house.plan, target=replace(house.direct, url="s3://no-such-bucket/x"))
+    assert house.run().failures == {"no_bucket": 1}
+
+
+def test_a_server_that_is_down_is_unreachable(house: House) -> None:
+    """A closed port is a cause like others."""
+    house.seal(1)
+    house.plan = replace(house.plan, target=replace(house.direct, endpoint="http://127.0.0.1:9"))
+    assert house.run().failures == {"unreachable": 1}
+
+
+def test_an_answer_that_repeats_our_secrets_is_not_repeated_by_us(house: House) -> None:
+    """Servers put keys and signed requests into their errors; our messages hold none."""
+    house.seal(1)
+    echo = "<Error><Code>SignatureDoesNotMatch</Code>" + " ".join(SECRETS) + "?X-Amz-Signature=0123abcd&amp;x=1</Error>"
+    house.proxy.always = answer((403, echo))
+    report = house.run()
+    assert report.failures == {"denied": 1}
+    assert "SignatureDoesNotMatch" in report.error
+    assert not [secret for secret in (*SECRETS, "0123abcd") if secret in report.error]
+
+
+def test_an_outage_of_days_ends_with_everything_there_in_order(house: House) -> None:
+    """Three days of quarter hours wait, then go: pages first, the oldest of the rest before the newest."""
+    house.proxy.always = Fault("reset")
+    for seq in range(3 * 96):
+        house.seal(seq, page=seq == 200)
+        house.clock.advance(900)
+        if seq % 96 == 0:
+            assert house.run().sent_files == 0
+    house.proxy.always = None
+    house.proxy.seen.clear()
+    house.clock.advance(LONGEST_BOUND_S)
+    assert house.run().sent_files == 3 * 96
+    order = [int(path.rpartition("-")[2].partition(".")[0]) for method, path, _ in house.proxy.seen if method == "PUT"]
+    assert order == [200, *range(200), *range(201, 3 * 96)]
+
+
+def test_of_sixteen_that_create_one_key_one_wins(house: House) -> None:
+    """The store itself decides: put-if-absent holds under a race, and the winner's content stays."""
+    files = []
+    for i in range(16):
+        file = house.root / f"candidate-{i}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(bytes([i]) * 4096)
+        files.append(file)
+    with ThreadPoolExecutor(16) as pool:
+        won = list(pool.map(lambda file: house.remote().put("gpu/one", file), files))
+    assert won.count(True) == 1
+    assert house.remote().get("gpu/one") == files[won.index(True)].read_bytes()
+
+
+def test_what_was_uploaded_replays_and_reads_like_what_was_written(house: House, tmp_path: Path) -> None:
+    """Sealed, uploaded, fetched: the same observations bit for bit; polars reads the bucket as it stands."""
+    seen = history(clock := FakeClock(), 60)
+    store(house.root, seen, clock)
+    outbox.post(house.root, house.root.glob("*/date=*/hour=*/*.parquet"), page=False)
+    assert house.run().pending_files == 0
+    for key in house.remote().names(""):
+        file = tmp_path / "fetched" / key
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(house.remote().get(key))
+    same(list(replay(tmp_path / "fetched")), seen)
+    options = {
+        "aws_endpoint_url": house.direct.endpoint,
+        "aws_allow_http": "true",
+        "aws_access_key_id": "a",
+        "aws_secret_access_key": "b",
+        "aws_region": "us-east-1",
+    }
+    there = pl.scan_parquet(f"s3://{BUCKET}/fleet/a/gpu/**/*.parquet", storage_options=options, hive_partitioning=False)
+    (local,) = house.root.glob("gpu/*/*/*.parquet")
+    columns = ["device", "seq", "energy_millijoules"]
+    assert there.select(columns).collect().rows() == pl.read_parquet(local, columns=columns, hive_partitioning=False).rows()
+
+
+def test_a_page_is_in_the_store_within_ten_seconds(house: House) -> None:
+    """From the agent's sink through real children to the server, while a slow store is busy with a backlog of half a minute."""
+    for seq in range(100):
+        house.seal(seq)
+    house.proxy.delay_s = 0.3
+    keeper = Keeper(house.root, "n1", house.clock, SelfMetrics(), seal=seal_in_child(house.root, "c1", house.plan))
+    began = time.monotonic()
+
+    def read(*findings: Finding) -> None:
+        """One more read, at the real time's pace."""
+        house.clock.advance(time.monotonic() - began - (house.clock.monotonic_ns() - start_ns) / 1e9)
+        frame = gpu_frame(house.clock, {"power_milliwatts": 1})
+        keeper.write(observed(house.clock, frame, seq=house.clock.monotonic_ns()), findings)
+
+    start_ns = house.clock.monotonic_ns()
+    read()
+    until(lambda: len(house.proxy.seen) > 3, "the backlog on its way", 30)
+    page_at = time.monotonic()
+    read(Finding("xid", gpu(0), "xid", "onset", "page", 1, 1, "Lost.", "RESTART_BM"))
+
+    def gone() -> bool:
+        read()
+        return any("/findings/" in path for _, path, _ in house.proxy.seen)
+
+    until(gone, "the page's finding on its way", 30)
+    assert time.monotonic() - page_at <= 10
+    until(lambda: list(house.remote().names("findings/")), "the finding in the bucket", 5)
+    assert len(outbox.waiting(house.root)) > 50
+    house.proxy.delay_s = 0
+    keeper.close(30)
+
+
+def test_a_child_killed_while_uploading_leaves_nothing_undone(house: House) -> None:
+    """SIGKILL in the middle of a request: the next child sends the rest, and what was sent before is not there twice."""
+    for seq in range(6):
+        house.seal(seq)
+    house.proxy.faults.extend([None, None, None, Fault("stall")])
+    process = child.Child(child.python("pipeline.store.seal", str(house.root), "c1", house.plan.to_json()))
+    try:
+        until(lambda: len(house.proxy.seen) == 4, "the fourth request", 30)
+    finally:
+        process.kill()
+        process.wait(10)
+    assert len(outbox.waiting(house.root)) == 3
+    assert house.run().sent_files == 3
+    assert len([*house.remote().names("gpu/")]) == 6
+
+
+def test_the_child_reports_on_standard_output_and_the_agent_shows_it(house: House) -> None:
+    """A real child, a refusing store: the keeper counts the failure, shows what waits, and comes back later."""
+    house.seal(1)
+    house.proxy.always = answer(DENIED)
+    own = SelfMetrics()
+    keeper = Keeper(house.root, "n1", house.clock, own, seal=seal_in_child(house.root, "c1", house.plan))
+    keeper.seal_closed(0)
+    keeper.close(30)
+    assert own.value(agent.UPLOAD_FAILURES, "denied") == 1
+    assert (own.value(agent.UPLOAD_PENDING_FILES), own.value(agent.UPLOAD_FILES)) == (1, 0)
+
+
+def test_a_get_of_nothing_and_a_list_of_a_refusing_store_are_told_apart(house: House) -> None:
+    """Readers of a remote store get the same causes."""
+    with pytest.raises(RefusedError) as missing:
+        house.remote().get("gpu/none")
+    house.proxy.methods, house.proxy.always = ("GET",), answer(DENIED)
+    with pytest.raises(RefusedError) as denied:
+        list(open_objects(house.plan.target).names("gpu/"))
+    assert (missing.value.cause, denied.value.cause) == ("no_bucket", "denied")
