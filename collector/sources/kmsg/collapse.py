@@ -31,10 +31,15 @@ class Collapse:
 
     def __init__(self) -> None:
         self._groups: dict[tuple[object, ...], list[Run]] = {}
+        self._latest: Run | None = None
         self.dropped: dict[str, int] = {}
 
     def add(self, record: Record, happening: Happening) -> None:
         """Take one happening, in the order of the log."""
+        if self._latest is not None and self._latest.happening is happening:  # a flood is one parsed line many times
+            self._latest.last = record
+            self._latest.count += 1
+            return
         key = _key(happening)
         runs = self._groups.get(key)
         if runs is None:
@@ -47,6 +52,7 @@ class Collapse:
             runs[-1].count += 1
         else:
             runs.append(Run(happening, record, record))
+        self._latest = runs[-1]
 
     def runs(self) -> Iterator[Run]:
         """All runs in the order in which their first happened."""
