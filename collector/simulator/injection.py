@@ -114,6 +114,8 @@ def _value(parameter: Parameter, text: str, where: str) -> int | float | str:
             raise ValueError(f"{where} must be one of {', '.join(parameter.choices)}, not {text!r}")
         return text
     if parameter.type is str:
+        if not re.fullmatch(r"[ -~]{1,64}", text):
+            raise ValueError(f"{where} must be 1 to 64 printable ASCII characters, not {text!r}")
         return text
     if parameter.type is float:
         return _seconds(text, where)

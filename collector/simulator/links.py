@@ -18,10 +18,6 @@ NVLINK_RAW_BER = 1e-9  # before FEC: fills the first bins of the FEC history
 PACKET_BYTES = 4096 + 66  # InfiniBand MTU of 4096 with its headers
 FEC_BINS = 16
 
-# IBTA port states and physical states as sysfs spells them (drivers/infiniband/core/sysfs.c).
-ACTIVE, DOWN = "4: ACTIVE", "1: DOWN"
-LINK_UP, POLLING = "5: LinkUp", "2: Polling"
-
 
 class NvLinks:
     """Links of all GPUs, arrays (GPU, link). ``error_rate`` is replays per second, which faults raise."""

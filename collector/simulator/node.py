@@ -61,7 +61,6 @@ class Node:
         self.recovery_action = np.zeros(n, np.int64)
         self.culprit = np.zeros(n, bool)
         self.results: dict[str, int] = {}  # NVML return code (or HANG, ...) by key of the table
-        self.saturated: dict[tuple[int, str], bool] = {}
         self.kernel: list[KernelLine] = []
         self.events: list[tuple[int, int, int, int, int]] = []
         self.active: list[Active] = []

@@ -1,7 +1,8 @@
-"""The tree below /proc of a simulated node: identity of the boot, kernel, driver and memory. Formats: proc(5)."""
+"""The tree below /proc of a simulated node: identity of the boot, kernel, driver, memory, the job's processes. Formats: proc(5)."""
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from pathlib import Path
 
@@ -32,10 +33,19 @@ class ProcRenderer:
             text = f"Model: \t\t {node.profile.answers['nvmlDeviceGetName()']}\nGPU UUID: \t {node.uuids[gpu]}\nBus Location: \t {pci}.0"
             put(root, {f"driver/nvidia/gpus/{pci}.0/information": text})
         self._memory = LiveFile(root / "meminfo", self._meminfo())
+        self._root, self._pids = root, frozenset[int]()
 
     def render(self) -> None:
         """Write what changed."""
         self._memory.write(self._meminfo())
+        node = self._node
+        job = node.workload.job.pid
+        pids = frozenset(range(job, job + node.profile.gpu.count)) if node.demand.processes else frozenset[int]()
+        if pids != self._pids:
+            put(self._root, {f"{pid}/comm": "python3" for pid in pids - self._pids})
+            for pid in self._pids - pids:
+                shutil.rmtree(self._root / str(pid), ignore_errors=True)
+            self._pids = pids
 
     def close(self) -> None:
         """Close all files; the tree stays."""

@@ -80,7 +80,7 @@ def _live(rendering: Rendering, lock: Lock, speed: float, clock: Clock, stop: Ev
         try:
             with lock:
                 rendering.step(min(seconds, LONGEST_STEP_S) * speed)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a disk that is full, a table that is
             if not failing:
                 log.warning("cannot write %s, going on: %s", rendering.directory, error)
             failing = True

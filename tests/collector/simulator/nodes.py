@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collector.simulator.injection import inject
 from collector.simulator.node import Node
 from collector.simulator.profile import load_profile
 
@@ -20,23 +19,3 @@ def training(profile: str = "hgx-h100", seed: int = 1) -> Node:
     busy.advance(TRAINING_S)
     assert busy.demand.phase == "train"
     return busy
-
-
-def with_fault(spec: str, seconds: float, profile: str = "hgx-h100") -> Node:
-    """A training node in which a fault was injected that many seconds ago."""
-    busy = training(profile)
-    busy.kernel.clear()
-    busy.events.clear()
-    inject(busy, spec)
-    busy.advance(seconds)
-    return busy
-
-
-def xids(busy: Node) -> list[tuple[int, int]]:
-    """(GPU, code) of all XIDs since the fault, from the NVML events."""
-    return [(gpu, code) for gpu, _, code, _, _ in busy.events]
-
-
-def lines(busy: Node) -> list[str]:
-    """Kernel lines since the fault."""
-    return [line.text for line in busy.kernel]

@@ -56,6 +56,8 @@ def test_specs_are_understood(spec: str, targets: list[int | None], delay_s: flo
         ("remap@gpu1:state=broken", "state of .* one of pending, exhausted, failed"),
         ("symbol_errors@mlx5_1:ber=1e99", "ber of .* up to 1e\\+09"),
         ("symbol_errors@mlx5_1:ber=nan", "ber of"),
+        ("driver_hang@gpu1:call=" + "x" * 65, "call of .* 64 printable"),
+        ("oom_kill:name=a\nb", "name of .* 64 printable"),
         ("xid@gpu1" + "x" * 2000, "at most 1000"),
     ],
 )

@@ -46,6 +46,20 @@ def test_proc_tells_boot_and_driver(tmp_path: Path) -> None:
     assert re.search(r"^MemTotal: +\d+ kB$", (proc / "meminfo").read_text(), re.MULTILINE)
 
 
+def test_processes_of_the_job_have_names_while_it_lives(tmp_path: Path) -> None:
+    """/proc/PID/comm is there for what NVML lists, and gone when the job died."""
+    rendering = Rendering(tmp_path, "gb200", seed=1, clock=FakeClock())
+    rendering.step(60)
+    nvml = open_client(tmp_path)
+    (process,) = nvml.nvmlDeviceGetComputeRunningProcesses_v3(nvml.nvmlDeviceGetHandleByIndex(1))
+    comm = tmp_path / "proc" / str(process.pid) / "comm"
+    assert comm.read_text() == "python3\n"
+    inject(rendering.node, "oom_kill")
+    rendering.step(10)
+    assert not comm.parent.exists()
+    rendering.close()
+
+
 def test_another_start_is_another_boot(tmp_path: Path) -> None:
     """The boot id changes with the time of the boot, the GPUs' identities do not."""
     first = render_once(tmp_path / "a", "gb200", seconds=1, clock=FakeClock())
