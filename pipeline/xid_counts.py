@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -12,6 +13,8 @@ from pipeline.frame import Device
 from pipeline.observation import Event, Observation
 from pipeline.xid import CRITICAL_CODES
 from pipeline.xid_once import Once
+
+log = logging.getLogger("tocsin.xid")
 
 OTHER = 0  # the code under which codes beyond the cap are counted; 0 is no XID
 MOST_CODES = 64  # per device beyond the critical ones: the table has 172, a healthy device shows a handful
@@ -38,19 +41,26 @@ class XidCounts:
     def __init__(
         self, save: Callable[[dict[str, Any]], object], document: Mapping[str, Any] | None = None, boot_id: str = ""
     ) -> None:
-        document = document or {}
         self._save = save
         self._lock = Lock()
-        self._boot_id = str(document.get("boot_id", ""))
-        self._once = Once(document.get("once"))
         self._registered: dict[Device, Device] = {}
-        self._counts: dict[Device, dict[int, _Count]] = {}
-        for host, kind, identity, facts, counts in document.get("counts", []):
-            self._counts[Device(host, kind, identity, facts)] = {code: _Count(n, seen) for code, n, seen in counts}
-        self._last: dict[str, tuple[int, int]] = {device: (at, code) for device, (at, code) in document.get("last", {}).items()}
         self._current: set[Device] = set()  # those heard of since the process started
+        try:
+            self._restore(document or {})
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            log.warning("the document of XID counts is not one that this program wrote, counting anew: %s", error)
+            self._restore({})
         if boot_id:
             self._enter(boot_id)
+
+    def _restore(self, document: Mapping[str, Any]) -> None:
+        self._boot_id = str(document.get("boot_id", ""))
+        self._once = Once(document.get("once"))
+        self._counts: dict[Device, dict[int, _Count]] = {
+            Device(host, kind, identity, facts): {code: _Count(int(n), int(seen)) for code, n, seen in counts}
+            for host, kind, identity, facts, counts in document.get("counts", [])
+        }
+        self._last: dict[str, tuple[int, int]] = {device: (at, code) for device, (at, code) in document.get("last", {}).items()}
 
     def register(self, devices: Iterable[Device]) -> None:
         """The GPUs that are known now, with their attributes of now. A swapped GPU is a new one and starts at 0."""

@@ -205,6 +205,25 @@ def test_mig_xid_counts_on_the_whole_gpu() -> None:
     assert (total(counts, 79), total(counts, 31)) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"counts": 7},
+        {"counts": [[1, 2]]},
+        {"last": []},
+        {"last": {"x": 1}},
+        {"once": {"reports": [1]}},
+        {"once": {"tallies": [[1]]}},
+    ],
+)
+def test_damaged_document_costs_the_counts_not_the_agent(document: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    """A state file that somebody has edited is left aside with one line in the log."""
+    counts = XidCounts(lambda _: None, document, BOOT)
+    counts.write(observe(xid(79)))
+    assert total(counts, 79) == 1
+    assert len(caplog.records) == 1
+
+
 def test_nothing_is_saved_when_nothing_happened() -> None:
     """An observation without an XID costs no disk write."""
     saved: list[dict[str, Any]] = []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from collector.sources.kmsg.device_reader import DeviceReader, open_device
+from collector.sources.kmsg.device_reader import KMSG_DEVICE, DeviceReader, open_device
 from collector.sources.kmsg.file_reader import FileReader
 from collector.sources.kmsg.journal_reader import JournalReader, follow_arguments
 from collector.sources.kmsg.reader import Reader, UnavailableError
@@ -15,6 +15,14 @@ from pipeline.interfaces import Clock
 
 KMSG = Path("/dev/kmsg")
 SYSLOG_FILES = (Path("/var/log/kern.log"), Path("/var/log/messages"))  # Debian's and Red Hat's syslog daemons
+
+
+def is_own_log(path: Path) -> bool:
+    """Whether a path is this machine's own log: /dev/kmsg, or its device by another name, as in a container."""
+    try:
+        return path == KMSG or path.stat().st_rdev == KMSG_DEVICE
+    except OSError:
+        return False
 
 
 Way = Callable[[Mapping[str, Any]], Reader]

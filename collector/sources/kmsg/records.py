@@ -32,6 +32,7 @@ class Record(NamedTuple):
 
 _ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
 _CONTROLS = dict.fromkeys((*range(10), *range(11, 32), 127), " ")
+_CONTINUATION = re.compile(rb" [A-Z_]{1,32}=")
 _KMSG = re.compile(rb"(\d{1,10}),(\d{1,18}),(\d{1,15}),[^;\n]{0,200};([^\n]*)")
 
 
@@ -78,10 +79,10 @@ def parse_line(raw: bytes, now_ns: int = 0) -> Record | None:
     """One line of a file: as in /dev/kmsg, as dmesg prints it (plain, -x, -r, -T), as syslog writes it, or the bare text.
 
     A syslog line of another program than the kernel gets facility ``USER``. Syslog's times without a year are taken as the last
-    such day before ``now_ns``, in local time. None for an empty line.
+    such day before ``now_ns``, in local time. None for an empty line and for a continuation line of /dev/kmsg.
     """
     record = parse_record(raw)
-    if record is not None:
+    if record is not None or _CONTINUATION.match(raw):
         return record
     text = clean(raw)
     if match := _DMESG.match(text):

@@ -12,7 +12,7 @@ from collector.sources.kmsg.bookmark import Bookmark
 from collector.sources.kmsg.collapse import Collapse, Run
 from collector.sources.kmsg.device_reader import open_device
 from collector.sources.kmsg.kernel_time import KernelTime, saved_time
-from collector.sources.kmsg.opening import KMSG, SYSLOG_FILES, Opening
+from collector.sources.kmsg.opening import KMSG, SYSLOG_FILES, Opening, is_own_log
 from collector.sources.kmsg.parse import Joiner, parse_uuid
 from collector.sources.kmsg.previous_boot import PreviousBoot
 from collector.sources.kmsg.previous_records import PSTORE, PreviousRecords
@@ -37,7 +37,7 @@ class KernelLogSource:
 
     ``user_lines`` also believes lines that user space wrote into the log (tests: only the kernel can write its own). ``saved``:
     the path is a finished log, to be read once and as it stands. ``real``: the log is this machine's own, so its journal may
-    stand in and its last boot is of interest; by default when the path is /dev/kmsg. ``device`` opens what is no regular file.
+    stand in and its last boot is of interest; by default when the path is /dev/kmsg or that device. ``device`` opens what is no regular file.
     """
 
     name = "kmsg"
@@ -60,7 +60,7 @@ class KernelLogSource:
         pstore: Sequence[Path] = PSTORE,
         device: Callable[[Path], int] = open_device,
     ) -> None:
-        real = path == KMSG if real is None else real
+        real = is_own_log(path) if real is None else real
         self._boot_id = boot_id.replace("-", "")
         self._clock = clock
         self._own = own

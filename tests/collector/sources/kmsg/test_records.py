@@ -68,6 +68,12 @@ def test_lines_of_files(line: bytes, text: str, usec: int, facility: int) -> Non
     assert (record.text, record.usec, record.facility) == (text, usec, facility)
 
 
+@pytest.mark.parametrize("line", [b"", b"  ", b" SUBSYSTEM=pci", b" DEVICE=+pci:0000:00:00.0"])
+def test_lines_that_are_no_record(line: bytes) -> None:
+    """Empty lines and the continuation lines of /dev/kmsg are no records of their own."""
+    assert parse_line(line, NOW_NS) is None
+
+
 def test_syslog_time_with_zone() -> None:
     """RFC 3339 time stamps say when it happened."""
     record = parse_line(b"2026-11-19T22:34:01.500000+02:00 n1 kernel: x", NOW_NS)
