@@ -33,6 +33,10 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
                 package = list(path.parts[: len(path.parts) - node.level])
                 base = ".".join([*package, base] if base else package)
             yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("import_module", "__import__"):
+            yield from (
+                (node.lineno, arg.value) for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
+            )
 
 
 def calls(path: Path) -> Iterator[tuple[int, str]]:

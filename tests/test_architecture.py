@@ -28,6 +28,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "yaml": ("collector/config/", "collector/topology.py"),
     "pyarrow": ("pipeline/store/", "pipeline/replay.py"),
     "polars": ("pipeline/store/",),
+    "obstore": ("pipeline/store/objects.py",),
     "subprocess": ("pipeline/child.py",),
     "multiprocessing": (),
     "pty": (),
