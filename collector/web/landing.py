@@ -93,7 +93,7 @@ def _ports(ports: Iterable[Mapping[str, Any]]) -> str:
             _cell(f"{p['name']}/{p['index']}"),
             _cell(p["id"]),
             _bad(p["state"], bad=p["state"] != "active"),
-            _number(p["rate_bits_per_second"], " Gb/s", 1e-9),
+            _number(p["rate_bytes_per_second"], " Gb/s", 8e-9),
         )
         for p in ports
     ]

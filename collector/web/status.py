@@ -38,7 +38,7 @@ GPU_COLUMNS = {
     "utilization_ratio": _by_dcgm(203),
     "memory_used_bytes": _by_dcgm(252),
 }
-PORT_COLUMNS = {"rate_bits_per_second": _by_name("ib_port", "rate_bits_per_second")}
+PORT_COLUMNS = {"rate_bytes_per_second": _by_name("ib_port", "rate_bits_per_second")}
 
 
 def status(

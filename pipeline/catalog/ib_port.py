@@ -71,12 +71,15 @@ _STATE = (
         "1 for the physical state the port is in, 0 for the others.",
         labels=("state",),
         states=PHYSICAL_STATES,
+        profile="full",  # seven series a port, of which the logical state says most
     ),
     _gauge(
         5103,
         "rate_bits_per_second",
         "sysfs rate",
         "Data rate of the link as the kernel states it; absent while the port is not active.",
+        "rate_bytes_per_second",
+        per=8,
         profile="minimal",
     ),
     _gauge(5104, "width_lanes", "sysfs rate", "Active width of the link; absent while the port is not active."),
