@@ -1,0 +1,182 @@
+"""The page before Prometheus itself: promtool reads and lints it, a real server scrapes it without a warning."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import subprocess
+import threading
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.web import AgentPages, Web
+from collector.web.status import Node
+from pipeline.catalog import FIELDS, agent
+from pipeline.clock import SystemClock
+from pipeline.dcgm import Compat, DcgmDialect, LabelStyle, Options, load
+from pipeline.exposition import Exposition
+from pipeline.exposition.process import ProcessSamples
+from pipeline.frame import frame_of
+from pipeline.guard import Guard
+from pipeline.observation import Observation
+from pipeline.selfmetrics import SelfMetrics
+from tests.golden import FOLDER
+from tests.parts import need
+from tests.pipeline.dcgm.nodes import busy, gpu
+from tests.wait import until
+
+pytestmark = pytest.mark.integration
+
+EVERYTHING = FOLDER / "exposition" / "every-series.prom"
+
+
+def promtool(page: bytes) -> tuple[int, str]:
+    """Exit status and complaints of `promtool check metrics`: 3 = lint findings, 1 = unreadable."""
+    done = subprocess.run(
+        [need("promtool", "prometheus"), "check", "metrics"], input=page, capture_output=True, check=False, timeout=30
+    )
+    return done.returncode, done.stderr.decode() + done.stdout.decode()
+
+
+def test_promtool_has_nothing_to_say_of_our_own_series() -> None:
+    """Every family of the catalogue: names, base units, HELP, types."""
+    page = EVERYTHING.read_bytes()
+    assert set(re.findall(r"^# TYPE tocsin_", page.decode(), re.MULTILINE))
+    assert promtool(page) == (0, "")
+
+
+@pytest.mark.parametrize("file", sorted((FOLDER / "dcgm").glob("*.prom")), ids=lambda f: f.stem)
+def test_promtool_reads_the_dialect(file: Path) -> None:
+    """The names are dcgm-exporter's and break the rules of the linter, but every page is readable."""
+    status, said = promtool(file.read_bytes())
+    assert status in (0, 3)
+    assert "error while linting" not in said
+
+
+def exposition(compat: Compat) -> tuple[Exposition, SelfMetrics]:
+    """A node with two busy H100, in the full profile, with the dialect."""
+    clock, own = SystemClock(), SelfMetrics()
+    own.set(agent.SOURCE_SUCCESS, 1, "nvml")
+    dialect = DcgmDialect(Options(load(compat=compat), compat, LabelStyle("n1")), clock)
+    page = Exposition(own, clock=clock, profile="full", process=ProcessSamples(), dialect=dialect)
+    frame = frame_of("gpu", [(gpu(i), busy()) for i in range(2)], clock.time_ns(), clock.monotonic_ns())
+    page.write(Observation("nvml", "n1", "b", 1, clock.time_ns(), clock.monotonic_ns(), 0, (frame,)), ())
+    return page, own
+
+
+@contextmanager
+def served(compat: Compat) -> Iterator[tuple[str, Exposition]]:
+    """The page on a free port of the loopback, served by a loop in a thread of its own."""
+    page, own = exposition(compat)
+    clock = SystemClock()
+    web = Web(AgentPages(page, own, clock, Node("n1", "0.1.0")), Guard(own, clock), ["127.0.0.1:0"])
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        (address,) = asyncio.run_coroutine_threadsafe(web.start(), loop).result(10)
+        yield address, page
+        asyncio.run_coroutine_threadsafe(web.stop(), loop).result(10)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+class Prometheus:
+    """A server that scrapes one target each second."""
+
+    def __init__(self, folder: Path, target: str) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        config = {
+            "global": {"scrape_interval": "1s"},
+            "scrape_configs": [{"job_name": "n", "static_configs": [{"targets": [target]}]}],
+        }
+        (folder / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML
+        self.log = folder / "log"
+        self._written = self.log.open("wb")
+        self._process = subprocess.Popen(
+            [
+                need("prometheus", "prometheus"),
+                f"--config.file={folder / 'prometheus.yml'}",
+                f"--storage.tsdb.path={folder / 'data'}",
+                f"--web.listen-address={self.address}",
+            ],
+            stderr=self._written,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def ask(self, path: str, **query: str) -> Any:
+        """`data` of an answer of the API, None while the server is not up."""
+        url = f"http://{self.address}/api/v1/{path}?{urllib.parse.urlencode(query)}"
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return json.load(answer)["data"]
+        except OSError:
+            return None
+
+    def values(self, query: str) -> list[float]:
+        """Values of an instant query."""
+        data = self.ask("query", query=query)
+        return [float(row["value"][1]) for row in data["result"]] if data else []
+
+    def complaints(self) -> list[str]:
+        """Lines of its log above information."""
+        lines = self.log.read_text().splitlines()
+        return [line for line in lines if re.search(r"level=(warn|error)", line, re.IGNORECASE) and "SIGTERM" not in line]
+
+    def stop(self) -> None:
+        """End it, whatever it does."""
+        self._process.terminate()
+        try:
+            self._process.wait(15)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(5)
+        finally:
+            self._written.close()
+
+
+@pytest.mark.parametrize("compat", ["dcgm-4.8", "both"])
+def test_a_real_prometheus_scrapes_it_without_a_warning(compat: Compat, tmp_path: Path) -> None:
+    """Target up, every series of the page taken, values and types as meant, nothing in the log above information."""
+    with served(compat) as (address, page):
+        prometheus = Prometheus(tmp_path, address)
+        try:
+            until(
+                lambda: len(prometheus.values("count_over_time(up[1m]) > 1")) and prometheus.values("up") == [1.0],
+                "two scrapes",
+                60,
+            )
+            shown = [line for line in page.render().decode().splitlines() if not line.startswith("#")]
+            assert prometheus.values("scrape_samples_scraped") == [float(len(shown))]
+            assert prometheus.values("scrape_samples_post_metric_relabeling") == [float(len(shown))]
+            assert prometheus.values('DCGM_FI_DEV_POWER_USAGE{gpu="1",Hostname="n1"}') == [612.345]
+            assert (
+                prometheus.values('tocsin_gpu_power_watts{gpu="1",mode="average"} or tocsin_gpu_power_watts{gpu="1"}')[0]
+                == 612.345
+            )
+            types = {name: rows[0]["type"] for name, rows in prometheus.ask("metadata").items()}
+            assert types["tocsin_gpu_energy_joules"] == "counter"  # OpenMetrics: families are named without _total
+            assert types["DCGM_FI_DEV_PCIE_REPLAY_COUNTER"] == "unknown"
+            assert types["tocsin_gpu_temperature_celsius"] == "gauge"
+            (target,) = prometheus.ask("targets")["activeTargets"]
+            assert target["lastError"] == ""
+        finally:
+            prometheus.stop()
+        assert prometheus.complaints() == []
+
+
+def test_every_family_is_on_the_golden_page() -> None:
+    """What promtool reads above is everything: a new field cannot be forgotten."""
+    described = set(re.findall(r"^# TYPE (\S+) ", EVERYTHING.read_text(), re.MULTILINE))
+    assert {field.metric.name for field in FIELDS} <= described
