@@ -9,7 +9,7 @@ from typing import Any
 from collector.sources.nvml import wire
 from collector.sources.nvml.callboard import SLOW
 from collector.sources.nvml.gpm import GpmReader
-from collector.sources.nvml.library import LOST, Library, NvmlError, follow
+from collector.sources.nvml.library import GONE, Library, NvmlError, follow
 from collector.sources.nvml.questions import Call, Gpm, Way, ways
 from collector.sources.nvml.target import Target
 from collector.sources.nvml.wire import pack_document
@@ -111,7 +111,7 @@ class Gpu:
             try:
                 self._ask("nvmlDeviceGetNvLinkState", self.handle, link)
             except NvmlError as error:
-                if error.code == LOST:
+                if error.code in GONE:
                     raise
                 if number == _MOST_LINKS:
                     break
@@ -145,14 +145,14 @@ class Gpu:
                 return
             most = self._most_instances()
         except NvmlError as error:
-            if error.code == LOST:
+            if error.code in GONE:
                 raise
             return
         for number in range(most):
             try:
                 yield self._ask("nvmlDeviceGetMigDeviceHandleByIndex", self.handle, number)
             except NvmlError as error:
-                if error.code == LOST:
+                if error.code in GONE:
                     raise
 
     def _most_instances(self) -> int:
@@ -170,7 +170,7 @@ class Gpu:
                 try:
                     answer = follow(self._library.ask(self.index, handle, way, SLOW), way)
                 except NvmlError as error:
-                    if error.code == LOST:
+                    if error.code in GONE:
                         raise
                     continue
                 text = answer.decode(errors="replace") if isinstance(answer, bytes) else str(answer)

@@ -10,8 +10,11 @@ import gc
 import json
 import mmap
 import os
+import sys
 import time
+import traceback
 from collections.abc import Sequence
+from types import TracebackType
 
 from collector.sources.nvml import wire
 from collector.sources.nvml.callboard import SLOW, CallBoard
@@ -23,6 +26,7 @@ from collector.sources.nvml.xids import XidEvents
 
 def main(arguments: Sequence[str]) -> None:
     """Entry point: descriptors of the call board and of the plan."""
+    sys.excepthook = _confess
     board = CallBoard(int(arguments[0]))
     with mmap.mmap(int(arguments[1]), 0, access=mmap.ACCESS_READ) as memory:
         document = json.loads(memory[:])
@@ -111,6 +115,13 @@ class Driver:
             return int(self._library.call("nvmlDeviceGetCount", patience=SLOW))
         except NvmlError:
             return 0
+
+
+def _confess(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """A fault of ours is said to the parent: standard error is dropped."""
+    place = traceback.extract_tb(trace)[-1] if trace else None
+    at = f" at {place.filename}:{place.lineno}" if place else ""
+    _write(pack_document(wire.FAILED, code=0, text=f"driver child: {kind.__name__}: {error}{at}"))
 
 
 def _write(data: bytes) -> None:

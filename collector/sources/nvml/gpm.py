@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from collector.sources.nvml.library import LOST, NOT_SUPPORTED, UNSUPPORTED, Library, NvmlError
+from collector.sources.nvml.library import GONE, NOT_SUPPORTED, UNSUPPORTED, Library, NvmlError
 from collector.sources.nvml.wire import ENTRY
 
 # nvmlGpmMetric_t is 40 bytes (id, return code, value, three pointers; on 64 bits, and NVML exists for nothing else) behind a head of 24 (version, count, two samples); nvml.h.
@@ -47,7 +47,7 @@ class GpmReader:
 
     def _begin_anew(self, error: NvmlError) -> bytes:
         """After a failure the samples no longer follow each other."""
-        if error.code == LOST:
+        if error.code in GONE:
             raise error
         self._taken = False
         return b""
@@ -94,7 +94,7 @@ class GpmReader:
         try:
             return self._between([metric])
         except NvmlError as error:
-            if error.code == LOST:
+            if error.code in GONE:
                 raise
             return _REFUSED
 

@@ -83,6 +83,11 @@ class NvmlSource:
         """Label of the source."""
         return "nvml"
 
+    @property
+    def child_pid(self) -> int:
+        """Process id of the driver child that serves, 0 where none does: for those who count memory and CPU."""
+        return self._supervisor.pid
+
     def read(self) -> Reading:
         """One sweep. Never raises for what a driver or a GPU does."""
         now = Now(self._clock.time_ns(), self._clock.monotonic_ns())

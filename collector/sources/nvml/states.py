@@ -66,6 +66,9 @@ class States:
             return HUNG if evidence.left_out[uuid] == "hung" else UNREADABLE
         if uuid in evidence.codes:
             return LOST if evidence.codes[uuid] == GPU_IS_LOST else UNREADABLE
-        if not evidence.whole or uuid in evidence.listed:
+        before = self._state.get(uuid)
+        if not evidence.whole:
+            return before if before in {LOST, ABSENT} and before is not None else UNREADABLE
+        if uuid in evidence.listed:
             return UNREADABLE
-        return LOST if self._state.get(uuid) == LOST else ABSENT
+        return LOST if before == LOST else ABSENT  # lost, then no longer listed: still the same fault

@@ -84,6 +84,11 @@ class Supervisor:
         own.set(agent.NVML_ABANDONED, 0)
         own.set(agent.NVML_BLIND, 0)
 
+    @property
+    def pid(self) -> int:
+        """Process id of the child that serves, 0 where none does."""
+        return self._serving.pid if self._serving else 0
+
     def sweep(self, *, links: bool, facts: bool, missing: bool) -> Sweep:
         """One sweep of the child that serves. ``missing``: GPUs that should be there are not, so look for them now and then."""
         self._bury()

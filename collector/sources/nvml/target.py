@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from collector.sources.nvml.callboard import QUICK, SLOW
-from collector.sources.nvml.library import CORRUPTED_INFOROM, LOST, NOT_SUPPORTED, UNSUPPORTED, Library, NvmlError, follow
+from collector.sources.nvml.library import CORRUPTED_INFOROM, GONE, NOT_SUPPORTED, UNSUPPORTED, Library, NvmlError, follow
 from collector.sources.nvml.questions import Call, FieldValue, Gpm, Way
 from collector.sources.nvml.wire import ENTRY
 
@@ -48,6 +48,7 @@ EVERY_S: Mapping[str, float] = {
     "nvmlDeviceGetSramEccErrorStatus": 10.0,
     "nvmlDeviceGetUnrepairableMemoryFlag_v1": 10.0,
 }
+_AGAIN_S = 1e-6  # a getter is not asked twice in one reading
 _SPREAD = 8  # devices' slow getters are spread over this many parts of their period
 
 
@@ -97,7 +98,7 @@ class Target:
         self._changed = True
 
     def read(self, now: float) -> bytes:
-        """Entries of all columns, everything that is due asked anew. NvmlError LOST where the GPU is lost."""
+        """Entries of all columns, everything that is due asked anew. NvmlError where the GPU or the driver is gone."""
         while True:
             if self._changed:
                 self._arrange()
@@ -140,8 +141,8 @@ class Target:
         if code:
             for at in range(len(self._batched)):
                 struct.pack_into("<i", self._raw, at * ENTRY.size + 4 * _RESULT_WORD, code)
-        if LOST in self._results:
-            raise NvmlError(LOST)
+        if gone := GONE.intersection(self._results):
+            raise NvmlError(min(gone))
         rejected = [q for q, result in zip(self._batched, self._results, strict=True) if result in UNSUPPORTED]
         for question in rejected:
             question.unsupported()
@@ -154,7 +155,7 @@ class Target:
             if getter.due > now:
                 continue
             first = getter.due == 0.0
-            getter.due = now + getter.every * (1 + self.gpu % _SPREAD / _SPREAD if first else 1)
+            getter.due = now + max(_AGAIN_S, getter.every * (1 + self.gpu % _SPREAD / _SPREAD if first else 1))
             try:
                 answer = self._library.ask(self.gpu, self.handle, getter.call, _patience(getter.call))
             except NvmlError as error:
@@ -179,8 +180,8 @@ class Target:
 
     @staticmethod
     def _refused(getter: _Getter, code: int) -> bool:
-        if code == LOST:
-            raise NvmlError(LOST)
+        if code in GONE:
+            raise NvmlError(code)
         for question in getter.questions:
             if code in UNSUPPORTED:
                 question.unsupported()

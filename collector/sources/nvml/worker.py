@@ -20,11 +20,12 @@ _GRACE_NS = 1_000_000  # between a call's end and the next look at the board
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Seconds: of one driver call, of a slow one (library, discovery, facts), and of how long a reading waits for a sweep."""
+    """How long things may take, in seconds."""
 
-    call_s: float = 0.5
-    slow_s: float = 30.0
-    sweep_s: float = 2.0
+    call_s: float = 0.5  # one driver call
+    slow_s: float = 30.0  # a slow one: loading the library (without persistence mode the driver loads with it), discovery, facts
+    silent_s: float = 30.0  # a child in which no call runs says nothing
+    sweep_s: float = 2.0  # a reading waits for its sweep
 
 
 class ChildLostError(Exception):
@@ -140,14 +141,16 @@ class Worker:
     def _limit_ns(self, running: Running | None) -> int:
         """Until when something must come: the call that runs must be over, or where none runs the child must speak."""
         if running is None:
-            return self._heard_ns + round(self._deadlines.slow_s * 1e9)
+            return self._heard_ns + round(self._deadlines.silent_s * 1e9)
         seconds = self._deadlines.slow_s if running.patience == SLOW else self._deadlines.call_s
         return running.since_ns + round(seconds * 1e9)
 
     def _patience(self, deadline: int) -> int:
-        """How long to listen before the next look, ns: no longer than the call that runs may take."""
-        running = self._board.running()
-        return max(_GRACE_NS, min(deadline, self._limit_ns(running)) - time.monotonic_ns())
+        """How long to listen before the next look at the board, ns: a call may begin, and hang, right after this look."""
+        now = time.monotonic_ns()
+        limit = self._limit_ns(self._board.running())
+        look = now + round(min(self._deadlines.call_s, self._deadlines.slow_s) * 1e9)
+        return max(_GRACE_NS, min(deadline, limit, look) - now)
 
     def _overdue(self) -> bool:
         running = self._board.running()

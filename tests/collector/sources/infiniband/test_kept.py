@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def kept(folder: Path, reads: Reads) -> Iterator[KeptFiles[int]]:
     """Those files kept open, and one that does not exist."""
-    files = KeptFiles([File(name, folder / name, counter, int) for name in "abcd"], 0, reads)
+    files = KeptFiles([File(name, folder / name, counter) for name in "abcd"], 0, reads, int)
     yield files
     files.close()
 
@@ -123,7 +123,7 @@ def test_a_fifo_or_a_folder_instead_of_a_file(tmp_path: Path) -> None:
     """What should be a file and is not never holds the reader."""
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "folder").mkdir()
-    kept = KeptFiles([File(name, tmp_path / name, counter, int) for name in ("fifo", "folder")], 0)
+    kept = KeptFiles([File(name, tmp_path / name, counter) for name in ("fifo", "folder")], 0)
     assert kept.read(0) == []
     assert kept.unread == {"fifo": "ESPIPE", "folder": "EISDIR"}
     kept.close()
@@ -132,7 +132,7 @@ def test_a_fifo_or_a_folder_instead_of_a_file(tmp_path: Path) -> None:
 def test_close_lets_go_of_everything(folder: Path) -> None:
     """No descriptor is left behind, after failures either."""
     (folder / "b").write_text("rubbish\n")
-    kept = KeptFiles([File(name, folder / name, counter, int) for name in "abc"], 0)
+    kept = KeptFiles([File(name, folder / name, counter) for name in "abc"], 0)
     kept.read(0)
     assert len(opened(folder)) == 2
     kept.close()

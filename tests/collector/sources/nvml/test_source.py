@@ -1,0 +1,469 @@
+"""The NVML source over the real pynvml: what it reads, and what it makes of a driver that misbehaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collector.sources.nvml.worker import Deadlines
+from collector.state import State
+from pipeline.catalog import agent
+from pipeline.interfaces import Closable, Source
+from tests.collector.sources.nvml.conftest import Scripted
+from tests.collector.sources.nvml.node import ScriptedNode, frame, reasons, states, uuid, values
+from tests.wait import until
+
+HASTY = Deadlines(call_s=0.3, slow_s=1, silent_s=20, sweep_s=20)
+HANG, ABORT, SEGFAULT = -1, -2, -3
+LOST, UNKNOWN = 15, 999
+
+
+def recover(node: ScriptedNode, wanted: list[str]) -> None:
+    """Read until the states are as wanted; the node's clock passes every back-off."""
+    until(lambda: node.states(400) == wanted, f"states {wanted}")
+
+
+def test_a_source_is_what_the_engine_wants(scripted: Scripted) -> None:
+    """The NVML source satisfies the seams of the engine."""
+    node = scripted()
+    assert isinstance(node.source, Source)
+    assert isinstance(node.source, Closable)
+    assert node.source.name == "nvml"
+
+
+def test_values_change_under_a_running_child(scripted: Scripted) -> None:
+    """Each reading shows what the driver says then."""
+    node = scripted(1)
+    node.table.set("0/nvmlDeviceGetTemperature(0)", 41)
+    assert values(node.read())[0]["temperature_celsius"] == 41
+    node.table.set("0/nvmlDeviceGetTemperature(0)", 90)
+    assert values(node.read())[0]["temperature_celsius"] == 90
+
+
+def test_more_gpus_than_eight(scripted: Scripted) -> None:
+    """Sixteen GPUs are sixteen rows in index order."""
+    node = scripted(16)
+    gpus = frame(node.read(), "gpu")
+    assert [d.id for d in gpus.devices] == [uuid(n) for n in range(16)]
+    assert gpus.gauge("temperature_celsius").tolist() == [40.0 + n for n in range(16)]
+
+
+def test_the_node_says_how_many_gpus_there_are(scripted: Scripted) -> None:
+    """Expected and visible GPUs are values of the node."""
+    node = scripted(3)
+    assert values(node.read(), "node") == [{"gpus_expected": 3, "gpus_visible": 3}]
+    node.table.fail("1/*", LOST)
+    assert values(node.read(), "node") == [{"gpus_expected": 3, "gpus_visible": 2}]
+
+
+def test_a_lost_gpu_keeps_its_row(scripted: Scripted) -> None:
+    """A GPU that is lost in mid-run says so in its row; the others go on, and it is told once."""
+    node = scripted(3)
+    assert node.states() == ["ok", "ok", "ok"]
+    node.table.fail("1/*", LOST)
+    lost = node.read()
+    assert states(lost) == ["ok", "lost", "ok"]
+    assert values(lost)[1] == {"state": 1}
+    assert values(lost)[2]["temperature_celsius"] == 42
+    assert [(e.kind, e.device.id) for e in lost.events] == [("device_gone", uuid(1))]
+    assert node.read().events == ()
+
+
+def test_a_lost_gpu_comes_back(scripted: Scripted) -> None:
+    """A GPU that answers again is ok, and that is an event."""
+    node = scripted(2)
+    node.read()
+    node.table.fail("1/*", LOST)
+    node.read()
+    node.table.fail("1/*", 0)
+    back = node.read()
+    assert states(back) == ["ok", "ok"]
+    assert [(e.kind, e.attributes["reason"]) for e in back.events] == [("device_appeared", "was lost")]
+
+
+def test_a_gpu_lost_over_a_restart_of_the_child_stays_lost(scripted: Scripted) -> None:
+    """After the driver no longer lists a lost GPU it is still lost, not merely absent."""
+    node = scripted(2)
+    node.read()
+    node.table.fail("1/*", LOST)
+    assert node.states() == ["ok", "lost"]
+    node.table.set("-/nvmlDeviceGetCount()", 1)
+    node.table.fail("0/nvmlDeviceGetTemperature(0)", ABORT)
+    node.read()
+    node.table.fail("0/nvmlDeviceGetTemperature(0)", 0)
+    assert node.states() == ["ok", "lost"]
+
+
+def test_a_known_gpu_that_is_not_there_at_start_is_absent(scripted: Scripted, tmp_path: Path) -> None:
+    """The inventory outlives the agent: a GPU that was there before has a row from the first reading on."""
+    first = scripted(2, state=State(tmp_path / "state"))
+    first.read()
+    second = scripted(1, state=State(tmp_path / "state"))
+    reading = second.read()
+    assert states(reading) == ["ok", "absent"]
+    assert values(reading, "node") == [{"gpus_expected": 2, "gpus_visible": 1}]
+
+
+def test_a_gpu_that_appears_later_is_read(scripted: Scripted) -> None:
+    """A GPU that should be there and comes later is found without a restart, and without losing a reading of the others."""
+    node = scripted(1, expected=2)
+    assert node.states() == ["ok"]
+    node.add_gpu(1)
+    node.table.set("-/nvmlDeviceGetCount()", 2)
+
+    def both() -> bool:
+        reading = node.read(400)
+        assert states(reading)[0] == "ok"
+        return states(reading) == ["ok", "ok"]
+
+    until(both, "the second GPU")
+
+
+def test_a_driver_that_appears_later_is_picked_up(scripted: Scripted) -> None:
+    """Without a driver the source says so; when it is loaded, GPUs are read."""
+    node = scripted(1)
+    node.table.fail("-/nvmlInit()", 9)
+    without = node.read()
+    assert reasons(without) == ["driver not loaded"]
+    assert [f.kind for f in without.frames] == ["node"]
+    assert values(without, "node") == [{"gpus_expected": 0, "gpus_visible": 0}]
+    node.table.fail("-/nvmlInit()", 0)
+    until(lambda: [f.kind for f in node.read(100).frames] != ["node"], "the driver")
+    assert node.states() == ["ok"]
+
+
+def test_no_library_is_a_state(scripted: Scripted, tmp_path: Path) -> None:
+    """Without any NVML library the source serves and says why it sees nothing."""
+    node = scripted(1, stub=tmp_path)
+    assert reasons(node.read()) == ["driver library not found"]
+
+
+def test_a_driver_that_is_unloaded_is_picked_up_again(scripted: Scripted) -> None:
+    """After the driver went away under a running child its GPUs are unreadable, and read again once it is back."""
+    node = scripted(2)
+    node.read()
+    node.table.fail("-/*", 1)
+    node.table.fail("-/nvmlInit()", 9)
+    assert node.states() == ["unreadable", "unreadable"]
+    assert reasons(node.read(100)) == ["driver not loaded"]
+    node.table.fail("-/*", 0)
+    node.table.fail("-/nvmlInit()", 0)
+    recover(node, ["ok", "ok"])
+
+
+def test_without_a_driver_it_is_not_asked_every_second(scripted: Scripted) -> None:
+    """A driver that is not there is looked for ever more rarely, not with a new process per reading."""
+    node = scripted(1)
+    node.table.fail("-/nvmlInit()", 9)
+    node.table.set("-/calls/nvmlInit", 0)
+    for _ in range(60):
+        node.read()
+    assert 1 <= node.value("-/calls/nvmlInit") <= 20
+
+
+def test_a_hang_costs_the_others_one_tick(scripted: Scripted) -> None:
+    """A call that never returns on one GPU costs the GPUs after it that reading, and those before it nothing."""
+    node = scripted(4, deadlines=HASTY)
+    node.read()
+    node.table.fail("2/nvmlDeviceGetPowerUsage()", HANG)
+    node.table.fail("2/nvmlDeviceGetTemperature(0)", HANG)
+    during = node.read()
+    assert states(during) == ["ok", "ok", "hung", "unreadable"]
+    assert values(during)[1]["temperature_celsius"] == 41
+    assert [(e.kind, e.device.id, e.attributes.get("call")) for e in during.events] == [
+        ("driver_hang", uuid(2), "nvmlDeviceGetTemperature"),
+        ("device_gone", uuid(2), None),
+    ]
+    assert node.states() == ["ok", "ok", "hung", "ok"]
+    assert node.states() == ["ok", "ok", "hung", "ok"]
+    assert node.own.value(agent.NVML_HUNG_CALLS, "nvmlDeviceGetTemperature") == 1
+
+
+def test_a_hung_gpu_is_tried_beside_the_others(scripted: Scripted) -> None:
+    """Trying a hung GPU again, in vain, costs the others nothing; once it answers it is read again."""
+    node = scripted(2, deadlines=HASTY)
+    node.read()
+    node.table.fail("1/*", HANG)
+    assert node.states() == ["ok", "hung"]
+    node.table.set("-/calls/nvmlInit", 0)
+
+    def tried_again() -> bool:
+        assert node.states(5) == ["ok", "hung"]
+        return node.value("-/calls/nvmlInit") >= 3
+
+    until(tried_again, "three tries of the hung GPU", seconds=30)
+    node.table.fail("1/*", 0)
+
+    def back() -> bool:
+        now = node.states(400)
+        assert now[0] == "ok"
+        return now[1] == "ok"
+
+    until(back, "the GPU that hung")
+
+
+def test_a_hang_in_the_library_s_start_blames_no_gpu(scripted: Scripted) -> None:
+    """A driver that hangs as a whole makes all GPUs unreadable; they are read when it answers again."""
+    node = scripted(2, deadlines=Deadlines(call_s=20, slow_s=0.3, silent_s=20, sweep_s=20))
+    node.table.fail("-/nvmlInit()", HANG)
+    assert reasons(node.read()) == ["hung in nvmlInit"]
+    node.table.fail("-/nvmlInit()", 0)
+    until(lambda: [f.kind for f in node.read(100).frames] != ["node"], "the driver")
+    assert node.states() == ["ok", "ok"]
+
+
+def test_events_that_hang_are_given_up(scripted: Scripted) -> None:
+    """A hang of NVML's event queue is no GPU's: the next child reads all GPUs without events."""
+    node = scripted(2, deadlines=HASTY)
+    node.read()
+    node.table.fail("-/nvmlEventSetWait_v2()", HANG)
+    assert states(node.read()) == ["unreadable", "unreadable"]
+    assert node.states() == ["ok", "ok"]
+    assert node.states() == ["ok", "ok"]
+
+
+@pytest.mark.parametrize("death", [ABORT, SEGFAULT])
+def test_a_crash_of_the_library_costs_one_tick(scripted: Scripted, death: int) -> None:
+    """A library that aborts or segfaults takes its child with it, not the agent, and not the next reading."""
+    node = scripted(2)
+    node.read()
+    node.table.fail("1/nvmlDeviceGetTemperature(0)", death)
+    assert node.states() == ["ok", "unreadable"]
+    node.table.fail("1/nvmlDeviceGetTemperature(0)", 0)
+    assert node.states() == ["ok", "ok"]
+
+
+def test_a_gpu_that_crashes_the_library_again_and_again_is_left_out(scripted: Scripted) -> None:
+    """A GPU whose call kills the child each time may not keep the others from being read."""
+    node = scripted(3)
+    node.table.fail("0/nvmlDeviceGetTemperature(0)", SEGFAULT)
+    node.read()
+    node.read()
+    assert node.states() == ["unreadable", "ok", "ok"]
+    node.table.fail("0/nvmlDeviceGetTemperature(0)", 0)
+    recover(node, ["ok", "ok", "ok"])
+
+
+def test_one_field_s_error_hides_nothing_else(scripted: Scripted) -> None:
+    """A field that fails is unobserved with its reason; it is asked again and comes back."""
+    node = scripted(1)
+    node.read()
+    node.table.fail("0/field 83", UNKNOWN)
+    node.table.fail("0/nvmlDeviceGetTemperature(0)", 4)
+    reading = node.read()
+    assert states(reading) == ["ok"]
+    assert {"temperature_celsius", "energy_millijoules"}.isdisjoint(values(reading)[0])
+    assert {(u.reason, u.device, u.field) for u in reading.unread} == {
+        ("unknown error", uuid(0), "energy_millijoules"),
+        ("no permission", uuid(0), "temperature_celsius"),
+    }
+    node.table.fail("0/field 83", 0)
+    node.table.fail("0/nvmlDeviceGetTemperature(0)", 0)
+    reading = node.read()
+    assert reading.unread == ()
+    assert values(reading)[0]["energy_millijoules"] == 1_000_000
+
+
+def test_what_is_unsupported_is_asked_once(scripted: Scripted) -> None:
+    """A field or getter that the hardware does not have is asked once per life of the driver, and is no failure."""
+    node = scripted(1)
+    counters = ("0/calls/field 230", "-/calls/nvmlDeviceGetFanSpeed", "0/calls/field 83", "-/calls/nvmlGpmSampleGet")
+    for key in counters:
+        node.table.set(key, 0)
+    for _ in range(4):
+        assert node.read().unread == ()
+    asked = {key: node.value(key) for key in counters}
+    assert asked["0/calls/field 230"] == 1
+    assert asked["-/calls/nvmlDeviceGetFanSpeed"] == 1
+    assert asked["-/calls/nvmlGpmSampleGet"] == 1
+    assert asked["0/calls/field 83"] >= 4
+
+
+def test_a_struct_is_asked_once_for_all_its_members(scripted: Scripted) -> None:
+    """One call answers all questions about the same struct."""
+    node = scripted(1)
+    node.table.set("0/nvmlDeviceGetUtilizationRates().gpu", 90)
+    node.table.set("0/nvmlDeviceGetUtilizationRates().memory", 30)
+    node.table.set("-/calls/nvmlDeviceGetUtilizationRates", 0)
+    node.read()
+    node.read()
+    assert node.value("-/calls/nvmlDeviceGetUtilizationRates") == 2
+
+
+def test_a_gpu_is_asked_for_all_fields_in_one_call(scripted: Scripted) -> None:
+    """Field values are read in one batch per GPU."""
+    node = scripted(3)
+    node.read()
+    node.table.set("-/calls/nvmlDeviceGetFieldValues", 0)
+    node.read()
+    assert node.value("-/calls/nvmlDeviceGetFieldValues") == 3
+
+
+def test_slow_getters_are_held(scripted: Scripted) -> None:
+    """What seldom changes is asked rarely and shown in every reading."""
+    node = scripted(1)
+    node.table.set("0/nvmlDeviceGetTemperatureThreshold(0)", 92)
+    node.table.set("-/calls/nvmlDeviceGetTemperatureThreshold", 0)
+    for _ in range(5):
+        assert values(node.read())[0]["temperature_shutdown_celsius"] == 92
+    assert node.value("-/calls/nvmlDeviceGetTemperatureThreshold") == 4  # the four thresholds, once
+
+
+def test_a_new_driver_is_asked_anew(scripted: Scripted) -> None:
+    """What was unsupported may be supported by another driver: it is asked again after a reload."""
+    node = scripted(1)
+    node.read()
+    node.table.set("0/field 230", 2)
+    assert "recovery_action" not in values(node.read())[0]
+    node.table.fail("-/*", 9)
+    node.read()
+    node.table.fail("-/*", 0)
+    recover(node, ["ok"])
+    assert values(node.read())[0]["recovery_action"] == 2
+
+
+def test_corrupt_inforom_is_a_value(scripted: Scripted) -> None:
+    """A failed check of the InfoROM is 0, not a missing value."""
+    node = scripted(2)
+    node.table.set("0/nvmlDeviceValidateInforom()", 0)
+    node.table.set("1/nvmlDeviceValidateInforom()", 0, result=14)
+    assert [row["inforom_valid"] for row in values(node.read())] == [1, 0]
+
+
+def test_temperatures_beyond_reason_are_no_temperatures(scripted: Scripted) -> None:
+    """A sensor that says 255 degrees says nothing."""
+    node = scripted(1)
+    node.table.set("0/field 82", 255, type=1)
+    assert "memory_temperature_celsius" not in values(node.read())[0]
+
+
+def test_gpm_needs_two_samples(scripted: Scripted) -> None:
+    """Activity between two samples is there from the second reading on."""
+    node = scripted(1)
+    node.table.set("0/nvmlGpmQueryDeviceSupport().isSupportedDevice", 1)
+    node.table.set("0/gpm 2", 87.5)
+    assert "sm_activity_percent" not in values(node.read())[0]
+    assert values(node.read())[0]["sm_activity_percent"] == 87.5
+
+
+def test_an_xid_is_an_event(scripted: Scripted) -> None:
+    """An XID that NVML announces comes once, on its GPU, with its MIG instance and address."""
+    node = scripted(2)
+    node.read()
+    node.table.post(1, 8, 79)
+    node.table.post(1, 8, 13, instance=3, compute=0)
+    first, second = node.read().events
+    assert (first.kind, first.device.id, first.time_ns) == ("xid", uuid(1), node.clock.time_ns())
+    assert dict(first.attributes) == {"code": 79, "pci": "0000:11:00", "origin": "nvml"}
+    assert dict(second.attributes) == {
+        "code": 13,
+        "gpu_instance": 3,
+        "compute_instance": 0,
+        "pci": "0000:11:00",
+        "origin": "nvml",
+    }
+    assert node.read().events == ()
+
+
+def test_processes_come_and_go(scripted: Scripted, tmp_path: Path) -> None:
+    """Processes that hold a GPU are counted; those that come or go later are events with their name."""
+    (tmp_path / "77").mkdir()
+    (tmp_path / "77" / "comm").write_text("python3\n")
+    node = scripted(1, proc=tmp_path)
+    listed = "0/nvmlDeviceGetComputeRunningProcesses_v3()"
+    node.table.set(f"{listed}.length", 1)
+    node.table.set(f"{listed}[0].pid", 50)
+    before = node.read()
+    assert before.events == ()
+    assert values(before)[0]["compute_processes"] == 1
+    node.table.set(f"{listed}[0].pid", 77)
+    came, went = node.read().events
+    assert (came.kind, dict(came.attributes)) == ("gpu_process_started", {"pid": 77, "process": "python3"})
+    assert (went.kind, dict(went.attributes)) == ("gpu_process_ended", {"pid": 50})
+
+
+def test_links_up_and_down_are_counted(scripted: Scripted) -> None:
+    """A GPU shows how many of its NVLinks are up, in every reading, also when the links themselves are read rarely."""
+    node = scripted(1, links_every=3)
+    node.table.set("0/field 91", 4)
+    for link in range(4):
+        node.table.set(f"0/nvmlDeviceGetNvLinkState({link})", int(link != 2))
+    first, second, third, fourth = (node.read() for _ in range(4))
+    assert [(values(r)[0]["nvlinks_up"], values(r)[0]["nvlinks_down"]) for r in (first, second, third, fourth)] == [(3, 1)] * 4
+    assert [any(f.kind == "nvlink" for f in r.frames) for r in (first, second, third, fourth)] == [True, False, False, True]
+    assert [d.id for d in frame(first, "nvlink").devices] == [f"{uuid(0)}/{link}" for link in range(4)]
+    assert [row.get("state") for row in values(first, "nvlink")] == [1, 1, 0, 1]
+
+
+def test_mig_instances_are_rows_of_their_own(scripted: Scripted) -> None:
+    """A GPU instance is a device with its GPU's labels, and goes when it is destroyed."""
+    node = scripted(1, facts_every_s=10)
+    node.table.set("0/nvmlDeviceGetMigMode()[0]", 1)
+    node.table.set("0/nvmlDeviceGetMaxMigDeviceCount()", 7)
+    node.table.set("0/nvmlDeviceGetMigDeviceHandleByIndex(0)", 5)
+    node.table.set("0.5/nvmlDeviceGetUUID()", "MIG-5")
+    node.table.set("0.5/nvmlDeviceGetGpuInstanceId()", 5)
+    node.table.set("0.5/nvmlDeviceGetName()", "NVIDIA H100 80GB HBM3 MIG 3g.40gb")
+    node.table.set("0.5/nvmlDeviceGetMemoryInfo(33554472).used", 2**34)
+    reading = node.read()
+    (device,) = frame(reading, "gpu_instance").devices
+    assert device.id == "MIG-5"
+    assert dict(device.attributes) == {
+        "gpu_instance": "5",
+        "profile": "3g.40gb",
+        "index": "0",
+        "gpu_uuid": uuid(0),
+        "pci_bus_id": "00000000:10:00.0",
+    }
+    assert values(reading, "gpu_instance")[0]["memory_used_bytes"] == 2**34
+    node.table.fail("0/nvmlDeviceGetMigDeviceHandleByIndex(0)", 6)
+    until(lambda: not any(f.kind == "gpu_instance" for f in node.read(11).frames), "the instance to go")
+
+
+def test_a_counter_s_new_life_is_a_new_epoch(scripted: Scripted) -> None:
+    """When the energy counter falls the driver was reloaded or the GPU reset: the device's epoch changes, its row stays."""
+    node = scripted(1)
+    before = frame(node.read(), "gpu").devices[0].attributes["epoch"]
+    assert frame(node.read(), "gpu").devices[0].attributes["epoch"] == before
+    node.table.set("0/field 83", 5)
+    after = frame(node.read(), "gpu").devices
+    assert len(after) == 1
+    assert after[0].attributes["epoch"] != before
+
+
+def test_the_driver_s_time_is_the_row_s(scripted: Scripted) -> None:
+    """A row bears the driver's own time; one that cannot be right is replaced by that of the reading."""
+    node = scripted(2)
+    wall_us = 1_700_000_000_000_000
+    node.read()
+    node.table.set("1/timestamp", wall_us)
+    stamps = frame(node.read(), "gpu").sampled_ns
+    assert stamps[1] != wall_us * 1000
+    assert abs(stamps[1] - stamps[0]) < 20e9
+
+
+def test_hostile_text_is_made_harmless(scripted: Scripted) -> None:
+    """Text from the driver is printable and bounded when it becomes an attribute."""
+    node = scripted(1)
+    node.table.set("0/nvmlDeviceGetName()", 'H100"\n\x1b[31m{}')
+    assert frame(node.read(), "gpu").devices[0].attributes["name"] == 'H100"[31m{}'
+
+
+def test_no_gpu_at_all_is_an_empty_reading(scripted: Scripted) -> None:
+    """A driver without a GPU is no failure."""
+    node = scripted(0)
+    reading = node.read()
+    assert reading.unread == ()
+    assert values(reading, "node") == [{"gpus_expected": 0, "gpus_visible": 0}]
+
+
+def test_closing_ends_the_child(scripted: Scripted) -> None:
+    """Closing leaves no process behind, and may be done twice."""
+    node = scripted(1)
+    node.read()
+    pid = node.source.child_pid
+    node.source.close()
+    node.source.close()
+    assert not Path(f"/proc/{pid}").exists()
+    assert node.source.child_pid == 0
