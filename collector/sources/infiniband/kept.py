@@ -33,12 +33,11 @@ class UnusableError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class File(Generic[T]):
-    """One file. ``parse`` is strict: ValueError or UnusableError for what is no value. ``fast`` may let nonsense through."""
+    """One file. ``parse`` is strict: ValueError or UnusableError for what is no value."""
 
     name: str
     path: Path
     parse: Callable[[bytes], T]
-    fast: Callable[[bytes], T]
 
 
 @dataclass(slots=True)
@@ -53,11 +52,15 @@ class _Aside:
 class KeptFiles(Generic[T]):
     """Some files of one port. Files that do not exist are not supported there, and not mentioned again.
 
-    ``names`` after a read and the values of that read belong together; it is another tuple object whenever it changed.
+    ``fast`` takes the place of every ``parse`` as long as it raises nothing, and may let nonsense through: ``read_each`` is for whoever
+    finds some. ``names`` after a read and the values of that read belong together; it is another tuple object whenever it changed.
     """
 
-    def __init__(self, files: Sequence[File[T]], now_ns: int, pread: Pread = os.pread) -> None:
+    def __init__(
+        self, files: Sequence[File[T]], now_ns: int, pread: Pread = os.pread, fast: Callable[[bytes], T] | None = None
+    ) -> None:
         self._pread = pread
+        self._fast = fast
         self._files: list[File[T]] = []
         self._fds: dict[str, int] = {}
         self._aside: dict[str, _Aside] = {}
@@ -82,9 +85,11 @@ class KeptFiles(Generic[T]):
         """The values, in the order of ``names`` as it is afterwards."""
         if now_ns >= self._again_ns:
             self._retry(now_ns)
-        pread = self._pread
+        pread, fast = self._pread, self._fast
         try:
-            return [fast(pread(fd, MOST_BYTES, 0)) for fd, fast in self._quick]
+            if fast is not None:
+                return [fast(pread(fd, MOST_BYTES, 0)) for fd in self._reading]
+            return [parse(pread(fd, MOST_BYTES, 0)) for fd, parse in zip(self._reading, self._parsers, strict=True)]
         except (OSError, ValueError):
             return self.read_each(now_ns)
 
@@ -148,7 +153,8 @@ class KeptFiles(Generic[T]):
         reading = [file for file in self._files if file.name in self._fds]
         names = tuple(file.name for file in reading)
         self.names = self.names if names == self.names else names
-        self._quick = [(self._fds[file.name], file.fast) for file in reading]
+        self._reading = [self._fds[file.name] for file in reading]
+        self._parsers = [file.parse for file in reading]
         waiting = (aside.again_ns for name, aside in self._aside.items() if name not in self._fds)
         self._again_ns = min(waiting, default=float("inf"))
 

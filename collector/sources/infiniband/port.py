@@ -50,19 +50,19 @@ class Port:
         self.place = place
         self.device = device
         self.was_active = False
-        self._watched = [_open_folder(place.path / name) for name in (".", "counters", "hw_counters")]
-        self._stamps = self._look()
+        folders = (_open_folder(place.path / name) for name in ("counters", "hw_counters", "."))
+        self._watched = [fd for fd in folders if fd >= 0]
+        self._stamps = self._look(self._watched)
         self.state = float("nan")
         gauges: list[File[object]] = [
-            File("state", place.path / "state", text.code, text.code),
-            File("physical_state", place.path / "phys_state", text.code, text.code),
-            File("rate", place.path / "rate", text.rate, text.rate),
-            File("hw_counters_lifespan_milliseconds", place.path / "hw_counters" / "lifespan", text.count, text.count),
+            File("state", place.path / "state", text.code),
+            File("physical_state", place.path / "phys_state", text.code),
+            File("rate", place.path / "rate", text.rate),
+            File("hw_counters_lifespan_milliseconds", place.path / "hw_counters" / "lifespan", text.count),
         ]
         self._gauges: KeptFiles[object] = KeptFiles(gauges, now_ns, pread)
-        self._counters: KeptFiles[int] = KeptFiles(self._counter_files(net_root), now_ns, pread)
-        self._rows_of = self._counters.names
-        self._rows = _counter_rows(self._rows_of)
+        self._counters: KeptFiles[int] = KeptFiles(self._counter_files(net_root), now_ns, pread, int)
+        self._arrange()
 
     @property
     def infiniband(self) -> bool:
@@ -88,11 +88,18 @@ class Port:
         return not (self._gauges.unread or self._counters.unread)
 
     def changed(self) -> bool:
-        """Whether files came, went or were replaced since they were opened."""
-        return self._look() != self._stamps
+        """Whether the first of the port's folders was removed or had files replaced: one cheap look for every read.
 
-    def read(self, now_ns: int, column: int, gauges: NDArray[np.float64], counters: NDArray[np.uint64]) -> NDArray[np.intp]:
-        """Write the port's values into its column; the rows of the counters that were observed."""
+        The kernel's own answer to a device made anew is ENODEV; this is for trees that are saved or simulated.
+        """
+        return self._look(self._watched[:1]) != self._stamps[:1]
+
+    def changed_anywhere(self) -> bool:
+        """The same for all its folders."""
+        return self._look(self._watched) != self._stamps
+
+    def read(self, now_ns: int, column: int, gauges: NDArray[np.float64], counters: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Write the port's values into its column; which counters were observed, (counter,)."""
         rows = _gauge_rows()
         self.state = float("nan")
         values = self._gauges.read(now_ns)
@@ -111,11 +118,10 @@ class Port:
         self._gauges.close()
         self._counters.close()
         for fd in self._watched:
-            if fd >= 0:
-                os.close(fd)
+            os.close(fd)
         self._watched = []
 
-    def _read_counters(self, now_ns: int, column: int, counters: NDArray[np.uint64]) -> NDArray[np.intp]:
+    def _read_counters(self, now_ns: int, column: int, counters: NDArray[np.uint64]) -> NDArray[np.bool_]:
         values = self._counters.read(now_ns)
         if STUCK_32 in values:
             values = self._counters.read_each(now_ns)
@@ -124,30 +130,31 @@ class Port:
         except OverflowError:  # below 0 or above 64 bits
             block = np.array(self._counters.read_each(now_ns), np.uint64)
         if self._counters.names is not self._rows_of:
-            self._rows_of = self._counters.names
-            self._rows = _counter_rows(self._rows_of)
+            self._arrange()
         counters[self._rows, column] = block
-        return self._rows
+        return self._observed
+
+    def _arrange(self) -> None:
+        schema = schema_of("ib_port")
+        self._rows_of = self._counters.names
+        self._rows = np.array([schema.counter_row[name] for name in self._rows_of], np.intp)
+        self._observed = np.zeros(len(schema.counters), np.bool_)
+        self._observed[self._rows] = True
 
     def _counter_files(self, net_root: Path) -> list[File[int]]:
         places = counter_places()
         files = [
-            File(name, self.place.path / file, maybe_32 if name in _MAYBE_32 else counter, int)
-            for name, file in places.port.items()
+            File(name, self.place.path / file, maybe_32 if name in _MAYBE_32 else counter) for name, file in places.port.items()
         ]
         net = self.device.attributes.get("net_device")
         if net and not self.infiniband:
-            files += [File(name, net_root / net / file, counter, int) for name, file in places.net.items()]
+            files += [File(name, net_root / net / file, counter) for name, file in places.net.items()]
         return files
 
-    def _look(self) -> list[tuple[int, int]]:
-        """Link count and time of change of the port's folders: a folder that was removed has no link."""
-        stamps: list[tuple[int, int]] = []
-        for fd in self._watched:
-            if fd >= 0:
-                found = os.fstat(fd)
-                stamps.append((found.st_nlink, found.st_mtime_ns))
-        return stamps
+    @staticmethod
+    def _look(folders: list[int]) -> list[tuple[int, int]]:
+        """Link count and time of change of folders: one that was removed has no link."""
+        return [(found.st_nlink, found.st_mtime_ns) for found in map(os.fstat, folders)]
 
 
 def _open_folder(path: Path) -> int:
@@ -160,8 +167,3 @@ def _open_folder(path: Path) -> int:
 @cache
 def _gauge_rows() -> dict[str, int]:
     return dict(schema_of("ib_port").gauge_row)
-
-
-def _counter_rows(names: tuple[str, ...]) -> NDArray[np.intp]:
-    row = schema_of("ib_port").counter_row
-    return np.array([row[name] for name in names], np.intp)

@@ -84,6 +84,8 @@ class InfinibandSource:
         self._entries: tuple[tuple[str, int], ...] | None = None
         self._ports: list[Port] = []
         self._columns: list[int] = []
+        self._expected_of: tuple[Device, ...] = ()
+        self._expected_rows = np.zeros(0)
         self._facts_ns = self._ask_ns = 0
         self._answers: dict[str, dict[str, int]] = {}
         self._slow: dict[str, tuple[int, int]] = {}  # port name to (rests until, pause): survives re-opening
@@ -103,8 +105,7 @@ class InfinibandSource:
             self._ask(mono_ns)
         self._fill_in(counters, observed)
         unread += (Unread(reason, port) for reason, port in self._agents.failures())
-        devices = self._roster.rows.devices
-        expected = np.array([bool(d.attributes.get("expected_by")) for d in devices], np.float64)
+        devices, expected = self._expected()
         gauges[schema.gauge_row["expected"]] = expected
         frame = Frame(schema, time_ns, mono_ns, devices, gauges, counters, observed, np.zeros(len(devices), np.int64))
         counts = {"ib_ports_expected": expected.sum(), "ib_ports_visible": expected[self._columns].sum()}
@@ -118,12 +119,21 @@ class InfinibandSource:
         self._ports, self._columns = [], []
         self._entries = None
 
+    def _expected(self) -> tuple[tuple[Device, ...], NDArray[np.float64]]:
+        """The rows as they are now, and which of them should be active."""
+        devices = self._roster.rows.devices
+        if devices is not self._expected_of:
+            self._expected_of = devices
+            self._expected_rows = np.array([bool(d.attributes.get("expected_by")) for d in devices], np.float64)
+        return devices, self._expected_rows
+
     def _look(self, now_ns: int) -> None:
         """Open ports anew where the tree changed, and read slow facts when it is time."""
         entries = tree.entries(self._class)
-        if entries != self._entries or any(port.changed() for port in self._ports):
+        renew = now_ns >= self._facts_ns
+        if entries != self._entries or any(p.changed_anywhere() if renew else p.changed() for p in self._ports):
             self._open(entries, now_ns)
-        elif now_ns >= self._facts_ns:
+        elif renew:
             self._renew_facts(now_ns)
 
     def _open(self, entries: tuple[tuple[str, int], ...], now_ns: int) -> None:
@@ -170,7 +180,7 @@ class InfinibandSource:
         if start_ns < rests_until:
             unread.append(Unread("slow", port.device.id))
             return
-        observed[port.read(start_ns, column, gauges, counters), column] = True
+        observed[:, column] = port.read(start_ns, column, gauges, counters)
         if not port.whole:
             unread += (Unread(reason, port.device.id, field) for field, reason in port.unread.items())
         if port.state == ACTIVE and not port.was_active:

@@ -236,6 +236,17 @@ def test_a_32_bit_data_counter_at_its_end_is_no_value(make: Make, tree: Sysfs) -
     assert ports(reading).value("transmit_wait_ticks", 0) == 2**32 - 1
 
 
+def test_a_32_bit_data_counter_is_given_up(make: Make, tree: Sysfs, clock: FakeClock) -> None:
+    """A reset by someone else does not bring it back: it would be stuck again within seconds, and perfquery has its place."""
+    tree.add(counters={"receive_words": 2**32 - 1})
+    source = make()
+    source.read()
+    tree.set("receive_words", 5)
+    for _ in range(48):
+        clock.advance(3600)
+        assert ports(source.read()).value("receive_words", 0) is None
+
+
 def test_a_port_that_vanishes_stays_absent(make: Make, tree: Sysfs, clock: FakeClock) -> None:
     """A device that goes in mid-run keeps its row, absent and unobserved; the others keep theirs and their values."""
     tree.add("mlx5_0")
@@ -298,6 +309,18 @@ def test_files_replaced_by_rename_are_opened_anew(make: Make, tree: Sysfs, clock
     (port / "new").rename(port / "counters" / "symbol_error")
     clock.advance(1)
     assert ports(source.read()).value("symbol_errors", 0) == 9
+
+
+def test_the_other_folders_are_looked_at_each_minute(make: Make, tree: Sysfs, clock: FakeClock) -> None:
+    """Replaced or new files of hw_counters are seen with the slow facts."""
+    port = tree.add()
+    (port / "hw_counters" / "out_of_sequence").unlink()
+    source = make()
+    source.read()
+    os.utime(port / "hw_counters", ns=(0, 0))
+    tree.write(port / "hw_counters" / "out_of_sequence", 9)
+    clock.advance(61)
+    assert ports(source.read()).value("out_of_sequence", 0) == 9
 
 
 def test_a_replaced_adapter_takes_the_place_of_the_old_one(make: Make, tree: Sysfs, clock: FakeClock) -> None:
