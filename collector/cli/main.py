@@ -7,13 +7,13 @@ import os
 import sys
 from collections.abc import Sequence
 
-from collector.cli import agent, check_config, read, simulate, version
+from collector.cli import agent, check_config, export, read, simulate, version
 from collector.config.given import ConfigError
 
 # Exit codes of every command.
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 
-COMMANDS = (agent, read, simulate, check_config, version)
+COMMANDS = (agent, read, simulate, export, check_config, version)
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 it ran and failed, or found nothing to read; 2 the command line or the configuration is wrong."
@@ -47,15 +47,21 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit code."""
-    args = parser().parse_args(argv)
     try:
+        return _run(argv)
+    except BrokenPipeError:  # the reader of our output has seen enough: `tocsin read | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains when it flushes at the end
+        return FAILED
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        args = parser().parse_args(argv)
         code: int = args.run(args)
-        sys.stdout.flush()
     except ConfigError as error:
         for problem in error.problems:
             print(f"tocsin: {problem}", file=sys.stderr)
         return WRONG_INPUT
-    except BrokenPipeError:  # the reader of our output has seen enough: `tocsin read | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains when it flushes at the end
-        return FAILED
+    finally:
+        sys.stdout.flush()
     return code

@@ -1,0 +1,114 @@
+"""``tocsin export``: a slice of the store as one file to hand to a vendor or a colleague."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from collector.cli.moments import moment
+from collector.cli.options import add_settings, inputs
+from collector.config import Config
+from collector.config.given import ConfigError
+from collector.config.load import load
+from collector.version import VERSION
+from pipeline.store.upload_plan import scheme
+
+NAME = "export"
+USAGE = "export (--device ID | --incident ID | --since TIME) -o FILE.zip [options]"
+HELP = "Cut a device, an incident or a time out of the store into one file for others."
+EXAMPLE = """\
+Examples:
+  tocsin export --device GPU-5a1c2b9e-7f64-4a0e-9d6c-1f0f3b6f2c11 --since 2h -o gpu.zip
+  tocsin export --incident 8f14e45fceea167a --redact -o case.zip
+  tocsin export --since 2026-11-20T07:00 --until 2026-11-20T08:00 --host node17 --storage.path s3://bucket/fleet -o node17.zip
+
+Times are ISO (UTC unless they say otherwise) or how long ago: 90m, 7d. The file is a zip: README.txt says what is in it."""
+
+SMALL = ("devices", "events", "findings", "incidents")  # tables in which the subject is looked up
+DEFAULT_SINCE = "1d"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """What to cut out, and from where."""
+    about = parser.add_mutually_exclusive_group()
+    about.add_argument("--device", metavar="ID", help="GPU UUID, port GUID or another device's id, with its parts")
+    about.add_argument("--incident", metavar="ID", help="incident or finding: its devices, a quarter of an hour before and after")
+    parser.add_argument("--since", metavar="TIME", help=f"begin (default: {DEFAULT_SINCE} before the end)")
+    parser.add_argument("--until", metavar="TIME", default="now", help="end (default: now)")
+    parser.add_argument("--host", action="append", default=[], metavar="NAME", help="only this node; repeatable")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE.zip", help="file to write")
+    parser.add_argument("--redact", action="store_true", help="leave out names and ids of processes, and command lines")
+    add_settings(parser, only=("storage",))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the file and say what is in it."""
+    if not (args.device or args.incident or args.since):
+        raise ConfigError("export: say what: --device ID, --incident ID or --since TIME")
+    if not args.output.endswith(".zip"):
+        raise ConfigError(f"-o: {args.output} does not end in .zip, the only form of an export")
+    config = load(inputs(args)).config
+    now_us = time.time_ns() // 1000
+    window = _window(args, now_us)
+    store: Any = importlib.import_module("pipeline.store.export")  # here: it needs pyarrow, the other commands do not
+    objects: Any = importlib.import_module("pipeline.store.objects")
+    subjects: Any = importlib.import_module("pipeline.store.subject")
+    try:
+        with tempfile.TemporaryDirectory(prefix="tocsin-fetched-") as scratch:
+            root, fetch = _root(config, Path(scratch))
+            fetch(SMALL, window, tuple(args.host))
+            subject = _subject(subjects, root, args, window)
+            fetch(store.tables_of(subject), subject.window, subject.hosts)
+            done = store.export(root, subject, Path(args.output), version=VERSION, now_us=now_us, redact=args.redact)
+    except (subjects.NothingToExportError, objects.RefusedError, OSError) as error:
+        print(f"tocsin: {error}", file=sys.stderr)
+        return 1
+    print(f"{args.output}: {subject.title}, " + ", ".join(f"{count} {table}" for table, count in done.rows.items()))
+    return 0
+
+
+def _window(args: argparse.Namespace, now_us: int) -> Any:
+    """The time that was asked for; None where an incident brings its own."""
+    slices: Any = importlib.import_module("pipeline.store.slice")
+    try:
+        until_us = moment(args.until, now_us)
+        if args.incident and not args.since:
+            return None
+        since_us = moment(args.since, now_us) if args.since else moment(DEFAULT_SINCE, until_us)
+    except (ValueError, OverflowError) as error:
+        raise ConfigError(f"--since, --until: {error}") from error
+    if since_us >= until_us:
+        raise ConfigError(f"--since ({args.since}) does not lie before --until ({args.until})")
+    return slices.Window(since_us, until_us)
+
+
+def _root(config: Config, scratch: Path) -> tuple[Path, Any]:
+    """The local folder that the store lies in, and how to get files into it: from a remote store they are copied as needed."""
+    url = config.storage.path
+    if "://" not in url:
+        if not Path(url).is_dir():
+            raise ConfigError(f"storage.path: {url} does not exist")
+        return Path(url), lambda *_: 0
+    try:
+        scheme(url)
+    except ValueError as error:
+        raise ConfigError(f"storage.path: {error}") from error
+    objects: Any = importlib.import_module("pipeline.store.objects")
+    fetches: Any = importlib.import_module("pipeline.store.fetch")
+    remote = objects.open_objects(replace(config.storage.upload.target, url=url))
+    return scratch, lambda tables, window, hosts: fetches.fetch(remote, scratch, tables, window, hosts)
+
+
+def _subject(subjects: Any, root: Path, args: argparse.Namespace, window: Any) -> Any:
+    hosts = tuple(args.host)
+    if args.incident:
+        return subjects.about_incident(root, args.incident, window)
+    if args.device:
+        return subjects.about_device(root, args.device, window, hosts)
+    return subjects.about_time(window, hosts)
