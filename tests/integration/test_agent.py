@@ -1,0 +1,159 @@
+"""The agent as a user runs it: start, serve, reload, trouble, stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from pipeline.replay import replay
+from tests.agents import AgentProcess
+from tests.wait import until
+
+SIMULATED = ("--simulate", "hgx-h100")
+
+
+def test_a_simulated_node_is_served_through_the_real_collectors(tmp_path: Path) -> None:
+    """Eight GPUs and eight ports on one page, in our names and dcgm-exporter's, and every output says that it is simulated."""
+    with AgentProcess(tmp_path / "s", *SIMULATED).ready() as agent:
+        assert agent.values("tocsin_simulated") == {"": 1}
+        assert agent.values("tocsin_gpu_visible") == {"": 8}
+        assert len(agent.values("tocsin_ib_port_receive_bytes_total")) == 8
+        assert len(agent.values("DCGM_FI_DEV_POWER_USAGE")) == 8
+        assert "This node is simulated" in agent.get("/")[1]
+        assert '"simulated":"hgx-h100"' in agent.get("/api/v1/status")[1]
+        assert "nothing here is real hardware" in agent.log
+
+
+def test_sigterm_ends_it_with_0_and_everything_read_can_be_replayed(tmp_path: Path) -> None:
+    """What was on the page is in the store, sealed, numbered without a gap."""
+    with AgentProcess(tmp_path / "s", *SIMULATED).ready() as agent:
+        assert agent.stop() == 0
+    seen = [o for o, _ in replay(tmp_path / "s")]
+    assert {o.source for o in seen} >= {"nvml", "infiniband", "kmsg", "host"}
+    assert [o.seq for o in seen] == list(range(seen[0].seq, seen[0].seq + len(seen)))
+    assert not list((tmp_path / "s" / "wal").glob("*.wal"))
+
+
+def test_a_killed_agent_goes_on_where_it_was(tmp_path: Path) -> None:
+    """After kill -9 the numbers go on rising, what the first life read is kept, and nothing is there twice."""
+    with AgentProcess(tmp_path / "s", *SIMULATED).ready() as agent:
+        agent.stop(signal.SIGKILL)
+    with AgentProcess(tmp_path / "s", *SIMULATED).ready() as agent:
+        assert agent.values("tocsin_gpu_expected") == {"": 8}
+        assert agent.stop() == 0
+    numbers = [(o.boot_id, o.seq) for o, _ in replay(tmp_path / "s")]
+    assert len(set(numbers)) == len(numbers)
+    lives = [b - a for (_, a), (_, b) in pairwise(numbers) if b - a != 1]
+    assert len(lives) == 1
+    assert lives[0] > 1
+
+
+def test_a_second_agent_on_the_same_storage_refuses_to_start(tmp_path: Path) -> None:
+    """Two writers would tear the store: the second says who holds it and exits 1."""
+    with AgentProcess(tmp_path / "s", *SIMULATED).ready() as first, AgentProcess(tmp_path / "s", *SIMULATED) as second:
+        assert second.process.wait(60) == 1
+        assert f"process {first.process.pid}" in second.log
+
+
+def test_an_address_in_use_is_a_clear_error_at_start(tmp_path: Path) -> None:
+    """It names the address and exits 1."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with AgentProcess(tmp_path / "s", address=address) as agent:
+            assert agent.process.wait(60) == 1
+            assert address in agent.log
+
+
+def test_a_machine_without_driver_and_fabric_is_served_and_says_so(tmp_path: Path) -> None:
+    """No NVML, no RDMA device, no kernel log: a state, not a crash."""
+    roots = ("--path.sysfs", str(tmp_path / "sys"), "--path.kmsg", str(tmp_path / "kmsg"))
+    with AgentProcess(tmp_path / "s", *roots) as agent:
+        told = 'source="nvml",reason="driver library not found"'
+        until(lambda: agent.values("tocsin_source_unread").get(told), what="the missing driver to be told", seconds=30)
+        assert agent.get("/-/healthy")[0] == 200
+        assert agent.values("tocsin_gpu_expected") == {"": 0}
+        assert agent.stop() == 0
+
+
+def test_a_good_reload_takes_the_new_configuration_and_no_scrape_sees_an_empty_page(tmp_path: Path) -> None:
+    """SIGHUP from 4.8 names to 4.9 names under constant scraping."""
+    config = tmp_path / "config.yaml"
+    config.write_text("exposition: {compat: dcgm-4.8}\n", encoding="utf-8")
+    with AgentProcess(tmp_path / "s", *SIMULATED, "--config.file", str(config)).ready() as agent:
+        sizes: list[int] = []
+        done = threading.Event()
+
+        def scrape() -> None:
+            while not done.is_set():
+                sizes.append(agent.get()[1].count("\ntocsin_gpu_"))
+
+        scraper = threading.Thread(target=scrape)
+        scraper.start()
+        try:
+            config.write_text("exposition: {compat: dcgm-4.9}\n", encoding="utf-8")
+            agent.process.send_signal(signal.SIGHUP)
+            until(lambda: agent.values("DCGM_FI_DEV_SM_CLOCK_HERTZ"), what="the new names", seconds=30)
+        finally:
+            done.set()
+            scraper.join(30)
+        assert min(sizes) > 100
+        assert agent.values("tocsin_config_last_reload_successful") == {"": 1}
+        assert not agent.values("DCGM_FI_DEV_SM_CLOCK")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("exposition: {compta: both}\n", "exposition.compta"),
+        ("exposition: {counters_file: /nowhere.csv}\n", "/nowhere.csv"),
+        ("simulate: {seed: 5}\n", "simulate: cannot change"),
+    ],
+    ids=["typo", "missing counters file", "fixed setting"],
+)
+def test_a_bad_reload_keeps_the_old_configuration_and_says_why(tmp_path: Path, text: str, reason: str) -> None:
+    """A typo does not switch monitoring off: the metric falls to 0, the log names the key, the page stays."""
+    config = tmp_path / "config.yaml"
+    config.write_text("{}\n", encoding="utf-8")
+    with AgentProcess(tmp_path / "s", *SIMULATED, "--config.file", str(config)).ready() as agent:
+        config.write_text(text, encoding="utf-8")
+        agent.process.send_signal(signal.SIGHUP)
+        until(lambda: agent.values("tocsin_config_last_reload_successful") == {"": 0}, what="the refusal", seconds=30)
+        assert reason in agent.log
+        assert agent.values("tocsin_gpu_visible") == {"": 8}
+
+
+def test_a_listen_address_can_change_while_it_runs(tmp_path: Path) -> None:
+    """The new address answers, the old one no longer does."""
+    config = tmp_path / "config.yaml"
+    config.write_text("web: {listen_address: ['127.0.0.1:0']}\n", encoding="utf-8")
+    with AgentProcess(tmp_path / "s", *SIMULATED, "--config.file", str(config), address="").ready() as agent:
+        old = agent.address
+        config.write_text("web: {listen_address: ['127.0.0.2:0']}\n", encoding="utf-8")
+        agent.process.send_signal(signal.SIGHUP)
+        until(lambda: agent.address != old, what="the new address", seconds=30)
+        assert agent.get("/-/healthy")[0] == 200
+        until(lambda: refused(old), what="the old address to be closed", seconds=30)
+
+
+def refused(address: str) -> bool:
+    """Whether nobody listens there."""
+    host, _, port = address.rpartition(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) != 0
+
+
+def test_the_dead_process_of_a_simulated_node_is_started_again(tmp_path: Path) -> None:
+    """A rehearsal outlives its own faults."""
+    with AgentProcess(tmp_path / "s", *SIMULATED).ready() as agent:
+        simulator = next(pid for pid in agent.children() if b"simulate" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        os.kill(simulator, signal.SIGKILL)
+        until(lambda: "starting it again" in agent.log, what="the simulated node to be started again", seconds=30)
+        until(lambda: agent.values("tocsin_gpu_visible") == {"": 8}, what="the GPUs to be back", seconds=30)
