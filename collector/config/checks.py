@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path as File
 from typing import Any
 
+from collector.config import address
 from collector.config.settings import Config
 from collector.config.tree import Path
 from pipeline.dcgm import CountersError, SelectionError, load, parse_selection
@@ -30,24 +31,12 @@ def check(config: Config) -> Iterator[tuple[Path, str]]:
         yield ("storage", "cluster"), f"{config.storage.cluster!r} is no name: letters, digits, dots, dashes and underscores"
 
 
-def address(text: str) -> tuple[str, int]:
-    """Host and port of ``127.0.0.1:9400``, ``:9400`` (all interfaces, host is empty) or ``[::1]:9400``; ValueError otherwise."""
-    host, colon, port = text.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ValueError(f"{text!r}: an IPv6 address stands in brackets, as in [::1]:9400")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"{text!r} is no host:port, such as 127.0.0.1:9400 or :9400")
-    return host, int(port)
-
-
 def _web(config: Config) -> Iterator[tuple[Path, str]]:
     if not config.web.listen_address:
         yield ("web", "listen_address"), "at least one address is needed"
     for text in config.web.listen_address:
         try:
-            address(text)
+            address.parse(text)
         except ValueError as error:
             yield ("web", "listen_address"), str(error)
     path = config.web.telemetry_path

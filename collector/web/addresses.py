@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
-import re
 import socket
 from collections.abc import Iterable
 
-_ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^:\[\]\s]*)):(?P<port>\d{1,5})")
+from collector.config.address import parse as read_address
+
 _BACKLOG = 128
 
 
@@ -16,15 +16,11 @@ class ListenError(OSError):
 
 
 def parse(address: str) -> tuple[str, int]:
-    """Host (empty = all interfaces) and port. ListenError where it is not ``host:port``, ``[v6]:port`` or ``:port``.
-
-    >>> parse(":9400"), parse("[::1]:0"), parse("localhost:9400")
-    (('', 9400), ('::1', 0), ('localhost', 9400))
-    """
-    match = _ADDRESS.fullmatch(address.strip())
-    if match is None or int(match["port"]) > 65535:
-        raise ListenError(f"{address!r} is no listen address: wanted host:port, [IPv6]:port or :port")
-    return match["v6"] or match["host"] or "", int(match["port"])
+    """Host (empty = all interfaces) and port. ListenError where it is no listen address."""
+    try:
+        return read_address(address)
+    except ValueError as error:
+        raise ListenError(str(error)) from None
 
 
 def shown(bound: socket.socket) -> str:
