@@ -53,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("export: say what: --device ID, --incident ID or --since TIME")
     if not args.output.endswith(".zip"):
         raise ConfigError(f"-o: {args.output} does not end in .zip, the only form of an export")
+    if not Path(args.output).absolute().parent.is_dir():
+        raise ConfigError(f"-o: folder {Path(args.output).parent} does not exist")
     config = load(inputs(args)).config
     now_us = time.time_ns() // 1000
     window = _window(args, now_us)

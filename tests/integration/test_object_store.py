@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import random
 import time
+import zipfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
+from collector.cli.main import main
 from pipeline import child
 from pipeline.catalog import agent
 from pipeline.finding import Finding
@@ -22,7 +26,7 @@ from pipeline.store.keeper import Keeper, seal_in_child
 from pipeline.store.objects import Objects, RefusedError, open_objects
 from pipeline.store.upload import LONGEST_BOUND_S, upload
 from pipeline.store.upload_plan import Plan, Report, Target
-from tests.fakes import FakeClock, gpu, gpu_frame, observed
+from tests.fakes import SECOND, START_NS, FakeClock, gpu, gpu_frame, observed
 from tests.faults_proxy import DENIED, INTERNAL, SKEWED, SLOW_DOWN, Fault, FaultsProxy, answer
 from tests.integration.moto import BUCKET, fresh_bucket, s3_server
 from tests.pipeline.store.test_seal import history, same, store
@@ -270,6 +274,42 @@ def test_the_child_reports_on_standard_output_and_the_agent_shows_it(house: Hous
     keeper.close(30)
     assert own.value(agent.UPLOAD_FAILURES, "denied") == 1
     assert (own.value(agent.UPLOAD_PENDING_FILES), own.value(agent.UPLOAD_FILES)) == (1, 0)
+
+
+def test_an_export_out_of_a_bucket_is_that_of_the_directory(
+    house: House, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`tocsin export` of s3:// fetches what it needs, of the right hosts and hours, and gives the same tables."""
+    clock = FakeClock()
+    clock.advance(3600 - 30)
+    seen = history(clock, 60)
+    store(house.root, seen, clock)
+    outbox.post(house.root, house.root.glob("*/date=*/hour=*/*.parquet"), page=False)
+    assert house.run().pending_files == 0
+    target = house.direct
+    away = ["--storage.upload.endpoint", target.endpoint, "--storage.upload.credentials-file", target.credentials_file]
+    away += ["--storage.upload.region", target.region]
+    what = ["export", "--device", "gpu-0", "--since", "2027-01-15T08:50", "--until", "2027-01-15T09:00"]
+    assert main([*what, "-o", str(tmp_path / "here" / "x.zip"), "--storage.path", str(house.root)]) == 2
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    assert main([*what, "-o", str(tmp_path / "here" / "x.zip"), "--storage.path", str(house.root)]) == 0
+    assert main([*what, "-o", str(tmp_path / "there" / "x.zip"), "--storage.path", target.url, *away]) == 0
+    here, there = (tables_in(tmp_path / where / "x.zip") for where in ("here", "there"))
+    assert here == there
+    before_nine = [o for o, _ in seen if o.frames and o.time_ns < START_NS + 3600 * SECOND]
+    assert len(here["x/tables/gpu.parquet"]) == len(before_nine) > 0
+    missing = ["--storage.path", "s3://no-such-bucket/x", *away]
+    assert main([*what, "-o", str(tmp_path / "no.zip"), *missing]) == 1
+    assert "no-such-bucket" in capsys.readouterr().err
+    assert not (tmp_path / "no.zip").exists()
+
+
+def tables_in(path: Path) -> dict[str, list[dict[str, object]]]:
+    """The rows of every table of an export."""
+    with zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if name.endswith(".parquet")]
+        return {name: pq.read_table(io.BytesIO(archive.read(name))).to_pylist() for name in names}
 
 
 def test_a_get_of_nothing_and_a_list_of_a_refusing_store_are_told_apart(house: House) -> None:

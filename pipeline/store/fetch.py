@@ -1,0 +1,45 @@
+"""Copies of a remote store's files that a window needs, in the same layout below a local folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+
+from pipeline.store.layout import folder, owner_of, part
+from pipeline.store.objects import Objects
+from pipeline.store.slice import Window
+
+AT_ONCE = 8  # requests; more only queue at the store
+
+
+def fetch(store: Objects, root: Path, tables: Iterable[str], window: Window | None, hosts: Sequence[str] = ()) -> int:
+    """Copy what is not there yet; number of files. No window means all days, no host all hosts. RefusedError where the store refuses."""
+    keys = [key for table in tables for key in _keys(store, table, window, hosts) if not (root / key).exists()]
+
+    def copy(key: str) -> None:
+        data = store.get(key)
+        (root / key).parent.mkdir(parents=True, exist_ok=True)
+        (root / key).write_bytes(data)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return len(list(pool.map(copy, keys)))
+
+
+def _keys(store: Objects, table: str, window: Window | None, hosts: Sequence[str]) -> Iterator[str]:
+    """Names of a table's files that may hold rows of the window: its hours, and compacted files of its days."""
+    hours = None if window is None else window.hours(table)
+    days = [f"{table}/"] if hours is None else sorted({f"{PurePosixPath(folder(table, h)).parent}/" for h in hours})
+    wanted = None if hours is None else {folder(table, h) for h in hours}
+    for day in days:
+        for key in store.names(day):
+            where = str(PurePosixPath(key).parent)
+            of_hour = "/hour=" not in where or wanted is None or where in wanted
+            if key.endswith(".parquet") and of_hour and _of_hosts(PurePosixPath(key).name, hosts):
+                yield key
+
+
+def _of_hosts(name: str, hosts: Sequence[str]) -> bool:
+    """Whether a file may hold rows of these hosts: a node's own files say whose they are, others may hold anybody's."""
+    of_one_node = name.count("-") == 3
+    return not hosts or not of_one_node or owner_of(name).partition("-")[2] in {part(host) for host in hosts}

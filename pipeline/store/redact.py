@@ -1,0 +1,86 @@
+"""Leaving people's programs out of what is handed to others: process names, process ids, command lines, control groups.
+
+Everything about the hardware stays. Lines in which the kernel tells mainly of a process go whole; in others its name is masked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from pipeline.catalog import EVENTS
+
+MASK = "***"
+HIDDEN = ("process", "pid", "cgroup")
+# The driver's own lines name the process among much that a vendor needs: `pid=1234, name=python3, Ch 00000008, ...`.
+KEPT_LINES = ("xid", "sxid")
+_NAMED = re.compile(r"(?i)\b(name|comm|process|task|cmdline|command)(\s*[=:]\s*)([^,;]+)|\b(pid)(\s*[=:]\s*)([^,;\s)\]]+)")
+_NUMBERED = re.compile(r"(?i)\b(pid|process)(\s+)(\d+)(?:\s*\([^)]*\))?")
+SHORTEST_NAME = 3  # shorter ones would mask parts of other words
+
+
+class Redaction:
+    """Masks texts and attributes. ``names`` are the processes that the exported events speak of: they are masked wherever they stand."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        known = sorted({n for n in names if len(n) >= SHORTEST_NAME}, key=len, reverse=True)
+        self._names = re.compile("|".join(rf"(?<!\w){re.escape(n)}(?!\w)" for n in known)) if known else None
+
+    def text(self, text: str) -> str:
+        """A text without names of processes.
+
+        >>> Redaction(["train.py"]).text("Xid 31, pid=71, name=python3, Ch 8: train.py")
+        'Xid 31, pid=***, name=***, Ch 8: ***'
+        """
+        if self._names is not None:
+            text = self._names.sub(MASK, text)
+        return _NUMBERED.sub(rf"\1\2{MASK}", _NAMED.sub(rf"\1\2\4\5{MASK}", text))
+
+    def attributes(self, kind: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """Attributes of an event without what is about a process."""
+        kept = {k: v for k, v in attributes.items() if k not in HIDDEN}
+        if "text" in kept:
+            about_process = kind not in KEPT_LINES and kind in _OF_PROCESSES
+            kept["text"] = MASK if about_process else self.text(str(kept["text"]))
+        return kept
+
+    def table(self, name: str, rows: pa.Table) -> pa.Table:
+        """Rows of a table of the store as they may leave."""
+        if name == "events":
+            kinds, given = rows["kind"].to_pylist(), rows["attributes"].to_pylist()
+            masked = [_json(self.attributes(k, orjson.loads(a))) for k, a in zip(kinds, given, strict=True)]
+            return _with(rows, "attributes", masked)
+        if name in ("findings", "incidents"):
+            rows = _with(rows, "summary", _each(self.text, rows["summary"].to_pylist()))
+        if name == "findings":
+            evidence = [None if e is None else [self.text(line) for line in e] for e in rows["evidence"].to_pylist()]
+            rows = _with(rows, "evidence", evidence)
+        if name == "reads":
+            rows = _with(rows, "error", _each(self.text, rows["error"].to_pylist()))
+        return rows
+
+
+_OF_PROCESSES = {kind.name for kind in EVENTS.values() if any(name in HIDDEN for name, _ in kind.attributes)}
+
+
+def process_names(events: pa.Table | None) -> set[str]:
+    """Names of processes in the attributes of events."""
+    rows = events["attributes"].to_pylist() if events is not None else []
+    return {str(attributes["process"]) for attributes in map(orjson.loads, rows) if "process" in attributes}
+
+
+def _with(rows: pa.Table, column: str, values: list[Any]) -> pa.Table:
+    at = rows.schema.get_field_index(column)
+    return rows.set_column(at, rows.schema.field(at), pa.array(values, rows.schema.field(at).type))
+
+
+def _each(change: Callable[[str], str], values: list[str | None]) -> list[str | None]:
+    return [None if value is None else change(value) for value in values]
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
