@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.dcgm import derived
 from pipeline.dcgm.clock_events import ClockEvents
-from pipeline.dcgm.entities import Entity, entities
+from pipeline.dcgm.entities import Entity, absent, entities
 from pipeline.dcgm.links import LinkEntity, link_entities
 from pipeline.dcgm.loose_values import CLOCK_FAMILIES, FACT_OF, LooseValues
 from pipeline.dcgm.names import LINK_LEVEL
@@ -63,6 +63,8 @@ class DcgmDialect:
         self._loose = LooseValues(options, xids or NoXids(), clock, self._events)
         self._in_cells = {i for i, s in enumerate(self._shown) if s.id in columns_of("gpu") or s.id in columns_of("gpu_instance")}
         self._of_links = {i for i, s in enumerate(self._shown) if s.id in LINK_LEVEL}
+        self._entities_key: Any = None
+        self._entities: list[Entity] = []
         self._generation = -1
         self._sheets: dict[str, Sheet] = {}
         self._links: Mapping[tuple[str, str], int] = {}
@@ -84,7 +86,7 @@ class DcgmDialect:
             return b"", 0, {}
         self._fill(view)
         rows = [*self._loose_rows(view), *self._link_rows(view)]
-        typed = [self._typed(view, entity) for entity in view.entities]
+        typed = [self._typed(entity) for entity in view.entities]
         copies = [tuple(self._attribution(entity.device)) for entity in view.entities]
         key = (snapshot.generation, view.entities, view.links, typed, copies, [row[:3] for row in rows])
         if key != self._key:
@@ -103,11 +105,14 @@ class DcgmDialect:
         if instances is not None and instances.fresh:
             there = zip(instances.frame.devices, answering(instances.frame).tolist(), strict=True)
             present = frozenset(device.id for device, answers in there if answers)
-        style, selection = self._options.style, self._options.selection
-        found = entities(snapshot, gpus, instances, present, style=style, selection=selection)
-        links = link_entities(snapshot, nvlinks, style) if nvlinks is not None and self._of_links else []
-        self._tell_missing(found)
-        return _View(snapshot, gpus, instances, nvlinks, found, links)
+        key = (snapshot.generation, present, absent(gpus))
+        if key != self._entities_key:
+            self._entities_key = key
+            style, selection = self._options.style, self._options.selection
+            self._entities = entities(snapshot, gpus, instances, present, style=style, selection=selection)
+            self._tell_missing(self._entities)
+        links = link_entities(snapshot, nvlinks, self._options.style) if nvlinks is not None and self._of_links else []
+        return _View(snapshot, gpus, instances, nvlinks, self._entities, links)
 
     def _fill(self, view: _View) -> None:
         entries = {entry.frame.kind: entry for entry in (view.gpus, view.instances) if entry is not None}
@@ -126,15 +131,13 @@ class DcgmDialect:
         node = derived.Node(
             states, len({e.gpu for e in view.entities}), view.nvlinks.frame if view.nvlinks is not None else None, self._links
         )
-        answers = answering(states) & view.gpus.fresh
+        answers = (answering(states) & view.gpus.fresh).tolist()
         inside = view.instances.frame if view.instances is not None else None
         for number, shown in enumerate(self._shown):
             if number in self._in_cells or number in self._of_links:
                 continue
             for place, entity in enumerate(view.entities):
-                facts = view.snapshot.facts(entity.gpu)
-                seen = bool(answers[entity.gpu_row])
-                for value in self._loose.of(shown.id, entity, node, inside, facts, answers=seen):
+                for value in self._loose.of(shown.id, entity, node, inside, answers=answers[entity.gpu_row]):
                     yield _Row(number, place, value.labels, value.text)
 
     def _link_rows(self, view: _View) -> Iterator[_Row]:
@@ -147,12 +150,11 @@ class DcgmDialect:
                 if found is not None:
                     yield _Row(number, place, (), b"%d" % int(found))
 
-    def _typed(self, view: _View, entity: Entity) -> tuple[tuple[str, str, str], ...]:
+    def _typed(self, entity: Entity) -> tuple[tuple[str, str, str], ...]:
         """(name on old families, name on new ones, value) of the label-typed fields of an entity; unknown ones are absent."""
         found = []
-        facts = view.snapshot.facts(entity.gpu)
         for label in self._labels:
-            value = facts.get(FACT_OF[label.id], "") if label.id in FACT_OF else self._cell_text(label.id, entity)
+            value = entity.facts.get(FACT_OF[label.id], "") if label.id in FACT_OF else self._cell_text(label.id, entity)
             if value:
                 found.append((label.name, label.new_name, value))
         return tuple(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pipeline.dcgm.select import FLEX, Selection
 from pipeline.exposition.latest import Entry, Snapshot
@@ -25,13 +25,17 @@ class LabelStyle:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """One GPU or MIG instance: what it is, its rows in the frames (-1 = none), and its own labels in dcgm-exporter's order."""
+    """One GPU or MIG instance: what it is, its rows in the frames (-1 = none), its own labels in dcgm-exporter's order.
+
+    ``facts`` are all that is known of the GPU.
+    """
 
     device: Device
     gpu: Device
     gpu_row: int
     instance_row: int
     labels: Labels
+    facts: Attributes = field(compare=False)
 
 
 def entities(
@@ -55,22 +59,28 @@ def entities(
         inside = _inside(snapshot, instances, gpu, present)
         base = _base(gpu, facts, index, style)
         if selection.shows_gpu(index, has_instances=bool(inside)):
-            found.append(Entity(gpu, gpu, row, -1, (*base, *_host(style))))
+            found.append(Entity(gpu, gpu, row, -1, (*base, *_host(style)), facts))
         for number, instance, instance_row in inside:
             if selection.shows_instance(place, index, number):
                 profile = snapshot.facts(instance).get("profile", "")
                 mig = (("GPU_I_PROFILE", profile), ("GPU_I_ID", number))
-                found.append(Entity(instance, gpu, row, instance_row, (*base, *mig, *_host(style))))
+                found.append(Entity(instance, gpu, row, instance_row, (*base, *mig, *_host(style)), facts))
             place += 1
     return found
+
+
+def absent(gpus: Entry) -> frozenset[int]:
+    """Rows of the GPUs that are known and not there."""
+    return frozenset(row for row, state in enumerate(gpus.frame.gauge("state").tolist()) if state == ABSENT)
 
 
 def _by_index(snapshot: Snapshot, gpus: Entry) -> list[tuple[int, str]]:
     """Rows of the GPUs that have an index and are not absent, in order of index."""
     indexed = []
+    gone = absent(gpus)
     for row, gpu in enumerate(gpus.frame.devices):
         index = snapshot.facts(gpu).get("index", "")
-        if index.isascii() and index.isdigit() and gpus.frame.value("state", row) != ABSENT:
+        if index.isascii() and index.isdigit() and row not in gone:
             indexed.append((int(index), row))
     return [(row, str(index)) for index, row in sorted(indexed)]
 

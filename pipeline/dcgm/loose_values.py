@@ -13,11 +13,12 @@ from pipeline.dcgm.names import EXPORTER
 from pipeline.dcgm.options import Options, Xids
 from pipeline.exposition.loose import Labels
 from pipeline.exposition.numbers import float_text
-from pipeline.frame import Attributes, Frame
+from pipeline.frame import Frame
 from pipeline.interfaces import Clock
 from pipeline.xid import xid_entry
 
 XID = 230
+EXPORTER_IDS = frozenset(EXPORTER.values())
 PER_INSTANCE = frozenset((254,))  # derived fields that DCGM reads from the instance, not from its GPU
 FACT_OF = {dcgm.id: fact.name for fact in facts_of("gpu") for dcgm in fact.dcgm}
 _XIDS_COUNT, _XIDS_TOTAL = EXPORTER["DCGM_EXP_XID_ERRORS_COUNT"], EXPORTER["DCGM_EXP_XID_ERRORS_TOTAL"]
@@ -41,25 +42,23 @@ class LooseValues:
         self._clock = clock
         self._events = events
 
-    def of(
-        self, number: int, entity: Entity, node: derived.Node, instances: Frame | None, facts: Attributes, *, answers: bool
-    ) -> Iterator[Value]:
+    def of(self, number: int, entity: Entity, node: derived.Node, instances: Frame | None, *, answers: bool) -> Iterator[Value]:
         """The values of an id for an entity. What comes from events is there for a GPU that does not answer, too."""
         if number == XID:
             yield self._last_xid(entity)
-        elif number in EXPORTER.values():
+        elif number in EXPORTER_IDS:
             yield from self._counts(number, entity)
         elif not answers:
             return
         elif number in FACT_OF:
-            text = facts.get(FACT_OF[number], "")
+            text = entity.facts.get(FACT_OF[number], "")
             if text.isascii() and text.isdigit():
                 yield Value((), text.encode())
         elif number in PER_INSTANCE and entity.instance_row >= 0 and instances is not None:
             inside = derived.Node(instances, node.count)
-            yield from _value(derived.value(number, inside, entity.instance_row, entity.gpu, facts))
+            yield from _value(derived.value(number, inside, entity.instance_row, entity.gpu, entity.facts))
         else:
-            yield from _value(derived.value(number, node, entity.gpu_row, entity.gpu, facts))
+            yield from _value(derived.value(number, node, entity.gpu_row, entity.gpu, entity.facts))
 
     def _last_xid(self, entity: Entity) -> Value:
         code = self._xids.last(entity.device.id)

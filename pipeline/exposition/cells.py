@@ -42,13 +42,17 @@ class Cells:
         self.texts: list[bytes] = [b""] * (len(columns) * devices)
         self.present = np.zeros(len(columns) * devices, np.bool_)
         self.numbers = np.full(len(columns) * devices, np.nan)
+        self._frame: Frame | None = None
         gauges = [i for i, c in enumerate(columns) if c.field.type == "gauge"]
         self._gauges = _Gauges(schema, [columns[i] for i in gauges], self._cells_of(gauges))
         counters = [i for i, c in enumerate(columns) if c.field.type == "counter"]
         self._counters = _Counters(schema, [columns[i] for i in counters], self._cells_of(counters), devices)
 
     def fill(self, frame: Frame) -> None:
-        """Take over a frame of the same devices."""
+        """Take over a frame of the same devices. The same frame again costs nothing: scrapes may be more frequent than readings."""
+        if frame is self._frame:
+            return
+        self._frame = frame
         self._gauges.fill(frame, self)
         self._counters.fill(frame, self)
 

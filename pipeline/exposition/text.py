@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 _VALUE = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 _HELP = str.maketrans({"\\": r"\\", "\n": r"\n"})
@@ -42,11 +43,7 @@ class Family:
 
         OpenMetrics names a counter without its ``_total``; one whose name lacks it may not be called a counter there.
         """
-        if not openmetrics:
-            kind = _TEXT_TYPES.get(self.type, "untyped")
-            return encode(f"# HELP {self.name} {self.help.translate(_HELP)}\n# TYPE {self.name} {kind}\n")
-        name, kind = self.openmetrics_name()
-        return encode(f"# HELP {name} {self.help.translate(_VALUE)}\n# TYPE {name} {kind}\n")
+        return _header(self, openmetrics)
 
     def openmetrics_name(self) -> tuple[str, str]:
         """Family name and type in OpenMetrics.
@@ -60,3 +57,13 @@ class Family:
         if self.name.endswith(suffix):
             return self.name.removesuffix(suffix), _OPENMETRICS_TYPES.get(self.type, "unknown")
         return self.name, "unknown"
+
+
+@lru_cache(maxsize=4096)  # more than both generations and the catalogue have; a reload may bring others
+def _header(family: Family, openmetrics: bool) -> bytes:
+    """Kept: a family's two lines are the same on every page."""
+    if openmetrics:
+        name, kind = family.openmetrics_name()
+        return encode(f"# HELP {name} {family.help.translate(_VALUE)}\n# TYPE {name} {kind}\n")
+    kind = _TEXT_TYPES.get(family.type, "untyped")
+    return encode(f"# HELP {family.name} {family.help.translate(_HELP)}\n# TYPE {family.name} {kind}\n")

@@ -1,0 +1,1 @@
+"""What we claim, measured beside its peers: ``python -m benchmarks.NAME``."""
