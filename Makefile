@@ -20,7 +20,7 @@ demo: $(VENV)/.runs ## a live agent on 127.0.0.1:9400, reading a simulated HGX H
 	@echo "A simulated HGX H100: 8 GPUs, 8 InfiniBand ports. What it keeps is in $(DEMO)/state; Ctrl-C ends it."
 	@echo "  page     http://$(ADDRESS)/"
 	@echo "  metrics  http://$(ADDRESS)/metrics"
-	@echo "  a fault  $(VENV)/bin/tocsin simulate --help"
+	@echo "  a fault  $(VENV)/bin/tocsin simulate $(DEMO)/state/simulated --inject xid@gpu2:code=79"
 	@exec $(VENV)/bin/tocsin agent --simulate hgx-h100 --web.listen-address $(ADDRESS) --storage.path $(DEMO)/state
 
 test: $(VENV)/.tests parts check ## everything CI checks; as root it installs the Debian packages the tests run against

@@ -1,0 +1,97 @@
+"""From configuration to sources: what is switched on is read, as it was set, from where the world says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from collector.assembly import SOURCES, Parts, schedules, topology_of
+from collector.config import Config
+from collector.config.given import ConfigError, Given
+from collector.config.load import Inputs, load
+from collector.config.settings import Sources
+from collector.inventory import Inventory
+from collector.state import State
+from collector.world import World
+from pipeline.engine import Schedule
+from pipeline.interfaces import Closable
+from pipeline.selfmetrics import SelfMetrics
+from tests.fakes import FakeClock
+
+
+def config(**settings: str) -> Config:
+    """A configuration from dotted names with ``__``."""
+    given = tuple(Given(tuple(name.split("__")), value, name) for name, value in settings.items())
+    return load(Inputs(flags=given, default_file=Path("/nonexistent"))).config
+
+
+def parts(root: Path, settings: Config) -> Parts:
+    """What sources share, in a world below a folder."""
+    world = World("n1", "boot", FakeClock(), root / "proc", root / "sys", root / "dev" / "kmsg", f"simulated:{root}")
+    memory = State(None)
+    return Parts(settings, world, Inventory("n1", memory), memory, SelfMetrics(), topology_of(settings.topology, "n1"))
+
+
+def made(shared: Parts, *names: str) -> dict[str, Schedule]:
+    """The schedules by source; what they hold open is let go."""
+    found = {schedule.source.name: schedule for schedule in schedules(shared, names or None)}
+    for schedule in found.values():
+        if isinstance(schedule.source, Closable):
+            schedule.source.close()
+    return found
+
+
+def test_every_source_of_the_settings_can_be_made(tmp_path: Path) -> None:
+    """Settings and sources are the same set, and each source bears the name of its section."""
+    assert set(SOURCES) == set(Sources.__struct_fields__)
+    assert list(made(parts(tmp_path, Config()))) == list(SOURCES)
+
+
+def test_what_is_switched_off_is_not_made(tmp_path: Path) -> None:
+    """A source that is off costs nothing."""
+    assert set(made(parts(tmp_path, config(sources__nvml__enabled="false", sources__kmsg__enabled="false")))) == {
+        "infiniband",
+        "host",
+    }
+
+
+def test_named_sources_are_made_whatever_is_switched_on(tmp_path: Path) -> None:
+    """`tocsin read --source` asks for one source."""
+    assert set(made(parts(tmp_path, config(sources__host__enabled="false")), "host")) == {"host"}
+
+
+def test_periods_and_deadlines_are_the_settings(tmp_path: Path) -> None:
+    """In seconds, per source."""
+    shared = parts(tmp_path, config(sources__host__period="2m", sources__host__deadline="1500ms"))
+    host = made(shared, "host")["host"]
+    assert (host.period_s, host.deadline_s) == (120.0, 1.5)
+
+
+def test_topology_is_read_before_the_sources_that_it_describes(tmp_path: Path) -> None:
+    """Rack and rail are attributes of devices from the first reading on."""
+    (tmp_path / "racks.json").write_text(json.dumps({"n1": {"rack": "r7"}}))
+    shared = parts(tmp_path, config(topology__file=str(tmp_path / "racks.json")))
+    first, *others = schedules(shared, ["host"])
+    assert first.source.name == "topology"
+    (frame,) = others[0].source.read().frames
+    assert frame.devices[0].attributes["rack"] == "r7"
+
+
+def test_a_topology_that_cannot_be_read_ends_the_start(tmp_path: Path) -> None:
+    """The message names the file."""
+    with pytest.raises(ConfigError, match=r"topology: .*racks\.yaml"):
+        topology_of(config(topology__file=str(tmp_path / "racks.yaml")).topology, "n1")
+
+
+def test_perfquery_is_for_this_machine_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fabric is not asked about the ports of a simulated or saved tree; it is for those below /sys."""
+    asked: list[str] = []
+    monkeypatch.setattr("collector.assembly.InfinibandSource", lambda *_, perfquery, **__: asked.append(perfquery))
+    elsewhere = parts(tmp_path, Config())
+    here = replace(elsewhere, world=replace(elsewhere.world, sysfs=Path("/sys")))
+    for shared in (elsewhere, here):
+        SOURCES["infiniband"](shared)
+    assert asked == ["", "perfquery"]
