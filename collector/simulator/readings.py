@@ -1,6 +1,6 @@
-"""What the sensors and registers of a simulated node's GPUs show at one instant: native units, rounding and widths of NVML.
+"""What the sensors and registers of a simulated node show at one instant: native units, rounding and widths of NVML and of the kernel.
 
-One name per quantity; the NVML rendering maps questions to names (nvml_questions.py).
+One name per quantity; the NVML rendering maps questions to names (nvml_questions.py). Registers of ports have the names of their files.
 """
 
 from __future__ import annotations
@@ -16,6 +16,39 @@ from collector.simulator.mig import Instance
 from collector.simulator.node import Node
 
 Reading = NDArray[Any]
+
+# Bits of the counters in counters/ (drivers/infiniband/core/sysfs.c); those that are not here have 64. They stick at their maximum.
+_WIDTH = {
+    "symbol_error": 16,
+    "link_error_recovery": 8,
+    "link_downed": 8,
+    "port_rcv_errors": 16,
+    "port_rcv_remote_physical_errors": 16,
+    "port_rcv_switch_relay_errors": 16,
+    "port_xmit_discards": 16,
+    "port_xmit_constraint_errors": 8,
+    "port_rcv_constraint_errors": 8,
+    "local_link_integrity_errors": 4,
+    "excessive_buffer_overrun_errors": 4,
+    "VL15_dropped": 16,
+    "port_xmit_wait": 32,
+}
+# Registers of counters/ and what they count; those without a name stay at 0 here.
+_ERRORS = {
+    "symbol_error": "symbol",
+    "link_error_recovery": "recovery",
+    "link_downed": "downed",
+    "port_rcv_errors": "receive",
+    "port_rcv_remote_physical_errors": "remote_physical",
+    "port_xmit_discards": "discards",
+    "local_link_integrity_errors": "integrity",
+    "port_xmit_wait": "wait",
+    "VL15_dropped": "",
+    "port_rcv_switch_relay_errors": "",
+    "port_xmit_constraint_errors": "",
+    "port_rcv_constraint_errors": "",
+    "excessive_buffer_overrun_errors": "",
+}
 
 MIB = 1 << 20
 PACKET_BYTES = 256  # NVLink packets carry up to 256 bytes
@@ -51,6 +84,27 @@ def link_readings(node: Node) -> dict[str, Reading]:
         }
         readings |= {f"fec_{k}": links.fec[..., k] for k in range(links.fec.shape[-1])}
     return readings
+
+
+def port_readings(node: Node) -> dict[str, Reading]:
+    """Arrays (port,) by the name of the file below the port's folder (``counters/symbol_error``), uint64."""
+    ports = node.ports
+    zero = np.zeros(node.port_count, np.uint64)
+    found = {name: ports.errors.get(errors, zero) for name, errors in _ERRORS.items()}
+    for way, amount, packets in (
+        ("xmit", ports.sent, ports.sent_packets.value),
+        ("rcv", ports.received, ports.received_packets.value),
+    ):
+        found[f"port_{way}_data"] = amount.value // 4
+        found[f"port_{way}_packets"] = packets
+        found[f"multicast_{way}_packets"] = packets // 100_000
+        found[f"unicast_{way}_packets"] = packets - packets // 100_000
+    readings = {f"counters/{name}": np.minimum(value, 2 ** _WIDTH.get(name, 64) - 1) for name, value in found.items()}
+    return readings | {
+        "hw_counters/rx_write_requests": ports.received_packets.value // 32,
+        "hw_counters/rx_read_requests": ports.received_packets.value // 4096,
+        "hw_counters/local_ack_timeout_err": ports.errors["downed"] * 8,  # peers that waited for a port that was down
+    }
 
 
 def instance_readings(gpu: dict[str, Reading], instances: Sequence[Instance]) -> dict[str, Reading]:

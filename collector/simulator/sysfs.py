@@ -1,35 +1,20 @@
 """The tree below /sys of a simulated node: InfiniBand ports, their adapters and net devices, PCI devices of the GPUs.
 
-Layout, names and spelling: Documentation/ABI/stable/sysfs-class-infiniband and testing/sysfs-bus-pci of Linux. Counters have the widths of
-drivers/infiniband/core/sysfs.c and stick at their maximum.
+Layout, names and spelling: Documentation/ABI/stable/sysfs-class-infiniband and testing/sysfs-bus-pci of Linux.
 """
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from collector.simulator.files import LiveFile, link, put
 from collector.simulator.node import Node
+from collector.simulator.readings import Reading, port_readings
 
-# Bits of the counters in counters/; those that are not here have 64.
-_WIDTH = {
-    "symbol_error": 16,
-    "link_error_recovery": 8,
-    "link_downed": 8,
-    "port_rcv_errors": 16,
-    "port_rcv_remote_physical_errors": 16,
-    "port_rcv_switch_relay_errors": 16,
-    "port_xmit_discards": 16,
-    "port_xmit_constraint_errors": 8,
-    "port_rcv_constraint_errors": 8,
-    "local_link_integrity_errors": 4,
-    "excessive_buffer_overrun_errors": 4,
-    "VL15_dropped": 16,
-    "port_xmit_wait": 32,
-}
 # hw_counters of mlx5 (drivers/infiniband/hw/mlx5/counters.c) that stay at 0 on a healthy InfiniBand port.
-_QUIET = [
+QUIET = [
     "duplicate_request",
     "implied_nak_seq_err",
     "np_cnp_sent",
@@ -90,9 +75,9 @@ class SysfsRenderer:
 
     def render(self) -> None:
         """Write what changed."""
+        node, readings = self._node, port_readings(self._node)
         for port in self._ports:
-            port.render()
-        node = self._node
+            port.render(readings)
         for (speed, width), generation, lanes in zip(self._gpu_links, node.pcie_generation, node.pcie_width, strict=True):
             speed.write(_pcie_speed(int(generation)))
             width.write(str(int(lanes)))
@@ -116,16 +101,16 @@ class _Port:
         self._device, self._net = model.devices[port], model.net[port]
         self._pci = root / "devices" / f"pci{model.pci[port][:7]}" / model.pci[port]
         self._guid = node.guids[port]
-        self._appear()
+        self._appear(port_readings(node))
 
-    def render(self) -> None:
+    def render(self, readings: Mapping[str, Reading]) -> None:
         present = bool(self._node.ports.present[self._port])
         if present and not self._files:
-            self._appear()
+            self._appear(readings)
         if not present and self._files:
             self._vanish()
         if present:
-            for name, text in self._live().items():
+            for name, text in self._live(readings).items():
                 self._files[name].write(text)
 
     def close(self) -> None:
@@ -133,7 +118,7 @@ class _Port:
             file.close()
         self._files = {}
 
-    def _appear(self) -> None:
+    def _appear(self, readings: Mapping[str, Reading]) -> None:
         model = self._node.profile.ports
         files = {"vendor": "0x15b3", "device": model.device_id, "class": "0x020700"}
         _pci(self._root, model.pci[self._port], model.numa[self._port], files, model.pcie_speed)
@@ -145,7 +130,7 @@ class _Port:
         link(folder / "device", self._pci)
         link(self._pci / "net" / self._net / "device", self._pci)
         link(self._root / "class" / "net" / self._net, self._pci / "net" / self._net)
-        self._files = {name: LiveFile(self._pci / name, text) for name, text in self._live().items()}
+        self._files = {name: LiveFile(self._pci / name, text) for name, text in self._live(readings).items()}
         link(self._root / "class" / "infiniband" / self._device, folder)
 
     def _vanish(self) -> None:
@@ -173,48 +158,22 @@ class _Port:
             "ports/1/gid_attrs/types/0": "IB/RoCE v1",
             "ports/1/pkeys/0": "0xffff",
             "ports/1/hw_counters/lifespan": 10,
-            **{f"ports/1/hw_counters/{name}": 0 for name in _QUIET},
+            **{f"ports/1/hw_counters/{name}": 0 for name in QUIET},
         }
 
-    def _live(self) -> dict[str, str]:
+    def _live(self, readings: Mapping[str, Reading]) -> dict[str, str]:
         """Files below the adapter's PCI folder whose content changes."""
         ports, i, model = self._node.ports, self._port, self._node.profile.ports
         up = bool(ports.up[i])
         base, net = f"infiniband/{self._device}/ports/1/", f"net/{self._net}/"
         rate = f"{model.gigabits_per_second} Gb/sec (4X {model.speed})" if up else "10 Gb/sec (4X SDR)"
-        words = {name: int(counter.value[i]) // 4 for name, counter in (("xmit", ports.sent), ("rcv", ports.received))}
-        packets = {name: int(c.value[i]) for name, c in (("xmit", ports.sent_packets), ("rcv", ports.received_packets))}
-        errors = {name: int(count[i]) for name, count in ports.errors.items()}
-        counters = {
-            "symbol_error": errors["symbol"],
-            "link_error_recovery": errors["recovery"],
-            "link_downed": errors["downed"],
-            "port_rcv_errors": errors["receive"],
-            "port_rcv_remote_physical_errors": errors["remote_physical"],
-            "port_xmit_discards": errors["discards"],
-            "local_link_integrity_errors": errors["integrity"],
-            "port_xmit_wait": errors["wait"],
-            "VL15_dropped": 0,
-            "port_rcv_switch_relay_errors": 0,
-            "port_xmit_constraint_errors": 0,
-            "port_rcv_constraint_errors": 0,
-            "excessive_buffer_overrun_errors": 0,
-        }
-        for way in ("xmit", "rcv"):
-            counters[f"port_{way}_data"] = words[way]
-            counters[f"port_{way}_packets"] = packets[way]
-            counters[f"multicast_{way}_packets"] = packets[way] // 100_000
-            counters[f"unicast_{way}_packets"] = packets[way] - packets[way] // 100_000
-        live = {f"{base}counters/{name}": str(min(value, 2 ** _WIDTH.get(name, 64) - 1)) for name, value in counters.items()}
+        live = {f"{base}{name}": str(int(values[i])) for name, values in readings.items()}
         return live | {
             f"{base}state": "4: ACTIVE" if up else "1: DOWN",
             f"{base}phys_state": "5: LinkUp" if up else "2: Polling",
             f"{base}rate": rate,
             f"{base}lid": f"0x{i + 17:x}" if up else "0xffff",
             f"{base}sm_lid": "0x1" if up else "0x0",
-            f"{base}hw_counters/rx_write_requests": str(packets["rcv"] // 32),
-            f"{base}hw_counters/rx_read_requests": str(packets["rcv"] // 4096),
-            f"{base}hw_counters/local_ack_timeout_err": str(errors["downed"] * 8),  # peers that waited for a port that was down
             f"{net}carrier": str(int(up)),
             f"{net}operstate": "up" if up else "down",
             f"{net}carrier_changes": str(int(ports.carrier_changes[i])),
