@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import random
 import sys
-
-import numpy as np
 
 from collector.web import AgentPages, Web
 from collector.web.status import Node
@@ -41,7 +40,7 @@ class Rotation:
     """Eight sets of values in turn; of one set to the next all of them change, or the share of a busy node's second."""
 
     def __init__(self, *, changing: float, seed: int = 7) -> None:
-        rng = np.random.default_rng(seed)
+        rng = random.Random(seed)  # noqa: S311 - values to look at, no secret
         self._clock = SystemClock()
         self._devices = {kind: devices(kind, count) for kind, count in KINDS.items()}
         values = {kind: [self._values(rng, kind) for _ in them] for kind, them in self._devices.items()}
@@ -74,13 +73,13 @@ class Rotation:
         return [frame_of(kind, list(zip(self._devices[kind], rows, strict=True)), 0, 0) for kind, rows in one.items()]
 
     @staticmethod
-    def _values(rng: np.random.Generator, kind: str) -> dict[str, float]:
+    def _values(rng: random.Random, kind: str) -> dict[str, float]:
         return {
-            f.name: f.states[0][0] if f.states else int(rng.integers(0, 2**50 if f.type == "counter" else 2**20))
+            f.name: f.states[0][0] if f.states else rng.randrange(2**50 if f.type == "counter" else 2**20)
             for f in fields_of(kind)
         }
 
-    def _next(self, rng: np.random.Generator, kind: str, row: dict[str, float], changing: float) -> dict[str, float]:
+    def _next(self, rng: random.Random, kind: str, row: dict[str, float], changing: float) -> dict[str, float]:
         fresh = self._values(rng, kind)
         return {name: fresh[name] if rng.random() < changing else value for name, value in row.items()}
 
