@@ -50,6 +50,7 @@ class FaultsProxy:
     always: Fault | None = None
     delay_s: float = 0.0  # of every request that is forwarded: a slow store
     seen: list[tuple[str, str, str]] = field(default_factory=list)  # method, path, fault
+    heads: list[str] = field(default_factory=list)  # of the same requests, in small letters
     port: int = 0
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _thread: threading.Thread | None = None
@@ -100,6 +101,7 @@ class FaultsProxy:
         body = await reader.readexactly(_length(head))
         fault = self._next(method)
         self.seen.append((method, path, fault.how if fault else ""))
+        self.heads.append(head.decode().lower())
         if fault is None:
             writer.write(await self._forward(head, body))
             await writer.drain()
@@ -133,7 +135,8 @@ class FaultsProxy:
 
     async def _answer(self, writer: asyncio.StreamWriter, fault: Fault) -> None:
         body = fault.body.encode()
-        writer.write(f"HTTP/1.1 {fault.status} X\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
+        head = f'HTTP/1.1 {fault.status} X\r\nContent-Length: {len(body)}\r\nETag: "1"\r\nConnection: close\r\n\r\n'
+        writer.write(head.encode() + body)
         await writer.drain()
 
     async def _reset(self, writer: asyncio.StreamWriter) -> None:

@@ -30,7 +30,8 @@ Examples:
 
 Times are ISO (UTC unless they say otherwise) or how long ago: 90m, 7d. The file is a zip: README.txt says what is in it."""
 
-SMALL = ("devices", "events", "findings", "incidents")  # tables in which the subject is looked up
+# Tables in which a subject is looked up.
+LOOKED_UP: dict[str, tuple[str, ...]] = {"device": ("devices",), "incident": ("incidents", "findings"), "time": ()}
 DEFAULT_SINCE = "1d"
 
 
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="tocsin-fetched-") as scratch:
             root, fetch = _root(config, Path(scratch))
-            fetch(SMALL, window, tuple(args.host))
+            fetch(LOOKED_UP["incident" if args.incident else "device" if args.device else "time"], window, tuple(args.host))
             subject = _subject(subjects, root, args, window)
             fetch(store.tables_of(subject), subject.window, subject.hosts)
             done = store.export(root, subject, Path(args.output), version=VERSION, now_us=now_us, redact=args.redact)

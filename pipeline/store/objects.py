@@ -45,7 +45,7 @@ class Objects(Protocol):
         ...
 
     def size(self, key: str) -> int | None:
-        """Size of an object in bytes; None where it is not there or may not be asked for."""
+        """Size of an object in bytes; None where that may not be asked. RefusedError (no_bucket) where it is not there."""
         ...
 
     def names(self, prefix: str) -> Iterator[str]:
@@ -106,8 +106,10 @@ class Directory:
         """Size of a file."""
         try:
             return (self._root / key).stat().st_size
-        except OSError:
-            return None
+        except FileNotFoundError as error:
+            raise RefusedError("no_bucket", str(error)) from error
+        except OSError as error:
+            raise self._refused(error) from error
 
     def names(self, prefix: str) -> Iterator[str]:
         """Files below a folder; scratch files are not seen."""
@@ -179,8 +181,10 @@ class Bucket:
         """Size by HEAD; a write-only prefix does not tell."""
         try:
             return int(self._ask(lambda: self._api.head(self._store, key))["size"])
-        except RefusedError:
-            return None
+        except RefusedError as error:
+            if error.cause == "denied":
+                return None
+            raise
 
     def names(self, prefix: str) -> Iterator[str]:
         """All names below a prefix."""

@@ -109,7 +109,12 @@ def _put(store: Objects, pending: Pending) -> None:
     """Create the object, or find that it is there. RefusedError (conflict) where another one has its name."""
     if store.put(pending.key, pending.path):
         return
-    size = store.size(pending.key)  # None from a write-only prefix: taken as ours
+    try:
+        size = store.size(pending.key)  # None from a write-only prefix: taken as ours
+    except RefusedError as error:
+        if error.cause == "no_bucket":  # S3's 409: an earlier request for the name has not come to an end
+            raise RefusedError("other", f"{pending.key}: said to be there, and is not") from error
+        raise
     if size not in (None, pending.size):
         raise RefusedError(
             "conflict", f"{pending.key}: the store holds another object of this name ({size} bytes, here {pending.size})"

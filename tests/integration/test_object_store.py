@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 import time
 import zipfile
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import polars as pl
 import pyarrow.parquet as pq
@@ -310,6 +312,39 @@ def tables_in(path: Path) -> dict[str, list[dict[str, object]]]:
     with zipfile.ZipFile(path) as archive:
         names = [name for name in archive.namelist() if name.endswith(".parquet")]
         return {name: pq.read_table(io.BytesIO(archive.read(name))).to_pylist() for name in names}
+
+
+@pytest.mark.parametrize(
+    ("url", "condition", "there"),
+    [
+        ("gs://bucket/fleet", "x-goog-if-generation-match: 0", 412),
+        ("az://container/fleet", "if-none-match: *", 409),
+        ("abfss://container@account.dfs.core.windows.net/fleet", "if-none-match: *", 409),
+    ],
+)
+def test_other_clouds_are_asked_to_create_only(url: str, condition: str, there: int, tmp_path: Path) -> None:
+    """No server of theirs is to be had: what we send, and how we take their documented answers, is checked instead."""
+    file = tmp_path / "file"
+    file.write_bytes(b"x" * 10)
+    with FaultsProxy(0, methods=("PUT", "HEAD")) as cloud:
+        target = Target(url, cloud.url, credentials_file=str(tmp_path / "credentials"), timeout_s=2)
+        facts = {"gcs_base_url": cloud.url, "disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
+        (tmp_path / "credentials").write_text(json.dumps(facts) if url.startswith("gs") else "sv=2022&sig=SIGNATURE")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
+            store = open_objects(target)
+        cloud.faults.extend(answer(a) for a in ((201, ""), (there, ""), (403, "sig=SIGNATURE"), (404, "")))
+        assert store.put("gpu/a.parquet", file)
+        assert not store.put("gpu/a.parquet", file)
+        causes = []
+        for _ in range(2):
+            with pytest.raises(RefusedError) as refused:
+                store.put("gpu/a.parquet", file)
+            causes.append(refused.value.cause)
+            assert "SIGNATURE" not in str(refused.value)
+        assert causes == ["denied", "no_bucket"]
+        assert all(condition in head for head in cloud.heads)
+        assert "/fleet/gpu/a.parquet" in unquote(cloud.seen[0][1])
 
 
 def test_a_get_of_nothing_and_a_list_of_a_refusing_store_are_told_apart(house: House) -> None:
