@@ -52,11 +52,13 @@ class Standing:
         self.pages = AgentPages(
             self.exposition, self.own, world.clock, node, unhealthy=unhealthy, unready=unready, reloading=reloading
         )
-        seal = seal_in_child(root, config.storage.cluster, config.storage.upload.plan)
+        plan = config.storage.upload.plan
+        seal = seal_in_child(root, config.storage.cluster, plan)
+        keeper = Keeper(root, world.host, world.clock, self.own, seal=seal, uploads=plan is not None)
         # These write to disk: each behind a queue of its own, so that a slow disk delays neither readings nor one another.
         self._outlets = [
             Outlet(self.xids, self.own, world.clock),
-            Outlet(Keeper(root, world.host, world.clock, self.own, seal=seal), self.own, world.clock),
+            Outlet(keeper, self.own, world.clock),
         ]
         self.sinks: tuple[Sink, ...] = (self.exposition, FindingsLog(), *self._outlets)
         self._gpus: tuple[object, ...] = ()

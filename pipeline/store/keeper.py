@@ -16,7 +16,7 @@ from pipeline.interfaces import Clock
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.store import outbox
-from pipeline.store.upload_plan import Plan, Report
+from pipeline.store.upload_plan import CAUSES, Plan, Report
 from pipeline.store.wal import Wal, segments
 
 log = logging.getLogger("tocsin.store")
@@ -65,7 +65,10 @@ def _report(line: bytes) -> Report | None:
 
 
 class Keeper:
-    """The sink that keeps everything. Its own trouble (disk full, child killed) is logged once, counted, and tried again."""
+    """The sink that keeps everything. Its own trouble (disk full, child killed) is logged once, counted, and tried again.
+
+    ``uploads``: whether ``seal`` uploads too; the numbers about it are then born at zero.
+    """
 
     name = "store"
 
@@ -77,6 +80,7 @@ class Keeper:
         own: SelfMetrics,
         *,
         seal: Seal,
+        uploads: bool = False,
         fsync_s: float = 1.0,
     ) -> None:
         self._directory, self._clock, self._own, self._seal = root / "wal", clock, own, seal
@@ -100,6 +104,8 @@ class Keeper:
         self._thread: threading.Thread | None = None
         for outcome in ("ok", "failed"):
             own.add(agent.STORE_SEALS, outcome, amount=0)
+        if uploads:
+            Report(failures=dict.fromkeys(CAUSES, 0)).tell(own, clock.time_ns())
 
     def write(self, observation: Observation, findings: Sequence[Finding]) -> None:
         """Append, and seal when it is time. OSError where the disk refuses the record."""

@@ -12,7 +12,7 @@ from pipeline.catalog import agent
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.store import outbox, seal
 from pipeline.store.keeper import Keeper, SealError, seal_in_child
-from pipeline.store.upload_plan import Plan, Report, Target
+from pipeline.store.upload_plan import CAUSES, Plan, Report, Target
 from pipeline.store.wal import MAGIC, Wal, segments
 from tests.fakes import FakeClock, gpu_frame, observed
 
@@ -76,6 +76,18 @@ def test_the_child_says_when_it_wants_to_come_back(tmp_path: Path) -> None:
     assert house.runs == [0, 0]
     house.seconds(300)
     assert house.runs == [0, 0]
+
+
+def test_numbers_of_the_upload_are_born_at_zero(tmp_path: Path) -> None:
+    """A rate over the first failure needs the zero before it; without uploads there are no such numbers."""
+    own = SelfMetrics()
+    Keeper(tmp_path, "n1", FakeClock(), own, seal=lambda _: None, uploads=True)
+    assert {own.value(agent.UPLOAD_FAILURES, cause) for cause in CAUSES} == {0}
+    assert own.value(agent.UPLOAD_FILES) == own.value(agent.UPLOAD_GIVEN_UP_FILES) == own.value(agent.UPLOAD_PENDING_FILES) == 0
+    assert own.value(agent.UPLOAD_OLDEST) is None
+    without = SelfMetrics()
+    Keeper(tmp_path, "n1", FakeClock(), without, seal=lambda _: None)
+    assert without.value(agent.UPLOAD_FILES) is None
 
 
 def test_an_outage_is_said_once_and_so_is_its_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
