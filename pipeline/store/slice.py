@@ -15,7 +15,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.catalog import KINDS
 from pipeline.store.layout import DAY_US, HOUR_US
 from pipeline.store.live import TRIES, live_files
 from pipeline.store.parquet import ForeignError, read
@@ -39,7 +38,7 @@ class Window:
     def hours(self, table: str) -> list[int]:
         """Hours whose files may hold rows of the window."""
         first = self.since_us // DAY_US * DAY_US if table == "devices" else self.since_us // HOUR_US * HOUR_US
-        late = HOUR_US if table in KINDS or table == "reads" else LATE_US
+        late = LATE_US if table == "events" else HOUR_US
         return [*range(first, self.until_us + late, HOUR_US)]
 
     def rows(self, table: str) -> pc.Expression:
