@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from threading import Lock
 
 from collector.state import State
 from pipeline.frame import Device
 
+_PCI = re.compile(r"(?:(?P<domain>[0-9a-fA-F]{4,8}):)?(?P<bus>[0-9a-fA-F]{2}):(?P<device>[0-9a-fA-F]{2})(?:\.[0-7])?")
+
 
 def pci_key(address: str) -> str:
-    """PCI address in one spelling, whatever the number of domain digits and with or without function.
+    """PCI address in one spelling, whatever the number of domain digits and with or without function. Other text stays as it is.
 
-    >>> pci_key("00000000:1B:00.0"), pci_key("0000:1b:00"), pci_key("1b:00.0")
-    ('0000:1b:00', '0000:1b:00', '0000:1b:00')
+    >>> pci_key("00000000:1B:00.0"), pci_key("0000:1b:00"), pci_key("1b:00.0"), pci_key("none")
+    ('0000:1b:00', '0000:1b:00', '0000:1b:00', 'none')
     """
-    parts = address.strip().lower().partition(".")[0].split(":")
-    domain = int(parts[0], 16) if len(parts) == 3 else 0
-    return f"{domain:04x}:{parts[-2]}:{parts[-1]}"
+    match = _PCI.fullmatch(address.strip())
+    if match is None:
+        return address
+    return f"{int(match['domain'] or '0', 16):04x}:{match['bus']}:{match['device']}".lower()
 
 
 class Inventory:
     """Known devices of each kind with their attributes, by identity. A swapped part is a new device; the old one stays until forgotten.
 
-    Any thread may ask. ``learn`` persists when something is new. ``replaced_by_slot``: a new GPU at a PCI address takes the place of
-    the one that was there (a swap), so the old one is no longer expected.
+    Any thread may ask. ``learn`` persists when something is new. A GPU at a PCI address takes the place of another that was there (a
+    swap), so the old one is no longer expected. What a damaged or foreign state file holds is passed over.
     """
 
     def __init__(self, host: str, state: State) -> None:
@@ -34,7 +38,11 @@ class Inventory:
         self._known: dict[str, dict[str, Device]] = {}
         for kind, devices in state.load("inventory").items():
             if isinstance(devices, dict):
-                self._known[kind] = {i: Device(host, kind, i, dict(a)) for i, a in devices.items() if isinstance(a, dict)}
+                self._known[kind] = {
+                    i: Device(host, kind, i, {str(name): str(text) for name, text in a.items()})
+                    for i, a in devices.items()
+                    if isinstance(a, dict)
+                }
 
     def devices(self, kind: str) -> tuple[Device, ...]:
         """Known devices of a kind in the order they were learned."""
@@ -46,9 +54,9 @@ class Inventory:
             known = dict(self._known.get(kind, {}))
             before = {i: d.attributes for i, d in known.items()}
             for device in seen:
-                slot = device.attributes.get("pci_bus_id")
-                if device.id not in known and slot and kind == "gpu":
-                    known = {i: d for i, d in known.items() if pci_key(d.attributes.get("pci_bus_id", "0:0:0")) != pci_key(slot)}
+                slot = _slot(device)
+                if kind == "gpu" and slot:
+                    known = {i: d for i, d in known.items() if i == device.id or _slot(d) != slot}
                 known[device.id] = device
             if before == {i: d.attributes for i, d in known.items()}:
                 return
@@ -66,7 +74,7 @@ class Inventory:
         """The GPU at a PCI address, also when it no longer answers."""
         wanted = pci_key(pci)
         for device in self.devices("gpu"):
-            if pci_key(device.attributes.get("pci_bus_id", "0:0:0")) == wanted:
+            if _slot(device) == wanted:
                 return device
         return None
 
@@ -82,3 +90,7 @@ class Inventory:
 
     def _save(self) -> None:
         self._state.save("inventory", {k: {i: dict(d.attributes) for i, d in ds.items()} for k, ds in self._known.items()})
+
+
+def _slot(device: Device) -> str:
+    return pci_key(device.attributes.get("pci_bus_id", ""))

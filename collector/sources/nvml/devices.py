@@ -183,8 +183,8 @@ class Gpu:
         return self._library.call(function, *arguments, gpu=self.index, patience=SLOW)
 
 
-def find(library: Library, plan: Plan, index: int) -> Gpu:
-    """The GPU of that index. NvmlError where it cannot be had."""
+def identify(library: Library, index: int) -> tuple[Any, str]:
+    """Handle and UUID of the GPU of that index. NvmlError where it cannot be had."""
     handle = library.call("nvmlDeviceGetHandleByIndex", index, gpu=index, patience=SLOW)
     uuid = library.call("nvmlDeviceGetUUID", handle, gpu=index, patience=SLOW)
-    return Gpu(library, plan, index, handle, uuid if isinstance(uuid, str) else uuid.decode())
+    return handle, uuid if isinstance(uuid, str) else uuid.decode()

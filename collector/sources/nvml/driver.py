@@ -18,7 +18,7 @@ from types import TracebackType
 
 from collector.sources.nvml import wire
 from collector.sources.nvml.callboard import SLOW, CallBoard
-from collector.sources.nvml.devices import Gpu, Plan, find
+from collector.sources.nvml.devices import Gpu, Plan, identify
 from collector.sources.nvml.library import Library, NvmlError, open_library
 from collector.sources.nvml.wire import pack_document
 from collector.sources.nvml.xids import XidEvents
@@ -64,14 +64,17 @@ class Driver:
             if index in self._skip:
                 continue
             try:
-                gpu = find(self._library, self._plan, index)
+                handle, uuid = identify(self._library, index)
+                _write(pack_document(wire.FOUND, index, id=uuid))
+                gpu = Gpu(self._library, self._plan, index, handle, uuid)
+                said = b"".join(gpu.describe())
             except NvmlError as error:
                 _write(pack_document(wire.TROUBLE, index, code=error.code))
                 continue
             self._gpus.append(gpu)
             if self._events:
                 self._events.register(index, gpu.handle)
-            _write(b"".join(gpu.describe()))
+            _write(said)
         _write(pack_document(wire.READY, count=self._count()))
 
     def obey(self, command: bytes) -> None:

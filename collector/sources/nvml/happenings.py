@@ -63,7 +63,7 @@ class Happenings:
             for process, name in changed[:_MOST_PROCESSES]
         ]
 
-    def hangs(self, hangs: Iterable[Hang], devices: Sequence[Device | None], now: Now) -> list[Event]:
+    def hangs(self, hangs: Iterable[Hang], devices: Sequence[Device], now: Now) -> list[Event]:
         """Calls that did not return, each with the device it belongs to."""
         return [
             Event(
@@ -73,7 +73,6 @@ class Happenings:
                 {"call": hang.function, "seconds": round(hang.seconds, 3), "pid": hang.pid},
             )
             for hang, device in zip(hangs, devices, strict=True)
-            if device is not None
         ]
 
     @staticmethod

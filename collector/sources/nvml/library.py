@@ -91,7 +91,9 @@ class Library:
 
     def ask(self, gpu: int, handle: Any, call: Call, patience: int = QUICK) -> Any:
         """The whole answer of a getter, before the way into it is followed."""
-        arguments = call.arguments if call.function.startswith("nvmlSystem") else (handle, *call.arguments)
+        if call.function.startswith("nvmlSystem"):  # of the driver, no GPU's
+            return self.call(call.function, *call.arguments, patience=patience)
+        arguments = (handle, *call.arguments)
         structs = [s for name in _FILLED.get(call.function, ()) if (s := getattr(self.nvml, name, None)) is not None]
         if not structs:
             return self.call(call.function, *arguments, gpu=gpu, patience=patience)

@@ -21,6 +21,13 @@ class Roster:
         self._facts: dict[str, Mapping[str, str]] = {}
         self._lives: dict[str, int] = {}
 
+    def expect(self, uuid: str, index: int) -> None:
+        """A GPU that was found but not read yet has a row too: the next call may hang."""
+        if self.rows["gpu"].row(Device(self._host, "gpu", uuid)) is None:
+            device = Device(self._host, "gpu", uuid, {"index": str(index)})
+            self.rows["gpu"].place([device])
+            self._inventory.learn("gpu", [device])
+
     def note(self, target: Target, uuids: Mapping[int, str]) -> None:
         """Place a target that is new or has new facts; ``uuids`` are the GPUs by index."""
         attributes = dict(target.facts) | {"index": str(target.gpu)}

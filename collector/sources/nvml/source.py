@@ -10,7 +10,6 @@ import numpy as np
 
 from collector.inventory import Inventory
 from collector.sources.nvml import wire
-from collector.sources.nvml.callboard import NO_DEVICE
 from collector.sources.nvml.frames import Assembler, Block, Failure, Values
 from collector.sources.nvml.happenings import Happenings, Now
 from collector.sources.nvml.roster import KINDS, Roster
@@ -122,9 +121,11 @@ class NvmlSource:
         events: list[Event] = []
         for message in messages:
             try:
-                if message.kind in {wire.DEVICE, wire.GONE, wire.LAYOUT}:
+                if message.kind == wire.FOUND:
+                    self._roster.expect(self._targets.found(message), message.gpu)
+                elif message.kind in {wire.DEVICE, wire.GONE, wire.LAYOUT}:
                     if (target := self._targets.note(message)) is not None:
-                        self._roster.note(target, self._targets.gpus())
+                        self._roster.note(target, self._targets.gpus)
                 elif message.kind == wire.VALUES:
                     target, gpm, read_ns, entries = self._targets.values(message)
                     row = self._roster.row(target)
@@ -149,7 +150,7 @@ class NvmlSource:
             frozenset(devices[v.row].id for v in values if v.kind == "gpu"),
             codes,
             self._supervisor.quarantine.causes(),
-            frozenset(self._targets.gpus().values()),
+            frozenset(self._targets.gpus.values()),
             sweep.complete,
         )
         wanted = [device for device in devices if device.id in expected]
@@ -158,7 +159,7 @@ class NvmlSource:
         block.gauges[_STATE] = [by_id.get(device.id, np.nan) for device in devices]
         if sweep.complete:
             self._missing = any(state != OK for state in states) or len(evidence.read) < self._expected
-        blamed = [self._node if hang.gpu == NO_DEVICE else self._device(hang.gpu) for hang in sweep.hangs]
+        blamed = [self._device(hang.gpu) or self._node for hang in sweep.hangs]
         return self._happenings.hangs(sweep.hangs, blamed, now) + self._happenings.changes(changes, now)
 
     def _notice_new_lives(self, block: Block) -> None:
@@ -203,7 +204,7 @@ class NvmlSource:
         ]
 
     def _uuid(self, index: int) -> str:
-        return self._targets.gpus().get(index) or self._roster.uuid_at(index)
+        return self._targets.gpus.get(index) or self._roster.uuid_at(index)
 
     def _device(self, index: int) -> Device | None:
         uuid = self._uuid(index)

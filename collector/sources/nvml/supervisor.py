@@ -162,7 +162,7 @@ class Supervisor:
         assert self._serving is not None  # noqa: S101 - it was just lost
         self._dismiss(self._serving)
         self._own.add(agent.NVML_CHILD_ENDS, error.cause)
-        result.trouble = self._blame(error)
+        result.trouble = self._blame(error, result.messages)
         if error.cause == "hung":
             result.hangs.append(Hang(error.gpu, error.function, error.seconds, self._serving.pid))
         self._serving = None
@@ -174,7 +174,7 @@ class Supervisor:
         self._retry_ns = self._clock.monotonic_ns() + round(self._retry.next() * 1e9)
         self._say(trouble)
 
-    def _blame(self, error: ChildLostError) -> str:
+    def _blame(self, error: ChildLostError, messages: Sequence[Message]) -> str:
         """Leave out the GPU whose call hung, or crashed repeatedly; the reason in words."""
         if error.cause == "failed":
             return DRIVER_WORDS.get(error.code, str(error) or f"NVML error {error.code}")
@@ -185,20 +185,20 @@ class Supervisor:
         if error.gpu != NO_DEVICE:
             self._crashes[error.gpu] = self._crashes.get(error.gpu, 0) + 1
             if error.cause == "hung" or self._crashes[error.gpu] >= CRASHES_BEFORE_QUARANTINE:
-                self._leave_out(error.gpu, error)
+                self._leave_out(error.gpu, error, messages)
         return f"{error.cause} in {error.function}" if error.function else error.cause
 
-    def _leave_out(self, gpu: int, error: ChildLostError) -> None:
+    def _leave_out(self, gpu: int, error: ChildLostError, messages: Sequence[Message]) -> None:
         new = gpu not in self.quarantine
-        pause = self.quarantine.add(gpu, self._uuid_at(gpu), error.cause, self._clock.monotonic_ns())
+        uuid = _found(messages).get(gpu) or self._uuid_at(gpu)
+        pause = self.quarantine.add(gpu, uuid, error.cause, self._clock.monotonic_ns())
         if new:
             log.error("GPU %d is left out: %s; tried again in %.0f s, then ever more rarely", gpu, error, pause)
 
     def _due_where_moved(self, worker: Worker, messages: Sequence[Message]) -> None:
         """An index that is another GPU now, or none, is no reason to leave that one out."""
-        for message in messages:
-            if message.kind == wire.DEVICE and (document := message.document()).get("kind") == "gpu":
-                self.quarantine.moved(str(document.get("id")), message.gpu)
+        for index, uuid in _found(messages).items():
+            self.quarantine.moved(uuid, index)
         if worker.ready:
             self.quarantine.shrink(worker.count)
 
@@ -246,7 +246,7 @@ class Supervisor:
         self._own.add(agent.NVML_CHILD_ENDS, error.cause)
         for index in candidate.due:
             if error.gpu in {index, NO_DEVICE}:
-                self._leave_out(index, error)
+                self._leave_out(index, error, candidate.messages)
 
     def _dismiss(self, worker: Worker) -> None:
         worker.kill()
@@ -288,6 +288,11 @@ class Candidate:
         if self._asked:
             self.worker.collect(0.0, self.messages)
         return self._asked and not self.worker.busy
+
+
+def _found(messages: Sequence[Message]) -> dict[int, str]:
+    """UUID by index of the GPUs that a child has found."""
+    return {m.gpu: str(m.document().get("id")) for m in messages if m.kind == wire.FOUND}
 
 
 def rows(messages: Sequence[Message]) -> set[int]:

@@ -33,10 +33,15 @@ class Targets:
 
     pid: int = 0
     known: dict[int, Target] = field(default_factory=dict)
+    gpus: dict[int, str] = field(default_factory=dict)  # UUID by index of those it has found, read or not
 
-    def gpus(self) -> dict[int, str]:
-        """UUID by index of the GPUs it has found."""
-        return {t.gpu: t.id for t in self.known.values() if t.kind == "gpu"}
+    def found(self, message: Message) -> str:
+        """UUID of the GPU that a FOUND message is about. GarbageError where it has none."""
+        identity = message.document().get("id")
+        if not isinstance(identity, str) or not printable(identity):
+            raise GarbageError(f"a GPU without a UUID: {identity!r:.200}")
+        self.gpus[message.gpu] = printable(identity)
+        return self.gpus[message.gpu]
 
     def note(self, message: Message) -> Target | None:
         """Learn from a DEVICE, GONE or LAYOUT message; the target where it is new or has new facts. GarbageError where it is nonsense."""

@@ -14,10 +14,10 @@ _HEADER = struct.Struct("<IHHI")
 _MAGIC = 0x4C4D564E  # "NVML"
 MOST_BYTES = 1 << 20  # far above a GPU with 72 links and all fields; longer is garbage
 
-# Kinds. FAILED: the library could not be opened or initialised. DEVICE: a target (GPU, instance, link) with its facts.
+# Kinds. FAILED: the library could not be opened or initialised. FOUND: a GPU has this UUID, so that a hang right after has a name. DEVICE: a target (GPU, instance, link) with its facts.
 # GONE: a target went. TROUBLE: a GPU that is known but cannot be read. LAYOUT: which column each entry of a target's values is.
 # READY: all devices were looked for. DONE: a sweep is over.
-FAILED, DEVICE, GONE, TROUBLE, LAYOUT, VALUES, EVENT, PROCESSES, READY, DONE = range(1, 11)
+FAILED, FOUND, DEVICE, GONE, TROUBLE, LAYOUT, VALUES, EVENT, PROCESSES, READY, DONE = range(1, 12)
 
 # nvmlFieldValue_t: field id, scope, timestamp (us), latency (us), type, return code, value. A getter's answer is put in the same form.
 ENTRY = struct.Struct("<IIqqii8s")
