@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
+from threading import Lock
 
 from pipeline.frame import Frame
 
@@ -23,7 +25,7 @@ MOST_SAMPLES = 4096  # per GPU, whatever window and interval are asked for
 
 
 class ClockEvents:
-    """Remembers the masks of each GPU: one per collect interval for the count, every change for the total.
+    """Remembers the masks of each GPU: one per collect interval for the count, every change for the total. Any thread may ask.
 
     The count is a number of samples, so it depends on the interval: dcgm-exporter's 30 s unless told otherwise.
     """
@@ -31,6 +33,7 @@ class ClockEvents:
     def __init__(self, window_ns: int, interval_ns: int) -> None:
         self._window_ns = window_ns
         self._interval_ns = interval_ns
+        self._lock = Lock()
         self._samples: dict[str, deque[tuple[int, int]]] = {}
         self._last: dict[str, int] = {}
         self._totals: dict[str, dict[str, int]] = {}
@@ -38,19 +41,22 @@ class ClockEvents:
     def write(self, frame: Frame) -> None:
         """Take note of a frame of GPUs."""
         column = frame.gauge("clock_event_reasons")
-        for device, mask in zip(frame.devices, column.tolist(), strict=True):
-            if mask == mask:  # noqa: PLR0124 - NaN is what does not equal itself: not observed
-                self._see(device.id, int(mask), frame.mono_ns)
+        with self._lock:
+            for device, mask in zip(frame.devices, column.tolist(), strict=True):
+                if math.isfinite(mask):
+                    self._see(device.id, int(mask), frame.mono_ns)
 
     def counts(self, device: str, now_ns: int) -> Mapping[str, int]:
         """Samples of the window in which each event stood; events that stood in none are absent."""
-        samples = [mask for at, mask in self._samples.get(device, ()) if now_ns - at <= self._window_ns]
+        with self._lock:
+            samples = [mask for at, mask in self._samples.get(device, ()) if now_ns - at <= self._window_ns]
         counts = {name: sum(bool(mask & bit) for mask in samples) for name, bit in EVENTS.items()}
         return {name: count for name, count in counts.items() if count}
 
     def totals(self, device: str) -> Mapping[str, int]:
         """How often each event has begun since the start; the first sample only sets the stage."""
-        return self._totals.get(device, {})
+        with self._lock:
+            return dict(self._totals.get(device, {}))
 
     def _see(self, device: str, mask: int, at_ns: int) -> None:
         begun = mask & ~self._last.get(device, mask)

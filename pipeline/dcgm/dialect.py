@@ -63,6 +63,8 @@ class DcgmDialect:
         self._loose = LooseValues(options, xids or NoXids(), clock, self._events)
         self._in_cells = {i for i, s in enumerate(self._shown) if s.id in columns_of("gpu") or s.id in columns_of("gpu_instance")}
         self._of_links = {i for i, s in enumerate(self._shown) if s.id in LINK_LEVEL}
+        known = self._in_cells | self._of_links
+        self._in_no_cell = [(i, s.id) for i, s in enumerate(self._shown) if i not in known]
         self._entities_key: Any = None
         self._entities: list[Entity] = []
         self._generation = -1
@@ -133,11 +135,9 @@ class DcgmDialect:
         )
         answers = (answering(states) & view.gpus.fresh).tolist()
         inside = view.instances.frame if view.instances is not None else None
-        for number, shown in enumerate(self._shown):
-            if number in self._in_cells or number in self._of_links:
-                continue
+        for number, field in self._in_no_cell:
             for place, entity in enumerate(view.entities):
-                for value in self._loose.of(shown.id, entity, node, inside, answers=answers[entity.gpu_row]):
+                for value in self._loose.of(field, entity, node, inside, answers=answers[entity.gpu_row]):
                     yield _Row(number, place, value.labels, value.text)
 
     def _link_rows(self, view: _View) -> Iterator[_Row]:

@@ -25,23 +25,24 @@ _UTIME, _STIME, _STARTTIME, _VSIZE, _RSS = (n - 3 for n in (14, 15, 22, 23, 24))
 
 
 class ProcessSamples:
-    """Reads the process's own folder in ``proc``."""
+    """Reads the process's own folder in ``proc``. What cannot change while it runs is read once."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
-        self._own = proc / "self"
+        self._stat_file = os.fspath(proc / "self" / "stat")
+        self._fd_folder = os.fspath(proc / "self" / "fd")
         self._ticks = os.sysconf("SC_CLK_TCK")
         self._page = os.sysconf("SC_PAGE_SIZE")
-        self._boot_s = _boot_s(proc / "stat")
+        self._boot_s = _number(proc / "stat", "btime ", 1)
+        self._most = _number(proc / "self" / "limits", "Max open files ", 3)
 
     def samples(self) -> Iterator[Sample]:
         """The samples of this instant; fewer where the kernel does not tell."""
         with suppress(OSError, ValueError, IndexError):
-            yield from self._stat((self._own / "stat").read_bytes())
+            yield from self._stat(_read(self._stat_file))
         with suppress(OSError):
-            yield Sample(_OPEN, (), sum(1 for _ in os.scandir(self._own / "fd")))
-        with suppress(OSError, ValueError, IndexError):
-            line = next((li for li in (self._own / "limits").read_text().splitlines() if li.startswith("Max open files")), "")
-            yield Sample(_MOST, (), int(line.split()[3]))
+            yield Sample(_OPEN, (), len(os.listdir(self._fd_folder)))  # noqa: PTH208 - a count needs no paths
+        if self._most:
+            yield Sample(_MOST, (), self._most)
 
     def _stat(self, text: bytes) -> Iterator[Sample]:
         fields = text[text.rindex(b")") + 2 :].split()
@@ -52,10 +53,17 @@ class ProcessSamples:
             yield Sample(_START, (), int(fields[_STARTTIME]) / self._ticks + self._boot_s)
 
 
-def _boot_s(stat: Path) -> int:
-    """Unix time of the boot, 0 where it is not told."""
-    with suppress(OSError, ValueError):
-        for line in stat.read_text().splitlines():
-            if line.startswith("btime "):
-                return int(line.split()[1])
+def _read(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 4096)
+    finally:
+        os.close(fd)
+
+
+def _number(file: Path, start: str, word: int) -> int:
+    """A word of the line that begins so, as a number; 0 where it is not told."""
+    with suppress(OSError, ValueError, IndexError):
+        line = next((line for line in file.read_text().splitlines() if line.startswith(start)), "")
+        return int(line.split()[word])
     return 0

@@ -80,8 +80,9 @@ class Exposition:
         """Take over an observation and what detectors said of it."""
         self._latest.write(observation)
         self._findings.write(findings)
-        if self._dialect is not None:
-            self._dialect.write(observation)
+        dialect = self._dialect  # another thread may put a new one in its place
+        if dialect is not None:
+            dialect.write(observation)
 
     def configure(self, profile: Profile, periods: Mapping[str, float], dialect: Dialect | None) -> None:
         """Take over another configuration, whole: no scrape sees half of it, and the latest frames stay."""

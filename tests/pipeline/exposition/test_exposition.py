@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.samples import Sample
 
 from pipeline.catalog import FACTS, FIELDS, KINDS, PROFILES, Profile, agent, fields_of
-from pipeline.exposition import OPENMETRICS, TEXT, Exposition
+from pipeline.exposition import OPENMETRICS, TEXT, Exposition, Snapshot
 from pipeline.exposition.process import ProcessSamples
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame, frame_of
@@ -243,6 +244,65 @@ def test_kept_findings_are_bounded() -> None:
     page = Exposition(SelfMetrics(), clock=clock)
     page.write(observed(clock), [finding(i) for i in range(6000)])
     assert len(page.findings()) == 5000
+
+
+class OneLine:
+    """A dialect of one series."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.seen = 0
+
+    def write(self, observation: Observation) -> None:
+        self.seen += 1
+
+    def render(self, snapshot: Snapshot, *, openmetrics: bool) -> tuple[bytes, int, Mapping[str, int]]:
+        return f"# HELP {self.name} x\n# TYPE {self.name} gauge\n{self.name} 1\n".encode(), 1, {"not_finite": 2}
+
+
+def test_a_dialect_is_swapped_whole() -> None:
+    """Before a reload the page has the old dialect, after it the new one, and at no time neither or both."""
+    clock, own = FakeClock(), SelfMetrics()
+    page = Exposition(own, clock=clock, dialect=OneLine("OLD"))
+    page.write(observed(clock, gpu_frame(clock, {"temperature_celsius": 41})), ())
+    new = OneLine("NEW")
+    assert {"OLD", TEMPERATURE} <= set(families(page))
+    page.configure("default", {}, new)
+    assert {"NEW", TEMPERATURE} <= set(families(page))
+    assert "OLD" not in families(page)
+    page.write(observed(clock), ())
+    assert new.seen == 1
+
+
+def test_reload_under_scrape_never_gives_an_empty_page() -> None:
+    """One thread swaps dialects and writes frames while others scrape: every page is whole."""
+    clock = FakeClock()
+    page = Exposition(SelfMetrics(), clock=clock, dialect=OneLine("A"))
+    stop = threading.Event()
+
+    def reload() -> None:
+        while not stop.is_set():
+            page.configure("default", {}, OneLine("A"))
+            page.write(observed(clock, gpu_frame(clock, {"temperature_celsius": 41})), ())
+
+    thread = threading.Thread(target=reload)
+    thread.start()
+    try:
+        pages = [page.render() for _ in range(300)]
+    finally:
+        stop.set()
+        thread.join()
+    assert all(b"\nA 1\n" in p and p.endswith(b"\n") for p in pages)
+
+
+def test_what_a_dialect_drops_is_counted() -> None:
+    """By reason, page by page, and the reasons are seen from the first page on."""
+    own = SelfMetrics()
+    page = Exposition(own, clock=FakeClock(), dialect=OneLine("A"))
+    page.render()
+    page.render()
+    assert own.value(agent.EXPOSITION_DROPPED, "not_finite") == 4
+    assert own.value(agent.EXPOSITION_DROPPED, "duplicate") == 0
 
 
 class Xids:
