@@ -56,6 +56,14 @@ class Objects(Protocol):
         """A whole object."""
         ...
 
+    def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Names as ``names`` gives them, with sizes in bytes."""
+        ...
+
+    def part(self, key: str, start: int, length: int) -> bytes:
+        """Some bytes of an object."""
+        ...
+
 
 def open_objects(target: Target) -> Objects:
     """The store of a target. Nothing is asked of it yet. RefusedError (configuration) where it cannot be opened at all."""
@@ -113,17 +121,31 @@ class Directory:
 
     def names(self, prefix: str) -> Iterator[str]:
         """Files below a folder; scratch files are not seen."""
+        yield from (name for name, _ in self.sizes(prefix))
+
+    def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """The same with their sizes."""
         try:
             self._there()
             found = [p for p in (self._root / prefix).rglob("*") if not p.name.startswith(".") and p.is_file()]
+            sized = sorted((p.relative_to(self._root).as_posix(), p.stat().st_size) for p in found)
         except OSError as error:
             raise self._refused(error) from error
-        yield from sorted(p.relative_to(self._root).as_posix() for p in found)
+        yield from sized
 
     def get(self, key: str) -> bytes:
         """A file."""
         try:
             return (self._root / key).read_bytes()
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def part(self, key: str, start: int, length: int) -> bytes:
+        """Some bytes of a file."""
+        try:
+            with (self._root / key).open("rb") as file:
+                file.seek(start)
+                return file.read(length)
         except OSError as error:
             raise self._refused(error) from error
 
@@ -188,11 +210,15 @@ class Bucket:
 
     def names(self, prefix: str) -> Iterator[str]:
         """All names below a prefix."""
-        found: list[str] = []
+        yield from (name for name, _ in self.sizes(prefix))
+
+    def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """The same with their sizes, as the listing gives them."""
+        found: list[tuple[str, int]] = []
 
         def gather() -> None:
             for page in self._api.list(self._store, prefix):
-                found.extend(entry["path"] for entry in page)
+                found.extend((entry["path"], int(entry["size"])) for entry in page)
 
         self._ask(gather)
         yield from sorted(found)
@@ -200,6 +226,10 @@ class Bucket:
     def get(self, key: str) -> bytes:
         """A whole object in memory."""
         return bytes(self._ask(lambda: self._api.get(self._store, key).bytes()))
+
+    def part(self, key: str, start: int, length: int) -> bytes:
+        """Some bytes, by a range request."""
+        return bytes(self._ask(lambda: self._api.get_range(self._store, key, start=start, length=length)))
 
     def _ask(self, question: Callable[[], Any]) -> Any:
         """The answer; FileExistsError where a name is taken, RefusedError for the rest."""
