@@ -1,0 +1,110 @@
+"""Two pages of metrics side by side: which families, labels and units of one the other lacks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import isclose, isfinite
+from statistics import median
+
+from prometheus_client.parser import text_string_to_metric_families
+
+Labels = frozenset[tuple[str, str]]
+
+# Labels that name a device; the first one that both pages have joins their series.
+IDENTITIES = ("UUID", "uuid", "gpu_uuid", "gpu", "device")
+# A ratio within this of 1 is the same unit: two scrapes are never of one instant.
+SAME_UNIT = 0.5
+UNITS = (1e-9, 1e-6, 1e-3, 1e-2, 1e2, 1e3, 1024.0, 1e6, 1024.0**2, 1e9)
+TOLERANCE = 0.25
+
+
+@dataclass(slots=True)
+class Page:
+    """Samples by name, and the lines that no parser reads. dcgm-exporter up to 4.8.2 does not escape: one bad line costs itself."""
+
+    samples: dict[str, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
+    unreadable: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that differs: ``kind`` is missing, added, labels or unit; ``text`` says it with the names and numbers."""
+
+    kind: str
+    name: str
+    text: str
+
+
+def parse(text: str) -> Page:
+    """A page, line by line; HELP and TYPE are left aside (dcgm-exporter types some gauges as counters)."""
+    page = Page()
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        try:
+            samples = [s for family in text_string_to_metric_families(line + "\n") for s in family.samples]
+        except ValueError:
+            page.unreadable.append(line)
+            continue
+        for sample in samples:
+            page.samples[sample.name][frozenset(sample.labels.items())] = float(sample.value)
+    return page
+
+
+def differences(theirs: Page, ours: Page, *, ignore: Iterable[str] = ()) -> Iterator[Difference]:
+    """What a reader of their page would miss on ours. ``ignore`` are labels that may differ, such as the host's."""
+    ignored = frozenset(ignore)
+    for name in sorted(theirs.samples):
+        if name not in ours.samples:
+            yield Difference("missing", name, f"{len(theirs.samples[name])} series are not on the other page")
+            continue
+        yield from _family(name, theirs.samples[name], ours.samples[name], ignored)
+    for name in sorted(ours.samples.keys() - theirs.samples.keys()):
+        if name.startswith("DCGM_"):
+            yield Difference("added", name, f"{len(ours.samples[name])} series that the first page does not have")
+
+
+def _family(
+    name: str, theirs: Mapping[Labels, float], ours: Mapping[Labels, float], ignored: frozenset[str]
+) -> Iterator[Difference]:
+    lacking = sorted((_names(theirs) - _names(ours)) - ignored)
+    more = sorted((_names(ours) - _names(theirs)) - ignored)
+    if lacking or more:
+        text = "; ".join(f"{word} {', '.join(labels)}" for word, labels in (("lacks", lacking), ("adds", more)) if labels)
+        yield Difference("labels", name, text)
+    identity = next((i for i in IDENTITIES if i in _names(theirs) and i in _names(ours)), None)
+    if identity is None:
+        return
+    left, right = _by(identity, theirs), _by(identity, ours)
+    for device in sorted(left.keys() - right.keys()):
+        yield Difference("missing", name, f'no series with {identity}="{device}"')
+    factor = _unit([(left[d], right[d]) for d in left.keys() & right.keys()])
+    if factor != 1.0:
+        yield Difference("unit", name, f"values are about {factor:g} times those of the first page")
+
+
+def _names(series: Iterable[Labels]) -> set[str]:
+    return {label for labels in series for label, _ in labels}
+
+
+def _by(identity: str, series: Mapping[Labels, float]) -> dict[str, float]:
+    """Value per device; of several series of one device the largest, as a page may copy them per job."""
+    found: dict[str, float] = {}
+    for labels, value in series.items():
+        device = dict(labels).get(identity)
+        if device is not None:
+            found[device] = max(value, found.get(device, value))
+    return found
+
+
+def _unit(pairs: list[tuple[float, float]]) -> float:
+    """The factor between two units, 1.0 where they are the same or cannot be told."""
+    ratios = [b / a for a, b in pairs if a and b and isfinite(a) and isfinite(b)]
+    if not ratios:
+        return 1.0
+    ratio = median(ratios)
+    if isclose(ratio, 1.0, rel_tol=SAME_UNIT):
+        return 1.0
+    return next((u for u in UNITS if isclose(ratio, u, rel_tol=TOLERANCE)), 1.0)
