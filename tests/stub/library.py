@@ -12,10 +12,10 @@ SOURCE = Path(__file__).with_name("nvml_stub.c")
 FLAGS = ("-O2", "-Wall", "-Wextra", "-Wno-format-truncation", "-Werror", "-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1")
 
 
-def compile_stub(folder: Path) -> Path:
-    """Compile the stub into a folder; the folder. The test fails, or is skipped, where there is no gcc."""
+def compile_stub(folder: Path, *flags: str) -> Path:
+    """Compile the stub into a folder, with more flags of gcc; the folder. The test fails, or is skipped, where there is no gcc."""
     target = folder / "libnvidia-ml.so.1"
-    finished = run([need("gcc", "gcc"), *FLAGS, "-o", str(target), str(SOURCE)], timeout_s=60)
+    finished = run([need("gcc", "gcc"), *FLAGS, *flags, "-o", str(target), str(SOURCE)], timeout_s=60)
     assert finished.returncode == 0, finished.stderr.decode()
     return folder
 

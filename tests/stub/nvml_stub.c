@@ -335,6 +335,12 @@ R nvmlDeviceGetRetiredPages(D d, unsigned cause, unsigned *n, uint64_t *out) {
 
 typedef struct { uint32_t id, scope; int64_t stamp, latency; int32_t type, result; uint64_t value; } Entry;
 
+#ifdef CONSTANT /* for benchmarks: no look-up, so that what is measured is the binding */
+R nvmlDeviceGetFieldValues(D d, int n, Entry *e) {
+  for (int i = 0; i < n; i++, e++) e->stamp = 1700000000000000, e->latency = 0, e->result = 0, e->type = 3, e->value = d->gpu + e->id;
+  return 0;
+}
+#else
 R nvmlDeviceGetFieldValues(D d, int n, Entry *e) {
   count("-", "nvmlDeviceGetFieldValues");
   R r = state_of(d);
@@ -355,6 +361,8 @@ R nvmlDeviceGetFieldValues(D d, int n, Entry *e) {
   }
   return 0;
 }
+
+#endif
 
 /* --- GPM --- */
 
