@@ -9,16 +9,16 @@ from pathlib import Path
 from collector.config import Config, settings
 from collector.config.given import ConfigError
 from collector.inventory import Inventory
+from collector.placed import Placed
 from collector.sources.host import HostSource
 from collector.sources.infiniband import InfinibandSource
 from collector.sources.kmsg import KernelLogSource
 from collector.sources.nvml.source import NvmlSource
 from collector.sources.nvml.worker import Deadlines
 from collector.state import State
-from collector.topology import Topology, TopologyError, unchanged
+from collector.topology import Topology, TopologyError
 from collector.world import World
 from pipeline.engine import Schedule
-from pipeline.frame import Device
 from pipeline.interfaces import Source
 from pipeline.selfmetrics import SelfMetrics
 
@@ -34,11 +34,6 @@ class Parts:
     own: SelfMetrics
     topology: Topology | None = None
     saved: bool = False
-
-    @property
-    def with_topology(self) -> Callable[[Device], Device]:
-        """Puts rack, leaf and rail on a device."""
-        return unchanged if self.topology is None else self.topology.with_topology
 
 
 def topology_of(section: settings.Topology, host: str) -> Topology | None:
@@ -61,7 +56,8 @@ def schedules(parts: Parts, names: Collection[str] | None = None) -> Iterator[Sc
     for name, make in SOURCES.items():
         section = getattr(parts.config.sources, name)
         if section.enabled if names is None else name in names:
-            yield Schedule(make(parts), float(section.period), float(section.deadline))
+            source = make(parts) if parts.topology is None else Placed(make(parts), parts.topology)
+            yield Schedule(source, float(section.period), float(section.deadline))
 
 
 def _nvml(parts: Parts) -> Source:
@@ -93,13 +89,12 @@ def _infiniband(parts: Parts) -> Source:
         expected=section.expected,
         ignore=section.ignore,
         perfquery=section.perfquery if real else "",
-        with_topology=parts.with_topology,
     )
 
 
 def _host(parts: Parts) -> Source:
     world = parts.world
-    return HostSource(world.procfs, world.sysfs, world.host, world.clock, with_topology=parts.with_topology)
+    return HostSource(world.procfs, world.sysfs, world.host, world.clock)
 
 
 def _kmsg(parts: Parts) -> Source:

@@ -64,7 +64,7 @@ class Topology:
         self._load = load
         self._stamp = stamp
         self._stamped: object = None
-        self._entry = Entry()
+        self.entry = Entry()  # another object as soon as anything in it changed
 
     @classmethod
     def of_file(cls, path: Path, host: str) -> Topology:
@@ -89,13 +89,13 @@ class Topology:
         """Take over what changed."""
         stamp = self._stamp() if self._stamp else None
         if stamp is None or stamp != self._stamped:
-            self._entry = self._load()
+            self.entry = self._load()
             self._stamped = stamp
         return Reading()
 
     def attributes(self, kind: str, device: Device) -> dict[str, str]:
         """What is known of where a device of a kind stands."""
-        entry = self._entry
+        entry = self.entry
         found = dict(entry.attributes)
         if entry.devices:
             for name in _names(kind, device):
@@ -106,11 +106,6 @@ class Topology:
         """The device with those attributes among its own; the same object where nothing is known."""
         found = self.attributes(device.kind, device)
         return Device(device.host, device.kind, device.id, {**device.attributes, **found}) if found else device
-
-
-def unchanged(device: Device) -> Device:
-    """``with_topology`` where there is no topology inventory."""
-    return device
 
 
 def read_file(path: Path, host: str) -> Entry:

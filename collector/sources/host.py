@@ -10,7 +10,6 @@ from pathlib import Path
 
 from collector.sources.adjtimex import Discipline
 from collector.sources.adjtimex import read as read_discipline
-from collector.topology import unchanged
 from pipeline.catalog import facts_of, fields_of
 from pipeline.frame import Device, frame_of
 from pipeline.interfaces import Clock
@@ -34,13 +33,11 @@ class HostSource:
         host: str,
         clock: Clock,
         *,
-        with_topology: Callable[[Device], Device] = unchanged,
         discipline: Callable[[], Discipline] = read_discipline,
     ) -> None:
         self._roots = {"proc": proc, "sys": sysfs}
         self._host = host
         self._clock = clock
-        self._with_topology = with_topology
         self._discipline = discipline
         self._synchronised: bool | None = None
 
@@ -57,7 +54,7 @@ class HostSource:
             values.update(self._clock_values())
         except OSError as error:
             unread.append(Unread(_reason(error), self._host, "clock_synchronised"))
-        node = self._with_topology(Device(self._host, "node", self._host, {k: v for k, v in facts.items() if v}))
+        node = Device(self._host, "node", self._host, {k: v for k, v in facts.items() if v})
         return Reading((frame_of("node", [(node, values)], time_ns, mono_ns),), (), tuple(unread))
 
     def _clock_values(self) -> dict[str, float | int | None]:

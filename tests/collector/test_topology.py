@@ -18,7 +18,6 @@ from collector.topology import (
     parse_labels,
     read_file,
     run_command,
-    unchanged,
 )
 from pipeline.frame import Device
 
@@ -87,15 +86,14 @@ def test_attributes_are_merged_into_the_device(file: Path) -> None:
     device = Topology.of_file(file, "n1").with_topology(GPU)
     assert device == GPU
     assert dict(device.attributes) == {"index": "3", "cluster": "alpha", "rack": "r12", "nvlink_domain": "7", "rail": "3"}
-    assert unchanged(GPU) is GPU
 
 
 def test_a_changed_file_is_read_again(file: Path) -> None:
     """A new rack is taken over by the next read; nothing is read while nothing changed."""
     topology = Topology.of_file(file, "n1")
-    before = topology._entry
+    before = topology.entry
     topology.read()
-    assert topology._entry is before
+    assert topology.entry is before
     file.write_text(file.read_text().replace("r12", "r13-new"))
     topology.read()
     assert topology.attributes("node", NODE)["rack"] == "r13-new"

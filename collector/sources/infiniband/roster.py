@@ -6,7 +6,7 @@ old one is forgotten. Names are not identity: when they moved, a missing port go
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from collector.inventory import Inventory
 from collector.sources.infiniband import tree
@@ -27,13 +27,11 @@ class Roster:
         inventory: Inventory,
         expected: Sequence[str],
         ignore: Sequence[str],
-        with_topology: Callable[[Device], Device],
     ) -> None:
         self._host = host
         self._inventory = inventory
         self._expected = tuple(expected)
         self._ignore = tuple(ignore)
-        self._with_topology = with_topology
         self._identity = {owner: d.id for d in inventory.devices(KIND) if (owner := _owner(d.attributes))}
         self.rows = Rows(self._fresh(d) for d in inventory.devices(KIND) if not self._ignored(d))
 
@@ -95,7 +93,7 @@ class Roster:
         elif learned:
             by = LEARNED
         facts = {name: value for name, value in device.attributes.items() if name != "expected_by"}
-        return self._with_topology(Device(device.host, KIND, device.id, {**facts, "expected_by": by} if by else facts))
+        return Device(device.host, KIND, device.id, {**facts, "expected_by": by} if by else facts)
 
     def _ignored(self, device: Device) -> bool:
         return tree.matches(self._ignore, device.attributes, device.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from collector.sources.infiniband.performance import INTERVAL_S, PER_MINUTE, TIM
 from collector.sources.infiniband.places import counter_places
 from collector.sources.infiniband.port import Port
 from collector.sources.infiniband.roster import KIND, Roster
-from collector.topology import unchanged
 from pipeline.catalog.ib_port import ABSENT, ACTIVE
 from pipeline.frame import Device, Frame, blank, frame_of, schema_of
 from pipeline.interfaces import Clock
@@ -62,16 +61,14 @@ class InfinibandSource:
         perfquery_interval_s: float = INTERVAL_S,
         perfquery_per_minute: int = PER_MINUTE,
         perfquery_timeout_s: float = TIMEOUT_S,
-        with_topology: Callable[[Device], Device] = unchanged,
         pread: Pread = os.pread,
     ) -> None:
         self._class = sysfs / "class" / "infiniband"
         self._net = sysfs / "class" / "net"
         self._clock = clock
         self._host = host
-        self._with_topology = with_topology
-        self._node = with_topology(Device(host, "node", host))
-        self._roster = Roster(host, inventory, expected, ignore, with_topology)
+        self._node = Device(host, "node", host)
+        self._roster = Roster(host, inventory, expected, ignore)
         self._agents = PerformanceAgents(
             perfquery,
             clock,
@@ -155,7 +152,6 @@ class InfinibandSource:
             log.info("RDMA ports: %s", ", ".join(sorted(after)) or "none")
 
     def _renew_facts(self, now_ns: int) -> None:
-        self._node = self._with_topology(Device(self._host, "node", self._host))
         taken: set[str] = set()
         for port in self._ports:
             device = self._roster.device(port.place, tree.facts(port.place, self._net), taken)

@@ -13,7 +13,7 @@ from collector.sources import adjtimex
 from collector.sources.adjtimex import Discipline
 from collector.sources.host import HostSource
 from pipeline.catalog import facts_of, field, fields_of
-from pipeline.frame import Device, Frame
+from pipeline.frame import Frame
 from pipeline.observation import Unread
 from tests.fakes import FakeClock
 
@@ -126,18 +126,6 @@ def test_a_kernel_without_clock_discipline(root: Path) -> None:
     reading = host(root, refuse).read()
     assert reading.unread == (Unread("EPERM", "n1", "clock_synchronised"),)
     assert reading.frames[0].value("boot_time_seconds", 0) == 1795157745
-
-
-def test_topology_hangs_on_the_node(root: Path) -> None:
-    """The node bears its rack beside its own facts."""
-
-    def with_topology(device: Device) -> Device:
-        return Device(device.host, device.kind, device.id, {**device.attributes, "rack": "r1"})
-
-    source = HostSource(
-        root / "proc", root / "sys", "n1", FakeClock(), with_topology=with_topology, discipline=lambda: SYNCHRONISED
-    )
-    assert node(source).devices[0].attributes.keys() >= {"rack", "kernel"}
 
 
 def test_the_kernel_of_this_machine() -> None:

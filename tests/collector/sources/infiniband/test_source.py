@@ -16,7 +16,7 @@ from collector.inventory import Inventory
 from collector.sources.infiniband import InfinibandSource
 from collector.state import State
 from pipeline.catalog.ib_port import ABSENT, ACTIVE
-from pipeline.frame import Device, Frame
+from pipeline.frame import Frame
 from pipeline.observation import Reading, Unread
 from pipeline.rates import FIRST, OK, RESET, Rates
 from pipeline.selfmetrics import SelfMetrics
@@ -488,17 +488,6 @@ def test_no_descriptor_is_left_behind(make: Make, tree: Sysfs, clock: FakeClock)
         tree.remove("mlx5_0")
         source.read()
     assert opened(tree.root) == []
-
-
-def test_topology_hangs_on_every_port(make: Make, tree: Sysfs) -> None:
-    """What the topology inventory says of a device is among its attributes."""
-
-    def with_topology(device: Device) -> Device:
-        return Device(device.host, device.kind, device.id, {**device.attributes, "rail": "3"})
-
-    tree.add()
-    reading = make(with_topology=with_topology).read()
-    assert all(device.attributes["rail"] == "3" for frame in reading.frames for device in frame.devices)
 
 
 def test_reading_is_whole_numbers_and_nothing_else(make: Make, tree: Sysfs) -> None:
