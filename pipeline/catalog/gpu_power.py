@@ -55,7 +55,7 @@ ELECTRIC: tuple[Field, ...] = (
         1023,
         "power_limit_enforced_milliwatts",
         POWER_LIMIT,
-        "nvmlDeviceGetEnforcedPowerLimit() | field 190",
+        "field 190 | nvmlDeviceGetEnforcedPowerLimit()",
         ("limit", "enforced"),
         per=1000,
         dcgm=_watts(164, "ENFORCED_POWER_LIMIT", "BOARD_POWER_LIMIT_ENFORCED_WATTS"),

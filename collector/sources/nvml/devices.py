@@ -24,7 +24,10 @@ _NUMBERS = count()
 class Plan:
     """What is asked of each kind of target: columns and slow facts with their ``read`` strings."""
 
-    def __init__(self, questions: Mapping[str, Mapping[str, str]], facts: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(
+        self, questions: Mapping[str, Mapping[str, str]], facts: Mapping[str, Mapping[str, str]], hold: float = 1.0
+    ) -> None:
+        self.hold = hold
         self._questions = questions
         self._facts = facts
         self._parsed: dict[tuple[str, int], dict[str, tuple[Way, ...]]] = {}
@@ -51,7 +54,7 @@ class Gpu:
     def __init__(self, library: Library, plan: Plan, index: int, handle: Any, uuid: str) -> None:
         self.index, self.handle = index, handle
         self._library, self._plan = library, plan
-        self._own = Target(library, next(_NUMBERS), index, handle, plan.questions("gpu"))
+        self._own = Target(library, next(_NUMBERS), index, handle, plan.questions("gpu"), hold=plan.hold)
         self._gpm = GpmReader(library, index, handle, plan.gpm("gpu"))
         self._instances: dict[str, tuple[Target, GpmReader]] = {}
         self._links: dict[int, Target] = {}
@@ -117,7 +120,7 @@ class Gpu:
                     break
                 continue
             self._links[link] = Target(
-                self._library, next(_NUMBERS), self.index, self.handle, self._plan.questions("nvlink", link)
+                self._library, next(_NUMBERS), self.index, self.handle, self._plan.questions("nvlink", link), hold=self._plan.hold
             )
 
     def _seek_instances(self) -> Iterator[bytes]:
@@ -134,7 +137,14 @@ class Gpu:
         for uuid, (handle, instance) in found.items():
             if uuid not in self._instances:
                 self._instances[uuid] = (
-                    Target(self._library, next(_NUMBERS), self.index, handle, self._plan.questions("gpu_instance")),
+                    Target(
+                        self._library,
+                        next(_NUMBERS),
+                        self.index,
+                        handle,
+                        self._plan.questions("gpu_instance"),
+                        hold=self._plan.hold,
+                    ),
                     GpmReader(self._library, self.index, self.handle, self._plan.gpm("gpu_instance"), instance),
                 )
             yield from self._tell(self._instances[uuid][0], "gpu_instance", uuid, self._read_facts("gpu_instance", handle))

@@ -39,7 +39,12 @@ def main(arguments: Sequence[str]) -> None:
     except (ImportError, OSError, ValueError) as error:
         _write(pack_document(wire.FAILED, code=0, text=str(error)))
         return
-    driver = Driver(library, Plan(document["questions"], document["facts"]), skip=document["skip"], events=document["events"])
+    driver = Driver(
+        library,
+        Plan(document["questions"], document["facts"], document["hold"]),
+        skip=document["skip"],
+        events=document["events"],
+    )
     driver.start()
     gc.collect()
     gc.freeze()

@@ -28,6 +28,7 @@ class GpmReader:
         self._taken = False
         self._known = False
         self._request: Any = None
+        self._asked: list[int] = []  # metrics whose ids stand in the request
 
     def read(self) -> bytes:
         """Entries of nvmlGpmMetric_t, one per column; empty before the second sample and where GPM is not supported."""
@@ -70,8 +71,11 @@ class GpmReader:
             self._request = self._library.nvml.c_nvmlGpmMetricsGet_t()
             self._request.version = self._library.nvml.NVML_GPM_METRICS_GET_VERSION
             self._request.numMetrics = len(metrics)
-        for at, metric in enumerate(metrics):
-            self._request.metrics[at].metricId = metric
+            self._asked = []
+        if self._asked != metrics:
+            self._asked = list(metrics)
+            for at, metric in enumerate(metrics):
+                self._request.metrics[at].metricId = metric
         self._request.sample1, self._request.sample2 = self._samples
         self._library.call("nvmlGpmMetricsGet", self._request, gpu=self._gpu)
         return bytes(memoryview(self._request).cast("B")[_HEAD : _HEAD + ENTRY.size * len(metrics)])

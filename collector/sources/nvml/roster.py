@@ -39,15 +39,9 @@ class Roster:
             pci = self._facts.get(uuids.get(target.gpu, ""), {}).get("pci_bus_id")
             attributes |= {"pci_bus_id": pci} if pci and target.kind == "gpu_instance" else {}
         device = Device(self._host, target.kind, target.id, attributes)
-        self.rows[target.kind].place([device])
+        (target.row,) = self.rows[target.kind].place([device])
         if target.kind == "gpu":
             self._inventory.learn("gpu", [device])
-
-    def row(self, target: Target) -> int:
-        """Row of a target that was noted."""
-        row = self.rows[target.kind].row(Device(self._host, target.kind, target.id))
-        assert row is not None  # noqa: S101 - noted before it has values
-        return row
 
     def sizes(self) -> dict[str, int]:
         """Number of rows per kind."""

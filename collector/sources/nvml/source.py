@@ -35,7 +35,8 @@ class NvmlSource:
     """GPUs, MIG instances and NVLinks through the driver library ``library``: "" for the driver's own, ``simulated:DIR`` for another.
 
     NVLinks are read every ``links_every`` readings and slow facts every ``facts_every_s``; a frame of NVLinks comes only when they
-    are read. ``expected`` is how many GPUs there should be, 0 for those that were ever seen. A reading waits for its sweep at most
+    are read. What moves slowly is asked every few seconds and held in between (target.py, EVERY_S); ``hold`` stretches that, and 0
+    asks everything in every reading. ``expected`` is how many GPUs there should be, 0 for those that were ever seen. A reading waits for its sweep at most
     ``deadlines.sweep_s``. No driver, a hung or lost GPU, a crash of the library are values of ``tocsin_gpu_state``, never exceptions.
     """
 
@@ -50,6 +51,7 @@ class NvmlSource:
         deadlines: Deadlines = Deadlines(),  # noqa: B008 - a frozen value
         links_every: int = 5,
         facts_every_s: float = 60.0,
+        hold: float = 1.0,
         expected: int = 0,
         proc: Path = Path("/proc"),
         env: Mapping[str, str] | None = None,
@@ -60,7 +62,7 @@ class NvmlSource:
         self._node = Device(host, "node", host)
         self._roster = Roster(host, inventory)
         self._supervisor = Supervisor(
-            lambda *, skip, events: Worker(library, deadlines, skip=skip, events=events, env=env),
+            lambda *, skip, events: Worker(library, deadlines, skip=skip, hold=hold, events=events, env=env),
             clock,
             own,
             rng or random.Random(),  # noqa: S311 - jitter, not secrets
@@ -128,8 +130,7 @@ class NvmlSource:
                         self._roster.note(target, self._targets.gpus)
                 elif message.kind == wire.VALUES:
                     target, gpm, read_ns, entries = self._targets.values(message)
-                    row = self._roster.row(target)
-                    values[id(target)] = Values(target.kind, row, target.columns, gpm, read_ns, entries)
+                    values[id(target)] = Values(target.kind, target.row, target.columns, gpm, read_ns, entries)
                 elif message.kind == wire.TROUBLE:
                     codes[self._uuid(message.gpu)] = message.number("code")
                 elif message.kind == wire.DONE:

@@ -20,7 +20,7 @@ from collector.sources.nvml.wire import ENTRY
 _DOUBLE, _UNSIGNED, _SIGNED = 0, 3, 4
 _RESULT_WORD, _ENTRY_WORDS = 7, 10  # the return code is the eighth of an entry's ten 32-bit words
 
-# Seconds between two readings of what seldom changes, costs a driver much or blocks (nvmlDeviceGetPcieThroughput samples 20 ms;
+# Seconds between two readings of what moves slowly, costs a driver much or blocks (nvmlDeviceGetPcieThroughput samples 20 ms;
 # nvmlDeviceValidateInforom reads the ROM). The answer before is held in between. Everything else is asked in every sweep.
 EVERY_S: Mapping[str, float] = {
     "nvmlDeviceValidateInforom": 600.0,
@@ -47,6 +47,17 @@ EVERY_S: Mapping[str, float] = {
     "nvmlDeviceGetRowRemapperHistogram": 10.0,
     "nvmlDeviceGetSramEccErrorStatus": 10.0,
     "nvmlDeviceGetUnrepairableMemoryFlag_v1": 10.0,
+    "nvmlDeviceGetComputeRunningProcesses_v2": 5.0,
+    "nvmlDeviceGetComputeRunningProcesses_v3": 5.0,
+    "nvmlDeviceGetCurrPcieLinkGeneration": 5.0,
+    "nvmlDeviceGetCurrPcieLinkWidth": 5.0,
+    "nvmlDeviceGetDecoderUtilization": 5.0,
+    "nvmlDeviceGetEncoderUtilization": 5.0,
+    "nvmlDeviceGetFanSpeed": 5.0,
+    "nvmlDeviceGetGraphicsRunningProcesses_v2": 5.0,
+    "nvmlDeviceGetGraphicsRunningProcesses_v3": 5.0,
+    "nvmlDeviceGetJpgUtilization": 5.0,
+    "nvmlDeviceGetOfaUtilization": 5.0,
 }
 _AGAIN_S = 1e-6  # a getter is not asked twice in one reading
 _SPREAD = 8  # devices' slow getters are spread over this many parts of their period
@@ -71,9 +82,9 @@ class _Getter:
 
     __slots__ = ("call", "due", "every", "questions")
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, hold: float) -> None:
         self.call = call
-        self.every = EVERY_S.get(call.function, 0.0)
+        self.every = EVERY_S.get(call.function, 0.0) * hold
         self.due = 0.0
         self.questions: list[_Question] = []
 
@@ -82,15 +93,24 @@ class Target:
     """One GPU, instance or link; ``number`` names it in messages.
 
     ``layout`` counts arrangements: while it stays, ``columns`` (fields and getters) and ``gpm_columns`` stay.
-    ``lists`` holds the last answers that were lists: the processes.
+    ``lists`` holds the last answers that were lists: the processes. ``hold`` multiplies EVERY_S; 0 asks everything every time.
     """
 
-    def __init__(self, library: Library, number: int, gpu: int, handle: Any, questions: Mapping[str, tuple[Way, ...]]) -> None:
+    def __init__(
+        self,
+        library: Library,
+        number: int,
+        gpu: int,
+        handle: Any,
+        questions: Mapping[str, tuple[Way, ...]],
+        *,
+        hold: float = 1.0,
+    ) -> None:
         self.number, self.gpu, self.handle = number, gpu, handle
         self.layout = 0
         self.columns: list[str] = []
         self.lists: dict[str, list[Any]] = {}
-        self._library = library
+        self._library, self._hold = library, hold
         self._questions = [_Question(column, ways) for column, ways in questions.items() if ways and not isinstance(ways[0], Gpm)]
         self._getters: dict[tuple[str, tuple[int, ...]], _Getter] = {}
         self._batched: list[_Question] = []
@@ -123,7 +143,7 @@ class Target:
                 key = (call.function, call.arguments)
                 getter = self._getters.get(key)
                 if getter is None:
-                    getter = self._getters[key] = before.get(key) or _Getter(call)
+                    getter = self._getters[key] = before.get(key) or _Getter(call, self._hold)
                     getter.questions = []
                 getter.questions.append(question)
                 if question.entry is None:

@@ -25,6 +25,7 @@ class Target:
     facts: Mapping[str, str]
     columns: tuple[str, ...] = ()
     gpm: tuple[str, ...] = ()
+    row: int = -1  # in the frame of its kind
 
 
 @dataclass(slots=True)

@@ -56,6 +56,7 @@ class Worker:
         deadlines: Deadlines,
         *,
         skip: Sequence[int] = (),
+        hold: float = 1.0,
         events: bool = True,
         env: Mapping[str, str] | None = None,
     ) -> None:
@@ -66,7 +67,7 @@ class Worker:
         self._board = CallBoard()
         self._stream = Stream()
         self._heard_ns = time.monotonic_ns()
-        plan = json.dumps({"library": library, "skip": list(skip), "events": events, **questions()}).encode()
+        plan = json.dumps({"library": library, "skip": list(skip), "hold": hold, "events": events, **questions()}).encode()
         plan_fd = os.memfd_create("tocsin-nvml-plan")
         try:
             os.write(plan_fd, plan)

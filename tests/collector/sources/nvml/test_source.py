@@ -302,7 +302,7 @@ def test_a_gpu_is_asked_for_all_fields_in_one_call(scripted: Scripted) -> None:
 
 def test_slow_getters_are_held(scripted: Scripted) -> None:
     """What seldom changes is asked rarely and shown in every reading."""
-    node = scripted(1)
+    node = scripted(1, hold=1.0)
     node.table.set("0/nvmlDeviceGetTemperatureThreshold(0)", 92)
     node.table.set("-/calls/nvmlDeviceGetTemperatureThreshold", 0)
     for _ in range(5):
