@@ -1,0 +1,220 @@
+"""Where the files of a store lie while it is asked: a node's own folder, with what its write-ahead log still holds, or an object store.
+
+A *day* is the unit in which rows are seen once: what a compacted file replaces lies in the same day's folder.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.store.layout import dates_of, day_us, hour_of, owner_of
+from pipeline.store.live import REPLACES, TRIES, live_of_day
+from pipeline.store.objects import Objects
+from pipeline.store.parquet import ForeignError, named, opened
+from pipeline.store.record import CorruptError
+from pipeline.store.tables import Gathered
+from pipeline.store.wal import read_segment, segments
+
+log = logging.getLogger("tocsin.query")
+
+WHOLE_BYTES = 4 << 20  # an object up to this size is fetched in one request: sealed files have some 100 kB
+
+
+class ChangingError(RuntimeError):
+    """Files were replaced faster than they could be opened: ask again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One file: its name for messages, the hour of the reads whose rows it holds (None: the whole day), how to get at its bytes."""
+
+    path: Path
+    hour: int | None
+    source: Callable[[], Any]
+
+    @contextmanager
+    def opened(self, table: str) -> Iterator[pq.ParquetFile]:
+        """The file, checked; ForeignError where it is damaged or foreign."""
+        with opened(self.path, table, self.source()) as file:
+            yield file
+
+
+class Place(Protocol):
+    """Where files are. ``at_once`` says how many are worth reading at the same time."""
+
+    at_once: int
+
+    def logged(self) -> dict[str, pa.Table]:
+        """What no file holds yet, by table; asked before the files are."""
+        ...
+
+    def days(self, table: str) -> Sequence[int]:
+        """Days that a table has files of: unix time in microseconds of their begins, oldest first."""
+        ...
+
+    @contextmanager
+    def day(self, table: str, begin_us: int) -> Iterator[list[Stored]]:
+        """The files of a day that count, each row in one of them; they stay readable until the end of the block."""
+        ...
+
+
+class Folder:
+    """The store below a local folder, of a running agent, of a dead one, or shared by many."""
+
+    at_once = 1
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._known: tuple[Any, dict[str, pa.Table]] = (None, {})
+
+    def logged(self) -> dict[str, pa.Table]:
+        """Read anew when a segment was written to, added or sealed."""
+        now = [(path.name, path.stat().st_size) for path in segments(self._root / "wal") if path.exists()]
+        if self._known[0] != now:
+            self._known = (now, _unsealed(self._root / "wal"))
+        return self._known[1]
+
+    def days(self, table: str) -> list[int]:
+        """By the names of folders."""
+        return [begin for date in dates_of(self._root, table) if (begin := day_us(date)) is not None]
+
+    @contextmanager
+    def day(self, table: str, begin_us: int) -> Iterator[list[Stored]]:
+        """All opened before the first is read: a file that is replaced and removed meanwhile stays readable."""
+        with ExitStack() as stack:
+            yield _open_all(next(date for date in dates_of(self._root, table) if day_us(date) == begin_us), stack)
+
+
+class Bucket:
+    """The same layout in an object store; its objects never change."""
+
+    at_once = 8  # requests; more only queue at the store
+
+    def __init__(self, store: Objects, name: str) -> None:
+        self._store, self._name = store, name
+        self._keys: dict[str, dict[int, list[tuple[str, int]]]] = {}
+
+    def logged(self) -> dict[str, pa.Table]:
+        """Nodes keep their logs to themselves."""
+        return {}
+
+    def days(self, table: str) -> list[int]:
+        """By one listing of the table."""
+        found: dict[int, list[tuple[str, int]]] = {}
+        for key, size in self._store.sizes(f"{table}/"):
+            if key.endswith(".parquet") and (begin := day_us(Path(_date(key)))) is not None:
+                found.setdefault(begin, []).append((key, size))
+        self._keys[table] = found
+        return sorted(found)
+
+    @contextmanager
+    def day(self, table: str, begin_us: int) -> Iterator[list[Stored]]:
+        """As listed, without what compacted files replace."""
+        files = {key: self._stored(key, size) for key, size in self._keys[table][begin_us]}
+        replaced: set[str] = set()
+        for key, file in files.items():
+            if file.hour is None:
+                replaced |= {f"{_date(key)}/{name}" for name in _replaces(file, table) if _same_owner(name, file)}
+        yield [file for key, file in files.items() if key not in replaced]
+
+    def _stored(self, key: str, size: int) -> Stored:
+        small = size <= WHOLE_BYTES
+        source = partial(self._whole, key) if small else partial(self._ranges, key, size)
+        return Stored(Path(f"{self._name}/{key}"), hour_of(Path(key).parent), source)
+
+    def _whole(self, key: str) -> Any:
+        return pa.BufferReader(self._store.get(key))
+
+    def _ranges(self, key: str, size: int) -> Any:
+        return pa.PythonFile(_Ranges(self._store, key, size), mode="r")
+
+
+class _Ranges(io.RawIOBase):
+    """An object as a file: every read is a request."""
+
+    def __init__(self, store: Objects, key: str, size: int) -> None:
+        super().__init__()
+        self._store, self._key, self._size, self._at = store, key, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        length = min(size if size >= 0 else self._size, self._size - self._at)
+        data = self._store.part(self._key, self._at, length) if length > 0 else b""
+        self._at += len(data)
+        return data
+
+
+def _open_all(date: Path, stack: ExitStack) -> list[Stored]:
+    """Files of a day that count, open. Looks again where one was replaced before it could be opened."""
+    for _ in range(TRIES):
+        with ExitStack() as tried:
+            try:
+                files = [_open(path, tried) for path in live_of_day(date)]
+            except FileNotFoundError:
+                continue
+            stack.push(tried.pop_all())
+            return files
+    raise ChangingError(f"{date}: its files keep changing, ask again")
+
+
+def _open(path: Path, stack: ExitStack) -> Stored:
+    file = stack.enter_context(pa.OSFile(os.fspath(path), "r"))
+    return Stored(path, hour_of(path.parent), lambda: file)
+
+
+def _unsealed(directory: Path) -> dict[str, pa.Table]:
+    """Rows of the segments that are there, by table."""
+    gathered = Gathered()
+    for segment in segments(directory):
+        try:
+            for observation, findings in read_segment(segment):
+                gathered.add(observation, findings)
+        except FileNotFoundError:  # sealed meanwhile: files are listed after this
+            continue
+        except CorruptError as error:
+            log.warning("left out: %s", error)
+    return gathered.tables()
+
+
+def _date(key: str) -> str:
+    """The day's folder that an object lies in, itself or in one of its hours."""
+    folder = Path(key).parent
+    return (folder if hour_of(folder) is None else folder.parent).as_posix()
+
+
+def _same_owner(name: str, file: Stored) -> bool:
+    """A compacted file speaks for its own cluster and node only."""
+    return owner_of(name.rpartition("/")[2]) == owner_of(file.path.name)
+
+
+def _replaces(file: Stored, table: str) -> list[str]:
+    try:
+        with file.opened(table) as whole, named(file.path):
+            about = whole.metadata.metadata or {}
+            return list(map(str, orjson.loads(about.get(REPLACES.encode(), b"[]"))))
+    except ForeignError:  # whoever reads its rows will name it
+        return []

@@ -1,0 +1,95 @@
+"""Which row groups, files and days can hold rows that meet a condition at all: what need not be read.
+
+A condition is split at its ANDs. Each part is tried on the lowest and on the highest values: a comparison of one column with a constant
+holds somewhere between them only if it holds at one end; any other part decides only where all its columns are the same at both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+
+# Lowest and highest value of each column, (place,) each; None where it is not known.
+Bounds = Mapping[str, tuple[Sequence[Any], Sequence[Any]]]
+_COMPARISONS = ("Gt", "GtEq", "Lt", "LtEq")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One part of a condition; ``monotone`` where it compares one column with a constant."""
+
+    condition: pl.Expr
+    columns: tuple[str, ...]
+    monotone: bool
+
+
+class Possible:
+    """The parts of a condition that bounds can decide; ``columns`` are the types of all columns."""
+
+    def __init__(self, condition: pl.Expr | None, columns: pl.Schema) -> None:
+        self._columns = columns
+        self._parts = [] if condition is None else list(_parts(json.loads(condition.meta.serialize(format="json"))))
+
+    def places(self, bounds: Bounds, number: int) -> Any:
+        """Bool (place,): whether rows between the bounds of each place can meet the condition."""
+        possible = np.ones(number, np.bool_)
+        for part in self._parts:
+            if number and all(name in bounds for name in part.columns):
+                possible &= self._possible(part, bounds)
+        return possible
+
+    def groups(self, about: pq.FileMetaData) -> list[int]:
+        """Row groups of a file that can meet the condition, by the statistics in its footer."""
+        names = {name for part in self._parts for name in part.columns}
+        statistics = {
+            name: [about.row_group(group).column(i).statistics for group in range(about.num_row_groups)]
+            for i, name in enumerate(about.schema.names)
+            if name in names
+        }
+        bounds = {name: ([_low(s) for s in found], [_high(s) for s in found]) for name, found in statistics.items()}
+        possible: list[int] = np.flatnonzero(self.places(bounds, about.num_row_groups)).tolist()
+        return possible
+
+    def _possible(self, part: _Part, bounds: Bounds) -> Any:
+        ends = [pl.DataFrame([pl.Series(n, bounds[n][end], self._columns[n]) for n in part.columns]) for end in (0, 1)]
+        low, high = (frame.select(part.condition.fill_null(value=False)).to_series().to_numpy() for frame in ends)
+        unknown = np.zeros(len(low), np.bool_)
+        for name in part.columns:
+            unknown |= (ends[0][name].is_null() | ends[1][name].is_null()).to_numpy()
+            if not part.monotone:
+                unknown |= (ends[0][name] != ends[1][name]).fill_null(value=True).to_numpy()
+        return low | high | unknown
+
+
+def _parts(tree: Any) -> Iterator[_Part]:
+    """A condition's parts out of polars' own description of it."""
+    binary = tree.get("BinaryExpr", {}) if isinstance(tree, dict) else {}
+    op = binary.get("op")
+    if op == "And":
+        yield from _parts(binary["left"])
+        yield from _parts(binary["right"])
+        return
+    sides = [next(iter(binary[side])) for side in ("left", "right")] if binary else []
+    compares = sorted(sides) == ["Column", "Literal"]
+    if op == "Eq" and compares:  # between the ends only if neither below the lowest nor above the highest
+        for bound in ("GtEq", "LtEq"):
+            yield from _parts({"BinaryExpr": {**binary, "op": bound}})
+        return
+    condition = pl.Expr.deserialize(json.dumps(tree).encode(), format="json")
+    columns = tuple(dict.fromkeys(condition.meta.root_names()))
+    if columns:
+        yield _Part(condition, columns, monotone=compares and op in _COMPARISONS)
+
+
+def _low(statistics: Any) -> Any:
+    return statistics.min if statistics is not None and statistics.has_min_max else None
+
+
+def _high(statistics: Any) -> Any:
+    return statistics.max if statistics is not None and statistics.has_min_max else None

@@ -1,0 +1,200 @@
+"""Rows of one table as a polars lazy frame: of each file only the row groups and columns that a question needs, every row once.
+
+Files are read by pyarrow, not by polars: polars takes a flipped bit in a page for a value, pyarrow checks each page's sum. A damaged
+file is named and its damaged row groups are left out; the rest still answers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache, partial
+from typing import TypeVar
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from polars.io.plugins import register_io_source
+
+from pipeline.catalog import KINDS
+from pipeline.store.layout import DAY_US, HOUR_US
+from pipeline.store.parquet import ForeignError, conform, named
+from pipeline.store.places import Place, Stored
+from pipeline.store.possible import Possible
+from pipeline.store.schema import schema
+
+log = logging.getLogger("tocsin.query")
+
+CHUNK_ROWS = 1 << 20  # rows of one file that are decoded at once
+KEY = ("boot_id", "seq")  # of the observation that a row came with
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+@dataclass(slots=True)
+class Notices:
+    """What a question has to say besides its answer: files (or parts of them) that were left out, and how far it is."""
+
+    progress: Callable[[float], object] = lambda _share: None
+    left_out: list[str] = field(default_factory=list)
+
+    def leave_out(self, why: str) -> None:
+        """Name something that could not be read, once."""
+        if why not in self.left_out:
+            self.left_out.append(why)
+            log.warning("left out: %s", why)
+
+
+@cache
+def columns_of(table: str) -> pl.Schema:
+    """Columns and types of a table in polars; names are text. KeyError for a table that does not exist."""
+    empty = pl.DataFrame(schema(table).empty_table())
+    return pl.Schema({name: pl.String() if kind == pl.Categorical else kind for name, kind in empty.schema.items()})
+
+
+def scan(place: Place, table: str, notices: Notices | None = None) -> pl.LazyFrame:
+    """All rows of a table. What is there is looked up when the frame is collected, each time anew."""
+
+    def rows(columns: list[str] | None, predicate: pl.Expr | None, most: int | None, _size: int | None) -> Iterator[pl.DataFrame]:
+        left = most
+        for frame in _Scan(place, table, notices or Notices(), columns, predicate).frames():
+            yield frame if left is None else frame.head(left)
+            if left is not None and (left := left - len(frame)) <= 0:
+                return
+
+    return register_io_source(rows, schema=columns_of(table), is_pure=True)
+
+
+class _Scan:
+    """One pass over one table."""
+
+    def __init__(
+        self, place: Place, table: str, notices: Notices, columns: Sequence[str] | None, predicate: pl.Expr | None
+    ) -> None:
+        self._place, self._table, self._notices, self._predicate = place, table, notices, predicate
+        self._columns = list(columns_of(table)) if columns is None else list(columns)
+        asked = predicate.meta.root_names() if predicate is not None else []
+        self._read = list(dict.fromkeys([*self._columns, *asked])) or ["time"]
+        self._possible = Possible(predicate, columns_of(table))
+        self._logged: dict[str, set[int]] = {}  # numbers of the observations that come from the log, by boot
+
+    def frames(self) -> Iterator[pl.DataFrame]:
+        """Rows in pieces; an empty one where there are none."""
+        yield self._finish(schema(self._table).empty_table())
+        logged = self._place.logged().get(self._table)
+        if logged is not None:
+            for boot, seq in zip(*(logged[name].to_pylist() for name in KEY), strict=True):
+                self._logged.setdefault(boot, set()).add(seq)
+            yield self._finish(logged)
+        days = self._may_hold([(day, DAY_US) for day in self._place.days(self._table)])
+        for number, (day, _) in enumerate(days):
+            with self._place.day(self._table, day) as files:
+                hours = {begin for begin, _ in self._may_hold([(day + hour * HOUR_US, HOUR_US) for hour in range(24)])}
+                wanted = [f for f in files if f.hour is None or day + f.hour * HOUR_US in hours]
+                for done, pieces in enumerate(_in_order(self._pieces, wanted, self._place.at_once)):
+                    yield from map(self._finish, pieces)
+                    self._notices.progress((number + (done + 1) / len(wanted)) / len(days))
+
+    def _may_hold(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Those spans of time (begin, length) whose reads may have brought rows that meet the question."""
+        late = HOUR_US if self._table in KINDS or self._table == "reads" else DAY_US
+        first = [begin - late for begin, _ in spans]
+        last = [begin + length + HOUR_US for begin, length in spans]
+        possible = self._possible.places({"time": (_moments(first), _moments(last))}, len(spans))
+        return [span for span, keep in zip(spans, possible, strict=True) if keep]
+
+    def _finish(self, rows: pa.Table) -> pl.DataFrame:
+        """Rows as they are asked for."""
+        frame = pl.DataFrame(rows.select(self._read))
+        frame = frame.cast({name: pl.String for name, kind in frame.schema.items() if kind == pl.Categorical})
+        if self._predicate is not None:
+            frame = frame.filter(self._predicate)
+        return frame.select(self._columns)
+
+    def _pieces(self, file: Stored) -> list[pa.Table]:
+        """Rows of a file that may meet the question, without those that came from the log."""
+        try:
+            with file.opened(self._table) as opened:
+                groups = self._possible.groups(opened.metadata)
+                return [piece for some in _bundles(opened.metadata, groups) for piece in self._decode(file, opened, some)]
+        except ForeignError as error:
+            self._notices.leave_out(str(error))
+        except PermissionError as error:
+            self._notices.leave_out(f"{file.path}: {error.strerror}")
+        return []
+
+    def _decode(self, file: Stored, opened: pq.ParquetFile, groups: list[int]) -> Iterator[pa.Table]:
+        """Some row groups; where they are damaged one by one, and the damaged ones are left out."""
+        again = self._overlaps(opened.metadata, groups)
+        wanted = [*self._read, *(name for name in KEY if again and name not in self._read)]
+        try:
+            with named(file.path):
+                have = {path.partition(".")[0] for path in _paths(opened.metadata)}
+                rows = conform(opened.read_row_groups(groups, columns=[c for c in wanted if c in have]), self._table, wanted)
+                yield self._without_logged(rows) if again else rows
+        except ForeignError as error:
+            if len(groups) > 1:
+                for group in groups:
+                    yield from self._decode(file, opened, [group])
+            else:
+                self._notices.leave_out(f"{error} (row group {groups[0]})")
+
+    def _overlaps(self, about: pq.FileMetaData, groups: list[int]) -> bool:
+        """Whether rows of these groups may have come from the log already."""
+        if not self._logged:
+            return False
+        first = min(min(numbers) for numbers in self._logged.values())
+        at = about.schema.names.index("seq")
+        newest = [about.row_group(group).column(at).statistics for group in groups]
+        return any(s is None or not s.has_min_max or s.max >= first for s in newest)
+
+    def _without_logged(self, rows: pa.Table) -> pa.Table:
+        fresh = np.ones(len(rows), np.bool_)
+        for boot, numbers in self._logged.items():
+            of_boot = pc.equal(rows["boot_id"].cast(pa.string()), boot).to_numpy()
+            fresh &= ~(of_boot & np.isin(rows["seq"].to_numpy(), np.fromiter(numbers, np.int64)))
+        return rows.filter(pa.array(fresh))
+
+
+def _paths(about: pq.FileMetaData) -> list[str]:
+    """Columns of a file; those of a list have a dot in them."""
+    return [about.schema.column(i).path for i in range(about.num_columns)]
+
+
+def _bundles(about: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[int]]:
+    """Row groups in lists of at most CHUNK_ROWS rows."""
+    bundle: list[int] = []
+    rows = 0
+    for group in groups:
+        if bundle and rows + about.row_group(group).num_rows > CHUNK_ROWS:
+            yield bundle
+            bundle, rows = [], 0
+        bundle.append(group)
+        rows += about.row_group(group).num_rows
+    if bundle:
+        yield bundle
+
+
+def _in_order(work: Callable[[_T], _R], items: Sequence[_T], at_once: int) -> Iterator[_R]:
+    """Results in the order of the items, with a bounded number under way."""
+    if at_once == 1:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(at_once) as pool:
+        ahead: deque[Future[_R]] = deque()
+        for item in items:
+            ahead.append(pool.submit(partial(work, item)))
+            if len(ahead) > at_once:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+
+
+def _moments(times_us: list[int]) -> list[datetime]:
+    return pl.Series(times_us, dtype=pl.Int64).cast(pl.Datetime("us", "UTC")).to_list()
