@@ -136,6 +136,10 @@ class Node:
             **settings,  # type: ignore[arg-type]
         )
 
+    def settle(self) -> None:
+        """Until no question is on its way: the next job of the one thread that asks has been reached."""
+        self.source._agents._thread.submit(lambda: None).result(20)
+
     def until(self, condition: Callable[[Frame, Reading], bool], what: str) -> Frame:
         """Read, five seconds of the agent's clock apart, until something shows."""
 
@@ -198,6 +202,7 @@ def test_an_unlinked_port_is_not_asked(fabric: Fabric, node: Node) -> None:
     fabric.say(f"Unlink {NODE}")
     node.tree.state(1, 2, "ibsim0")
     node.source.read()
+    node.settle()
     before = len(fabric.starts())
     for _ in range(60):
         node.clock.advance(5)
