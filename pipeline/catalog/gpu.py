@@ -18,7 +18,7 @@ Field ids, scopes and enumerations: nvml.h of driver 580. DCGM ids, names and un
 
 from __future__ import annotations
 
-from pipeline.catalog import gpu_activity, gpu_links, gpu_memory_errors, gpu_power, gpu_throttle, gpu_use
+from pipeline.catalog import gpu_activity, gpu_links, gpu_memory_errors, gpu_pcie, gpu_power, gpu_throttle, gpu_use
 from pipeline.catalog.fields import Dcgm, Fact, Field, Kind
 from pipeline.catalog.gpu_use import GPU_STATES
 from pipeline.catalog.nvlink import PORT_TOTALS
@@ -43,6 +43,7 @@ FIELDS: tuple[Field, ...] = (
     *gpu_power.MODES,
     *gpu_throttle.FIELDS,
     *gpu_memory_errors.FIELDS,
+    *gpu_pcie.FIELDS,
     *gpu_links.FIELDS,
     *gpu_activity.FIELDS,
     *PORT_TOTALS,

@@ -12,6 +12,7 @@ from pipeline.interfaces import Clock
 from pipeline.observation import Observation
 
 STALE_PERIODS = 3  # the exposition guide's habit of missing two scrapes: older readings are dropped, not shown as new
+SLOWEST_PACE_PERIODS = 10  # frames of one kind further apart are a gap, not a pace
 SHORTEST_STALE_S = 3.0  # a source faster than 1 Hz is not stale after one slow read
 UNKNOWN_PERIOD_S = 60.0
 
@@ -50,6 +51,7 @@ class Latest:
         self._periods = dict(periods or {})
         self._lock = Lock()
         self._frames: dict[tuple[str, str], Frame] = {}
+        self._paces: dict[tuple[str, str], int] = {}  # ns between the last two frames of a kind
         self._attributes: dict[Device, Attributes] = {}
         self._generation = 0
 
@@ -63,6 +65,7 @@ class Latest:
             for frame in observation.frames:
                 key = (frame.kind, observation.source)
                 before = self._frames.get(key)
+                self._paces[key] = frame.mono_ns - before.mono_ns if before else 0
                 self._frames[key] = frame
                 if before is None or not _same(before.devices, frame.devices):
                     self._generation += 1
@@ -78,7 +81,11 @@ class Latest:
         return Snapshot(generation, entries, attributes)
 
     def _fresh(self, source: str, frame: Frame, now_ns: int) -> bool:
-        allowed = max(STALE_PERIODS * self._periods.get(source, UNKNOWN_PERIOD_S), SHORTEST_STALE_S)
+        period = self._periods.get(source, UNKNOWN_PERIOD_S)
+        pace = self._paces.get((frame.kind, source), 0) / 1e9
+        if period < pace <= SLOWEST_PACE_PERIODS * period:  # a kind that comes with every fifth reading is stale by its own pace
+            period = pace
+        allowed = max(STALE_PERIODS * period, SHORTEST_STALE_S)
         return now_ns - frame.mono_ns <= allowed * 1e9
 
 

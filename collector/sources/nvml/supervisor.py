@@ -13,6 +13,7 @@ from typing import Protocol
 
 from collector.sources.nvml import wire
 from collector.sources.nvml.callboard import NO_DEVICE
+from collector.sources.nvml.candidate import Candidate, found, rows
 from collector.sources.nvml.library import LOST
 from collector.sources.nvml.quarantine import Backoff, Quarantine
 from collector.sources.nvml.wire import Message
@@ -190,14 +191,14 @@ class Supervisor:
 
     def _leave_out(self, gpu: int, error: ChildLostError, messages: Sequence[Message]) -> None:
         new = gpu not in self.quarantine
-        uuid = _found(messages).get(gpu) or self._uuid_at(gpu)
+        uuid = found(messages).get(gpu) or self._uuid_at(gpu)
         pause = self.quarantine.add(gpu, uuid, error.cause, self._clock.monotonic_ns())
         if new:
             log.error("GPU %d is left out: %s; tried again in %.0f s, then ever more rarely", gpu, error, pause)
 
     def _due_where_moved(self, worker: Worker, messages: Sequence[Message]) -> None:
         """An index that is another GPU now, or none, is no reason to leave that one out."""
-        for index, uuid in _found(messages).items():
+        for index, uuid in found(messages).items():
             self.quarantine.moved(uuid, index)
         if worker.ready:
             self.quarantine.shrink(worker.count)
@@ -269,32 +270,3 @@ class Supervisor:
         if trouble != self._trouble:
             log.warning("no GPU can be read: %s", trouble) if trouble else log.info("GPUs can be read")
             self._trouble = trouble
-
-
-class Candidate:
-    """A child that is tried beside the one that serves; ``due`` are the GPUs that are left out otherwise."""
-
-    def __init__(self, worker: Worker, due: Sequence[int]) -> None:
-        self.worker, self.due = worker, tuple(due)
-        self.messages: list[Message] = []
-        self._asked = False
-
-    def drive(self) -> bool:
-        """Take what it has said so far; True once it has done a whole sweep. ChildLostError where it came to grief."""
-        self.worker.collect(0.0, self.messages, until="ready")
-        if self.worker.ready and not self._asked:
-            self._asked = True
-            self.worker.sweep(links=False, facts=False)
-        if self._asked:
-            self.worker.collect(0.0, self.messages)
-        return self._asked and not self.worker.busy
-
-
-def _found(messages: Sequence[Message]) -> dict[int, str]:
-    """UUID by index of the GPUs that a child has found."""
-    return {m.gpu: str(m.document().get("id")) for m in messages if m.kind == wire.FOUND}
-
-
-def rows(messages: Sequence[Message]) -> set[int]:
-    """Indices of the GPUs of which there are values."""
-    return {m.gpu for m in messages if m.kind == wire.VALUES}
