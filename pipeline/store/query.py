@@ -1,0 +1,103 @@
+"""The store as a small Python API: tables as polars lazy frames, SQL, and what could not be read.
+
+>>> from pipeline.store.query import Store
+>>> Store("/var/lib/tocsin").table("gpu").select("time", "device", "power_milliwatts")  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+
+from pipeline.catalog import KINDS
+from pipeline.store.base import SUFFIX, in_base_units
+from pipeline.store.objects import open_objects
+from pipeline.store.places import Bucket, ChangingError, Folder, Place
+from pipeline.store.scan import Notices, scan
+from pipeline.store.schema import ROLLUPS, TABLES
+from pipeline.store.upload_plan import Target
+
+TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From ``since`` up to but not including ``until``, both with a time zone; None is open. ``devices`` are ids, none means all."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    devices: tuple[str, ...] = ()
+
+    def rows(self) -> list[pl.Expr]:
+        """Conditions on the columns time and device."""
+        found = []
+        if self.since is not None:
+            found.append(pl.col("time") >= pl.lit(self.since.astimezone(UTC)))
+        if self.until is not None:
+            found.append(pl.col("time") < pl.lit(self.until.astimezone(UTC)))
+        return found + ([pl.col("device").is_in(list(self.devices))] if self.devices else [])
+
+
+class Store:
+    """A store below a local folder (of an agent that runs or not), or at ``s3://``, ``gs://``, ``az://``.
+
+    ``target`` says how a remote store is reached, beside its URL (endpoint, region, credentials file); without it the environment and the
+    instance's identity do. ``progress`` is called with the share of a scan that is done, 0 to 1. FileNotFoundError where
+    the folder does not exist, ValueError for a URL of another kind, objects.RefusedError where a remote store refuses.
+    """
+
+    def __init__(
+        self, root: str | Path, *, target: Target | None = None, progress: Callable[[float], object] | None = None
+    ) -> None:
+        self._place = _place(str(root), target)
+        self._notices = Notices() if progress is None else Notices(progress)
+
+    @property
+    def left_out(self) -> Sequence[str]:
+        """Files, or parts of them, that could not be read so far, each with the reason."""
+        return self._notices.left_out
+
+    def table(self, name: str, window: Window = Window()) -> pl.LazyFrame:
+        """Rows of a table in native units; conditions and columns of what follows decide what is read at all. KeyError: no such table."""
+        return scan(self._place, name, self._notices).filter(*window.rows())
+
+    def base(self, name: str, window: Window = Window()) -> pl.LazyFrame:
+        """Rows of a table of devices in base units. KeyError where there is no such table."""
+        return in_base_units(self.table(name, window), name)
+
+    def sql(self, text: str, window: Window = Window()) -> pl.DataFrame:
+        """Answer of a SQL question over the tables by name (``gpu``) and the views in base units (``gpu_base``).
+
+        polars.exceptions.PolarsError says what is wrong with the text.
+        """
+        words = set(re.findall(r"\w+", text))
+        frames = {name: self.table(name, window) for name in names() if name in words}
+        frames |= {f"{kind}{SUFFIX}": self.base(kind, window) for kind in KINDS if f"{kind}{SUFFIX}" in words}
+        return self.collect(pl.SQLContext(frames, eager=False).execute(text))
+
+    def collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
+        """The answer of a lazy frame of this store. ChangingError where files are replaced faster than they can be opened."""
+        for _ in range(TRIES - 1):
+            try:
+                return rows.collect()
+            except ChangingError:
+                continue
+        return rows.collect()
+
+
+def names() -> tuple[str, ...]:
+    """Names of all tables, roll-ups among them."""
+    return (*TABLES, *ROLLUPS)
+
+
+def _place(root: str, target: Target | None) -> Place:
+    if "://" in root:
+        return Bucket(open_objects(replace(target, url=root) if target else Target(root)), root.rstrip("/"))
+    if not Path(root).is_dir():
+        raise FileNotFoundError(f"{root}: there is no such folder")
+    return Folder(Path(root))
