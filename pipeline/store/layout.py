@@ -82,6 +82,15 @@ def folder(table: str, hour_us: int) -> str:
     return datetime.fromtimestamp(hour_us // 1_000_000, UTC).strftime(f"{table}/date=%Y-%m-%d/hour=%H")
 
 
+def day_folder(table: str, day_us: int) -> str:
+    """Folder of a table's day, relative to the root; ``day_us`` is any unix time within it, in microseconds.
+
+    >>> day_folder("gpu_1m", 1_800_000_000_000_000)
+    'gpu_1m/date=2027-01-15'
+    """
+    return folder(table, day_us).rpartition("/")[0]
+
+
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a scratch file, make it durable, then give it its name. Nothing remains when it raises."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 import pyarrow.parquet as pq
 
-from pipeline.store.layout import DAY_US, HOUR_US, dates_of, day_us, folder, hour_of
+from pipeline.store.layout import DAY_US, HOUR_US, dates_of, day_us, folder, hour_of, owner_of
 from pipeline.store.parquet import ForeignError, named
 
 REPLACES, HOURS = "tocsin.replaces", "tocsin.hours"  # keys in a compacted file's footer
@@ -75,11 +75,18 @@ def compacted(path: Path) -> Compacted:
     return _compacted(path, stat.st_mtime_ns, stat.st_size)
 
 
+def replaced_by(days: Iterable[Path]) -> frozenset[str]:
+    """Names, relative to the day's folder, that these compacted files stand for; each speaks for its own cluster and node only."""
+    return frozenset(
+        name for path in days for name in compacted(path).replaces if owner_of(name.rpartition("/")[2]) == owner_of(path.name)
+    )
+
+
 def _live(date: Path) -> list[Path]:
     hourly, days = sorted(date.glob("hour=*/*.parquet")), sorted(date.glob("*.parquet"))
     if not days or len(days) + len(hourly) == 1:
         return hourly + days
-    replaced = frozenset[str]().union(*(compacted(path).replaces for path in days))
+    replaced = replaced_by(days)
     return [path for path in hourly + days if path.relative_to(date).as_posix() not in replaced]
 
 

@@ -10,13 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.store.schema import BEGIN, FORMAT, encodings, schema
+from pipeline.store.schema import BEGIN, FORMAT, ROLLUPS, encodings, schema
 
 ROW_GROUP = 1 << 17  # rows: about an hour of 32 devices at 1 Hz; smaller groups cost 25 us per column chunk
 
 
 class ForeignError(ValueError):
-    """A file that is damaged, not one of ours, or of a newer layout than this version reads."""
+    """A file that is damaged, not one of ours, or of a newer layout than this version reads: ``path`` and why."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+        self.path = path
 
 
 def write(table: pa.Table, name: str, path: Path, *, compression: str = "zstd", level: int = 1) -> None:
@@ -45,7 +49,8 @@ def writer(
         write_page_index=True,
         write_page_checksum=True,
         sorting_columns=[pq.SortingColumn(wanted.get_field_index(c)) for c in ("host", "device", "time")],
-        store_schema=True,
+        # Types and ids stand in the file anyway. The words for people cost 600 bytes a column, more than many roll-ups' own bytes.
+        store_schema=name not in ROLLUPS,
     )
 
 
@@ -60,19 +65,24 @@ def read(path: Path, name: str, where: Any = None) -> pa.Table:
 
 
 @contextmanager
-def opened(path: Path, name: str) -> Iterator[pq.ParquetFile]:
-    """The file, once its footer says that it holds this table in a layout that this version reads; errors as ``read``."""
-    with named(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
-        about = file.schema_arrow.metadata or {}
+def opened(path: Path, name: str, source: Any = None) -> Iterator[pq.ParquetFile]:
+    """The file, once its footer says that it holds this table in a layout that this version reads; errors as ``read``.
+
+    ``source`` is its bytes as pyarrow takes them, where they do not lie at ``path`` or are open already.
+    """
+    remote = source is not None
+    with named(path), pq.ParquetFile(source if remote else path, page_checksum_verification=True, pre_buffer=remote) as file:
+        about = file.metadata.metadata or {}  # not from schema_arrow, which is made anew each time it is asked for
         if about.get(b"tocsin.table") != name.encode():
-            raise ForeignError(f"{path}: holds table {about.get(b'tocsin.table')!r}, wanted {name!r}")
+            raise ForeignError(path, f"holds table {about.get(b'tocsin.table')!r}, wanted {name!r}")
         if int(about.get(b"tocsin.format", b"0")) > FORMAT:
             raise ForeignError(
-                f"{path}: written by a newer version (layout {int(about[b'tocsin.format'])}, this one reads {FORMAT})"
+                path, f"written by a newer version (layout {int(about[b'tocsin.format'])}, this one reads {FORMAT})"
             )
-        missing = [column for column, *_ in BEGIN if column not in file.schema_arrow.names]
+        have = file.metadata.schema.names
+        missing = [column for column, *_ in BEGIN if column not in have]
         if missing:
-            raise ForeignError(f"{path}: has no column {missing[0]!r}, which every table begins with")
+            raise ForeignError(path, f"has no column {missing[0]!r}, which every table begins with")
         yield file
 
 
@@ -86,13 +96,18 @@ def named(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno is not None:  # the disk's or the kernel's trouble, not the file's
             raise
-        raise ForeignError(f"{path}: not a readable Parquet file: {error}") from error
+        raise ForeignError(path, f"not a readable Parquet file: {error}") from error
     except (pa.ArrowException, ValueError, LookupError, OverflowError, MemoryError) as error:
-        raise ForeignError(f"{path}: not a readable Parquet file: {error}") from error
+        raise ForeignError(path, f"not a readable Parquet file: {error}") from error
 
 
 def conform(table: pa.Table, name: str, columns: Sequence[str] | None = None) -> pa.Table:
     """Columns by name (all by default) in this version's order and types; missing ones are null."""
     wanted = schema(name) if columns is None else pa.schema([schema(name).field(c) for c in columns])
-    arrays = [table[c.name].cast(c.type) if c.name in table.column_names else pa.nulls(len(table), c.type) for c in wanted]
+    have = dict(zip(table.column_names, table.columns, strict=True))
+    arrays = [_as(have[c.name], c.type) if c.name in have else pa.nulls(len(table), c.type) for c in wanted]
     return pa.table(arrays, schema=wanted)
+
+
+def _as(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    return column if column.type == kind else column.cast(kind)  # a cast copies, even to the same type

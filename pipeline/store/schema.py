@@ -83,6 +83,14 @@ OTHERS: dict[str, tuple[tuple[str, pa.DataType, str], ...]] = {
 
 TABLES = (*KINDS, *OTHERS)
 
+# Roll-ups: one table per kind and bucket, `gpu_1m`, with one row per device and bucket in which it was read. Every field becomes these
+# columns, `power_milliwatts_max`; their ids are the field's own plus the number here. Nulls are left out of all of them.
+BUCKETS_S = {"1m": 60, "15m": 900}
+OF_GAUGES = ((100_000, "min"), (200_000, "max"), (300_000, "mean"), (400_000, "last"))
+OF_COUNTERS = ((400_000, "last"), (500_000, "increase"))
+OF_BUCKETS = (("n", pa.int64(), "samples of the device in the bucket"),)
+ROLLUPS = {f"{kind}_{bucket}": (kind, seconds) for kind in KINDS for bucket, seconds in BUCKETS_S.items()}
+
 
 def arrow_type(field: Field) -> pa.DataType:
     """Native type of a field: uint64 for counters, int64 for whole gauges, float64 where there are fractions."""
@@ -94,6 +102,8 @@ def arrow_type(field: Field) -> pa.DataType:
 @cache
 def schema(table: str) -> pa.Schema:
     """Schema of a table with field ids and meaning in the metadata. KeyError for a table that does not exist."""
+    if table in ROLLUPS:
+        return _rollup(table, *ROLLUPS[table])
     columns = [_column(i + 1, *c) for i, c in enumerate(BEGIN)]
     if table in KINDS:
         columns += [_column(i + 11, *c) for i, c in enumerate(OF_FRAMES)]
@@ -101,6 +111,20 @@ def schema(table: str) -> pa.Schema:
     else:
         columns += [_column(i + 21, *c) for i, c in enumerate(OTHERS[table])]
     return pa.schema(columns, metadata={"tocsin.table": table, "tocsin.format": str(FORMAT)})
+
+
+def _rollup(table: str, kind: str, seconds: int) -> pa.Schema:
+    """Columns of a roll-up: time is the bucket's begin; boot_id, mono_ns and seq are those of its last sample."""
+    columns = [_column(i + 1, *c) for i, c in enumerate(BEGIN)]
+    columns += [_column(i + 11, *c) for i, c in enumerate(OF_BUCKETS)]
+    for field in fields_of(kind):
+        for number, what in OF_COUNTERS if field.type == "counter" else OF_GAUGES:
+            native = pa.float64() if what == "mean" else arrow_type(field)
+            columns.append(
+                _column(number + field.id, f"{field.name}_{what}", native, f"{what}: {field.metric.help} {_scale(field)}")
+            )
+    about = {"tocsin.table": table, "tocsin.format": str(FORMAT), "tocsin.bucket_s": str(seconds)}
+    return pa.schema(columns, metadata=about)
 
 
 def encodings(table: str) -> tuple[list[str], dict[str, str]]:

@@ -1,0 +1,188 @@
+"""Many files of one table into one, sorted by host, device and time, in bounded memory: a merge sort with its runs on disk.
+
+First as many files as fit in memory are sorted together into a scratch file, device by device. Then the scratch files are
+merged: each is a few *runs*, consecutive rows of one device, and only the runs of one chunk are in memory. Runs that do not overlap
+in time follow one another; those that do (a clock that was set back, a late file) are sorted together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipeline.store.parquet import conform, named, opened, writer
+from pipeline.store.schema import schema
+
+CHUNK_BYTES = 24 << 20  # of decoded values held at once; the process needs three to four times this beside pyarrow itself
+SCRATCH_ROWS = 1024  # least rows of a scratch file's group: 25 us per column chunk against rows decoded in vain
+GROUP_ROWS = (
+    7200  # two hours of one device at 1 Hz: small enough to answer for one device and a few hours, large enough to compress
+)
+ORDER = ("host", "device", "time", "boot_id", "seq")  # then the position in the observation, where the table has one
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Run:
+    """Consecutive rows of one device in one row group of one file, with their first and last time."""
+
+    host: str
+    device: str
+    first_us: int
+    last_us: int
+    path: Path
+    group: int
+    start: int
+    stop: int
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.stop - self.start
+
+
+def merge(paths: Sequence[Path], name: str, file: pq.ParquetWriter, scratch: Path) -> None:
+    """Write all rows of these files of one table to ``file``; ``scratch`` is a folder to work in.
+
+    ForeignError names the file that turns out to be damaged.
+    """
+    most_rows = CHUNK_BYTES // (8 * len(schema(name)))
+    batches, large = _plan(paths, name, most_rows)
+    if len(batches) == 1 and not large:
+        _write(sorted_rows(batches[0], name), file, GROUP_ROWS)
+        return
+    scratch.mkdir(parents=True, exist_ok=True)
+    for number, batch in enumerate(batches):
+        with writer(name, scratch / f"{number}.parquet") as sorted_file:
+            _write(sorted_rows(batch, name), sorted_file, SCRATCH_ROWS)
+    sources = [*large, *(scratch / f"{number}.parquet" for number in range(len(batches)))]
+    for chunk in chunks(sorted(run for path in sources for run in runs(path, name)), most_rows):
+        _write(load(chunk, name), file, GROUP_ROWS)
+
+
+def sorted_rows(paths: Iterable[Path], name: str) -> pa.Table:
+    """All rows of these files, sorted."""
+    tables = []
+    for path in paths:
+        with opened(path, name) as file:
+            tables.append(conform(file.read(), name))
+    return in_order(pa.concat_tables(tables).unify_dictionaries().combine_chunks())
+
+
+def runs(path: Path, name: str) -> Iterator[Run]:
+    """Runs of one file, in its order. Errors as parquet.read."""
+    with opened(path, name) as file:
+        for group in range(file.num_row_groups):
+            index = conform(file.read_row_group(group, columns=["host", "device", "time"]), name, ["host", "device", "time"])
+            yield from _runs_of(index.combine_chunks(), path, group)
+
+
+def chunks(ordered: Iterable[Run], most_rows: int) -> Iterator[list[Run]]:
+    """Sorted runs in lists of about ``most_rows`` rows; runs of a device that overlap in time stay together."""
+    chunk: list[Run] = []
+    rows, reached = 0, 0
+    for run in ordered:
+        apart = not chunk or (chunk[-1].host, chunk[-1].device) != (run.host, run.device) or run.first_us > reached
+        if apart and chunk and rows + run.rows > most_rows:
+            yield chunk
+            chunk, rows = [], 0
+        reached = run.last_us if apart else max(reached, run.last_us)
+        chunk.append(run)
+        rows += run.rows
+    if chunk:
+        yield chunk
+
+
+def load(chunk: Sequence[Run], name: str) -> pa.Table:
+    """Rows of these runs as one sorted table; each row group is decoded once."""
+    pieces: dict[int, pa.Table] = {}
+    for path in sorted({run.path for run in chunk}):
+        wanted = [(place, run) for place, run in enumerate(chunk) if run.path == path]
+        with opened(path, name) as file:
+            for group in sorted({run.group for _, run in wanted}):
+                rows = conform(file.read_row_group(group), name)
+                pieces |= {place: rows.slice(run.start, run.rows) for place, run in wanted if run.group == group}
+    with named(chunk[0].path):
+        return in_order(pa.concat_tables(pieces[place] for place in range(len(chunk))).unify_dictionaries().combine_chunks())
+
+
+def in_order(table: pa.Table) -> pa.Table:
+    """The table sorted by host, device, time, boot, number and place in the observation; itself where it is already."""
+    keys = [sortable(table[column]) for column in (*ORDER, *(c for c in ("n", "row") if c in table.column_names))]
+    order = np.lexsort(keys[::-1])
+    return table if np.array_equal(order, np.arange(len(order))) else table.take(pa.array(order))
+
+
+def groups(table: pa.Table, rows: int) -> Iterator[pa.Table]:
+    """A sorted table in pieces for row groups: several whole devices, or a part of one, of about ``rows`` rows."""
+    start = 0
+    for stop in [*_ends_of_devices(table), len(table)]:
+        if stop - start < rows and stop < len(table):
+            continue
+        while stop - start > 3 * GROUP_ROWS // 2:
+            yield table.slice(start, GROUP_ROWS)
+            start += GROUP_ROWS
+        if stop > start:
+            yield table.slice(start, stop - start)
+        start = stop
+
+
+def _plan(paths: Sequence[Path], name: str, most_rows: int) -> tuple[list[list[Path]], list[Path]]:
+    """Files in batches that fit in memory together, and those that do not fit alone (compacted ones, which are sorted in small groups)."""
+    batches: list[list[Path]] = []
+    large, rows = [], most_rows
+    for path in paths:
+        with opened(path, name) as file:
+            n = file.metadata.num_rows
+        if n > most_rows:
+            large.append(path)
+            continue
+        if rows + n > most_rows:
+            batches.append([])
+            rows = 0
+        batches[-1].append(path)
+        rows += n
+    return batches, large
+
+
+def _write(table: pa.Table, file: pq.ParquetWriter, rows: int) -> None:
+    for group in groups(table, rows):
+        file.write_table(group, row_group_size=max(len(group), 1))
+
+
+def _ends_of_devices(table: pa.Table) -> list[int]:
+    """Where one device's rows end and the next one's begin."""
+    if not len(table):
+        return []
+    codes = [sortable(table[column]) for column in ("host", "device")]
+    edges: list[int] = (np.flatnonzero((np.diff(codes[0]) != 0) | (np.diff(codes[1]) != 0)) + 1).tolist()
+    return edges
+
+
+def _runs_of(index: pa.Table, path: Path, group: int) -> Iterator[Run]:
+    if not len(index):
+        return
+    time = index["time"].cast(pa.int64()).to_numpy()
+    edges = np.array(_ends_of_devices(index), np.int64)
+    backwards = np.flatnonzero(np.diff(time) < 0) + 1  # none within a device's run in a file of ours
+    starts = np.union1d(np.array([0]), np.union1d(edges, backwards))
+    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(index)], strict=True):
+        host, device = (index[column][start].as_py() for column in ("host", "device"))
+        yield Run(host, device, int(time[start]), int(time[stop - 1]), path, group, start, stop)
+
+
+def sortable(column: pa.ChunkedArray) -> Any:
+    """A column as integers in the same order."""
+    if not pa.types.is_dictionary(column.type):
+        return column.cast(pa.int64()).to_numpy()
+    array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    words = np.array(array.dictionary.to_pylist(), object)
+    rank = np.empty(len(words), np.int64)
+    rank[np.argsort(words)] = np.arange(len(words))
+    return rank[pc.fill_null(array.indices, 0).to_numpy(zero_copy_only=False)] if len(words) else np.zeros(len(array), np.int64)
