@@ -22,6 +22,8 @@ log = logging.getLogger("tocsin.simulator")
 HERTZ = 4.0  # how often the node is written: sensors of real GPUs renew about as often
 LONGEST_STEP_S = 60.0  # a pause of the machine is made up for in pieces
 
+WARM_UP_S = 900.0  # of the node's time, before anybody looks: no GPU draws 700 W at 30 degrees, and a job is well under way
+
 
 def simulate(
     directory: Path,
@@ -46,6 +48,7 @@ def simulate(
     rendering = Rendering(directory, profile, seed=seed, clock=clock)
     try:
         lock = Lock()
+        rendering.step(WARM_UP_S)
         for spec in inject:
             inject_into(rendering.node, spec)
         control = Control(directory, lambda message: _handle(rendering.node, lock, message))
