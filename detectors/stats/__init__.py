@@ -1,0 +1,46 @@
+"""Pure array functions over devices, one file per idea: what detectors judge with. A NaN holds the state of its device."""
+
+from __future__ import annotations
+
+from detectors.stats.blocks import add_sample, block_mean
+from detectors.stats.calibration import pot_quantile
+from detectors.stats.counts import (
+    bernoulli_arl,
+    bernoulli_cusum,
+    bernoulli_steps,
+    lattice_arl,
+    poisson_arl,
+    poisson_cusum,
+    poisson_h,
+    poisson_k,
+)
+from detectors.stats.cusum import cusum, h_for_arl, siegmund_arl
+from detectors.stats.moments import Moments, alpha_of, ew_update
+from detectors.stats.peers import grouped_median, median_mad, peer_deviation
+from detectors.stats.quantile import P2
+from detectors.stats.trend import theil_sen
+
+__all__ = [
+    "P2",
+    "Moments",
+    "add_sample",
+    "alpha_of",
+    "bernoulli_arl",
+    "bernoulli_cusum",
+    "bernoulli_steps",
+    "block_mean",
+    "cusum",
+    "ew_update",
+    "grouped_median",
+    "h_for_arl",
+    "lattice_arl",
+    "median_mad",
+    "peer_deviation",
+    "poisson_arl",
+    "poisson_cusum",
+    "poisson_h",
+    "poisson_k",
+    "pot_quantile",
+    "siegmund_arl",
+    "theil_sen",
+]

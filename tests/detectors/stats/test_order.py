@@ -1,0 +1,123 @@
+"""Medians, quantiles, slopes, blocks and tails: equal to the slow way, missing values left out."""
+
+from __future__ import annotations
+
+from math import nan
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
+
+from detectors.stats import (
+    P2,
+    add_sample,
+    block_mean,
+    grouped_median,
+    median_mad,
+    peer_deviation,
+    pot_quantile,
+    theil_sen,
+)
+
+VALUES = st.one_of(st.floats(-1e6, 1e6), st.just(nan))
+MATRIX = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=9), elements=VALUES)
+
+
+@given(MATRIX)
+def test_median_and_mad_equal_nanmedian(x: NDArray[np.float64]) -> None:
+    """Selection in place gives what sorting gives, for odd and even counts, and NaN where nothing is observed."""
+    before = x.copy()
+    median, spread = median_mad(x)
+    for row in range(len(x)):
+        seen = x[row][np.isfinite(x[row])]
+        assert np.isnan(median[row]) == (not len(seen))
+        if len(seen):
+            assert median[row] == pytest.approx(np.median(seen), abs=1e-9)
+            assert spread[row] == pytest.approx(1.4826 * np.median(np.abs(seen - np.median(seen))), abs=1e-6)
+    assert np.array_equal(x, before, equal_nan=True)
+
+
+@given(st.lists(st.tuples(VALUES, st.integers(-1, 3)), max_size=40))
+def test_grouped_median_equals_the_median_of_each_group(rows: list[tuple[float, int]]) -> None:
+    """One sort for all groups gives what one median per group gives."""
+    x, group = np.array([r[0] for r in rows], float), np.array([r[1] for r in rows], np.int64)
+    median, count = grouped_median(x, group, 4)
+    for number in range(4):
+        seen = x[(group == number) & np.isfinite(x)]
+        assert count[number] == len(seen)
+        if len(seen):
+            assert median[number] == pytest.approx(np.median(seen), abs=1e-9)
+
+
+def test_too_few_peers_are_no_peers() -> None:
+    """Two of a group of two may be compared where two are asked for, not where three are; outsiders never."""
+    x, group = np.array([1.0, 2.0, 9.0]), np.array([0, 0, -1])
+    assert peer_deviation(x, group, 1, least=2).tolist()[:2] == [-0.5, 0.5]
+    assert np.isnan(peer_deviation(x, group, 1, least=3)).all()
+    assert np.isnan(peer_deviation(x, group, 1, least=1)[2])
+
+
+@pytest.mark.parametrize("p", [0.5, 0.9, 0.99])
+def test_p2_is_near_the_sample_quantile(p: float) -> None:
+    """On 5,000 log-normal values the estimate lies between the sample's quantiles at p -/+ a tenth of the tail."""
+    samples = np.random.default_rng(2).lognormal(size=(5000, 8))
+    p2 = P2(p, 8)
+    for row in samples:
+        p2.update(row)
+    low, high = (
+        np.quantile(samples, p - 0.1 * (1 - p) - 0.02, axis=0),
+        np.quantile(samples, min(p + 0.1 * (1 - p) + 0.02, 1), axis=0),
+    )
+    assert ((low <= p2.value()) & (p2.value() <= high)).all()
+
+
+def test_p2_leaves_missing_values_out() -> None:
+    """A device with gaps has the quantile of what it showed: 1, 2, 3 have the median 2; nothing has none."""
+    p2 = P2(0.5, 2)
+    for x in (3.0, nan, 1.0, 2.0):
+        p2.update(np.array([x, nan]))
+    assert p2.value()[0] == 2.0
+    assert np.isnan(p2.value()[1])
+
+
+def test_an_outlier_does_not_tilt_the_slope() -> None:
+    """One wild sample of seven leaves a slope of 0.5 as it is; two samples are no trend."""
+    t = np.arange(7.0)
+    y = np.stack([0.5 * t, np.where(t < 2, t, nan)], axis=1)
+    y[3, 0] = 1e6
+    slope = theil_sen(t, y)
+    assert slope[0] == pytest.approx(0.5)
+    assert np.isnan(slope[1])
+
+
+def test_equal_times_are_no_pair() -> None:
+    """A duplicate timestamp must not divide by zero."""
+    assert theil_sen(np.array([0.0, 0.0, 1.0, 2.0]), np.array([[0.0], [0.0], [3.0], [6.0]])).tolist() == [3.0]
+
+
+def test_a_block_needs_half_of_its_samples() -> None:
+    """Three of six are enough, two are not, and zero is a value."""
+    total, count = np.zeros(3), np.zeros(3, np.int64)
+    for x in ([0.0, 1.0, nan], [0.0, nan, nan], [0.0, 5.0, nan]):
+        add_sample(total, count, np.array(x))
+    mean = block_mean(total, count, expected=6)
+    assert mean[0] == 0.0
+    assert np.isnan(mean[1:]).all()
+
+
+def test_the_tail_of_gaussian_maxima_is_extrapolated() -> None:
+    """From 3,000 daily maxima of 1,440 Gaussian blocks, the level exceeded once in 10,000 days is within 10 percent of the true one.
+
+    By inversion: the maximum of 1,440 exceeds x with chance 1 - Phi(x)^1440; 1e-4 gives x = 5.26 (1 - Phi = 6.9e-8).
+    """
+    maxima = np.random.default_rng(4).normal(size=(3000, 1440)).max(axis=1)
+    assert pot_quantile(maxima, 1e-4) == pytest.approx(5.26, rel=0.1)
+
+
+def test_no_maxima_no_limit() -> None:
+    """An empty reservoir is refused rather than answered with a guess."""
+    with pytest.raises(ValueError, match="no healthy maxima"):
+        pot_quantile(np.array([nan]), 1e-3)
