@@ -15,6 +15,7 @@ _PCI: Attribute = ("pci", "PCI address in lower case, of a GPU domain:bus:device
 _PID: Attribute = ("pid", "process id in the host's namespace")
 _PROCESS: Attribute = ("process", "name of the process (comm), as the kernel knows it")
 _SEVERITY: Attribute = ("severity", "word of the reporter: fatal, nonfatal, corrected, uncorrected")
+_JOB: Attribute = ("job", "the scheduler's id of the job")
 _COUNT: Attribute = ("count", "equal lines that this event stands for; absent means 1")
 
 # Where a line of the kernel log was read. After a crash of the agent the last seconds are read again: stream, seq and last_seq tell
@@ -148,6 +149,27 @@ EVENTS = (
         "A process no longer uses a GPU.",
         (_PID, _PROCESS, ("gpu_instance", "MIG GPU instance id"), ("compute_instance", "MIG compute instance id")),
     ),
+    EventKind(
+        "job_started",
+        "A job took GPUs of this host. A job on many hosts starts once on each.",
+        (
+            _JOB,
+            ("gpus", "UUIDs of the GPUs it holds on this host, separated by blanks"),
+            ("hosts", "how many hosts it holds in all"),
+            ("name", "name its owner gave it"),
+        ),
+    ),
+    EventKind(
+        "job_ended",
+        "A job gave back its GPUs of this host.",
+        (_JOB, ("outcome", "completed, failed or cancelled, as the scheduler says")),
+    ),
+    EventKind(
+        "maintenance_started",
+        "People or the scheduler took a device, or all of a host, out of service: what it does until the end is no fault.",
+        (("reason", "why, in their words"), ("seconds", "how long it is meant to last")),
+    ),
+    EventKind("maintenance_ended", "The device is in service again.", ()),
     EventKind("device_appeared", "A device answers that did not before.", (_PCI, ("reason", "what is known of the cause"))),
     EventKind("device_gone", "A device no longer answers.", (_PCI, ("reason", "what the driver said"))),
     EventKind(
