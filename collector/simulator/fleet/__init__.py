@@ -1,0 +1,19 @@
+"""The simulated fleet: the scenarios that judge detectors, their frames, and the truth about them."""
+
+from collector.simulator.fleet.run import Run, render
+from collector.simulator.fleet.scenario import Parameter, Scenario, Verdict, load_scenario, scenario_ids
+from collector.simulator.fleet.topology import Topology
+from collector.simulator.fleet.truth import Secondary, Truth
+
+__all__ = [
+    "Parameter",
+    "Run",
+    "Scenario",
+    "Secondary",
+    "Topology",
+    "Truth",
+    "Verdict",
+    "load_scenario",
+    "render",
+    "scenario_ids",
+]
