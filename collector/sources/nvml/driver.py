@@ -100,7 +100,7 @@ class Driver:
                 _write(self._read(gpu, links=links))
             except NvmlError as error:
                 _write(pack_document(wire.TROUBLE, gpu.index, code=error.code))
-        _write(pack_document(wire.DONE, seconds=time.monotonic() - began))
+        _write(pack_document(wire.DONE, microseconds=round((time.monotonic() - began) * 1e6)))
 
     def _read(self, gpu: Gpu, *, links: bool) -> bytes:
         """Values of a GPU and of all that belongs to it, whole or not at all."""

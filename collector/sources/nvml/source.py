@@ -134,7 +134,7 @@ class NvmlSource:
                 elif message.kind == wire.TROUBLE:
                     codes[self._uuid(message.gpu)] = message.number("code")
                 elif message.kind == wire.DONE:
-                    self._own.set(agent.NVML_SWEEP_SECONDS, float(message.document().get("seconds", 0.0)))
+                    self._own.set(agent.NVML_SWEEP_SECONDS, message.number("microseconds") / 1e6)
                 elif (device := self._device(message.gpu)) is not None:
                     if message.kind == wire.EVENT:
                         events.append(self._happenings.xid(message, device, now))

@@ -15,6 +15,7 @@ from pipeline.catalog import facts_of, fields_of
 from pipeline.child import Child, python
 
 KINDS_READ = ("gpu", "gpu_instance", "nvlink")
+MOST_MESSAGES = 20_000  # in one sweep; 16 GPUs with 72 links each are 1,200 targets of at most four
 _GRACE_NS = 1_000_000  # between a call's end and the next look at the board
 
 
@@ -73,6 +74,9 @@ class Worker:
             os.write(plan_fd, plan)
             argv = python("collector.sources.nvml.driver", str(self._board.fd), str(plan_fd))
             self._child = Child(argv, env=env, pass_fds=(self._board.fd, plan_fd))
+        except OSError:
+            self._board.close()
+            raise
         finally:
             os.close(plan_fd)
 
@@ -129,6 +133,8 @@ class Worker:
         except GarbageError as error:
             raise ChildLostError("garbage", f"wrote {error}", self._board.running()) from error
         messages += new
+        if len(messages) > MOST_MESSAGES:
+            raise ChildLostError("garbage", f"wrote more than {MOST_MESSAGES} messages in one sweep")
 
     def _note(self, message: Message) -> None:
         if message.kind == wire.READY:

@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from collector.inventory import Inventory
+from collector.sources.nvml.source import NvmlSource
 from collector.sources.nvml.worker import Deadlines
 from collector.state import State
 from pipeline.catalog import agent
 from pipeline.interfaces import Closable, Source
+from pipeline.selfmetrics import SelfMetrics
 from tests.collector.sources.nvml.conftest import Scripted
-from tests.collector.sources.nvml.node import ScriptedNode, frame, reasons, states, uuid, values
+from tests.collector.sources.nvml.node import PATIENT, ScriptedNode, frame, reasons, states, uuid, values
+from tests.fakes import FakeClock
 from tests.wait import until
 
 HASTY = Deadlines(call_s=0.3, slow_s=1, silent_s=20, sweep_s=20)
@@ -137,6 +141,17 @@ def test_no_library_is_a_state(scripted: Scripted, tmp_path: Path) -> None:
     """Without any NVML library the source serves and says why it sees nothing."""
     node = scripted(1, stub=tmp_path)
     assert reasons(node.read()) == ["driver library not found"]
+
+
+@pytest.mark.parametrize(
+    ("library", "said"), [("banana:split", "nvml library 'banana:split'"), ("simulated:/nowhere", "/nowhere")]
+)
+def test_a_library_that_cannot_be_opened_is_named(library: str, said: str) -> None:
+    """A wrong library setting is a state with a reason that names it."""
+    source = NvmlSource(library, "n1", FakeClock(), Inventory("n1", State(None)), SelfMetrics(), deadlines=PATIENT)
+    (reason,) = reasons(source.read())
+    source.close()
+    assert said in reason
 
 
 def test_a_driver_that_is_unloaded_is_picked_up_again(scripted: Scripted) -> None:
