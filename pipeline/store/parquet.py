@@ -37,10 +37,11 @@ def writer(
     Pages carry checksums: a flipped bit is seen when they are read.
     """
     wanted = schema(name)
+    facts = {**wanted.metadata, **(about or {})}
     dictionary, encoding = encodings(name)
-    return pq.ParquetWriter(
+    file = pq.ParquetWriter(
         path,
-        wanted.with_metadata({**wanted.metadata, **(about or {})}),
+        wanted.with_metadata(facts),
         version="2.6",
         compression=compression,
         compression_level=level,
@@ -49,9 +50,12 @@ def writer(
         write_page_index=True,
         write_page_checksum=True,
         sorting_columns=[pq.SortingColumn(wanted.get_field_index(c)) for c in ("host", "device", "time")],
-        # Types and ids stand in the file anyway. The words for people cost 600 bytes a column, more than many roll-ups' own bytes.
+        # Types and ids stand in the file anyway. The words for people cost 600 bytes a column: more than a roll-up's values.
         store_schema=name not in ROLLUPS,
     )
+    if name in ROLLUPS:  # elsewhere they come with the schema
+        file.add_key_value_metadata(facts)
+    return file
 
 
 def read(path: Path, name: str, where: Any = None) -> pa.Table:
@@ -65,13 +69,16 @@ def read(path: Path, name: str, where: Any = None) -> pa.Table:
 
 
 @contextmanager
-def opened(path: Path, name: str, source: Any = None) -> Iterator[pq.ParquetFile]:
+def opened(path: Path, name: str, source: Any = None, footer: pq.FileMetaData | None = None) -> Iterator[pq.ParquetFile]:
     """The file, once its footer says that it holds this table in a layout that this version reads; errors as ``read``.
 
-    ``source`` is its bytes as pyarrow takes them, where they do not lie at ``path`` or are open already.
+    ``source`` is its bytes as pyarrow takes them, where they do not lie at ``path`` or are open already; ``footer`` is known already.
     """
-    remote = source is not None
-    with named(path), pq.ParquetFile(source if remote else path, page_checksum_verification=True, pre_buffer=remote) as file:
+    where = path if source is None else source
+    with (
+        named(path),
+        pq.ParquetFile(where, metadata=footer, page_checksum_verification=True, pre_buffer=source is not None) as file,
+    ):
         about = file.metadata.metadata or {}  # not from schema_arrow, which is made anew each time it is asked for
         if about.get(b"tocsin.table") != name.encode():
             raise ForeignError(path, f"holds table {about.get(b'tocsin.table')!r}, wanted {name!r}")

@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,6 +32,9 @@ log = logging.getLogger("tocsin.query")
 WHOLE_BYTES = 4 << 20  # an object up to this size is fetched in one request: sealed files have some 100 kB
 
 
+MOST_FOOTERS = 16  # kept for the next look at the same file: parsing that of a day with its 25,000 column chunks takes 10 ms
+
+
 class ChangingError(RuntimeError):
     """Files were replaced faster than they could be opened: ask again."""
 
@@ -43,11 +46,15 @@ class Stored:
     path: Path
     hour: int | None
     source: Callable[[], Any]
+    footers: dict[Any, pq.FileMetaData] = field(default_factory=dict)
+    key: Any = None  # of its footer in ``footers``
 
     @contextmanager
     def opened(self, table: str) -> Iterator[pq.ParquetFile]:
         """The file, checked; ForeignError where it is damaged or foreign."""
-        with opened(self.path, table, self.source()) as file:
+        with opened(self.path, table, self.source(), self.footers.get(self.key)) as file:
+            if self.key is not None:
+                _keep(self.footers, self.key, file.metadata)
             yield file
 
 
@@ -78,6 +85,7 @@ class Folder:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._known: tuple[Any, dict[str, pa.Table]] = (None, {})
+        self._footers: dict[Any, pq.FileMetaData] = {}
 
     def logged(self) -> dict[str, pa.Table]:
         """Read anew when a segment was written to, added or sealed."""
@@ -94,7 +102,7 @@ class Folder:
     def day(self, table: str, begin_us: int) -> Iterator[list[Stored]]:
         """All opened before the first is read: a file that is replaced and removed meanwhile stays readable."""
         with ExitStack() as stack:
-            yield _open_all(next(date for date in dates_of(self._root, table) if day_us(date) == begin_us), stack)
+            yield _open_all(next(date for date in dates_of(self._root, table) if day_us(date) == begin_us), stack, self._footers)
 
 
 class Bucket:
@@ -168,12 +176,12 @@ class _Ranges(io.RawIOBase):
         return data
 
 
-def _open_all(date: Path, stack: ExitStack) -> list[Stored]:
+def _open_all(date: Path, stack: ExitStack, footers: dict[Any, pq.FileMetaData]) -> list[Stored]:
     """Files of a day that count, open. Looks again where one was replaced before it could be opened."""
     for _ in range(TRIES):
         with ExitStack() as tried:
             try:
-                files = [_open(path, tried) for path in live_of_day(date)]
+                files = [_open(path, tried, footers) for path in live_of_day(date)]
             except FileNotFoundError:
                 continue
             stack.push(tried.pop_all())
@@ -181,9 +189,16 @@ def _open_all(date: Path, stack: ExitStack) -> list[Stored]:
     raise ChangingError(f"{date}: its files keep changing, ask again")
 
 
-def _open(path: Path, stack: ExitStack) -> Stored:
+def _open(path: Path, stack: ExitStack, footers: dict[Any, pq.FileMetaData]) -> Stored:
     file = stack.enter_context(pa.OSFile(os.fspath(path), "r"))
-    return Stored(path, hour_of(path.parent), lambda: file)
+    stat = path.stat()
+    return Stored(path, hour_of(path.parent), lambda: file, footers, (path, stat.st_ino, stat.st_mtime_ns, stat.st_size))
+
+
+def _keep(footers: dict[Any, pq.FileMetaData], key: Any, footer: pq.FileMetaData) -> None:
+    if len(footers) >= MOST_FOOTERS and key not in footers:
+        del footers[next(iter(footers))]
+    footers[key] = footer
 
 
 def _unsealed(directory: Path) -> dict[str, pa.Table]:

@@ -7,10 +7,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import reduce
+from operator import and_
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -18,7 +21,7 @@ from pipeline.catalog import KINDS
 from pipeline.store.base import SUFFIX, in_base_units
 from pipeline.store.objects import open_objects
 from pipeline.store.places import Bucket, ChangingError, Folder, Place
-from pipeline.store.scan import Notices, scan
+from pipeline.store.scan import Notices, Scan, scan
 from pipeline.store.schema import ROLLUPS, TABLES
 from pipeline.store.upload_plan import Target
 
@@ -66,6 +69,14 @@ class Store:
         """Rows of a table in native units; conditions and columns of what follows decide what is read at all. KeyError: no such table."""
         return scan(self._place, name, self._notices).filter(*window.rows())
 
+    def logged(self, name: str, window: Window = Window()) -> pl.DataFrame:
+        """Those rows of a table that no file holds yet."""
+        return Scan(self._place, name, self._notices, None, _all_of(window)).logged()
+
+    def footers(self, name: str, window: Window = Window()) -> Iterator[tuple[Any, list[int]]]:
+        """Footers (pyarrow.parquet.FileMetaData) of the files that may hold rows of a window, with the row groups that may."""
+        return Scan(self._place, name, self._notices, None, _all_of(window)).footers()
+
     def base(self, name: str, window: Window = Window()) -> pl.LazyFrame:
         """Rows of a table of devices in base units. KeyError where there is no such table."""
         return in_base_units(self.table(name, window), name)
@@ -88,6 +99,11 @@ class Store:
             except ChangingError:
                 continue
         return rows.collect()
+
+
+def _all_of(window: Window) -> pl.Expr | None:
+    conditions = window.rows()
+    return reduce(and_, conditions) if conditions else None
 
 
 def names() -> tuple[str, ...]:

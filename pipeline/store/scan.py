@@ -63,7 +63,7 @@ def scan(place: Place, table: str, notices: Notices | None = None) -> pl.LazyFra
 
     def rows(columns: list[str] | None, predicate: pl.Expr | None, most: int | None, _size: int | None) -> Iterator[pl.DataFrame]:
         left = most
-        for frame in _Scan(place, table, notices or Notices(), columns, predicate).frames():
+        for frame in Scan(place, table, notices or Notices(), columns, predicate).frames():
             yield frame if left is None else frame.head(left)
             if left is not None and (left := left - len(frame)) <= 0:
                 return
@@ -71,8 +71,8 @@ def scan(place: Place, table: str, notices: Notices | None = None) -> pl.LazyFra
     return register_io_source(rows, schema=columns_of(table), is_pure=True)
 
 
-class _Scan:
-    """One pass over one table."""
+class Scan:
+    """One pass over one table: ``columns`` (None: all) of the rows that meet ``predicate`` (None: all)."""
 
     def __init__(
         self, place: Place, table: str, notices: Notices, columns: Sequence[str] | None, predicate: pl.Expr | None
@@ -85,21 +85,42 @@ class _Scan:
         self._logged: dict[str, set[int]] = {}  # numbers of the observations that come from the log, by boot
 
     def frames(self) -> Iterator[pl.DataFrame]:
-        """Rows in pieces; an empty one where there are none."""
-        yield self._finish(schema(self._table).empty_table())
-        logged = self._place.logged().get(self._table)
-        if logged is not None:
-            for boot, seq in zip(*(logged[name].to_pylist() for name in KEY), strict=True):
-                self._logged.setdefault(boot, set()).add(seq)
-            yield self._finish(logged)
+        """Rows in pieces; the first may be empty."""
+        yield self.logged()
+        for pieces in self._each(self._pieces):
+            yield from map(self._finish, pieces)
+
+    def logged(self) -> pl.DataFrame:
+        """Rows that come from the write-ahead log; those of them that files hold too are then left out there."""
+        logged = self._place.logged().get(self._table, schema(self._table).empty_table())
+        for boot, seq in zip(*(logged[name].to_pylist() for name in KEY), strict=True):
+            self._logged.setdefault(boot, set()).add(seq)
+        return self._finish(logged)
+
+    def footers(self) -> Iterator[tuple[pq.FileMetaData, list[int]]]:
+        """Footers of all files that may hold rows of the question, each with those of its row groups that may."""
+        yield from self._each(self._footer)
+
+    def _each(self, work: Callable[[Stored], _R]) -> Iterator[_R]:
+        """What ``work`` makes of every readable file that may hold rows of the question, days and files in order."""
         days = self._may_hold([(day, DAY_US) for day in self._place.days(self._table)])
         for number, (day, _) in enumerate(days):
             with self._place.day(self._table, day) as files:
                 hours = {begin for begin, _ in self._may_hold([(day + hour * HOUR_US, HOUR_US) for hour in range(24)])}
                 wanted = [f for f in files if f.hour is None or day + f.hour * HOUR_US in hours]
-                for done, pieces in enumerate(_in_order(self._pieces, wanted, self._place.at_once)):
-                    yield from map(self._finish, pieces)
+                for done, made in enumerate(_in_order(partial(self._try, work), wanted, self._place.at_once)):
+                    yield from made
                     self._notices.progress((number + (done + 1) / len(wanted)) / len(days))
+
+    def _try(self, work: Callable[[Stored], _R], file: Stored) -> list[_R]:
+        """What ``work`` makes of a file; nothing of one that cannot be read, which is named."""
+        try:
+            return [work(file)]
+        except ForeignError as error:
+            self._notices.leave_out(str(error))
+        except PermissionError as error:
+            self._notices.leave_out(f"{file.path}: {error.strerror}")
+        return []
 
     def _may_hold(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Those spans of time (begin, length) whose reads may have brought rows that meet the question."""
@@ -117,17 +138,16 @@ class _Scan:
             frame = frame.filter(self._predicate)
         return frame.select(self._columns)
 
+    def _footer(self, file: Stored) -> tuple[pq.FileMetaData, list[int]]:
+        """A file's footer and its row groups that may meet the question."""
+        with file.opened(self._table) as opened:
+            return opened.metadata, self._possible.groups(opened.metadata)
+
     def _pieces(self, file: Stored) -> list[pa.Table]:
         """Rows of a file that may meet the question, without those that came from the log."""
-        try:
-            with file.opened(self._table) as opened:
-                groups = self._possible.groups(opened.metadata)
-                return [piece for some in _bundles(opened.metadata, groups) for piece in self._decode(file, opened, some)]
-        except ForeignError as error:
-            self._notices.leave_out(str(error))
-        except PermissionError as error:
-            self._notices.leave_out(f"{file.path}: {error.strerror}")
-        return []
+        with file.opened(self._table) as opened:
+            groups = self._possible.groups(opened.metadata)
+            return [piece for some in _bundles(opened.metadata, groups) for piece in self._decode(file, opened, some)]
 
     def _decode(self, file: Stored, opened: pq.ParquetFile, groups: list[int]) -> Iterator[pa.Table]:
         """Some row groups; where they are damaged one by one, and the damaged ones are left out."""
