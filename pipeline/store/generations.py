@@ -68,6 +68,8 @@ def sweep(over: Pass, date: Path) -> int:
 
 
 def _replaced(date: Path) -> Sequence[Path]:
-    days = sorted(date.glob("*.parquet"))
-    replaced = replaced_by(days) if days else frozenset()
-    return [path for path in (*sorted(date.glob("hour=*/*.parquet")), *days) if path.relative_to(date).as_posix() in replaced]
+    days, hourly = sorted(date.glob("*.parquet")), sorted(date.glob("hour=*/*.parquet"))
+    if not days or len(days) + len(hourly) == 1:
+        return []
+    replaced = replaced_by(days)
+    return [path for path in hourly + days if path.relative_to(date).as_posix() in replaced]

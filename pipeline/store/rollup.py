@@ -27,6 +27,8 @@ def roll_up(over: Pass, kind: str, day_us: int, whole: Path) -> int:
     """
     finest, *coarser = (over.root / day_folder(f"{kind}_{bucket}", day_us) / whole.name for bucket in BUCKETS_S)
     if all(target.exists() for target in (finest, *coarser)):
+        for target in (finest, *coarser):  # a run may have been killed before it did
+            sweep(over, target.parent)
         return 0
     before = _before(over.root, kind, whole)
     epochs = Epochs(kind, _devices(over.root, whole, before))

@@ -1,0 +1,165 @@
+"""Files that cannot be read: named, moved, counted; the rest is compacted and answers."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.replay import replay
+from pipeline.store.compact import compact
+from pipeline.store.live import live_files
+from pipeline.store.parquet import ForeignError, named, read
+from tests.pipeline.store.days import files, later, two_days
+from tests.pipeline.store.test_seal import same
+
+
+def truncated(path: Path) -> None:
+    """A copy that broke off."""
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def empty(path: Path) -> None:
+    """A file system that lost the contents in a power cut."""
+    path.write_bytes(b"")
+
+
+def flipped(path: Path) -> None:
+    """One bit of a page's data."""
+    raw = bytearray(path.read_bytes())
+    with pq.ParquetFile(path) as file:
+        column = file.metadata.row_group(0).column(3)
+        at = column.data_page_offset + column.total_compressed_size - 3
+    raw[at] ^= 16
+    path.write_bytes(raw)
+
+
+def foreign(path: Path) -> None:
+    """Somebody else's file under a name like ours."""
+    path.write_text("id,name\n1,x\n")
+
+
+def of_another_table(path: Path) -> None:
+    """A file of ours in the wrong folder."""
+    other = next((path.parents[3] / "reads").rglob("*.parquet"))
+    path.write_bytes(other.read_bytes())
+
+
+def newer(path: Path) -> None:
+    """Of a layout that this version does not know."""
+    table = pq.read_table(path, partitioning=None)
+    pq.write_table(table.replace_schema_metadata({**table.schema.metadata, b"tocsin.format": b"99"}), path)
+
+
+def without_seq(path: Path) -> None:
+    """Somebody's own writer, which leaves out what every table begins with."""
+    table = pq.read_table(path, partitioning=None)
+    pq.write_table(table.drop_columns(["seq"]), path)
+
+
+@pytest.mark.parametrize(
+    "damage", [truncated, empty, flipped, foreign, of_another_table, newer, without_seq], ids=lambda d: d.__name__
+)
+def test_a_file_that_cannot_be_read_is_moved_and_the_rest_answers(
+    tmp_path: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its place below quarantine/ is its place in the layout; one line names it; the day is compacted without it."""
+    whole = two_days(tmp_path, hours=(1,))
+    bad, *_ = live_files(tmp_path, "ib_port")
+    damage(bad)
+    content = bad.read_bytes()
+    done = compact(later(tmp_path))
+    assert (tmp_path / "quarantine" / bad.relative_to(tmp_path)).read_bytes() == content
+    assert len(done.quarantined) == 1
+    assert caplog.text.count(str(bad)) == 1
+    assert files(tmp_path, "ib_port") == ["c1-n1-day-0001.parquet"]
+    back = list(replay(tmp_path))
+    assert [o.seq for o, _ in back] == [o.seq for o, _ in whole]
+    hurt = [(a, b) for (a, _), (b, _) in zip(back, whole, strict=True) if a != b]
+    assert 0 < len(hurt) < len(whole)
+    for a, b in hurt:
+        assert [f.kind for f in a.frames] == ["node"]
+        assert a.frames == b.frames[1:]
+        assert a.unread[len(b.unread) :][0].reason == "not_stored"
+    assert compact(later(tmp_path)).quarantined == []
+
+
+def test_a_compacted_file_that_rots_is_moved_when_its_day_is_reopened(tmp_path: Path) -> None:
+    """Its rows are lost, the late file's are not."""
+    two_days(tmp_path, hours=(1,))
+    compact(later(tmp_path))
+    (rotten,) = live_files(tmp_path, "node")
+    flipped(rotten)
+    two_days(tmp_path, hours=(3,))
+    done = compact(later(tmp_path))
+    assert [str(rotten) in words for words in done.quarantined] == [True]
+    assert read(live_files(tmp_path, "node")[0], "node").num_rows == 30
+
+
+def test_two_files_of_one_name_are_both_kept(tmp_path: Path) -> None:
+    """Evidence is not overwritten."""
+    for content in (b"a", b"b"):
+        two_days(tmp_path, hours=(1,))
+        bad = min((tmp_path / "node").rglob("hour=01/*.parquet"))
+        bad.write_bytes(content)
+        compact(later(tmp_path))
+    kept = sorted((tmp_path / "quarantine").rglob("*.parquet*"))
+    assert [path.read_bytes() for path in kept] == [b"a", b"b"]
+
+
+def test_a_flipped_bit_is_seen_wherever_the_values_are(tmp_path: Path) -> None:
+    """Pages carry checksums: whatever bit of a column's data flips, it is refused or changes nothing; wrong values never come back."""
+    two_days(tmp_path, ("node",), (1,))
+    path, *_ = live_files(tmp_path, "node")
+    good, raw = read(path, "node"), path.read_bytes()
+    rng = np.random.default_rng(1)
+    with pq.ParquetFile(path) as file:
+        columns = [file.metadata.row_group(0).column(i) for i in range(file.metadata.num_columns)]
+    refused = 0
+    for column in columns * 6:
+        begin = column.dictionary_page_offset or column.data_page_offset
+        at = begin + int(rng.integers(column.total_compressed_size))
+        hurt = bytearray(raw)
+        hurt[at] ^= 1 << int(rng.integers(8))
+        path.write_bytes(hurt)
+        try:
+            assert read(path, "node").equals(good), f"bit at {at} of {column.path_in_schema}"
+        except ForeignError:
+            refused += 1
+    assert refused > len(columns)
+
+
+def test_a_flipped_bit_in_the_footer_never_gets_out_as_anything_else(tmp_path: Path) -> None:
+    """Whatever pyarrow makes of a damaged footer, it is a ForeignError that names the file, or a table."""
+    two_days(tmp_path, ("node",), (1,))
+    path, *_ = live_files(tmp_path, "node")
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[-8:-4], "little")
+    rng = np.random.default_rng(2)
+    for _ in range(300):
+        hurt = bytearray(raw)
+        hurt[len(raw) - 8 - int(rng.integers(size))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(hurt)
+        try:
+            read(path, "node")
+        except ForeignError as error:
+            assert str(path) in str(error)
+
+
+def test_the_systems_own_trouble_is_not_the_files(tmp_path: Path) -> None:
+    """A disk that fails, or too many open files, is no reason to move a file: pyarrow's own errors have no number."""
+    with pytest.raises(OSError, match="5"), named(tmp_path):
+        raise OSError(errno.EIO, "Input/output error")
+    with pytest.raises(ForeignError), named(tmp_path):
+        raise OSError("Couldn't deserialize thrift")
+
+
+def test_replay_of_an_intact_store_says_nothing_is_missing(tmp_path: Path) -> None:
+    """The reason not_stored is for lost rows only."""
+    whole = two_days(tmp_path, hours=(1,))
+    same(list(replay(tmp_path)), whole)
+    assert not [u for o, _ in replay(tmp_path) for u in o.unread if u.reason == "not_stored"]
