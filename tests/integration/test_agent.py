@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from collector.simulator.nvml_state import NvmlState
+from collector.simulator.rendering import render_once
 from pipeline.replay import replay
 from tests.agents import AgentProcess
+from tests.stub.library import compile_stub
 from tests.wait import until
 
 SIMULATED = ("--simulate", "hgx-h100")
@@ -157,3 +160,23 @@ def test_the_dead_process_of_a_simulated_node_is_started_again(tmp_path: Path) -
         os.kill(simulator, signal.SIGKILL)
         until(lambda: "starting it again" in agent.log, what="the simulated node to be started again", seconds=30)
         until(lambda: agent.values("tocsin_gpu_visible") == {"": 8}, what="the GPUs to be back", seconds=30)
+
+
+def test_the_library_on_the_path_is_read_by_the_real_bindings(tmp_path: Path) -> None:
+    """LD_LIBRARY_PATH names a libnvidia-ml.so.1: its eight GPUs are shown, a driver that crashes costs a child, not the agent."""
+    stub = compile_stub(tmp_path)
+    node = tmp_path / "node"
+    render_once(node, "hgx-h100", seconds=600)
+    table = NvmlState(node / "nvml.state")
+    environ = {"LD_LIBRARY_PATH": str(stub), "NVML_STUB": str(node / "nvml.state")}
+    roots = ("--path.sysfs", str(node / "sys"), "--path.kmsg", str(node / "dev" / "kmsg"))
+    with AgentProcess(tmp_path / "s", *roots, environ=environ).ready() as agent:
+        assert agent.values("tocsin_gpu_visible") == {"": 8}
+        assert agent.values("tocsin_simulated") == {"": 0}
+        watts = next(v for k, v in agent.values("DCGM_FI_DEV_POWER_USAGE").items() if 'gpu="3"' in k)
+        assert watts == int(table.get("3/nvmlDeviceGetPowerUsage()").value) / 1000
+        driver = next(pid for pid in agent.children() if b"nvml" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        os.kill(driver, signal.SIGSEGV)
+        until(lambda: sum(agent.values("tocsin_nvml_child_ends_total").values()) == 1, what="the crash to be counted", seconds=20)
+        until(lambda: agent.values("tocsin_gpu_visible") == {"": 8}, what="the GPUs to be back", seconds=20)
+        assert agent.process.poll() is None

@@ -28,6 +28,7 @@ from pipeline.frame import frame_of
 from pipeline.guard import Guard
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
+from tests.agents import AgentProcess
 from tests.golden import FOLDER
 from tests.parts import need
 from tests.pipeline.dcgm.nodes import busy, gpu
@@ -171,6 +172,24 @@ def test_a_real_prometheus_scrapes_it_without_a_warning(compat: Compat, tmp_path
             assert types["tocsin_gpu_temperature_celsius"] == "gauge"
             (target,) = prometheus.ask("targets")["activeTargets"]
             assert target["lastError"] == ""
+        finally:
+            prometheus.stop()
+        assert prometheus.complaints() == []
+
+
+def test_a_real_prometheus_scrapes_the_agent_of_a_simulated_node_without_a_warning(tmp_path: Path) -> None:
+    """The agent as the demo runs it, while a GPU is lost: up all the time, the finding and the XID arrive, the log stays clean."""
+    faults = ("--inject", "gpu_lost@gpu5+3s")
+    with AgentProcess(tmp_path / "s", "--simulate", "hgx-h100", *faults).ready() as process:
+        prometheus = Prometheus(tmp_path, process.address)
+        try:
+            lost = 'tocsin_gpu_state{gpu="5",state="lost"}'
+            until(lambda: prometheus.values(lost) == [1.0], "the lost GPU", 60)
+            until(lambda: prometheus.values('tocsin_gpu_xid_errors_total{gpu="5",xid="79"}') == [1.0], "its XID", 60)
+            assert prometheus.values("tocsin_finding_active") == [1.0]
+            assert prometheus.values("tocsin_gpu_expected - tocsin_gpu_visible") == [1.0]
+            assert prometheus.values("min_over_time(up[5m])") == [1.0]
+            assert prometheus.values("count(DCGM_FI_DEV_GPU_TEMP)") == [7.0]
         finally:
             prometheus.stop()
         assert prometheus.complaints() == []
