@@ -1,0 +1,1 @@
+"""Judges the judges: findings against known faults."""

@@ -1,0 +1,100 @@
+"""Findings and incidents as alerts: what somebody is told, once per episode, with when it became how serious."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf, isfinite, isnan
+
+from detectors.scoring.truth import Entity, entity_of
+from pipeline.finding import SEVERITIES, Finding, Incident, Severity
+
+RANK: Mapping[Severity, int] = {severity: rank for rank, severity in enumerate(SEVERITIES)}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One statement: when, how serious, and how far the evidence was from normal (inf where it is not a number)."""
+
+    time_ns: int
+    severity: Severity
+    strength: float
+
+
+@dataclass(slots=True)
+class Alert:
+    """One episode of one detector about one device. ``ranked`` names who is to blame, best guess first.
+
+    ``said`` holds the statements that went beyond all before them, in severity or in strength. ``cleared_ns`` is 0 while it stands.
+    """
+
+    id: str
+    detector: str
+    fault: str
+    ranked: tuple[Entity, ...]
+    said: list[Said] = field(default_factory=list)
+    cleared_ns: int = 0
+
+    @property
+    def severity(self) -> Severity:
+        """The highest it got to."""
+        return max((s.severity for s in self.said), key=RANK.__getitem__)
+
+    def at(self, level: Severity, least: float = -inf) -> int | None:
+        """When it was first told at this severity or a higher one with at least this strength; None if never."""
+        return next((s.time_ns for s in self.said if RANK[s.severity] >= RANK[level] and s.strength >= least), None)
+
+    def strength(self, level: Severity) -> float:
+        """The greatest strength it was told with at this severity or a higher one; -inf if never."""
+        return max((s.strength for s in self.said if RANK[s.severity] >= RANK[level]), default=-inf)
+
+    def say(self, said: Said) -> None:
+        """Keep a statement if it goes beyond those before."""
+        if not any(RANK[s.severity] >= RANK[said.severity] and s.strength >= said.strength for s in self.said):
+            self.said.append(said)
+
+
+def strength_of(finding: Finding) -> float:
+    """Distance of a finding's value from what was expected, in its unit; inf for a fault that is not a number.
+
+    >>> from pipeline.frame import Device
+    >>> f = Finding("d", Device("n1", "gpu", "G"), "thermal", "onset", "ticket", 0, 0, "hot", value=7.5, expected=3.0)
+    >>> strength_of(f)
+    4.5
+    """
+    if isnan(finding.value):
+        return inf
+    return abs(finding.value - finding.expected) if isfinite(finding.expected) else abs(finding.value)
+
+
+def alerts_of(findings: Iterable[Finding]) -> list[Alert]:
+    """Alerts in the order they were first told. A finding told anew after it cleared is another alert: somebody is woken again."""
+    alerts: list[Alert] = []
+    open_: dict[str, Alert] = {}
+    for finding in findings:
+        if finding.phase == "cleared":
+            if finding.id in open_:
+                open_.pop(finding.id).cleared_ns = finding.time_ns
+            continue
+        if finding.id not in open_:
+            open_[finding.id] = Alert(finding.id, finding.detector, finding.fault, (entity_of(finding.device),))
+            alerts.append(open_[finding.id])
+        open_[finding.id].say(Said(finding.time_ns, finding.severity, strength_of(finding)))
+    return alerts
+
+
+def alerts_of_incidents(updates: Iterable[tuple[int, Incident]], findings: Iterable[Finding]) -> list[Alert]:
+    """Alerts from incidents as they were told, (unix ns, incident), in order; their members stand behind the root.
+
+    A later update may change root, class and severity: who looks then is told the newest root.
+    """
+    device = {finding.id: entity_of(finding.device) for finding in findings}
+    alerts: dict[str, Alert] = {}
+    for time_ns, incident in updates:
+        root = entity_of(incident.root)
+        ranked = tuple(dict.fromkeys([root, *(device[i] for i in incident.findings if i in device)]))
+        alert = alerts.setdefault(incident.id, Alert(incident.id, "incidents", incident.fault, ranked))
+        alert.ranked, alert.fault, alert.cleared_ns = ranked, incident.fault, incident.cleared_ns
+        if not incident.cleared_ns:
+            alert.say(Said(time_ns, incident.severity, inf))
+    return list(alerts.values())

@@ -1,0 +1,84 @@
+"""False alarms per GPU-month and port-month, with exact intervals: the budget decides."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from detectors.scoring.alerts import Alert
+from detectors.scoring.classes import class_of
+from detectors.scoring.intervals import poisson_interval
+from pipeline.finding import Severity
+
+MONTH_S = 30 * 86_400.0  # of one device
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """Device-seconds that were watched with nothing wrong."""
+
+    gpu_s: float = 0.0
+    port_s: float = 0.0
+
+    @property
+    def gpu_months(self) -> float:
+        """GPU-months of 30 days."""
+        return self.gpu_s / MONTH_S
+
+    @property
+    def port_months(self) -> float:
+        """Port-months of 30 days."""
+        return self.port_s / MONTH_S
+
+    def __add__(self, other: Exposure) -> Exposure:
+        return Exposure(self.gpu_s + other.gpu_s, self.port_s + other.port_s)
+
+
+@dataclass(frozen=True, slots=True)
+class FalseAlarm:
+    """An alert that tells of no fault: who raised it, about what, and how strong it got as a ticket and as a page (-inf: never)."""
+
+    detector: str
+    fault: str
+    kind: str
+    severity: Severity
+    ticket: float
+    page: float
+
+    @property
+    def of_port(self) -> bool:
+        """Counted per port-month, all others per GPU-month."""
+        return self.kind == "ib_port"
+
+
+def false_alarms(alerts: Iterable[Alert]) -> list[FalseAlarm]:
+    """Those that somebody would see. Records are nobody's alarm; neither are tickets to the owner of a job about its own XIDs."""
+    return [
+        FalseAlarm(a.detector, class_of(a.fault), a.ranked[0].kind, a.severity, a.strength("ticket"), a.strength("page"))
+        for a in alerts
+        if a.severity == "page" or (a.severity == "ticket" and not (class_of(a.fault) == "xid" and a.ranked[0].kind == "job"))
+    ]
+
+
+def rates(alarms: Sequence[FalseAlarm], exposure: Exposure) -> dict[str, Any]:
+    """Pages and tickets apart, as JSON: count, rate and interval per GPU-month and port-month, and who raised them.
+
+    A ticket is an alarm that never became a page.
+    """
+    return {"gpu_months": exposure.gpu_months, "port_months": exposure.port_months} | {
+        f"{severity}s": {
+            "per_gpu_month": _rate([a for a in chosen if not a.of_port], exposure.gpu_months),
+            "per_port_month": _rate([a for a in chosen if a.of_port], exposure.port_months),
+            "by_detector": dict(Counter(a.detector for a in chosen).most_common()),
+        }
+        for severity in ("page", "ticket")
+        for chosen in [[a for a in alarms if a.severity == severity]]
+    }
+
+
+def _rate(alarms: Sequence[FalseAlarm], months: float) -> dict[str, Any]:
+    low, high = poisson_interval(len(alarms), months)
+    rate = len(alarms) / months if months else None
+    return {"count": len(alarms), "rate": rate, "low95": low, "high95": high if months else None}

@@ -1,0 +1,61 @@
+"""Small worlds for tests of scoring: one GPU at fault, alerts said at seconds after its onset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+from detectors.scoring.alerts import Alert, Said
+from detectors.scoring.match import Case, match
+from detectors.scoring.truth import Entity, Truth
+from pipeline.finding import Severity
+
+NS = 10**9
+ONSET = 1_000 * NS
+SICK, MATE = Entity("gpu", "GPU-sick"), Entity("gpu", "GPU-mate")
+NODE, JOB = Entity("node", "n1"), Entity("job", "job-7")
+
+
+def truth(
+    *, kind: str = "gpu", exact: Sequence[Entity] = (SICK,), severity: Severity = "page", lasts_s: float = 3600, by_s: float = 300
+) -> Truth:
+    """A thermal fault of one GPU of n1, whose node-mates may be blamed wrongly and whose job may be said to be slow."""
+    return Truth(
+        id="t1",
+        kind=kind,
+        exact=frozenset(exact),
+        onset_ns=ONSET,
+        end_ns=ONSET + round(lasts_s * NS),
+        deadline_ns=ONSET + round(by_s * NS),
+        fault="thermal",
+        severity=severity,
+        wider=frozenset({NODE}),
+        near=frozenset({MATE}),
+        secondary={"straggler": frozenset({SICK, JOB})},
+    )
+
+
+def alert(
+    at_s: float,
+    *,
+    entity: Entity = SICK,
+    fault: str = "thermal",
+    severity: Severity = "page",
+    cleared_s: float | None = None,
+    strength: float = inf,
+    detector: str = "",
+) -> Alert:
+    """One alert, told once, at this many seconds after the onset."""
+    cleared_ns = 0 if cleared_s is None else ONSET + round(cleared_s * NS)
+    said = [Said(ONSET + round(at_s * NS), severity, strength)]
+    return Alert(f"{entity}-{fault}-{at_s}", detector or fault, fault, (entity,), said, cleared_ns)
+
+
+def case_of(*alerts: Alert, of: Truth | None = None, until_s: float = 10_000) -> Case:
+    """What the fault got."""
+    return match([of or truth()], alerts, ONSET + round(until_s * NS))[0][0]
+
+
+def strays_of(*alerts: Alert, of: Truth | None = None) -> list[Alert]:
+    """The alerts that tell of no fault."""
+    return match([of or truth()], alerts, ONSET + 10_000 * NS)[1]

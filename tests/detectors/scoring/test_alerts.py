@@ -1,0 +1,66 @@
+"""Findings become alerts: one per episode, with what was said when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf, nan
+
+import pytest
+
+from detectors.scoring.alerts import alerts_of, alerts_of_incidents, strength_of
+from detectors.scoring.truth import Entity
+from pipeline.finding import Finding, Incident, finding_id
+from tests.fakes import gpu
+
+NS = 10**9
+FIRST = Finding("thermal", gpu(0), "thermal", "onset", "ticket", 5 * NS, 10 * NS, "hot", value=4.0, expected=1.0)
+
+
+def at(seconds: int, **changes: object) -> Finding:
+    """The same finding, said again."""
+    return replace(FIRST, time_ns=seconds * NS, **changes)  # type: ignore[arg-type]  # any field may change
+
+
+def test_an_episode_is_one_alert() -> None:
+    """Onset, two updates and the clearance make one alert that stood from 10 to 40 s."""
+    (alert,) = alerts_of([FIRST, at(20, phase="ongoing"), at(30, phase="ongoing"), at(40, phase="cleared")])
+    assert (alert.at("ticket"), alert.cleared_ns, alert.ranked) == (10 * NS, 40 * NS, (Entity("gpu", gpu(0).id),))
+
+
+def test_a_finding_that_comes_back_is_another_alert() -> None:
+    """Somebody is woken twice, even where the id is the same."""
+    assert len(alerts_of([FIRST, at(20, phase="cleared"), at(30)])) == 2
+
+
+def test_a_clearance_without_an_onset_is_nothing() -> None:
+    """After a restart an old finding may be cleared."""
+    assert alerts_of([at(20, phase="cleared")]) == []
+
+
+def test_strength_and_severity_are_kept_as_they_rise() -> None:
+    """|value - expected| is 3 as a ticket at 10 s, 5 as a ticket at 20 s, 4 as a page at 30 s."""
+    (alert,) = alerts_of([FIRST, at(20, value=6.0), at(25, value=2.0), at(30, value=5.0, severity="page")])
+    assert (alert.at("ticket", 3.5), alert.at("ticket", 5.5), alert.at("page"), alert.at("page", 4.5)) == (
+        20 * NS,
+        None,
+        30 * NS,
+        None,
+    )
+    assert (alert.strength("ticket"), alert.strength("page"), alert.severity) == (5.0, 4.0, "page")
+
+
+@pytest.mark.parametrize(("value", "expected", "strength"), [(2.0, 5.0, 3.0), (nan, 1.0, inf), (-7.0, nan, 7.0), (0.0, 0.0, 0.0)])
+def test_strength_is_the_distance_from_what_was_expected(value: float, expected: float, strength: float) -> None:
+    """A fault that is not a number cannot be stronger; one without an expectation is as strong as it is large."""
+    assert strength_of(at(10, value=value, expected=expected)) == strength
+
+
+def test_an_incident_blames_its_root_before_its_members() -> None:
+    """Re-rooted at 20 s from GPU 0 to GPU 1: who looks then is told GPU 1 first, GPU 0 second; it was told at 10 s."""
+    second = replace(FIRST, device=gpu(1))
+    ids = tuple(finding_id(f.detector, f.device, f.onset_ns) for f in (FIRST, second))
+    early = Incident("i", gpu(0), "thermal", "page", "NONE", 10 * NS, ids[:1], "hot")
+    late = replace(early, root=gpu(1), findings=ids)
+    (alert,) = alerts_of_incidents([(10 * NS, early), (20 * NS, late)], [FIRST, second])
+    assert alert.at("page") == 10 * NS
+    assert [entity.id for entity in alert.ranked] == [gpu(1).id, gpu(0).id]

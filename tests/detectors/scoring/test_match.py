@@ -1,0 +1,141 @@
+"""Which alert tells of which fault: deadlines, entities, classes, severities; every figure by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from detectors.scoring.match import match
+from detectors.scoring.truth import Entity
+from pipeline.finding import Severity
+from tests.detectors.scoring.cases import JOB, MATE, NODE, NS, ONSET, SICK, alert, case_of, strays_of, truth
+
+
+@pytest.mark.parametrize(
+    ("at_s", "detected_s", "in_time"),
+    [(0, 0.0, True), (299, 299.0, True), (300, 300.0, True), (300.001, 300.001, False), (4000, 4000.0, False)],
+)
+def test_late_is_a_miss(at_s: float, detected_s: float, *, in_time: bool) -> None:
+    """The deadline is 300 s after the onset, itself included; an alert after it keeps its delay and is no detection."""
+    case = case_of(alert(at_s))
+    assert (case.detected_s, case.in_time) == (detected_s, in_time)
+
+
+@pytest.mark.parametrize("at_s", [-1, 3600 + 601])
+def test_alerts_before_the_onset_or_long_after_the_end_do_not_count(at_s: float) -> None:
+    """The fault lasts an hour; ten minutes later its alerts are no longer explained by it, and none before it is."""
+    assert case_of(alert(at_s)).detected_s is None
+    assert len(strays_of(alert(at_s))) == 1
+
+
+def test_ten_minutes_after_the_end_an_alert_is_late_and_not_false() -> None:
+    """Findings are joined within ten minutes."""
+    assert case_of(alert(4200)).detected_s == 4200
+    assert strays_of(alert(4200)) == []
+
+
+@pytest.mark.parametrize(
+    ("told", "wanted", "found"),
+    [
+        ("ticket", "page", False),
+        ("page", "page", True),
+        ("page", "ticket", True),
+        ("ticket", "ticket", True),
+        ("record", "ticket", False),
+        ("record", "record", True),
+    ],
+)
+def test_a_fault_must_be_told_as_loudly_as_it_deserves(told: Severity, wanted: Severity, *, found: bool) -> None:
+    """A ticket is no page; a page is a ticket; a record counts only where no more is asked for."""
+    assert case_of(alert(10, severity=told), of=truth(severity=wanted)).in_time is found
+
+
+def test_severity_that_rises_counts_from_when_it_rose() -> None:
+    """Ticket after 10 s, page after 100 s: the page-level fault was found after 100 s."""
+    both = alert(10, severity="ticket")
+    both.say(replace(both.said[0], time_ns=ONSET + 100 * NS, severity="page"))
+    assert case_of(both).detected_s == 100
+
+
+@pytest.mark.parametrize(
+    ("entity", "fault", "own", "noticed", "false"),
+    [
+        (SICK, "thermal", True, True, False),  # right
+        (NODE, "thermal", True, True, False),  # found, on another level
+        (SICK, "straggler", False, True, False),  # an allowed symptom
+        (JOB, "straggler", False, True, False),  # the same, where it is allowed
+        (NODE, "straggler", False, False, True),  # where it is not
+        (SICK, "pcie", False, True, True),  # right GPU, wrong story
+        (MATE, "thermal", False, False, True),  # right story, wrong GPU
+        (MATE, "pcie", False, False, True),  # somebody else
+        (Entity("gpu", "GPU-far"), "thermal", False, False, True),
+    ],
+)
+def test_class_and_entity_decide(entity: Entity, fault: str, *, own: bool, noticed: bool, false: bool) -> None:
+    """Recall asks for the right class of the entity or what contains it; symptoms are no false alarms; wrong stories are."""
+    said = alert(10, entity=entity, fault=fault)
+    case = case_of(said)
+    assert (case.in_time, case.noticed_s is not None, bool(strays_of(said))) == (own, noticed, false)
+
+
+def test_attribution_takes_the_most_serious_then_the_earliest() -> None:
+    """Told by the deadline: a ticket on the mate after 5 s, a page on the mate after 20 s, a page on the sick GPU after 10 s. The sick GPU is first."""
+    case = case_of(alert(5, entity=MATE, severity="ticket"), alert(20, entity=MATE), alert(10))
+    assert (case.top1, case.top3, case.level) == (True, True, True)
+
+
+def test_a_neighbour_blamed_first_costs_top_1() -> None:
+    """The mate is paged 5 s before the sick GPU: second place, right level."""
+    case = case_of(alert(5, entity=MATE), alert(10))
+    assert (case.top1, case.top3, case.level) == (False, True, True)
+
+
+def test_the_node_instead_of_the_gpu_is_the_wrong_level() -> None:
+    """Found, but the person who goes there has eight GPUs to choose from."""
+    case = case_of(alert(10, entity=NODE))
+    assert (case.in_time, case.top1, case.top3, case.level) == (True, False, False, False)
+
+
+def test_blame_after_the_deadline_does_not_count() -> None:
+    """The node is paged in time, the GPU too late: nobody knew by then."""
+    assert case_of(alert(10, entity=NODE), alert(301)).top3 is False
+
+
+def test_a_link_is_blamed_rightly_by_either_of_its_ends() -> None:
+    """Naming one port of the pair is right; naming its node is the wrong level."""
+    ends = [Entity("ib_port", "0x1"), Entity("ib_port", "0x2")]
+    link = truth(kind="link", exact=ends)
+    assert (case_of(alert(10, entity=ends[1]), of=link).top1, case_of(alert(10, entity=ends[1]), of=link).level) == (True, True)
+    assert (case_of(alert(10, entity=NODE), of=link).top1, case_of(alert(10, entity=NODE), of=link).level) == (False, False)
+
+
+def test_duplicates_flaps_and_secondaries_are_told_apart() -> None:
+    """Thermal on the GPU three times (two flaps), thermal on the node (one duplicate), straggler on the GPU (one secondary)."""
+    case = case_of(
+        alert(10, cleared_s=20),
+        alert(30, cleared_s=40),
+        alert(50),
+        alert(60, entity=NODE),
+        alert(70, fault="straggler"),
+    )
+    assert (case.flaps, case.duplicates, case.secondaries) == (2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("cleared_s", "until_s", "expected", "clearable"),
+    [(3900, 10_000, 300.0, True), (3000, 10_000, 0.0, True), (None, 10_000, None, True), (None, 3600, None, False)],
+)
+def test_time_to_clear_counts_from_the_end_of_the_fault(
+    cleared_s: float | None, until_s: float, expected: float | None, *, clearable: bool
+) -> None:
+    """The fault ends after 3600 s; an alert that stands for ever is not cleared, one whose fault never ended cannot be."""
+    case = case_of(alert(10, cleared_s=cleared_s), until_s=until_s)
+    assert (case.cleared_s, case.clearable) == (expected, clearable)
+
+
+def test_one_alert_may_tell_of_two_faults_of_one_entity() -> None:
+    """Two faults at once on one GPU with one class: one page is enough for both, and it is false for neither."""
+    cases, strays = match([truth(), truth()], [alert(10)], ONSET + 10_000 * NS)
+    assert [case.in_time for case in cases] == [True, True]
+    assert strays == []
