@@ -71,7 +71,7 @@ class DeviceRows:
         sampled = self._integers("sampled_ns")
         at_ns = np.where(sampled > 0, sampled, self.time_us * 1000)
         epoch = epochs.numbers(self.device, self.identities, self.boot, self.boots, self.seq)
-        self.series = Series(self.device, at_ns, epoch, period_of(self.device, at_ns))
+        self.series = Series(self.device, at_ns, epoch, period_of(self.device, self.time_us * 1000))
 
     def gauge(self, name: str) -> NDArray[np.float64] | None:
         """A gauge, NaN = not observed; None where it never was."""
