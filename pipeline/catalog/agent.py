@@ -161,4 +161,30 @@ UPLOAD_LAST_SUCCESS = Metric(
     "tocsin_upload_last_success_timestamp_seconds", "gauge", "Unix time of the last upload without a failure."
 )
 
+STORE_UPKEEPS = Metric(
+    "tocsin_store_upkeeps_total",
+    "counter",
+    "Times the store was compacted and what it keeps too long given up, by outcome.",
+    ("outcome",),
+)
+STORE_BYTES = Metric(
+    "tocsin_store_bytes", "gauge", "Bytes on disk by table, and of wal, outbox and quarantine; of the last upkeep.", ("table",)
+)
+STORE_BUDGET = Metric("tocsin_store_budget_bytes", "gauge", "Bytes that the store may take.")
+STORE_OLDEST = Metric(
+    "tocsin_store_oldest_timestamp_seconds", "gauge", "Unix time at which the oldest day of a table begins.", ("table",)
+)
+STORE_REMOVED_BYTES = Metric(
+    "tocsin_store_removed_bytes_total",
+    "counter",
+    "Bytes given up by table and reason: age, budget, or budget_not_uploaded (the object store did not have them yet).",
+    ("table", "reason"),
+)
+STORE_LAST_REMOVAL = Metric(
+    "tocsin_store_last_removal_timestamp_seconds", "gauge", "Unix time at which anything was last given up."
+)
+STORE_QUARANTINED = Metric(
+    "tocsin_store_quarantined_files_total", "counter", "Files of the store that could not be read and were moved to quarantine."
+)
+
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

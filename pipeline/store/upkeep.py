@@ -1,0 +1,58 @@
+"""Upkeep of a node's store: compaction, roll-ups, retention. Runs at low priority in a short-lived child, or by ``tocsin compact``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+from pipeline.clock import SystemClock
+from pipeline.store.compact import Done, compact
+from pipeline.store.generations import Pass
+from pipeline.store.layout import dates_of, day_us
+from pipeline.store.lock import lock
+from pipeline.store.outbox import still_pending
+from pipeline.store.policy import Policy, Upkeep
+from pipeline.store.retain import budget, retain, sizes
+from pipeline.store.schema import ROLLUPS, TABLES
+
+NICE = 19  # reading hardware and jobs come first
+
+
+def upkeep(over: Pass, policy: Policy) -> Upkeep:
+    """One run over the store. DirectoryTakenError where another is at it, OSError where the disk refuses."""
+    with lock(over.root, "compact"):
+        try:
+            done: Done | None = compact(over)  # first, so that measurements have their roll-ups before they are given up
+        except OSError:  # a full disk, perhaps: make room and try again
+            done = None
+        removed = retain(over, policy, still_pending(over.root))
+        done = done or compact(over)
+        tables = [table for table in (*TABLES, *ROLLUPS) if dates_of(over.root, table)]
+        return Upkeep(
+            written=done.written,
+            replaced=done.replaced,
+            quarantined=tuple(done.quarantined),
+            removed=removed.sizes,
+            sizes=sizes(over.root),
+            oldest_s={table: (day_us(dates_of(over.root, table)[0]) or 0) / 1e6 for table in tables},
+            budget=budget(over.root, policy),
+        )
+
+
+def main(arguments: list[str]) -> None:
+    """Entry of the child: root and policy as JSON. It prints its report as one line."""
+    root, policy = arguments
+    os.nice(NICE)
+    modest()
+    now_us = SystemClock().time_ns() // 1000
+    sys.stdout.write(upkeep(Pass(Path(root), now_us), Policy.from_json(policy)).to_json() + "\n")
+
+
+def modest() -> None:
+    """One thread, and memory goes back to the system as soon as it is free."""
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    pa.set_memory_pool(pa.system_memory_pool())
