@@ -1,0 +1,77 @@
+"""Two ways to look at a fleet: whole, as a gateway does, or each node alone, as its agent does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.frame import Device, Frame
+from pipeline.observation import Event, Observation, Unread
+from pipeline.rates import Increments
+
+Scope = Literal["node", "fleet"]
+SCOPES: tuple[Scope, ...] = ("node", "fleet")
+Rows = slice | NDArray[np.intp]
+
+
+class ByHost:
+    """Cuts observations of a fleet into what each host's agent would have seen. Nothing is copied where a host's rows lie together."""
+
+    def __init__(self) -> None:
+        self._cuts: dict[tuple[str, str], tuple[tuple[Device, ...], list[tuple[str, Rows, tuple[Device, ...]]]]] = {}
+
+    def split(self, observation: Observation) -> Iterator[tuple[str, Observation]]:
+        """Each host that the observation says anything about, with its own part of it."""
+        frames: dict[str, list[Frame]] = {}
+        events: dict[str, list[Event]] = {}
+        for frame in observation.frames:
+            for host, part in self._parts(observation.source, frame):
+                frames.setdefault(host, []).append(part)
+        for event in observation.events:
+            events.setdefault(event.device.host, []).append(event)
+        for host in dict.fromkeys((*frames, *events)):
+            yield host, self._observation(observation, host, tuple(frames.get(host, ())), tuple(events.get(host, ())))
+
+    def _observation(self, whole: Observation, host: str, frames: tuple[Frame, ...], events: tuple[Event, ...]) -> Observation:
+        ids = {device.id for frame in frames for device in frame.devices} if whole.unread else set()
+        unread: tuple[Unread, ...] = tuple(u for u in whole.unread if u.device in ids)
+        return replace(whole, host=host, frames=frames, events=events, unread=unread)
+
+    def _parts(self, source: str, frame: Frame) -> Iterator[tuple[str, Frame]]:
+        devices, cut = self._cuts.get((source, frame.kind), ((), []))
+        if devices is not frame.devices:
+            cut = _cut(frame.devices)
+            self._cuts[source, frame.kind] = (frame.devices, cut)
+        for host, rows, own in cut:
+            yield host, _part(frame, rows, own)
+
+
+def _cut(devices: tuple[Device, ...]) -> list[tuple[str, Rows, tuple[Device, ...]]]:
+    rows: dict[str, list[int]] = {}
+    for row, device in enumerate(devices):
+        rows.setdefault(device.host, []).append(row)
+    return [(host, _together(own), tuple(devices[row] for row in own)) for host, own in rows.items()]
+
+
+def _together(rows: list[int]) -> Rows:
+    whole = rows == list(range(rows[0], rows[-1] + 1))
+    return slice(rows[0], rows[-1] + 1) if whole else np.array(rows, np.intp)
+
+
+def _part(frame: Frame, rows: Rows, devices: tuple[Device, ...]) -> Frame:
+    made = frame.increments
+    return Frame(
+        frame.schema,
+        frame.time_ns,
+        frame.mono_ns,
+        devices,
+        frame.gauges[:, rows],
+        frame.counters[:, rows],
+        frame.observed[:, rows],
+        frame.sampled_ns[rows],
+        None if made is None else Increments(made.delta[:, rows], made.seconds[:, rows], made.quality[:, rows]),
+    )

@@ -1,0 +1,116 @@
+"""What detectors remember, as bytes: so that one that was restarted judges like one that never stopped."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.frame import Device
+from pipeline.interfaces import Detector
+
+FORMAT = 1
+HEADER = "header"
+State = Mapping[str, NDArray[Any]]
+
+
+class SnapshotError(ValueError):
+    """A snapshot is damaged, of another format or version, or does not fit: the detector stays as it was, which is cold."""
+
+
+@runtime_checkable
+class Snapshotable(Protocol):
+    """A detector whose memory can be kept. ``version`` is raised whenever the meaning of its state changes.
+
+    ``state`` gives arrays without Python objects; ``restore`` takes them and raises ValueError or KeyError, unchanged, where they do
+    not fit. After ``restore(state())`` a fresh detector answers every further observation as the old one would.
+    """
+
+    version: int
+
+    def state(self) -> State:
+        """Everything it remembers."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Remember this instead."""
+        ...
+
+
+def dump(detectors: Iterable[Detector], **facts: str) -> bytes:
+    """Memory of all detectors that have one, and facts to check when it is read again (boot id, driver epoch, time)."""
+    arrays: dict[str, NDArray[Any]] = {}
+    versions: dict[str, int] = {}
+    for detector in detectors:
+        if isinstance(detector, Snapshotable):
+            versions[detector.name] = detector.version
+            arrays |= {f"{detector.name}/{name}": np.asarray(array) for name, array in detector.state().items()}
+    header = json.dumps({"format": FORMAT, "versions": versions, "facts": facts}).encode()
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **{HEADER: np.frombuffer(header, np.uint8)}, **arrays)
+    return buffer.getvalue()
+
+
+def facts_in(data: bytes) -> Mapping[str, str]:
+    """The facts that were kept with a snapshot. SnapshotError where it cannot be read."""
+    facts: Mapping[str, str] = _read(data)[0]["facts"]
+    return facts
+
+
+def load(data: bytes, detectors: Sequence[Detector]) -> tuple[str, ...]:
+    """Give detectors their memory back; the names of those that stay cold, because they keep none or another version of it.
+
+    SnapshotError where the whole cannot be read; then no detector was changed.
+    """
+    header, arrays = _read(data)
+    cold = []
+    for detector in detectors:
+        known = isinstance(detector, Snapshotable) and header["versions"].get(detector.name) == detector.version
+        prefix = f"{detector.name}/"
+        state = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        if not (known and isinstance(detector, Snapshotable) and _taken(detector, state)):
+            cold.append(detector.name)
+    return tuple(cold)
+
+
+def _taken(detector: Snapshotable, state: State) -> bool:
+    try:
+        detector.restore(state)
+    except (ValueError, KeyError, IndexError, TypeError):
+        return False
+    return True
+
+
+def _read(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        header = json.loads(arrays.pop(HEADER).tobytes())
+        known = header["format"] == FORMAT and isinstance(header["versions"], dict) and isinstance(header["facts"], dict)
+    except (ValueError, KeyError, TypeError, OSError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
+        raise SnapshotError(f"snapshot cannot be read: {error}") from error
+    if not known:
+        raise SnapshotError(f"snapshot is of format {header['format']}, this program keeps format {FORMAT}")
+    return header, arrays
+
+
+def device_state(devices: Iterable[Device]) -> dict[str, NDArray[Any]]:
+    """Identities of devices as arrays of text, for the rows of a detector's other arrays. Attributes come anew with the next frame.
+
+    >>> devices_from(device_state([Device("n1", "gpu", "GPU-1")]))
+    (Device(host='n1', kind='gpu', id='GPU-1', attributes=mappingproxy({})),)
+    """
+    rows = [(device.host, device.kind, device.id) for device in devices]
+    columns = zip(*rows, strict=True) if rows else ((), (), ())
+    return {f"device_{name}": np.array(column, np.str_) for name, column in zip(("host", "kind", "id"), columns, strict=True)}
+
+
+def devices_from(state: State) -> tuple[Device, ...]:
+    """The devices that ``device_state`` kept, in order. KeyError or ValueError where they are not there whole."""
+    columns = [state[f"device_{name}"].tolist() for name in ("host", "kind", "id")]
+    return tuple(Device(*row) for row in zip(*columns, strict=True))

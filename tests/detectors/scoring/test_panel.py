@@ -1,0 +1,124 @@
+"""Detectors at work on a fleet: whole or host by host, restarted or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from detectors.scoring.panel import Contestant, Panel, judge
+from detectors.scoring.scope import ByHost
+from detectors.snapshot import State
+from pipeline.frame import Device, frame_of
+from pipeline.observation import Event, Observation, Unread
+from tests.detectors.hot import Hot
+
+NS = 10**9
+HOSTS = ("n1", "n2", "n3")
+
+
+def gpu(host: str, slot: int = 0) -> Device:
+    """A GPU of a host."""
+    return Device(host, "gpu", f"GPU-{host}-{slot}")
+
+
+def fleet(*rows: tuple[Device, float], at_s: int = 0, energy: int = 0, events: tuple[Event, ...] = ()) -> Observation:
+    """One reading of these GPUs' temperatures, and the same energy from all."""
+    values = [(device, {"temperature_celsius": value, "energy_millijoules": energy}) for device, value in rows]
+    frame = frame_of("gpu", values, at_s * NS, at_s * NS)
+    return Observation(
+        "nvml", "fleet", "boot", at_s, at_s * NS, at_s * NS, 0, (frame,), events, (Unread("lost", gpu("n2").id, ""),)
+    )
+
+
+def day(seconds: int = 60) -> Iterator[Observation]:
+    """n1 is hot from 20 to 39 s, n2 from 28 s on, n3 never."""
+    for t in range(seconds):
+        heat = {"n1": 20 <= t < 40, "n2": t >= 28, "n3": False}
+        yield fleet(*((gpu(host), 90.0 if heat[host] else 50.0) for host in HOSTS), at_s=t, energy=1000 * t)
+
+
+def test_a_host_sees_its_own_rows_only() -> None:
+    """Rows that lie together and rows that do not, values, counters and identities: each host gets exactly its own."""
+    mixed = fleet((gpu("n1"), 1.0), (gpu("n2"), 2.0), (gpu("n1", 1), 3.0), (gpu("n3"), 4.0), energy=5)
+    parts = dict(ByHost().split(mixed))
+    assert {h: p.frames[0].gauge("temperature_celsius").tolist() for h, p in parts.items()} == {
+        "n1": [1.0, 3.0],
+        "n2": [2.0],
+        "n3": [4.0],
+    }
+    assert parts["n1"].frames[0].devices == (gpu("n1"), gpu("n1", 1))
+    assert parts["n1"].frames[0].counter("energy_millijoules")[0].tolist() == [5, 5]
+    assert [p.host for p in parts.values()] == list(parts)
+
+
+def test_events_and_what_was_not_read_go_to_their_host() -> None:
+    """An event of n2 is n2's alone, one of a host without frames makes an observation of its own."""
+    event, other = (Event(0, 0, Device(host, "node", host), "clock_step", {"seconds": 1.0}) for host in ("n2", "n9"))
+    parts = dict(ByHost().split(fleet((gpu("n1"), 1.0), (gpu("n2"), 2.0), events=(event, other))))
+    assert {h: p.events for h, p in parts.items()} == {"n1": (), "n2": (event,), "n9": (other,)}
+    assert {h: len(p.unread) for h, p in parts.items()} == {"n1": 0, "n2": 1, "n9": 0}
+
+
+def test_a_device_that_comes_is_seen() -> None:
+    """The cut is made anew when the fleet's devices change."""
+    cut = ByHost()
+    list(cut.split(fleet((gpu("n1"), 1.0))))
+    assert [host for host, _ in cut.split(fleet((gpu("n1"), 1.0), (gpu("n2"), 2.0)))] == ["n1", "n2"]
+
+
+def test_a_detector_that_needs_no_peers_says_the_same_in_both_scopes() -> None:
+    """Findings of each host alone are those of the fleet, and both are right: n1 at 22 s until 40 s, n2 at 30 s."""
+    both = [Contestant(scope, scope, Panel(lambda: [Hot()], scope)) for scope in ("node", "fleet")]
+    judge(day(), both, {"nvml": 1.0})
+    said = [[(f.device.host, f.phase, f.time_ns // NS) for f in contestant.findings] for contestant in both]
+    assert said[0] == said[1] == [("n1", "onset", 22), ("n2", "onset", 30), ("n1", "cleared", 40)]
+
+
+class Sums:
+    """Keeps the increments it was shown."""
+
+    name = "sums"
+
+    def __init__(self, seen: list[list[float]]) -> None:
+        self.seen = seen
+
+    def update(self, observation: Observation) -> tuple[()]:
+        self.seen.append(observation.frames[0].increase("energy_millijoules").tolist())
+        return ()
+
+
+def test_increments_are_made_before_anybody_looks() -> None:
+    """A thousand millijoules a second on every GPU, none in the first frame."""
+    seen: list[list[float]] = []
+    judge(day(3), [Contestant("c", "node", Panel(lambda: [Sums(seen)], "node"))], {"nvml": 1.0})
+    assert np.array_equal(np.array(seen), [[np.nan]] * 3 + [[1000.0]] * 6, equal_nan=True)
+
+
+def test_a_restarted_detector_that_remembers_is_not_noticed() -> None:
+    """Restarted at 29 s, when n2 has been hot for one reading: the page at 30 s comes all the same."""
+    contestant = Contestant("c", "fleet", Panel(lambda: [Hot()], "fleet"))
+    judge(day(), [contestant], {"nvml": 1.0}, restart_at_ns=29 * NS)
+    assert contestant.twin is not None
+    assert contestant.differences == []
+    assert contestant.panel.forgetful() == ()
+
+
+class Forgets(Hot):
+    """Loses its count of hot readings in a restart."""
+
+    def state(self) -> State:
+        state = dict(super().state())
+        return state | {"run": np.zeros_like(state["run"])}
+
+
+def test_a_restarted_detector_that_forgets_is_noticed() -> None:
+    """n2's page comes two seconds late, n1 never clears: the differences say in which observations."""
+    contestant = Contestant("c", "fleet", Panel(lambda: [Forgets()], "fleet"))
+    judge(day(), [contestant], {"nvml": 1.0}, restart_at_ns=29 * NS)
+    assert [line.split(" of ")[0] for line in contestant.differences][:1] == ["observation 30"]
+
+
+def test_a_detector_without_memory_is_named() -> None:
+    """Equal findings by luck are no restart equivalence."""
+    assert Panel(lambda: [Sums([])], "fleet").forgetful() == ("sums",)
