@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from polars.exceptions import PolarsError
 
 from pipeline.catalog import KINDS
 from pipeline.store.base import SUFFIX, in_base_units
@@ -26,6 +27,11 @@ from pipeline.store.schema import ROLLUPS, TABLES
 from pipeline.store.upload_plan import Target
 
 TRIES = 3
+LONGEST_ERROR = 300  # characters
+
+
+class SqlError(ValueError):
+    """What is wrong with the text of a SQL question, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +90,16 @@ class Store:
     def sql(self, text: str, window: Window = Window()) -> pl.DataFrame:
         """Answer of a SQL question over the tables by name (``gpu``) and the views in base units (``gpu_base``).
 
-        polars.exceptions.PolarsError says what is wrong with the text.
+        SqlError says what is wrong with the text.
         """
         words = set(re.findall(r"\w+", text))
         frames = {name: self.table(name, window) for name in names() if name in words}
         frames |= {f"{kind}{SUFFIX}": self.base(kind, window) for kind in KINDS if f"{kind}{SUFFIX}" in words}
-        return self.collect(pl.SQLContext(frames, eager=False).execute(text))
+        try:
+            return self.collect(pl.SQLContext(frames, eager=False).execute(text))
+        except PolarsError as error:  # polars appends the whole plan
+            known = "" if frames else f"; tables are {', '.join(names())}"
+            raise SqlError(_first_words(str(error)) + known) from error
 
     def collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
         """The answer of a lazy frame of this store. ChangingError where files are replaced faster than they can be opened."""
@@ -99,6 +109,12 @@ class Store:
             except ChangingError:
                 continue
         return rows.collect()
+
+
+def _first_words(text: str) -> str:
+    """What an error of polars says before it shows the whole plan, or all columns."""
+    line = " ".join(text.partition("\n\n")[0].split())
+    return line if len(line) <= LONGEST_ERROR else line[: LONGEST_ERROR - 3] + "..."
 
 
 def _all_of(window: Window) -> pl.Expr | None:

@@ -6,7 +6,6 @@ file is named and its damaged row groups are left out; the rest still answers.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,8 +28,6 @@ from pipeline.store.places import Place, Stored
 from pipeline.store.possible import Possible
 from pipeline.store.schema import schema
 
-log = logging.getLogger("tocsin.query")
-
 CHUNK_ROWS = 1 << 20  # rows of one file that are decoded at once
 KEY = ("boot_id", "seq")  # of the observation that a row came with
 _T = TypeVar("_T")
@@ -48,7 +45,6 @@ class Notices:
         """Name something that could not be read, once."""
         if why not in self.left_out:
             self.left_out.append(why)
-            log.warning("left out: %s", why)
 
 
 @cache

@@ -28,10 +28,8 @@ class UnknownDeviceError(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with a name. ``ask`` gives the table, one row per thing and in base units; ``draw`` the panels of its plot."""
+    """``ask`` gives the table, one row per thing and in base units; ``draw`` the panels of its plot."""
 
-    name: str
-    help: str
     ask: Callable[[Store, Window], pl.DataFrame]
     draw: Callable[[Store, Window], Sequence[Panel]]
     about_devices: bool = True  # whether --device means anything to it
