@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from pipeline.child import Child, run
 from pipeline.clock import SystemClock
 from pipeline.observation import Event
 from tests.collector.sources.kmsg.logs import BOOT, Node, events, told
-from tests.collector.sources.kmsg.test_real_kmsg import ours, write
+from tests.collector.sources.kmsg.real import follow, kernel_log, ours, write, xid
 from tests.parts import need
 from tests.wait import until
 
@@ -27,10 +26,20 @@ NAMESPACE = f"mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/journal /run/lo
 
 
 @pytest.fixture
-def journald() -> Iterator[Child]:
+def token() -> Iterator[str]:
+    """A process name that no other test uses."""
+    with kernel_log() as name:
+        yield name
+
+
+@pytest.fixture
+def journald(token: str) -> Iterator[Child]:
     """A journald that is started again when it ends; the process is the shell that does so."""
     need("journalctl", "systemd")
-    child = Child([need("unshare", "util-linux"), "-m", "sh", "-c", NAMESPACE])
+    unshare = need("unshare", "util-linux")
+    if run([unshare, "-m", "mount", "-t", "tmpfs", "tmpfs", "/run"], timeout_s=10).returncode:
+        pytest.skip("no right to mount here: journald needs a /run of its own")
+    child = Child([unshare, "-m", "sh", "-c", NAMESPACE])
     yield child
     child.kill()
     child.wait(5)
@@ -42,14 +51,8 @@ def journalctl(journald: Child, tmp_path: Path) -> str:
     script = tmp_path / "journalctl"
     script.write_text(f'#!/bin/sh\nexec {need("nsenter", "util-linux")} -t {journald.pid} -m journalctl "$@"\n')
     script.chmod(0o755)
-    until(lambda: run([str(script), "-k", "-n", "1", "-o", "cat"], timeout_s=5).stdout, "journald to read the kernel log")
+    until(lambda: run([str(script), "-k", "-n", "1", "-o", "cat"], timeout_s=5).stdout, "journald to read the kernel log", 60)
     return str(script)
-
-
-@pytest.fixture
-def token() -> str:
-    """A process name that no other test uses."""
-    return "j" + uuid.uuid4().hex[:14]
 
 
 def source_of(node: Node, journalctl: str) -> KernelLogSource:
@@ -68,23 +71,6 @@ def source_of(node: Node, journalctl: str) -> KernelLogSource:
         files=(),
         pstore=(),
     )
-
-
-def follow(source: KernelLogSource, token: str, most: int) -> list[Event]:
-    """Events of the token, until there are so many."""
-    found: list[Event] = []
-
-    def all_there() -> bool:
-        found.extend(ours(events(source), token))
-        return len(found) >= most
-
-    until(all_there, f"{most} events of {token}")
-    return found
-
-
-def xid(code: int, token: str) -> str:
-    """An XID line."""
-    return f"NVRM: Xid (PCI:0000:1b:00): {code}, pid=1, name={token}, words"
 
 
 def test_following_the_real_journal_over_a_restart(node: Node, journalctl: str, token: str) -> None:
@@ -114,7 +100,7 @@ def test_restarted_journald_imports_everything_again(node: Node, journald: Child
     def copies() -> int:
         return run([journalctl, "-k", "-o", "cat", "--no-pager"], timeout_s=5, most_bytes=1 << 24).stdout.count(token.encode())
 
-    until(lambda: copies() == 2, "the second import")
+    until(lambda: copies() == 2, "the second import", 60)
     write(xid(31, token))
     assert told(follow(source, token, 1), "xid", "code") == [(31,)]
 
@@ -139,5 +125,5 @@ def test_cursor_of_another_journal(node: Node, journalctl: str, token: str) -> N
             return False  # the first try, with the cursor
         return bool(found)
 
-    until(told_one, "the journal without its cursor")
+    until(told_one, "the journal without its cursor", 60)
     assert told(found, "xid", "code") == [(48,)]
