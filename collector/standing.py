@@ -21,6 +21,7 @@ from pipeline.exposition.process import ProcessSamples
 from pipeline.interfaces import Closable, Sink
 from pipeline.outlet import Outlet
 from pipeline.selfmetrics import SelfMetrics
+from pipeline.store.caretaker import Caretaker, upkeep_in_child
 from pipeline.store.keeper import Keeper, seal_in_child
 from pipeline.xid_counts import XidCounts
 
@@ -54,7 +55,8 @@ class Standing:
         )
         plan = config.storage.upload.plan
         seal = seal_in_child(root, config.storage.cluster, plan)
-        keeper = Keeper(root, world.host, world.clock, self.own, seal=seal, uploads=plan is not None)
+        caretaker = Caretaker(world.clock, self.own, upkeep_in_child(root, config.storage.policy))
+        keeper = Keeper(root, world.host, world.clock, self.own, seal=seal, uploads=plan is not None, caretaker=caretaker)
         # These write to disk: each behind a queue of its own, so that a slow disk delays neither readings nor one another.
         self._outlets = [
             Outlet(self.xids, self.own, world.clock),

@@ -24,6 +24,7 @@ def check(config: Config) -> Iterator[tuple[Path, str]]:
     yield from _web(config)
     yield from _periods(config)
     yield from _topology(config)
+    yield from _retention(config)
     yield from _upload(config)
     yield from _dialect(config)
     yield from _simulate(config)
@@ -102,6 +103,17 @@ def _topology(config: Config) -> Iterator[tuple[Path, str]]:
         yield ("topology", given[1]), f"only one of file, command and labels_file: topology.{given[0]} is set too"
     if topology.node_labels and not topology.labels_file:
         yield ("topology", "node_labels"), "names labels of topology.labels_file, which is not set"
+
+
+def _retention(config: Config) -> Iterator[tuple[Path, str]]:
+    kept = config.storage.retention
+    for name in ("one_minute", "fifteen_minutes"):
+        age = getattr(kept, name)
+        if age and not 0 < kept.raw <= age:
+            yield (
+                ("storage", "retention", name),
+                f"{age} is shorter than storage.retention.raw ({kept.raw or 'for ever'}): roll-ups are kept at least as long",
+            )
 
 
 def _upload(config: Config) -> Iterator[tuple[Path, str]]:

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct, field
 
 from collector.config.units import Seconds
 from pipeline.catalog import Profile
+from pipeline.store.policy import DAY_S, Policy
 from pipeline.store.upload_plan import Plan, Target
 
 Compat = Literal["dcgm-4.8", "dcgm-4.9", "both"]
@@ -155,14 +156,44 @@ class Upload(Section, frozen=True):
         return Target(self.url, *how)
 
 
+class Retention(Section, frozen=True):
+    """How long tables are kept; 0 is for ever. What is too old, or beyond the disk budget, goes every quarter of an hour."""
+
+    raw: Annotated[Seconds, _says("Measurements as they were read, and the table `reads`.")] = Seconds(30 * DAY_S)
+    one_minute: Annotated[Seconds, _says("Roll-ups of one minute.")] = Seconds(396 * DAY_S)
+    fifteen_minutes: Annotated[Seconds, _says("Roll-ups of fifteen minutes.")] = Seconds(0)
+    events: Annotated[Seconds, _says("Events, findings, incidents and devices.")] = Seconds(0)
+
+
 class Storage(Section, frozen=True):
     """What the agent keeps on disk."""
 
     path: Annotated[str, _says("Folder for what must survive a restart.")] = "/var/lib/tocsin"
+    most_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Disk budget of the store: beyond it the oldest of what is least valuable goes, measurements before roll-ups "
+            "before events. 0 is 20 GiB or a tenth of the disk, whichever is less.",
+        ),
+    ] = 0
+    retention: Retention = field(default_factory=Retention)
     upload: Upload = field(default_factory=Upload)
     cluster: Annotated[
         str, _says("Name of the cluster in the store's file names, so that files of many nodes may lie together.")
     ] = "default"
+
+    @property
+    def policy(self) -> Policy:
+        """What the compacting child is told."""
+        kept = self.retention
+        return Policy(
+            raw_s=float(kept.raw),
+            minute_s=float(kept.one_minute),
+            quarter_s=float(kept.fifteen_minutes),
+            events_s=float(kept.events),
+            most_bytes=self.most_bytes,
+        )
 
 
 class Topology(Section, frozen=True):

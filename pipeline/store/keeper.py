@@ -16,6 +16,7 @@ from pipeline.interfaces import Clock
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.store import outbox
+from pipeline.store.caretaker import Caretaker
 from pipeline.store.upload_plan import CAUSES, Plan, Report
 from pipeline.store.wal import Wal, segments
 
@@ -67,7 +68,7 @@ def _report(line: bytes) -> Report | None:
 class Keeper:
     """The sink that keeps everything. Its own trouble (disk full, child killed) is logged once, counted, and tried again.
 
-    ``uploads``: whether ``seal`` uploads too; the numbers about it are then born at zero.
+    ``uploads``: whether ``seal`` uploads too; the numbers about it are then born at zero. ``caretaker`` is asked after each sealing.
     """
 
     name = "store"
@@ -81,9 +82,11 @@ class Keeper:
         *,
         seal: Seal,
         uploads: bool = False,
+        caretaker: Caretaker | None = None,
         fsync_s: float = 1.0,
     ) -> None:
         self._directory, self._clock, self._own, self._seal = root / "wal", clock, own, seal
+        self._caretaker = caretaker
         share = zlib.crc32(host.encode()) / 2**32
         self._wal = Wal(
             self._directory,
@@ -152,6 +155,8 @@ class Keeper:
             self._health.succeeded()
         if report is not None:
             self._uploaded(report)
+        if self._caretaker is not None:
+            self._caretaker.run_if_due()
 
     def _uploaded(self, report: Report) -> None:
         report.tell(self._own, self._clock.time_ns())

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pipeline.catalog import KINDS
 from pipeline.store.generations import Pass
-from pipeline.store.layout import HOUR_US, dates_of, day_us, hour_of
+from pipeline.store.layout import DAY_US, HOUR_US, dates_of, day_us, hour_of
 from pipeline.store.policy import Policy
 from pipeline.store.schema import BUCKETS_S, TABLES
 
@@ -47,12 +47,13 @@ class Sealed:
 class Removed:
     """Bytes given up by table and reason, and the files."""
 
-    sizes: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    sizes: dict[str, dict[str, int]] = field(default_factory=dict)
     paths: list[Path] = field(default_factory=list)
 
     def add(self, file: Sealed, reason: str) -> None:
         """One more."""
-        self.sizes[file.table][reason] += file.size
+        reasons = self.sizes.setdefault(file.table, {})
+        reasons[reason] = reasons.get(reason, 0) + file.size
         self.paths.append(file.path)
 
 
@@ -109,7 +110,9 @@ def sizes(root: Path) -> dict[str, int]:
 def _sealed(path: Path, table: str, tier: int, time_us: int | None) -> Iterator[Sealed]:
     with suppress(FileNotFoundError):
         stat = path.stat()
-        changed = stat.st_mtime_ns // 1000
+        changed = (
+            stat.st_mtime_ns if time_us is not None else stat.st_ctime_ns
+        ) // 1000  # a move into quarantine changes ctime only
         if path.is_file():
             yield Sealed(path, table, tier, changed if time_us is None else time_us, _blocks(stat.st_size), changed)
 
@@ -119,9 +122,9 @@ def _blocks(size: int) -> int:
 
 
 def _too_old(file: Sealed, policy: Policy, now_us: int) -> bool:
-    """Age counts from the later of the file's day and its own time: an hour in which the clock stood in 1970 is not lost at once."""
+    """Age counts from the end of the file's day, or its own time if that is later: what was read in 1970 by the clock is not lost at once."""
     kept_s = (policy.raw_s, policy.raw_s, policy.minute_s, policy.quarter_s, policy.events_s)[file.tier]
-    return bool(kept_s) and max(file.time_us, file.changed_us) < now_us - round(kept_s * 1e6)
+    return bool(kept_s) and max(file.time_us // DAY_US * DAY_US + DAY_US, file.changed_us) < now_us - round(kept_s * 1e6)
 
 
 def _shrink(over: Pass, removed: Removed, kept: list[Sealed], most: int, pending: Callable[[Path], bool]) -> None:

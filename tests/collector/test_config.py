@@ -196,6 +196,8 @@ def test_lists_and_tables_come_from_the_environment_with_commas() -> None:
         ({"exposition.xid_count_window": "0"}, "longer than 0"),
         ({"storage.cluster": "a/b"}, "'a/b' is no name"),
         ({"storage.cluster": ""}, "'' is no name"),
+        ({"storage.retention.one_minute": "7d"}, "storage.retention.raw (30d)"),
+        ({"storage.retention.raw": "0", "storage.retention.fifteen_minutes": "400d"}, "for ever"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings_given: dict[str, str], said: str) -> None:
@@ -250,3 +252,12 @@ def test_defaults_are_valid() -> None:
     for setting in settings().values():
         if setting.plain is not Seconds:
             assert msgspec.convert(setting.default, setting.type) == setting.default
+
+
+def test_retention_becomes_the_childs_policy() -> None:
+    """Ages in seconds, the budget in bytes."""
+    given = {"storage.most_bytes": "1000000", "storage.retention.raw": "7d", "storage.retention.events": "365d"}
+    kept = loaded(given).config.storage.policy
+    day = 86400
+    assert (kept.raw_s, kept.minute_s, kept.quarter_s, kept.events_s) == (7 * day, 396 * day, 0, 365 * day)
+    assert kept.most_bytes == 10**6
