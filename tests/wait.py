@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def until(condition: Callable[[], T], what: str, seconds: float = 10.0) -> T:
+def until(condition: Callable[[], T], what: str, seconds: float = 30.0) -> T:
     """The first true answer of ``condition``, asked every 20 ms; AssertionError naming ``what`` past the deadline."""
     deadline = time.monotonic() + seconds
     while not (answer := condition()):
