@@ -45,6 +45,8 @@ class _Columns:
                     self._observed[row] = True
         self._rows = [np.array([row for row, _ in part], np.intp) for part in live]
         self._names = [[name for _, name in part] for part in live]
+        blocks = (self._schema.gauges, self._schema.counters)
+        self.moving = frozenset(fields[row].name for fields, part in zip(blocks, live, strict=True) for row, _ in part)
 
     def frame(self, registers: Mapping[str, Registers], now: tuple[int, int], sampled_ns: int) -> Frame:
         """The frame at (unix, monotonic) ns."""
@@ -72,6 +74,10 @@ class FrameRenderer:
         self._links = _Columns("nvlink", self._link_devices(host), self._link_register)
         self._ports = _Columns("ib_port", self._port_devices(host), _port_register)
         self._host = Device(host, "node", host)
+
+    def moving(self, kind: str) -> frozenset[str]:
+        """Fields of a kind that show a register; all other observed fields never change."""
+        return {"gpu": self._gpus, "nvlink": self._links, "ib_port": self._ports}[kind].moving
 
     def nvml(self, time_ns: int, mono_ns: int, *, links: bool = True) -> Reading:
         """What the NVML source reads; ``links`` says whether NVLinks are among it."""

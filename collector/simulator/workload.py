@@ -7,7 +7,7 @@ node idles. Figures of this kind are reported for large training clusters (Llama
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -38,6 +38,19 @@ class Demand:
     def processes(self) -> bool:
         """Whether the job's processes hold the GPUs."""
         return self.memory > 0
+
+
+# What the phases ask. Of training and evaluation load, tensor and memory traffic are shares of the job's own; a step of training works,
+# then waits for the communication that ends it.
+IDLE = Demand("idle")
+INIT = Demand("init", load=0.05, busy=0.04, pcie=0.5)
+CHECKPOINT = Demand("checkpoint", load=0.07, busy=0.06, pcie=0.35)
+EVAL = Demand("eval", load=0.55, busy=0.8, tensor=0.5, dram=0.8, nvlink=0.08)
+WORKS = Demand("train", load=1.0, busy=0.995, tensor=1.0, dram=1.0, nvlink=0.22, fabric=0.05, pcie=0.02)
+WAITS = Demand("train", load=0.62, busy=0.995, dram=0.25, nvlink=0.7, fabric=0.8, pcie=0.02)  # dram is absolute here
+SPIN = Demand("stall", load=0.07, busy=1.0)  # ranks spin in the collective: kernels run all the time and do nothing
+HOST_STALL = Demand("host_stall", load=0.02)
+EVAL_S, EVAL_AFTER_S = 420.0, 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,33 +142,27 @@ class Workload:
             self._stalled.clear()
         job, t = self.job, since_s - self.job.start_s
         if t < 0 or self.drained:
-            return Demand("idle")
-        held = {"memory": job.memory}
+            return IDLE
         if self._stalled:
-            if "stall" in self._stalled.values():
-                # Ranks spin in the collective: kernels run all the time and do nothing.
-                return Demand("stall", load=0.07, busy=1.0, **held)
-            return Demand("host_stall", load=0.02, busy=0.0, **held)
+            return replace(SPIN if "stall" in self._stalled.values() else HOST_STALL, memory=job.memory)
         if t < job.init_s:
-            ramp = t / job.init_s
-            return Demand("init", load=0.05, busy=0.04, pcie=0.5, memory=job.memory * max(ramp, 0.01))
+            return replace(INIT, memory=job.memory * max(t / job.init_s, 0.01))
         t -= job.init_s
         if t % job.checkpoint_every_s > job.checkpoint_every_s - job.checkpoint_s:
-            return Demand("checkpoint", load=0.07, busy=0.06, pcie=0.35, **held)
-        if t > 3600 and t % job.eval_every_s < 420:
-            return Demand(
-                "eval", load=job.load * 0.55, busy=0.8, tensor=job.tensor * 0.5, dram=job.dram * 0.8, nvlink=0.08, **held
-            )
+            return replace(CHECKPOINT, memory=job.memory)
+        if t > EVAL_AFTER_S and t % job.eval_every_s < EVAL_S:
+            load, tensor, dram = job.load * EVAL.load, job.tensor * EVAL.tensor, job.dram * EVAL.dram
+            return replace(EVAL, load=load, tensor=tensor, dram=dram, memory=job.memory)
         waits = job.waiting(t, t + until_s - since_s)
         works = 1 - waits
         return Demand(
             "train",
-            load=job.load * (works + 0.62 * waits),
-            busy=0.995,
+            load=job.load * (works * WORKS.load + waits * WAITS.load),
+            busy=WORKS.busy,
             tensor=job.tensor * works,
-            dram=job.dram * works + 0.25 * waits,
-            nvlink=0.22 * works + 0.7 * waits,
-            fabric=0.05 * works + 0.8 * waits,
-            pcie=0.02,
-            **held,
+            dram=job.dram * works + WAITS.dram * waits,
+            nvlink=WORKS.nvlink * works + WAITS.nvlink * waits,
+            fabric=WORKS.fabric * works + WAITS.fabric * waits,
+            pcie=WORKS.pcie,
+            memory=job.memory,
         )

@@ -49,6 +49,7 @@ class Settings:
     loss: float = 0.005  # share of a node's readings that never arrive
     jitter_s: float = 0.4  # a reading is this late at most
     kmsg: bool = True
+    extended: bool = True  # ports have the 64-bit twins of their narrow counters
     cap_w: float = 0.0  # power limit of all GPUs, 0 is the default one
     mixed_models: bool = False  # every other node is an A100
     skew_s: float = 0.0  # clocks of nodes are off by up to this

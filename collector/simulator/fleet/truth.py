@@ -63,7 +63,7 @@ class Truth:
         document: dict[str, Any] = {
             "id": self.id,
             "scenario": self.scenario,
-            "magnitude": None if self.magnitude != self.magnitude else self.magnitude,  # noqa: PLR0124 - NaN is no JSON
+            "magnitude": None if self.magnitude != self.magnitude else self.magnitude,
             "entity_kind": self.entity_kind,
             "entity": entity,
             "onset_ns": self.onset_ns,

@@ -1,0 +1,136 @@
+"""What faults do to a world: errors, kernel lines, GPUs that go and come back, links that go down and up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from collector.simulator.fleet import memory
+from collector.simulator.fleet.happenings import NVML
+from collector.simulator.fleet.topology import GPUS
+from collector.simulator.fleet.world import OK, World
+from collector.simulator.kernel_log import KernelLine, Xid, mlx5_link
+from pipeline.catalog.ib_port import ACTIVE
+from pipeline.frame import Device
+
+DOWN, POLLING, LINK_UP = 1, 2, 5  # PortState and PortPhysicalState of the IBTA specification
+NVML_LAG_S = 0.15  # NVML's event set is read so much after the kernel printed the line
+VOLATILE = (
+    "energy_millijoules",
+    "throttled_power_cap_nanoseconds",
+    "throttled_sw_thermal_nanoseconds",
+    "throttled_hw_thermal_nanoseconds",
+    "throttled_hw_power_brake_nanoseconds",
+    "pcie_replays",
+    "pcie_transmit_bytes",
+    "pcie_receive_bytes",
+    "nvlink_replay_errors",
+    "nvlink_recovery_errors",
+    "nvlink_crc_flit_errors",
+)
+
+
+def kernel(world: World, node: int, device: Device, line: KernelLine, *, after_s: float = 0.0, count: int = 1) -> None:
+    """A line in a node's kernel log."""
+    if world.kmsg[node]:
+        stream = world.node_columns["host"].devices[node].attributes["boot_id"]
+        world.happenings.kernel(device, line, stream, world.when(node, after_s), count)
+
+
+def xid(world: World, gpu: int, code: int, *, after_s: float = 0.0, count: int = 1, nvml: bool = True, **details: Any) -> None:
+    """The driver reports an XID: a kernel line, and as long as the GPU answers an event of NVML. Details as in kernel_log.Xid."""
+    device, job = world.gpu_columns.devices[gpu], world.job_of(gpu)
+    pid = details.pop("pid", job.work.pid + gpu % GPUS if job else 0)
+    line = replace(Xid(gpu % GPUS, world.topology.profile.gpu.pci[gpu % GPUS], code, pid=pid), **details).line()
+    kernel(world, gpu // GPUS, device, line, after_s=after_s, count=count)
+    if nvml:
+        world.happenings.nvml_xid(device, code, world.when(gpu // GPUS, after_s + NVML_LAG_S))
+
+
+def ecc(world: World, gpu: int, *, corrected: bool, count: int = 1, place: str = "dram") -> None:
+    """Memory errors of a GPU."""
+    world.cells.error(gpu, corrected=corrected, place=place, count=count)
+    memory.show(world.cells, gpu, world.gpu_columns)
+
+
+def remap(world: World, gpu: int, *, corrected: bool = False, bank: int | None = None) -> bool:
+    """A row is marked for remapping; False when that failed. Its XID (63 or 64) is the caller's."""
+    done = world.cells.remap(gpu, corrected=corrected, bank=bank)
+    memory.show(world.cells, gpu, world.gpu_columns)
+    return done
+
+
+def recover(world: World, gpu: int, action: int, *, after_s: float = 0.0) -> None:
+    """The driver recommends a recovery action from now on and says so by XID 154; 0 takes it back without a word."""
+    world.gpu_columns.set_gauge("recovery_action", float(action), gpu)
+    if action:
+        xid(world, gpu, 154, after_s=after_s, action=action)
+
+
+def reset(world: World, gpu: int) -> None:
+    """A GPU reset or driver load: volatile counters begin anew, pending remaps take effect, the epoch changes."""
+    world.cells.reset(gpu)
+    memory.show(world.cells, gpu, world.gpu_columns)
+    world.gpu_columns.set_gauge("recovery_action", 0.0, gpu)
+    for name in VOLATILE:
+        world.gpu_columns.clear(name, gpu)
+    device = world.gpu_columns.devices[gpu]
+    driver, _, life = device.attributes["epoch"].rpartition("#")
+    describe(world, gpu, epoch=f"{driver}#{int(life) + 1}")
+
+
+def describe(world: World, gpu: int, **facts: str) -> None:
+    """Change slow facts of a GPU."""
+    device = world.gpu_columns.devices[gpu]
+    world.gpu_columns.replace(gpu, Device(device.host, device.kind, device.id, {**device.attributes, **facts}))
+
+
+def gpu_state(world: World, gpu: int, state: int) -> None:
+    """A GPU no longer answers, for the reason that its state names, or answers again."""
+    before, node = int(world.gpu_state[gpu]), gpu // GPUS
+    world.gpu_state[gpu] = state
+    world.gpus.dead[gpu] = world.gpus.processless[gpu] = state != OK
+    states = ("ok", "lost", "hung", "absent", "unreadable")
+    device = world.gpu_columns.devices[gpu]
+    if (before == OK) != (state == OK):
+        kind, reason = ("device_gone", states[state]) if state != OK else ("device_appeared", f"was {states[before]}")
+        world.happenings.tell(NVML, device, kind, world.when(node), {"reason": reason})
+    visible = float((world.gpu_state[node * GPUS : (node + 1) * GPUS] == OK).sum())
+    world.node_columns[NVML].set_gauge("gpus_visible", visible, node)
+
+
+def link(world: World, port: int, *, up: bool) -> None:
+    """A link goes down or comes up: both ends, where both are seen, and the node's kernel line."""
+    ends = [end for end in (port, world.ports.other(port)) if end is not None]
+    for end in ends:
+        if bool(world.ports.up[end]) == up:
+            continue
+        world.ports.up[end] = up
+        show_port(world, end)
+        if not up:
+            count(world, end, "link_downed")
+        else:
+            count(world, end, "link_error_recoveries")
+        if end < world.ports.ends:
+            model, rail = world.topology.profile.ports, end % GPUS
+            kernel(world, end // GPUS, world.port_columns.devices[end], mlx5_link(model.pci[rail], model.net[rail], up=up))
+
+
+def show_port(world: World, port: int, *, width: float = 4.0, rate: float = 1.0) -> None:
+    """State, width and rate of a port as they stand; ``rate`` is the share of the full one."""
+    columns, up = world.port_columns, bool(world.ports.up[port])
+    columns.set_gauge("state", float(ACTIVE if up else DOWN), port)
+    columns.set_gauge("physical_state", float(LINK_UP if up else POLLING), port)
+    full = world.topology.profile.ports.gigabits_per_second * 1e9
+    columns.set_gauge("rate_bits_per_second", full * rate if up else np.nan, port)
+    columns.set_gauge("width_lanes", width if up else np.nan, port)
+    world.ports.speed[port] = rate
+
+
+def count(world: World, port: int, name: str, more: int = 1) -> None:
+    """A counter of a port goes up, its 64-bit twin with it."""
+    for counter in (name, f"{name}_extended"):
+        if counter in world.port_columns.schema.counter_row:
+            world.port_columns.increase(counter, more, port)

@@ -1,0 +1,209 @@
+"""The plan of a run: which faults strike where and when, drawn before anything runs, so that the truth is known first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from collector.simulator.fleet.jobs import FleetJob
+from collector.simulator.fleet.scenario import Scenario, Split
+from collector.simulator.fleet.topology import GPUS, NS, Topology
+from collector.simulator.fleet.truth import EntityKind, Truth
+from collector.simulator.fleet.world import Course, World
+from pipeline.finding import Severity
+from pipeline.frame import Device
+
+WARM_S = 5400.0  # nothing happens before: detectors may learn, as after an agent's first start
+APART_S = 7200.0  # two faults leave a node and a job alone for so long
+TRIES = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One fault to come: its number in the run and its magnitude (NaN where the scenario has none)."""
+
+    number: int
+    magnitude: float
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where and when a case strikes: seconds since the start, on the grid of the ticks; the job is None on an idle node."""
+
+    onset_s: float
+    node: int
+    slot: int
+    job: FleetJob | None
+
+    @property
+    def gpu(self) -> int:
+        """Row of the GPU; of the port too."""
+        return self.node * GPUS + self.slot
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """From which ranges cases are drawn, and with what magnitude: nominal, half, range or a value."""
+
+    split: Split = "dev"
+    magnitude: str | float | None = None
+
+
+class Plan:
+    """What faults are planned with. ``truths`` and ``courses`` fill up; ``skipped`` counts cases for which there was no room."""
+
+    def __init__(self, scenario: Scenario, topology: Topology, rng: np.random.Generator, *, draws: Draws, step_s: float) -> None:
+        self.scenario, self.topology, self.rng, self.step_s = scenario, topology, rng, step_s
+        self.split = draws.split
+        self.end_s = scenario.days * 86400
+        self._wanted = draws.magnitude
+        self.truths: list[Truth] = []
+        self.courses: list[tuple[float, Callable[[World], Course]]] = []
+        self.skipped = 0
+        self._busy: list[tuple[int, float, float]] = []
+
+    # What to do.
+
+    def cases(self) -> Iterator[Case]:
+        """The scenario's cases, each with its magnitude."""
+        for number in range(self.scenario.cases):
+            drawn = self.draw(self.scenario.magnitude) if self.scenario.magnitude else math.nan
+            yield Case(number, self._magnitude(drawn))
+
+    def _magnitude(self, drawn: float) -> float:
+        swept = self.scenario.swept
+        if swept is None:
+            return math.nan
+        if self._wanted is None or self._wanted == "nominal":
+            return swept.nominal
+        if isinstance(self._wanted, str):
+            words = {"half": swept.nominal / 2, "range": drawn}
+            if self._wanted not in words:
+                raise ValueError(f"magnitude {self._wanted!r}: must be nominal, half, range or a number")
+            return words[self._wanted]
+        return float(self._wanted)
+
+    def draw(self, name: str) -> float:
+        """A value of a parameter, from the range of the split."""
+        parameter = self.scenario.parameters[name]
+        low, high = parameter.span(self.split)
+        if parameter.whole:
+            return float(self.rng.integers(int(low), int(high) + 1))
+        return math.exp(self.rng.uniform(math.log(low), math.log(high))) if parameter.log else float(self.rng.uniform(low, high))
+
+    def pick(self, name: str) -> int:
+        """A whole number of a parameter."""
+        return round(self.draw(name))
+
+    # Where and when.
+
+    def place(
+        self,
+        lasts_s: float,
+        *,
+        busy: bool = True,
+        nodes: int = 1,
+        lead_s: float = 3600.0,
+        stays_s: float = 0.0,
+        warm_s: float = WARM_S,
+        fits: Callable[[FleetJob | None, float], bool] | None = None,
+    ) -> Place | None:
+        """A GPU and an onset for a fault of some length: in a job that trains for ``lead_s`` before and ``stays_s`` after the onset.
+
+        ``busy`` False takes idle nodes too. ``nodes`` is how many the job must have at least. ``fits`` may refuse a job and time. Other faults stay away from the node and
+        its job. None where there is no such place.
+        """
+        latest = self.end_s - min(lasts_s, self.end_s / 4) - self.step_s
+        for _ in range(TRIES):
+            onset = self.on_grid(float(self.rng.uniform(warm_s, max(latest, warm_s))))
+            node, slot = int(self.rng.integers(self.topology.nodes)), int(self.rng.integers(GPUS))
+            job = self.job(node, onset)
+            if busy and (job is None or len(job.nodes) < nodes or not job.runs(onset - lead_s, onset + stays_s)):
+                continue
+            if fits is not None and not fits(job, onset):
+                continue
+            if self.claim(job.nodes if job else (node,), onset, onset + lasts_s):
+                return Place(onset, node, slot, job)
+        self.skipped += 1
+        return None
+
+    def claim(self, nodes: Sequence[int], since_s: float, until_s: float) -> bool:
+        """Keep nodes for one fault; False where another has one of them."""
+        wanted = set(nodes)
+        if any(node in wanted and since_s < end + APART_S and start < until_s + APART_S for node, start, end in self._busy):
+            return False
+        self._busy += [(node, since_s, until_s) for node in nodes]
+        return True
+
+    def job(self, node: int, at_s: float) -> FleetJob | None:
+        """The job on a node at a time."""
+        return next((job for job in self.topology.jobs if node in job.nodes and job.start_s <= at_s < job.end_s), None)
+
+    def on_grid(self, at_s: float) -> float:
+        """The beginning of the tick a time falls into."""
+        return math.floor(at_s / self.step_s) * self.step_s
+
+    def kill(self, job: FleetJob | None, at_s: float) -> None:
+        """The job dies at a time."""
+        if job is not None and job.start_s < at_s < job.end_s:
+            job.end_s, job.outcome = at_s, "failed"
+
+    def drain(self, node: int, since_s: float, until_s: float) -> None:
+        """No job starts on a node for a while."""
+        jobs = self.topology.jobs
+        assert isinstance(jobs, list)  # noqa: S101 - the plan's own
+        jobs[:] = [job for job in jobs if node not in job.nodes or not since_s <= job.start_s < until_s]
+
+    # What is true of it.
+
+    def strike(self, at_s: float, course: Callable[[World], Course]) -> None:
+        """Let a course act in the world from a time on."""
+        self.courses.append((at_s, course))
+
+    def truth(
+        self,
+        case: Case,
+        entity: Device | str,
+        onset_s: float,
+        end_s: float,
+        *,
+        evident_s: float | None = None,
+        detect_by_s: float | None = None,
+        kind: EntityKind | None = None,
+        fault: str | None = None,
+        severity: Severity | None = None,
+        members: tuple[Device, ...] = (),
+        suffix: str = "",
+    ) -> None:
+        """Write down a fault: the scenario's verdict, where nothing else is said. ``detect_by_s`` counts from ``evident_s``."""
+        verdict = self.scenario.verdict
+        assert verdict is not None  # noqa: S101 - faults have one, the loader holds that
+        evident = onset_s if evident_s is None else evident_s
+        self.truths.append(
+            Truth(
+                id=f"{self.scenario.id}/{case.number}{suffix}",
+                scenario=self.scenario.id,
+                magnitude=case.magnitude,
+                entity_kind=kind or verdict.entity,
+                entity=entity,
+                onset_ns=self.ns(onset_s),
+                end_ns=self.ns(min(end_s, self.end_s)),
+                detect_by_s=evident - onset_s + (verdict.detect_by_s if detect_by_s is None else detect_by_s),
+                fault=fault or verdict.fault,
+                severity=severity or verdict.severity,
+                allowed_secondary=verdict.secondary,
+                evident_ns=self.ns(evident),
+                members=members,
+            )
+        )
+
+    def ns(self, at_s: float) -> int:
+        """Unix time of a second of the run."""
+        return self.topology.begin_ns + round(at_s * 1e6) * (NS // 10**6)
+
+    def finished(self) -> tuple[Truth, ...]:
+        """All truths in the order of their onsets, numbered by seed elsewhere."""
+        return tuple(sorted((replace(truth) for truth in self.truths), key=lambda truth: (truth.onset_ns, truth.id)))

@@ -1,0 +1,103 @@
+"""A scenario rendered for one seed: its observations, the truth about them, and how much healthy life they hold."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from collector.simulator.fleet.agents import Agents
+from collector.simulator.fleet.background import background
+from collector.simulator.fleet.faults import FAULTS
+from collector.simulator.fleet.healthy import HEALTHY
+from collector.simulator.fleet.jobs import schedule
+from collector.simulator.fleet.plan import Draws, Plan
+from collector.simulator.fleet.scenario import Scenario, Split
+from collector.simulator.fleet.topology import NS, Topology
+from collector.simulator.fleet.truth import Truth
+from collector.simulator.fleet.world import Course, World
+from collector.simulator.profile import load_profile
+from pipeline.observation import Observation
+
+PROFILE = "hgx-h100"
+BEGIN_NS = 1_772_409_600 * NS  # 2026-03-02, a Monday, at midnight UTC
+
+
+@dataclass(frozen=True)
+class Run:
+    """One rendering. ``observations`` may be called again and gives the same ones; frames are made as they are asked for."""
+
+    scenario: Scenario
+    seed: int
+    split: Split
+    step_s: float
+    topology: Topology
+    truth: tuple[Truth, ...]
+    skipped: int
+    _courses: Sequence[tuple[float, Callable[[World], Course]]]
+    _seeds: np.random.SeedSequence
+
+    @property
+    def seconds(self) -> float:
+        """Length of the run."""
+        return self.ticks * self.step_s
+
+    @property
+    def ticks(self) -> int:
+        """Readings of each source."""
+        return round(self.scenario.days * 86400 / self.step_s)
+
+    @property
+    def gpu_seconds(self) -> float:
+        """Exposure: GPUs times seconds."""
+        return self.seconds * len(self.topology.gpus)
+
+    @property
+    def port_seconds(self) -> float:
+        """Exposure of the nodes' ports."""
+        return self.seconds * len(self.topology.ports)
+
+    def observations(self) -> Iterator[Observation]:
+        """All observations in the order they arrive."""
+        world_seeds, agent_seeds, back_seeds = _children(self._seeds, 3)
+        world = World(self.scenario, self.topology, world_seeds, self.step_s)
+        agents = Agents(world, agent_seeds)
+        if self.scenario.world.background:
+            background(world, np.random.default_rng(back_seeds))
+        for at_s, course in self._courses:
+            world.add(at_s, course(world))
+        yield from agents.observations(self.ticks)
+
+
+def render(
+    scenario: Scenario,
+    seed: int,
+    *,
+    magnitude: str | float | None = None,
+    split: Split = "dev",
+    step_s: float = 10.0,
+    days: float | None = None,
+    nodes: int | None = None,
+) -> Run:
+    """A scenario for a seed, any integer. ``magnitude`` is nominal, half, range (drawn per case) or a value; None is nominal.
+
+    The two splits never share random numbers. ``days`` and ``nodes`` make the run longer or larger than the scenario says. ValueError for a magnitude
+    that is none.
+    """
+    if days is not None or nodes is not None:
+        scenario = replace(scenario, days=days or scenario.days, nodes=nodes or scenario.nodes)
+    words = [abs(seed), int(seed < 0), zlib.crc32(scenario.id.encode()), int(split == "test")]
+    queue, plan_seeds, world = _children(np.random.SeedSequence(words), 3)
+    end_s = scenario.days * 86400
+    jobs = schedule(np.random.default_rng(queue), scenario.world, scenario.nodes, end_s)
+    topology = Topology(load_profile(PROFILE), scenario.nodes, words[0] * 2 + words[1], BEGIN_NS, jobs)
+    plan = Plan(scenario, topology, np.random.default_rng(plan_seeds), draws=Draws(split, magnitude), step_s=step_s)
+    {**FAULTS, **HEALTHY}[scenario.id](plan)
+    return Run(scenario, seed, split, step_s, topology, plan.finished(), plan.skipped, tuple(plan.courses), world)
+
+
+def _children(seeds: np.random.SeedSequence, count: int) -> list[np.random.SeedSequence]:
+    """Children by their own numbers: SeedSequence.spawn counts up, and a run must be the same each time it is made."""
+    return [np.random.SeedSequence(seeds.entropy, spawn_key=(*seeds.spawn_key, number)) for number in range(count)]
