@@ -1,0 +1,119 @@
+"""Blocks of time: where one ends, and means of what was sampled in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.columns import Columns
+from detectors.memory import Commit, from_text_array, text_array
+from detectors.snapshot import State
+from detectors.stats import add_sample, block_mean
+
+FORGET = 0.9  # how fast a faster pace of sampling is forgotten, per block
+MOST_BLOCKS = 10_000  # a longer gap than this many blocks counts as this many
+
+
+class BlockClock:
+    """Says how many blocks of ``seconds`` a frame ends, by the monotonic clock. Blocks lie at multiples of their length.
+
+    >>> clock = BlockClock(60)
+    >>> s = 10**9
+    >>> [clock.turn(t * s, "boot") for t in (10, 50, 60, 60, 55, 200)]
+    [0, 0, 1, None, None, 2]
+    >>> clock.turn(5 * s, "another boot")
+    1
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._length_ns = round(seconds * 1e9)
+        self._last_ns: int | None = None
+        self._boot = ""
+
+    def turn(self, mono_ns: int, boot_id: str) -> int | None:
+        """Blocks that ended since the frame before, None for a frame that comes twice or late: it must be left out.
+
+        After a reboot the clock starts anew: that ends the block that ran.
+        """
+        last, self_boot = self._last_ns, self._boot
+        if last is None:
+            self._last_ns, self._boot = mono_ns, boot_id
+            return 0
+        if boot_id != self_boot:
+            self._last_ns, self._boot = mono_ns, boot_id
+            return 1
+        if mono_ns <= last:
+            return None
+        self._last_ns = mono_ns
+        return min(mono_ns // self._length_ns - last // self._length_ns, MOST_BLOCKS)
+
+    def state(self) -> State:
+        """The last instant and its boot."""
+        return {"last": text_array([self._last_ns, self._boot])}
+
+    def prepare(self, state: State) -> Commit:
+        """ValueError or TypeError where it is not that."""
+        last_ns, boot = from_text_array(state["last"])
+        if not (last_ns is None or isinstance(last_ns, int)) or not isinstance(boot, str):
+            raise ValueError("no instant and boot")
+
+        def commit() -> None:
+            self._last_ns, self._boot = last_ns, boot
+
+        return commit
+
+
+class BlockMeans:
+    """Means over the running block of some quantities, held in a detector's columns: ``total_X`` and ``count_X`` per name.
+
+    A mean counts where at least half as many samples came as usual; what is usual is what the best sampled device got, a block
+    with more at once, one with fewer only slowly. So the pace of sampling need not be known.
+    """
+
+    def __init__(self, columns: Columns, names: Iterable[str]) -> None:
+        self._columns = columns
+        self._names = tuple(names)
+        self._usual = 0.0
+
+    @staticmethod
+    def fills(*names: str) -> dict[str, float | int]:
+        """The columns that these names need."""
+        return {f"total_{name}": 0.0 for name in names} | {f"count_{name}": 0 for name in names}
+
+    def add(self, name: str, x: NDArray[np.float64]) -> None:
+        """One sample per row, (row,); NaN adds nothing."""
+        add_sample(self._columns[f"total_{name}"], self._columns[f"count_{name}"], x)
+
+    def drop(self, rows: NDArray[np.bool_]) -> None:
+        """Forget the running block of these rows."""
+        self._columns.reset(rows, *self._all())
+
+    def close(self) -> dict[str, NDArray[np.float64]]:
+        """Means of the block by name, (row,), NaN where too few samples came; the next block begins."""
+        counts = {name: self._columns[f"count_{name}"] for name in self._names}
+        most = max((int(count.max()) for count in counts.values() if len(count)), default=0)
+        self._usual = max(float(most), FORGET * self._usual)
+        means = {
+            name: block_mean(self._columns[f"total_{name}"], count, expected=max(1, round(self._usual)))
+            for name, count in counts.items()
+        }
+        self._columns.reset(np.ones(len(self._columns), np.bool_), *self._all())
+        return means
+
+    def state(self) -> State:
+        """What is usual; the running block stands in the columns."""
+        return {"usual": np.array([self._usual])}
+
+    def prepare(self, state: State) -> Commit:
+        """KeyError or ValueError where it is not there."""
+        usual = float(state["usual"].astype(np.float64).reshape(1)[0])
+
+        def commit() -> None:
+            self._usual = usual
+
+        return commit
+
+    def _all(self) -> list[str]:
+        return [f"{part}_{name}" for name in self._names for part in ("total", "count")]

@@ -1,0 +1,97 @@
+"""The parts that a detector's memory is made of: they survive a restart together, or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.snapshot import State
+
+Commit = Callable[[], None]
+
+
+class Part(Protocol):
+    """Something that remembers. ``prepare`` checks a state, changes nothing, and returns what takes it over.
+
+    It raises KeyError, ValueError, IndexError or TypeError where the state does not fit.
+    """
+
+    def state(self) -> State:
+        """Everything it remembers, as arrays without Python objects."""
+        ...
+
+    def prepare(self, state: State) -> Commit:
+        """What makes this its memory."""
+        ...
+
+
+class Remembering:
+    """A detector whose memory is its parts. See detectors/snapshot.py for what ``version`` means."""
+
+    version = 1
+
+    def __init__(self, **parts: Part) -> None:
+        self._parts = parts
+
+    def state(self) -> State:
+        """All parts, each under its own name."""
+        return {f"{name}.{key}": array for name, part in self._parts.items() for key, array in part.state().items()}
+
+    def restore(self, state: State) -> None:
+        """Take over a state whole; it raises where any part does not fit, and then nothing has changed."""
+        commits = []
+        for name, part in self._parts.items():
+            prefix = f"{name}."
+            commits.append(
+                part.prepare({key.removeprefix(prefix): array for key, array in state.items() if key.startswith(prefix)})
+            )
+        for commit in commits:
+            commit()
+
+
+class Numbers:
+    """Single numbers of a detector: what it pools over all devices. Used like a dictionary of floats.
+
+    >>> numbers = Numbers(s2=0.01)
+    >>> numbers["s2"] += 1
+    >>> other = Numbers(s2=0.0)
+    >>> other.prepare(numbers.state())()
+    >>> other["s2"]
+    1.01
+    """
+
+    def __init__(self, **values: float) -> None:
+        self._values = {name: float(value) for name, value in values.items()}
+
+    def __getitem__(self, name: str) -> float:
+        return self._values[name]
+
+    def __setitem__(self, name: str, value: float) -> None:
+        self._values[name] = float(value)
+
+    def state(self) -> State:
+        """One array of one number each."""
+        return {name: np.array([value]) for name, value in self._values.items()}
+
+    def prepare(self, state: State) -> Commit:
+        """KeyError or ValueError unless every number is there."""
+        values = {name: float(state[name].astype(np.float64).reshape(1)[0]) for name in self._values}
+        return lambda: self._values.update(values)
+
+
+def text_array(value: Any) -> NDArray[np.uint8]:
+    """Lists, mappings, numbers and text as JSON in an array of bytes: for the few things that are no numbers per device.
+
+    >>> from_text_array(text_array({"a": [1, None]}))
+    {'a': [1, None]}
+    """
+    return np.frombuffer(json.dumps(value).encode(), np.uint8)
+
+
+def from_text_array(array: NDArray[Any]) -> Any:
+    """What ``text_array`` kept; ValueError where it is not that."""
+    return json.loads(array.astype(np.uint8).tobytes())
