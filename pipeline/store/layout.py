@@ -93,7 +93,7 @@ def day_folder(table: str, day_us: int) -> str:
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a scratch file, make it durable, then give it its name. Nothing remains when it raises."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     scratch = path.with_name(f".{path.name}.new")
     try:
         write(scratch)
@@ -109,8 +109,17 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         raise
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, durably: a file in a folder that a power cut takes back is gone with it."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_folder(path.parent)
+
+
 def sync_folder(path: Path) -> None:
-    """Make a rename durable."""
+    """Make names in a folder durable: those that came, and those that went."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)

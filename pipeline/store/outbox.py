@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from pipeline.catalog import KINDS
-from pipeline.store.layout import sync_folder
+from pipeline.store.layout import make_folder, sync_folder
 
 FOLDER = "outbox"
 Class = Literal["page", "routine"]
@@ -43,7 +43,7 @@ def post(root: Path, files: Iterable[Path], *, page: bool) -> None:
     folders = set()
     for file in files:
         link = root / FOLDER / ("page" if page else "routine") / file.relative_to(root)
-        link.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(link.parent)
         link.unlink(missing_ok=True)
         try:
             os.link(file, link)

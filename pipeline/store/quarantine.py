@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from pipeline.store.layout import sync_folder
+from pipeline.store.layout import make_folder, sync_folder
 
 log = logging.getLogger("tocsin.store")
 
@@ -22,7 +22,7 @@ def quarantine(root: Path, path: Path, reason: str) -> Path:
     while place.exists():
         number += 1
         place = wanted.with_name(f"{wanted.name}.{number}")
-    place.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(place.parent)
     path.rename(place)
     sync_folder(place.parent)
     log.warning("moved to %s: %s", place, reason)

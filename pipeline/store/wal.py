@@ -21,6 +21,7 @@ from pipeline.frame import Device
 from pipeline.interfaces import Clock
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
+from pipeline.store.layout import make_folder, sync_folder
 from pipeline.store.record import Columns, CorruptError, columns_now, decode, decode_devices, encode, encode_devices
 
 MAGIC = b"TOCWAL01"
@@ -94,7 +95,7 @@ class Wal:
         self.rotate()
 
     def _open(self, observation: Observation, now: int) -> None:
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_folder(self._directory)
         self._drop_oldest()
         path = self._directory / f"{observation.boot_id or 'boot'}-{observation.seq:016d}.wal"
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
@@ -104,6 +105,7 @@ class Wal:
         header = orjson.dumps({"host": observation.host, "boot_id": observation.boot_id, "columns": columns})
         try:
             self._append([MAGIC, _record(HEADER, header)])
+            sync_folder(self._directory)  # else a power cut may take the name, and with it every record that was synced
         except OSError:
             self._fd = self.path = None
             os.close(fd)
