@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from detectors.memory import Commit, from_text_array, text_array
@@ -75,41 +75,33 @@ class Episodes:
         yield replace(known, phase="cleared", time_ns=time_ns, device=device, evidence=(*known.evidence, *why))
 
     def state(self) -> State:
-        """For a snapshot."""
-        standing = [_document(finding) for finding in self._standing.values()]
-        resting = [
-            [_document(device), fault, rest.ended_ns, rest.severity, rest.waits and _document(rest.waits)]
-            for (device, fault), rest in self._resting.items()
-        ]
-        return {"episodes": pack([standing, resting])}
+        """What stands and what rests."""
+        resting = [[*_identity(device), until, severity] for device, (until, severity) in self._resting.items()]
+        return {"standing": text_array([_document(f) for f in self._standing.values()]), "resting": text_array(resting)}
 
-    def restore(self, state: State) -> None:
-        """From a snapshot. ValueError, KeyError or TypeError, unchanged, where it does not fit."""
-        kept, resting = unpack(state["episodes"])
-        standing = [_finding(document) for document in kept]
-        rests = {
-            (Device(**device), str(fault)): _Resting(int(ended), severity, _finding(waits) if waits else None)
-            for device, fault, ended, severity, waits in resting
+    def prepare(self, state: State) -> Commit:
+        """KeyError, ValueError or TypeError where it does not fit."""
+        standing = [_finding(document) for document in from_text_array(state["standing"])]
+        resting = {
+            Device(host, kind, name): (int(until), str(severity))
+            for host, kind, name, until, severity in from_text_array(state["resting"])
         }
-        self._standing = {(finding.device, finding.fault): finding for finding in standing}
-        self._resting = rests
+
+        def commit() -> None:
+            self._standing = {finding.device: finding for finding in standing}
+            self._resting = resting
+
+        return commit
 
 
-def _strength(of: Verdict | Finding) -> float:
-    """Distance from what was expected; 0 where the fault is not a number."""
-    return abs(of.value - of.expected) if isfinite(of.value) and isfinite(of.expected) else 0.0
+def _identity(device: Device) -> tuple[str, str, str]:
+    return device.host, device.kind, device.id
 
 
-def _slot(device: Device) -> tuple[str, str]:
-    return device.host, device.attributes.get("pci_bus_id", "")
-
-
-def _document(value: Finding | Device) -> dict[str, Any]:
-    document = {field.name: getattr(value, field.name) for field in fields(value)}
-    if isinstance(value, Device):
-        return {**document, "attributes": dict(value.attributes)}
-    return {**document, "device": _document(value.device)}
+def _document(finding: Finding) -> dict[str, Any]:
+    document = {field.name: getattr(finding, field.name) for field in fields(finding)}
+    return {**document, "device": [*_identity(finding.device), dict(finding.device.attributes)]}
 
 
 def _finding(document: dict[str, Any]) -> Finding:
-    return Finding(**{**document, "device": Device(**document["device"]), "evidence": tuple(document["evidence"])})
+    return Finding(**{**document, "device": Device(*document["device"]), "evidence": tuple(document["evidence"])})
