@@ -12,7 +12,7 @@ body { margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin-bottom: .2rem; } h2 { font-size: 1.1rem; margin: 1.6rem 0 .4rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .25rem .7rem .25rem 0; border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent); }
-td.n, th.n { text-align: right; } .bad { color: light-dark(#b00020, #ff7b86); font-weight: 600; }
+td.n, th.n { text-align: right; } td.t { white-space: nowrap; } .bad { color: light-dark(#b00020, #ff7b86); font-weight: 600; }
 .old { opacity: .55; } .note { padding: .4rem .8rem; border-left: .25rem solid light-dark(#8a5a00, #ffc35c); } nav a { margin-right: 1rem; }
 """
 
@@ -25,10 +25,10 @@ def page(status: Mapping[str, Any], metrics_path: str) -> str:
             "<!doctype html><html lang=en><meta charset=utf-8><meta http-equiv=refresh content=5>",
             "<meta name=viewport content='width=device-width'>",
             f"<title>Tocsin on {host}</title><style>{_STYLE}</style>",
-            f"<h1>Tocsin on {host}</h1><p>GPU Exporter {escape(str(status['version']))}, {escape(str(status['time']))}</p>",
+            f"<h1>Tocsin on {host}</h1><p>GPU Exporter, Tocsin {escape(str(status['version']))}, {_time(status['time'])}</p>",
             _notes(status),
             _links(metrics_path),
-            _findings(status["findings"]),
+            _findings(status["findings"], _names(status)),
             _gpus(status["gpus"]),
             _ports(status["ports"]),
             _sources(status["sources"]),
@@ -57,17 +57,34 @@ def _notes(status: Mapping[str, Any]) -> str:
     return "".join(f"<p class=note>{note}</p>" for note in notes)
 
 
-def _findings(findings: Iterable[Mapping[str, Any]]) -> str:
+def _names(status: Mapping[str, Any]) -> dict[str, str]:
+    """What people call a device, by its id."""
+    gpus = {g["id"]: f"GPU {g['index']}" for g in status["gpus"]}
+    return gpus | {p["id"]: f"{p['name']}/{p['index']}" for p in status["ports"]}
+
+
+def _time(text: str) -> str:
+    """An ISO time in UTC as people write it."""
+    return escape(text.removesuffix("+00:00").replace("T", " ") + " UTC")
+
+
+def _findings(findings: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> str:
     rows = [
         (
             _bad(f["severity"], bad=f["severity"] == "page"),
-            _cell(f"{f['kind']} {f['device']}"),
+            _named(f, names),
             _cell(f["summary"]),
-            _cell(f["since"]),
+            f"<td class=t>{_time(f['since'])}</td>",
         )
         for f in findings
     ]
     return _table("Open findings", ("severity", "device", "what", "since"), rows, "Nothing stands.")
+
+
+def _named(finding: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """The device of a finding: its name for people, its identity when pointed at."""
+    name = names.get(finding["device"], f"{finding['kind']} {finding['device']}")
+    return f'<td title="{escape(finding["device"])}">{escape(name)}</td>'
 
 
 def _gpus(gpus: Iterable[Mapping[str, Any]]) -> str:

@@ -457,6 +457,12 @@ def test_the_landing_page_is_plain_and_refreshes() -> None:
     assert "simulated" not in text
 
 
+def test_a_finding_on_the_landing_page_says_which_gpu() -> None:
+    """People know a GPU by its number; its UUID is there for whoever points at it."""
+    _, _, body = get(agent_pages(FakeClock()), "/")
+    assert b'<td title="GPU-00000000">GPU 0</td>' in body
+
+
 def test_hostile_names_are_escaped_on_the_landing_page() -> None:
     """Markup in a device's name or a finding's text is shown as text, and a byte that is no character does not break the page."""
     status, _, body = get(agent_pages(FakeClock(), name=HOSTILE), "/")
