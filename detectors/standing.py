@@ -1,0 +1,177 @@
+"""What a detector of facts has said and not yet taken back: several faults of one device may stand beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from math import isfinite
+from typing import Any
+
+from detectors.elapsed import Moment
+from detectors.memory import Commit, from_text_array, text_array
+from detectors.snapshot import State
+from pipeline.finding import SEVERITIES, Action, Finding, Severity
+from pipeline.frame import Device, Frame, whole_microseconds
+
+REST_NS = 3600 * 10**9  # a fault that comes back within the hour after it ended is not told again, unless it is more serious
+WORSE = 2.0  # numbers are said anew when the distance from what was expected has doubled
+MICROSECOND_NS = 1000  # faults of one device that begin together are kept apart by this, as their ids are made of the onset
+RANK: Mapping[Severity, int] = {severity: rank for rank, severity in enumerate(SEVERITIES)}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a detector thinks of a device now: the part of a finding that is not its life."""
+
+    fault: str
+    severity: Severity
+    action: Action
+    summary: str
+    evidence: tuple[str, ...] = ()
+    value: float = float("nan")
+    expected: float = float("nan")
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """When a fault ended, how serious it was, and what came back since and waits for the rest to be over."""
+
+    ended_ns: int
+    severity: Severity
+    waits: Finding | None = None
+
+
+class Standing:
+    """At most one finding stands per device and fault; its id is that of its onset until it has cleared.
+
+    >>> standing, gpu = Standing("d"), Device("n1", "gpu", "G")
+    >>> ticket, page = (Verdict("ecc", severity, "NONE", "bits flip") for severity in ("ticket", "page"))
+    >>> [f.phase for f in (*standing.holds(gpu, ticket, Moment(1, 1)), *standing.holds(gpu, page, Moment(2, 2)))]
+    ['onset', 'ongoing']
+    >>> [f.phase for f in (*standing.ends(gpu, "ecc", Moment(3, 3)), *standing.holds(gpu, page, Moment(4, 4)))]
+    ['cleared']
+    >>> [f.phase for f in standing.due(Moment(9, 3 + REST_NS))]  # it came back and is still there when the rest is over
+    ['onset']
+    """
+
+    def __init__(self, detector: str) -> None:
+        self._detector = detector
+        self._findings: dict[tuple[Device, str], Finding] = {}
+        self._rests: dict[tuple[Device, str], _Rest] = {}
+        self._devices: tuple[Device, ...] = ()
+
+    def get(self, device: Device, fault: str) -> Finding | None:
+        """What stands about a device."""
+        return self._findings.get((device, fault))
+
+    def all(self) -> list[Finding]:
+        """Everything that stands, in the order it was told."""
+        return list(self._findings.values())
+
+    def holds(self, device: Device, verdict: Verdict, at: Moment, onset_ns: int = 0) -> Iterator[Finding]:
+        """The fault is there: told when it begins and when it gets worse. ``onset_ns`` is unix time, now if left out."""
+        key = (device, verdict.fault)
+        stands = self._findings.get(key)
+        if stands is not None:
+            if RANK[verdict.severity] > RANK[stands.severity] or 0 < WORSE * _strength(stands) <= _strength(verdict):
+                severity = max(verdict.severity, stands.severity, key=RANK.__getitem__)
+                worse = self._finding(device, verdict, at, stands.onset_ns)
+                yield self._keep(replace(worse, phase="ongoing", severity=severity))
+            return
+        finding = self._finding(device, verdict, at, onset_ns or at.time_ns)
+        rest = self._rests.get(key)
+        if rest is not None and at.now_ns - rest.ended_ns < REST_NS and RANK[verdict.severity] <= RANK[rest.severity]:
+            self._rests[key] = replace(rest, waits=rest.waits or finding)
+            return
+        self._rests.pop(key, None)
+        yield self._keep(finding)
+
+    def ends(self, device: Device, fault: str, at: Moment, *why: str) -> Iterator[Finding]:
+        """The fault is not there any more; ``why`` is added to the evidence."""
+        key = (device, fault)
+        stood = self._findings.pop(key, None)
+        if stood is not None:
+            self._rests[key] = _Rest(at.now_ns, stood.severity)
+            yield replace(stood, phase="cleared", time_ns=at.time_ns, evidence=(*stood.evidence, *why))
+        elif key in self._rests:
+            self._rests[key] = replace(self._rests[key], waits=None)
+
+    def due(self, at: Moment) -> Iterator[Finding]:
+        """Faults that came back while they rested and are still there when the rest is over."""
+        for key, rest in list(self._rests.items()):
+            if at.now_ns - rest.ended_ns >= REST_NS:
+                del self._rests[key]
+                if rest.waits is not None:
+                    yield self._keep(replace(rest.waits, time_ns=at.time_ns))
+
+    def swapped(self, frame: Frame, at: Moment) -> Iterator[Finding]:
+        """End what stands about a device in whose PCI slot the frame has another one: the part was changed, its faults left with it."""
+        if frame.devices is self._devices:
+            return
+        self._devices = frame.devices
+        slots = {_slot(device): device for device in frame.devices} if self._findings else {}
+        for device, fault in list(self._findings):
+            there = slots.get(_slot(device))
+            if there is not None and there != device and _slot(device)[2]:
+                yield from self.ends(device, fault, at, f"{there.id} is in its place now")
+
+    def _keep(self, finding: Finding) -> Finding:
+        self._findings[finding.device, finding.fault] = finding
+        return finding
+
+    def _finding(self, device: Device, verdict: Verdict, at: Moment, onset_ns: int) -> Finding:
+        said = {field.name: getattr(verdict, field.name) for field in fields(verdict)}
+        onset_ns = whole_microseconds(min(onset_ns, at.time_ns))
+        while any(f.onset_ns == onset_ns and f.device == device and f.fault != verdict.fault for f in self._findings.values()):
+            onset_ns += MICROSECOND_NS
+        return Finding(
+            detector=self._detector,
+            device=device,
+            phase="onset",
+            onset_ns=onset_ns,
+            time_ns=at.time_ns,
+            **said,
+        )
+
+    def state(self) -> State:
+        """What stands and what rests."""
+        rests = [
+            [_document(device), fault, rest.ended_ns, rest.severity, rest.waits and _document(rest.waits)]
+            for (device, fault), rest in self._rests.items()
+        ]
+        return {"standing": text_array([_document(finding) for finding in self.all()]), "rests": text_array(rests)}
+
+    def prepare(self, state: State) -> Commit:
+        """KeyError, ValueError or TypeError where it does not fit."""
+        standing = [_restored(document) for document in from_text_array(state["standing"])]
+        rests = {
+            (Device(**device), str(fault)): _Rest(int(ended), severity, _restored(waits) if waits else None)
+            for device, fault, ended, severity, waits in from_text_array(state["rests"])
+        }
+
+        def commit() -> None:
+            self._findings = {(finding.device, finding.fault): finding for finding in standing}
+            self._rests = rests
+
+        return commit
+
+
+def _strength(of: Verdict | Finding) -> float:
+    """Distance from what was expected; 0 where the fault is not a number."""
+    return abs(of.value - of.expected) if isfinite(of.value) and isfinite(of.expected) else 0.0
+
+
+def _slot(device: Device) -> tuple[str, str, str]:
+    return device.host, device.kind, device.attributes.get("pci_bus_id", "")
+
+
+def _document(value: Finding | Device) -> dict[str, Any]:
+    document = {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, Device):
+        return {**document, "attributes": dict(value.attributes)}
+    return {**document, "device": _document(value.device)}
+
+
+def _restored(document: dict[str, Any]) -> Finding:
+    return Finding(**{**document, "device": Device(**document["device"]), "evidence": tuple(document["evidence"])})
