@@ -1,0 +1,61 @@
+"""Which rows stand together: numbers of the host, the rack and the peers of each device, for votes and comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.frame import Device
+
+
+class Groups:
+    """Numbers the groups that devices belong to; -1 where a device belongs to none. Worked out again only when devices change.
+
+    >>> groups = Groups(lambda device: device.attributes.get("rack", ""))
+    >>> groups.of((Device("n1", "gpu", "a", {"rack": "r1"}), Device("n1", "gpu", "b"), Device("n2", "gpu", "c", {"rack": "r1"})))
+    array([ 0, -1,  0])
+    >>> groups.names
+    ('r1',)
+    """
+
+    def __init__(self, key: Callable[[Device], str]) -> None:
+        self._key = key
+        self._devices: tuple[Device, ...] | None = None
+        self._numbers = np.zeros(0, np.int64)
+        self.names: tuple[str, ...] = ()
+
+    def of(self, devices: tuple[Device, ...]) -> NDArray[np.int64]:
+        """The group of each device, (device,)."""
+        if devices is not self._devices:
+            known: dict[str, int] = {}
+            keys = [self._key(device) for device in devices]
+            self._numbers = np.array([known.setdefault(key, len(known)) if key else -1 for key in keys], np.int64)
+            self._devices, self.names = devices, tuple(known)
+        return self._numbers
+
+    def forget(self) -> None:
+        """Work them out anew: the key depends on something that has changed."""
+        self._devices = None
+
+
+def host_of(device: Device) -> str:
+    """The host."""
+    return device.host
+
+
+def rack_of(device: Device) -> str:
+    """The rack, empty where it is not known."""
+    return device.attributes.get("rack", "")
+
+
+def share_by_group(
+    votes: NDArray[np.bool_], known: NDArray[np.bool_], group: NDArray[np.int64], groups: int
+) -> Mapping[str, NDArray[np.float64]]:
+    """Per group how many vote (``votes``), how many were asked (``known``) and the share, all (groups,); NaN where nobody was asked."""
+    inside = group >= 0
+    asked = np.bincount(group[inside & known], minlength=groups).astype(np.float64)
+    yes = np.bincount(group[inside & known & votes], minlength=groups).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        return {"votes": yes, "asked": asked, "share": yes / np.where(asked > 0, asked, np.nan)}
