@@ -29,6 +29,8 @@ HOMES: dict[str, tuple[str, ...]] = {
     "pyarrow": ("pipeline/store/", "pipeline/replay.py"),
     "polars": ("pipeline/store/",),
     "obstore": ("pipeline/store/objects.py",),
+    "river": ("detectors/baselines/",),
+    "sklearn": ("detectors/baselines/",),
     "subprocess": ("pipeline/child.py",),
     "multiprocessing": (),
     "pty": (),

@@ -1,0 +1,158 @@
+"""What every baseline needs: findings that stand until their condition ends, and sums over a sliding window."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from math import nan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.finding import SEVERITIES, Finding, Severity
+from pipeline.frame import Device, Frame
+
+
+class Board:
+    """Findings of one detector that stand, one per rule and device."""
+
+    def __init__(self, detector: str) -> None:
+        self._detector = detector
+        self._standing: dict[str, dict[Device, Finding]] = {}
+        self._rows: dict[str, tuple[tuple[Device, ...], dict[Device, int]]] = {}
+
+    def judge(
+        self,
+        frame: Frame,
+        rule: str,
+        bad: NDArray[np.bool_],
+        severity: Severity,
+        *,
+        fault: str,
+        known: NDArray[np.bool_] | None = None,
+        value: NDArray[np.float64] | None = None,
+        expected: float = nan,
+        sticky: bool = False,
+    ) -> Iterator[Finding]:
+        """Onsets where a rule begins to be ``bad``, clearances where it ends; all masks (device,), ``value`` and ``expected`` are evidence.
+
+        Where it is not ``known`` nothing changes. What is ``sticky`` never clears.
+        """
+        standing = self._standing.setdefault(rule, {})
+        if standing and not sticky:
+            yield from self._clear(frame, standing, bad, known)
+        if bad.any():
+            for row in np.flatnonzero(bad).tolist():
+                number = nan if value is None else float(value[row])
+                yield from self.tell(
+                    frame.devices[row], frame.time_ns, rule, severity, fault=fault, value=number, expected=expected
+                )
+
+    def tell(
+        self,
+        device: Device,
+        time_ns: int,
+        rule: str,
+        severity: Severity,
+        *,
+        fault: str,
+        value: float = nan,
+        expected: float = nan,
+    ) -> Iterator[Finding]:
+        """An onset unless it stands; one that is more serious than before is told anew."""
+        standing = self._standing.setdefault(rule, {})
+        before = standing.get(device)
+        if before is None:
+            made = Finding(
+                self._detector, device, fault, "onset", severity, time_ns, time_ns, rule, value=value, expected=expected
+            )
+        elif SEVERITIES.index(severity) > SEVERITIES.index(before.severity):
+            made = replace(before, phase="ongoing", severity=severity, time_ns=time_ns, value=value)
+        else:
+            return
+        standing[device] = made
+        yield made
+
+    def clear(self, device: Device, time_ns: int, rule: str) -> Iterator[Finding]:
+        """The end of what stands, if it stands."""
+        stood = self._standing.get(rule, {}).pop(device, None)
+        if stood is not None:
+            yield replace(stood, phase="cleared", time_ns=time_ns, device=device)
+
+    def reborn(self, frame: Frame, rules: str) -> Iterator[Finding]:
+        """Clear what stands under rules that begin so, for devices that were reset or rebooted since it was told."""
+        for rule in [rule for rule, standing in self._standing.items() if standing and rule.startswith(rules)]:
+            standing = self._standing[rule]
+            now = {device: device.attributes.get("epoch", "") for device in frame.devices if device in standing}
+            for device, epoch in now.items():
+                if epoch != standing[device].device.attributes.get("epoch", epoch):
+                    yield replace(standing.pop(device), phase="cleared", time_ns=frame.time_ns, device=device)
+
+    def stands(self, rule: str) -> tuple[Device, ...]:
+        """Devices that a rule stands for."""
+        return tuple(self._standing.get(rule, ()))
+
+    def _clear(
+        self, frame: Frame, standing: dict[Device, Finding], bad: NDArray[np.bool_], known: NDArray[np.bool_] | None
+    ) -> Iterator[Finding]:
+        devices, rows = self._rows.get(frame.kind, ((), {}))
+        if devices is not frame.devices:
+            rows = {device: row for row, device in enumerate(frame.devices)}
+            self._rows[frame.kind] = (frame.devices, rows)
+        for device in [*standing]:
+            row = rows.get(device)
+            if row is not None and not bad[row] and (known is None or known[row]):
+                yield replace(standing.pop(device), phase="cleared", time_ns=frame.time_ns, device=frame.devices[row])
+
+
+class Aligned:
+    """Arrays per device that follow the devices of a frame: those that stay keep their rows' values, new ones begin at zero."""
+
+    def __init__(self) -> None:
+        self._devices: tuple[Device, ...] = ()
+        self._move: NDArray[np.intp] | None = None
+
+    def follow(self, frame: Frame) -> NDArray[np.intp] | None:
+        """Where each device of the frame was before, (device,), -1 = new; None where nothing moved."""
+        if frame.devices is self._devices or frame.devices == self._devices:
+            self._devices = frame.devices
+            return None
+        before = {device: row for row, device in enumerate(self._devices)}
+        self._devices = frame.devices
+        return np.array([before.get(device, -1) for device in frame.devices], np.intp)
+
+
+def moved(array: NDArray[np.float64], move: NDArray[np.intp]) -> NDArray[np.float64]:
+    """An array (device,) in the new order, zero for new devices.
+
+    >>> moved(np.array([1.0, 2.0]), np.array([1, -1, 0])).tolist()
+    [2.0, 0.0, 1.0]
+    """
+    return np.where(move >= 0, np.append(array, 0.0)[move], 0.0)
+
+
+class Window:
+    """Sum over the last ``seconds`` of what was added, per device, on the monotonic clock. NaN adds nothing."""
+
+    def __init__(self, seconds: float) -> None:
+        self._span_ns = round(seconds * 1e9)
+        self._parts: deque[tuple[int, NDArray[np.float64]]] = deque()
+        self._aligned = Aligned()
+
+    def add(self, frame: Frame, amount: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The sum with this frame's amount, (device,)."""
+        move = self._aligned.follow(frame)
+        if move is not None:
+            self._parts = deque((at, moved(part, move)) for at, part in self._parts)
+        while self._parts and self._parts[0][0] <= frame.mono_ns - self._span_ns:
+            self._parts.popleft()
+        amount = np.nan_to_num(amount)
+        if amount.any():  # windows of error counters are empty nearly always
+            self._parts.append((frame.mono_ns, amount))
+        return sum((part for _, part in self._parts), np.zeros(len(frame.devices)))
+
+
+def increase(frame: Frame, names: Iterable[str]) -> NDArray[np.float64]:
+    """Sum of the increments of several counters, (device,); one that is not observed adds nothing."""
+    return sum((np.nan_to_num(frame.increase(name)) for name in names), np.zeros(len(frame.devices)))
