@@ -118,7 +118,7 @@ class Agent:
         return web
 
     async def _watch(self) -> None:
-        """Once a second: lanes that hang, GPUs that are new, reloads that were asked for."""
+        """Once a second: GPUs that are new, a simulated node that died, reloads that were asked for."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             loop.add_signal_handler(number, self._stop.set)
@@ -129,7 +129,6 @@ class Agent:
         while not self._stop.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), WATCH_S)
-            self._engine.watch()
             self._standing.watch()
             if self._config.simulate.profile:
                 self._node.watch()

@@ -1,12 +1,14 @@
-"""The engine: reads what is due, judges it, fans it out. A source that hangs costs itself; the others go on."""
+"""The engine: reads what is due, judges it, fans it out. A source that waits or hangs costs itself; the others go on."""
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from pipeline.catalog import agent
@@ -19,8 +21,12 @@ from pipeline.observation import Event, Observation, Outcome, Reading
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.timetable import Timetable
 
+log = logging.getLogger("tocsin.engine")
+
 MOST_REASONS = 20  # of what could not be read, shown per source
-IDLE_NS = 1_000_000_000  # longest wait without looking at the clocks, so that a step is seen
+WATCH_S = 1.0  # between two looks at the clocks and at the reads that run
+LONGEST_WAIT_S = 5.0  # of a lane: a step of the wall clock may have moved its tick
+FIRST_READ_S = 3.0  # the first reads go one after the other; one that takes longer holds the next no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +47,18 @@ class _Tick(NamedTuple):
 
 @dataclass(slots=True)
 class _Busy:
-    """A read that is running: in which lane, since when."""
+    """A read that is running: since when, and whether it was given up."""
 
-    lane: int
     began: _Tick
     overdue: bool = False
 
 
 class Engine:
-    """One timetable, one lane of reads, one judge, any number of sinks.
+    """One timetable, a lane of reads for every source, one judge, any number of sinks.
 
-    Reads run one after the other in a *lane* (a thread). When one outlives its deadline the lane is left to it and a fresh lane goes on
-    with the other sources; the stuck source rejoins when its read returns, if ever. ``step`` does what is due in the calling
-    thread; ``start`` runs lanes by themselves; ``watch`` must then be called about once a second by somebody who does not read hardware.
+    ``start`` gives every source a *lane* (a thread) of its own, and one more that looks at the clocks and at the reads that run: one
+    that outlives its deadline is published as overdue, and its source rejoins when the read returns, if ever. ``step`` does all that
+    is due in the calling thread instead. First reads go in the order of ``schedules``: the kernel log wants to know the GPUs.
     ``wait`` is how a lane waits (seconds), so that a fake clock can jump.
     """
 
@@ -85,12 +90,10 @@ class Engine:
         self._sink_health = {s.name: Health(f"sink {s.name}") for s in sinks}
         periods = {name: round(s.period_s * 1e9) for name, s in self._schedules.items()}
         self._table = Timetable(periods, clock.time_ns(), clock.monotonic_ns())
-        self._plan = threading.Lock()  # guards the timetable, the busy reads and the lane number
+        self._plan = threading.Lock()  # guards the timetable and the reads that run
         self._publish = threading.Lock()  # one observation at a time is numbered, judged and fanned out
         self._busy: dict[str, _Busy] = {}
-        self._overdue: deque[tuple[str, _Tick]] = deque()
-        self._lane = 0
-        self._closed = False
+        self._closed = self._silent = False
         self._threads: list[threading.Thread] = []
         self._seq = first_seq
         self._beat_ns = clock.monotonic_ns()
@@ -104,34 +107,22 @@ class Engine:
         return self._seq
 
     def start(self, first_seq: int | None = None) -> None:
-        """Begin to read in a lane of its own; the first observation gets this number."""
+        """Begin to read, every source in a lane of its own; the first observation gets this number."""
         if first_seq is not None:
             self._seq = first_seq
-        self._open_lane()
+        self._open_lane("watch", self._watch)
+        before: threading.Event | None = None
+        for name in self._schedules:
+            before = self._open_lane(name, partial(self._turn, name), before)
 
     def alive(self, within_s: float = 30.0) -> bool:
-        """Whether a lane has come round within this time."""
+        """Whether observations could be published within this time."""
         return (self._clock.monotonic_ns() - self._beat_ns) / 1e9 <= within_s
 
     def step(self) -> float:
         """Read, judge and publish everything that is due now; seconds until the next tick."""
-        return self._round(self._lane)
-
-    def watch(self) -> bool:
-        """Leave a lane whose read is past its deadline to it, and open a fresh one; whether that was needed."""
-        now = self._clock.monotonic_ns()
-        with self._plan:
-            for name, busy in self._busy.items():
-                late = now - busy.began.mono_ns > self._schedules[name].deadline_s * 1e9
-                if busy.lane == self._lane and late and not busy.overdue:
-                    busy.overdue = True
-                    self._table.park(name)
-                    self._overdue.append((name, busy.began))
-                    break
-            else:
-                return False
-        self._open_lane()
-        return True
+        self._watch()
+        return min((self._turn(name) for name in self._schedules), default=WATCH_S)
 
     def close(self, deadline_s: float = 5.0) -> None:
         """Stop reading, let the read that runs end within the deadline, close sources. Sinks are their owner's. Safe to call twice."""
@@ -142,49 +133,67 @@ class Engine:
         began = self._clock.monotonic_ns()
         for thread in self._threads:
             thread.join(max(deadline_s - (self._clock.monotonic_ns() - began) / 1e9, 0.0))
+        self._silent = True  # what still runs comes too late: another engine may be numbering by now
         for name, schedule in self._schedules.items():
             if name not in self._busy and isinstance(schedule.source, Closable):
                 self._guard.call("source", name, schedule.source.close)
 
-    def _open_lane(self) -> None:
-        with self._plan:
-            self._lane += 1
-            number = self._lane
-        self._threads = [t for t in self._threads if t.is_alive()]
-        thread = threading.Thread(target=self._run, args=(number,), name=f"lane-{number}", daemon=True)
+    def _open_lane(self, name: str, turn: Callable[[], float], before: threading.Event | None = None) -> threading.Event:
+        """A thread that takes its turns; the event is set after the first, which comes after that of the lane ``before``."""
+        first = threading.Event()
+        thread = threading.Thread(target=self._run, args=(turn, before, first), name=f"lane-{name}", daemon=True)
         self._threads.append(thread)
         thread.start()
+        return first
 
-    def _run(self, lane: int) -> None:
-        while not self._stopping.is_set() and lane == self._lane:
-            pause, error = self._guard.call("engine", "round", lambda: self._round(lane))
+    def _run(self, turn: Callable[[], float], before: threading.Event | None, first: threading.Event) -> None:
+        if before is not None:
+            before.wait(FIRST_READ_S)
+        while not self._stopping.is_set():
+            pause, error = self._guard.call("engine", "round", turn)
             if error is not None:  # ours, not a plug-in's: say it and go on reading
                 self._rounds.failed(repr(error), self._clock.time_ns())
-            if lane == self._lane:
-                self._wait(1.0 if pause is None else pause)
+            first.set()
+            self._wait(WATCH_S if pause is None else pause)
 
-    def _round(self, lane: int) -> float:
-        self._beat_ns = self._clock.monotonic_ns()
-        self._look_at_clocks()
-        while self._overdue:
-            name, began = self._overdue.popleft()
-            self._settle(name, began, None, "overdue", "the read did not return within its deadline")
+    def _turn(self, name: str) -> float:
+        """Read a source if it is due; seconds until it is."""
         with self._plan:
-            due = [name for name in self._table.due(self._clock.monotonic_ns()) if name not in self._busy]
-        for name in due:
-            if self._stopping.is_set() or lane != self._lane:
-                break
-            self._read(name, lane)
+            due = self._table.due(name, self._clock.monotonic_ns())
+        if due:
+            self._read(name)
         with self._plan:
-            next_ns = self._table.next_ns()
+            next_ns = self._table.next_ns(name)
         now = self._clock.monotonic_ns()
-        until_ns = now + IDLE_NS if next_ns is None else next_ns
-        return min(max(until_ns - now, 0), IDLE_NS) / 1e9
+        return LONGEST_WAIT_S if next_ns is None else min(max(next_ns - now, 0) / 1e9, LONGEST_WAIT_S)
 
-    def _read(self, name: str, lane: int) -> None:
+    def _watch(self) -> float:
+        """Look at the clocks and at the reads that run; seconds until the next look."""
+        with self._publish:  # a judge or sink that never returns holds this, and the beat stops
+            self._beat_ns = self._clock.monotonic_ns()
+        self._look_at_clocks()
+        for name, busy in self._late():
+            self._settle(name, busy.began, None, "overdue", "the read did not return within its deadline")
+        return WATCH_S
+
+    def _late(self) -> list[tuple[str, _Busy]]:
+        """Reads that are past their deadline since the last look: given up."""
+        now = self._clock.monotonic_ns()
+        with self._plan:
+            late = [
+                (name, busy)
+                for name, busy in self._busy.items()
+                if not busy.overdue and now - busy.began.mono_ns > self._schedules[name].deadline_s * 1e9
+            ]
+            for name, busy in late:
+                busy.overdue = True
+                self._table.park(name)
+        return late
+
+    def _read(self, name: str) -> None:
         began = self._now()
         with self._plan:
-            self._busy[name] = busy = _Busy(lane, began)
+            self._busy[name] = busy = _Busy(began)
         reading, error = self._guard.call("source", name, self._schedules[name].source.read)
         with self._plan:
             del self._busy[name]
@@ -231,6 +240,8 @@ class Engine:
         """Number, judge and fan out: one observation at a time."""
         parts = (reading.frames, reading.events, reading.unread)
         with self._publish:
+            if self._silent:
+                return
             number = (self._seq, began.time_ns, began.mono_ns, duration_ns)
             self._seq += 1
             seen = Observation(source, self._host, self._boot_id, *number, *parts, outcome, error)
@@ -256,6 +267,7 @@ class Engine:
             now = self._now()
             stepped = self._table.realign(now.time_ns, now.mono_ns)
         if stepped:
+            log.warning("the wall clock was stepped by %+.3f s", stepped)
             self._own.add(agent.CLOCK_STEPS)
             node = Device(self._host, "node", self._host)
             event = Event(now.time_ns, now.mono_ns, node, "clock_step", {"seconds": stepped})

@@ -14,13 +14,13 @@ class Timetable:
     ``periods_ns`` maps a name to its period.
 
     >>> table = Timetable({"nvml": 1_000_000_000}, wall_ns=10_300_000_000, mono_ns=300_000_000)
-    >>> table.done("nvml", 310_000_000), table.next_ns()    # then the whole seconds of the wall clock
+    >>> table.done("nvml", 310_000_000), table.next_ns("nvml")    # then the whole seconds of the wall clock
     (0, 1000000000)
-    >>> table.due(1_000_000_000)
-    ['nvml']
+    >>> table.due("nvml", 1_000_000_000)
+    True
     >>> table.done("nvml", 3_200_000_000)           # the read took 2.2 s: two ticks are gone
     2
-    >>> table.next_ns()
+    >>> table.next_ns("nvml")
     4000000000
     """
 
@@ -30,13 +30,14 @@ class Timetable:
         self._due = dict.fromkeys(self._periods, mono_ns)
         self._parked: dict[str, int] = {}
 
-    def due(self, mono_ns: int) -> list[str]:
-        """Names whose tick has come, in the order they were given."""
-        return [name for name, at in self._due.items() if at <= mono_ns]
+    def due(self, name: str, mono_ns: int) -> bool:
+        """Whether its tick has come; never while it is parked."""
+        at = self._due.get(name)
+        return at is not None and at <= mono_ns
 
-    def next_ns(self) -> int | None:
-        """Monotonic time of the earliest tick; None without sources."""
-        return min(self._due.values(), default=None)
+    def next_ns(self, name: str) -> int | None:
+        """Monotonic time of its next tick; None while it is parked."""
+        return self._due.get(name)
 
     def done(self, name: str, mono_ns: int) -> int:
         """The read for the tick that was due has ended now: move to the next tick, say how many were missed in between."""

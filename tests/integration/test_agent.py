@@ -6,16 +6,17 @@ import os
 import signal
 import socket
 import threading
-from itertools import pairwise
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
-from collector.simulator.nvml_state import NvmlState
+from collector.simulator.nvml_state import HANG, NvmlState
 from collector.simulator.rendering import render_once
+from pipeline.observation import Observation
 from pipeline.replay import replay
 from tests.agents import AgentProcess
-from tests.stub.library import compile_stub
+from tests.stub.library import compile_stub, environment
 from tests.wait import until
 
 SIMULATED = ("--simulate", "hgx-h100")
@@ -50,11 +51,13 @@ def test_a_killed_agent_goes_on_where_it_was(tmp_path: Path) -> None:
     with AgentProcess(tmp_path / "s", *SIMULATED).ready() as agent:
         assert agent.values("tocsin_gpu_expected") == {"": 8}
         assert agent.stop() == 0
-    numbers = [(o.boot_id, o.seq) for o, _ in replay(tmp_path / "s")]
-    assert len(set(numbers)) == len(numbers)
-    lives = [b - a for (_, a), (_, b) in pairwise(numbers) if b - a != 1]
-    assert len(lives) == 1
-    assert lives[0] > 1
+    lives: dict[str, list[Observation]] = defaultdict(list)  # the simulated node's process died too: it has booted again
+    for observation, _ in replay(tmp_path / "s"):
+        lives[observation.boot_id].append(observation)
+    first, second = sorted(lives.values(), key=lambda life: life[0].time_ns)
+    numbers = [o.seq for o in (*first, *second)]
+    assert numbers == sorted(set(numbers))
+    assert second[0].seq - first[-1].seq > 1
 
 
 def test_a_second_agent_on_the_same_storage_refuses_to_start(tmp_path: Path) -> None:
@@ -84,6 +87,24 @@ def test_a_machine_without_driver_and_fabric_is_served_and_says_so(tmp_path: Pat
         assert agent.get("/-/healthy")[0] == 200
         assert agent.values("tocsin_gpu_expected") == {"": 0}
         assert agent.stop() == 0
+
+
+@pytest.mark.integration
+def test_a_driver_that_never_initialises_costs_the_other_sources_no_tick(tmp_path: Path) -> None:
+    """While nvmlInit hangs the GPUs' readings wait for their child, and the kernel log and the ports are read every second."""
+    table = NvmlState(tmp_path / "nvml.state", create=True, capacity=64)
+    table.fail("-/nvmlInit()", HANG)
+    (tmp_path / "kmsg").touch()
+    roots = ("--path.sysfs", str(tmp_path / "sys"), "--path.kmsg", str(tmp_path / "kmsg"))
+    stub = environment(compile_stub(tmp_path), tmp_path / "nvml.state")
+    with AgentProcess(tmp_path / "s", *roots, environ=stub) as agent:
+        skipped, others = "tocsin_source_skipped_ticks_total", ('source="infiniband"', 'source="kmsg"', 'source="host"')
+        # The last in the order of first reads: it has waited for the GPUs, once.
+        until(lambda: agent.values("tocsin_source_success").get('source="host"'), what="the first reads", seconds=30)
+        at_first = agent.values(skipped)
+        until(lambda: agent.values(skipped)['source="nvml"'] >= 6, what="the GPUs' readings to be late", seconds=60)
+        now = agent.values(skipped)
+        assert [now[other] for other in others] == [at_first[other] for other in others]
 
 
 def test_a_good_reload_takes_the_new_configuration_and_no_scrape_sees_an_empty_page(tmp_path: Path) -> None:

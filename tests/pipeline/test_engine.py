@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 
 import pytest
@@ -15,6 +16,7 @@ from pipeline.judge import Judge
 from pipeline.observation import Observation, Reading, Unread
 from pipeline.selfmetrics import SelfMetrics
 from tests.fakes import SECOND, FakeClock, FakeSink, FakeSource, gpu_frame
+from tests.wait import until
 
 
 class House:
@@ -42,6 +44,14 @@ class House:
             rng=random.Random(7),
             wait=wait or self.clock.advance,
         )
+
+    def outcomes(self, source: str) -> list[str]:
+        """How this source's reads ended so far."""
+        return [o.outcome for o in self.sink.observations if o.source == source]
+
+    def await_reads(self, source: str, number: int) -> None:
+        """Until so many of this source's reads were published."""
+        until(lambda: len(self.outcomes(source)) == number, what=f"read {number} of {source}")
 
     def run(self, seconds: float) -> None:
         """Step through so much fake time."""
@@ -135,8 +145,8 @@ def test_a_sink_that_raises_is_counted_and_the_others_still_get_everything() -> 
     assert house.own.value(agent.STAGE_FAILURES, "sink", "broken", "OSError") == len(house.sink.observations)
 
 
-def test_a_wall_clock_step_is_an_event_and_realigns_the_ticks_once() -> None:
-    """NTP steps by -90.25 s: one event with the size, and ticks on whole seconds again."""
+def test_a_wall_clock_step_is_an_event_and_realigns_the_ticks_once(caplog: pytest.LogCaptureFixture) -> None:
+    """NTP steps by -90.25 s: one event and one line with the size, and ticks on whole seconds again."""
     house = House(FakeSource("a"))
     house.run(2.0)
     house.clock.step(-90.25)
@@ -145,44 +155,128 @@ def test_a_wall_clock_step_is_an_event_and_realigns_the_ticks_once() -> None:
     assert [e.attributes["seconds"] for e in steps] == [-90.25]
     assert house.sink.observations[-1].time_ns % SECOND == 0
     assert house.own.value(agent.CLOCK_STEPS) == 1
+    assert [r.getMessage() for r in caplog.records] == ["the wall clock was stepped by -90.250 s"]
 
 
-def test_a_read_that_never_returns_costs_its_own_source_only() -> None:
-    """The lane of a hanging read is left to it: the other sources go on in a fresh one, and the stuck source rejoins when freed."""
-    entered, release, good_reads = threading.Event(), threading.Event(), threading.Semaphore(0)
+class Lanes:
+    """Lanes that take a turn when told: ``wait`` for an engine."""
 
-    def hang() -> Reading:
+    def __init__(self) -> None:
+        self._turns: defaultdict[str, threading.Semaphore] = defaultdict(lambda: threading.Semaphore(0))
+
+    def wait(self, _seconds: float) -> bool:
+        """How a lane waits."""
+        return self._turns[threading.current_thread().name].acquire(timeout=20)
+
+    def turn(self, name: str) -> None:
+        """Let this lane go on."""
+        self._turns[f"lane-{name}"].release()
+
+    def stop(self, engine: Engine) -> None:
+        """Let all go on, and end them."""
+        engine._stopping.set()
+        for thread in engine._threads:
+            self._turns[thread.name].release()
+        engine.close(5.0)
+
+
+class Stuck:
+    """A source whose first read returns when told."""
+
+    name = "stuck"
+
+    def __init__(self) -> None:
+        self.entered, self.release = threading.Event(), threading.Event()
+
+    def read(self) -> Reading:
+        """One reading."""
+        self.entered.set()
+        self.release.wait(20)
+        return Reading()
+
+
+def test_a_read_that_waits_costs_the_other_sources_no_tick() -> None:
+    """Every source has a lane of its own: while one waits for its driver, another is read on each of its ticks."""
+    stuck, good, lanes = Stuck(), FakeSource("good"), Lanes()
+    house = House(good, stuck, wait=lanes.wait)
+    house.engine.start()
+    assert stuck.entered.wait(20)
+    for tick in range(3):
+        house.await_reads("good", tick + 1)
+        house.clock.advance(1.0)
+        lanes.turn("good")
+    assert house.outcomes("stuck") == []
+    assert house.own.value(agent.SOURCE_SKIPPED, "good") == 0
+    stuck.release.set()
+    lanes.stop(house.engine)
+
+
+def test_a_read_past_its_deadline_is_told_once_and_its_source_rejoins_when_it_returns() -> None:
+    """Overdue is published while the read still runs; what it brings then is too old, the next one counts."""
+    stuck, lanes = Stuck(), Lanes()
+    house = House(stuck, wait=lanes.wait)
+    house.engine.start()
+    assert stuck.entered.wait(20)
+    for _ in range(2):
+        house.clock.advance(2.5)
+        lanes.turn("watch")
+    house.await_reads("stuck", 1)
+
+    def rejoined() -> bool:
+        stuck.release.set()
+        house.clock.advance(1.0)
+        lanes.turn("stuck")
+        return house.outcomes("stuck")[:2] == ["overdue", "ok"]
+
+    assert house.outcomes("stuck") == ["overdue"]
+    until(rejoined, what="the source to rejoin")
+    lanes.stop(house.engine)
+
+
+def test_first_reads_go_in_the_order_of_the_schedules() -> None:
+    """The kernel log asks for the GPUs, so they are looked for first."""
+    stuck, after, lanes = Stuck(), FakeSource("after"), Lanes()
+    house = House(stuck, after, wait=lanes.wait)
+    house.engine.start()
+    assert stuck.entered.wait(20)
+    assert after.reads == 0
+    stuck.release.set()
+    house.await_reads("after", 1)
+    assert [o.source for o in house.sink.observations] == ["stuck", "after"]
+    lanes.stop(house.engine)
+
+
+def test_what_comes_after_the_close_is_not_published() -> None:
+    """After a reload another engine numbers the observations: a read that returns late must not use a number again."""
+    stuck, lanes = Stuck(), Lanes()
+    house = House(stuck, wait=lanes.wait)
+    house.engine.start()
+    assert stuck.entered.wait(20)
+    house.engine.close(0.0)
+    stuck.release.set()
+    lanes.stop(house.engine)
+    for lane in house.engine._threads:
+        lane.join(20)
+    assert house.sink.observations == []
+
+
+def test_a_judge_or_sink_that_never_returns_is_unhealthy() -> None:
+    """Nothing can be published any more: the one thing that a restart may mend."""
+    entered, release, lanes = threading.Event(), threading.Event(), Lanes()
+    house = House(FakeSource("a"), wait=lanes.wait)
+
+    def hang(*_: object) -> None:
         entered.set()
         release.wait(20)
-        return Reading()
 
-    def good() -> Reading:
-        good_reads.release()
-        return Reading()
-
-    turn = threading.Semaphore(0)
-    house = House(FakeSource("stuck", [hang, Reading()]), FakeSource("good", [good]), wait=lambda _: turn.acquire(timeout=20))
+    house.sink.write = hang  # type: ignore[method-assign,assignment]
     house.engine.start()
     assert entered.wait(20)
-    assert not house.engine.watch()  # not late yet
-    house.clock.advance(2.5)
-    assert house.engine.watch()
-    assert good_reads.acquire(timeout=20)
-    house.clock.advance(1.0)
-    turn.release()
-    assert good_reads.acquire(timeout=20)
-    stuck = [o for o in house.sink.observations if o.source == "stuck"]
-    assert [o.outcome for o in stuck] == ["overdue"]
+    lanes.turn("watch")
+    house.clock.advance(31.0)
+    assert not house.engine.alive()
     release.set()
-    for _ in range(50):
-        house.clock.advance(1.0)
-        turn.release()
-        if not good_reads.acquire(timeout=20) or len([o for o in house.sink.observations if o.source == "stuck"]) > 1:
-            break
-    assert [o.outcome for o in house.sink.observations if o.source == "stuck"][1] == "ok"
-    house.engine._stopping.set()
-    turn.release(10)
-    house.engine.close(5.0)
+    lanes.stop(house.engine)
 
 
 def test_close_lets_go_of_every_source_and_is_safe_twice() -> None:
