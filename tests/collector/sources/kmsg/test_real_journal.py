@@ -47,9 +47,9 @@ def journald(token: str) -> Iterator[Child]:
 
 @pytest.fixture
 def journalctl(journald: Child, tmp_path: Path) -> str:
-    """Journalctl inside that namespace."""
+    """Journalctl inside that namespace, and inside journald's root directory: we may be in a chroot."""
     script = tmp_path / "journalctl"
-    script.write_text(f'#!/bin/sh\nexec {need("nsenter", "util-linux")} -t {journald.pid} -m journalctl "$@"\n')
+    script.write_text(f'#!/bin/sh\nexec {need("nsenter", "util-linux")} -t {journald.pid} -m -r journalctl "$@"\n')
     script.chmod(0o755)
     until(lambda: run([str(script), "-k", "-n", "1", "-o", "cat"], timeout_s=5).stdout, "journald to read the kernel log", 60)
     return str(script)
@@ -93,7 +93,7 @@ def test_restarted_journald_imports_everything_again(node: Node, journald: Child
     source = node.track(source_of(node, journalctl))
     follow(source, token, 1)
     forget = ["rm", "/run/systemd/journal/kernel-seqnum"]
-    assert run([need("nsenter", "util-linux"), "-t", str(journald.pid), "-m", *forget], timeout_s=5).returncode == 0
+    assert run([need("nsenter", "util-linux"), "-t", str(journald.pid), "-m", "-r", *forget], timeout_s=5).returncode == 0
     children = Path(f"/proc/{journald.pid}/task/{journald.pid}/children")
     os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
 
