@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from detectors.availability import Availability
+from detectors.throttle import Throttle
 from pipeline.interfaces import Detector
 
 DETECTORS: dict[str, Callable[[], Detector]] = {
     Availability.name: Availability,
+    Throttle.name: Throttle,
 }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,12 +51,23 @@ def rack_of(device: Device) -> str:
     return device.attributes.get("rack", "")
 
 
-def share_by_group(
-    votes: NDArray[np.bool_], known: NDArray[np.bool_], group: NDArray[np.int64], groups: int
-) -> Mapping[str, NDArray[np.float64]]:
-    """Per group how many vote (``votes``), how many were asked (``known``) and the share, all (groups,); NaN where nobody was asked."""
-    inside = group >= 0
-    asked = np.bincount(group[inside & known], minlength=groups).astype(np.float64)
-    yes = np.bincount(group[inside & known & votes], minlength=groups).astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        return {"votes": yes, "asked": asked, "share": yes / np.where(asked > 0, asked, np.nan)}
+class Votes(NamedTuple):
+    """Per group, all (groups,): how many were asked, how many said yes, and the share, NaN where nobody was asked."""
+
+    asked: NDArray[np.int64]
+    votes: NDArray[np.int64]
+    share: NDArray[np.float64]
+
+
+def share_by_group(yes: NDArray[np.bool_], asked: NDArray[np.bool_], group: NDArray[np.int64], groups: int) -> Votes:
+    """Count the votes of those asked, all (device,), by group; a group below 0 is none.
+
+    >>> true, false = True, False
+    >>> votes = share_by_group(np.array([true, false, true]), np.array([true, true, false]), np.array([0, 0, 1]), 2)
+    >>> votes.votes.tolist(), votes.share.tolist()
+    ([1, 0], [0.5, nan])
+    """
+    asked = asked & (group >= 0)
+    count = np.bincount(group[asked], minlength=groups)
+    votes = np.bincount(group[asked & yes], minlength=groups)
+    return Votes(count, votes, np.divide(votes, count, out=np.full(groups, np.nan), where=count > 0))

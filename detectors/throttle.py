@@ -1,0 +1,267 @@
+"""Clocks held back by heat or by the power brake, judged by how much of the time; whether it is the GPU, its node or its rack.
+
+Reasons: nvmlClocksEventReasons (nvml.h). A duty is the share of a minute by the driver's nanosecond counters, which miss no pulse; where
+a driver has none it is the share of samples whose mask showed the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.block_clock import BlockClock, BlockMeans
+from detectors.columns import Columns, Ring, rows_where
+from detectors.elapsed import Elapsed, Moment
+from detectors.memory import Remembering
+from detectors.places import Groups, host_of, rack_of, share_by_group
+from detectors.standing import Standing, Verdict
+from pipeline.finding import Action, Finding
+from pipeline.frame import Device, Frame
+from pipeline.observation import Observation
+
+BLOCK_S = 60.0
+ACTIVE_PERCENT = 50.0  # utilisation of a GPU that works
+IMPOSSIBLE = 1.05  # a duty above this is none: the counter was reset, or a clock stepped
+PAGE_DUTY = 0.10  # hardware slowdown halves clocks or worse (nvml.h), so 10 % of the time costs the job 5 %
+SOFT_ALPHA = 1 - 2.0 ** (-1 / 5)  # five-minute half-life
+RECENT, CALM = 0b111, 0b11111  # the last three blocks decide that it is there, the last five that it is over
+VOTE = 0.5  # this share of a node's GPUs makes it the node's fault; more than this share of a rack's nodes, the rack's
+LEAST = 2  # voters
+SHOWN = 8  # GPUs named in the evidence: a node's
+_COUNT = np.array([bits.bit_count() for bits in range(RECENT + 1)])
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason: its bit, the duty that is too much, in how many of three blocks, and what it then means at each level.
+
+    ``needs_load``: idle GPUs touch the bit when they change state. ``page`` is the duty that wakes somebody.
+    """
+
+    name: str
+    bit: int
+    fault: str
+    limit: float
+    page: float
+    blocks: int
+    needs_load: bool
+    action: Action
+    gpu: str
+    node: str = ""
+    rack: str = ""
+
+
+REASONS = (
+    Reason(
+        "hw_thermal",
+        0x40,
+        "thermal/hw_slowdown",
+        0.01,
+        PAGE_DUTY,
+        2,
+        needs_load=True,
+        action="CONTACT_SUPPORT",
+        gpu="The GPU is so hot that hardware halves its clocks: check its heat sink, cold plate and air.",
+        node="GPUs of this node are too hot together: check its fans or coolant before the GPUs.",
+        rack="GPUs in most nodes of this rack are too hot: check the rack's cooling.",
+    ),
+    Reason(
+        "hw_power_brake",
+        0x80,
+        "throttle/hw_power_brake",
+        0.01,
+        PAGE_DUTY,
+        2,
+        needs_load=False,  # the signal comes from outside and brakes idle GPUs too
+        action="CONTACT_SUPPORT",
+        gpu="The power brake is pulled on this GPU alone: check its power cabling.",
+        node="The power brake is pulled on the GPUs of this node together: check its power supplies.",
+        rack="The power brake is pulled in most nodes of this rack: check the rack's power.",
+    ),
+    # Now and then is the driver's governor at work; a fifth of the time is not.
+    Reason(
+        "sw_thermal",
+        0x20,
+        "throttle/sw_thermal",
+        0.20,
+        np.inf,
+        1,
+        needs_load=True,
+        action="CONTACT_SUPPORT",
+        gpu="The driver lowers the clocks of this GPU to keep core or memory within their operating temperature.",
+    ),
+)
+NAMES = tuple(reason.name for reason in REASONS)
+HARD, SOFT = REASONS[:2], 2
+
+
+def _each(name: str) -> NDArray[np.float64]:
+    return np.array([getattr(reason, name) for reason in REASONS], np.float64)[:, None]
+
+
+_LIMIT, _PAGE, _BLOCKS = _each("limit"), _each("page"), _each("blocks")
+
+
+class Throttle(Remembering):
+    """Judges the duty of every minute.
+
+    Hardware thermal slowdown and power brake above 1 % in two of three blocks are a ticket, above 10 % a page; software thermal slowdown
+    above 20 %, smoothed over five minutes, is a ticket. Where half of a node's GPUs have it together the node is to blame, and the rack
+    where most of its nodes are. A finding ends after five blocks in a row below half of the limit. Blocks without enough samples, or
+    without load, decide nothing.
+
+    >>> from pipeline.frame import frame_of
+    >>> from pipeline.rates import Rates
+    >>> gpu, throttle, minute = Device("n1", "gpu", "GPU-1"), Throttle(), 60 * 10**9
+    >>> rates, said = None, []
+    >>> for n in range(40):
+    ...     braked = {"gpu_utilization_percent": 99, "throttled_hw_power_brake_nanoseconds": n * 2 * 10**9}
+    ...     frame = frame_of("gpu", [(gpu, braked)], n * minute // 6, n * minute // 6)
+    ...     rates = rates or Rates(frame.schema, 10.0)
+    ...     said += throttle.update(Observation("nvml", "n1", "b", n, frame.time_ns, frame.mono_ns, 0, (rates.add(frame),)))
+    >>> [(f.fault, f.severity, f.phase, round(f.value, 3)) for f in said]
+    [('throttle/hw_power_brake', 'page', 'onset', 0.2)]
+    """
+
+    name = "throttle"
+
+    def __init__(self) -> None:
+        names = (*NAMES, "busy", "clock")
+        bits = dict.fromkeys(("over", "far_over", "warm"), Ring(len(REASONS), 0))  # histories: the newest block is bit 0
+        self._columns = Columns(**BlockMeans.fills(*names), **bits, soft=0.0)
+        self._means = BlockMeans(self._columns, names)
+        self._clock, self._elapsed, self._standing = BlockClock(BLOCK_S), Elapsed(), Standing(self.name)
+        self._hosts, self._racks = Groups(host_of), Groups(rack_of)
+        super().__init__(
+            columns=self._columns, means=self._means, clock=self._clock, elapsed=self._elapsed, standing=self._standing
+        )
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """What the blocks say that this observation ends."""
+        said: list[Finding] = []
+        for frame in observation.frames:
+            if frame.kind == "gpu":
+                said += self._frame(frame, self._elapsed.at(observation), observation.boot_id)
+        return said
+
+    def _frame(self, frame: Frame, at: Moment, boot_id: str) -> Iterator[Finding]:
+        self._columns.place(frame.devices)
+        yield from self._standing.swapped(frame, at)
+        ended = self._clock.turn(frame.mono_ns, boot_id)
+        if ended is None:
+            return
+        samples = {reason.name: _duty(frame, reason) for reason in REASONS}
+        samples |= {"busy": frame.gauge("gpu_utilization_percent"), "clock": frame.gauge("sm_clock_megahertz")}
+        self._means.add(**{name: self._columns.wide(x) for name, x in samples.items()})
+        if ended:
+            yield from self._block(self._means.close(), at)
+
+    def _block(self, means: dict[str, NDArray[np.float64]], at: Moment) -> Iterator[Finding]:
+        duty = np.stack([means[name] for name in NAMES])
+        idle = means["busy"] < ACTIVE_PERCENT
+        duty[np.array([reason.needs_load for reason in REASONS])[:, None] & idle] = np.nan
+        usable = np.isfinite(duty)
+        soft = self._columns["soft"]
+        self._columns["soft"] = np.where(usable[SOFT], soft + SOFT_ALPHA * (duty[SOFT] - soft), soft)
+        duty[SOFT] = np.where(usable[SOFT], self._columns["soft"], np.nan)
+        for name, limit in (("over", _LIMIT), ("far_over", _PAGE), ("warm", _LIMIT / 2)):
+            history = self._columns[name]
+            self._columns[name] = np.where(usable, (history << 1 | (duty > limit)) & CALM, history)
+        yield from self._begin(duty, means["clock"], at)
+        yield from self._end(at)
+        yield from self._standing.due(at)
+
+    def _begin(self, duty: NDArray[np.float64], clock: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
+        hot = (_COUNT[self._columns["over"] & RECENT] >= _BLOCKS) & np.isfinite(duty)
+        for k, reason in enumerate(REASONS):
+            blamed: dict[Device, list[int]] = {}
+            votes = self._votes(k, np.isfinite(duty[k])) if hot[k].any() else {}
+            for row in rows_where(hot[k]):
+                blamed.setdefault(self._blame(reason, row, votes), []).append(row)
+            for device, rows in blamed.items():
+                if k != SOFT or self._standing.get(device, HARD[0].fault) is None:
+                    yield from self._standing.holds(device, self._verdict(k, device, rows, duty[k], clock), at)
+
+    def _end(self, at: Moment) -> Iterator[Finding]:
+        warm = self._columns["warm"] != 0
+        for finding in self._standing.all():
+            k = next(k for k, reason in enumerate(REASONS) if reason.fault == finding.fault)
+            rows = self._rows_of(finding.device)
+            if len(rows) and not warm[k, rows].any():
+                yield from self._standing.ends(finding.device, finding.fault, at)
+
+    def _votes(self, k: int, asked: NDArray[np.bool_]) -> dict[str, set[str]]:
+        """Hosts and racks where enough have it: a GPU votes with the last three blocks, a node counts for its rack by its GPUs' vote."""
+        votes = (self._columns["over"][k] & RECENT) != 0
+        host, rack = self._hosts.of(self._columns.devices), self._racks.of(self._columns.devices)
+        nodes = share_by_group(votes, asked, host, len(self._hosts.names))
+        bad = (nodes.share >= VOTE) & (nodes.votes >= LEAST)
+        _, first = np.unique(host, return_index=True)  # one row of each host, to know its rack
+        racks = share_by_group(bad, nodes.asked > 0, rack[first], len(self._racks.names))
+        wide = (racks.share > VOTE) & (racks.votes >= LEAST)
+        return {
+            "node": {self._hosts.names[i] for i in rows_where(bad)},
+            "rack": {self._racks.names[i] for i in rows_where(wide)},
+        }
+
+    def _blame(self, reason: Reason, row: int, votes: dict[str, set[str]]) -> Device:
+        """The GPU, or the node or rack that has it as a whole or had when it began."""
+        gpu = self._columns.devices[row]
+        rack, node = Device("", "rack", rack_of(gpu)), Device(gpu.host, "node", gpu.host)
+        if reason.rack and (rack.id in votes["rack"] or self._standing.get(rack, reason.fault)):
+            return rack
+        if reason.node and (node.id in votes["node"] or self._standing.get(node, reason.fault)):
+            return node
+        return gpu
+
+    def _rows_of(self, device: Device) -> NDArray[np.intp]:
+        """Rows of a GPU, or of all GPUs of a node or rack; none where it was not seen since a restart."""
+        groups = {"node": self._hosts, "rack": self._racks}.get(device.kind)
+        if groups is None:
+            row = self._columns.row(device)
+            return np.array([] if row is None else [row], np.intp)
+        numbers = groups.of(self._columns.devices)
+        return np.flatnonzero(numbers == groups.names.index(device.id)) if device.id in groups.names else np.array([], np.intp)
+
+    def _verdict(self, k: int, device: Device, rows: list[int], duty: NDArray[np.float64], clock: NDArray[np.float64]) -> Verdict:
+        reason = REASONS[k]
+        page = bool((_COUNT[self._columns["far_over"][k, rows] & RECENT] >= reason.blocks).any())
+        summary = {"node": reason.node, "rack": reason.rack}.get(device.kind, reason.gpu)
+        worst = sorted(rows, key=lambda row: -duty[row])
+        told = [f"{_name(self._columns.devices[row])}: {_told(reason, duty[row], clock[row])}" for row in worst[:SHOWN]]
+        more = [f"and {len(rows) - SHOWN} more GPUs"] if len(rows) > SHOWN else []
+        return Verdict(
+            reason.fault,
+            "page" if page else "ticket",
+            reason.action,
+            summary,
+            (*told, *more),
+            float(duty[worst[0]]),
+            reason.limit,
+            "ratio",
+        )
+
+
+def _duty(frame: Frame, reason: Reason) -> NDArray[np.float64]:
+    """Share of the time since the sample before, (device,), NaN = not known."""
+    counter = f"throttled_{reason.name}_nanoseconds"
+    if frame.increments is None:
+        raise ValueError("increments are made by the engine; this frame has not passed it")
+    duty = frame.increments.rate(frame.schema.counter_row[counter]) / 1e9
+    duty = np.where(duty <= IMPOSSIBLE, np.clip(duty, 0.0, 1.0), np.nan)
+    mask = frame.gauge("clock_event_reasons")
+    shown = np.where(np.isfinite(mask), (np.nan_to_num(mask).astype(np.int64) & reason.bit) != 0, np.nan)
+    return np.where(frame.counter(counter)[1], duty, shown)
+
+
+def _name(gpu: Device) -> str:
+    index = gpu.attributes.get("index")
+    return f"{gpu.host} GPU {index} ({gpu.id})" if index else f"{gpu.host} {gpu.id}"
+
+
+def _told(reason: Reason, duty: float, clock: float) -> str:
+    words = f"{reason.name.replace('_', ' ')} in {duty:.1%} of the time"
+    return words if np.isnan(clock) else f"{words}, SM clock {clock:.0f} MHz on average"

@@ -1,0 +1,112 @@
+"""Feeds a detector with GPUs of one or more nodes: gauges as given, counters by what they grow per second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pipeline.catalog import field
+from pipeline.finding import Finding
+from pipeline.frame import Device, frame_of, schema_of
+from pipeline.interfaces import Detector
+from pipeline.observation import Event, Observation, Value
+from pipeline.rates import Rates
+from tests.fakes import FakeClock
+
+Number = float | None
+GPUS = 8
+
+
+def a_gpu(host: str, index: int, **facts: str) -> Device:
+    """A GPU of a node."""
+    attributes = {"index": str(index), "pci_bus_id": f"00000000:{0x10 + index:02X}:00.0", "name": "NVIDIA H100", "epoch": "580#0"}
+    return Device(host, "gpu", f"GPU-{host}-{index}", attributes | facts)
+
+
+class Feed:
+    """One detector and the GPUs it sees. Counters start at ``BEGIN``, as those of machines that have been on for a while do.
+
+    A value is one number for all GPUs, a list with one per GPU, or None = not observed.
+    """
+
+    BEGIN = 10**6
+
+    def __init__(self, detector: Detector, *, gpus: Sequence[Device] | int = GPUS, period_s: float = 10.0) -> None:
+        self.detector, self.clock, self.period_s = detector, FakeClock(), period_s
+        self.gpus = [a_gpu("n1", i) for i in range(gpus)] if isinstance(gpus, int) else list(gpus)
+        self.boot = "boot-1"
+        self.said: list[Finding] = []
+        self._rates = Rates(schema_of("gpu"), period_s)
+        self._totals: dict[tuple[str, str], float] = {}
+        self._seq = 0
+
+    def run(self, seconds: float, **values: Number | Sequence[Number]) -> list[Finding]:
+        """Frames every period for so long."""
+        said: list[Finding] = []
+        for _ in range(round(seconds / self.period_s)):
+            self.clock.advance(self.period_s)
+            said += self.frame(values)
+        return said
+
+    def once(self, **values: Number | Sequence[Number]) -> list[Finding]:
+        """One frame; here a counter grows by the value itself."""
+        self.clock.advance(self.period_s)
+        return self.frame(values, per_second=False)
+
+    def frame(self, values: Mapping[str, Number | Sequence[Number]], *, per_second: bool = True) -> list[Finding]:
+        """One frame now."""
+        grows = self.period_s if per_second else 1.0
+        readings: list[tuple[Device, dict[str, float | int | None]]] = [(device, {}) for device in self.gpus]
+        for name, given in values.items():
+            for row, (device, reading) in enumerate(readings):
+                value = given if given is None or isinstance(given, int | float) else given[row]
+                if name in schema_of("gpu").counter_row and value is not None:
+                    total = self._totals.get((device.id, name), self.BEGIN) + value * grows
+                    self._totals[device.id, name] = total
+                    value = int(total)
+                reading[name] = value
+        frame = frame_of("gpu", readings, self.clock.time_ns(), self.clock.monotonic_ns())
+        return self.observe(self._observation("nvml", frames=(self._rates.add(frame, self.boot),)))
+
+    def counters_begin_anew(self) -> None:
+        """The driver was loaded again: counters that are not kept on the board go back to 0, and the GPUs' epoch changes."""
+        self._totals = {key: total if field("gpu", key[1]).lifetime else 0.0 for key, total in self._totals.items()}
+        lives = int(self.gpus[0].attributes["epoch"].partition("#")[2]) + 1
+        self.gpus = [Device(g.host, g.kind, g.id, {**g.attributes, "epoch": f"580#{lives}"}) for g in self.gpus]
+
+    def events(self, *events: Event, source: str = "kmsg") -> list[Finding]:
+        """Events, now."""
+        return self.observe(self._observation(source, events=events))
+
+    def event(self, device: Device, kind: str, *, source: str = "kmsg", ago_s: float = 0.0, **attributes: Value) -> list[Finding]:
+        """One event."""
+        ago = round(ago_s * 1e9)
+        return self.events(
+            Event(self.clock.time_ns() - ago, self.clock.monotonic_ns() - ago, device, kind, attributes), source=source
+        )
+
+    def observe(self, observation: Observation) -> list[Finding]:
+        """What the detector says."""
+        said = list(self.detector.update(observation))
+        self.said += said
+        return said
+
+    def _observation(self, source: str, **parts: tuple[object, ...]) -> Observation:
+        self._seq += 1
+        now = (self.clock.time_ns(), self.clock.monotonic_ns())
+        return Observation(source, self.gpus[0].host, self.boot, self._seq, *now, 0, **parts)  # type: ignore[arg-type] # by name
+
+
+def told(findings: Sequence[Finding]) -> list[tuple[str, str, str, str, str]]:
+    """Findings as (kind, id, fault, severity, phase)."""
+    return [(f.device.kind, f.device.id, f.fault, f.severity, f.phase) for f in findings]
+
+
+def stands(findings: Sequence[Finding]) -> list[tuple[str, str, str, str]]:
+    """What stands in the end, as (kind, id, fault, severity), in the order it began."""
+    standing: dict[str, tuple[str, str, str, str]] = {}
+    for f in findings:
+        if f.phase == "cleared":
+            del standing[f.id]
+        else:
+            standing[f.id] = (f.device.kind, f.device.id, f.fault, f.severity)
+    return list(standing.values())

@@ -1,0 +1,180 @@
+"""Duty of hardware slowdown, of the power brake and of software thermal slowdown: who is to blame, how loudly, and until when."""
+
+from __future__ import annotations
+
+import pytest
+
+from detectors.throttle import Throttle
+from tests.detectors.feed import Feed, a_gpu, stands, told
+
+MS = 10**6  # ns
+HOT, BRAKE, SOFT = "thermal/hw_slowdown", "throttle/hw_power_brake", "throttle/sw_thermal"
+
+
+def duties(
+    hot: float | list[float] = 0.0, brake: float | list[float] = 0.0, soft: float | list[float] = 0.0, cap: float = 0.0
+) -> dict[str, float | list[float]]:
+    """Counters that grow by these shares of the time."""
+
+    def ns(share: float | list[float]) -> float | list[float]:
+        return [1e9 * s for s in share] if isinstance(share, list) else 1e9 * share
+
+    return {
+        "throttled_hw_thermal_nanoseconds": ns(hot),
+        "throttled_hw_power_brake_nanoseconds": ns(brake),
+        "throttled_sw_thermal_nanoseconds": ns(soft),
+        "throttled_power_cap_nanoseconds": ns(cap),
+    }
+
+
+def one(share: float, row: int = 3, of: int = 8) -> list[float]:
+    """This share for one of the GPUs."""
+    return [share if i == row else 0.0 for i in range(of)]
+
+
+@pytest.fixture
+def node() -> Feed:
+    """A node that has worked for ten quiet minutes."""
+    feed = Feed(Throttle())
+    assert feed.run(600, gpu_utilization_percent=99, **duties()) == []
+    return feed
+
+
+def test_one_hot_gpu_is_paged_within_three_minutes(node: Feed) -> None:
+    """20 % of the time in hardware slowdown pages about that GPU, and says how much of the time."""
+    said = node.run(180, gpu_utilization_percent=99, sm_clock_megahertz=1400, **duties(hot=one(0.2)))
+    assert stands(said) == [("gpu", "GPU-n1-3", HOT, "page")]
+    assert said[-1].value == pytest.approx(0.2, abs=0.001)
+    assert "20.0% of the time, SM clock 1400 MHz" in said[-1].evidence[0]
+
+
+def test_a_little_slowdown_is_a_ticket(node: Feed) -> None:
+    """5 % of the time is more than 1 % and less than 10 %."""
+    assert stands(node.run(300, gpu_utilization_percent=99, **duties(hot=one(0.05)))) == [("gpu", "GPU-n1-3", HOT, "ticket")]
+
+
+def test_a_ticket_becomes_a_page_when_it_gets_worse(node: Feed) -> None:
+    """The same finding, said anew with a higher severity."""
+    ticket = node.run(300, gpu_utilization_percent=99, **duties(hot=one(0.05)))
+    page = node.run(300, gpu_utilization_percent=99, **duties(hot=one(0.3)))
+    assert (ticket[-1].severity, page[-1].severity, page[-1].phase) == ("ticket", "page", "ongoing")
+    assert {f.id for f in (*ticket, *page)} == {ticket[0].id}
+
+
+def test_60_ms_in_five_minutes_are_a_duty_of_two_in_ten_thousand(node: Feed) -> None:
+    """OCI HPC divides nanoseconds by 3e8 over 5 minutes and calls this 20 %: here it is silent."""
+    assert node.once(gpu_utilization_percent=99, throttled_hw_thermal_nanoseconds=60 * MS) == []
+    assert node.run(600, gpu_utilization_percent=99, **duties()) == []
+
+
+def test_one_long_pulse_is_no_fault(node: Feed) -> None:
+    """A whole second of slowdown in one block, as at a change of the performance state, is silent (H22)."""
+    assert node.once(gpu_utilization_percent=99, throttled_hw_thermal_nanoseconds=one(1000 * MS)) == []
+    assert node.run(600, gpu_utilization_percent=99, **duties()) == []
+
+
+def test_a_brake_on_half_of_the_gpus_is_the_nodes(node: Feed) -> None:
+    """Four of eight GPUs braked together: one page about the node and none about its GPUs."""
+    brake = [0.2, 0.2, 0.2, 0.2, 0.0, 0.0, 0.0, 0.0]
+    said = node.run(300, gpu_utilization_percent=99, **duties(brake=brake))
+    assert stands(said) == [("node", "n1", BRAKE, "page")]
+    assert len(said[-1].evidence) == 4
+
+
+def test_a_brake_on_one_gpu_is_that_gpus(node: Feed) -> None:
+    """Fewer than half of the GPUs: the node is not blamed."""
+    assert stands(node.run(300, gpu_utilization_percent=99, **duties(brake=one(0.2)))) == [("gpu", "GPU-n1-3", BRAKE, "page")]
+
+
+def test_a_brake_on_an_idle_node_is_told(node: Feed) -> None:
+    """The brake comes from outside: it needs no load."""
+    assert stands(node.run(300, gpu_utilization_percent=0, **duties(brake=0.2))) == [("node", "n1", BRAKE, "page")]
+
+
+def test_a_brake_in_most_nodes_of_a_rack_is_the_racks() -> None:
+    """Three of four nodes braked: one page about the rack."""
+    feed = Feed(Throttle(), gpus=[a_gpu(f"n{n}", i, rack="r1") for n in range(4) for i in range(8)])
+    feed.run(300, gpu_utilization_percent=99, **duties())
+    said = feed.run(300, gpu_utilization_percent=99, **duties(brake=[0.2] * 24 + [0.0] * 8))
+    assert stands(said) == [("rack", "r1", BRAKE, "page")]
+    assert "and 16 more GPUs" in said[-1].evidence
+
+
+def test_a_brake_in_one_node_of_a_rack_is_the_nodes() -> None:
+    """One of four nodes is not the rack."""
+    feed = Feed(Throttle(), gpus=[a_gpu(f"n{n}", i, rack="r1") for n in range(4) for i in range(8)])
+    feed.run(300, gpu_utilization_percent=99, **duties())
+    said = feed.run(300, gpu_utilization_percent=99, **duties(brake=[0.2] * 8 + [0.0] * 24))
+    assert stands(said) == [("node", "n0", BRAKE, "page")]
+
+
+def test_software_thermal_slowdown_is_a_ticket_within_ten_minutes(node: Feed) -> None:
+    """Half of the time held back by the driver's governor, for one GPU (F13)."""
+    assert stands(node.run(600, gpu_utilization_percent=99, **duties(soft=one(0.5)))) == [("gpu", "GPU-n1-3", SOFT, "ticket")]
+
+
+def test_now_and_then_software_slowdown_is_silent(node: Feed) -> None:
+    """A tenth of the time, for hours."""
+    assert node.run(7200, gpu_utilization_percent=99, **duties(soft=0.1)) == []
+
+
+def test_the_software_governor_is_no_second_finding_beside_the_hardware(node: Feed) -> None:
+    """A GPU in hardware thermal slowdown is told once, whatever else the heat does."""
+    said = node.run(1200, gpu_utilization_percent=99, **duties(hot=one(0.4), soft=one(0.5)))
+    assert {f.fault for f in said} == {HOT}
+
+
+def test_a_power_capped_cluster_is_silent(node: Feed) -> None:
+    """DCGM warns on any growth of the power violation: at full load it is normal (H08)."""
+    assert node.run(3600, gpu_utilization_percent=99, **duties(cap=0.9)) == []
+
+
+def test_idle_gpus_do_not_tell_of_heat(node: Feed) -> None:
+    """Slowdown of an idle GPU costs nobody anything and comes with changes of its state."""
+    assert node.run(1800, gpu_utilization_percent=0, **duties(hot=0.3, soft=0.5)) == []
+
+
+def test_a_reload_of_the_driver_is_no_slowdown(node: Feed) -> None:
+    """Counters that go back to 0 give no increment of their old size (DCGM takes the difference without its sign)."""
+    node.run(60, gpu_utilization_percent=99, throttled_hw_thermal_nanoseconds=5e6)
+    node.counters_begin_anew()
+    assert node.run(600, gpu_utilization_percent=99, **duties()) == []
+
+
+def test_a_finding_ends_after_five_calm_minutes_and_rests_for_an_hour(node: Feed) -> None:
+    """Cleared once; the same fault within the hour after is not told again, and after it once more."""
+    node.run(300, gpu_utilization_percent=99, **duties(hot=one(0.2)))
+    calm = node.run(420, gpu_utilization_percent=99, **duties())
+    assert told(calm) == [("gpu", "GPU-n1-3", HOT, "page", "cleared")]
+    assert node.run(2400, gpu_utilization_percent=99, **duties(hot=one(0.2))) == []
+    assert [f.phase for f in node.run(3600, gpu_utilization_percent=99, **duties(hot=one(0.2)))] == ["onset"]
+
+
+def test_a_gap_in_the_readings_decides_nothing(node: Feed) -> None:
+    """A finding neither begins nor ends while the counters are not observed."""
+    node.run(300, gpu_utilization_percent=99, **duties(hot=one(0.2)))
+    assert node.run(3600, gpu_utilization_percent=99) == []
+    assert [f.phase for f in node.run(420, gpu_utilization_percent=99, **duties())] == ["cleared"]
+
+
+def test_without_counters_the_mask_is_sampled() -> None:
+    """Drivers that do not count: a GPU whose mask shows hardware thermal slowdown in a third of the samples."""
+    feed = Feed(Throttle())
+    for n in range(60):
+        feed.once(gpu_utilization_percent=99, clock_event_reasons=[0x48 if n % 3 == 0 and i == 2 else 4.0 for i in range(8)])
+    assert stands(feed.said) == [("gpu", "GPU-n1-2", HOT, "page")]
+
+
+def test_the_umbrella_bit_alone_is_silent() -> None:
+    """0x8 is set at changes of the performance state too: without 0x40 or 0x80 it means nothing."""
+    feed = Feed(Throttle())
+    assert feed.run(1800, gpu_utilization_percent=99, clock_event_reasons=0x8) == []
+
+
+def test_a_swapped_gpu_takes_its_finding_with_it(node: Feed) -> None:
+    """Another GPU in the slot: what stood about the old one ends (conditions are kept by identity, not by index)."""
+    node.run(300, gpu_utilization_percent=99, **duties(hot=one(0.2)))
+    new = a_gpu("n1", 3)
+    node.gpus[3] = type(new)("n1", "gpu", "GPU-new", new.attributes)
+    said = node.run(600, gpu_utilization_percent=99, **duties())
+    assert told(said) == [("gpu", "GPU-n1-3", HOT, "page", "cleared")]
