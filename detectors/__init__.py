@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from detectors.availability import Availability
+from detectors.straggler import Straggler
 from detectors.throttle import Throttle
 from pipeline.interfaces import Detector
 
 DETECTORS: dict[str, Callable[[], Detector]] = {
     Availability.name: Availability,
+    Straggler.name: Straggler,
     Throttle.name: Throttle,
 }
 

@@ -37,11 +37,11 @@ class BlockClock:
 
         After a reboot the clock starts anew: that ends the block that ran.
         """
-        last, self_boot = self._last_ns, self._boot
+        last = self._last_ns
         if last is None:
             self._last_ns, self._boot = mono_ns, boot_id
             return 0
-        if boot_id != self_boot:
+        if boot_id != self._boot:
             self._last_ns, self._boot = mono_ns, boot_id
             return 1
         if mono_ns <= last:
@@ -68,13 +68,14 @@ class BlockClock:
 class BlockMeans:
     """Means over the running block of some quantities, held in a detector's columns: ``total_X`` and ``count_X`` per name.
 
-    A mean counts where at least half as many samples came as usual; what is usual is what the best sampled device got, a block
-    with more at once, one with fewer only slowly. So the pace of sampling need not be known.
+    A mean counts where at least half as many samples came as usual. What is usual is learnt: a block with more frames at once, one
+    with fewer only slowly. So the pace of sampling need not be known.
     """
 
     def __init__(self, columns: Columns, names: Iterable[str]) -> None:
         self._columns = columns
         self._names = tuple(names)
+        self._frames = 0
         self._usual = 0.0
 
     @staticmethod
@@ -82,9 +83,11 @@ class BlockMeans:
         """The columns that these names need."""
         return {f"total_{name}": 0.0 for name in names} | {f"count_{name}": 0 for name in names}
 
-    def add(self, name: str, x: NDArray[np.float64]) -> None:
-        """One sample per row, (row,); NaN adds nothing."""
-        add_sample(self._columns[f"total_{name}"], self._columns[f"count_{name}"], x)
+    def add(self, **samples: NDArray[np.float64]) -> None:
+        """One frame's sample per row, (row,), by name; NaN adds nothing."""
+        self._frames += 1
+        for name, x in samples.items():
+            add_sample(self._columns[f"total_{name}"], self._columns[f"count_{name}"], x)
 
     def drop(self, rows: NDArray[np.bool_]) -> None:
         """Forget the running block of these rows."""
@@ -92,26 +95,25 @@ class BlockMeans:
 
     def close(self) -> dict[str, NDArray[np.float64]]:
         """Means of the block by name, (row,), NaN where too few samples came; the next block begins."""
-        counts = {name: self._columns[f"count_{name}"] for name in self._names}
-        most = max((int(count.max()) for count in counts.values() if len(count)), default=0)
-        self._usual = max(float(most), FORGET * self._usual)
+        self._usual = max(float(self._frames), FORGET * self._usual)
+        self._frames = 0
+        expected = max(1, round(self._usual))
         means = {
-            name: block_mean(self._columns[f"total_{name}"], count, expected=max(1, round(self._usual)))
-            for name, count in counts.items()
+            name: block_mean(self._columns[f"total_{name}"], self._columns[f"count_{name}"], expected) for name in self._names
         }
         self._columns.reset(np.ones(len(self._columns), np.bool_), *self._all())
         return means
 
     def state(self) -> State:
-        """What is usual; the running block stands in the columns."""
-        return {"usual": np.array([self._usual])}
+        """Frames of the running block, and what is usual; the rest stands in the columns."""
+        return {"pace": np.array([float(self._frames), self._usual])}
 
     def prepare(self, state: State) -> Commit:
         """KeyError or ValueError where it is not there."""
-        usual = float(state["usual"].astype(np.float64).reshape(1)[0])
+        frames, usual = state["pace"].astype(np.float64).tolist()
 
         def commit() -> None:
-            self._usual = usual
+            self._frames, self._usual = int(frames), usual
 
         return commit
 

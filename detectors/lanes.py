@@ -1,0 +1,114 @@
+"""Lanes: a baseline per device, a spread pooled over all of them, and run counters. The recipe for silent slow-downs.
+
+Peers take away what the whole job does, the baseline what this device always does, the pooled spread how much such differences
+wander; an effect-size floor and persistence take away the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.columns import Columns
+from detectors.memory import Numbers
+from detectors.stats import alpha_of, median_mad
+
+SPREAD_WEIGHT = 0.01  # of one block in the pooled variance
+LEAST_POOLED = 32  # a spread over fewer devices would follow the few
+START_S = 0.01  # ln units: what silicon wanders by under load
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A residual below ``-max(floor, sigmas * s)`` for ``blocks`` blocks in a row."""
+
+    floor: float
+    sigmas: float
+    blocks: int
+
+    def at(self, s: float) -> float:
+        """The residual itself, positive."""
+        return max(self.floor, self.sigmas * s)
+
+
+class Lane:
+    """Baseline ``b`` of block means y, running mean over the first ``warm`` blocks, then exponentially weighted with clipped steps.
+
+    It lives in the columns ``{name}_b`` and ``{name}_n`` and the number ``{name}_s2``. ``clip`` gives the largest step from s.
+
+    >>> columns, numbers = Columns(**Lane.fills("j")), Numbers(**Lane.numbers("j"))
+    >>> from pipeline.frame import Device
+    >>> columns.place((Device("n1", "gpu", "G"),))
+    >>> lane = Lane(columns, numbers, "j", warm=2, half_life=120, clip=lambda s: 3 * s)
+    >>> for y in (0.01, 0.03):
+    ...     lane.learn(np.array([y]), np.array([False]))
+    >>> lane.residual(np.array([-0.08])).round(6).tolist()
+    [-0.1]
+    """
+
+    def __init__(
+        self, columns: Columns, numbers: Numbers, name: str, *, warm: int, half_life: float, clip: Callable[[float], float]
+    ) -> None:
+        self._columns, self._numbers, self.name = columns, numbers, name
+        self._warm, self._alpha, self._clip = warm, alpha_of(half_life), clip
+
+    @staticmethod
+    def fills(name: str) -> dict[str, float | int]:
+        """The columns it needs."""
+        return {f"{name}_b": 0.0, f"{name}_n": 0}
+
+    @staticmethod
+    def numbers(name: str) -> dict[str, float]:
+        """The numbers it needs."""
+        return {f"{name}_s2": START_S**2}
+
+    @property
+    def b(self) -> NDArray[np.float64]:
+        """Baselines, (row,)."""
+        b: NDArray[np.float64] = self._columns[f"{self.name}_b"]
+        return b
+
+    @property
+    def n(self) -> NDArray[np.int64]:
+        """Blocks learnt, (row,)."""
+        n: NDArray[np.int64] = self._columns[f"{self.name}_n"]
+        return n
+
+    @property
+    def s(self) -> float:
+        """Pooled spread of residuals."""
+        return float(np.sqrt(self._numbers[f"{self.name}_s2"]))
+
+    def residual(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What each row is above its baseline, (row,), NaN while that is not learnt."""
+        return np.where(self.n >= self._warm, y - self.b, np.nan)
+
+    def learn(self, y: NDArray[np.float64], frozen: NDArray[np.bool_]) -> None:
+        """One block per row; NaN and frozen rows hold. The spread is pooled over all learnt rows: its median bears the frozen ones."""
+        r = self.residual(y)
+        seen = np.isfinite(r)
+        if np.count_nonzero(seen) > LEAST_POOLED:
+            spread = float(median_mad(r[None, :])[1][0])
+            key = f"{self.name}_s2"
+            self._numbers[key] += SPREAD_WEIGHT * (spread**2 - self._numbers[key])
+        learns = np.isfinite(y) & ~frozen
+        e, limit = y - self.b, self._clip(self.s)
+        step = np.where(self.n < self._warm, e / (self.n + 1.0), self._alpha * np.clip(e, -limit, limit))
+        np.add(self.b, step, out=self.b, where=learns)
+        np.add(self.n, 1, out=self.n, where=learns)
+
+    def forget(self, rows: NDArray[np.bool_]) -> None:
+        """Begin anew for these rows."""
+        self._columns.reset(rows, f"{self.name}_b", f"{self.name}_n")
+
+
+def runs(run: NDArray[np.int64], r: NDArray[np.float64], limit: float) -> NDArray[np.int64]:
+    """Blocks in a row with ``r < -limit``, (row,): one up, back to 0, or held where there is no r.
+
+    >>> runs(np.array([2, 2, 2]), np.array([-0.2, 0.0, np.nan]), 0.1).tolist()
+    [3, 0, 2]
+    """
+    return np.where(np.isnan(r), run, np.where(r < -limit, run + 1, 0))

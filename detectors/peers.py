@@ -1,0 +1,130 @@
+"""GPUs that should run alike: those of one job, of the same model and settings. What one is above their median is its own doing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.columns import Columns, Ring
+from detectors.jobs import NOT_IN_A_JOB, Jobs
+from detectors.memory import Commit, from_text_array, text_array
+from detectors.snapshot import State
+from detectors.stats import grouped_median
+from pipeline.frame import Frame
+
+ACTIVE_PERCENT = 50.0  # utilisation from which a GPU counts as working
+LEAST_IN_JOB = 8  # active peers that a median over nodes needs; below it, node mates are compared
+LEAST_MATES = 4
+LEAST_SHARE = 0.5  # of the job must be active: else it is starting, ending or writing a checkpoint
+
+# Settings that must be equal: a GPU with a lower limit or another MIG mode is no peer.
+SETTINGS = ("power_limit_enforced_milliwatts", "mig_mode_current", "sm_application_clock_megahertz")
+
+
+class Centred(NamedTuple):
+    """What each row is above its peers' median.
+
+    ``d`` is NaN where there is nothing to compare; ``dropped`` are rows whose peers do not work now: a running mean over such an instant
+    would mix two phases of the job.
+    """
+
+    d: NDArray[np.float64]
+    dropped: NDArray[np.bool_]
+
+
+class Peers:
+    """Groups the rows of a detector's columns, which must have those of ``Peers.fills``.
+
+    ``group`` is the number of each row's group, -1 for none; ``changed`` says which rows came into another job with the last frame.
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self.jobs = Jobs()
+        self.group = np.zeros(0, np.int64)
+        self.changed = np.zeros(0, np.bool_)
+        self._least = np.zeros(0, np.int64)
+        self._job_of: list[str] = []
+        self._seen: tuple[object, int] = (None, -1)
+
+    @staticmethod
+    def fills() -> dict[str, Ring]:
+        """The columns it needs."""
+        return {"settings": Ring(len(SETTINGS), np.nan)}
+
+    def look(self, frame: Frame) -> None:
+        """Take over what a placed frame and the jobs say; groups are made anew only when something differs."""
+        settings = self._columns["settings"]
+        now = np.stack([self._columns.wide(frame.gauge(name)) for name in SETTINGS])
+        differs = np.isfinite(now) & (now != settings)  # a setting that is not read this time still holds
+        moved = (self._columns.devices, self.jobs.version)
+        self.changed = np.zeros(len(self._columns), np.bool_)
+        if differs.any() or moved[0] is not self._seen[0] or moved[1] != self._seen[1]:
+            self._columns["settings"] = np.where(differs, now, settings)
+            self._seen = moved
+            self._regroup()
+
+    def centred(self, x: NDArray[np.float64], utilisation: NDArray[np.float64]) -> Centred:
+        """Compare x, (row,), among the rows whose utilisation in percent says that they work."""
+        group, groups = self.group, len(self._least)
+        observed = (group >= 0) & np.isfinite(utilisation)
+        active = observed & (utilisation >= ACTIVE_PERCENT) & np.isfinite(x)
+        median, working = grouped_median(np.where(active, x, np.nan), group, groups)
+        seen = np.bincount(group[observed], minlength=groups)
+        enough = (working >= self._least) & (working >= LEAST_SHARE * seen)
+        at = np.maximum(group, 0)
+        if not groups:
+            return Centred(np.full(len(x), np.nan), np.zeros(len(x), np.bool_))
+        d = np.where(active & enough[at], x - median[at], np.nan)
+        return Centred(d, observed & ~enough[at])
+
+    def size(self, row: int) -> int:
+        """How many peers a row has, itself included."""
+        return int((self.group == self.group[row]).sum()) if self.group[row] >= 0 else 0
+
+    def state(self) -> State:
+        """Jobs, and what each row belongs to."""
+        return {**self.jobs.state(), "job_of": text_array(self._job_of), "group": self.group, "least": self._least}
+
+    def prepare(self, state: State) -> Commit:
+        """As ``Jobs.prepare``."""
+        jobs, job_of = self.jobs.prepare(state), [str(job) for job in from_text_array(state["job_of"])]
+        group, least = state["group"].astype(np.int64), state["least"].astype(np.int64)
+        if len(group) != len(job_of) or group.max(initial=-1) >= len(least):
+            raise ValueError("groups and jobs do not fit")
+
+        def commit() -> None:
+            jobs()
+            self._job_of, self.group, self._least, self._seen = job_of, group, least, (None, -1)
+
+        return commit
+
+    def _regroup(self) -> None:
+        devices, settings = self._columns.devices, self._columns["settings"].T.tolist()
+        jobs = [self.jobs.of(device) for device in devices]
+        wide = [(job, device.attributes.get("name", ""), *own) for job, device, own in zip(jobs, devices, settings, strict=True)]
+        members: dict[object, list[int]] = {}
+        for row, key in enumerate(_plain(wide)):
+            if jobs[row] != NOT_IN_A_JOB:
+                members.setdefault(key, []).append(row)
+        self.group = np.full(len(devices), -1)
+        least: list[int] = []
+        for rows in members.values():
+            hosts: dict[str, list[int]] = {}
+            for row in rows:
+                hosts.setdefault(devices[row].host, []).append(row)
+            whole = len(rows) >= LEAST_IN_JOB and len(hosts) > 1
+            for part in [rows] if whole else hosts.values():
+                self.group[part] = len(least)
+                least.append(LEAST_IN_JOB if whole else LEAST_MATES)
+        self._least = np.array(least, np.int64)
+        before = self._job_of + jobs[len(self._job_of) :]
+        self.changed = np.array([new != old for new, old in zip(jobs, before, strict=True)], np.bool_)
+        self._job_of = jobs
+
+
+def _plain(keys: list[tuple[str, str, float, float, float]]) -> list[tuple[object, ...]]:
+    """Keys that are equal where nothing is known: NaN is unlike itself."""
+    return [tuple(None if part != part else part for part in key) for key in keys]  # noqa: PLR0124
