@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.align import Rows
-from pipeline.frame import Frame, Schema
+from pipeline.frame import Device, Frame, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,45 +56,47 @@ class Rates:
         self._schema = schema
         self._period = period
         self._rows = Rows()
+        self._devices: tuple[Device, ...] = ()
+        self._boot_id = ""
+        self._at: NDArray[np.intp] | slice = slice(None)
         self._epoch: list[str] = []
-        counters = schema.counters
+        # Only counters that were ever observed are kept and computed: many in the catalogue belong to other hardware.
+        self._live = np.zeros(0, np.intp)
+        self._last = np.zeros((0, 0), np.uint64)
+        self._seen = np.zeros((0, 0), np.bool_)
+        self._last_ns = np.zeros((0, 0), np.int64)
+        self._p99 = np.zeros((0, 0))
+        self._describe()
+
+    def _describe(self) -> None:
+        """What the catalogue says of the live counters, (counter, 1) each."""
+        counters = [self._schema.counters[i] for i in self._live.tolist()]
         self._sticks = np.array([f.overflow == "sticks" for f in counters], np.bool_)[:, None]
         self._wraps = np.array([f.overflow == "wraps" for f in counters], np.bool_)[:, None]
         self._lifetime = np.array([f.lifetime for f in counters], np.bool_)[:, None]
         self._top = np.array([2**f.width - 1 for f in counters], np.uint64)[:, None]
         self._limit = np.array([f.maximum_per_second or np.inf for f in counters])[:, None] * TOLERANCE
-        n = len(counters)
-        self._last = np.zeros((n, 0), np.uint64)
-        self._seen = np.zeros((n, 0), np.bool_)
-        self._last_ns = np.zeros((n, 0), np.int64)
-        self._p99 = np.zeros((n, 0))
 
     def add(self, frame: Frame, boot_id: str = "") -> Frame:
         """The same frame with its increments."""
-        rows = self._place(frame)
+        new_epoch = self._place(frame, boot_id)
+        self._wake(frame.observed)
         now_ns = np.where(frame.sampled_ns > 0, frame.sampled_ns, frame.time_ns)[None, :]
-        new_epoch = self._epochs(frame, rows, boot_id)
-        value, observed = frame.counters, frame.observed
-        last, seen = self._last[:, rows], self._seen[:, rows]
-        seconds = (now_ns - self._last_ns[:, rows]) / 1e9
-
-        fell = value < last
-        delta = np.where(fell, np.nan, (value - last).astype(np.float64))
+        value, observed = frame.counters[self._live], frame.observed[self._live]
+        last, seen = self._last[:, self._at], self._seen[:, self._at]
+        known = observed & seen
+        seconds = (now_ns - self._last_ns[:, self._at]) / 1e9
+        delta = (value - last).astype(np.float64)
         quality = np.full(value.shape, OK, np.uint8)
 
-        wrapped = fell & self._wraps & ~new_epoch
-        # 64-bit arithmetic wraps by itself; narrower counters are masked to their width.
-        delta = np.where(wrapped, ((value - last) & self._top).astype(np.float64), delta)
-
-        reset = fell & ~wrapped
-        small = value <= np.maximum(RESET_FLOOR, RESET_FACTOR * self._p99[:, rows])
-        known = (new_epoch & ~self._lifetime) | small
-        delta = np.where(reset & known, value.astype(np.float64), delta)
-        quality[reset] = RESET
-
+        fell = known & (value < last)
+        if fell.any():
+            after, reset = self._fallen(value, last, fell, new_epoch)
+            np.copyto(delta, after, where=fell)
+            quality[reset] = RESET
         saturated = self._sticks & (value >= self._top)
         quality[saturated] = SATURATED
-        delta = np.where(saturated & fell, np.nan, delta)
+        delta[saturated & fell] = np.nan
 
         gap = (seconds > LONGEST_PERIODS * self._period) | (seconds < SHORTEST_PERIODS * self._period)
         quality[gap & (quality == OK)] = GAP
@@ -105,40 +107,75 @@ class Rates:
 
         quality[observed & ~seen] = FIRST
         quality[~observed] = MISSING
-        delta[~(observed & seen)] = np.nan
-        seconds = np.where(gap | ~(observed & seen), np.nan, seconds)
+        delta[~known] = np.nan
+        seconds[gap | ~known] = np.nan
 
-        self._learn(rows, delta, quality)
-        self._keep(rows, frame, now_ns)
-        return replace(frame, increments=Increments(delta, seconds, quality))
+        self._learn(delta, quality)
+        self._keep(value, observed, now_ns)
+        return replace(frame, increments=self._whole(delta, seconds, quality))
 
-    def _place(self, frame: Frame) -> NDArray[np.intp]:
-        rows = np.array(self._rows.place(frame.devices), np.intp)
-        more = len(self._rows) - self._last.shape[1]
+    def _fallen(
+        self, value: NDArray[np.uint64], last: NDArray[np.uint64], fell: NDArray[np.bool_], new_epoch: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Increments of counters that show less than before, NaN where nobody knows, and which of them were reset."""
+        wrapped = fell & self._wraps & ~new_epoch
+        reset = fell & ~wrapped
+        small = value <= np.maximum(RESET_FLOOR, RESET_FACTOR * self._p99[:, self._at])
+        known = (new_epoch & ~self._lifetime) | small
+        after = np.where(reset & known, value.astype(np.float64), np.nan)
+        # 64-bit arithmetic wraps by itself; narrower counters are masked to their width.
+        return np.where(wrapped, ((value - last) & self._top).astype(np.float64), after), reset
+
+    def _place(self, frame: Frame, boot_id: str) -> NDArray[np.bool_]:
+        """Find each device's column; which devices began a new life since their last frame, (1, device)."""
+        if frame.devices is self._devices and boot_id == self._boot_id:
+            return np.zeros((1, len(self._devices)), np.bool_)
+        self._devices, self._boot_id = frame.devices, boot_id
+        rows = self._rows.place(frame.devices)
+        more = len(self._rows) - len(self._epoch)
         if more:
             for name in ("_last", "_seen", "_last_ns", "_p99"):
                 setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, more))))
             self._epoch += [""] * more
-        return rows
-
-    def _epochs(self, frame: Frame, rows: NDArray[np.intp], boot_id: str) -> NDArray[np.bool_]:
-        """Which devices began a new life since their last frame, (1, device)."""
-        changed = np.zeros((1, len(rows)), np.bool_)
-        for i, (row, device) in enumerate(zip(rows.tolist(), frame.devices, strict=True)):
+        self._at = slice(len(rows)) if rows == list(range(len(rows))) else np.array(rows, np.intp)
+        changed: NDArray[np.bool_] = np.zeros(len(rows), np.bool_)
+        for i, (row, device) in enumerate(zip(rows, frame.devices, strict=True)):
             epoch = f"{boot_id}/{device.attributes.get('epoch', '')}"
-            changed[0, i] = bool(self._epoch[row]) and self._epoch[row] != epoch
+            changed[i] = bool(self._epoch[row]) and self._epoch[row] != epoch
             self._epoch[row] = epoch
-        return changed
+        return changed[None, :]
 
-    def _learn(self, rows: NDArray[np.intp], delta: NDArray[np.float64], quality: NDArray[np.uint8]) -> None:
+    def _wake(self, observed: NDArray[np.bool_]) -> None:
+        """Make room for counters that are observed for the first time."""
+        live = observed.any(axis=1)
+        live[self._live] = True
+        now = np.flatnonzero(live)
+        if len(now) == len(self._live):
+            return
+        place = np.searchsorted(now, self._live)
+        for name in ("_last", "_seen", "_last_ns", "_p99"):
+            before = getattr(self, name)
+            after = np.zeros((len(now), before.shape[1]), before.dtype)
+            after[place] = before
+            setattr(self, name, after)
+        self._live = now
+        self._describe()
+
+    def _learn(self, delta: NDArray[np.float64], quality: NDArray[np.uint8]) -> None:
         """Track P99 of each counter's own increments: up by 0.99 of a step above it, down by 0.01 below."""
-        p99 = self._p99[:, rows]
+        p99 = self._p99[:, self._at]
         step = np.maximum(P99_STEP * np.maximum(p99, np.nan_to_num(delta)), 1.0)
         moved = np.where(delta > p99, p99 + 0.99 * step, np.maximum(p99 - 0.01 * step, 0.0))
-        self._p99[:, rows] = np.where((quality == OK) & np.isfinite(delta), moved, p99)
+        self._p99[:, self._at] = np.where((quality == OK) & np.isfinite(delta), moved, p99)
 
-    def _keep(self, rows: NDArray[np.intp], frame: Frame, now_ns: NDArray[np.int64]) -> None:
-        observed = frame.observed
-        self._last[:, rows] = np.where(observed, frame.counters, self._last[:, rows])
-        self._last_ns[:, rows] = np.where(observed, now_ns, self._last_ns[:, rows])
-        self._seen[:, rows] |= observed
+    def _keep(self, value: NDArray[np.uint64], observed: NDArray[np.bool_], now_ns: NDArray[np.int64]) -> None:
+        self._last[:, self._at] = np.where(observed, value, self._last[:, self._at])
+        self._last_ns[:, self._at] = np.where(observed, now_ns, self._last_ns[:, self._at])
+        self._seen[:, self._at] |= observed
+
+    def _whole(self, delta: NDArray[np.float64], seconds: NDArray[np.float64], quality: NDArray[np.uint8]) -> Increments:
+        """Increments of all counters of the schema: those that were never observed have none."""
+        shape = (len(self._schema.counters), delta.shape[1])
+        whole = Increments(np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, MISSING, np.uint8))
+        whole.delta[self._live], whole.seconds[self._live], whole.quality[self._live] = delta, seconds, quality
+        return whole

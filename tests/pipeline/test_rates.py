@@ -203,3 +203,40 @@ def test_an_empty_frame_gives_empty_increments() -> None:
     assert out is not None
     assert out.delta.shape == (5, 0)
     assert gauges.shape[1] == counters.shape[1] == observed.shape[1] == 0
+
+
+def test_a_counter_that_appears_later_disturbs_no_other() -> None:
+    """Another counter, before or behind it in the catalogue, is observed for the first time: the first one's increments go on."""
+    meter = Meter()
+    meter.sample(sticky16=10)
+    assert of(meter.sample(sticky16=13, plain=7), "sticky16") == (3.0, OK)
+    last = meter.sample(sticky16=14, plain=9, wrapping32=1)
+    assert [of(last, name) for name in ("plain", "sticky16")] == [(2.0, OK), (1.0, OK)]
+    assert [of(last, name)[1] for name in ("lifetime", "wrapping32")] == [MISSING, FIRST]
+
+
+def test_devices_may_change_places() -> None:
+    """Two devices swap their rows and one is left out for a while: each keeps its own history."""
+    rates, rows = Rates(SCHEMA, 1.0), {"a": 100, "b": 5000}
+
+    def sample(order: str, at: int, more: int) -> list[float]:
+        devices = tuple(Device("n1", "test", name) for name in order)
+        values = np.array([[rows[name] + more for name in order]] * len(FIELDS), np.uint64)
+        frame = Frame(
+            SCHEMA,
+            at,
+            0,
+            devices,
+            np.zeros((0, len(order))),
+            values,
+            np.ones(values.shape, np.bool_),
+            np.zeros(len(order), np.int64),
+        )
+        made = rates.add(frame).increments
+        assert made is not None
+        return made.delta[0].tolist()
+
+    sample("ab", START_NS, 0)
+    assert sample("ba", START_NS + SECOND, 3) == [3.0, 3.0]
+    assert sample("b", START_NS + 2 * SECOND, 4) == [1.0]
+    assert sample("ab", START_NS + 3 * SECOND, 9) == [6.0, 5.0]
