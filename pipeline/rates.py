@@ -138,7 +138,7 @@ class Rates:
                 setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, more))))
             self._epoch += [""] * more
         self._at = slice(len(rows)) if rows == list(range(len(rows))) else np.array(rows, np.intp)
-        changed: NDArray[np.bool_] = np.zeros(len(rows), np.bool_)
+        changed = np.zeros(len(rows), np.bool_)
         for i, (row, device) in enumerate(zip(rows, frame.devices, strict=True)):
             epoch = f"{boot_id}/{device.attributes.get('epoch', '')}"
             changed[i] = bool(self._epoch[row]) and self._epoch[row] != epoch
@@ -147,7 +147,7 @@ class Rates:
 
     def _wake(self, observed: NDArray[np.bool_]) -> None:
         """Make room for counters that are observed for the first time."""
-        live = observed.any(axis=1)
+        live: NDArray[np.bool_] = np.asarray(observed.any(axis=1))
         live[self._live] = True
         now = np.flatnonzero(live)
         if len(now) == len(self._live):

@@ -234,7 +234,7 @@ def test_devices_may_change_places() -> None:
         )
         made = rates.add(frame).increments
         assert made is not None
-        return made.delta[0].tolist()
+        return [float(delta) for delta in made.delta[0]]
 
     sample("ab", START_NS, 0)
     assert sample("ba", START_NS + SECOND, 3) == [3.0, 3.0]
