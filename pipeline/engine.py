@@ -20,6 +20,7 @@ from pipeline.judge import Judge
 from pipeline.observation import Event, Observation, Outcome, Reading
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.timetable import Timetable
+from pipeline.unread_log import UnreadLog
 
 log = logging.getLogger("tocsin.engine")
 
@@ -86,6 +87,7 @@ class Engine:
         self._stopping = threading.Event()
         self._wait = wait or self._stopping.wait
         self._health = {name: Health(f"source {name}") for name in self._schedules}
+        self._unread = {name: UnreadLog(name) for name in self._schedules}
         self._rounds = Health("engine")
         self._sink_health = {s.name: Health(f"sink {s.name}") for s in sinks}
         periods = {name: round(s.period_s * 1e9) for name, s in self._schedules.items()}
@@ -220,6 +222,7 @@ class Engine:
             self._own.set(agent.SOURCE_LAST_SUCCESS, began.time_ns / 1e9, name)
             reasons = Counter(unread.reason for unread in reading.unread).most_common(MOST_REASONS)
             self._own.replace(agent.SOURCE_UNREAD, {(name, reason): float(n) for reason, n in reasons}, name)
+            self._unread[name].note(reading.unread, now)
         self._emit(name, began, now - began.mono_ns, reading or Reading(), outcome=outcome, error=error)
 
     def _plan_next(self, name: str, now: int, outcome: Outcome) -> None:
