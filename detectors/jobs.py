@@ -1,73 +1,94 @@
-"""Which job holds which GPU, as the scheduler's events say."""
+"""Which job holds which GPU, from the events of the job source: who shares a job are peers, and who is told when it dies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from detectors.memory import Commit, from_text_array, text_array
 from detectors.snapshot import State
-from pipeline.frame import Device
 from pipeline.observation import Event
 
-NOT_IN_A_JOB = ""
+
+class Place(NamedTuple):
+    """A GPU: its host and UUID."""
+
+    host: str
+    gpu: str
 
 
 class Jobs:
-    """Learns from ``job_started`` and ``job_ended``. ``version`` changes whenever something in it does.
+    """The jobs of now. A GPU that a job takes belongs to no other any more; what a host gives back is free.
 
-    A host of which no job was ever told has no job source: all its GPUs then count as one job, which is what a training node is.
+    ``version`` goes up with every change, so that what was made from it can be kept.
 
-    >>> node, gpu = Device("n1", "node", "n1"), Device("n1", "gpu", "GPU-1")
-    >>> jobs = Jobs()
-    >>> before = jobs.of(gpu)
-    >>> jobs.take([Event(0, 0, node, "job_started", {"job": "77", "gpus": "GPU-1 GPU-2"})])
-    >>> held = jobs.of(gpu)
-    >>> jobs.take([Event(0, 0, node, "job_ended", {"job": "77"})])
-    >>> before, held, jobs.of(gpu)
-    ('host n1', '77', '')
+    >>> from pipeline.frame import Device
+    >>> node, jobs = Device("n1", "node", "n1"), Jobs()
+    >>> jobs.take([Event(0, 0, node, "job_started", {"job": "7", "gpus": "GPU-a GPU-b", "hosts": 1})])
+    >>> jobs.of("n1", "GPU-a"), jobs.members("7"), jobs.of("n1", "GPU-c")
+    ('7', (Place(host='n1', gpu='GPU-a'), Place(host='n1', gpu='GPU-b')), '')
+    >>> jobs.take([Event(0, 0, node, "job_ended", {"job": "7"})])
+    >>> jobs.of("n1", "GPU-a"), jobs.members("7")
+    ('', ())
     """
 
     def __init__(self) -> None:
-        self._held: dict[str, dict[str, str]] = {}  # host -> GPU id -> job
+        self._job: dict[Place, str] = {}
+        self._members: dict[str, dict[Place, None]] = {}
+        self._hosts: set[str] = set()
         self.version = 0
 
     def take(self, events: Iterable[Event]) -> None:
-        """Events in the order they came; those of other kinds are left alone."""
+        """Follow the events of an observation."""
         for event in events:
-            if event.kind == "job_started":
-                job = str(event.attributes.get("job", ""))
-                held = self._held.setdefault(event.device.host, {})
-                held.update(dict.fromkeys(str(event.attributes.get("gpus", "")).split(), job))
-                self.version += 1
-            elif event.kind == "job_ended":
-                job = str(event.attributes.get("job", ""))
-                held = self._held.setdefault(event.device.host, {})
-                self._held[event.device.host] = {gpu: holder for gpu, holder in held.items() if holder != job}
+            if event.kind in ("job_started", "job_ended") and "job" in event.attributes:
+                host, job = event.device.host, str(event.attributes["job"])
+                self._hosts.add(host)
+                for place in [p for p in self._members.get(job, ()) if p.host == host]:
+                    self._free(place)
+                if event.kind == "job_started":
+                    for gpu in str(event.attributes.get("gpus", "")).split():
+                        self._give(Place(host, gpu), job)
                 self.version += 1
 
-    def of(self, gpu: Device) -> str:
-        """The job that holds a GPU; empty where it is free; the host's own name where jobs are not known there."""
-        held = self._held.get(gpu.host)
-        return f"host {gpu.host}" if held is None else held.get(gpu.id, NOT_IN_A_JOB)
+    def of(self, host: str, gpu: str) -> str:
+        """The job that holds a GPU, empty where none is known to."""
+        return self._job.get(Place(host, gpu), "")
 
-    def on(self, host: str) -> str:
-        """The one job of a host: of all its GPUs, or empty where several or none hold them."""
-        held = self._held.get(host)
-        if held is None:
-            return f"host {host}"
-        jobs = set(held.values())
-        return jobs.pop() if len(jobs) == 1 else NOT_IN_A_JOB
+    def knows(self, host: str) -> bool:
+        """Whether jobs were ever told of there; a host without a job source says nothing about who is idle."""
+        return host in self._hosts
+
+    def members(self, job: str) -> tuple[Place, ...]:
+        """All GPUs of a job that are known."""
+        return tuple(self._members.get(job, ()))
+
+    def _give(self, place: Place, job: str) -> None:
+        self._free(place)
+        self._job[place] = job
+        self._members.setdefault(job, {})[place] = None
+
+    def _free(self, place: Place) -> None:
+        job = self._job.pop(place, None)
+        if job is not None:
+            del self._members[job][place]
+            if not self._members[job]:
+                del self._members[job]
 
     def state(self) -> State:
-        """What is held."""
-        return {"held": text_array(self._held)}
+        """Who holds what."""
+        holders = [[*place, job] for place, job in self._job.items()]
+        return {"holders": text_array(holders), "hosts": text_array(sorted(self._hosts))}
 
     def prepare(self, state: State) -> Commit:
-        """ValueError, TypeError or AttributeError where it is not that."""
-        kept = from_text_array(state["held"])
-        held = {str(host): {str(gpu): str(job) for gpu, job in dict(gpus).items()} for host, gpus in dict(kept).items()}
+        """KeyError, ValueError or TypeError where it does not fit."""
+        holders = [(Place(str(host), str(gpu)), str(job)) for host, gpu, job in from_text_array(state["holders"])]
+        hosts = {str(host) for host in from_text_array(state["hosts"])}
 
         def commit() -> None:
-            self._held, self.version = held, self.version + 1
+            self._job, self._members, self._hosts = {}, {}, hosts
+            for place, job in holders:
+                self._give(place, job)
+            self.version += 1
 
         return commit

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.columns import Columns, Ring
-from detectors.jobs import NOT_IN_A_JOB, Jobs
+from detectors.jobs import Jobs
 from detectors.memory import Commit, from_text_array, text_array
 from detectors.snapshot import State
 from detectors.stats import grouped_median
-from pipeline.frame import Frame
+from pipeline.frame import Device, Frame
 
 ACTIVE_PERCENT = 50.0  # utilisation from which a GPU counts as working
 LEAST_IN_JOB = 8  # active peers that a median over nodes needs; below it, node mates are compared
@@ -101,13 +101,17 @@ class Peers:
 
         return commit
 
+    def _job(self, gpu: Device) -> str:
+        """Its job, empty where it is free. Where jobs are not known a node counts as one job, which a training node mostly is."""
+        return self.jobs.of(gpu.host, gpu.id) if self.jobs.knows(gpu.host) else f"host {gpu.host}"
+
     def _regroup(self) -> None:
         devices, settings = self._columns.devices, self._columns["settings"].T.tolist()
-        jobs = [self.jobs.of(device) for device in devices]
+        jobs = [self._job(device) for device in devices]
         wide = [(job, device.attributes.get("name", ""), *own) for job, device, own in zip(jobs, devices, settings, strict=True)]
         members: dict[object, list[int]] = {}
         for row, key in enumerate(_plain(wide)):
-            if jobs[row] != NOT_IN_A_JOB:
+            if jobs[row]:
                 members.setdefault(key, []).append(row)
         self.group = np.full(len(devices), -1)
         least: list[int] = []

@@ -1,8 +1,4 @@
-"""GPUs that silently became slower than their peers: the clock falls, no reason is given, and the whole job waits.
-
-Two baselines per GPU: one of this job, which sees what begins while it runs, and one that survives jobs, which sees what was
-there when it began.
-"""
+"""GPUs that silently became slower than their peers: the clock falls, no reason is given, and the whole job waits."""
 
 from __future__ import annotations
 
@@ -13,74 +9,66 @@ from numpy.typing import NDArray
 
 from detectors.block_clock import BlockClock, BlockMeans
 from detectors.columns import Columns, rows_where
-from detectors.episodes import Episodes
-from detectors.lanes import LEAST_POOLED, Lane, Limit, runs
+from detectors.elapsed import Elapsed, Moment
+from detectors.lanes import Limit
 from detectors.memory import Numbers, Remembering
 from detectors.peers import LEAST_MATES, Peers
-from detectors.stats.peers import SIGMA
+from detectors.standing import RANK, Standing, Verdict
+from detectors.two_lanes import ACROSS, Judged, TwoLanes
 from pipeline.finding import SEVERITIES, Finding, Severity
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
 
 BLOCK_S = 60.0  # block means: neighbouring samples of a clock are too alike to be tested one by one
-# Effect-size floors and persistence: calibrated on a simulated fleet with the published spread of silicon (SC'22, "Not all GPUs are
-# created equal"): no false alarm in a thousand GPU-months for the page, and the median 10 % slow-down found within six minutes.
-CRITICAL = Limit(0.07, 5.0, 3)
-WARNING = Limit(0.05, 4.0, 5)
-ACROSS = Limit(0.10, 5.0, 10)
-JOB_WARM, JOB_HALF_LIFE = 20, 120.0  # blocks
-ACROSS_WARM, ACROSS_HALF_LIFE, ACROSS_CLIP = 60, 720.0, 0.05
-SHIFT_START, SHIFT_WEIGHT, SHIFT_LEARNT = 0.008, 0.3, 30  # what the same GPU differs by from job to job
-# A slow-down that comes and goes: at least so many separate excursions below the critical limit in the last 60 blocks, and so many
-# blocks of them. A twelfth: what a two-minute dip every twelve minutes always leaves.
-EXCURSIONS, SHARE_OF_HOUR = 4, 5
-HOUR = 60
+# Effect-size floors and persistence: calibrated on a simulated fleet with the published spread of silicon ("Not all GPUs are created
+# equal", SC'22): the page gave no false alarm in a thousand GPU-months, and finds half of all 10 % slow-downs in 200 s.
+CRITICAL, WARNING = "critical", "warning"
+INSIDE = {CRITICAL: Limit(0.07, 5.0, 3), WARNING: Limit(0.05, 4.0, 5)}
+BETWEEN = Limit(0.10, 5.0, 10)
+# A slow-down that comes and goes: at least so many separate excursions below the critical limit in the last 60 blocks of work, and
+# so many blocks of them: a twelfth, which a dip of two minutes every twelve always leaves.
+EXCURSIONS, LEAST_HITS, HOUR = 4, 5, 60
 CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.5
 ACCEPT_BLOCKS = 1440  # a day of work at the new level is the new normal
-IDLE_BLOCKS = 30  # without a scheduler's word, a GPU that idled this long begins another job
-# A reason that was active for at least as long as the loss is great explains it.
+IDLE_BLOCKS = 30  # a GPU that idled this long begins another job, whatever the scheduler says
+# A reason that was active for at least the share of time that was lost explains the loss.
 REASONS = {
     "hw_thermal": "hardware thermal slowdown",
     "hw_power_brake": "hardware power brake",
     "sw_thermal": "software thermal slowdown",
 }
-NONE, RECORD, TICKET, PAGE = range(4)
+NONE, TICKET, PAGE = 0, 1 + RANK["ticket"], 1 + RANK["page"]
 
 
 class Straggler(Remembering):
-    """Compares the SM clock of each working GPU with its peers, ``d = ln clock - median``, in blocks of a minute."""
+    """Compares the SM clock of each working GPU with its peers, ``d = ln clock - median``, in blocks of a minute.
+
+    A page after three blocks 7 % below its own place among them, a ticket after five 5 % below, after ten 10 % below its place in
+    earlier jobs, or after several short excursions. It ends after five blocks within half of the limit, or after a day of work: then
+    this is how the GPU is. Where half of a node's GPUs slow down together it is recorded of the node.
+
+    >>> Straggler().name
+    'straggler'
+    """
 
     name = "straggler"
 
     def __init__(self) -> None:
-        self._columns = Columns(
-            **BlockMeans.fills("d", *REASONS),
-            **Peers.fills(),
-            **Lane.fills("job"),
-            **Lane.fills("across"),
-            critical=0,
-            warning=0,
-            across=0,
-            history=0,  # bit per block of the last 60: below the critical limit
-            good=0,
-            stood=0,
-            idle=0,
-            said=NONE,
-        )
-        self._numbers = Numbers(**Lane.numbers("job"), **Lane.numbers("across"), shift2=SHIFT_START**2)
+        # history: a bit per block of the last 60, the newest is bit 0: below the critical limit
+        fills = BlockMeans.fills("d", *REASONS) | TwoLanes.fills(*INSIDE) | dict.fromkeys(("history", "good", "stood", "idle"), 0)
+        self._columns = Columns(**fills, **Peers.fills(), said=NONE)
+        self._numbers = Numbers(**TwoLanes.numbers())
         self._clock, self._means = BlockClock(BLOCK_S), BlockMeans(self._columns, ("d", *REASONS))
-        self._peers, self._episodes = Peers(self._columns), Episodes()
-        self._job = Lane(self._columns, self._numbers, "job", warm=JOB_WARM, half_life=JOB_HALF_LIFE, clip=lambda s: 3 * s)
-        self._across = Lane(
-            self._columns, self._numbers, "across", warm=ACROSS_WARM, half_life=ACROSS_HALF_LIFE, clip=lambda _: ACROSS_CLIP
-        )
+        self._peers, self._lanes = Peers(self._columns), TwoLanes(self._columns, self._numbers, INSIDE, BETWEEN)
+        self._elapsed, self._standing = Elapsed(), Standing(self.name)
         super().__init__(
             columns=self._columns,
             numbers=self._numbers,
             clock=self._clock,
             means=self._means,
             peers=self._peers,
-            episodes=self._episodes,
+            elapsed=self._elapsed,
+            standing=self._standing,
         )
 
     def update(self, observation: Observation) -> Iterable[Finding]:
@@ -91,7 +79,7 @@ class Straggler(Remembering):
             if frame.kind == "gpu":
                 ended = self._clock.turn(frame.mono_ns, observation.boot_id)
                 if ended:
-                    said += self._block(frame.time_ns)
+                    said += self._block(self._elapsed.at(observation))
                 if ended is not None:
                     self._sample(frame)
         return said
@@ -102,184 +90,127 @@ class Straggler(Remembering):
         self._peers.look(frame)
         if self._peers.changed.any():
             self._next_job(self._peers.changed)
-        clock = columns.wide(frame.gauge("sm_clock_megahertz"))
         with np.errstate(divide="ignore", invalid="ignore"):
-            centred = self._peers.centred(np.log(clock), columns.wide(frame.gauge("gpu_utilization_percent")))
+            clock = np.log(columns.wide(frame.gauge("sm_clock_megahertz")))
+        centred = self._peers.centred(clock, columns.wide(frame.gauge("gpu_utilization_percent")))
         if centred.dropped.any():
             self._means.drop(centred.dropped)
         self._means.add(d=centred.d, **{name: columns.wide(_duty(frame, name)) for name in REASONS})
 
-    def _block(self, time_ns: int) -> Iterator[Finding]:
+    def _next_job(self, rows: NDArray[np.bool_]) -> None:
+        self._means.drop(rows)
+        keep = self._columns["said"] > NONE
+        self._lanes.next_job(rows, keep)
+        self._columns.reset(rows & ~keep, "history")
+
+    def _block(self, at: Moment) -> Iterator[Finding]:
         """Judge, then learn: rows under suspicion teach nothing."""
-        columns, job, across = self._columns, self._job, self._across
-        means = self._means.close()
+        columns, means = self._columns, self._means.close()
         y = means["d"]
-        r, r_across = job.residual(y), across.residual(y)
-        limit, wide = CRITICAL.at(job.s), ACROSS.sigmas * np.sqrt(across.s**2 + 2 * self._numbers["shift2"])
-        limits = (limit, WARNING.at(job.s), max(ACROSS.floor, float(wide)))
-        for name, residual, at in zip(("critical", "warning", "across"), (r, r, r_across), limits, strict=True):
-            columns[name] = runs(columns[name], residual, at)
-        seen = np.isfinite(r)
-        columns["history"] = np.where(seen, (columns["history"] << 1 | (r < -limit)) & ((1 << HOUR) - 1), columns["history"])
-        level, in_job = self._levels()
-        yield from self._tell(level, in_job, np.where(in_job, r, r_across), means, time_ns)
-        yield from self._clear(y, np.fmax(-r / limits[1], -r_across / limits[2]), time_ns)
+        judged = self._lanes.judge(y)
+        history = columns["history"] << 1 | (judged.r < -judged.limits[CRITICAL])
+        columns["history"] = np.where(np.isfinite(judged.r), history & ((1 << HOUR) - 1), columns["history"])
+        yield from self._tell(judged, means, at)
+        yield from self._end(y, judged.share_of_limit(WARNING), at)
+        self._lanes.learn(y, columns["said"] > NONE)
+        woke = np.isfinite(y) & (columns["idle"] >= IDLE_BLOCKS)
+        if woke.any():
+            self._next_job(woke)
+        columns["idle"] = np.where(np.isfinite(y), 0, columns["idle"] + 1)
 
-        suspect = (columns["warning"] > 0) | (columns["across"] > 0) | (columns["said"] > NONE)
-        job.learn(y, suspect)
-        across.learn(y, suspect)
-        self._rest(y)
-
-    def _levels(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Level of each row, and whether the lane of the job says so."""
-        columns = self._columns
-        history = columns["history"]
-        begins = np.bitwise_count(history & ~(history << 1))
-        flickers = (history & 1 == 1) & (begins >= EXCURSIONS) & (np.bitwise_count(history) >= SHARE_OF_HOUR)
-        in_job = (columns["warning"] >= WARNING.blocks) | (columns["critical"] >= CRITICAL.blocks) | flickers
-        ticket = in_job | (columns["across"] >= ACROSS.blocks)
-        return np.where(columns["critical"] >= CRITICAL.blocks, PAGE, np.where(ticket, TICKET, NONE)), in_job
-
-    def _tell(
-        self,
-        level: NDArray[np.int64],
-        in_job: NDArray[np.bool_],
-        r: NDArray[np.float64],
-        means: dict[str, NDArray[np.float64]],
-        time_ns: int,
-    ) -> Iterator[Finding]:
-        columns = self._columns
-        new = (level > columns["said"]) & np.isfinite(r)
-        if not new.any():
-            return
-        together = self._nodes_as_a_whole(columns["warning"] > 0, np.isfinite(means["d"]))
+    def _tell(self, judged: Judged, means: dict[str, NDArray[np.float64]], at: Moment) -> Iterator[Finding]:
+        columns, lanes = self._columns, self._lanes
+        page = lanes.reached(CRITICAL)
+        flickers = self._flickered() & (columns["history"] & 1 == 1) & (np.bitwise_count(columns["history"]) >= LEAST_HITS)
+        in_job = page | lanes.reached(WARNING) | flickers
+        level = np.where(page, PAGE, np.where(in_job | lanes.reached(ACROSS), TICKET, NONE))
+        loss = judged.loss(in_job)
+        new = (level > columns["said"]) & np.isfinite(loss)
+        whole = self._slow_nodes(np.isfinite(means["d"])) if new.any() else {}
         for row in rows_where(new):
-            device = columns.devices[row]
-            if device.host in together:
-                yield from self._episodes.tell(_node(device.host, together[device.host], time_ns))
+            host = columns.devices[row].host
+            if host in whole:
+                yield from self._standing.holds(Device(host, "node", host), _of_node(whole[host]), at)
                 continue
-            reason = _explained(row, float(r[row]), means)
-            severity: Severity = "record" if reason else SEVERITIES[level[row] - 1]
-            lane = self._job if in_job[row] else self._across
-            lost = float(-np.expm1(r[row])) * 100
-            for finding in self._episodes.tell(self._finding(row, lane, lost, (severity, reason), time_ns)):
-                columns["said"][row] = SEVERITIES.index(finding.severity) + 1
+            verdict, blocks = self._verdict(row, SEVERITIES[level[row] - 1], bool(in_job[row]), float(loss[row]), means)
+            since_ns = at.time_ns - round(max(1, blocks) * BLOCK_S * 1e9)
+            for finding in self._standing.holds(columns.devices[row], verdict, at, since_ns):
+                columns["said"][row] = 1 + RANK[finding.severity]
                 columns["good"][row] = columns["stood"][row] = 0
                 yield finding
 
-    def _clear(self, y: NDArray[np.float64], share: NDArray[np.float64], time_ns: int) -> Iterator[Finding]:
-        """``share`` of its limit that each row is slow by."""
-        columns = self._columns
-        if not len(self._episodes):
+    def _end(self, y: NDArray[np.float64], share: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
+        standing, columns = self._standing.all(), self._columns
+        if not standing:
             return
-        seen, stands = np.isfinite(share), columns["said"] > NONE
+        stands, seen = columns["said"] > NONE, np.isfinite(share)
         columns["good"] = np.where(seen, np.where(share < CLEAR_SHARE, columns["good"] + 1, 0), columns["good"])
         columns["stood"] = columns["stood"] + (stands & np.isfinite(y))
-        flickered = np.bitwise_count(columns["history"] & ~(columns["history"] << 1)) >= EXCURSIONS
-        good = stands & (columns["good"] >= np.where(flickered, HOUR, CLEAR_BLOCKS))
+        good = stands & (columns["good"] >= np.where(self._flickered(), HOUR, CLEAR_BLOCKS))
         normal = stands & ~good & (columns["stood"] >= ACCEPT_BLOCKS)
-        for row in rows_where(good | normal):
-            columns["said"][row] = NONE
-            why = ("taken as its new normal after a day of work",) if normal[row] else ()
-            yield from self._episodes.clear(columns.devices[row], time_ns, *why)
+        suspects = {columns.devices[row].host for row in rows_where(columns[f"run_{WARNING}"] > 0)}
+        for finding in standing:
+            row = columns.row(finding.device)
+            if (finding.device.host not in suspects) if row is None else (good | normal)[row]:
+                why = ("taken as its new normal after a day of work",) if row is not None and normal[row] else ()
+                yield from self._standing.ends(finding.device, finding.fault, at, *why)
+        columns["said"][good | normal] = NONE
         if normal.any():
-            self._job.forget(normal)
-            self._across.forget(normal)
-            columns.reset(normal, "critical", "warning", "across", "history")
-        suspects = {columns.devices[row].host for row in rows_where(columns["warning"] > 0)}
-        for finding in self._episodes.standing():
-            if finding.device.kind == "node" and finding.device.host not in suspects:
-                yield from self._episodes.clear(finding.device, time_ns)
+            self._lanes.accept(normal)
+            columns.reset(normal, "history")
 
-    def _nodes_as_a_whole(self, slow: NDArray[np.bool_], seen: NDArray[np.bool_]) -> dict[str, int]:
+    def _flickered(self) -> NDArray[np.bool_]:
+        history = self._columns["history"]
+        flickered: NDArray[np.bool_] = np.bitwise_count(history & ~(history << 1)) >= EXCURSIONS
+        return flickered
+
+    def _slow_nodes(self, seen: NDArray[np.bool_]) -> dict[str, int]:
         """Hosts of which at least half of the working GPUs are slow together, with their number."""
         hosts: dict[str, list[int]] = {}
         for row in rows_where(seen):
             hosts.setdefault(self._columns.devices[row].host, []).append(row)
-        many = {host: int(slow[rows].sum()) for host, rows in hosts.items()}
-        return {host: n for host, n in many.items() if n >= max(LEAST_MATES, len(hosts[host]) / 2)}
+        slow = {host: int((self._columns[f"run_{WARNING}"][rows] > 0).sum()) for host, rows in hosts.items()}
+        return {host: n for host, n in slow.items() if n >= max(LEAST_MATES, len(hosts[host]) / 2)}
 
-    def _next_job(self, rows: NDArray[np.bool_]) -> None:
-        """Another job: its own baseline, except for those that were slow: a new job is no repair."""
+    def _verdict(
+        self, row: int, severity: Severity, in_job: bool, loss: float, means: dict[str, NDArray[np.float64]]
+    ) -> tuple[Verdict, int]:
+        """The verdict, and the blocks in a row that it rests on."""
         columns = self._columns
-        learnt = rows & (self._job.n > SHIFT_LEARNT) & (self._across.n > SHIFT_LEARNT)
-        if np.count_nonzero(learnt) > LEAST_POOLED:
-            shift = (self._job.b - self._across.b)[learnt]
-            spread = SIGMA * float(np.median(np.abs(shift - np.median(shift))))
-            self._numbers["shift2"] += SHIFT_WEIGHT * (spread**2 - self._numbers["shift2"])
-        self._means.drop(rows)
-        anew = rows & (columns["said"] == NONE)
-        self._job.forget(anew)
-        columns.reset(anew, "critical", "warning", "across", "history")
-
-    def _rest(self, y: NDArray[np.float64]) -> None:
-        idle = self._columns["idle"]
-        worked = np.isfinite(y)
-        woke = worked & (idle >= IDLE_BLOCKS)
-        if woke.any():
-            self._next_job(woke)
-        self._columns["idle"] = np.where(worked, 0, idle + 1)
-
-    def _finding(self, row: int, lane: Lane, lost: float, level: tuple[Severity, str], time_ns: int) -> Finding:
-        """``lost`` in percent; ``level`` is severity and the reason that explains it."""
-        columns, (severity, reason) = self._columns, level
-        blocks = int(columns["across" if lane is self._across else "warning"][row])
-        normal = np.expm1(float(lane.b[row])) * 100
-        hits = int(columns["history"][row]).bit_count()
-        since = "in earlier jobs" if lane is self._across else "earlier in this job"
-        peers = f"{since} its SM clock stood {normal:+.1f} % from the median of its {self._peers.size(row) - 1} peers"
-        return Finding(
-            detector=self.name,
-            device=columns.devices[row],
-            fault="throttle" if reason else "straggler",
-            phase="onset",
-            severity=severity,
-            onset_ns=time_ns - round(max(blocks, 1) * BLOCK_S * 1e9),
-            time_ns=time_ns,
-            summary=f"The GPU runs {lost:.1f} % slower than its own normal among its peers; {reason or 'no throttle reason'} explains it.",
-            action="NONE" if reason else "RUN_DCGMEUD",
-            value=-lost,
-            expected=0.0,
-            unit="percent",
-            evidence=(
-                f"{peers}; residuals of all GPUs spread by {100 * lane.s:.1f} %",
-                f"{lost:.1f} % below that in the last minute, {blocks} minutes in a row below the limit",
-                f"{hits} minutes of its last hour of work below the critical limit of {100 * CRITICAL.at(self._job.s):.1f} %",
+        lane, run, since = (self._lanes.job, WARNING, "this job") if in_job else (self._lanes.across, ACROSS, "earlier jobs")
+        reason = next((words for name, words in REASONS.items() if means[name][row] >= loss), "")
+        blocks, hits = int(columns[f"run_{run}"][row]), int(columns["history"][row]).bit_count()
+        normal = np.expm1(float(lane.b[row]))
+        verdict = Verdict(
+            "throttle" if reason else "straggler",
+            "record" if reason else severity,
+            "NONE" if reason else "RUN_DCGMEUD",
+            f"The GPU runs {loss:.1%} slower than is normal for it; {reason or 'no throttle reason'} explains it.",
+            (
+                f"in {since} its SM clock stood {normal:+.1%} from the median of its {self._peers.size(row) - 1} peers",
+                f"{loss:.1%} below that in the last minute, {blocks} minutes in a row below the limit; all GPUs spread by {lane.s:.1%}",
+                f"{hits} of its last {HOUR} minutes of work below the critical limit",
             ),
+            -100 * loss,
+            0.0,
+            "percent",
         )
+        return verdict, blocks
 
 
 def _duty(frame: Frame, name: str) -> NDArray[np.float64]:
     """Share of the time since the frame before in which a reason held the clocks back, (device,), NaN = not known."""
-    counter = f"throttled_{name}_nanoseconds"
-    ns = frame.increase(counter)
-    assert frame.increments is not None  # noqa: S101 - increase would have raised
-    with np.errstate(divide="ignore", invalid="ignore"):
-        duty: NDArray[np.float64] = np.clip(ns / frame.increments.seconds[frame.schema.counter_row[counter]] / 1e9, 0.0, 1.0)
-    return duty
+    if frame.increments is None:
+        raise ValueError("increments are made by the engine; this frame has not passed it")
+    rate = frame.increments.rate(frame.schema.counter_row[f"throttled_{name}_nanoseconds"])
+    return np.clip(rate / 1e9, 0.0, 1.0)
 
 
-def _explained(row: int, r: float, means: dict[str, NDArray[np.float64]]) -> str:
-    """The reason that was active for at least the share of time that was lost, empty if none."""
-    return next(
-        (
-            f"{words} ({100 * means[name][row]:.0f} % of the time)"
-            for name, words in REASONS.items()
-            if means[name][row] >= -np.expm1(r)
-        ),
-        "",
-    )
-
-
-def _node(host: str, gpus: int, time_ns: int) -> Finding:
-    return Finding(
-        detector=Straggler.name,
-        device=Device(host, "node", host),
-        fault="straggler",
-        phase="onset",
-        severity="record",
-        onset_ns=time_ns,
-        time_ns=time_ns,
-        summary=f"{gpus} GPUs of this node became slower than the rest of their job together: a setting, rather than a fault of one.",
-        evidence=("compare clock locks, power limits and power supply with the other nodes of the job",),
+def _of_node(gpus: int) -> Verdict:
+    return Verdict(
+        "straggler",
+        "record",
+        "NONE",
+        f"{gpus} GPUs of this node became slower than the rest of their job together: a setting, rather than a fault of one.",
+        ("compare clock locks, power limits and power supply with the other nodes of the job",),
     )
