@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from collector.simulator.fleet import memory
-from collector.simulator.fleet.happenings import NVML
+from collector.simulator.fleet.happenings import INFINIBAND, NVML
 from collector.simulator.fleet.topology import GPUS
 from collector.simulator.fleet.world import OK, World
 from collector.simulator.kernel_log import KernelLine, Xid, mlx5_link
@@ -16,7 +18,11 @@ from pipeline.catalog.ib_port import ACTIVE
 from pipeline.frame import Device
 
 DOWN, POLLING, LINK_UP = 1, 2, 5  # PortState and PortPhysicalState of the IBTA specification
+Floats = NDArray[np.float64]
+
 NVML_LAG_S = 0.15  # NVML's event set is read so much after the kernel printed the line
+WAIT_TICKS_PER_S = 4e5  # PortXmitWait of a port that waits most of the time, as switches of 100 Gb/s and more are seen to count
+CONGESTED_TICKS_PER_S = 0.3 * WAIT_TICKS_PER_S  # of transmit-wait on a wire whose other end holds it back most of the time
 VOLATILE = (
     "energy_millijoules",
     "throttled_power_cap_nanoseconds",
@@ -134,3 +140,37 @@ def count(world: World, port: int, name: str, more: int = 1) -> None:
     for counter in (name, f"{name}_extended"):
         if counter in world.port_columns.schema.counter_row:
             world.port_columns.increase(counter, more, port)
+
+
+def rate(rates: dict[str, dict[int, float]], name: str, row: int, per_second: float) -> None:
+    """Let a counter of a GPU or port (``world.gpu_rates``, ``world.ports.rates``) gain so many events per second; 0 ends it."""
+    if per_second:
+        rates.setdefault(name, {})[row] = per_second
+    else:
+        rates.get(name, {}).pop(row, None)
+
+
+def limit(world: World, gpu: int, watts: float) -> None:
+    """The enforced power limit, as a board controller sets it: the requested one does not change."""
+    world.gpus.limit_w[gpu] = watts
+    world.gpu_columns.set_gauge("power_limit_enforced_milliwatts", float(int(watts * 1000)), gpu)
+
+
+def uncorrectable(
+    world: World, gpu: int, *, bank: int | None = None, contained: bool = True, codes: Sequence[int] = (48, 63, 94)
+) -> None:
+    """An uncorrectable memory error: counters, a pending remap, and its XIDs a fraction of a second apart in the order given."""
+    ecc(world, gpu, corrected=False)
+    remap(world, gpu, bank=bank)
+    for place, code in enumerate(codes):
+        xid(world, gpu, code, after_s=0.5 + 0.2 * place)
+    if not contained:
+        recover(world, gpu, 1, after_s=1.5)
+
+
+def port_present(world: World, port: int, *, present: bool) -> None:
+    """An adapter vanishes from the bus or comes back."""
+    world.ports.present[port] = present
+    node = port // GPUS
+    there = float(world.ports.present[node * GPUS : (node + 1) * GPUS].sum())
+    world.node_columns[INFINIBAND].set_gauge("ib_ports_visible", there, node)

@@ -15,7 +15,7 @@ from collector.simulator.fleet.topology import GPUS
 from collector.simulator.fleet.world import OK, UP_FOR_NS, World
 from pipeline.catalog.ib_port import ABSENT
 from pipeline.frame import Frame
-from pipeline.observation import Observation
+from pipeline.observation import Observation, Unread
 
 Flags = NDArray[np.bool_]
 
@@ -68,6 +68,7 @@ class Agents:
 
         made = world.gpus.advance(times_s, step, demands)
         gpus = gpu_chunk(world.gpu_columns, world.gpus, made, demands, unseen=early_s / step, dt=step)
+        self._gpu_errors(gpus, ticks)
         moved = world.ports.advance(ticks, step, demands)
         ports = port_chunk(world.port_columns, moved)
         twins(world.port_columns, moved, ports, _crosses(times_s, step, TWIN_PERIOD_S))
@@ -84,6 +85,16 @@ class Agents:
         world.gpu_columns.keep(gpus)
         world.port_columns.keep(ports)
 
+    def _gpu_errors(self, chunk: Chunk, ticks: int) -> None:
+        """Counters of GPUs that faults keep moving, by the Poisson law."""
+        world = self._world
+        for name, gpus in world.gpu_rates.items():
+            if gpus:
+                increments = np.zeros((ticks, world.gpus.count))
+                mean = np.fromiter(gpus.values(), np.float64) * world.step_s
+                increments[:, np.fromiter(gpus, np.intp)] = world.rng.poisson(mean, (ticks, len(gpus)))
+                chunk.counters[name] = world.gpu_columns.integrate(name, increments)
+
     def _now(self, time_s: float) -> tuple[int, int]:
         elapsed = round(time_s * 1e6) * 1000
         return self._world.topology.begin_ns + elapsed, UP_FOR_NS + elapsed
@@ -97,7 +108,13 @@ class Agents:
 
     def _told(self, source: str, now: tuple[int, int], frames: tuple[Frame, ...] = ()) -> Observation:
         events = self._world.happenings.take(source, now[1])
-        return Observation(source, FLEET, FLEET, 0, *now, READ_NS[source], frames, events)
+        took = READ_NS[source] + (self._world.read_ns if source == NVML else 0)
+        silent = self._world.silent.get(source)
+        unread = () if silent is None or not silent.any() else tuple(Unread("timeout", host) for host in self._hosts(silent))
+        return Observation(source, FLEET, FLEET, 0, *now, took, frames, events, unread)
+
+    def _hosts(self, nodes: Flags) -> Iterator[str]:
+        return (self._world.topology.hosts[node] for node in np.flatnonzero(nodes).tolist())
 
     def _nvml(self, chunk: Chunk, tick: int, now: tuple[int, int], stamps: NDArray[np.int64], lost: Flags) -> tuple[Frame, ...]:
         world = self._world

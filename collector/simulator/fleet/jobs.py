@@ -13,6 +13,7 @@ from collector.simulator.fleet.settings import Settings
 from collector.simulator.workload import Job, draw_job
 
 GPUS_PER_NODE = 8
+DAY_S, FRIDAY = 86400.0, 5
 SHORT_S = 300.0  # a job of the world that starts and stops all the time
 LONGEST_SKEW_S = 60.0  # ranks reach the end of a checkpoint this far apart at most
 
@@ -64,7 +65,8 @@ def schedule(rng: np.random.Generator, settings: Settings, nodes: int, end_s: fl
         while len(free) >= wanted:
             job = _draw(rng, settings, len(jobs), now + float(rng.uniform(5, 60)), _place(free, wanted))
             free.difference_update(job.nodes)
-            jobs.append(job)
+            if now // DAY_S % 7 < FRIDAY or rng.random() < settings.weekend:  # runs begin on a Monday
+                jobs.append(job)
             heapq.heappush(
                 returns, (job.end_s + float(rng.uniform(settings.gap_low_s, settings.gap_high_s)), len(jobs), job.nodes)
             )

@@ -104,29 +104,32 @@ class Plan:
         self,
         lasts_s: float,
         *,
+        needs_s: float = 0.0,
         busy: bool = True,
+        alone: bool = True,
         nodes: int = 1,
         lead_s: float = 3600.0,
         stays_s: float = 0.0,
         warm_s: float = WARM_S,
-        fits: Callable[[FleetJob | None, float], bool] | None = None,
+        fits: Callable[[Place], bool] | None = None,
     ) -> Place | None:
-        """A GPU and an onset for a fault of some length: in a job that trains for ``lead_s`` before and ``stays_s`` after the onset.
+        """A GPU and an onset for a fault of some length, ``needs_s`` of which must lie in the run. None where there is no such place.
 
-        ``busy`` False takes idle nodes too. ``nodes`` is how many the job must have at least. ``fits`` may refuse a job and time. Other faults stay away from the node and
-        its job. None where there is no such place.
+        ``busy``: in a job of at least ``nodes`` nodes that trains for ``lead_s`` before and ``stays_s`` after the onset; else idle
+        nodes will do. ``alone``: no other fault in the job, else only none in the node. ``fits`` may refuse a place.
         """
-        latest = self.end_s - min(lasts_s, self.end_s / 4) - self.step_s
+        latest = self.end_s - (needs_s or min(lasts_s, self.end_s / 4)) - self.step_s
         for _ in range(TRIES):
             onset = self.on_grid(float(self.rng.uniform(warm_s, max(latest, warm_s))))
             node, slot = int(self.rng.integers(self.topology.nodes)), int(self.rng.integers(GPUS))
             job = self.job(node, onset)
             if busy and (job is None or len(job.nodes) < nodes or not job.runs(onset - lead_s, onset + stays_s)):
                 continue
-            if fits is not None and not fits(job, onset):
+            place = Place(onset, node, slot, job)
+            if fits is not None and not fits(place):
                 continue
-            if self.claim(job.nodes if job else (node,), onset, onset + lasts_s):
-                return Place(onset, node, slot, job)
+            if self.claim(job.nodes if job and alone else (node,), onset, onset + lasts_s):
+                return place
         self.skipped += 1
         return None
 

@@ -90,11 +90,3 @@ class FleetPorts:
                 where = np.fromiter(ports, np.intp)
                 mean = np.fromiter(ports.values(), np.float64) * live[where] * dt
                 column[:, where] += self._rng.poisson(mean, (ticks, len(where)))
-
-
-def extra_rate(rates: dict[str, dict[int, float]], name: str, port: int, per_second: float) -> None:
-    """Let a counter of a port gain so many events per second from now on; 0 ends it."""
-    if per_second:
-        rates.setdefault(name, {})[port] = per_second
-    else:
-        rates.get(name, {}).pop(port, None)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from collector.simulator.fleet.agents import Agents
 from collector.simulator.fleet.background import background
 from collector.simulator.fleet.faults import FAULTS
+from collector.simulator.fleet.fec import histories
 from collector.simulator.fleet.healthy import HEALTHY
 from collector.simulator.fleet.jobs import schedule
 from collector.simulator.fleet.plan import Draws, Plan
@@ -18,10 +20,12 @@ from collector.simulator.fleet.scenario import Scenario, Split
 from collector.simulator.fleet.topology import NS, Topology
 from collector.simulator.fleet.truth import Truth
 from collector.simulator.fleet.world import Course, World
-from collector.simulator.profile import load_profile
+from collector.simulator.profile import Profile, load_profile
 from pipeline.observation import Observation
 
 PROFILE = "hgx-h100"
+# Data and signalling rates of 4x links in Gb/s (IBTA volume 2; FEC and coding count as signalling).
+SPEEDS = {"HDR": (200, 212.5), "NDR": (400, 425.0), "XDR": (800, 850.0)}
 BEGIN_NS = 1_772_409_600 * NS  # 2026-03-02, a Monday, at midnight UTC
 
 
@@ -38,6 +42,18 @@ class Run:
     skipped: int
     _courses: Sequence[tuple[float, Callable[[World], Course]]]
     _seeds: np.random.SeedSequence
+
+    @property
+    def restarts(self) -> tuple[tuple[int, str], ...]:
+        """When the agents restart (unix ns), and how what they saved looks then: whole, stale or damaged. The harness restarts them."""
+        if not self.scenario.world.restarts:
+            return ()
+        rng = np.random.default_rng(_children(self._seeds, 4)[3])
+        times = np.sort(rng.uniform(0.1, 0.95, self.scenario.world.restarts)) * self.ticks
+        kinds = ("whole", "stale", "damaged")
+        return tuple(
+            (self.topology.begin_ns + int(time) * round(self.step_s * NS), kinds[number % 3]) for number, time in enumerate(times)
+        )
 
     @property
     def seconds(self) -> float:
@@ -66,6 +82,8 @@ class Run:
         agents = Agents(world, agent_seeds)
         if self.scenario.world.background:
             background(world, np.random.default_rng(back_seeds))
+        if self.scenario.world.fec:
+            world.add(0.0, histories(world))
         for at_s, course in self._courses:
             world.add(at_s, course(world))
         yield from agents.observations(self.ticks)
@@ -91,11 +109,26 @@ def render(
     words = [abs(seed), int(seed < 0), zlib.crc32(scenario.id.encode()), int(split == "test")]
     queue, plan_seeds, world = _children(np.random.SeedSequence(words), 3)
     end_s = scenario.days * 86400
+    scenario, profile = _fabric(scenario, np.random.default_rng(_children(np.random.SeedSequence(words), 4)[3]))
     jobs = schedule(np.random.default_rng(queue), scenario.world, scenario.nodes, end_s)
-    topology = Topology(load_profile(PROFILE), scenario.nodes, words[0] * 2 + words[1], BEGIN_NS, jobs)
+    topology = Topology(profile, scenario.nodes, words[0] * 2 + words[1], BEGIN_NS, jobs)
     plan = Plan(scenario, topology, np.random.default_rng(plan_seeds), draws=Draws(split, magnitude), step_s=step_s)
     {**FAULTS, **HEALTHY}[scenario.id](plan)
     return Run(scenario, seed, split, step_s, topology, plan.finished(), plan.skipped, tuple(plan.courses), world)
+
+
+def _fabric(scenario: Scenario, rng: np.random.Generator) -> tuple[Scenario, Profile]:
+    """What the fabric of this fleet is made of, where the scenario leaves it open."""
+    profile, world = load_profile(PROFILE), scenario.world
+    speed = str(rng.choice(list(SPEEDS)))
+    twins: Literal["yes", "no"] = "yes" if rng.random() < 0.5 else "no"
+    if world.links == "any":
+        data, wire = SPEEDS[speed]
+        ports = replace(profile.ports, speed=speed, gigabits_per_second=data, signalling_gigabits_per_second=wire)
+        profile = replace(profile, ports=ports)
+    if world.twins == "any":
+        scenario = replace(scenario, world=replace(world, twins=twins))
+    return scenario, profile
 
 
 def _children(seeds: np.random.SeedSequence, count: int) -> list[np.random.SeedSequence]:

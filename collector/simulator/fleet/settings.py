@@ -49,9 +49,13 @@ class Settings:
     loss: float = 0.005  # share of a node's readings that never arrive
     jitter_s: float = 0.4  # a reading is this late at most
     kmsg: bool = True
-    extended: bool = True  # ports have the 64-bit twins of their narrow counters
+    twins: Literal["yes", "no", "any"] = "yes"  # ports have the 64-bit twins of their narrow counters; any: some fleets do
+    links: Literal["NDR", "any"] = "NDR"  # speed of the fabric; any: HDR, NDR or XDR
     cap_w: float = 0.0  # power limit of all GPUs, 0 is the default one
     mixed_models: bool = False  # every other node is an A100
     skew_s: float = 0.0  # clocks of nodes are off by up to this
+    restarts: int = 0  # of all agents
+    fec: bool = False  # GPUs show the FEC history of NVLink 5
+    weekend: float = 1.0  # share of jobs that start on Saturdays and Sundays
     background: bool = True  # single ECC errors, symbol errors and application XIDs at the rate of healthy fleets
     app_xids_per_gpu_month: float = 0.5

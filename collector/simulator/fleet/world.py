@@ -55,7 +55,9 @@ class World:
         self.happenings = Happenings()
         self.gpu_columns = gpu_columns(topology, self.profiles)
         self.gpu_columns.set_gauge("power_limit_enforced_milliwatts", np.floor(self.gpus.limit_w * 1000))
-        self.port_columns = port_columns(topology, topology.profile, switches=scenario.switch_ports, extended=settings.extended)
+        self.port_columns = port_columns(
+            topology, topology.profile, switches=scenario.switch_ports, extended=settings.twins == "yes"
+        )
         self.node_columns = node_columns(topology, self.rng, (topology.begin_ns - UP_FOR_NS) // NS)
         # How the agents fare: sources that give nothing, states of GPUs, wall clocks, and readings that are not what the hardware holds.
         self.silent = {source: np.zeros(topology.nodes, bool) for source in (NVML, INFINIBAND, HOST)}
@@ -63,6 +65,9 @@ class World:
         self.skew_ns = self.rng.uniform(-settings.skew_s, settings.skew_s, topology.nodes).astype(np.int64) * NS
         self.kmsg = np.full(topology.nodes, settings.kmsg)
         self.overlays: dict[str, dict[object, Overlay]] = {NVML: {}, INFINIBAND: {}}
+        self.gpu_rates: dict[str, dict[int, float]] = {}  # events per second by counter, of GPUs that have any
+        self.fec_knob = np.ones(self.gpus.count)  # how much fuller each bin of the FEC history is than the one before should be
+        self.read_ns = 0  # how much longer NVML takes to read
         self.transforms: list[Transform] = []
         self.boots = [0] * topology.nodes
         self.now_s = 0.0

@@ -4,9 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from collector.simulator.fleet.faults import straggler
+from collector.simulator.fleet.faults import ecc, job, lemon, link, observability, pcie, straggler, thermal, throttle, xid
 from collector.simulator.fleet.plan import Plan
 
 FAULTS: Mapping[str, Callable[[Plan], None]] = {
+    "F01": ecc.chronic_cell,
+    "F02": ecc.storm,
+    "F03": ecc.uncontained,
+    "F04": ecc.exhaustion,
+    "F05": ecc.sram,
+    "F06": xid.lost,
+    "F07": xid.gsp,
+    "F08": xid.programs,
+    "F09": xid.masked,
+    "F10": thermal.cold_plate,
+    "F11": thermal.paste,
+    "F12": thermal.cooling_of_a_rack,
+    "F13": thermal.hot_memory,
+    "F14": throttle.brake,
+    "F15": throttle.low_limit,
     "F16": straggler.silent_clock_loss,
+    "F17": straggler.now_and_then,
+    "F18": pcie.links,
+    "F19": link.rising_errors,
+    "F20": link.flapping,
+    "F21": link.dirty_fibre,
+    "F22": link.full_counter,
+    "F23": link.lost_lanes,
+    "F24": link.congestion,
+    "F25": job.spin,
+    "F26": job.starve,
+    "F27": straggler.slow_rail,
+    "F28": link.adapter_lost,
+    "F29": observability.blind,
+    "F30": throttle.weak_regulator,
+    "F31": lemon.lemon,
+    "F32": job.together,
 }

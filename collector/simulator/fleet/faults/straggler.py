@@ -4,20 +4,58 @@ from __future__ import annotations
 
 from functools import partial
 
+from collector.simulator.fleet import acts
 from collector.simulator.fleet.plan import Plan
 from collector.simulator.fleet.world import Course, World
 
+HOUR = 3600.0
+EXCURSIONS = 4  # so many, over three hours, are not chance
+
 
 def silent_clock_loss(plan: Plan) -> None:
-    """The clock of one GPU falls while its job trains; reason bits stay clean."""
+    """F16: the clock of one GPU falls while its job trains; reason bits stay clean."""
     for case in plan.cases():
-        lasts = plan.draw("hours") * 3600
+        lasts = plan.draw("hours") * HOUR
         if place := plan.place(lasts, nodes=2, stays_s=900.0):
             plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, place.onset_s + lasts)
-            plan.strike(place.onset_s, partial(_slow, gpu=place.gpu, loss=case.magnitude, lasts=lasts))
+            plan.strike(place.onset_s, partial(slow, gpu=place.gpu, loss=case.magnitude, lasts=lasts))
 
 
-def _slow(world: World, *, gpu: int, loss: float, lasts: float) -> Course:
+def now_and_then(plan: Plan) -> None:
+    """F17: the same for two minutes at a time, again and again."""
+    for case in plan.cases():
+        on, off, lasts = plan.draw("on_s"), plan.draw("off_s"), plan.draw("hours") * HOUR
+        if place := plan.place(lasts, needs_s=3.2 * HOUR, nodes=2, stays_s=3.2 * HOUR):
+            plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, place.onset_s + lasts)
+            course = partial(_now_and_then, gpu=place.gpu, loss=case.magnitude, on=on, off=off, times=int(lasts / (on + off)))
+            plan.strike(place.onset_s, course)
+
+
+def slow_rail(plan: Plan) -> None:
+    """F27: one port of a job moves half of what the others do; the link is up at full width and speed."""
+    for case in plan.cases():
+        lasts = plan.draw("hours") * HOUR
+        if place := plan.place(lasts, needs_s=1800.0, nodes=2, stays_s=1800.0):
+            plan.truth(case, plan.topology.ports[place.gpu], place.onset_s, place.onset_s + lasts)
+            plan.strike(place.onset_s, partial(_narrow, port=place.gpu, share=1 - case.magnitude, lasts=lasts))
+
+
+def slow(world: World, *, gpu: int, loss: float, lasts: float) -> Course:
+    """A silent loss of clock."""
     world.gpus.clock_knob[gpu] *= 1 - loss
     yield lasts
     world.gpus.clock_knob[gpu] /= 1 - loss
+
+
+def _now_and_then(world: World, *, gpu: int, loss: float, on: float, off: float, times: int) -> Course:
+    for _ in range(times):
+        yield from slow(world, gpu=gpu, loss=loss, lasts=on)
+        yield off
+
+
+def _narrow(world: World, *, port: int, share: float, lasts: float) -> Course:
+    world.ports.speed[port] = share
+    world.ports.wait[port] = acts.CONGESTED_TICKS_PER_S
+    yield lasts
+    world.ports.speed[port] = 1.0
+    world.ports.wait[port] = 0.0

@@ -4,13 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from collector.simulator.fleet.healthy import collectors, jobs, people
 from collector.simulator.fleet.plan import Plan
 
-
-def as_described(plan: Plan) -> None:
-    """Nothing beyond what the scenario's file says of the world."""
-
-
 HEALTHY: Mapping[str, Callable[[Plan], None]] = {
-    "H05": as_described,
+    "H00": jobs.as_described,
+    "H01": jobs.as_described,
+    "H02": jobs.as_described,
+    "H03": jobs.as_described,
+    "H04": jobs.as_described,
+    "H05": jobs.as_described,
+    "H06": jobs.as_described,
+    "H07": jobs.mixed_limits,
+    "H08": jobs.capped,
+    "H09": people.reconfigured,
+    "H10": people.reloaded,
+    "H11": people.swapped,
+    "H12": people.counters_reset,
+    "H13": people.switch_reboot,
+    "H14": people.peer_reboot,
+    "H15": people.rolling,
+    "H16": collectors.clocks,
+    "H17": collectors.losses,
+    "H18": collectors.sentinels,
+    "H19": jobs.as_described,
+    "H20": jobs.as_described,
+    "H21": jobs.as_described,
+    "H22": jobs.state_changes,
+    "H23": jobs.as_described,
+    "H24": jobs.as_described,
+    "H25": people.benign_remap,
+    "H26": jobs.burn_in,
+    "H27": jobs.clock_sweep,
 }

@@ -1,0 +1,63 @@
+"""PCIe links that lost lanes or speed, or send everything twice."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from collector.simulator.fleet import acts
+from collector.simulator.fleet.plan import Plan
+from collector.simulator.fleet.topology import GPUS
+from collector.simulator.fleet.world import Course, World
+from collector.simulator.kernel_log import aer_corrected
+
+HOUR = 3600.0
+ALLOWED_PER_MINUTE = 31.0  # replays of a x16 link of generation 5 (0.48 per lane of generation 3, doubled by each)
+LANES = (8, 4)
+
+
+def links(plan: Plan) -> None:
+    """F18: fewer lanes, a lower generation under load, or a storm of replays: one of the three per case."""
+    for case in plan.cases():
+        lasts, what = plan.draw("hours") * HOUR, case.number % 3
+        if place := plan.place(lasts, needs_s=1200.0, stays_s=1200.0, alone=False):
+            replays = what == 2
+            plan.truth(
+                case,
+                plan.topology.gpus[place.gpu],
+                place.onset_s,
+                place.onset_s + lasts,
+                severity="ticket" if replays else "page",
+                detect_by_s=600.0 if replays else 180.0,
+            )
+            per_s = case.magnitude * ALLOWED_PER_MINUTE / 60
+            course = (
+                partial(_lanes, width=int(plan.rng.choice(LANES))),
+                partial(_generation, generation=int(plan.rng.integers(1, 5))),
+                partial(storm, per_s=per_s),
+            )[what]
+            plan.strike(place.onset_s, partial(course, gpu=place.gpu, lasts=lasts))
+
+
+def _lanes(world: World, *, gpu: int, width: int, lasts: float) -> Course:
+    world.gpu_columns.set_gauge("pcie_width_current", float(width), gpu)
+    yield lasts
+    world.gpu_columns.set_gauge("pcie_width_current", float(world.topology.profile.gpu.pcie_width), gpu)
+
+
+def _generation(world: World, *, gpu: int, generation: int, lasts: float) -> Course:
+    full = world.gpus.pcie_generation[gpu]
+    world.gpus.pcie_generation[gpu] = generation
+    yield lasts
+    world.gpus.pcie_generation[gpu] = full
+
+
+def storm(world: World, *, gpu: int, per_s: float, lasts: float) -> Course:
+    """Replays by the Poisson law, and the kernel's AER lines about corrected errors."""
+    pci = f"{world.topology.profile.gpu.pci[gpu % GPUS]}.0"
+    for line in aer_corrected(pci):
+        acts.kernel(world, gpu // GPUS, world.gpu_columns.devices[gpu], line, after_s=1.0)
+    acts.rate(world.gpu_rates, "pcie_replays", gpu, per_s)
+    acts.rate(world.gpu_rates, "pcie_correctable_errors", gpu, per_s)
+    yield lasts
+    acts.rate(world.gpu_rates, "pcie_replays", gpu, 0.0)
+    acts.rate(world.gpu_rates, "pcie_correctable_errors", gpu, 0.0)
