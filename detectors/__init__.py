@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from detectors.availability import Availability
+from detectors.power_limit import PowerLimit
 from detectors.straggler import Straggler
 from detectors.throttle import Throttle
 from pipeline.interfaces import Detector
@@ -13,6 +14,7 @@ DETECTORS: dict[str, Callable[[], Detector]] = {
     Availability.name: Availability,
     Straggler.name: Straggler,
     Throttle.name: Throttle,
+    PowerLimit.name: PowerLimit,
 }
 
 

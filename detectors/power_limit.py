@@ -1,0 +1,159 @@
+"""Power limits that are lower than they should be: set by a board controller, or on one GPU and not on its mates.
+
+The enforced limit includes what was set out of band (nvml.h, NVML_FI_DEV_POWER_CURRENT_LIMIT); the requested one is what was asked for
+through the driver. Sites cap their GPUs on purpose, both ways: such a cap is one for the whole node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import isnan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.block_clock import BlockClock
+from detectors.columns import Columns, rows_where
+from detectors.elapsed import Elapsed, Moment
+from detectors.memory import Remembering
+from detectors.places import Groups
+from detectors.runs import Runs
+from detectors.standing import Standing, Verdict
+from pipeline.finding import Finding
+from pipeline.frame import Device, Frame
+from pipeline.observation import Observation
+
+BLOCK_S = 60.0
+AFTER, CLEAR = 3, 5  # blocks
+ROUNDING_MW = 1000.0  # limits are set in whole watts
+LOW, POLICY = "power_limit/low", "power_limit/policy"
+
+
+class PowerLimit(Remembering):
+    """Judges the enforced limit against what is expected: the default, or the site's policy. Three minutes below are a ticket.
+
+    Policy is a lower limit that all GPUs of one model in a node share, if it was there when the node was first seen, or was asked
+    for through the driver on all of them. It is told as a record. All GPUs of a node below what is expected: the node is to blame.
+
+    >>> from pipeline.frame import frame_of
+    >>> gpus, detector, said = [Device("n1", "gpu", f"GPU-{i}") for i in range(2)], PowerLimit(), []
+    >>> for minute in range(9):
+    ...     now, limits = minute * 60 * 10**9, {"power_limit_default_milliwatts": 700_000}
+    ...     enforced = (700_000, 500_000 if minute > 3 else 700_000)
+    ...     values = [(gpu, limits | {"power_limit_enforced_milliwatts": x}) for gpu, x in zip(gpus, enforced)]
+    ...     said += detector.update(Observation("nvml", "n1", "b", minute, now, now, 0, (frame_of("gpu", values, now, now),)))
+    >>> [(f.device.id, f.severity, f.value, f.expected, f.unit) for f in said]
+    [('GPU-1', 'ticket', 500.0, 700.0, 'watts')]
+    """
+
+    name = "power_limit"
+
+    def __init__(self) -> None:
+        self._columns = Columns(expected=np.nan, **Runs.fills(1))
+        self._runs = Runs(self._columns, [AFTER], [CLEAR])
+        self._clock, self._elapsed, self._standing = BlockClock(BLOCK_S), Elapsed(), Standing(self.name)
+        self._mates = Groups(lambda device: f"{device.host}\0{device.attributes.get('name', '')}")
+        super().__init__(columns=self._columns, clock=self._clock, elapsed=self._elapsed, standing=self._standing)
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """What begins and ends with the minute that this observation ends."""
+        said: list[Finding] = []
+        for frame in observation.frames:
+            if frame.kind == "gpu":
+                at = self._elapsed.at(observation)
+                self._columns.place(frame.devices)
+                said += self._standing.swapped(frame, at)
+                if self._clock.turn(frame.mono_ns, observation.boot_id):
+                    said += self._block(frame, at)
+        return said
+
+    def _block(self, frame: Frame, at: Moment) -> Iterator[Finding]:
+        enforced, default, requested = (
+            self._columns.wide(frame.gauge(f"power_limit_{which}_milliwatts")) for which in ("enforced", "default", "requested")
+        )
+        yield from self._accept(enforced, default, requested, at)
+        short = self._columns["expected"] - enforced
+        holds = np.where(np.isfinite(short), (short > ROUNDING_MW) * 1.0, np.nan)
+        begins, ends = self._runs.step(holds[None, :], frame.time_ns)
+        if begins.any():
+            yield from self._begin(rows_where(begins[0]), enforced, requested, at)
+        if ends.any():
+            yield from self._end(at)
+        yield from self._standing.due(at)
+
+    def _accept(
+        self, enforced: NDArray[np.float64], default: NDArray[np.float64], requested: NDArray[np.float64], at: Moment
+    ) -> Iterator[Finding]:
+        """Learn what is expected of GPUs that are new, and a policy of GPUs that are known."""
+        expected = self._columns["expected"]
+        mates = self._mates.of(self._columns.devices)
+        new = np.isnan(expected) & np.isfinite(enforced) & np.isfinite(default)
+        low = enforced < expected - ROUNDING_MW
+        asked = low & (np.abs(requested - enforced) <= ROUNDING_MW)
+        for group in np.unique(mates[new | low]).tolist():
+            rows = (mates == group) & np.isfinite(enforced)
+            limit, usual = float(enforced[rows].max()), float(default[rows].min())
+            settled = expected[rows] <= limit + ROUNDING_MW
+            shared = rows.sum() > 1 and limit - enforced[rows].min() <= ROUNDING_MW and limit < usual - ROUNDING_MW
+            if shared and (settled.any() or asked[rows].all() or new[rows].all()):
+                expected[rows] = limit
+                yield from self._policy(self._columns.devices[int(np.flatnonzero(rows)[0])].host, limit, usual, at)
+            else:
+                expected[rows & new] = default[rows & new]
+        np.fmax(expected, np.fmin(enforced, default), out=expected, where=np.isfinite(expected))
+        lowered = {self._columns.devices[row].host for row in rows_where(~(expected >= default))}
+        for finding in self._standing.all():
+            if finding.fault == POLICY and finding.device.host not in lowered:
+                yield from self._standing.ends(finding.device, POLICY, at)
+
+    def _policy(self, host: str, limit: float, default: float, at: Moment) -> Iterator[Finding]:
+        words = f"All its GPUs have a power limit of {limit / 1000:.0f} W where the default is {default / 1000:.0f} W."
+        verdict = Verdict(
+            POLICY, "record", "NONE", f"{words} It counts as the site's policy.", (), limit / 1000, default / 1000, "watts"
+        )
+        node = Device(host, "node", host)
+        stands = self._standing.get(node, POLICY)
+        if stands is None or stands.value != verdict.value:
+            yield from self._standing.ends(node, POLICY, at)
+            yield from self._standing.holds(node, verdict, at)
+
+    def _begin(
+        self, rows: Iterator[int], enforced: NDArray[np.float64], requested: NDArray[np.float64], at: Moment
+    ) -> Iterator[Finding]:
+        low, devices = self._runs.stands(0), self._columns.devices
+        mates = self._mates.of(devices)
+        for row in rows:
+            together = np.flatnonzero((mates == mates[row]) & np.isfinite(enforced))
+            whole = len(together) > 1 and bool(low[together].all())
+            device = Device(devices[row].host, "node", devices[row].host) if whole else devices[row]
+            yield from self._standing.holds(device, self._verdict(row, whole, enforced, requested), at, self._runs.began(0, row))
+
+    def _verdict(self, row: int, whole: bool, enforced: NDArray[np.float64], requested: NDArray[np.float64]) -> Verdict:
+        milliwatts = (enforced[row], self._columns["expected"][row], requested[row])
+        watts, expected, asked = (float(value) / 1000 for value in milliwatts)
+        who = "All GPUs of this node are" if whole else "This GPU is"
+        if isnan(asked):
+            cause = "what was asked for is not known"
+        elif asked > watts + ROUNDING_MW / 1000:
+            cause = f"{asked:.0f} W were asked for: something out of band, such as the board controller, lowered it"
+        else:
+            cause = "it was asked for through the driver, on this GPU and not on its mates"
+        return Verdict(
+            LOW,
+            "ticket",
+            "CONTACT_SUPPORT",
+            f"{who} held to {watts:.0f} W instead of {expected:.0f} W, which slows down every job there.",
+            (f"enforced {watts:.0f} W, expected {expected:.0f} W for {AFTER} minutes; {cause}",),
+            watts,
+            expected,
+            "watts",
+        )
+
+    def _end(self, at: Moment) -> Iterator[Finding]:
+        low, devices = self._runs.stands(0), self._columns.devices
+        bad = {devices[row] for row in rows_where(low)}
+        hosts = {device.host for device in bad}
+        for finding in self._standing.all():
+            still = finding.device in bad if finding.device.kind == "gpu" else finding.device.host in hosts
+            if finding.fault == LOW and not still:
+                yield from self._standing.ends(finding.device, LOW, at)
