@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pynvml
@@ -124,7 +125,7 @@ def source(folder: Path) -> bool:
 
 def main() -> int:
     """Print both; 1 where a goal is missed."""
-    print(f"python {sys.version.split()[0]}, pynvml {pynvml.__version__ if hasattr(pynvml, '__version__') else '?'}")
+    print(f"python {sys.version.split()[0]}, nvidia-ml-py {version('nvidia-ml-py')}")
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         met = [source(Path(one)), binding(Path(other))]
     return 0 if all(met) else 1
