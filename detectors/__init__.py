@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from detectors.availability import Availability
+from detectors.pcie import Pcie
 from detectors.power_limit import PowerLimit
 from detectors.straggler import Straggler
 from detectors.throttle import Throttle
@@ -15,6 +16,7 @@ DETECTORS: dict[str, Callable[[], Detector]] = {
     Straggler.name: Straggler,
     Throttle.name: Throttle,
     PowerLimit.name: PowerLimit,
+    Pcie.name: Pcie,
 }
 
 

@@ -1,0 +1,221 @@
+"""The PCIe link of a GPU: lanes lost, a generation too low under load, packets sent again too often, fatal errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.block_clock import BlockClock, BlockMeans
+from detectors.columns import Columns, rows_where
+from detectors.elapsed import Elapsed, Moment
+from detectors.lives import Lives
+from detectors.memory import Remembering
+from detectors.runs import Runs
+from detectors.standing import Standing, Verdict
+from detectors.stats import bernoulli_cusum, bernoulli_steps
+from pipeline.finding import Finding
+from pipeline.frame import Device, Frame
+from pipeline.observation import Event, Observation
+from pipeline.xid_counts import HISTORY_NS
+
+BLOCK_S = 60.0
+ACTIVE_PERCENT = 50.0  # an idle link rests at generation 1
+AFTER, CLEAR = 2, 5  # blocks
+# Replays per lane and minute that a link within its bit error rate of 1e-12 (PCI Express Base Specification) makes at most, by
+# generation: 8 GT/s x 60 s x 1e-12 is half an error a minute and lane.
+REPLAYS_PER_LANE = {3: 0.48, 4: 0.96, 5: 1.92, 6: 3.84}
+# A minute in a thousand above that is healthy, one in forty is not. h = 15 lets a healthy GPU alarm once in 4.6e8 minutes of load
+# (Markov chain, detectors/stats/counts.py), which is 0.0001 a month; five bad minutes in a row reach it.
+STEPS, H = bernoulli_steps(0.001, 0.025), 15.0
+QUIET_MINUTES = 120  # a sick link shows a bad minute in forty: two hours without one is over
+CLEAN_NS = 24 * 3600 * 10**9  # after a fatal error without another, or until the next reset
+WIDTH, GENERATION, REPLAYS, FATAL = "pcie/width", "pcie/generation", "pcie/replays", "pcie/fatal"
+
+
+class Pcie(Remembering):
+    """Width below the highest that GPU and slot allow for two minutes, or generation under load: a page; both never happen in health.
+
+    Replays are a ticket by a Bernoulli CUSUM on minutes above what the link may make; the count itself does not matter. A fatal
+    error, by counter or by the kernel's AER line, is a page until the next reset, or for a day.
+
+    >>> from pipeline.frame import frame_of
+    >>> gpu, pcie, said = Device("n1", "gpu", "GPU-1"), Pcie(), []
+    >>> for minute in range(6):
+    ...     values = {"pcie_width_current": 8 if minute > 2 else 16, "pcie_width_maximum": 16}
+    ...     now = minute * 60 * 10**9
+    ...     frame = frame_of("gpu", [(gpu, values)], now, now)
+    ...     said += pcie.update(Observation("nvml", "n1", "b", minute, now, now, 0, (frame,)))
+    >>> [(f.fault, f.severity, f.value, f.expected, f.unit) for f in said]
+    [('pcie/width', 'page', 8.0, 16.0, 'lanes')]
+    """
+
+    name = "pcie"
+
+    def __init__(self) -> None:
+        self._columns = Columns(
+            **BlockMeans.fills("busy"),
+            **Runs.fills(2),
+            width=np.nan,
+            generation=np.nan,
+            replays=np.nan,
+            S=0.0,
+            quiet=0,
+            fatal_ns=0,
+        )
+        self._means = BlockMeans(self._columns, ["busy"])
+        self._runs = Runs(self._columns, [AFTER, AFTER], [CLEAR, CLEAR])
+        self._clock, self._elapsed, self._standing, self._lives = BlockClock(BLOCK_S), Elapsed(), Standing(self.name), Lives()
+        super().__init__(
+            columns=self._columns,
+            means=self._means,
+            clock=self._clock,
+            elapsed=self._elapsed,
+            standing=self._standing,
+            lives=self._lives,
+        )
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """What this observation says of the links."""
+        at = self._elapsed.at(observation)
+        said = [finding for event in observation.events if event.kind == "pcie_error" for finding in self._event(event, at)]
+        for frame in observation.frames:
+            if frame.kind == "gpu":
+                said += self._frame(frame, at, observation.boot_id)
+        return said
+
+    def _event(self, event: Event, at: Moment) -> Iterator[Finding]:
+        old = event.attributes.get("before_start") and at.time_ns - event.time_ns > HISTORY_NS
+        if event.attributes.get("severity") == "fatal" and not event.attributes.get("previous_boot") and not old:
+            text = str(event.attributes.get("text", "the kernel reported a fatal PCIe error"))
+            yield from self._fatal(event.device, text, at)
+
+    def _fatal(self, device: Device, evidence: str, at: Moment) -> Iterator[Finding]:
+        row = self._columns.row(device)
+        if row is not None:
+            self._columns["fatal_ns"][row] = at.now_ns
+        summary = "A fatal PCIe error: the link lost or corrupted what was sent over it."
+        yield from self._standing.holds(device, Verdict(FATAL, "page", "RESTART_BM", summary, (evidence,)), at)
+
+    def _frame(self, frame: Frame, at: Moment, boot_id: str) -> Iterator[Finding]:
+        columns = self._columns
+        columns.place(frame.devices)
+        yield from self._standing.swapped(frame, at)
+        yield from self._reset(frame, boot_id, at)
+        blocks = self._clock.turn(frame.mono_ns, boot_id)
+        if blocks is None:
+            return
+        self._means.add(busy=columns.wide(frame.gauge("gpu_utilization_percent")))
+        for name in ("width", "generation"):
+            columns[name] = np.fmax(columns[name], columns.wide(frame.gauge(f"pcie_{name}_current")))
+        if frame.increments is not None:
+            columns["replays"] = _sum(columns["replays"], columns.wide(frame.increase("pcie_replays")))
+            yield from self._fatal_counted(columns.wide(frame.increase("pcie_fatal_errors")), at)
+        if blocks:
+            yield from self._block(frame, blocks, at)
+
+    def _reset(self, frame: Frame, boot_id: str, at: Moment) -> Iterator[Finding]:
+        new = self._lives.new(frame, boot_id)
+        for row in rows_where(new):
+            yield from self._standing.ends(frame.devices[row], FATAL, at, "the GPU was reset or its driver loaded again")
+
+    def _fatal_counted(self, fatal: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
+        for row in rows_where(fatal > 0):
+            yield from self._fatal(
+                self._columns.devices[row], f"{fatal[row]:.0f} fatal errors counted since the reading before", at
+            )
+
+    def _block(self, frame: Frame, blocks: int, at: Moment) -> Iterator[Finding]:
+        columns = self._columns
+        busy = self._means.close()["busy"]
+        top = {name: columns.wide(frame.gauge(f"pcie_{name}_maximum")) for name in ("width", "generation")}
+        holds = np.stack([_below(columns["width"], top["width"]), _below(columns["generation"], top["generation"])])
+        holds[1, ~(busy >= ACTIVE_PERCENT)] = np.nan
+        begins, _ = self._runs.step(holds, frame.time_ns)
+        for rule, row in np.argwhere(begins).tolist():
+            yield from self._slow(rule, row, float(top[("width", "generation")[rule]][row]), at)
+        yield from self._replays(busy, top, blocks, at)
+        yield from self._end(at)
+        yield from self._standing.due(at)
+        for name in ("width", "generation", "replays"):
+            columns.reset(np.ones(len(columns), np.bool_), name)
+
+    def _slow(self, rule: int, row: int, top: float, at: Moment) -> Iterator[Finding]:
+        now = float(self._columns[("width", "generation")[rule]][row])
+        if rule == 0:
+            fault, unit, summary = (
+                WIDTH,
+                "lanes",
+                f"The PCIe link runs on {now:.0f} of its {top:.0f} lanes: reseat or replace the part.",
+            )
+            evidence = f"x{now:.0f} for two minutes, GPU and slot allow x{top:.0f}"
+        else:
+            fault, unit, summary = (
+                GENERATION,
+                "generation",
+                f"The PCIe link runs at generation {now:.0f} of {top:.0f} under load.",
+            )
+            evidence = f"at most generation {now:.0f} in two minutes of load, GPU and slot allow {top:.0f}"
+        verdict = Verdict(fault, "page", "CONTACT_SUPPORT", summary, (evidence,), now, top, unit)
+        yield from self._standing.holds(self._columns.devices[row], verdict, at, self._runs.began(rule, row))
+
+    def _replays(
+        self, busy: NDArray[np.float64], top: dict[str, NDArray[np.float64]], blocks: int, at: Moment
+    ) -> Iterator[Finding]:
+        """Above what is allowed counts at any load; below it, only under load: an idle link proves nothing."""
+        columns = self._columns
+        count, allowed = columns["replays"], allowed_replays(top["width"], top["generation"]) * blocks
+        hit = np.where(count > allowed, 1.0, np.where((count <= allowed) & (busy >= ACTIVE_PERCENT), 0.0, np.nan))
+        columns["S"], alarm = bernoulli_cusum(columns["S"], hit, STEPS, H)
+        columns["quiet"] = np.where(hit > 0, 0, columns["quiet"] + (hit == 0))
+        for row in rows_where(alarm):
+            evidence = f"{count[row]:.0f} packets sent again in {blocks} min, {allowed[row]:.0f} are within the specification"
+            verdict = Verdict(
+                REPLAYS,
+                "ticket",
+                "CONTACT_SUPPORT",
+                "The PCIe link corrupts packets again and again: reseat the part, look at riser and retimer.",
+                (evidence,),
+                float(count[row]),
+                float(allowed[row]),
+                "replays",
+            )
+            yield from self._standing.holds(columns.devices[row], verdict, at)
+
+    def _end(self, at: Moment) -> Iterator[Finding]:
+        for finding in self._standing.all():
+            if self._over(finding, at):
+                yield from self._standing.ends(finding.device, finding.fault, at)
+
+    def _over(self, finding: Finding, at: Moment) -> bool:
+        row = self._columns.row(finding.device)
+        if row is None:  # no GPU, or one that was not seen since a restart
+            return finding.fault == FATAL and at.time_ns - finding.time_ns > CLEAN_NS
+        if finding.fault == FATAL:
+            return bool(at.now_ns - self._columns["fatal_ns"][row] > CLEAN_NS)
+        if finding.fault == REPLAYS:
+            return bool(self._columns["quiet"][row] >= QUIET_MINUTES)
+        return not self._runs.stands((WIDTH, GENERATION).index(finding.fault))[row]
+
+
+def allowed_replays(width: NDArray[np.float64], generation: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Replays a minute that links of this width and generation may make, both (device,); NaN where either is not known.
+
+    >>> allowed_replays(np.array([16.0, 16.0, 8.0, np.nan]), np.array([4.0, 5.0, 5.0, 5.0])).tolist()
+    [16.0, 31.0, 16.0, nan]
+    """
+    known = np.isfinite(generation)
+    per_lane = np.array(list(REPLAYS_PER_LANE.values()))[np.clip(np.nan_to_num(generation), 3, 6).astype(np.int64) - 3]
+    allowed: NDArray[np.float64] = np.where(known, np.ceil(width * per_lane), np.nan)
+    return allowed
+
+
+def _below(value: NDArray[np.float64], top: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1 where a value is below the top, 0 where not, NaN where either is not known."""
+    return np.where(value < top, 1.0, np.where(value >= top, 0.0, np.nan))
+
+
+def _sum(total: NDArray[np.float64], more: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A sum that is NaN only until something was observed."""
+    return np.where(np.isfinite(more), np.nan_to_num(total) + more, total)
