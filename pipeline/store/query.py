@@ -79,6 +79,10 @@ class Store:
         """Those rows of a table that no file holds yet."""
         return Scan(self._place, name, self._notices, None, _all_of(window)).logged()
 
+    def pieces(self, name: str, columns: Sequence[str], window: Window = Window()) -> Iterator[Any]:
+        """Columns of the rows that may lie in a window, as arrow tables: whole row groups, so that some lie outside."""
+        return Scan(self._place, name, self._notices, columns, _all_of(window)).tables()
+
     def footers(self, name: str, window: Window = Window()) -> Iterator[tuple[Any, list[int]]]:
         """Footers (pyarrow.parquet.FileMetaData) of the files that may hold rows of a window, with the row groups that may."""
         return Scan(self._place, name, self._notices, None, _all_of(window)).footers()

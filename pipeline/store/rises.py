@@ -7,16 +7,21 @@ rise. Only the counters and devices that moved are decoded.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.catalog import field as field_of
+from pipeline.rates import SHORTEST_PERIODS
 from pipeline.store.epochs import Epochs
 from pipeline.store.increments import Series, increments, period_of
 from pipeline.store.query import Store, Window
@@ -61,65 +66,153 @@ def rises(store: Store, kind: str, names: Sequence[str], window: Window) -> pl.D
     devices = sorted(seen.devices)
     moving = {name: [who for who in devices if _moved(seen.of(name, who))] for name in names}
     rows = {who: {name: _still(seen.of(name, who)) for name in names} for who in devices}
-    wanted = sorted({who for who_moves in moving.values() for who in who_moves})
+    wanted = sorted({device for who_moves in moving.values() for _, device in who_moves})
     if wanted:
-        columns = [name for name in names if moving[name]]
-        for (host, device), name, delta, known, _ in rising(store, kind, columns, window, {d for _, d in wanted}):
-            if (host, device) in rows:
-                rows[host, device][name] = int(delta[known].sum(dtype=np.uint64)) if known.any() else None
+        samples = _samples(store, kind, [name for name in names if moving[name]], replace(window, devices=tuple(wanted)))
+        for who, name, total in samples.totals():
+            if who in rows:
+                rows[who][name] = total
     table = [{"host": host, "device": device, **values} for (host, device), values in rows.items()]
     return pl.DataFrame(table, schema={**dict.fromkeys(WHO, pl.String), **dict.fromkeys(names, pl.UInt64)})
 
 
-def rising(
-    store: Store, kind: str, names: Sequence[str], window: Window, devices: Iterable[str] = ()
-) -> Iterable[tuple[Identity, str, Any, Any, Any]]:
-    """(device, counter, increment (sample,), whether there is one (sample,), time in microseconds (sample,)) of these counters, decoded."""
-    asked = store.table(kind, window).select(*WHO, "boot_id", "seq", "time", "sampled_ns", *names)
-    if chosen := sorted(devices):
-        asked = asked.filter(pl.col("device").is_in(chosen))
-    rows = store.collect(asked)
-    if rows.is_empty():
-        return
-    samples = _Samples(rows)
-    counters = {
-        name: (rows[name].fill_null(0).to_numpy()[samples.order], rows[name].is_not_null().to_numpy()[samples.order])
-        for name in names
-    }
-    fell = any(samples.fell(*counter) for counter in counters.values())
-    series = samples.series(_epochs(store, kind, window) if fell else Epochs(kind, []))  # only a fall asks for the device's life
-    for name, (value, observed) in counters.items():
-        delta, known = increments(series, field_of(kind, name), value, observed)
-        for who, part in samples.parts:
-            yield who, name, delta[part], known[part], samples.time_us[part]
+class Rising(NamedTuple):
+    """Samples of one counter of one device, (sample,) each: increment, whether there is one, time in microseconds."""
+
+    who: Identity
+    name: str
+    delta: Any
+    known: Any
+    time_us: Any
+
+
+def rising(store: Store, kind: str, names: Sequence[str], window: Window) -> Iterator[Rising]:
+    """Every increment of these counters, decoded: for plots."""
+    return _samples(store, kind, names, window).rising()
+
+
+def _samples(store: Store, kind: str, names: Sequence[str], window: Window) -> _Samples:
+    columns = [*WHO, "boot_id", "seq", "time", "sampled_ns", *names]
+    rows = pa.concat_tables(store.pieces(kind, columns, window)).unify_dictionaries().combine_chunks()
+    return _Samples(_inside(rows, window), kind, names, lambda: _epochs(store, kind, window))
 
 
 class _Samples:
-    """Rows ordered by device, boot and number of the observation, as the engine saw them."""
+    """Samples ordered by device, boot and number of the observation, as the engine saw them. ``epochs`` is asked only when one fell."""
 
-    def __init__(self, rows: pl.DataFrame) -> None:
-        who = rows.select(pl.struct(WHO).rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
-        names = rows.select(WHO).unique().sort(WHO).rows()
-        boots = rows.group_by("boot_id").agg(pl.col("time").min()).sort("time")["boot_id"].to_list()
-        boot = rows["boot_id"].replace_strict(boots, range(len(boots)), return_dtype=pl.Int64).to_numpy()
-        seq, time_us = rows["seq"].to_numpy(), rows["time"].dt.timestamp("us").to_numpy()
-        self.order = np.lexsort((seq, boot, who))
-        self._who, self._boot, self._seq, self.time_us = (a[self.order] for a in (who, boot, seq, time_us))
-        sampled = rows["sampled_ns"].to_numpy()[self.order]
-        self._at_ns = np.where(sampled > 0, sampled, self.time_us * 1000)
-        self._names, self._boots = names, boots
-        edges = np.searchsorted(self._who, np.arange(len(names) + 1))
-        self.parts = [(names[i], slice(edges[i], edges[i + 1])) for i in range(len(names))]
+    def __init__(self, rows: pa.Table, kind: str, names: Sequence[str], epochs: Callable[[], Epochs]) -> None:
+        self._kind, self._epochs = kind, epochs
+        host, hosts = _codes(rows["host"])
+        device, devices = _codes(rows["device"])
+        boot, boots = _codes(rows["boot_id"])
+        time_us, seq = _numbers(rows["time"]), _numbers(rows["seq"])
+        boot, self._boots = _by_first(boot, boots, time_us)
+        who = host * max(len(devices), 1) + device
+        order = _order(who, boot, seq)
+        who, self._boot, self._seq, self._time_us = who[order], boot[order], seq[order], time_us[order]
+        sampled = _numbers(rows["sampled_ns"])[order]
+        self._at_ns = np.where(sampled > 0, sampled, self._time_us * 1000)
+        edges = [0, *(np.flatnonzero(who[1:] != who[:-1]) + 1).tolist(), len(who)] if len(who) else [0]
+        self._who = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+        self._identities = [(hosts[i // len(devices)], devices[i % len(devices)]) for i in who[edges[:-1]].tolist()]
+        self._parts = [slice(a, b) for a, b in pairwise(edges)]
+        self._counters = {name: _counter(rows[name], order) for name in names}
 
-    def fell(self, value: Any, observed: Any) -> bool:
-        """Whether a counter ever fell."""
+    def totals(self) -> Iterator[tuple[Identity, str, int | None]]:
+        """(device, counter, increase) of all; nothing where it was not observed twice."""
+        whole: dict[str, tuple[Any, Any]] = {}
+        for name, (value, observed) in self._counters.items():
+            for who, part in zip(self._identities, self._parts, strict=True):
+                seen = value[part][observed[part]]
+                if self._plain(name, seen):
+                    yield who, name, int(seen[-1] - seen[0]) if len(seen) > 1 else None
+                    continue
+                if name not in whole:
+                    whole[name] = self._increments(name)
+                delta, known = (array[part] for array in whole[name])
+                yield who, name, int(delta[known].sum(dtype=np.uint64)) if known.any() else None
+
+    def rising(self) -> Iterator[Rising]:
+        """Every increment."""
+        for name in self._counters:
+            delta, known = self._increments(name)
+            for who, part in zip(self._identities, self._parts, strict=True):
+                yield Rising(who, name, delta[part], known[part], self._time_us[part])
+
+    def _plain(self, name: str, seen: Any) -> bool:
+        """Whether a counter neither fell nor rose faster than it can: then what it rose by is the last value less the first."""
+        limit = field_of(self._kind, name).maximum_per_second * SHORTEST_PERIODS * self._period or 2.0**63
+        return len(seen) < 2 or bool(np.diff(seen).max() <= limit)  # a fall wraps to something huge
+
+    @cached_property
+    def _period(self) -> float:
+        return period_of(self._who, self._at_ns)
+
+    @cached_property
+    def _series(self) -> Series:
+        fell = any(self._fell(*counter) for counter in self._counters.values())
+        epochs = self._epochs() if fell else Epochs(self._kind, [])
+        numbers = epochs.numbers(self._who, self._identities, self._boot, self._boots, self._seq)
+        return Series(self._who, self._at_ns, numbers, self._period)
+
+    def _increments(self, name: str) -> tuple[Any, Any]:
+        return increments(self._series, field_of(self._kind, name), *self._counters[name])
+
+    def _fell(self, value: Any, observed: Any) -> bool:
         seen, who = value[observed], self._who[observed]
         return bool(np.any((seen[1:] < seen[:-1]) & (who[1:] == who[:-1])))
 
-    def series(self, epochs: Epochs) -> Series:
-        """The samples with the lives of their devices."""
-        epoch = epochs.numbers(self._who, self._names, self._boot, self._boots, self._seq)
-        return Series(self._who, self._at_ns, epoch, period_of(self._who, self._at_ns))
+
+def _inside(rows: pa.Table, window: Window) -> pa.Table:
+    """Rows within the window: row groups at its edges hold others too."""
+    time_us = _numbers(rows["time"])
+    inside = np.ones(len(rows), np.bool_)
+    if window.since is not None:
+        inside &= time_us >= _us(window.since)
+    if window.until is not None:
+        inside &= time_us < _us(window.until)
+    if window.devices:
+        code, names = _codes(rows["device"])
+        inside &= np.isin(code, [i for i, name in enumerate(names) if name in window.devices])
+    return rows if inside.all() else rows.filter(pa.array(inside))
+
+
+def _us(time: datetime) -> int:
+    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def _numbers(column: pa.ChunkedArray) -> Any:
+    return pc.fill_null(column.cast(pa.int64()), 0).to_numpy()
+
+
+def _counter(column: pa.ChunkedArray, order: Any) -> tuple[Any, Any]:
+    """Values and where they were observed, in order."""
+    return pc.fill_null(column, 0).to_numpy()[order], column.is_valid().to_numpy()[order]
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[Any, list[str]]:
+    """Positions in a list of names."""
+    array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    return pc.fill_null(array.indices, 0).to_numpy(zero_copy_only=False).astype(np.int64), array.dictionary.to_pylist()
+
+
+def _by_first(boot: Any, names: list[str], time_us: Any) -> tuple[Any, list[str]]:
+    """Boots in the order of their first time."""
+    if len(names) < 2:
+        return boot, names
+    first = np.full(len(names), np.iinfo(np.int64).max)
+    np.minimum.at(first, boot, time_us)
+    order = np.argsort(first, kind="stable")
+    place = np.empty(len(names), np.int64)
+    place[order] = np.arange(len(names))
+    return place[boot], [names[i] for i in order.tolist()]
+
+
+def _order(who: Any, boot: Any, seq: Any) -> Any:
+    """Positions by device, boot and number; a slice where the rows are in this order already, as they are in files."""
+    same = who[1:] == who[:-1]
+    falls = (who[1:] < who[:-1]) | (same & ((boot[1:] < boot[:-1]) | ((boot[1:] == boot[:-1]) & (seq[1:] < seq[:-1]))))
+    return np.lexsort((seq, boot, who)) if falls.any() else slice(None)
 
 
 def _epochs(store: Store, kind: str, window: Window) -> Epochs:

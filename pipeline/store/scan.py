@@ -88,10 +88,19 @@ class Scan:
 
     def logged(self) -> pl.DataFrame:
         """Rows that come from the write-ahead log; those of them that files hold too are then left out there."""
+        return self._finish(self._from_log())
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The columns of all rows that may meet the question, as arrow tables: conditions prune, and are not applied to rows."""
+        yield self._from_log().select(self._columns)
+        for pieces in self._each(self._pieces):
+            yield from (piece.select(self._columns) for piece in pieces)
+
+    def _from_log(self) -> pa.Table:
         logged = self._place.logged().get(self._table, schema(self._table).empty_table())
         for boot, seq in zip(*(logged[name].to_pylist() for name in KEY), strict=True):
             self._logged.setdefault(boot, set()).add(seq)
-        return self._finish(logged)
+        return logged
 
     def footers(self) -> Iterator[tuple[pq.FileMetaData, list[int]]]:
         """Footers of all files that may hold rows of the question, each with those of its row groups that may."""

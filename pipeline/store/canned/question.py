@@ -119,9 +119,9 @@ def risen(store: Store, kind: str, counters: Sequence[str], window: Window, *, b
     parts = []
     bounds: list[Any] = [None, None]
     found = list(rising(store, kind, counters, window))
-    for *_, time_us in found:
-        if len(time_us):
-            low, high = int(time_us.min()), int(time_us.max())
+    for samples in found:
+        if len(samples.time_us):
+            low, high = int(samples.time_us.min()), int(samples.time_us.max())
             bounds = [low if bounds[0] is None else min(bounds[0], low), high if bounds[1] is None else max(bounds[1], high)]
     step = step_for((bounds[1] - bounds[0]) / 1e6) * 1_000_000 if bounds[0] is not None else 1
     for (host, device), name, delta, known, time_us in found:
