@@ -49,7 +49,7 @@ def xid(world: World, gpu: int, code: int, *, after_s: float = 0.0, count: int =
     """The driver reports an XID: a kernel line, and as long as the GPU answers an event of NVML. Details as in kernel_log.Xid."""
     device, job = world.gpu_columns.devices[gpu], world.job_of(gpu)
     pid = details.pop("pid", job.work.pid + gpu % GPUS if job else 0)
-    line = replace(Xid(gpu % GPUS, world.topology.profile.gpu.pci[gpu % GPUS], code, pid=pid), **details).line()
+    line = replace(Xid(gpu % GPUS, world.profiles[gpu // GPUS].gpu.pci[gpu % GPUS], code, pid=pid), **details).line()
     kernel(world, gpu // GPUS, device, line, after_s=after_s, count=count)
     if nvml:
         world.happenings.nvml_xid(device, code, world.when(gpu // GPUS, after_s + NVML_LAG_S))
@@ -154,6 +154,13 @@ def limit(world: World, gpu: int, watts: float) -> None:
     """The enforced power limit, as a board controller sets it: the requested one does not change."""
     world.gpus.limit_w[gpu] = watts
     world.gpu_columns.set_gauge("power_limit_enforced_milliwatts", float(int(watts * 1000)), gpu)
+
+
+def lock_clocks(world: World, gpus: NDArray[np.intp], share: float) -> None:
+    """Application clocks, as ``nvidia-smi -ac`` sets them: a share of the highest, shown as what applications ask for."""
+    world.gpus.clock_lock[gpus] = share
+    step, most = world.gpus.clock_step, world.gpus.clock_max[gpus]
+    world.gpu_columns.set_gauge("sm_application_clock_megahertz", np.rint(most * share / step) * step, gpus)
 
 
 def uncorrectable(

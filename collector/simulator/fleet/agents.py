@@ -35,6 +35,7 @@ class Agents:
         streams = [np.random.default_rng(seed) for seed in seeds.spawn(2)]
         self._poll, self._balance = streams
         self._nobody = Chunk()
+        self._told_so_far = 0
         self._unstamped = {
             kind: np.zeros(n, np.int64) for kind, n in (("node", world.topology.nodes), ("port", world.ports.count))
         }
@@ -47,7 +48,7 @@ class Agents:
             for observation in self._chunk(np.arange(tick, end)):
                 for told in self._arriving(observation):
                     seq += 1
-                    yield replace(told, seq=seq)
+                    yield told if told.seq == seq else replace(told, seq=seq)
             tick = end
 
     def _arriving(self, observation: Observation) -> Iterable[Observation]:
@@ -111,7 +112,8 @@ class Agents:
         took = READ_NS[source] + (self._world.read_ns if source == NVML else 0)
         silent = self._world.silent.get(source)
         unread = () if silent is None or not silent.any() else tuple(Unread("timeout", host) for host in self._hosts(silent))
-        return Observation(source, FLEET, FLEET, 0, *now, took, frames, events, unread)
+        self._told_so_far += 1  # its number, unless what arrives is something else
+        return Observation(source, FLEET, FLEET, self._told_so_far, *now, took, frames, events, unread)
 
     def _hosts(self, nodes: Flags) -> Iterator[str]:
         return (self._world.topology.hosts[node] for node in np.flatnonzero(nodes).tolist())

@@ -23,7 +23,7 @@ from collector.simulator.fleet.world import Course, World
 from collector.simulator.profile import Profile, load_profile
 from pipeline.observation import Observation
 
-PROFILE = "hgx-h100"
+PROFILE, MIXED_WITH = "hgx-h100", "hgx-a100"
 # Data and signalling rates of 4x links in Gb/s (IBTA volume 2; FEC and coding count as signalling).
 SPEEDS = {"HDR": (200, 212.5), "NDR": (400, 425.0), "XDR": (800, 850.0)}
 BEGIN_NS = 1_772_409_600 * NS  # 2026-03-02, a Monday, at midnight UTC
@@ -111,7 +111,8 @@ def render(
     end_s = scenario.days * 86400
     scenario, profile = _fabric(scenario, np.random.default_rng(_children(np.random.SeedSequence(words), 4)[3]))
     jobs = schedule(np.random.default_rng(queue), scenario.world, scenario.nodes, end_s)
-    topology = Topology(profile, scenario.nodes, words[0] * 2 + words[1], BEGIN_NS, jobs)
+    other = load_profile(MIXED_WITH) if scenario.world.mixed_models else None
+    topology = Topology(profile, scenario.nodes, words[0] * 2 + words[1], BEGIN_NS, jobs, other)
     plan = Plan(scenario, topology, np.random.default_rng(plan_seeds), draws=Draws(split, magnitude), step_s=step_s)
     {**FAULTS, **HEALTHY}[scenario.id](plan)
     return Run(scenario, seed, split, step_s, topology, plan.finished(), plan.skipped, tuple(plan.courses), world)

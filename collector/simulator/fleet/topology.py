@@ -34,7 +34,8 @@ def _id(*words: object) -> uuid.UUID:
 class Topology:
     """The fleet as it is at the start. GPU ``g`` is number ``g % 8`` of node ``g // 8``; port ``p`` is its neighbour on rail ``p % 8``.
 
-    Swapped parts are not in here. ``jobs`` are all jobs of the run as they really ran.
+    Swapped parts are not in here. ``jobs`` are all jobs of the run as they really ran. Every second node is of the ``other`` profile, where
+    there is one.
     """
 
     profile: Profile
@@ -42,6 +43,7 @@ class Topology:
     seed: int
     begin_ns: int
     jobs: Sequence[FleetJob] = field(default=(), compare=False)
+    other: Profile | None = None
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -79,6 +81,10 @@ class Topology:
             device.id: row // GPUS for row, device in enumerate(self.ports)
         }
 
+    def profile_of(self, node: int) -> Profile:
+        """What a node is made of."""
+        return self.other if self.other is not None and node % 2 else self.profile
+
     def rack(self, node: int) -> str:
         """Name of a node's rack."""
         return f"rack-{node // RACK:02d}"
@@ -103,14 +109,15 @@ class Topology:
     def gpu(self, node: int, slot: int, index: int, *, generation: int = 0, epoch: str = "") -> Device:
         """The GPU in a slot. ``generation`` counts swaps; ``index`` is NVML's number, which a reload may change."""
         identity = _id(self.seed, "gpu", node, slot, generation)
-        driver = self.profile.host.driver
+        profile = self.profile_of(node)
+        driver = profile.host.driver
         facts = {
             "index": str(index),
             "uuid": f"GPU-{identity}",
-            "name": str(self.profile.answers["nvmlDeviceGetName()"]),
-            "pci_bus_id": f"{self.profile.gpu.pci[slot].upper():0>14}.0",
+            "name": str(profile.answers["nvmlDeviceGetName()"]),
+            "pci_bus_id": f"{profile.gpu.pci[slot].upper():0>14}.0",
             "serial": f"165{identity.int % 10**10:010d}",
-            "vbios": str(self.profile.answers["nvmlDeviceGetVbiosVersion()"]),
+            "vbios": str(profile.answers["nvmlDeviceGetVbiosVersion()"]),
             "driver_version": driver,
             "epoch": epoch or f"{driver}#0",
             **self._place(node),
@@ -122,7 +129,7 @@ class Topology:
     def node(self, node: int, boot: int, *, host: str = "") -> Device:
         """A node; ``boot`` counts its reboots."""
         host = host or host_name(node)
-        computer = self.profile.host
+        computer = self.profile_of(node).host
         facts = {
             "kernel": computer.kernel,
             "boot_id": str(_id(self.seed, "boot", node, boot)),

@@ -23,7 +23,6 @@ from collector.simulator.fleet.jobs import FleetJob
 from collector.simulator.fleet.ports import FleetPorts
 from collector.simulator.fleet.scenario import Scenario
 from collector.simulator.fleet.topology import GPUS, NS, Topology
-from collector.simulator.profile import Profile, load_profile
 from collector.sources.kmsg.telling import When
 from pipeline.frame import Device
 from pipeline.observation import Observation, Value
@@ -33,7 +32,6 @@ Transform = Callable[[Observation], Iterable[Observation]]  # what arrives inste
 
 UP_FOR_NS = 30 * 86400 * NS  # the fleet was booted a month before the run
 OK, LOST, HUNG, GONE, UNREADABLE = range(5)  # codes of gpu.state
-MIXED_WITH = "hgx-a100"
 
 
 class World:
@@ -44,8 +42,7 @@ class World:
         settings = scenario.world
         streams = [np.random.default_rng(seed) for seed in seeds.spawn(4)]
         self.rng = streams[0]
-        other = load_profile(MIXED_WITH) if settings.mixed_models else topology.profile
-        self.profiles: list[Profile] = [other if node % 2 else topology.profile for node in range(topology.nodes)]
+        self.profiles = [topology.profile_of(node) for node in range(topology.nodes)]
         self.gpus = FleetGpus(self.profiles, settings, streams[1])
         self.cells = Cells(self.gpus.count, topology.profile.gpu.banks, streams[2])
         self.ports = FleetPorts(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import cycle
+
+import numpy as np
 
 from collector.simulator.fleet import acts
 from collector.simulator.fleet.plan import Plan
@@ -10,6 +13,7 @@ from collector.simulator.fleet.topology import GPUS
 from collector.simulator.fleet.world import Course, World
 
 MINUTE, HOUR = 60.0, 3600.0
+SWEEP = (0.5, 0.6, 0.7, 0.8, 1.0)  # of the highest clock
 
 
 def as_described(plan: Plan) -> None:
@@ -66,13 +70,13 @@ def _warm_room(world: World, *, rise: float) -> Course:
 
 
 def _sweep(world: World, *, nodes: tuple[int, ...], until: float) -> Course:
-    rows = [gpu for node in nodes for gpu in range(node * GPUS, (node + 1) * GPUS)]
-    step = 0
-    while world.now_s < until:
-        world.gpus.clock_lock[rows] = (0.5, 0.6, 0.7, 0.8, 1.0)[step % 5]
-        step += 1
+    rows = np.array([gpu for node in nodes for gpu in range(node * GPUS, (node + 1) * GPUS)])
+    for share in cycle(SWEEP):
+        if world.now_s >= until:
+            break
+        acts.lock_clocks(world, rows, share)
         yield 5 * MINUTE
-    world.gpus.clock_lock[rows] = 1.0
+    acts.lock_clocks(world, rows, 1.0)
 
 
 def _umbrella(world: World, *, nodes: tuple[int, ...]) -> Course:

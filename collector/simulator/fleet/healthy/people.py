@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
+
 from collector.simulator.fleet import acts, repair
 from collector.simulator.fleet.happenings import INFINIBAND, JOBS, NVML
 from collector.simulator.fleet.plan import Plan
@@ -97,10 +99,10 @@ def _idle_times(plan: Plan, name: str) -> list[tuple[int, float]]:
 
 
 def _lock(world: World, *, node: int) -> Course:
-    rows = slice(node * GPUS, (node + 1) * GPUS)
-    world.gpus.clock_lock[rows] = 0.75
+    rows = np.arange(node * GPUS, (node + 1) * GPUS)
+    acts.lock_clocks(world, rows, 0.75)
     yield 6 * HOUR
-    world.gpus.clock_lock[rows] = 1.0
+    acts.lock_clocks(world, rows, 1.0)
 
 
 def _ecc_mode(world: World, *, node: int) -> Course:
