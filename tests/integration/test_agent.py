@@ -89,15 +89,18 @@ def test_a_machine_without_driver_and_fabric_is_served_and_says_so(tmp_path: Pat
         assert agent.stop() == 0
 
 
+def stuck_agent(folder: Path) -> AgentProcess:
+    """An agent over a driver whose nvmlInit never returns."""
+    NvmlState(folder / "nvml.state", create=True, capacity=64).fail("-/nvmlInit()", HANG)
+    (folder / "kmsg").touch()
+    roots = ("--path.sysfs", str(folder / "sys"), "--path.kmsg", str(folder / "kmsg"))
+    return AgentProcess(folder / "s", *roots, environ=environment(compile_stub(folder), folder / "nvml.state"))
+
+
 @pytest.mark.integration
 def test_a_driver_that_never_initialises_costs_the_other_sources_no_tick(tmp_path: Path) -> None:
     """While nvmlInit hangs the GPUs' readings wait for their child, and the kernel log and the ports are read every second."""
-    table = NvmlState(tmp_path / "nvml.state", create=True, capacity=64)
-    table.fail("-/nvmlInit()", HANG)
-    (tmp_path / "kmsg").touch()
-    roots = ("--path.sysfs", str(tmp_path / "sys"), "--path.kmsg", str(tmp_path / "kmsg"))
-    stub = environment(compile_stub(tmp_path), tmp_path / "nvml.state")
-    with AgentProcess(tmp_path / "s", *roots, environ=stub) as agent:
+    with stuck_agent(tmp_path) as agent:
         skipped, others = "tocsin_source_skipped_ticks_total", ('source="infiniband"', 'source="kmsg"', 'source="host"')
         # The last in the order of first reads: it has waited for the GPUs, once.
         until(lambda: agent.values("tocsin_source_success").get('source="host"'), what="the first reads", seconds=30)
@@ -105,6 +108,16 @@ def test_a_driver_that_never_initialises_costs_the_other_sources_no_tick(tmp_pat
         until(lambda: agent.values(skipped)['source="nvml"'] >= 6, what="the GPUs' readings to be late", seconds=60)
         now = agent.values(skipped)
         assert [now[other] for other in others] == [at_first[other] for other in others]
+
+
+@pytest.mark.integration
+def test_a_driver_child_that_hangs_does_not_outlive_a_killed_agent(tmp_path: Path) -> None:
+    """It would hold the GPUs open, and the driver could not be unloaded."""
+    with stuck_agent(tmp_path) as agent:
+        until(lambda: agent.values("tocsin_source_success").get('source="host"'), what="the first reads", seconds=30)
+        (child,) = agent.children()
+        agent.stop(signal.SIGKILL)
+        until(lambda: not Path(f"/proc/{child}/exe").exists(), what="the driver child to end", seconds=30)
 
 
 def test_a_good_reload_takes_the_new_configuration_and_no_scrape_sees_an_empty_page(tmp_path: Path) -> None:

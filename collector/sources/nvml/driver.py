@@ -6,10 +6,12 @@ input say: ``s`` a sweep, ``l`` a sweep with NVLinks, ``f`` look at slow facts a
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import mmap
 import os
+import signal
 import sys
 import time
 import traceback
@@ -27,6 +29,7 @@ from collector.sources.nvml.xids import XidEvents
 def main(arguments: Sequence[str]) -> None:
     """Entry point: descriptors of the call board and of the plan."""
     sys.excepthook = _confess
+    _end_with_parent()
     board = CallBoard(int(arguments[0]))
     with mmap.mmap(int(arguments[1]), 0, access=mmap.ACCESS_READ) as memory:
         document = json.loads(memory[:])
@@ -123,6 +126,12 @@ class Driver:
             return int(self._library.call("nvmlDeviceGetCount", patience=SLOW))
         except NvmlError:
             return 0
+
+
+def _end_with_parent() -> None:
+    """Who hangs in the driver never sees its input close, and would hold the GPUs open for ever: the kernel ends it with its parent."""
+    pr_set_pdeathsig = 1  # <linux/prctl.h>
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
 def _confess(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
