@@ -49,6 +49,10 @@ class BlockClock:
         self._last_ns = mono_ns
         return min(mono_ns // self._length_ns - last // self._length_ns, MOST_BLOCKS)
 
+    def last(self, boot_id: str) -> int | None:
+        """Monotonic time of the last frame, None if there was none in this boot."""
+        return self._last_ns if boot_id == self._boot else None
+
     def state(self) -> State:
         """The last instant and its boot."""
         return {"last": text_array([self._last_ns, self._boot])}
@@ -63,6 +67,35 @@ class BlockClock:
             self._last_ns, self._boot = last_ns, boot
 
         return commit
+
+
+class StepClock:
+    """Seconds since the frame before, for conditions that must last: at most ``most_s``, as what lies in a longer gap is not known.
+
+    >>> clock = StepClock(60.0)
+    >>> s = 10**9
+    >>> [clock.step(t * s, "boot") for t in (10, 11, 11, 500)]
+    [0.0, 1.0, None, 60.0]
+    """
+
+    def __init__(self, most_s: float = 60.0) -> None:
+        self._most_s = most_s
+        self._clock = BlockClock(1.0)
+
+    def step(self, mono_ns: int, boot_id: str) -> float | None:
+        """None for a frame that comes twice or late: it must be left out. 0 for the first of a boot."""
+        last = self._clock.last(boot_id)
+        if self._clock.turn(mono_ns, boot_id) is None:
+            return None
+        return 0.0 if last is None else min((mono_ns - last) / 1e9, self._most_s)
+
+    def state(self) -> State:
+        """As ``BlockClock``."""
+        return self._clock.state()
+
+    def prepare(self, state: State) -> Commit:
+        """As ``BlockClock``."""
+        return self._clock.prepare(state)
 
 
 class BlockMeans:

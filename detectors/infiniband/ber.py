@@ -1,0 +1,207 @@
+"""Symbol errors that grow: a bit-error rate by the speed of the link, far below what stops a job, long before it does.
+
+From HDR on symbol errors are counted behind the FEC: a good link makes one in days, so what is judged are rare counts, by a Poisson
+CUSUM between the port's own past and the worst rate that is still good. One constant for all speeds would be wrong for most: 120 errors an
+hour are 1e-12 on QDR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.block_clock import BlockClock
+from detectors.columns import Columns, Ring, rows_where
+from detectors.elapsed import Elapsed, Moment
+from detectors.infiniband.ports import Links, Twins, gigabits, port_name, saturated
+from detectors.memory import Numbers, Remembering
+from detectors.standing import Standing, Verdict
+from detectors.stats import alpha_of, poisson_cusum, poisson_k
+from pipeline.finding import Finding, Severity
+from pipeline.frame import Frame
+from pipeline.observation import Observation
+
+MINUTE_S, WINDOW_MINUTES = 60.0, 5
+WINDOW_S = MINUTE_S * WINDOW_MINUTES
+# Bit-error rates: good cables do 1e-16 or better; up to 3e-15 a port's own past is believed; above 1e-14 it is bad. Cables are
+# tested below 1e-15, the InfiniBand specification asks for 1e-12.
+GOOD, BELIEVED, BAD = 1e-16, 3e-15, 1e-14
+LEAST_RATIO = 4.0  # between the healthy and the bad rate
+PAST_HALF_LIFE = 7 * 86400 / WINDOW_S
+# Limits for a mean distance of 1.7e7 windows between false alarms (0.0005 per port-month), by how far the healthy rate lies above
+# GOOD: calculated by Markov chain (stats.poisson_arl) for EDR to XDR; between two the higher one is taken.
+RATIOS, LIMITS = np.array([1.0, 10.0]), np.array([3.5, 6.5, 11.0])
+# The second condition for a page, over a short and a long window: minutes and the bit-error rate to exceed. As in the packet-drop-rate
+# plug-in of NVIDIA UFM, which takes such links out of service.
+SHORT, LONG = (12, 1e-14), (125, 1e-15)
+LEAST_ERRORS = 10  # of an episode that wakes somebody
+CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.25
+FULL_SHARE = 0.5  # of a window must have been seen
+
+
+class IbBer(Remembering):
+    """Counts symbol errors in windows of five minutes; a ticket when the CUSUM says so, a page when both of UFM's windows do too.
+
+    >>> IbBer().name
+    'ib_ber'
+    """
+
+    name = "ib_ber"
+
+    def __init__(self) -> None:
+        self._columns = Columns(
+            **Twins.fills("symbol_errors"),
+            minutes=Ring(LONG[0], 0.0),  # errors of each of the last minutes, in a ring
+            n=0.0,  # errors of the running window
+            seen=0,  # frames of it in which the port was read
+            counted=0,  # and those that gave an increment
+            age=0,  # minutes since the first reading
+            rate=np.nan,  # data rate, bit/s; the last one known
+            past_n=0.0,
+            past_t=0.0,
+            S=0.0,
+            episode=0.0,  # errors since S left 0
+            good=0,
+        )
+        self._numbers = Numbers(minute=0, frames=0, usual=0)
+        self._clock, self._elapsed, self._standing = BlockClock(MINUTE_S), Elapsed(), Standing(self.name)
+        self._twins, self._links = Twins(self._columns, "symbol_errors"), Links()
+        super().__init__(
+            columns=self._columns, numbers=self._numbers, clock=self._clock, elapsed=self._elapsed, standing=self._standing
+        )
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """Judge the window that ended, then take in the frame."""
+        said: list[Finding] = []
+        for frame in observation.frames:
+            if frame.kind == "ib_port":
+                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
+                for _ in range(min(ended or 0, LONG[0])):
+                    said += self._minute(self._elapsed.at(observation))
+                if ended is not None:
+                    self._count(frame)
+        return said
+
+    def _count(self, frame: Frame) -> None:
+        columns = self._columns
+        columns.place(frame.devices)
+        rate = columns.wide(frame.gauge("rate_bits_per_second"))
+        columns["rate"] = np.where(rate > 0, rate, columns["rate"])
+        errors = self._errors(frame)
+        amount = np.nan_to_num(errors)
+        columns["n"] += amount
+        columns["seen"] += np.isfinite(columns.wide(frame.gauge("state")))
+        columns["counted"] += np.isfinite(errors)
+        columns["minutes"][int(self._numbers["minute"])] += amount
+        self._numbers["frames"] += 1
+
+    def _errors(self, frame: Frame) -> NDArray[np.float64]:
+        """Symbol errors since the frame before; on Ethernet ports without that counter frames with a bad checksum, a lower bound."""
+        errors = self._twins.increase(frame, "symbol_errors")
+        if np.isnan(errors).any():
+            crc = self._columns.wide(frame.increase("net_receive_crc_errors"))
+            stuck = self._columns.wide(saturated(frame, "symbol_errors").astype(np.float64)) > 0
+            errors = np.where(np.isnan(errors) & ~stuck, crc, errors)
+        return errors
+
+    def _minute(self, at: Moment) -> Iterator[Finding]:
+        columns, numbers = self._columns, self._numbers
+        columns["age"] += (columns["age"] > 0) | (columns["seen"] > 0)
+        if (numbers["minute"] + 1) % WINDOW_MINUTES == 0:
+            yield from self._window(at)
+        numbers["minute"] = (numbers["minute"] + 1) % LONG[0]
+        columns["minutes"][int(numbers["minute"])] = 0.0
+
+    def _window(self, at: Moment) -> Iterator[Finding]:
+        """Judge, then learn: while S is high the past is not added to."""
+        columns, numbers = self._columns, self._numbers
+        numbers["usual"] = max(numbers["frames"], 0.9 * numbers["usual"])
+        full = (columns["seen"] >= max(1.0, FULL_SHARE * numbers["usual"])) & (columns["counted"] > 0)
+        n = np.where(full & np.isfinite(columns["rate"]), columns["n"], np.nan)
+        k, h = self._bounds()
+        columns["S"] = np.minimum(poisson_cusum(columns["S"], n, k), 2 * h)
+        columns["episode"] = np.where(columns["S"] > 0, columns["episode"] + np.nan_to_num(n), 0.0)
+        yield from self._tell(h, at)
+        yield from self._end(h, np.isfinite(n), at)
+        learns = np.isfinite(n) & (columns["S"] < h / 2)
+        keep = 1 - alpha_of(PAST_HALF_LIFE)
+        for name, amount in (("past_n", n), ("past_t", 1.0)):
+            columns[name] = np.where(learns, columns[name] * keep + amount, columns[name])
+        columns.reset(np.ones(len(columns), np.bool_), "n", "seen", "counted")
+        numbers["frames"] = 0
+
+    def _bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Reference value and limit of each port, (row,), from its speed and its past; NaN and the highest one without a data rate."""
+        columns = self._columns
+        bits = columns["rate"] * WINDOW_S
+        least = bits * GOOD
+        past = (0.5 + columns["past_n"]) / (columns["past_t"] + 0.5 / least)
+        good = np.minimum(np.maximum(past, least), bits * BELIEVED)
+        k = poisson_k(good, np.maximum(bits * BAD, LEAST_RATIO * good))
+        h = LIMITS[np.searchsorted(RATIOS * (1 + 1e-9), good / least)]
+        return k, h
+
+    def _tell(self, h: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
+        columns = self._columns
+        alarm = (columns["S"] >= h) & (columns["age"] >= SHORT[0])
+        if not alarm.any():
+            return
+        self._links.look(columns.devices)
+        windows = {minutes: self._recent(minutes) for minutes, _ in (SHORT, LONG)}
+        exceeded = np.ones(len(columns), np.bool_)
+        for minutes, ber in (SHORT, LONG):
+            exceeded &= windows[minutes] > columns["rate"] * minutes * MINUTE_S * ber
+        for row in rows_where(alarm):
+            severity: Severity = "page" if exceeded[row] and columns["episode"][row] >= LEAST_ERRORS else "ticket"
+            verdict = self._verdict(row, severity, {minutes: float(count[row]) for minutes, count in windows.items()})
+            yield from self._standing.holds(columns.devices[row], verdict, at)
+
+    def _recent(self, minutes: int) -> NDArray[np.float64]:
+        """Errors of the last minutes, (row,)."""
+        last = (int(self._numbers["minute"]) - np.arange(minutes)) % LONG[0]
+        recent: NDArray[np.float64] = self._columns["minutes"][last].sum(axis=0)
+        return recent
+
+    def _verdict(self, row: int, severity: Severity, counts: dict[int, float]) -> Verdict:
+        columns = self._columns
+        rate, port = float(columns["rate"][row]), columns.devices[row]
+        bers = {minutes: count / (rate * minutes * MINUTE_S) for minutes, count in counts.items()}
+        told = [f"{counts[minutes]:.0f} in {minutes} minutes: {bers[minutes]:.1e}" for minutes, _ in (SHORT, LONG)]
+        past = columns["past_n"][row] / (columns["past_t"][row] * WINDOW_S * rate) if columns["past_t"][row] else 0.0
+        worst = max(bers.values())
+        return Verdict(
+            "ib_ber",
+            severity,
+            "CONTACT_SUPPORT",
+            f"{port_name(port)} receives bit errors at {worst:.0e} where {GOOD:.0e} is good: clean or change cable or transceiver.",
+            (
+                f"symbol errors and bit-error rates at {gigabits(rate)}: {', '.join(told)}; before {past:.0e}",
+                f"{columns['episode'][row]:.0f} errors in this episode; CUSUM {columns['S'][row]:.1f}",
+                self._other_end(row),
+            ),
+            worst,
+            BAD if severity == "page" else GOOD,
+            "errors per bit",
+        )
+
+    def _other_end(self, row: int) -> str:
+        other = int(self._links.other[row])
+        if other < 0:
+            return "the other end of the link is not seen from here"
+        name, count = port_name(self._columns.devices[other]), float(self._columns["minutes"][:, other].sum())
+        if count:
+            return f"the other end, {name}, counts {count:.0f} too: cable or both transceivers"
+        return f"the other end, {name}, counts none: this receiver, its fibre or the other end's transmitter"
+
+    def _end(self, h: NDArray[np.float64], seen: NDArray[np.bool_], at: Moment) -> Iterator[Finding]:
+        columns, standing = self._columns, self._standing.all()
+        if not standing:
+            return
+        calm = columns["S"] < CLEAR_SHARE * h
+        columns["good"] = np.where(seen, np.where(calm, columns["good"] + 1, 0), columns["good"])
+        for finding in standing:
+            row = columns.row(finding.device)
+            if row is not None and columns["good"][row] >= CLEAR_BLOCKS:
+                yield from self._standing.ends(finding.device, finding.fault, at)

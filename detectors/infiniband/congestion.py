@@ -1,0 +1,115 @@
+"""Congestion: ports that wait for credit while nothing is broken. It is told of the switch or node, never of a port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from detectors.block_clock import BlockClock, BlockMeans
+from detectors.columns import Columns, rows_where
+from detectors.elapsed import Elapsed, Moment
+from detectors.infiniband.ports import Twins
+from detectors.memory import Remembering
+from detectors.places import Groups, host_of, share_by_group
+from detectors.standing import Standing, Verdict
+from detectors.stats import Moments, alpha_of, ew_update
+from pipeline.finding import Finding
+from pipeline.frame import Device, Frame
+from pipeline.observation import Observation
+
+BLOCK_S = 60.0
+LEAST = np.log(4.0)  # four times its own usual waiting
+SIGMAS, FLOOR = 4.0, 0.3
+HALF_LIFE, WARM = 720.0, 30  # blocks of the own past
+BLOCKS, CLEAR_BLOCKS = 5, 5
+LEAST_PORTS, LEAST_SHARE = 3, 0.5
+FAULT = "congestion"
+
+
+class IbCongestion(Remembering):
+    """Compares each port's transmit-wait rate with its own past; half of a switch's or node's ports together are recorded.
+
+    No calibrated limit is published for this counter (its tick is the vendor's own), so it is never more than a record.
+
+    >>> IbCongestion().name
+    'ib_congestion'
+    """
+
+    name = "ib_congestion"
+
+    def __init__(self) -> None:
+        self._columns = Columns(**Twins.fills("transmit_wait_ticks"), **BlockMeans.fills("wait"), m=0.0, v=0.0, learnt=0, run=0)
+        self._clock, self._means = BlockClock(BLOCK_S), BlockMeans(self._columns, ("wait",))
+        self._elapsed, self._standing = Elapsed(), Standing(self.name)
+        self._twins, self._groups = Twins(self._columns, "transmit_wait_ticks"), (Groups(_leaf), Groups(host_of))
+        super().__init__(
+            columns=self._columns, clock=self._clock, means=self._means, elapsed=self._elapsed, standing=self._standing
+        )
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """Judge the block that ended, then take in the frame."""
+        said: list[Finding] = []
+        for frame in observation.frames:
+            if frame.kind == "ib_port":
+                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
+                if ended:
+                    said += self._block(self._elapsed.at(observation))
+                if ended is not None:
+                    self._sample(frame)
+        return said
+
+    def _sample(self, frame: Frame) -> None:
+        columns = self._columns
+        columns.place(frame.devices)
+        self._means.add(wait=self._twins.increase(frame, "transmit_wait_ticks"))
+
+    def _block(self, at: Moment) -> Iterator[Finding]:
+        columns = self._columns
+        y = np.log1p(self._means.close()["wait"])
+        moments = Moments(columns["m"], columns["v"], columns["learnt"])
+        over = y - moments.m > np.maximum(LEAST, SIGMAS * moments.spread(FLOOR))
+        warm = (moments.n >= WARM) & np.isfinite(y)
+        columns["run"] = np.where(warm, np.where(over, columns["run"] + 1, 0), columns["run"])
+        yield from self._tell(warm, y, at)
+        ew_update(moments, y, alpha_of(HALF_LIFE), FLOOR, frozen=columns["run"] > 0)
+
+    def _tell(
+        self, asked: np.ndarray[tuple[int], np.dtype[np.bool_]], y: np.ndarray[tuple[int], np.dtype[np.float64]], at: Moment
+    ) -> Iterator[Finding]:
+        columns = self._columns
+        waits = columns["run"] >= BLOCKS
+        standing = {finding.device for finding in self._standing.all()}
+        if not waits.any() and not standing:
+            return
+        congested: dict[Device, Verdict] = {}
+        for groups, kind in zip(self._groups, ("switch", "node"), strict=True):
+            number = groups.of(columns.devices)
+            votes = share_by_group(waits, asked, number, len(groups.names))
+            for g in rows_where((votes.votes >= LEAST_PORTS) & (votes.share >= LEAST_SHARE)):
+                times = np.exp(np.median((y - columns["m"])[waits & (number == g)]))
+                name = groups.names[g]
+                congested[Device(name, kind, name)] = _verdict(kind, name, int(votes.votes[g]), float(times))
+            if congested:
+                break  # the switch explains its nodes
+        for device, verdict in congested.items():
+            yield from self._standing.holds(device, verdict, at)
+        for device in standing - set(congested):
+            yield from self._standing.ends(device, FAULT, at)
+
+
+def _leaf(port: Device) -> str:
+    return port.attributes.get("leaf", "")
+
+
+def _verdict(kind: str, name: str, ports: int, times: float) -> Verdict:
+    return Verdict(
+        FAULT,
+        "record",
+        "NONE",
+        f"Traffic through {kind} {name} is congested: {ports} of its ports wait to send.",
+        (f"{ports} ports wait {times:.0f} times as long as is usual for them, and none of them is broken for that",),
+        times,
+        1.0,
+        "times the usual waiting",
+    )

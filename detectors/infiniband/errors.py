@@ -1,0 +1,137 @@
+"""Every other error counter of a port, each with what it means and how much of it is too much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.block_clock import BlockClock
+from detectors.columns import Columns, Ring, rows_where
+from detectors.elapsed import Elapsed, Moment
+from detectors.infiniband.ports import Twins, port_name
+from detectors.memory import Remembering
+from detectors.standing import Standing, Verdict
+from pipeline.finding import Finding, Severity
+from pipeline.frame import Frame
+from pipeline.observation import Observation
+
+WINDOW_S = 300.0
+CLEAR_WINDOWS = 5
+LEAST_RATIO = 1e-12  # errors per packet, as the packet-drop-rate plug-in of NVIDIA UFM judges
+LEAST_PACKETS = 1000.0  # in a window: a port that carries something
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """At least ``least`` in a window, in ``windows`` of the last three. ``ratio``: and this many per packet received.
+
+    ``traffic``: only on ports that carry something.
+    """
+
+    counter: str
+    least: float
+    windows: int
+    severity: Severity
+    words: str
+    ratio: float = 0.0
+    traffic: bool = False
+
+
+# Windows and counts of UFM's default port events (200 discards or constraint errors, 50 VL15 drops in 300 s). Counters of four bits
+# stand for whole bursts: one is enough. The others are ours, and tickets at most. What is not here is judged elsewhere:
+# symbol errors (ber), link_downed (flap), transmit_wait (congestion).
+RULES = (
+    Rule("link_error_recoveries", 5, 2, "ticket", "the link trained itself anew: cable or transceiver"),
+    Rule("receive_errors", 10, 2, "ticket", "packets came in damaged: cable or transceiver", LEAST_RATIO, traffic=True),
+    Rule("receive_remote_physical_errors", 10, 2, "record", "packets were marked bad before they came here: a link further on"),
+    Rule("receive_switch_relay_errors", 200, 2, "record", "packets that could not be forwarded: routing"),
+    Rule("transmit_discards", 200, 2, "record", "packets were dropped unsent: the other end does not take them"),
+    Rule("transmit_constraint_errors", 200, 2, "ticket", "packets may not be sent: partition keys or raw filters"),
+    Rule("receive_constraint_errors", 200, 2, "ticket", "packets may not come in: partition keys or raw filters"),
+    Rule("local_link_integrity_errors", 1, 1, "ticket", "bursts of damaged packets: cable or transceiver", traffic=True),
+    Rule(
+        "buffer_overrun_errors", 1, 1, "ticket", "flow control failed for several periods: adapter or switch port", traffic=True
+    ),
+    Rule("vl15_dropped", 50, 2, "record", "management packets were dropped: too many at once"),
+    Rule("fec_uncorrectable_blocks", 10, 2, "ticket", "blocks that error correction could not save: cable or transceiver"),
+    Rule("sync_header_errors", 10, 2, "ticket", "blocks without their header: cable or transceiver"),
+    Rule("unknown_blocks", 10, 2, "ticket", "blocks of no known type: cable or transceiver"),
+)
+FAULT = "ib/errors"
+NAMES = tuple(rule.counter for rule in RULES)
+
+
+class IbErrors(Remembering):
+    """Sums each counter over windows of five minutes and holds it against its rule; one finding per port.
+
+    >>> IbErrors().name
+    'ib_errors'
+    """
+
+    name = "ib_errors"
+
+    def __init__(self) -> None:
+        self._columns = Columns(**Twins.fills(*NAMES), sums=Ring(len(RULES), 0.0), over=Ring(len(RULES), 0), packets=0.0, good=0)
+        self._clock, self._elapsed, self._standing = BlockClock(WINDOW_S), Elapsed(), Standing(self.name)
+        self._twins = Twins(self._columns, *NAMES)
+        super().__init__(columns=self._columns, clock=self._clock, elapsed=self._elapsed, standing=self._standing)
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """Judge the window that ended, then take in the frame."""
+        said: list[Finding] = []
+        for frame in observation.frames:
+            if frame.kind == "ib_port":
+                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
+                if ended:
+                    said += self._window(self._elapsed.at(observation))
+                if ended is not None:
+                    self._count(frame)
+        return said
+
+    def _count(self, frame: Frame) -> None:
+        columns = self._columns
+        columns.place(frame.devices)
+        for k, name in enumerate(NAMES):
+            columns["sums"][k] += np.nan_to_num(self._twins.increase(frame, name))
+        columns["packets"] += np.nan_to_num(columns.wide(frame.increase("receive_packets")))
+
+    def _window(self, at: Moment) -> Iterator[Finding]:
+        columns, sums = self._columns, self._columns["sums"]
+        packets = columns["packets"]
+        over = np.stack([self._over(rule, sums[k], packets) for k, rule in enumerate(RULES)])
+        columns["over"] = (columns["over"] << 1 | over) & 0b111
+        needed = np.array([rule.windows for rule in RULES])[:, None]
+        bad = over & (np.bitwise_count(columns["over"]) >= needed)
+        for row in rows_where(bad.any(axis=0)):
+            yield from self._standing.holds(columns.devices[row], self._verdict(row, bad[:, row]), at)
+        columns["good"] = np.where(over.any(axis=0), 0, columns["good"] + 1)
+        for finding in self._standing.all():
+            at_row = columns.row(finding.device)
+            if at_row is not None and columns["good"][at_row] >= CLEAR_WINDOWS:
+                yield from self._standing.ends(finding.device, finding.fault, at)
+        columns.reset(np.ones(len(columns), np.bool_), "sums", "packets")
+
+    @staticmethod
+    def _over(rule: Rule, n: NDArray[np.float64], packets: NDArray[np.float64]) -> NDArray[np.bool_]:
+        over = n >= rule.least
+        if rule.traffic:
+            over &= packets >= LEAST_PACKETS
+        return over & (n > rule.ratio * packets)
+
+    def _verdict(self, row: int, bad: NDArray[np.bool_]) -> Verdict:
+        rules = [(rule, float(self._columns["sums"][k, row])) for k, rule in enumerate(RULES) if bad[k]]
+        worst, count = next(((rule, n) for rule, n in rules if rule.severity == "ticket"), rules[0])
+        packets = float(self._columns["packets"][row])
+        return Verdict(
+            FAULT,
+            worst.severity,
+            "CONTACT_SUPPORT" if worst.severity == "ticket" else "NONE",
+            f"{port_name(self._columns.devices[row])}: {worst.words}.",
+            tuple(f"{n:.0f} {rule.counter} in five minutes of {packets:.0f} packets: {rule.words}" for rule, n in rules),
+            count,
+            worst.least,
+            f"{worst.counter} in 300 s",
+        )

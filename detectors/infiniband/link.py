@@ -1,0 +1,210 @@
+"""Ports that are down, gone, or linked at less than they could do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.block_clock import StepClock
+from detectors.columns import Columns, rows_where
+from detectors.elapsed import Elapsed, Moment
+from detectors.infiniband.ports import ABSENT, ACTIVE, SWITCH_PORTS, Links, gigabits, port_name
+from detectors.maintenance import Maintenance
+from detectors.memory import Remembering
+from detectors.places import Groups
+from detectors.standing import Standing, Verdict
+from detectors.stats import grouped_median
+from pipeline.finding import Finding
+from pipeline.frame import Device, Frame
+from pipeline.observation import Observation
+
+DOWN_S = 240.0  # a port that is down for longer will not come back by itself: the four minutes of gpud's check
+SWITCH_S = 900.0  # a whole leaf switch is given the time of a reboot
+ABSENT_S = 10.0
+SLOW_S = 30.0  # a link that trains anew may show a lower rate for a moment
+CLEAR_S = 60.0
+LEAST_PEERS = 4
+DOWN, GONE, SLOW = "ib/link_down", "ib/adapter_gone", "ib/slow_link"
+
+
+class IbLink(Remembering):
+    """Judges state, width and rate of ports that should be active: declared so, or active once.
+
+    Down for four minutes or gone: a page. Slower than the port itself was, and than most ports of its role are: a page; slower than its
+    role ever since it was first seen: a ticket where the role is known (a ``rail``), else recorded, for it may be meant so. Where most
+    ports of a leaf switch are down together, the switch is to blame, after the time of a reboot.
+
+    >>> IbLink().name
+    'ib_link'
+    """
+
+    name = "ib_link"
+
+    def __init__(self) -> None:
+        self._columns = Columns(
+            active=False,  # was active once
+            best_rate=0.0,
+            best_width=0.0,
+            rate=np.nan,
+            width=np.nan,
+            down_s=0.0,
+            absent_s=0.0,
+            slow_s=0.0,
+            fine_s=0.0,
+        )
+        self._clock, self._elapsed, self._standing = StepClock(), Elapsed(), Standing(self.name)
+        self._maintenance, self._links, self._roles = Maintenance(), Links(), Groups(_role)
+        super().__init__(
+            columns=self._columns,
+            clock=self._clock,
+            elapsed=self._elapsed,
+            standing=self._standing,
+            maintenance=self._maintenance,
+        )
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """Ports that have been bad for long enough, and those that are well again."""
+        self._maintenance.take(observation.events)
+        said: list[Finding] = []
+        for frame in observation.frames:
+            if frame.kind == "ib_port":
+                seconds = self._clock.step(frame.mono_ns, observation.boot_id)
+                if seconds is not None:
+                    said += self._frame(frame, seconds, self._elapsed.at(observation))
+        return said
+
+    def _frame(self, frame: Frame, seconds: float, at: Moment) -> Iterator[Finding]:
+        columns = self._columns
+        columns.place(frame.devices)
+        self._links.look(columns.devices)
+        state = columns.wide(frame.gauge("state"))
+        expected = (columns.wide(frame.gauge("expected")) == 1) | columns["active"]
+        seen, active = np.isfinite(state), np.isin(state, ACTIVE)
+        rate, width = (columns.wide(frame.gauge(name)) for name in ("rate_bits_per_second", "width_lanes"))
+        for name, value in (("rate", rate), ("width", width)):
+            columns[name] = np.where(active & np.isfinite(value), value, columns[name])
+        usual, slow = self._slow(active, rate, width)
+        down = seen & expected & ~active & (state != ABSENT)
+        for name, bad in (("down_s", down), ("absent_s", expected & (state == ABSENT)), ("slow_s", slow)):
+            columns[name] = np.where(seen, np.where(bad, columns[name] + seconds, 0.0), columns[name])
+        fine = active & ~slow
+        columns["fine_s"] = np.where(seen, np.where(fine, columns["fine_s"] + seconds, 0.0), columns["fine_s"])
+        yield from self._tell(usual, at)
+        yield from self._end(at)
+        self._learn(active, fine)
+
+    def _slow(
+        self, active: NDArray[np.bool_], rate: NDArray[np.float64], width: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """What rate each port should have, and which have less, or fewer lanes."""
+        columns, devices = self._columns, self._columns.devices
+        role = self._roles.of(devices)
+        usual = {"rate": columns["best_rate"].copy(), "width": columns["best_width"].copy()}
+        for name, now in (("rate", rate), ("width", width)):
+            median, count = grouped_median(np.where(active, now, np.nan), role, len(self._roles.names))
+            known = (role >= 0) & (count[role] > LEAST_PEERS) if len(count) else np.zeros(len(role), np.bool_)
+            usual[name] = np.where(known, median[role], usual[name]) if len(count) else usual[name]
+        return usual["rate"], active & ((rate < usual["rate"]) | (width < usual["width"]))
+
+    def _tell(self, usual: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
+        columns = self._columns
+        down, gone, slow = columns["down_s"] >= DOWN_S, columns["absent_s"] >= ABSENT_S, columns["slow_s"] >= SLOW_S
+        if not (down | gone | slow).any():
+            return
+        switch = self._links.of_leaf(columns["down_s"] > 0)
+        whole = (switch >= SWITCH_PORTS) & (2 * switch >= self._links.of_leaf(np.ones(len(columns), np.bool_)))
+        for row in rows_where(down | gone | slow):
+            port = columns.devices[row]
+            if self._maintenance.covers(port):
+                continue
+            if gone[row]:
+                yield from self._standing.holds(port, _gone(port, columns["absent_s"][row]), at)
+            elif down[row] and whole[row]:
+                if columns["down_s"][row] >= SWITCH_S:
+                    leaf = self._links.leaves[self._links.leaf[row]]
+                    yield from self._standing.holds(Device(leaf, "switch", leaf), _switch_down(leaf, int(switch[row])), at)
+            elif down[row]:
+                since_ns = at.time_ns - round(columns["down_s"][row] * 1e9)
+                yield from self._standing.holds(port, _down(port, columns["down_s"][row]), at, since_ns)
+            else:
+                yield from self._standing.holds(port, self._too_slow(row, float(usual[row])), at)
+
+    def _too_slow(self, row: int, usual: float) -> Verdict:
+        columns = self._columns
+        port, rate, best = columns.devices[row], float(columns["rate"][row]), float(columns["best_rate"][row])
+        lost = rate < best or columns["width"][row] < columns["best_width"][row]
+        was = f"it was linked at {gigabits(best)} before" if lost else "it was never faster since it was first seen"
+        return Verdict(
+            SLOW,
+            "page" if lost else "ticket" if port.attributes.get("rail") else "record",
+            "CONTACT_SUPPORT",
+            f"{port_name(port)} is linked at {gigabits(rate)} instead of {gigabits(max(usual, best))}: check cable and transceivers.",
+            (f"{columns['width'][row]:.0f} lanes, {gigabits(rate)} for {columns['slow_s'][row]:.0f} s", was),
+            rate,
+            max(usual, best),
+            "bits per second",
+        )
+
+    def _end(self, at: Moment) -> Iterator[Finding]:
+        columns = self._columns
+        for finding in self._standing.all():
+            row = columns.row(finding.device)
+            if row is not None:
+                well = columns["fine_s"][row] >= CLEAR_S
+            else:
+                of_switch = np.array([device.attributes.get("leaf") == finding.device.id for device in columns.devices])
+                well = not (of_switch & (columns["down_s"] >= DOWN_S)).any()
+            if well:
+                yield from self._standing.ends(finding.device, finding.fault, at)
+
+    def _learn(self, active: NDArray[np.bool_], fine: NDArray[np.bool_]) -> None:
+        """Ports are expected to do again what they did. When most ports of a role have changed, so has what is best."""
+        columns = self._columns
+        columns["active"] |= active
+        for name in ("rate", "width"):
+            columns[f"best_{name}"] = np.where(fine & np.isfinite(columns[name]), columns[name], columns[f"best_{name}"])
+
+
+def _role(port: Device) -> str:
+    """Ports that should be linked alike: those of one model and link layer, with or without a rail. Empty where nothing is known."""
+    facts = port.attributes
+    model = facts.get("hca_type", "")
+    return f"{model}/{facts.get('board_id', '')}/{facts.get('link_layer', '')}/{'rail' in facts}" if model else ""
+
+
+def _gone(port: Device, seconds: float) -> Verdict:
+    return Verdict(
+        GONE,
+        "page",
+        "RESTART_BM",
+        f"The adapter of {port_name(port)} is not there any more: it fell off the PCI bus or its driver gave it up.",
+        (f"absent for {seconds:.0f} s; PCI address {port.attributes.get('pci_bus_id', 'unknown')}",),
+    )
+
+
+def _down(port: Device, seconds: float) -> Verdict:
+    return Verdict(
+        DOWN,
+        "page",
+        "CONTACT_SUPPORT",
+        f"{port_name(port)} is down: check cable, transceivers and the switch port.",
+        (f"not active for {seconds:.0f} s while its node is up",),
+        seconds,
+        0.0,
+        "seconds",
+    )
+
+
+def _switch_down(leaf: str, ports: int) -> Verdict:
+    return Verdict(
+        "ib/switch_down",
+        "page",
+        "CONTACT_SUPPORT",
+        f"Leaf switch {leaf} is down: {ports} of its ports lost their link together.",
+        (f"{ports} ports not active for {SWITCH_S / 60:.0f} minutes and more",),
+        float(ports),
+        0.0,
+        "ports",
+    )

@@ -1,0 +1,118 @@
+"""What the detectors of ports share: counters with a 64-bit twin, the other end of a link, names for people."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.columns import Columns
+from pipeline.frame import Device, Frame
+from pipeline.rates import OK, RESET, SATURATED
+
+ACTIVE = (4, 5)  # PortState active and active_defer, IBTA volume 1, 14.2.5.6
+ABSENT = 16
+TRUST_FRAMES = 300  # a twin that is not shown for this many frames has gone; the classic counter is looked at again
+SWITCH_PORTS = 8  # this many ports of one switch together are the switch: UFM isolates no more at once either
+
+
+class Twins:
+    """Increments of counters of 4 to 32 bits that stick at their end, and of their 64-bit twins where a port has them.
+
+    A port that shows the twin is judged by it alone: both count the same events, the twin a minute later. Needs the columns of
+    ``fills``.
+    """
+
+    def __init__(self, columns: Columns, *names: str) -> None:
+        self._columns, self.names = columns, names
+
+    @staticmethod
+    def fills(*names: str) -> dict[str, int]:
+        """The columns it needs."""
+        return {f"twin_{name}": 0 for name in names}
+
+    def increase(self, frame: Frame, name: str) -> NDArray[np.float64]:
+        """Increments of the placed frame, (row,), NaN = none that may be made a rate of, or only a lower bound."""
+        classic = self._columns.wide(usable(frame, name))
+        twin = f"{name}_extended"
+        if twin not in frame.schema.counter_row:
+            return classic
+        shown = self._columns.wide(frame.counter(twin)[1].astype(np.float64)) > 0
+        trust = np.where(shown, TRUST_FRAMES, np.maximum(self._columns[f"twin_{name}"] - 1, 0))
+        self._columns[f"twin_{name}"] = trust
+        return np.where(trust > 0, self._columns.wide(usable(frame, twin)), classic) if trust.any() else classic
+
+
+def usable(frame: Frame, name: str) -> NDArray[np.float64]:
+    """Increments of a counter, (device,), NaN where they cannot be made a rate of: first sample, gap, saturated, unread."""
+    delta = frame.increase(name)
+    assert frame.increments is not None  # noqa: S101 - increase would have raised
+    quality = frame.increments.quality[frame.schema.counter_row[name]]
+    return np.where((quality == OK) | (quality == RESET), delta, np.nan)
+
+
+def saturated(frame: Frame, name: str) -> NDArray[np.bool_]:
+    """Where a counter stands at its end, (device,)."""
+    if frame.increments is None:
+        raise ValueError("increments are made by the engine; this frame has not passed it")
+    at_end: NDArray[np.bool_] = frame.increments.quality[frame.schema.counter_row[name]] == SATURATED
+    return at_end
+
+
+class Links:
+    """Which rows are the two ends of one link, by the ``peer`` attribute (the port GUID of the other end), where the frames hold both.
+
+    ``other`` is the row of the other end, -1 where it is not seen; ``speaks`` marks the end that speaks for the link: the node's, not the
+    switch's. ``leaf`` numbers the leaf switches, -1 where they are not known.
+    """
+
+    def __init__(self) -> None:
+        self._devices: tuple[Device, ...] | None = None
+        self.other = np.zeros(0, np.int64)
+        self.speaks = np.zeros(0, np.bool_)
+        self.leaf = np.zeros(0, np.int64)
+        self.leaves: tuple[str, ...] = ()
+
+    def look(self, devices: tuple[Device, ...]) -> None:
+        """Take over the devices of all rows."""
+        if devices is self._devices:
+            return
+        self._devices = devices
+        rows = {device.id: row for row, device in enumerate(devices)}
+        self.other = np.array([rows.get(device.attributes.get("peer", ""), -1) for device in devices], np.int64)
+        switch = np.array([device.host == device.attributes.get("leaf") for device in devices], np.bool_)
+        first = np.arange(len(devices)) < self.other
+        seen = self.other >= 0
+        of_switch = np.where(seen, switch[self.other], False)
+        self.speaks = ~seen | (~switch & (of_switch | first))
+        known: dict[str, int] = {}
+        names = [device.attributes.get("leaf", "") for device in devices]
+        self.leaf = np.array([known.setdefault(name, len(known)) if name else -1 for name in names], np.int64)
+        self.leaves = tuple(known)
+
+    def across(self, values: NDArray[np.bool_], unseen: bool) -> NDArray[np.bool_]:
+        """What holds at the other end of each row's link, ``unseen`` where that is not seen."""
+        return np.where(self.other >= 0, values[self.other], unseen)
+
+    def of_leaf(self, rows: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """How many of these rows hang on the leaf switch of each row, (row,); 0 where that is not known."""
+        counts = np.bincount(self.leaf[rows & (self.leaf >= 0)], minlength=max(1, len(self.leaves)))
+        return np.where(self.leaf >= 0, counts[self.leaf], 0)
+
+
+def port_name(port: Device) -> str:
+    """A port as people call it.
+
+    >>> port_name(Device("n1", "ib_port", "0xa0", {"device": "mlx5_0", "port": "1"}))
+    'mlx5_0/1 of n1'
+    """
+    name, number = port.attributes.get("device"), port.attributes.get("port")
+    return f"{name}/{number} of {port.host}" if name and number else f"{port.id} of {port.host}"
+
+
+def gigabits(rate: float) -> str:
+    """A data rate in bit/s for people.
+
+    >>> gigabits(4e11)
+    '400 Gb/s'
+    """
+    return f"{rate / 1e9:g} Gb/s"

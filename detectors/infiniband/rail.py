@@ -1,0 +1,121 @@
+"""Ports that carry less than the other rails of their node: one slow adapter slows down every collective of the job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from detectors.block_clock import BlockClock, BlockMeans
+from detectors.columns import Columns, rows_where
+from detectors.elapsed import Elapsed, Moment
+from detectors.infiniband.ports import gigabits, port_name
+from detectors.lanes import Lane, Limit, runs
+from detectors.memory import Numbers, Remembering
+from detectors.places import Groups
+from detectors.standing import Standing, Verdict
+from detectors.stats import peer_deviation
+from pipeline.finding import Finding
+from pipeline.frame import Device, Frame
+from pipeline.observation import Observation
+
+BLOCK_S = 60.0
+LIMIT = Limit(0.25, 5.0, 5)  # ln units: rails share a job's traffic evenly, but not exactly
+LEAST_RAILS = 4
+LEAST_SHARE = 0.01  # of the link's rate: below it there is no collective to compare
+WORD_BITS = 32  # PortXmitData counts 4-byte words
+CLEAR_BLOCKS = 5
+FAULT = "straggler"
+
+
+class IbRail(Remembering):
+    """Compares the traffic of each port with the median of its node's rails, and with its own past; a ticket at most.
+
+    >>> IbRail().name
+    'ib_rail'
+    """
+
+    name = "ib_rail"
+
+    def __init__(self) -> None:
+        self._columns = Columns(**BlockMeans.fills("bits"), **Lane.fills("rail"), rate=np.nan, run=0, good=0)
+        self._numbers = Numbers(**Lane.numbers("rail"))
+        self._lane = Lane(self._columns, self._numbers, "rail", warm=20, half_life=120.0, clip=lambda s: 3 * s)
+        self._clock, self._means = BlockClock(BLOCK_S), BlockMeans(self._columns, ("bits",))
+        self._elapsed, self._standing, self._nodes = Elapsed(), Standing(self.name), Groups(_rails)
+        super().__init__(
+            columns=self._columns,
+            numbers=self._numbers,
+            clock=self._clock,
+            means=self._means,
+            elapsed=self._elapsed,
+            standing=self._standing,
+        )
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """Judge the block that ended, then take in the frame."""
+        said: list[Finding] = []
+        for frame in observation.frames:
+            if frame.kind == "ib_port":
+                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
+                if ended:
+                    said += self._block(self._elapsed.at(observation))
+                if ended is not None:
+                    self._sample(frame)
+        return said
+
+    def _sample(self, frame: Frame) -> None:
+        columns = self._columns
+        columns.place(frame.devices)
+        if frame.increments is None:
+            raise ValueError("increments are made by the engine; this frame has not passed it")
+        words = [frame.increments.rate(frame.schema.counter_row[name]) for name in ("transmit_words", "receive_words")]
+        self._means.add(bits=columns.wide((words[0] + words[1]) * WORD_BITS))
+        rate = columns.wide(frame.gauge("rate_bits_per_second"))
+        columns["rate"] = np.where(rate > 0, rate, columns["rate"])
+
+    def _block(self, at: Moment) -> Iterator[Finding]:
+        columns, lane = self._columns, self._lane
+        bits = self._means.close()["bits"]
+        node = self._nodes.of(columns.devices)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            x = np.where(bits > 0, np.log(bits), np.nan)
+        x = np.where((bits == 0) & np.isfinite(columns["rate"]), 0.0, x)  # a port that carries nothing is far below the others
+        y = peer_deviation(x, node, len(self._nodes.names), LEAST_RAILS)
+        busy = x - y > np.log(LEAST_SHARE * 2 * columns["rate"])  # the median of its node, both directions
+        y = np.where(busy, y, np.nan)
+        r = lane.residual(y)
+        limit = LIMIT.at(lane.s)
+        columns["run"] = runs(columns["run"], r, limit)
+        columns["good"] = np.where(np.isfinite(r), np.where(r > -limit / 2, columns["good"] + 1, 0), columns["good"])
+        for row in rows_where((columns["run"] >= LIMIT.blocks) & np.isfinite(r)):
+            verdict = self._verdict(row, float(r[row]), float(bits[row]))
+            yield from self._standing.holds(
+                columns.devices[row], verdict, at, at.time_ns - round(columns["run"][row] * BLOCK_S * 1e9)
+            )
+        for finding in self._standing.all():
+            at_row = columns.row(finding.device)
+            if at_row is not None and columns["good"][at_row] >= CLEAR_BLOCKS:
+                yield from self._standing.ends(finding.device, finding.fault, at)
+        lane.learn(y, columns["run"] > 0)
+
+    def _verdict(self, row: int, r: float, bits: float) -> Verdict:
+        lost, port = -np.expm1(r), self._columns.devices[row]
+        return Verdict(
+            FAULT,
+            "ticket",
+            "CONTACT_SUPPORT",
+            f"{port_name(port)} carries {lost:.0%} less than its place among the rails of its node: check its PCIe link and route.",
+            (
+                f"{gigabits(round(bits / 1e9, 1) * 1e9)} in both directions, for {self._columns['run'][row]} minutes",
+                f"before it stood {np.expm1(float(self._lane.b[row])):+.0%} from the median of its node's rails",
+            ),
+            -100 * lost,
+            0.0,
+            "percent",
+        )
+
+
+def _rails(port: Device) -> str:
+    """Ports of one node and one kind of work."""
+    return f"{port.host}/{port.attributes.get('hca_type', '')}/{'rail' in port.attributes}"

@@ -1,0 +1,79 @@
+"""Counters that stand at their end: whatever happens from now on, nobody will see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from detectors.columns import Columns, rows_where
+from detectors.elapsed import Elapsed, Moment
+from detectors.infiniband.ports import port_name, saturated
+from detectors.memory import Remembering
+from detectors.standing import Standing, Verdict
+from pipeline.finding import Finding
+from pipeline.frame import Frame
+from pipeline.observation import Observation
+
+FAULT = "counter_saturated"
+# Counters of the classical PortCounters set that faults are judged by; each sticks at its end until somebody resets it (IBTA volume 1,
+# 16.1.3.5).
+JUDGED = (
+    "symbol_errors",
+    "link_error_recoveries",
+    "link_downed",
+    "receive_errors",
+    "receive_remote_physical_errors",
+    "local_link_integrity_errors",
+    "buffer_overrun_errors",
+)
+
+
+class IbSaturation(Remembering):
+    """A ticket per port with judged counters at their end that have no 64-bit twin; it ends when all count again.
+
+    >>> IbSaturation().name
+    'ib_saturation'
+    """
+
+    name = "ib_saturation"
+
+    def __init__(self) -> None:
+        self._columns = Columns(stuck=0)  # a bit per counter of JUDGED
+        self._elapsed, self._standing = Elapsed(), Standing(self.name)
+        super().__init__(columns=self._columns, elapsed=self._elapsed, standing=self._standing)
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """Counters that reached their end, or left it."""
+        at = self._elapsed.at(observation)
+        return [f for frame in observation.frames if frame.kind == "ib_port" for f in self._frame(frame, at)]
+
+    def _frame(self, frame: Frame, at: Moment) -> Iterator[Finding]:
+        columns = self._columns
+        columns.place(frame.devices)
+        before, now = columns["stuck"], np.zeros(len(columns), np.int64)
+        for bit, name in enumerate(JUDGED):
+            blind = saturated(frame, name)
+            if blind.any() and f"{name}_extended" in frame.schema.counter_row:
+                blind = blind & ~frame.counter(f"{name}_extended")[1]
+            unread = columns.wide((~frame.counter(name)[1]).astype(np.float64)) != 0
+            at_end = columns.wide(blind.astype(np.float64)) > 0
+            now |= np.where(unread, before & (1 << bit), np.where(at_end, 1 << bit, 0))
+        columns["stuck"] = now
+        for row in rows_where(now != before):
+            device = columns.devices[row]
+            stuck = [name for bit, name in enumerate(JUDGED) if now[row] >> bit & 1]
+            if stuck:
+                yield from self._standing.holds(device, _verdict(port_name(device), stuck), at)
+            else:
+                yield from self._standing.ends(device, FAULT, at)
+
+
+def _verdict(port: str, stuck: list[str]) -> Verdict:
+    return Verdict(
+        FAULT,
+        "ticket",
+        "NONE",
+        f"{port} has error counters at their end: reset them (perfquery -R) to see errors again.",
+        (f"at their end: {', '.join(stuck)}",),
+    )
