@@ -30,10 +30,18 @@ def base_value(field: Field, native: pl.Expr) -> pl.Expr:
     if field.states:
         codes, words = zip(*field.states, strict=True)
         return native.replace_strict(pl.Series(codes, dtype=pl.Int64), pl.Series(words), default=native.cast(pl.String))
+    return scaled(field, native)
+
+
+def scaled(field: Field, native: pl.Expr) -> pl.Expr:
+    """A native number in base units, rounded once as Field.base does."""
     if field.times == field.per == 1:
         return native
-    scaled = native.cast(pl.Float64) * field.times if field.times != 1 else native.cast(pl.Float64)
-    return scaled / field.per if field.per != 1 else scaled
+    number = native.cast(pl.Float64) * field.times if field.times != 1 else native.cast(pl.Float64)
+    if field.per == 1:
+        return number
+    # By a column: polars divides by a constant by multiplying with its reciprocal, which is off by a bit now and then.
+    return number / (number * 0 + field.per)
 
 
 def in_base_units(rows: pl.LazyFrame, kind: str) -> pl.LazyFrame:

@@ -97,7 +97,12 @@ def _lines(panel: Panel, rows: pl.DataFrame, scale: _Scale) -> Iterator[str]:
         if number_of < MOST_LINES:
             y = scale.y(scale.ticks[-1]) + 6 + 13 * number_of
             yield f'<line x1="{WIDTH - RIGHT + 8}" x2="{WIDTH - RIGHT + 26}" y1="{y:.1f}" y2="{y:.1f}" stroke="{colour}" stroke-width="2"{dash}/>'
-            yield f'<text x="{WIDTH - RIGHT + 30}" y="{y + 4:.1f}">{escape(str(name))[:28]}</text>'
+            yield f'<text x="{WIDTH - RIGHT + 30}" y="{y + 4:.1f}">{_words(str(name))}</text>'
+
+
+def _words(name: str) -> str:
+    """A name as XML may hold it: what is stored may be hostile."""
+    return escape("".join(c if c.isprintable() else "?" for c in name[:28]))
 
 
 def path(points: Sequence[tuple[int, float]], scale: _Scale) -> str:

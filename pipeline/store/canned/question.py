@@ -13,6 +13,7 @@ import polars as pl
 
 from pipeline.catalog import KINDS
 from pipeline.catalog import field as field_of
+from pipeline.store.base import scaled
 from pipeline.store.plot import Panel
 from pipeline.store.query import Store, Window
 from pipeline.store.rises import rising
@@ -151,9 +152,5 @@ def last_of(column: str) -> pl.Expr:
 
 def base_of(kind: str, rows: pl.DataFrame, columns: Iterable[tuple[str, str]]) -> pl.DataFrame:
     """Counters' increases (native, uint64) under new names in base units: (native name, new name)."""
-    made = []
-    for native, name in columns:
-        row = field_of(kind, native)
-        scaled = pl.col(native) if row.per == row.times == 1 else pl.col(native).cast(pl.Float64) * row.times / row.per
-        made.append(scaled.alias(name))
+    made = [scaled(field_of(kind, native), pl.col(native)).alias(name) for native, name in columns]
     return rows.select("host", "device", *made)
