@@ -48,10 +48,16 @@ class Shelf:
         return None if self.write_only else len(self.objects[key])
 
     def names(self, prefix: str) -> Iterator[str]:
-        yield from (k for k in self.objects if k.startswith(prefix))
+        yield from (name for name, _ in self.sizes(prefix))
+
+    def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
+        yield from ((key, len(data)) for key, data in self.objects.items() if key.startswith(prefix))
 
     def get(self, key: str) -> bytes:
         return self.objects[key]
+
+    def part(self, key: str, start: int, length: int) -> bytes:
+        return self.objects[key][start : start + length]
 
 
 class Node:
