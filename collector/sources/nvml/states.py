@@ -54,9 +54,7 @@ class States:
             states.append(now)
             if now != before:
                 changes.append(Change(device, before, now))
-                if before is not None or now != OK:
-                    say = log.info if now == OK else log.warning
-                    say("GPU %s (%s) is %s", device.attributes.get("index", "?"), device.id, NAMES[now])
+        _say(changes)
         return states, changes
 
     def _one(self, uuid: str, evidence: Evidence) -> int:
@@ -72,3 +70,14 @@ class States:
         if uuid in evidence.listed:
             return UNREADABLE
         return LOST if before == LOST else ABSENT  # lost, then no longer listed: still the same fault
+
+
+def _say(changes: Sequence[Change]) -> None:
+    """One line per state that GPUs went into: a driver that goes takes all of them with it."""
+    for state in sorted({change.now for change in changes}):
+        gpus = [c.device for c in changes if c.now == state and (c.before is not None or state != OK)]
+        if not gpus:
+            continue
+        indices = ", ".join(gpu.attributes.get("index", "?") for gpu in gpus)
+        who = f"GPU {indices} ({gpus[0].id}) is" if len(gpus) == 1 else f"GPUs {indices} are"
+        log.log(logging.INFO if state == OK else logging.WARNING, "%s %s", who, NAMES[state])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pipeline.child import Child, python
 KINDS_READ = ("gpu", "gpu_instance", "nvlink")
 MOST_MESSAGES = 20_000  # in one sweep; 16 GPUs with 72 links each are 1,200 targets of at most four
 _GRACE_NS = 1_000_000  # between a call's end and the next look at the board
+_REAP_S = 0.1  # between the end of a child's output and of the child
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Deadlines:
 
     call_s: float = 0.5  # one driver call
     slow_s: float = 30.0  # a slow one: loading the library (without persistence mode the driver loads with it), discovery, facts
-    silent_s: float = 30.0  # a child in which no call runs says nothing
+    silent_s: float = 5.0  # a child in which no call runs says nothing; slow_s before it is ready: it is being loaded
     sweep_s: float = 2.0  # a reading waits for its sweep
 
 
@@ -148,7 +150,8 @@ class Worker:
     def _limit_ns(self, running: Running | None) -> int:
         """Until when something must come: the call that runs must be over, or where none runs the child must speak."""
         if running is None:
-            return self._heard_ns + round(self._deadlines.silent_s * 1e9)
+            patience = (self._deadlines.silent_s, 0.0 if self.ready else self._deadlines.slow_s)
+            return self._heard_ns + round(max(patience) * 1e9)
         seconds = self._deadlines.slow_s if running.patience == SLOW else self._deadlines.call_s
         return running.since_ns + round(seconds * 1e9)
 
@@ -173,4 +176,12 @@ class Worker:
     def _ended(self) -> ChildLostError:
         running = self._board.running()
         within = f" in {running.function}" if running else ""
-        return ChildLostError("died", f"ended{within}", running)
+        return ChildLostError("died", f"ended{within}{self._by()}", running)
+
+    def _by(self) -> str:
+        """What ended it, in words."""
+        code = self._child.wait(_REAP_S)
+        if code is None:
+            return ""
+        names = {number.value: number.name for number in signal.Signals}
+        return f" by {names.get(-code, f'signal {-code}')}" if code < 0 else f" with exit code {code}"
