@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from detectors.availability import Availability
+from detectors.ecc import Ecc
 from detectors.pcie import Pcie
 from detectors.power_limit import PowerLimit
 from detectors.straggler import Straggler
@@ -17,6 +18,7 @@ DETECTORS: dict[str, Callable[[], Detector]] = {
     Throttle.name: Throttle,
     PowerLimit.name: PowerLimit,
     Pcie.name: Pcie,
+    Ecc.name: Ecc,
 }
 
 

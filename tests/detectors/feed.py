@@ -23,15 +23,15 @@ def a_gpu(host: str, index: int, **facts: str) -> Device:
 
 
 class Feed:
-    """One detector and the GPUs it sees. Counters start at ``BEGIN``, as those of machines that have been on for a while do.
+    """One detector and the GPUs it sees. Counters start at ``begin``, as those of machines that have been on for a while do.
 
     A value is one number for all GPUs, a list with one per GPU, or None = not observed.
     """
 
-    BEGIN = 10**6
-
-    def __init__(self, detector: Detector, *, gpus: Sequence[Device] | int = GPUS, period_s: float = 10.0) -> None:
-        self.detector, self.clock, self.period_s = detector, FakeClock(), period_s
+    def __init__(
+        self, detector: Detector, *, gpus: Sequence[Device] | int = GPUS, period_s: float = 10.0, begin: int = 10**6
+    ) -> None:
+        self.detector, self.clock, self.period_s, self.begin = detector, FakeClock(), period_s, begin
         self.gpus = [a_gpu("n1", i) for i in range(gpus)] if isinstance(gpus, int) else list(gpus)
         self.boot = "boot-1"
         self.said: list[Finding] = []
@@ -60,7 +60,7 @@ class Feed:
             for row, (device, reading) in enumerate(readings):
                 value = given if given is None or isinstance(given, int | float) else given[row]
                 if name in schema_of("gpu").counter_row and value is not None:
-                    total = self._totals.get((device.id, name), self.BEGIN) + value * grows
+                    total = self._totals.get((device.id, name), self.begin) + value * grows
                     self._totals[device.id, name] = total
                     value = int(total)
                 reading[name] = value

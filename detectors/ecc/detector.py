@@ -1,0 +1,243 @@
+"""The detector of memory errors: facts at once, errors that nobody else tells after a minute, trends by the hour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import isfinite, isinf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.columns import Columns, rows_where
+from detectors.ecc.facts import RULES, Memory, counted, pending
+from detectors.ecc.trend import Trend
+from detectors.ecc.wear import DAYS, Wear, days_left
+from detectors.elapsed import Elapsed, Moment
+from detectors.lives import Lives
+from detectors.memory import Remembering
+from detectors.runs import Runs
+from detectors.standing import Standing, Verdict
+from pipeline.finding import Finding
+from pipeline.frame import Frame
+from pipeline.observation import Event, Observation
+
+CLEAR_READS = 10  # a flag that is gone for so many readings is gone
+TOLD_BY = frozenset(
+    {48, 64, 94, 95, 140, 171, 172}
+)  # XIDs of an uncorrectable error: they say how serious it was (pipeline/xid.csv)
+MANY_CORRECTED = 92  # the driver's own alarm about the rate of single-bit errors
+PATIENCE_NS = 60 * 10**9  # within which the XID of an uncorrectable error comes, before or after it was counted
+CLEAN_NS = 24 * 3600 * 10**9  # without another error, or until the next reset
+UNTOLD, TREND = "ecc/uncorrectable", "ecc/correctable_trend"
+FAULTS = tuple(dict.fromkeys(rule.fault for rule in RULES))
+
+
+class Ecc(Remembering):
+    """Judges the memory of every GPU.
+
+    Flags and spare rows speak for themselves (facts.py). An uncorrectable error is told by its XID; one without an XID within a minute
+    is a page of this detector. Correctable errors are a ticket when too many hours have any (trend.py). Counts from before the agent
+    came are history: only increments count.
+
+    >>> from pipeline.frame import Device, frame_of
+    >>> gpu, ecc = Device("n1", "gpu", "GPU-1"), Ecc()
+    >>> frame = frame_of("gpu", [(gpu, {"row_remap_failed": 1, "row_remap_banks_none": 1, "remapped_rows_uncorrectable": 9})], 0, 0)
+    >>> for f in ecc.update(Observation("nvml", "n1", "b", 0, 0, 0, 0, (frame,))):
+    ...     print(f.fault, f.severity, f.action)
+    ecc/remap_failed page RUN_FIELDDIAG
+    ecc/spare_rows_gone ticket CONTACT_SUPPORT
+    """
+
+    name = "ecc"
+
+    def __init__(self) -> None:
+        self._columns = Columns(
+            **Runs.fills(len(RULES)),
+            **Wear.fills(),
+            **Trend.fills(),
+            asked=False,
+            survived=False,
+            errors=0,
+            waits_ns=0,
+            error_ns=0,
+            told_ns=0,
+        )
+        self._runs = Runs(self._columns, [rule.after for rule in RULES], [CLEAR_READS] * len(RULES))
+        self._wear, self._trend = Wear(self._columns), Trend(self._columns)
+        self._elapsed, self._standing, self._lives = Elapsed(), Standing(self.name), Lives()
+        super().__init__(
+            columns=self._columns,
+            hour=self._wear.hour,
+            midnight=self._wear.midnight,
+            clock=self._trend.clock,
+            means=self._trend.means,
+            fleet=self._trend.fleet,
+            elapsed=self._elapsed,
+            standing=self._standing,
+            lives=self._lives,
+        )
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """What this observation says of the memories."""
+        at = self._elapsed.at(observation)
+        for event in observation.events:
+            self._hear(event, at)
+        said: list[Finding] = []
+        for frame in observation.frames:
+            if frame.kind == "gpu":
+                said += self._frame(frame, at, observation.boot_id)
+        return said
+
+    def _hear(self, event: Event, at: Moment) -> None:
+        """Remember which errors the driver tells of itself."""
+        row = self._columns.row(event.device) if event.kind == "xid" else None
+        if row is None or event.attributes.get("previous_boot"):
+            return
+        if event.attributes.get("code") in TOLD_BY:
+            self._columns["told_ns"][row] = at.now_ns - max(0, at.time_ns - event.time_ns)
+        elif event.attributes.get("code") == MANY_CORRECTED:
+            self._trend.hit(row)
+
+    def _frame(self, frame: Frame, at: Moment, boot_id: str) -> Iterator[Finding]:
+        self._columns.place(frame.devices)
+        yield from self._standing.swapped(frame, at)
+        yield from self._reset(frame, boot_id, at)
+        memory = self._read(frame, at)
+        begins, ends = self._runs.step(np.stack([rule.holds(memory) for rule in RULES]), frame.time_ns)
+        for number, row in np.argwhere(begins).tolist():
+            verdict = _verdict(number, memory, row)
+            yield from self._standing.holds(self._columns.devices[row], verdict, at, self._runs.began(number, row))
+        if ends.any():
+            yield from self._end(at)
+        yield from self._uncorrectable(_grew(frame, self._columns, "ecc_uncorrected"), at)
+        alarm = self._trend.add(_grew(frame, self._columns, "ecc_corrected"), frame.mono_ns, boot_id)
+        if alarm is not None:
+            yield from self._hour(alarm, at)
+
+    def _reset(self, frame: Frame, boot_id: str, at: Moment) -> Iterator[Finding]:
+        """A new life: what was pending should be repaired, and what was lost is lost."""
+        new = self._lives.new(frame, boot_id)
+        if new.any():
+            fresh = np.nan_to_num(self._columns.wide(new.astype(np.float64))) > 0
+            self._columns["survived"] |= fresh & self._columns["asked"]
+            self._columns.reset(fresh, "asked", "waits_ns")
+            for row in rows_where(new):
+                yield from self._standing.ends(frame.devices[row], UNTOLD, at, "the GPU was reset or its driver loaded again")
+
+    def _read(self, frame: Frame, at: Moment) -> Memory:
+        wide, columns = self._columns.wide, self._columns
+        waits = wide(pending(frame))
+        columns["asked"] |= waits > 0
+        columns["survived"] &= ~(waits == 0)
+        grew = {cause: _increase(frame, columns, f"remapped_rows_{cause}") for cause in ("correctable", "uncorrectable")}
+        pages = _increase(frame, columns, "retired_pages_double_bit")
+        self._wear.add(
+            np.nan_to_num(grew["correctable"]) + np.nan_to_num(grew["uncorrectable"]),
+            np.nan_to_num(grew["uncorrectable"]) + np.nan_to_num(pages),
+            at.now_ns,
+            "",
+        )
+        seen = columns.present()
+        return Memory(
+            pending=waits,
+            survived=np.where(np.isfinite(waits), columns["survived"] & (waits > 0), np.nan),
+            failed=wide(frame.gauge("row_remap_failed")),
+            sram=wide(frame.gauge("sram_threshold_exceeded")),
+            unrepairable=wide(frame.gauge("memory_unrepairable")),
+            **{name: wide(frame.gauge(f"row_remap_banks_{name}")) for name in ("none", "low", "partial", "high")},
+            **{cause: wide(counted(frame, f"remapped_rows_{cause}")) for cause in grew},
+            **{f"{bits}_bit_pages": wide(counted(frame, f"retired_pages_{bits}_bit")) for bits in ("single", "double")},
+            day=np.where(seen, self._wear.day(), np.nan),
+            week=np.where(seen, self._wear.days(7), np.nan),
+            month=np.where(seen, self._wear.days(DAYS), np.nan),
+        )
+
+    def _end(self, at: Moment) -> Iterator[Finding]:
+        for finding in self._standing.all():
+            row = self._columns.row(finding.device)
+            if row is not None and finding.fault in FAULTS:
+                rules = [number for number, rule in enumerate(RULES) if rule.fault == finding.fault]
+                if not any(self._runs.stands(number)[row] for number in rules):
+                    yield from self._standing.ends(finding.device, finding.fault, at)
+
+    def _uncorrectable(self, errors: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
+        columns = self._columns
+        new = errors > 0
+        columns["errors"] = np.where(
+            new, np.where(columns["waits_ns"] > 0, columns["errors"], 0) + np.nan_to_num(errors), columns["errors"]
+        )
+        columns["waits_ns"] = np.where(new & (columns["waits_ns"] == 0), at.now_ns, columns["waits_ns"])
+        columns["error_ns"] = np.where(new, at.now_ns, columns["error_ns"])
+        waits = columns["waits_ns"]
+        if not waits.any():
+            return
+        told = (waits > 0) & (columns["told_ns"] >= waits - PATIENCE_NS)
+        due = (waits > 0) & ~told & (at.now_ns - waits >= PATIENCE_NS)
+        columns.reset(told | due, "waits_ns")
+        for row in rows_where(due):
+            verdict = Verdict(
+                UNTOLD,
+                "page",
+                "COMPONENT_RESET",
+                "The GPU counted uncorrectable memory errors and no XID told of them: what it computes may be wrong.",
+                (f"{columns['errors'][row]} uncorrectable errors counted, no XID of them within {PATIENCE_NS // 10**9} s",),
+            )
+            yield from self._standing.holds(columns.devices[row], verdict, at, at.time_ns - (at.now_ns - int(waits[row])))
+
+    def _hour(self, alarm: NDArray[np.bool_], at: Moment) -> Iterator[Finding]:
+        columns, share = self._columns, self._trend.share
+        for row in rows_where(alarm):
+            hits, hours = int(columns["hits"][row]), int(columns["hours"][row])
+            verdict = Verdict(
+                TREND,
+                "ticket",
+                "RUN_DCGMEUD",
+                "Correctable memory errors of this GPU keep coming back: its memory is wearing out.",
+                (f"{hits} of {hours} observed hours had an error, {share:.1%} of hours do on healthy GPUs",),
+                hits / hours,
+                share,
+                "ratio",
+            )
+            yield from self._standing.holds(columns.devices[row], verdict, at)
+        for finding in self._standing.all():
+            row_or_none = columns.row(finding.device)
+            if row_or_none is not None and self._over(finding.fault, row_or_none, at):
+                yield from self._standing.ends(finding.device, finding.fault, at)
+        yield from self._standing.due(at)
+
+    def _over(self, fault: str, row: int, at: Moment) -> bool:
+        if fault == UNTOLD:
+            return bool(at.now_ns - self._columns["error_ns"][row] >= CLEAN_NS)
+        return fault == TREND and self._trend.over(row)
+
+
+def _increase(frame: Frame, columns: Columns, name: str) -> NDArray[np.float64]:
+    return (
+        columns.wide(frame.increase(name)) if frame.increments is not None else columns.wide(np.full(len(frame.devices), np.nan))
+    )
+
+
+def _grew(frame: Frame, columns: Columns, name: str) -> NDArray[np.float64]:
+    """New errors by either count: the aggregate one survives a reload of the driver; the larger is true, never the sum."""
+    grew: NDArray[np.float64] = np.fmax(
+        _increase(frame, columns, f"{name}_volatile"), _increase(frame, columns, f"{name}_aggregate")
+    )
+    return grew
+
+
+def _verdict(number: int, memory: Memory, row: int) -> Verdict:
+    rule = RULES[number]
+    words = {
+        "rows remapped for uncorrectable errors": memory.uncorrectable[row],
+        "rows remapped for correctable errors": memory.correctable[row],
+        "banks without spare rows": memory.none[row],
+        "banks with few spare rows": memory.low[row],
+        "rows failed in 24 hours": memory.day[row],
+        f"rows failed in {DAYS} days": memory.month[row],
+        "pages retired for double-bit errors": memory.double_bit_pages[row],
+    }
+    evidence = [", ".join(f"{value:.0f} {what}" for what, value in words.items() if isfinite(value) and value > 0)]
+    left = days_left(memory, row)
+    if not isinf(left):
+        evidence.append(f"at the pace of the last {DAYS} days the spare rows of the worst bank may last {left:.1f} days")
+    return Verdict(rule.fault, rule.severity, rule.action, rule.summary, tuple(words for words in evidence if words))
