@@ -110,6 +110,13 @@ class FleetGpus:
         """Another job: the same silicon runs a little differently."""
         self.job_offset[gpus] = self._rng.normal(0, self._settings.job_offset, len(gpus))
 
+    def expected_c(self, gpu: int, load: float, communication: float) -> float:
+        """Temperature at which a GPU settles in training: at that load, with that share of each step spent waiting."""
+        speed = np.exp(EXPONENT * (TYPICAL_LN + self.silicon[gpu] + self.job_offset[gpu]))
+        dynamic = self._room()[gpu] * load * speed * (1 - (1 - WAITS.load) * communication)
+        power = self._idle_w[gpu] + dynamic
+        return float(self._settings.inlet_c + self._preheat[gpu] + self._r_th[gpu] * self.cooling[gpu] * power)
+
     def advance(self, times_s: Floats, dt: float, demands: Demands) -> GpuChunk:
         """The ticks that end at these times."""
         ticks, rng = len(times_s), self._rng

@@ -144,10 +144,10 @@ def _build(cls: type[_T], values: Mapping[str, Any], where: str) -> _T:
     for key in values:
         if key not in names:
             raise ValueError(f"{where}: unknown key {key!r}")
+    plain = {key: _plain(wanted[key], value, f"{where}: {key}") for key, value in values.items()}
     for key, f in names.items():
         if key not in values and f.default is MISSING and f.default_factory is MISSING:
             raise ValueError(f"{where}: missing key {key!r}")
-    plain = {key: _plain(wanted[key], value, f"{where}: {key}") for key, value in values.items()}
     return cls(**plain)
 
 

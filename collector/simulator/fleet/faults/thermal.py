@@ -11,6 +11,7 @@ from collector.simulator.fleet.world import Course, World
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 LEARNT_S = 5.5 * DAY  # thermal resistance takes days to know
+MEMORY_OVER_CORE_C = 9.0  # in training, at the traffic of the median job
 HOT_DUTY = 0.3  # share of time under hardware slowdown once a hot spot trips it
 AGEING_STEPS = 200
 
@@ -92,10 +93,12 @@ def _warm(world: World, *, gpus: list[int], per_minute: float, rise: float, last
 
 
 def _heat(world: World, *, gpu: int, over: float, lasts: float) -> Course:
-    """Keep the memory so far over its limit as it would run at full clock: heat that is taken back when the clock falls."""
-    limit = world.topology.profile.gpu.memory_max_c
-    warm = world.gpus.temperature_c[gpu] + 10.0  # what memory has over the core in training
-    target = max(limit + over - warm, 0.0)
+    """The memory would run so far over its limit in training, did software not hold the clock back."""
+    job, limit = world.job_of(gpu), world.topology.profile.gpu.memory_max_c
+    if job is None:
+        return
+    core = world.gpus.expected_c(gpu, job.work.load, job.work.communication)
+    target = max(limit + over - core - MEMORY_OVER_CORE_C, 0.0)
     for step in range(1, 6):
         world.gpus.memory_heat[gpu] = target * step / 5
         yield 30.0

@@ -1,0 +1,129 @@
+"""All scenarios, planned but not rendered: files, truths and ranges."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from collector.simulator.fleet import Truth, load_scenario, render, scenario_ids
+from collector.simulator.fleet.faults import FAULTS
+from collector.simulator.fleet.healthy import HEALTHY
+from collector.simulator.fleet.plan import TRIES
+from pipeline.frame import Device
+
+FAULTY = [name for name in scenario_ids() if name.startswith("F")]
+
+
+def test_every_scenario_has_its_file() -> None:
+    """F01 to F32 and H01 to H27 of the benchmark, and the healthy corpus H00: each has a file and a function, and there are no others."""
+    wanted = {f"F{n:02d}" for n in range(1, 33)} | {f"H{n:02d}" for n in range(28)}
+    assert set(scenario_ids()) == wanted == {*FAULTS, *HEALTHY}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_truth_is_consistent(name: str, split: str) -> None:
+    """Each truth lies within its run, names a device of the fleet, and is due after the evidence is there."""
+    run = render(load_scenario(name), 5, split=split)  # type: ignore[arg-type] # parametrized
+    known = {*run.topology.gpus, *run.topology.ports, *run.topology.switch_ports, *run.topology.node_devices}
+    names = {run.topology.rack(node) for node in range(run.topology.nodes)} | set(run.topology.switches)
+    names |= {job.id for job in run.topology.jobs}
+    begin, end = run.topology.begin_ns, run.topology.begin_ns + int(run.seconds * 1e9)
+    assert run.truth
+    for truth in run.truth:
+        assert begin < truth.onset_ns <= truth.evident_ns < truth.deadline_ns if truth.severity != "record" else True
+        assert truth.onset_ns < truth.end_ns <= end
+        assert truth.entity in (known if isinstance(truth.entity, Device) else names)
+        assert (truth.onset_ns - begin) % int(run.step_s * 1e9) == 0
+    assert len({truth.id for truth in run.truth}) == len(run.truth)
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_most_cases_find_room(name: str) -> None:
+    """Over a few seeds at least two thirds of the cases of a scenario find a place that suits them."""
+    runs = [render(load_scenario(name), seed) for seed in range(10)]
+    skipped = sum(run.skipped for run in runs)
+    assert skipped <= load_scenario(name).cases * len(runs) / 3, (
+        f"{skipped} of {load_scenario(name).cases * len(runs)} after {TRIES} tries"
+    )
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_deadline_lies_in_the_run(name: str) -> None:
+    """Whoever says it in time says it before the run is over: no fault is put where it cannot be told."""
+    for seed in range(5):
+        run = render(load_scenario(name), seed)
+        end = run.topology.begin_ns + int(run.seconds * 1e9)
+        late = [truth.id for truth in run.truth if truth.severity != "record" and truth.deadline_ns > end]
+        assert not late
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_parameters_of_the_splits_differ(name: str) -> None:
+    """Every parameter has another range on the test split, and its nominal value lies within both sweeps and ranges' reach."""
+    for key, parameter in load_scenario(name).parameters.items():
+        assert parameter.dev != parameter.test, key
+        assert parameter.test[0] <= parameter.nominal <= parameter.test[1]
+        assert not parameter.sweep or parameter.nominal in parameter.sweep
+
+
+def magnitudes(name: str, magnitude: str | float | None, split: str = "dev") -> set[float]:
+    """Magnitudes of all cases of a run."""
+    return {t.magnitude for t in render(load_scenario(name), 3, magnitude=magnitude, split=split).truth}  # type: ignore[arg-type] # parametrized
+
+
+def test_magnitude() -> None:
+    """Nominal is the default, half is half of it, a number is itself, and range draws each case from the range of the split."""
+    assert magnitudes("F16", None) == magnitudes("F16", "nominal") == {0.10}
+    assert magnitudes("F16", "half") == {0.05}
+    assert magnitudes("F16", 0.3) == {0.3}
+    drawn = magnitudes("F16", "range")
+    assert len(drawn) > 3
+    assert all(0.04 <= loss <= 0.25 for loss in drawn)
+
+
+def test_magnitude_leaves_places_alone() -> None:
+    """The same seed strikes the same GPUs at the same times, however hard: curves over magnitudes compare like with like."""
+    weak, strong = (render(load_scenario("F16"), 3, magnitude=loss).truth for loss in (0.03, 0.3))
+    assert [(t.entity, t.onset_ns) for t in weak] == [(t.entity, t.onset_ns) for t in strong]
+
+
+def test_unknown_magnitude() -> None:
+    """A word that is no magnitude is refused, with those there are."""
+    with pytest.raises(ValueError, match="must be nominal, half, range or a number"):
+        render(load_scenario("F16"), 1, magnitude="huge")
+
+
+def test_truth_as_json() -> None:
+    """A truth is one line of JSON, a missing magnitude null."""
+    truth: Truth = render(load_scenario("F03"), 1).truth[0]
+    document = json.loads(truth.line())
+    assert document["magnitude"] is None
+    assert document["entity"]["kind"] == "gpu"
+    assert document["class"] == "ecc"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('kind = "fault"\n', "missing key 'family'"),
+        ("nonsense = 1\n", "unknown key 'nonsense'"),
+        ('kind = "strange"\n', "must be one of fault, healthy"),
+        ("[world]\nloss = 'much'\n", "must be float"),
+        ("[parameters.x]\nnominal = 1\ndev = [2, 1]\ntest = [1, 2]\n", "dev must be"),
+        ("kind = ", "bad.toml"),
+    ],
+)
+def test_bad_file(tmp_path: Path, text: str, said: str) -> None:
+    """A scenario file with a mistake is refused, with the file, the key and what is wrong."""
+    (tmp_path / "bad.toml").write_text(text)
+    with pytest.raises(ValueError, match=said):
+        load_scenario("bad", tmp_path)
+
+
+def test_unknown_scenario() -> None:
+    """A scenario that does not exist is refused with those there are."""
+    with pytest.raises(ValueError, match="no scenario 'F99'; there are F01"):
+        load_scenario("F99")
