@@ -11,6 +11,9 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "observability": ("counter_saturated", "frozen", "gpu_unreadable", "detector_failed"),
 }
 
+# A detector of anything unusual names no class: what it says of the right device fits every fault.
+ANY = "outlier"
+
 _CLASS = {word: name for name, words in WORDS.items() for word in words}
 
 

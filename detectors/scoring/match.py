@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from detectors.scoring.alerts import RANK, Alert
-from detectors.scoring.classes import class_of
+from detectors.scoring.classes import ANY, class_of
 from detectors.scoring.truth import LEVELS, Entity, Truth
 from pipeline.finding import Severity
 
@@ -82,7 +82,7 @@ def role_of(alert: Alert, truth: Truth) -> Role | None:
     if told is None or not truth.onset_ns <= told <= max(truth.end_ns, truth.deadline_ns) + SETTLE_NS:
         return None
     root, fault = alert.ranked[0], class_of(alert.fault)
-    if fault == truth.fault and (root in truth.exact or root in truth.wider):
+    if (fault == truth.fault and (root in truth.exact or root in truth.wider)) or (fault == ANY and root in truth.exact):
         return "own"
     if root in truth.secondary.get(fault, ()):
         return "secondary"

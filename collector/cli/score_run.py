@@ -1,0 +1,142 @@
+"""What ``tocsin score`` does: plans the jobs, runs them, writes the report."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from collector.cli.steps import Steps
+from collector.config.given import ConfigError
+from collector.scoring import log
+from collector.scoring.contest import Job
+from collector.scoring.plan import ROOT, Wanted, code_hash, jobs_of, results_of, still_good
+from collector.scoring.pool import run_jobs
+from collector.scoring.report import report_of
+from collector.scoring.table import tables
+from collector.simulator.fleet import scenario_ids
+from collector.version import VERSION
+from detectors.baselines import BASELINES
+from detectors.baselines.features import NotInstalledError
+
+SEEDS: Mapping[str, tuple[int, ...]] = {"dev": (1, 2), "test": (1001, 1002)}
+LOG = Path("docs") / "scoring.md"
+
+
+def score(args: argparse.Namespace) -> int:
+    """Run what is not done yet, report all; 1 where a job failed."""
+    wanted = _wanted(args)
+    try:
+        jobs = jobs_of(wanted)
+    except ValueError as error:
+        raise ConfigError(f"--scenario: {error}") from error
+    code, commit = code_hash(), log.commit_of(ROOT)
+    with contextlib.ExitStack() as stack:
+        folder = _folder(args.resume, stack)
+        todo = [job for job in jobs if args.dump or not still_good(folder, job, code)]
+        failed = _run(todo, folder, code, args, done=len(jobs) - len(todo))
+        report = report_of(results_of(folder, [job for job in jobs if job.name not in failed])).document()
+    about: dict[str, Any] = {"tocsin": VERSION, "commit": commit, "code": code, "suite": wanted.split, "failed": failed}
+    about |= {"seeds": list(wanted.seeds), "scenarios": list(wanted.scenarios)}
+    _write(args.json, {"about": about, **report})
+    if args.suite == "test" and not failed:
+        _log(args.log, ROOT, report, commit, wanted)
+    return 1 if failed else 0
+
+
+def _wanted(args: argparse.Namespace) -> Wanted:
+    """What was asked for. ConfigError where it makes no sense."""
+    if args.workers < 1:
+        raise ConfigError(f"--workers: {args.workers} is not a number of processes")
+    ours, baselines = _contestants(args.detectors)
+    return Wanted(
+        split=args.suite,
+        scenarios=tuple(args.scenario or scenario_ids()),
+        magnitudes=tuple(_magnitude(word) for word in args.magnitudes.split(",")),
+        seeds=(args.seed,) if args.seed is not None else args.seeds or SEEDS[args.suite],
+        scopes=("node", "fleet") if args.scope == "both" else (args.scope,),
+        ours=ours,
+        baselines=baselines,
+        days=args.days,
+        nodes=args.nodes,
+    )
+
+
+def _contestants(text: str) -> tuple[bool, tuple[str, ...]]:
+    """Whether ours take part, and which baselines. One that was asked for by name must be installed; others are left out with a word."""
+    groups = {"ours": (), "baselines": tuple(BASELINES), "all": tuple(BASELINES)}
+    words = text.split(",")
+    chosen: list[str] = []
+    for word in words:
+        if word not in groups and word not in BASELINES:
+            raise ConfigError(f"--detectors: {word!r} is none of {', '.join((*groups, *BASELINES))}")
+        for name in groups.get(word, (word,)):
+            try:
+                BASELINES[name]()
+            except NotInstalledError as error:
+                if word == name:
+                    raise ConfigError(f"--detectors: {error}") from error
+                print(f"tocsin: left out: {error}", file=sys.stderr)
+            else:
+                chosen.append(name)
+    return "ours" in words or "all" in words, tuple(dict.fromkeys(chosen))
+
+
+def _run(todo: Sequence[Job], folder: Path, code: str, args: argparse.Namespace, *, done: int) -> dict[str, str]:
+    """Run jobs, showing how far it is; the failed ones with their errors."""
+    failed = {}
+    steps = Steps(done + len(todo), done, sys.stderr, time.monotonic)
+    with contextlib.closing(run_jobs(todo, folder, code, args.workers, Path(args.dump) if args.dump else None)) as ended:
+        for job in ended:
+            steps.step(job.job.name)
+            if job.error:
+                failed[job.job.name] = job.error
+                steps.say(f"tocsin: {job.job.name} failed: {job.error}")
+    steps.end()
+    return failed
+
+
+def _folder(resume: str | None, stack: contextlib.ExitStack) -> Path:
+    if resume is None:
+        return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tocsin-score-")))
+    folder = Path(resume)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--resume: {error.filename}: {error.strerror}") from error
+    return folder
+
+
+def _write(to: str | None, document: Mapping[str, Any]) -> None:
+    if to == "-":
+        print(json.dumps(document, indent=1, allow_nan=False))
+        return
+    for line in tables(document):
+        print(line)
+    if to is not None:
+        Path(to).write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _log(to: str | None, root: Path, report: Mapping[str, Any], commit: str, wanted: Wanted) -> None:
+    """Add the run to the page, if it is the suite as it stands and there is a checkout to add it to."""
+    path = Path(to) if to else root / LOG
+    if to == "-" or (to is None and (commit == "unknown" or wanted.days or wanted.nodes or not wanted.ours)):
+        return
+    day = datetime.now(UTC).strftime("%Y-%m-%d")
+    log.append(path, log.rows(report, day=day, commit=commit, seeds=wanted.seeds, scenarios=len(wanted.scenarios)))
+
+
+def _magnitude(word: str) -> str:
+    if word not in ("nominal", "half", "range", "sweep"):
+        try:
+            float(word)
+        except ValueError as error:
+            raise ConfigError(f"--magnitudes: {word!r} is neither nominal, half, range, sweep nor a number") from error
+    return word

@@ -1,0 +1,59 @@
+"""Frames, truth and findings of a run on disk, so that others can score again: frames in the store's own layout."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from collector.findings_log import document
+from pipeline.clock import SystemClock
+from pipeline.finding import Finding
+from pipeline.observation import Observation
+from pipeline.selfmetrics import SelfMetrics
+from pipeline.store.wal import Wal, segments
+
+CLUSTER = "simulated"
+FSYNC_S = 3600.0  # a dump that a crash tears is made again
+MOST_BYTES = 1 << 50  # nothing is dropped: a segment is sealed as soon as it is full
+
+
+class Dump:
+    """A folder with ``store/``, ``truth.jsonl`` and ``findings-<contestant>-<scope>.jsonl``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._wal = Wal(folder / "wal", SystemClock(), SelfMetrics(), fsync_s=FSYNC_S, most_bytes=MOST_BYTES)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def observation(self, observation: Observation) -> None:
+        """Keep one observation."""
+        self._wal.write(observation, ())
+        if self._wal.path is None:  # a segment is full
+            self._seal()
+
+    def truth(self, lines: Iterable[str]) -> None:
+        """Keep what was really wrong."""
+        (self._folder / "truth.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+    def findings(self, name: str, said: Sequence[Finding]) -> None:
+        """Keep what somebody said."""
+        lines = (json.dumps(document(finding)) + "\n" for finding in said)
+        (self._folder / f"findings-{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Make the rest of the log into Parquet."""
+        self._wal.close()
+        self._seal()
+        (self._folder / "wal").rmdir()
+
+    def _seal(self) -> None:
+        seal: Any = importlib.import_module("pipeline.store.seal")  # here: it needs pyarrow
+        for segment in segments(self._folder / "wal"):
+            seal.seal(segment, self._folder / "store", CLUSTER)

@@ -1,0 +1,77 @@
+"""docs/scoring.md: every run of the test suite, with the commit and what came out; never edited, only added to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.child import run
+
+HEAD = """\
+# Runs of the test suite
+
+Written by `tocsin score --suite test`, one row per run and scope, newest last. What the figures mean: [detectors/scoring](../detectors/scoring).
+`dirty` behind a commit: the tree had changes that are in no commit. Faults at nominal magnitude; an interval is exact, 95 %.
+
+| day (UTC) | commit | seeds | scope | scenarios | healthy GPU-months | false pages | per GPU-month | false tickets per GPU-month | recall, page-level | top-1 | straggler p90 s | hang p99 s | restart equivalent |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+"""
+GIT_TIMEOUT_S = 20.0
+
+
+def commit_of(root: Path) -> str:
+    """Short commit of a checkout, `` dirty`` behind it where something is changed; ``unknown`` outside of one."""
+    try:
+        head = run(["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"], timeout_s=GIT_TIMEOUT_S)
+        state = run(["git", "-C", str(root), "status", "--porcelain", "--untracked-files=no"], timeout_s=GIT_TIMEOUT_S)
+    except OSError:
+        return "unknown"
+    if head.returncode != 0 or state.returncode != 0:
+        return "unknown"
+    return head.stdout.decode().strip() + (" dirty" if state.stdout.strip() else "")
+
+
+def rows(report: Mapping[str, Any], *, day: str, commit: str, seeds: Sequence[int], scenarios: int) -> list[str]:
+    """One line of the table per scope."""
+    return [
+        "| " + " | ".join((day, commit, _seeds(seeds), scope, str(scenarios), *_figures(summary))) + " |\n"
+        for scope, summary in report["summary"].items()
+        if "recall_critical" in summary
+    ]
+
+
+def append(path: Path, lines: Sequence[str]) -> None:
+    """Add lines at the end; the page is begun where there is none."""
+    if not path.exists():
+        path.write_text(HEAD, encoding="utf-8")
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(lines)
+
+
+def _figures(summary: Mapping[str, Any]) -> list[str]:
+    pages, recall, top1 = summary["false_pages_per_gpu_month"], summary["recall_critical"], summary["attribution_top1"]
+    return [
+        f"{summary['healthy_gpu_months']:.1f}",
+        str(summary["false_pages"]),
+        "-" if pages["rate"] is None else f"{pages['rate']:.2g} ({pages['low95']:.2g}-{pages['high95']:.2g})",
+        "-" if summary["false_tickets_per_gpu_month"] is None else f"{summary['false_tickets_per_gpu_month']:.2g}",
+        *(f"{s['hits']}/{s['of']} ({s['low95']:.3f}-{s['high95']:.3f})" if s["of"] else "-" for s in (recall, top1)),
+        *("-" if summary[name] is None else f"{summary[name]:.0f}" for name in ("straggler_delay_p90_s", "hang_delay_p99_s")),
+        {True: "yes", False: "no", None: "-"}[summary["restart_equivalent"]],
+    ]
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    """Runs of seeds in short.
+
+    >>> _seeds([1, 2, 3, 7])
+    '1..3, 7'
+    """
+    parts: list[list[int]] = []
+    for seed in sorted(seeds):
+        if parts and parts[-1][-1] == seed - 1:
+            parts[-1].append(seed)
+        else:
+            parts.append([seed])
+    return ", ".join(f"{part[0]}..{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)

@@ -1,0 +1,192 @@
+"""Many results into one report: figures per scenario and magnitude, false alarms, curves, misses, and a summary per scope."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from collector.scoring.contest import OURS, alarm_from, case_from
+from detectors.scoring.classes import ANY, class_of
+from detectors.scoring.curve import operating_curve
+from detectors.scoring.false_alarms import Exposure, FalseAlarm, rates
+from detectors.scoring.figures import figures, percentile, recall, share_of
+from detectors.scoring.match import Case
+from detectors.scoring.precision import precisions
+from detectors.scoring.scope import SCOPES, Scope
+
+NOMINAL = "nominal"
+STRAGGLER, HANG = "F16", "F25"  # whose delays the acceptance names
+
+
+@dataclass(slots=True)
+class Group:
+    """All that one contestant got in one scope."""
+
+    cases: dict[tuple[str, str], list[Case]] = field(default_factory=lambda: defaultdict(list))
+    alarms: list[FalseAlarm] = field(default_factory=list)
+    healthy: dict[str, tuple[list[FalseAlarm], Exposure]] = field(default_factory=dict)
+    strays: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    exposure: Exposure = field(default_factory=Exposure)
+    restarted: int = 0
+    differences: list[str] = field(default_factory=list)
+    forgetful: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Groups by (contestant, scope), and which scenarios need the whole fleet."""
+
+    groups: Mapping[tuple[str, Scope], Group]
+    needs_fleet: frozenset[str]
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        scopes = [scope for scope in SCOPES if (OURS, scope) in self.groups or not any(name == OURS for name, _ in self.groups)]
+        return {
+            "summary": {scope: self._summary(scope) for scope in scopes},
+            "scenarios": [row for key, group in self.groups.items() for row in _scenario_rows(*key, group)],
+            "healthy": [row for key, group in self.groups.items() for row in _healthy_rows(*key, group)],
+            "curves": [row for key, group in self.groups.items() for row in _curves(*key, group)],
+            "misses": [row for key, group in self.groups.items() if key[0] == OURS for row in _misses(*key, group)],
+        }
+
+    def _summary(self, scope: Scope) -> dict[str, Any]:
+        """Figures of ours; baselines judge each device by itself, so theirs are the same in both scopes."""
+        ours = self.groups.get((OURS, scope))
+        made: dict[str, Any] = {} if ours is None else self.figures_of(ours, scope)
+        made["baselines"] = {name: self.figures_of(group, scope) for (name, _), group in self.groups.items() if name != OURS}
+        return made
+
+    def figures_of(self, group: Group, scope: Scope) -> dict[str, Any]:
+        """What the acceptance asks for, at nominal magnitude, of the faults that can be known in this scope."""
+        known = {
+            name: cases
+            for (name, magnitude), cases in group.cases.items()
+            if magnitude == NOMINAL and (scope == "fleet" or name not in self.needs_fleet)
+        }
+        every = [case for cases in known.values() for case in cases]
+        by_class = {fault: [case for case in every if case.fault == fault] for fault in sorted({case.fault for case in every})}
+        false = rates(group.alarms, group.exposure)
+        pages, tickets = (false[severity]["per_gpu_month"] for severity in ("pages", "tickets"))
+        return {
+            "healthy_gpu_months": group.exposure.gpu_months,
+            "false_pages": sum(alarm.severity == "page" for alarm in group.alarms),
+            "false_pages_per_gpu_month": pages,
+            "false_tickets_per_gpu_month": tickets["rate"],
+            "false_alarms": false,
+            "recall_critical": recall(case for case in every if case.severity == "page").document(),
+            "recall_by_class": {fault: recall(cases).document() for fault, cases in by_class.items()},
+            "attribution_top1": share_of(case.top1 for case in every if case.in_time).document(),
+            "straggler_delay_p90_s": _delay(known.get(STRAGGLER, ()), 0.9),
+            "hang_delay_p99_s": _delay(known.get(HANG, ()), 0.99),
+            "precision": precisions(
+                {name: recall(cases).value or 0.0 for name, cases in known.items()}, pages["rate"] or 0.0, pages["high95"] or inf
+            ),
+            "restart_equivalent": None if not group.restarted else not group.differences and not group.forgetful,
+            "restarts": {"runs": group.restarted, "differences": group.differences[:20], "forgetful": sorted(group.forgetful)},
+        }
+
+
+def report_of(results: Iterable[Mapping[str, Any]]) -> Report:
+    """Gather results as ``contest`` gave them."""
+    groups: dict[tuple[str, Scope], Group] = defaultdict(Group)
+    needs_fleet = set()
+    for result in results:
+        job = result["job"]
+        if result["needs"] == "fleet":
+            needs_fleet.add(job["scenario"])
+        exposure = Exposure(result["gpu_s"], result["port_s"]) if result["kind"] == "healthy" else Exposure()
+        for part in result["results"]:
+            _add(groups[part["contestant"], part["scope"]], job, part, exposure, healthy=result["kind"] == "healthy")
+    return Report(dict(sorted(groups.items())), frozenset(needs_fleet))
+
+
+def _add(group: Group, job: Mapping[str, Any], part: Mapping[str, Any], exposure: Exposure, *, healthy: bool) -> None:
+    key = (job["scenario"], job["magnitude"])
+    alarms = [alarm_from(alarm) for alarm in part["false"]]
+    if healthy:
+        before, watched = group.healthy.get(job["scenario"], ([], Exposure()))
+        group.healthy[job["scenario"]] = ([*before, *alarms], watched + exposure)
+        group.alarms += alarms
+        group.exposure += exposure
+    else:
+        group.cases[key] += [case_from(case) for case in part["cases"]]
+        group.strays[key] += len(alarms)
+    if part["restarted"]:
+        group.restarted += 1
+        group.differences += [f"{job['scenario']} seed {job['seed']}: {text}" for text in part["differences"]]
+        group.forgetful |= set(part["forgetful"])
+
+
+def _delay(cases: Sequence[Case], p: float) -> float | None:
+    return percentile([case.detected_s if case.in_time and case.detected_s is not None else inf for case in cases], p)
+
+
+def _scenario_rows(name: str, scope: Scope, group: Group) -> list[dict[str, Any]]:
+    return [
+        {"contestant": name, "scope": scope, "scenario": scenario, "magnitude": magnitude}
+        | figures(cases)
+        | {"stray_alerts": group.strays[scenario, magnitude]}
+        for (scenario, magnitude), cases in sorted(group.cases.items())
+    ]
+
+
+def _healthy_rows(name: str, scope: Scope, group: Group) -> list[dict[str, Any]]:
+    return [
+        {"contestant": name, "scope": scope, "scenario": scenario} | rates(alarms, exposure)
+        for scenario, (alarms, exposure) in sorted(group.healthy.items())
+    ]
+
+
+def _curves(name: str, scope: Scope, group: Group) -> list[dict[str, Any]]:
+    """Per class of fault: recall that each budget buys, over all nominal cases of the class."""
+    by_class: dict[str, list[Case]] = defaultdict(list)
+    for (_, magnitude), cases in group.cases.items():
+        for case in cases if magnitude == NOMINAL else ():
+            by_class[case.fault].append(case)
+    return [
+        {
+            "contestant": name,
+            "scope": scope,
+            "class": fault,
+            "points": operating_curve(
+                cases, [a for a in group.alarms if class_of(a.fault) in (fault, ANY)], group.exposure.gpu_months
+            ),
+        }
+        for fault, cases in sorted(by_class.items())
+    ]
+
+
+def _misses(name: str, scope: Scope, group: Group) -> list[dict[str, Any]]:
+    """Every case that was not found in time, with what was said of it instead."""
+    return [
+        {
+            "contestant": name,
+            "scope": scope,
+            "scenario": scenario,
+            "magnitude": magnitude,
+            "case": case.id,
+            "entity": case.entity,
+            "detected_s": case.detected_s,
+            "deadline_s": case.deadline_s,
+            "cause": _cause(case),
+        }
+        for (scenario, magnitude), cases in sorted(group.cases.items())
+        for case in cases
+        if not case.in_time
+    ]
+
+
+def _cause(case: Case) -> str:
+    if case.detected_s is not None:
+        return f"late by {case.detected_s - case.deadline_s:.0f} s"
+    if case.misplaced:
+        return "a neighbour was blamed"
+    if case.misnamed:
+        return "told under another class"
+    if case.secondaries:
+        return "only its symptoms were told"
+    return "nothing was said, or not loudly enough"

@@ -1,0 +1,113 @@
+"""The report in words: tables for a terminal and the log of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+Row = Sequence[str]
+
+
+def tables(report: Mapping[str, Any]) -> Iterator[str]:
+    """Lines: faults, healthy months, classes side by side, summary."""
+    yield from _grid(
+        (
+            "scope",
+            "contestant",
+            "scenario",
+            "magnitude",
+            "cases",
+            "recall",
+            "95 %",
+            "p50",
+            "p90",
+            "p99",
+            "top-1",
+            "class",
+            "dup",
+            "flaps",
+            "stray",
+        ),
+        [_fault(row) for row in report["scenarios"]],
+    )
+    yield ""
+    yield from _grid(
+        ("scope", "contestant", "healthy", "GPU-months", "pages", "per GPU-month", "95 %", "tickets", "per GPU-month", "95 %"),
+        [_healthy(row["scope"], row["contestant"], row["scenario"], row) for row in report["healthy"]],
+    )
+    for scope, summary in report["summary"].items():
+        yield ""
+        yield from side_by_side(scope, summary)
+
+
+def side_by_side(scope: str, summary: Mapping[str, Any]) -> Iterator[str]:
+    """One table of all classes: recall of each contestant, and its false alarms in all."""
+    who = {**({"ours": summary} if "recall_by_class" in summary else {}), **summary["baselines"]}
+    classes = sorted({fault for figures in who.values() for fault in figures["recall_by_class"]})
+    rows = []
+    for name, figures in who.items():
+        false = figures["false_alarms"]
+        cells = [_share(figures["recall_by_class"].get(fault)) for fault in classes]
+        rates = [_rate(false[severity]["per_gpu_month"]) for severity in ("pages", "tickets")]
+        rows.append((scope, name, *rates, *cells))
+    yield from _grid(("scope", "contestant", "false pages per GPU-month", "false tickets", *classes), rows)
+
+
+def _fault(row: Mapping[str, Any]) -> Row:
+    recall, delay, blame = row["recall"], row["delay_s"], row["attribution"]
+    return (
+        row["scope"],
+        row["contestant"],
+        row["scenario"],
+        row["magnitude"],
+        str(row["cases"]),
+        _number(recall["value"]),
+        f"{recall['low95']:.2f}-{recall['high95']:.2f}",
+        *(_seconds(delay[name]) for name in ("p50", "p90", "p99")),
+        _number(blame["top1"]["value"]),
+        _number(row["class"]["value"]),
+        _number(row["duplicates_per_incident"]),
+        _number(row["flaps_per_incident"]),
+        str(row["stray_alerts"]),
+    )
+
+
+def _healthy(scope: str, contestant: str, scenario: str, row: Mapping[str, Any]) -> Row:
+    cells = []
+    for severity in ("pages", "tickets"):
+        rate = row[severity]["per_gpu_month"]
+        cells += [str(rate["count"]), _small(rate["rate"]), f"{_small(rate['low95'])}-{_small(rate['high95'])}"]
+    return (scope, contestant, scenario, f"{row['gpu_months']:.1f}", *cells)
+
+
+def _grid(head: Row, rows: Sequence[Row]) -> Iterator[str]:
+    """Columns as wide as their widest cell; numbers to the right."""
+    if not rows:
+        return
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    for row in (head, *rows):
+        yield "  ".join(
+            cell.ljust(w) if i < 4 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+
+
+def _share(share: Mapping[str, Any] | None) -> str:
+    return (
+        "-" if share is None or share["value"] is None else f"{share['value']:.2f} ({share['low95']:.2f}-{share['high95']:.2f})"
+    )
+
+
+def _rate(rate: Mapping[str, Any]) -> str:
+    return "-" if rate["rate"] is None else f"{_small(rate['rate'])} ({_small(rate['low95'])}-{_small(rate['high95'])})"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"
+
+
+def _small(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"

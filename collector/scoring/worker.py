@@ -1,0 +1,44 @@
+"""The child that runs jobs: one JSON line in, one result file and one line out. What goes wrong ends it, its last words lie beside the result."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from collector.scoring.contest import Job, contest
+from collector.scoring.dump import Dump
+from pipeline.observation import Observation
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Serve until standard input ends. ``arguments``: folder of results, hash of the code, folder of dumps or nothing."""
+    folder, code, dumps = Path(arguments[0]), arguments[1], Path(arguments[2]) if arguments[2:] else None
+    for line in sys.stdin:
+        job = Job.from_json(line)
+        last_words = folder / f"{job.name}.err"
+        with last_words.open("wb") as file:
+            os.dup2(file.fileno(), 2)
+        _write(folder / f"{job.name}.json", {"code": code, **_run(job, dumps)})
+        last_words.unlink()
+        sys.stdout.write(f"{job.name}\n")
+        sys.stdout.flush()
+
+
+def _run(job: Job, dumps: Path | None) -> dict[str, object]:
+    if dumps is None:
+        return contest(job)
+    with Dump(dumps / job.name) as dump:
+        watch: Callable[[Observation], None] = dump.observation
+        result = contest(job, watch, dump.findings)
+        dump.truth(result["truth"])
+        return result
+
+
+def _write(path: Path, document: object) -> None:
+    """All of it or nothing: a result that is there is whole."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
+    part.replace(path)

@@ -1,0 +1,192 @@
+"""The suite end to end: a slice of a scenario rendered, judged, kept, taken up again and reported."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from collector.cli.main import main
+from collector.scoring.contest import Job, contest
+from collector.scoring.plan import Wanted, code_hash, jobs_of, still_good
+from collector.scoring.pool import run_jobs
+from collector.simulator.fleet import load_scenario
+
+JOB = Job("F16", "nominal", 1, "dev", (("ours", "node"), ("ours", "fleet"), ("gpud", "fleet")), restart=True, days=0.1, nodes=2)
+SLICE = ("--days", "0.1", "--nodes", "2", "--workers", "2", "--detectors", "ours,gpud")
+
+
+def score(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error."""
+    try:
+        code = main(["score", *argv])
+    except SystemExit as error:
+        code = int(error.code or 0)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_a_run_is_judged_the_same_every_time() -> None:
+    """The same job gives the same result, to the last digit."""
+    first, second = contest(JOB), contest(JOB)
+    assert first == second
+    assert {(p["contestant"], p["scope"]) for p in first["results"]} == set(JOB.contestants)
+    assert all(len(p["cases"]) == len(first["truth"]) for p in first["results"])
+
+
+def test_a_job_survives_its_journey_to_a_worker(tmp_path: Path) -> None:
+    """A worker's file holds what the same job gives here; it counts as done for this code and this job, and for no other."""
+    assert [(done.job, done.error) for done in run_jobs([JOB], tmp_path, "code", 1)] == [(JOB, "")]
+    result = json.loads((tmp_path / f"{JOB.name}.json").read_text())
+    assert {**contest(JOB), "code": "code"} == result | {"job": contest(JOB)["job"]}
+    assert still_good(tmp_path, JOB, "code")
+    assert not still_good(tmp_path, JOB, "other code")
+    assert not still_good(tmp_path, replace(JOB, restart=False), "code")
+
+
+def test_a_worker_that_dies_costs_its_job_only(tmp_path: Path) -> None:
+    """An unknown scenario kills its worker; its last words are told, and the next job runs in a new one."""
+    bad = replace(JOB, scenario="F99")
+    done = {d.job.scenario: d.error for d in run_jobs([bad, JOB], tmp_path, "code", 1)}
+    assert done["F16"] == ""
+    assert "no scenario 'F99'" in done["F99"]
+
+
+def wanted(**changes: object) -> Wanted:
+    """F16 and H05, two seeds, both scopes, ours and gpud."""
+    plain = {
+        "split": "dev",
+        "scenarios": ("F16", "H05"),
+        "magnitudes": ("nominal", "half", "sweep"),
+        "seeds": (1, 2),
+        "scopes": ("node", "fleet"),
+        "ours": True,
+        "baselines": ("gpud",),
+    }
+    return Wanted(**plain | changes)  # type: ignore[arg-type]  # fields above
+
+
+def test_magnitudes_are_for_scenarios_that_have_one() -> None:
+    """F16 is swept: nominal, half and every value of its sweep but the nominal one. H05 has nothing to sweep."""
+    swept = load_scenario("F16").swept
+    assert swept is not None
+    others = [f"{value:g}" for value in swept.sweep if value != swept.nominal]
+    jobs = jobs_of(wanted(seeds=(1,)))
+    assert [job.magnitude for job in jobs if job.scenario == "F16"] == ["nominal", "half", *others]
+    assert [job.magnitude for job in jobs if job.scenario == "H05"] == ["nominal"]
+
+
+def test_baselines_are_asked_once_and_only_nominal_runs_are_restarted() -> None:
+    """Ours in both scopes, the baseline over the fleet."""
+    jobs = jobs_of(wanted())
+    assert {job.contestants for job in jobs} == {(("ours", "node"), ("ours", "fleet"), ("gpud", "fleet"))}
+    assert {job.magnitude for job in jobs if job.restart} == {"nominal"}
+
+
+def test_results_depend_on_all_code_that_makes_them(tmp_path: Path) -> None:
+    """A changed line in a detector is another hash; a file that no result depends on is not."""
+    (tmp_path / "detectors").mkdir()
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "detectors" / "a.py").write_text("x = 1\n")
+    first = code_hash(tmp_path)
+    (tmp_path / "docs" / "b.py").write_text("y = 1\n")
+    assert code_hash(tmp_path) == first
+    (tmp_path / "detectors" / "a.py").write_text("x = 2\n")
+    assert code_hash(tmp_path) != first
+
+
+def test_the_command_reports_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two jobs are run and reported; asked again, nothing is run and the report is the same."""
+    kept, out = tmp_path / "kept", tmp_path / "out.json"
+    argv = (
+        "--scenario",
+        "F16",
+        "H05",
+        "--seed",
+        "1",
+        "--magnitudes",
+        "nominal",
+        *SLICE,
+        "--resume",
+        str(kept),
+        "--json",
+        str(out),
+    )
+    code, text, progress = score(capsys, *argv)
+    first = out.read_text()
+    assert code == 0
+    assert "F16" in text
+    assert len(progress.splitlines()) == 2
+    code, _, progress = score(capsys, *argv)
+    assert (code, progress) == (0, "")
+    assert without_commit(out.read_text()) == without_commit(first)
+    assert set(json.loads(first)["summary"]) == {"node", "fleet"}
+    assert set(json.loads(first)["summary"]["node"]["baselines"]) == {"gpud"}
+
+
+def without_commit(text: str) -> str:
+    """A report without what other people's commits change meanwhile."""
+    return re.sub(r'"(commit|code)": "[^"]*"', "", text)
+
+
+def test_a_run_of_the_test_suite_is_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row per scope on the page that was named; the development suite leaves no trace."""
+    page = tmp_path / "scoring.md"
+    argv = ("--scenario", "H05", "--seeds", "1001,1002", "--magnitudes", "nominal", *SLICE, "--log", str(page))
+    assert score(capsys, *argv, "--suite", "dev")[0] == 0
+    assert not page.exists()
+    assert score(capsys, *argv, "--suite", "test")[0] == 0
+    rows = [line for line in page.read_text().splitlines() if line.startswith("| 2")]
+    assert [row.split(" | ")[2:4] for row in rows] == [["1001..1002", "node"], ["1001..1002", "fleet"]]
+
+
+def test_a_dump_holds_what_others_need_to_score_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Frames as Parquet in the store's layout, the truth and each contestant's findings as JSON lines."""
+    argv = (
+        "--scenario",
+        "F16",
+        "--seed",
+        "1",
+        "--magnitudes",
+        "nominal",
+        "--days",
+        "0.08",
+        "--nodes",
+        "1",
+        "--detectors",
+        "ours,gpud",
+    )
+    assert score(capsys, *argv, "--dump", str(tmp_path))[0] == 0
+    (run,) = tmp_path.iterdir()
+    assert {path.name for path in run.iterdir()} == {
+        "store",
+        "truth.jsonl",
+        "findings-ours-node.jsonl",
+        "findings-ours-fleet.jsonl",
+        "findings-gpud-fleet.jsonl",
+    }
+    assert {path.name for path in (run / "store").iterdir()} >= {"gpu", "ib_port", "reads"}
+    assert list((run / "store" / "gpu").rglob("*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--scenario", "F99"], "--scenario: no scenario 'F99'"),
+        (["--detectors", "ours,theirs"], "--detectors: 'theirs' is none of ours, baselines, all, dcgm-health"),
+        (["--magnitudes", "double"], "--magnitudes: 'double' is neither nominal, half, range, sweep nor a number"),
+        (["--workers", "0"], "--workers: 0 is not a number of processes"),
+        (["--seeds", "9..5"], "argument --seeds: invalid"),
+        (["--days", "0"], "argument --days: invalid"),
+        (["--resume", "/proc/nowhere"], "--resume: /proc/nowhere"),
+    ],
+)
+def test_what_makes_no_sense_is_named(argv: Sequence[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The option and the value that is wrong, before anything is run."""
+    code, out, err = score(capsys, *argv)
+    assert (code, out) == (2, "")
+    assert message in err

@@ -1,0 +1,82 @@
+"""The simulator's truth in plain values: who may be named, who is near, where symptoms are allowed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from collector.scoring.truths import plain_truths
+from collector.simulator.fleet import Run, Secondary, Truth, load_scenario, render
+from detectors.scoring.truth import Entity, entity_of
+from detectors.scoring.truth import Truth as Plain
+from pipeline.frame import Device
+
+NS = 10**9
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    """Four nodes of one rack for a quarter of a day, most of the time in jobs."""
+    return render(load_scenario("F16"), 1, days=0.25, nodes=4)
+
+
+def converted(run: Run, entity: Device | str, kind: str, **changes: object) -> Plain:
+    """A fault of this entity an hour into the run, for an hour, as scoring sees it."""
+    begin = run.topology.begin_ns
+    truth = Truth("t", "F16", 0.1, kind, entity, begin + 3600 * NS, begin + 7200 * NS, 600.0, "thermal", "page")  # type: ignore[arg-type]  # kinds below
+    return plain_truths(replace(run, truth=(replace(truth, **changes),)))[0]  # type: ignore[arg-type]  # any field may change
+
+
+def test_a_gpu_is_named_by_itself_alone(run: Run) -> None:
+    """Its node and its job contain it, its seven mates are near, itself is in none of these."""
+    sick = run.topology.gpus[9]
+    truth = converted(run, sick, "gpu")
+    mates = {entity_of(device) for device in run.topology.gpus[8:16]} - {entity_of(sick)}
+    job = run.topology.job_at(sick.host, truth.onset_ns)
+    assert truth.exact == {entity_of(sick)}
+    assert Entity("node", sick.host) in truth.wider
+    assert job is None or Entity("job", job.id) in truth.wider
+    assert mates <= truth.near
+    assert not truth.exact & (truth.near | truth.wider)
+
+
+def test_times_are_kept(run: Run) -> None:
+    """The deadline is ten minutes after the onset."""
+    truth = converted(run, run.topology.gpus[0], "gpu")
+    assert (truth.deadline_ns - truth.onset_ns, truth.end_ns - truth.onset_ns) == (600 * NS, 3600 * NS)
+
+
+def test_a_link_is_named_by_either_end(run: Run) -> None:
+    """Both ports name it, the nodes are wider, a rank's GPU and a collector's node are other names for these."""
+    ends = (run.topology.ports[3], run.topology.switch_ports[3])
+    truth = converted(run, "node-0000/3", "link", members=ends)
+    assert {entity_of(end) for end in ends} <= truth.exact
+    assert Entity("node", "node-0000") in truth.wider
+    assert Entity("gpu", run.topology.gpus[0].id) in converted(run, run.topology.gpus[0], "rank").exact
+    assert Entity("node", "node-0002") in converted(run, "node-0002", "collector").exact
+
+
+def test_a_rack_is_not_found_by_naming_a_job_in_it(run: Run) -> None:
+    """Its members are found on another level, a job that runs there is not the rack."""
+    members = run.topology.gpus[:8]
+    truth = converted(run, "rack-00", "rack", members=members)
+    assert truth.exact == {Entity("rack", "rack-00")}
+    assert {entity_of(gpu) for gpu in members} <= truth.wider
+    assert not any(entity.kind == "job" for entity in truth.wider)
+
+
+def test_symptoms_are_allowed_where_the_scenario_says(run: Run) -> None:
+    """A straggler on the same GPU only, a hang on any device of its job or node, a drop at the other end of a port."""
+    sick = run.topology.gpus[9]
+    allowed = (Secondary("straggler", "same"), Secondary("hang", "job"), Secondary("hang", "node"))
+    truth = converted(run, sick, "gpu", allowed_secondary=allowed)
+    assert truth.secondary["straggler"] == truth.exact
+    assert entity_of(run.topology.gpus[10]) in truth.secondary["hang"]
+    port = converted(run, run.topology.ports[3], "port", allowed_secondary=(Secondary("ib", "peers"),))
+    assert port.secondary["ib"] == {entity_of(run.topology.switch_ports[3]), Entity("switch", run.topology.switch_ports[3].host)}
+
+
+def test_every_truth_of_a_scenario_converts(run: Run) -> None:
+    """The scenario's own truths keep their order and their names."""
+    assert [truth.id for truth in plain_truths(run)] == [truth.id for truth in run.truth]
