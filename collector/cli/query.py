@@ -18,6 +18,7 @@ from collector.config import Config
 from collector.config.given import ConfigError
 from collector.config.load import load
 from pipeline.store.questions import QUESTIONS
+from pipeline.store.upload_plan import scheme
 
 NAME = "query"
 USAGE = 'query ("SQL" | QUESTION | device ID) [--since TIME] [--until TIME] [--format FORM] [options]'
@@ -108,9 +109,10 @@ def _store(query: Any, config: Config, bar: Progress) -> Any:
     if "://" not in url and not Path(url).is_dir():
         raise ConfigError(f"storage.path: {url} does not exist")
     try:
-        return query.Store(url, target=replace(config.storage.upload.target, url=url), progress=bar)
+        scheme(url)
     except ValueError as error:
         raise ConfigError(f"storage.path: {error}") from error
+    return query.Store(url, target=replace(config.storage.upload.target, url=url), progress=bar)
 
 
 def _window(query: Any, args: argparse.Namespace, *, default: str) -> Any:
