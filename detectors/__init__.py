@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from detectors.availability import Availability
 from detectors.ecc import Ecc
+from detectors.infiniband import IbAdapter, IbBer, IbCongestion, IbErrors, IbFlap, IbLink, IbRail, IbSaturation
 from detectors.pcie import Pcie
 from detectors.power_limit import PowerLimit
 from detectors.straggler import Straggler
@@ -15,6 +16,14 @@ from pipeline.interfaces import Detector
 DETECTORS: dict[str, Callable[[], Detector]] = {
     Availability.name: Availability,
     Straggler.name: Straggler,
+    IbAdapter.name: IbAdapter,
+    IbBer.name: IbBer,
+    IbCongestion.name: IbCongestion,
+    IbErrors.name: IbErrors,
+    IbFlap.name: IbFlap,
+    IbLink.name: IbLink,
+    IbRail.name: IbRail,
+    IbSaturation.name: IbSaturation,
     Throttle.name: Throttle,
     PowerLimit.name: PowerLimit,
     Pcie.name: Pcie,

@@ -182,7 +182,7 @@ class IbBer(Remembering):
                 self._other_end(row),
             ),
             worst,
-            BAD if severity == "page" else GOOD,
+            GOOD,
             "errors per bit",
         )
 

@@ -19,7 +19,9 @@ from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
 
 BLOCK_S = 60.0
-LEAST = np.log(4.0)  # four times its own usual waiting
+LEAST = np.log(10.0)  # ten times its own usual waiting: another job may well wait twice or four times as much
+LEAST_TRAFFIC = 0.01  # of the link's rate: what an idle port waits says nothing
+WORD_BITS = 32
 SIGMAS, FLOOR = 4.0, 0.3
 HALF_LIFE, WARM = 720.0, 30  # blocks of the own past
 BLOCKS, CLEAR_BLOCKS = 5, 5
@@ -39,8 +41,10 @@ class IbCongestion(Remembering):
     name = "ib_congestion"
 
     def __init__(self) -> None:
-        self._columns = Columns(**Twins.fills("transmit_wait_ticks"), **BlockMeans.fills("wait"), m=0.0, v=0.0, learnt=0, run=0)
-        self._clock, self._means = BlockClock(BLOCK_S), BlockMeans(self._columns, ("wait",))
+        self._columns = Columns(
+            **Twins.fills("transmit_wait_ticks"), **BlockMeans.fills("wait", "bits"), rate=np.nan, m=0.0, v=0.0, learnt=0, run=0
+        )
+        self._clock, self._means = BlockClock(BLOCK_S), BlockMeans(self._columns, ("wait", "bits"))
         self._elapsed, self._standing = Elapsed(), Standing(self.name)
         self._twins, self._groups = Twins(self._columns, "transmit_wait_ticks"), (Groups(_leaf), Groups(host_of))
         super().__init__(
@@ -62,11 +66,16 @@ class IbCongestion(Remembering):
     def _sample(self, frame: Frame) -> None:
         columns = self._columns
         columns.place(frame.devices)
-        self._means.add(wait=self._twins.increase(frame, "transmit_wait_ticks"))
+        if frame.increments is None:
+            raise ValueError("increments are made by the engine; this frame has not passed it")
+        bits = frame.increments.rate(frame.schema.counter_row["transmit_words"]) * WORD_BITS
+        self._means.add(wait=self._twins.increase(frame, "transmit_wait_ticks"), bits=columns.wide(bits))
+        rate = columns.wide(frame.gauge("rate_bits_per_second"))
+        columns["rate"] = np.where(rate > 0, rate, columns["rate"])
 
     def _block(self, at: Moment) -> Iterator[Finding]:
-        columns = self._columns
-        y = np.log1p(self._means.close()["wait"])
+        columns, means = self._columns, self._means.close()
+        y = np.where(means["bits"] > LEAST_TRAFFIC * columns["rate"], np.log1p(means["wait"]), np.nan)
         moments = Moments(columns["m"], columns["v"], columns["learnt"])
         over = y - moments.m > np.maximum(LEAST, SIGMAS * moments.spread(FLOOR))
         warm = (moments.n >= WARM) & np.isfinite(y)

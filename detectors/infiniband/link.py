@@ -111,11 +111,13 @@ class IbLink(Remembering):
     def _tell(self, usual: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
         columns = self._columns
         down, gone, slow = columns["down_s"] >= DOWN_S, columns["absent_s"] >= ABSENT_S, columns["slow_s"] >= SLOW_S
-        if not (down | gone | slow).any():
+        bad = down | gone | slow
+        if not bad.any():
             return
+        bad &= self._links.speaks | ~self._links.across(bad, unseen=False)  # one end speaks for a link that is bad at both
         switch = self._links.of_leaf(columns["down_s"] > 0)
         whole = (switch >= SWITCH_PORTS) & (2 * switch >= self._links.of_leaf(np.ones(len(columns), np.bool_)))
-        for row in rows_where(down | gone | slow):
+        for row in rows_where(bad):
             port = columns.devices[row]
             if self._maintenance.covers(port):
                 continue
@@ -191,9 +193,6 @@ def _down(port: Device, seconds: float) -> Verdict:
         "CONTACT_SUPPORT",
         f"{port_name(port)} is down: check cable, transceivers and the switch port.",
         (f"not active for {seconds:.0f} s while its node is up",),
-        seconds,
-        0.0,
-        "seconds",
     )
 
 

@@ -117,5 +117,7 @@ class IbRail(Remembering):
 
 
 def _rails(port: Device) -> str:
-    """Ports of one node and one kind of work."""
+    """Ports of one node and one kind of work; a switch's ports carry what their nodes send."""
+    if port.host == port.attributes.get("leaf"):
+        return ""
     return f"{port.host}/{port.attributes.get('hca_type', '')}/{'rail' in port.attributes}"
