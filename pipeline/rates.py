@@ -81,6 +81,9 @@ class Rates:
         """The same frame with its increments."""
         new_epoch = self._place(frame, boot_id)
         self._wake(frame.observed)
+        if not len(self._live):
+            nothing = np.zeros((0, len(frame.devices)))
+            return replace(frame, increments=self._whole(nothing, nothing, nothing.astype(np.uint8)))
         now_ns = np.where(frame.sampled_ns > 0, frame.sampled_ns, frame.time_ns)[None, :]
         value, observed = frame.counters[self._live], frame.observed[self._live]
         last, seen = self._last[:, self._at], self._seen[:, self._at]
