@@ -32,10 +32,14 @@ class Guard:
         try:
             return work(), None
         except Exception as error:
-            self._own.add(agent.STAGE_FAILURES, stage, name, type(error).__name__)
+            self.failed(stage, name, error)
             return None, error
         finally:
             self._own.add(agent.STAGE_SECONDS, stage, name, amount=(self._clock.monotonic_ns() - began) / 1e9)
+
+    def failed(self, stage: str, name: str, error: BaseException) -> None:
+        """Count a failure that was caught elsewhere."""
+        self._own.add(agent.STAGE_FAILURES, stage, name, type(error).__name__)
 
 
 @dataclass(slots=True)

@@ -13,7 +13,8 @@ import orjson
 from aiohttp import web
 
 from collector.web import addresses, landing
-from collector.web.connections import IDLE_S, WRITE_S, Connections
+from collector.web.complaints import Complaints
+from collector.web.connections import IDLE_S, Connections
 from collector.web.gather import Gather, TooManyScrapes
 from collector.web.pages import Pages
 from pipeline.exposition import accepts_gzip, negotiate
@@ -65,7 +66,12 @@ class Web:
         """Listen and serve; the addresses that are bound, with the ports that were given for port 0."""
         sockets = addresses.listen(self._addresses)
         self._runner = web.AppRunner(
-            self._application(), access_log=None, keepalive_timeout=IDLE_S, shutdown_timeout=DRAIN_S, handle_signals=False
+            self._application(),
+            access_log=None,
+            keepalive_timeout=IDLE_S,
+            shutdown_timeout=DRAIN_S,
+            handle_signals=False,
+            logger=Complaints(self._guard),
         )
         await self._runner.setup()
         assert self._runner.server is not None  # noqa: S101 - setup has made it
@@ -117,14 +123,11 @@ class Web:
     ) -> web.StreamResponse:
         """Keeps time for the connection while it is served and between two requests."""
         assert self._connections is not None  # noqa: S101 - start has made it
-        protocol = request.protocol
-        self._connections.allow(protocol, WRITE_S)
-        try:
-            return await handler(request)
-        except Failed:
-            return web.Response(status=500, text="internal server error\n")
-        finally:
-            self._connections.allow(protocol, IDLE_S)
+        with self._connections.serving(request.protocol):
+            try:
+                return await handler(request)
+            except Failed:
+                return web.Response(status=500, text="internal server error\n")
 
     def _made(self, name: str, make: Callable[[], bytes]) -> bytes:
         """What ``make`` gives, or Failed; a failure is counted each time and logged once."""

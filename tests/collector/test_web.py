@@ -315,24 +315,93 @@ def test_a_client_that_says_nothing_is_cut_off() -> None:
     assert asyncio.run(run()) == (0, 1)
 
 
-def test_connections_beyond_the_limit_are_hung_up_on() -> None:
-    """The number of connections is bounded; those within the limit are served on."""
+def test_clients_that_hold_connections_do_not_keep_a_scraper_out() -> None:
+    """The number of connections is bounded: the one that has dawdled longest makes room for the next."""
 
-    async def run() -> bytes:
+    async def run() -> tuple[int, bytes, int]:
         web = Web(FakePages(), guard(), ["127.0.0.1:0"])
-        async with serving(web) as (_, address):
+        async with serving(web) as (session, address):
             host, port = parse(address)
             assert web._connections is not None
             web._connections._most = 2
-            held = [await asyncio.open_connection(host, port) for _ in range(2)]
-            await accepted(web, 2)
-            reader, writer = await asyncio.open_connection(host, port)
-            last = await reader.read()
-            for _, other in [*held, (reader, writer)]:
-                other.close()
-            return last
+            held = []
+            for _ in range(2):
+                held.append(await asyncio.open_connection(host, port))
+                held[-1][1].write(b"GET /metrics HTTP/1.1\r\n")  # a head that never ends
+                await accepted(web, len(held))
+            async with session.get("/metrics") as answer:
+                status, body = answer.status, await answer.read()
+            with contextlib.suppress(ConnectionResetError):
+                assert await held[0][0].read() == b""
+            for _, writer in held:
+                writer.close()
+            return status, body, len(web._connections._deadline)
 
-    assert asyncio.run(run()) == b""
+    assert asyncio.run(run()) == (200, b"up 1\n", 2)
+
+
+def test_a_connection_is_hung_up_on_where_all_others_are_being_served() -> None:
+    """An answer that runs is never cut off for a newcomer."""
+
+    async def run() -> tuple[bytes, bytes]:
+        web = Web(FakePages(b"x" * 50_000_000), guard(), ["127.0.0.1:0"])
+        async with serving(web) as (_, address):
+            host, port = parse(address)
+            assert web._connections is not None
+            web._connections._most = 1
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(b"GET /metrics HTTP/1.1\r\nHost: n1\r\n\r\n")
+            head = await reader.readline()  # the rest does not fit into the buffers between us
+            late_reader, late_writer = await asyncio.open_connection(host, port)
+            late = await late_reader.read()
+            for one in (writer, late_writer):
+                one.close()
+            return head, late
+
+    assert asyncio.run(run()) == (b"HTTP/1.1 200 OK\r\n", b"")
+
+
+def test_connections_that_have_ended_are_forgotten() -> None:
+    """A thousand scrapes, each on a connection of its own, leave nothing behind."""
+
+    async def run() -> int:
+        web = Web(FakePages(), guard(), ["127.0.0.1:0"])
+        async with serving(web) as (_, address):
+            assert web._connections is not None
+            for _ in range(50):
+                async with aiohttp.request("GET", f"http://{address}/metrics", headers={"Connection": "close"}) as answer:
+                    await answer.read()
+            async with asyncio.timeout(10):
+                while web._connections._server.connections:  # noqa: ASYNC110 - aiohttp has no event for it
+                    await asyncio.sleep(0)
+            web._connections.sweep(asyncio.get_running_loop().time())
+            return len(web._connections._deadline) + len(web._connections._asked) + len(web._connections._served)
+
+    assert asyncio.run(run()) == 0
+
+
+def test_malformed_requests_are_counted_and_said_once_per_kind(caplog: pytest.LogCaptureFixture) -> None:
+    """A port scanner cannot fill the log: the first of a kind is a line, the rest a number."""
+    own = SelfMetrics()
+
+    async def run() -> list[bytes]:
+        answers = []
+        async with serving(Web(FakePages(), Guard(own, SystemClock()), ["127.0.0.1:0"])) as (_, address):
+            for junk in [b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"a" * 10_000 + b" HTTP/1.1\r\n\r\n"] * 10:
+                reader, writer = await asyncio.open_connection(*parse(address))
+                writer.write(junk)
+                answers.append(await reader.readline())
+                writer.close()
+        return answers
+
+    with caplog.at_level(logging.DEBUG):
+        answers = asyncio.run(run())
+    assert set(answers) == {b"HTTP/1.0 400 Bad Request\r\n"}
+    counted = {labels[2]: value for metric, rows in own.series() if metric is agent.STAGE_FAILURES for labels, value in rows}
+    assert sum(counted.values()) == 20
+    lines = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(lines) == len(counted)
+    assert all(record.name == "tocsin.web" and not record.exc_info for record in lines)
 
 
 def test_several_addresses_are_served_at_once() -> None:
