@@ -115,11 +115,17 @@ class Keeper:
         now = self._clock.monotonic_ns()
         if any(f.severity == "page" and f.phase == "onset" for f in findings) and self._urgent_ns is None:
             self._urgent_ns = now + round(URGENT_S * 1e9)
-        self._wal.write(observation, findings)
-        if self._urgent_ns is not None and now >= self._urgent_ns:
-            self._urgent_ns = None
-            self._wal.rotate()
-        self.seal_closed(now)
+        try:
+            self._wal.write(observation, findings)
+            if self._urgent_ns is not None and now >= self._urgent_ns:
+                self._urgent_ns = None
+                self._wal.rotate()
+        except OSError:
+            if self._caretaker is not None:  # the disk may be full of what need not be kept
+                self._caretaker.run_if_due()
+            raise
+        finally:
+            self.seal_closed(now)
 
     def seal_closed(self, now_ns: int) -> None:
         """Begin to seal the closed segments, or to go on uploading, if there is anything to do and no child is at it."""

@@ -6,7 +6,6 @@ The child then uploads what waits, so that the evidence of a page leaves the nod
 
 from __future__ import annotations
 
-import logging
 import random
 import sys
 from collections import defaultdict
@@ -18,14 +17,12 @@ from pipeline.clock import SystemClock
 from pipeline.store import outbox
 from pipeline.store.layout import HOUR_US, FileName, folder, sync_folder, write_whole
 from pipeline.store.parquet import write
+from pipeline.store.quarantine import quarantine
 from pipeline.store.record import CorruptError
 from pipeline.store.tables import Gathered
 from pipeline.store.upload import upload
 from pipeline.store.upload_plan import Plan, Report
 from pipeline.store.wal import read_segment, segments
-
-log = logging.getLogger("tocsin.store")
-
 
 Sealed = Callable[[Sequence[Path], bool], None]
 
@@ -36,19 +33,18 @@ def seal(segment: Path, root: Path, cluster: str = "", sealed: Sealed | None = N
     ``sealed`` is told the files, and whether a page is among the findings, before the segment goes: it is told again after a crash.
 
     Rows lie in the hour of the read that brought them, so an hour is closed when the clock has left it, whatever old events
-    (a previous boot's) come later. A segment that is damaged is set aside as ``.damaged`` once its good part is sealed.
+    (a previous boot's) come later. A segment that is damaged goes into quarantine once its good part is sealed.
     """
     hours: dict[int, Gathered] = defaultdict(Gathered)
     name: FileName | None = None
-    damaged = page = False
+    damage, page = "", False
     try:
         for observation, findings in read_segment(segment):
             page = page or any(f.severity == "page" for f in findings)
             name = name or FileName(cluster, observation.host, observation.boot_id, observation.seq)
             hours[observation.time_ns // 1000 // HOUR_US * HOUR_US].add(observation, findings)
     except CorruptError as error:
-        log.warning("segment %s is damaged and set aside: %s", segment, error)
-        damaged = True
+        damage = str(error)
     written = []
     for hour_us, gathered in hours.items():
         for table, rows in gathered.tables().items():
@@ -57,8 +53,8 @@ def seal(segment: Path, root: Path, cluster: str = "", sealed: Sealed | None = N
             written.append(path)
     if sealed is not None:
         sealed(written, page)
-    if damaged:
-        segment.replace(segment.with_suffix(".damaged"))
+    if damage:
+        quarantine(root, segment, damage)
     segment.unlink(missing_ok=True)
     sync_folder(segment.parent)
     return written

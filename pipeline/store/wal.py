@@ -174,6 +174,8 @@ def read_segment(path: Path) -> Iterator[tuple[Observation, tuple[Finding, ...]]
     CorruptError where the file is not a segment at all.
     """
     data = path.read_bytes()
+    if MAGIC.startswith(data):  # killed while it was being opened: it holds nothing yet
+        return
     if not data.startswith(MAGIC):
         raise CorruptError(f"{path}: not a segment of the write-ahead log (begins with {data[:8]!r})")
     columns: dict[str, Columns] = {}

@@ -12,9 +12,10 @@ from pipeline.catalog import agent
 from pipeline.replay import replay
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.store.caretaker import EVERY_S, Caretaker, upkeep_in_child
+from pipeline.store.keeper import Keeper
 from pipeline.store.lock import lock
 from pipeline.store.policy import Policy, Upkeep
-from tests.fakes import FakeClock
+from tests.fakes import FakeClock, observed
 from tests.pipeline.store.days import files, two_days
 from tests.pipeline.store.test_seal import same
 from tests.sources import ROOT
@@ -96,3 +97,14 @@ def test_the_agents_side_of_the_store_imports_nothing_heavy() -> None:
     ran = child.run([sys.executable, "-I", "-c", code], timeout_s=60)
     assert ran.returncode == 0, ran.stderr.decode()
     assert {"pyarrow", "polars", "duckdb", "obstore"} & set(ran.stdout.decode().split()) == set()
+
+
+def test_a_disk_that_refuses_a_record_is_looked_after_at_once(tmp_path: Path) -> None:
+    """On a full disk no segment is ever closed and sealed: upkeep must not wait for that."""
+    kept = Kept(Upkeep())
+    (tmp_path / "wal").write_text("in the way")
+    keeper = Keeper(tmp_path, "n1", kept.clock, kept.own, seal=lambda _: None, caretaker=kept.caretaker)
+    with pytest.raises(OSError, match="wal"):
+        keeper.write(observed(kept.clock), ())
+    kept.caretaker.wait(10)
+    assert kept.runs == 1

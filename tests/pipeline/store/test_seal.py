@@ -18,7 +18,7 @@ from pipeline.selfmetrics import SelfMetrics
 from pipeline.store.parquet import ForeignError, read
 from pipeline.store.schema import schema
 from pipeline.store.seal import seal
-from pipeline.store.wal import Wal, segments
+from pipeline.store.wal import MAGIC, Wal, segments
 from tests.fakes import FakeClock, gpu, gpu_frame, observed
 
 Seen = tuple[Observation, tuple[Finding, ...]]
@@ -204,3 +204,24 @@ def test_columns_have_the_catalogues_ids_and_compact_encodings(tmp_path: Path, k
         if want:
             assert want in column.encodings, column.path_in_schema
     assert schema(kind).names[:6] == ["time", "host", "device", "boot_id", "mono_ns", "seq"]
+
+
+def test_a_segment_that_was_being_opened_is_no_damage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Killed before its header was written: it holds nothing, and nobody is alarmed."""
+    (tmp_path / "wal").mkdir()
+    for size in (0, 3, 8):
+        segment = tmp_path / "wal" / f"boot-1-{size:016d}.wal"
+        segment.write_bytes(MAGIC[:size])
+        assert seal(segment, tmp_path) == []
+        assert not segment.exists()
+    assert not caplog.text
+
+
+def test_a_damaged_segment_goes_into_quarantine(tmp_path: Path) -> None:
+    """What is not a segment is kept for whoever wants to know, out of the way and within the disk budget."""
+    (tmp_path / "wal").mkdir()
+    segment = tmp_path / "wal" / "boot-1-0000000000000001.wal"
+    segment.write_bytes(b"something else")
+    seal(segment, tmp_path)
+    assert (tmp_path / "quarantine" / "wal" / segment.name).read_bytes() == b"something else"
+    assert not segment.exists()
