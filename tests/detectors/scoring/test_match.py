@@ -70,6 +70,8 @@ def test_severity_that_rises_counts_from_when_it_rose() -> None:
         (MATE, "thermal", False, False, True),  # right story, wrong GPU
         (MATE, "pcie", False, False, True),  # somebody else
         (Entity("gpu", "GPU-far"), "thermal", False, False, True),
+        (SICK, "outlier", True, True, False),  # claims no class, so none can be wrong
+        (NODE, "outlier", False, False, True),  # but it has to name the GPU
     ],
 )
 def test_class_and_entity_decide(entity: Entity, fault: str, *, own: bool, noticed: bool, false: bool) -> None:
