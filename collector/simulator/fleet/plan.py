@@ -111,12 +111,14 @@ class Plan:
         lead_s: float = 3600.0,
         stays_s: float = 0.0,
         warm_s: float = WARM_S,
+        kills_s: float | None = None,
         fits: Callable[[Place], bool] | None = None,
     ) -> Place | None:
         """A GPU and an onset for a fault of some length, ``needs_s`` of which must lie in the run. None where there is no such place.
 
         ``busy``: in a job of at least ``nodes`` nodes that trains for ``lead_s`` before and ``stays_s`` after the onset; else idle
-        nodes will do. ``alone``: no other fault in the job, else only none in the node. ``fits`` may refuse a place.
+        nodes will do. ``alone``: no other fault in the job, else only none in the node. ``kills_s`` after the onset the job dies, so
+        nobody may need it later. ``fits`` may refuse a place.
         """
         latest = self.end_s - (needs_s or min(lasts_s, self.end_s / 4)) - self.step_s
         for _ in range(TRIES):
@@ -126,12 +128,17 @@ class Plan:
             if busy and (job is None or len(job.nodes) < nodes or not job.runs(onset - lead_s, onset + stays_s)):
                 continue
             place = Place(onset, node, slot, job)
-            if fits is not None and not fits(place):
+            if (kills_s is not None and self._needed(node, onset + kills_s)) or (fits is not None and not fits(place)):
                 continue
             if self.claim(job.nodes if job and alone else (node,), onset, onset + lasts_s):
                 return place
         self.skipped += 1
         return None
+
+    def _needed(self, node: int, at_s: float) -> bool:
+        """Whether a fault is to strike the job on a node after a time."""
+        job = self.job(node, at_s)
+        return job is not None and any(n in job.nodes and at_s < end and start < job.end_s for n, start, end in self._busy)
 
     def claim(self, nodes: Sequence[int], since_s: float, until_s: float) -> bool:
         """Keep nodes for one fault; False where another has one of them."""

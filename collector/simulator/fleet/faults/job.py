@@ -19,11 +19,10 @@ def spin(plan: Plan) -> None:
     """F25: one rank is dead, all others wait for it in a collective; the watchdog ends the job after a while."""
     for case in plan.cases():
         lasts, gone = plan.draw("watchdog_minutes") * MINUTE, bool(plan.rng.random() < 0.5)
-        if place := plan.place(lasts, needs_s=lasts, lead_s=SETTLED_S, stays_s=lasts):
+        if place := plan.place(lasts, needs_s=lasts, lead_s=SETTLED_S, stays_s=lasts, kills_s=lasts):
             job = place.job
             assert job is not None  # noqa: S101 - busy places have one
-            members = tuple(plan.topology.gpus[node * GPUS + slot] for node in job.nodes for slot in range(GPUS))
-            plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, place.onset_s + lasts, members=members)
+            plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, place.onset_s + lasts)
             plan.strike(place.onset_s, partial(_spin, gpu=place.gpu, gone=gone, lasts=lasts))
             plan.kill(job, place.onset_s + lasts)
 
@@ -35,12 +34,13 @@ def starve(plan: Plan) -> None:
         if place := plan.place(lasts, needs_s=lasts, nodes=2, lead_s=SETTLED_S, stays_s=lasts):
             job = place.job
             assert job is not None  # noqa: S101 - busy places have one
-            everybody = case.number % 2 == 1
-            members = tuple(plan.topology.node_devices[node] for node in job.nodes)
+            everybody, end = case.number % 2 == 1, place.onset_s + lasts
             if everybody:
-                plan.truth(case, job.id, place.onset_s, place.onset_s + lasts, kind="job", members=members)
+                members = tuple(plan.topology.node_devices[node] for node in job.nodes)
+                plan.truth(case, job.id, place.onset_s, end, kind="job", members=members)
             else:
-                plan.truth(case, plan.topology.node_devices[place.node], place.onset_s, place.onset_s + lasts, members=members)
+                gpus = plan.topology.gpus[place.node * GPUS : (place.node + 1) * GPUS]
+                plan.truth(case, plan.topology.node_devices[place.node], place.onset_s, end, members=gpus)
             plan.strike(place.onset_s, partial(_starve, node=place.node, everybody=everybody, lasts=lasts))
 
 

@@ -111,7 +111,9 @@ def lost_lanes(plan: Plan) -> None:
     """F23: half the lanes of an InfiniBand link, an NVLink of a GPU with its XID 74, or codewords with ever more errors on an NVLink."""
     for case in plan.cases():
         what, lasts = case.number % 3, plan.draw("hours") * HOUR
-        place = plan.place(lasts, needs_s=1.1 * HOUR if what < 2 else 26 * HOUR, busy=what == 1, alone=False)
+        place = plan.place(
+            lasts, needs_s=1.1 * HOUR if what < 2 else 26 * HOUR, busy=what == 1, alone=False, kills_s=60.0 if what == 1 else None
+        )
         if place is None:
             continue
         gpu, end = plan.topology.gpus[place.gpu], place.onset_s + lasts
