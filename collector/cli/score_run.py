@@ -28,6 +28,7 @@ from detectors.baselines.features import NotInstalledError
 
 SEEDS: Mapping[str, tuple[int, ...]] = {"dev": (1, 2), "test": (1001, 1002)}
 LOG = Path("docs") / "scoring.md"
+DONE, FAILED = 0, 1
 
 
 def score(args: argparse.Namespace) -> int:
@@ -41,14 +42,18 @@ def score(args: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         folder = _folder(args.resume, stack)
         todo = [job for job in jobs if args.dump or not still_good(folder, job, code)]
-        failed = _run(todo, folder, code, args, done=len(jobs) - len(todo))
+        try:
+            failed = _run(todo, folder, code, args, done=len(jobs) - len(todo))
+        except KeyboardInterrupt:
+            print("\ntocsin: interrupted" + ("; what is done is kept" if args.resume else ""), file=sys.stderr)
+            return FAILED
         report = report_of(results_of(folder, [job for job in jobs if job.name not in failed])).document()
     about: dict[str, Any] = {"tocsin": VERSION, "commit": commit, "code": code, "suite": wanted.split, "failed": failed}
     about |= {"seeds": list(wanted.seeds), "scenarios": list(wanted.scenarios)}
     _write(args.json, {"about": about, **report})
     if args.suite == "test" and not failed:
         _log(args.log, ROOT, report, commit, wanted)
-    return 1 if failed else 0
+    return FAILED if failed else DONE
 
 
 def _wanted(args: argparse.Namespace) -> Wanted:

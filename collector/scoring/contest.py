@@ -33,7 +33,7 @@ HOST_PERIOD_S = 60.0  # slow facts are read once a minute, everything else at ea
 class Job:
     """One rendering to judge: scenario, magnitude (nominal, half, range or a number), seed and split, and who takes part.
 
-    ``contestants`` are (name, scope): ``ours`` or a baseline. With ``restart`` everybody is restarted half-way, beside going on.
+    ``contestants`` are (name, scope): ``ours`` or a baseline. With ``restart`` ours are restarted half-way, beside going on.
     """
 
     scenario: str
@@ -83,7 +83,7 @@ def contest(
     """Render, ask, judge; the result as JSON. ``watch`` sees every observation as it passes, ``said`` what each contestant found."""
     run = rendered(job)
     truths = plain_truths(run)
-    contestants = [Contestant(name, scope, Panel(make_of(name), scope)) for name, scope in job.contestants]
+    contestants = [Contestant(name, scope, Panel(make_of(name), scope), restarts=name == OURS) for name, scope in job.contestants]
     restart_at_ns = run.topology.begin_ns + round(run.seconds / 2 * 1e9) if job.restart else None
     periods = dict.fromkeys(("nvml", "infiniband", "kmsg", "jobs"), STEP_S) | {"host": HOST_PERIOD_S}
     until_ns = judge(_watched(run, watch), contestants, periods, restart_at_ns=restart_at_ns)

@@ -47,11 +47,12 @@ class Panel:
 
 @dataclass(slots=True)
 class Contestant:
-    """A set of detectors in a scope, what it said, and whether its restarted twin said the same."""
+    """A set of detectors in a scope, what it said, and whether its restarted twin, if it ``restarts`` at all, said the same."""
 
     name: str
     scope: Scope
     panel: Panel
+    restarts: bool = True
     findings: list[Finding] = field(default_factory=list)
     twin: Panel | None = None
     differences: list[str] = field(default_factory=list)
@@ -69,7 +70,8 @@ class Contestant:
 
     def restart(self) -> None:
         """From here on a restarted twin is asked too."""
-        self.twin = self.panel.restarted()
+        if self.restarts:
+            self.twin = self.panel.restarted()
 
 
 def judge(
@@ -81,7 +83,7 @@ def judge(
 ) -> int:
     """Show every observation to every contestant; the time of the last one, unix ns (0 without any).
 
-    Increments are made once, by the rules of the agent's engine. From ``restart_at_ns`` on everybody has a restarted twin.
+    Increments are made once, by the rules of the agent's engine. From ``restart_at_ns`` on whoever restarts has a restarted twin.
     """
     rates: dict[tuple[str, str], Rates] = {}
     last_ns = 0
