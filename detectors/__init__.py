@@ -11,6 +11,7 @@ from detectors.pcie import Pcie
 from detectors.power_limit import PowerLimit
 from detectors.straggler import Straggler
 from detectors.throttle import Throttle
+from detectors.xid import Xid
 from pipeline.interfaces import Detector
 
 DETECTORS: dict[str, Callable[[], Detector]] = {
@@ -28,6 +29,7 @@ DETECTORS: dict[str, Callable[[], Detector]] = {
     PowerLimit.name: PowerLimit,
     Pcie.name: Pcie,
     Ecc.name: Ecc,
+    Xid.name: Xid,
 }
 
 

@@ -69,12 +69,12 @@ class Standing:
         """Everything that stands, in the order it was told."""
         return list(self._findings.values())
 
-    def holds(self, device: Device, verdict: Verdict, at: Moment, onset_ns: int = 0) -> Iterator[Finding]:
-        """The fault is there: told when it begins and when it gets worse. ``onset_ns`` is unix time, now if left out."""
+    def holds(self, device: Device, verdict: Verdict, at: Moment, onset_ns: int = 0, *, anew: bool = False) -> Iterator[Finding]:
+        """The fault is there: told when it begins and when it gets worse, or where ``anew`` asks for it. ``onset_ns`` is unix time, now if left out."""
         key = (device, verdict.fault)
         stands = self._findings.get(key)
         if stands is not None:
-            if RANK[verdict.severity] > RANK[stands.severity] or 0 < WORSE * _strength(stands) <= _strength(verdict):
+            if anew or RANK[verdict.severity] > RANK[stands.severity] or 0 < WORSE * _strength(stands) <= _strength(verdict):
                 severity = max(verdict.severity, stands.severity, key=RANK.__getitem__)
                 worse = self._finding(device, verdict, at, stands.onset_ns)
                 yield self._keep(replace(worse, phase="ongoing", severity=severity))

@@ -8,7 +8,7 @@ from math import isfinite, isinf
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.columns import Columns, rows_where
+from detectors.columns import Columns, Ring, rows_where
 from detectors.ecc.facts import RULES, Memory, counted, pending
 from detectors.ecc.trend import Trend
 from detectors.ecc.wear import DAYS, Wear, days_left
@@ -22,21 +22,23 @@ from pipeline.frame import Frame
 from pipeline.observation import Event, Observation
 
 CLEAR_READS = 10  # a flag that is gone for so many readings is gone
-TOLD_BY = frozenset(
-    {48, 64, 94, 95, 140, 171, 172}
-)  # XIDs of an uncorrectable error: they say how serious it was (pipeline/xid.csv)
+# XIDs that say how serious an uncorrectable error was (NVIDIA XID catalogue): not contained, contained, and not said yet.
+UNCONTAINED, CONTAINED, UNDECIDED = range(3)
+XIDS = {64: UNCONTAINED, 95: UNCONTAINED, 140: UNCONTAINED, 94: CONTAINED, 48: UNDECIDED, 171: UNDECIDED, 172: UNDECIDED}
 MANY_CORRECTED = 92  # the driver's own alarm about the rate of single-bit errors
-PATIENCE_NS = 60 * 10**9  # within which the XID of an uncorrectable error comes, before or after it was counted
-CLEAN_NS = 24 * 3600 * 10**9  # without another error, or until the next reset
-UNTOLD, TREND = "ecc/uncorrectable", "ecc/correctable_trend"
+S = 10**9
+PATIENCE_NS = 60 * S  # within which the XID of an uncorrectable error comes, before or after it was counted
+DECIDE_NS = 10 * S  # and within which the driver says whether it was contained
+CLEAN_NS = 24 * 3600 * S  # without another error, or until the next reset
+UNCORRECTABLE, TREND = "ecc/uncorrectable", "ecc/correctable_trend"
 FAULTS = tuple(dict.fromkeys(rule.fault for rule in RULES))
 
 
 class Ecc(Remembering):
     """Judges the memory of every GPU.
 
-    Flags and spare rows speak for themselves (facts.py). An uncorrectable error is told by its XID; one without an XID within a minute
-    is a page of this detector. Correctable errors are a ticket when too many hours have any (trend.py). Counts from before the agent
+    Flags and spare rows speak for themselves (facts.py). An uncorrectable error is as serious as its XID says: a ticket where it was
+    contained, else a page; so is one of which no XID tells within a minute. Correctable errors are a ticket when too many hours have any (trend.py). Counts from before the agent
     came are history: only increments count.
 
     >>> from pipeline.frame import Device, frame_of
@@ -60,7 +62,7 @@ class Ecc(Remembering):
             errors=0,
             waits_ns=0,
             error_ns=0,
-            told_ns=0,
+            xid_ns=Ring(3, 0),
         )
         self._runs = Runs(self._columns, [rule.after for rule in RULES], [CLEAR_READS] * len(RULES))
         self._wear, self._trend = Wear(self._columns), Trend(self._columns)
@@ -89,14 +91,14 @@ class Ecc(Remembering):
         return said
 
     def _hear(self, event: Event, at: Moment) -> None:
-        """Remember which errors the driver tells of itself."""
-        row = self._columns.row(event.device) if event.kind == "xid" else None
+        """Remember what the driver says of memory errors."""
+        row, code = self._columns.row(event.device) if event.kind == "xid" else None, event.attributes.get("code")
         if row is None or event.attributes.get("previous_boot"):
             return
-        if event.attributes.get("code") in TOLD_BY:
-            self._columns["told_ns"][row] = at.now_ns - max(0, at.time_ns - event.time_ns)
-        elif event.attributes.get("code") == MANY_CORRECTED:
+        if code == MANY_CORRECTED:
             self._trend.hit(row)
+        elif isinstance(code, int) and code in XIDS:
+            self._columns["xid_ns"][XIDS[code], row] = at.now_ns - max(0, at.time_ns - event.time_ns)
 
     def _frame(self, frame: Frame, at: Moment, boot_id: str) -> Iterator[Finding]:
         self._columns.place(frame.devices)
@@ -122,7 +124,9 @@ class Ecc(Remembering):
             self._columns["survived"] |= fresh & self._columns["asked"]
             self._columns.reset(fresh, "asked", "waits_ns")
             for row in rows_where(new):
-                yield from self._standing.ends(frame.devices[row], UNTOLD, at, "the GPU was reset or its driver loaded again")
+                yield from self._standing.ends(
+                    frame.devices[row], UNCORRECTABLE, at, "the GPU was reset or its driver loaded again"
+                )
 
     def _read(self, frame: Frame, at: Moment) -> Memory:
         wide, columns = self._columns.wide, self._columns
@@ -171,18 +175,30 @@ class Ecc(Remembering):
         waits = columns["waits_ns"]
         if not waits.any():
             return
-        told = (waits > 0) & (columns["told_ns"] >= waits - PATIENCE_NS)
-        due = (waits > 0) & ~told & (at.now_ns - waits >= PATIENCE_NS)
-        columns.reset(told | due, "waits_ns")
-        for row in rows_where(due):
-            verdict = Verdict(
-                UNTOLD,
-                "page",
-                "COMPONENT_RESET",
-                "The GPU counted uncorrectable memory errors and no XID told of them: what it computes may be wrong.",
-                (f"{columns['errors'][row]} uncorrectable errors counted, no XID of them within {PATIENCE_NS // 10**9} s",),
+        told = (waits > 0) & (columns["xid_ns"] >= waits - PATIENCE_NS)
+        late = (waits > 0) & (at.now_ns - waits >= PATIENCE_NS)
+        undecided = told[UNDECIDED] & (at.now_ns - columns["xid_ns"][UNDECIDED] >= DECIDE_NS)
+        page = told[UNCONTAINED] | (~told[CONTAINED] & (undecided | late))
+        for row in rows_where(page | told[CONTAINED]):
+            onset_ns = at.time_ns - (at.now_ns - int(waits[row]))
+            yield from self._standing.holds(
+                columns.devices[row], self._error(row, bool(page[row]), bool(told[:, row].any())), at, onset_ns
             )
-            yield from self._standing.holds(columns.devices[row], verdict, at, at.time_ns - (at.now_ns - int(waits[row])))
+        columns.reset(page | late, "waits_ns")
+
+    def _error(self, row: int, page: bool, told: bool) -> Verdict:
+        errors = f"{self._columns['errors'][row]} uncorrectable errors counted"
+        if not page:
+            summary = "An uncorrectable memory error, contained to one program: restart it; reset the GPU when the job has ended."
+            return Verdict(UNCORRECTABLE, "ticket", "RESTART_APP", summary, (f"{errors}, XID 94 says contained",))
+        if told:
+            summary = "An uncorrectable memory error that was not contained: drain and reset the GPU."
+            return Verdict(
+                UNCORRECTABLE, "page", "COMPONENT_RESET", summary, (f"{errors}, and no XID says that it was contained",)
+            )
+        summary = "The GPU counted uncorrectable memory errors and no XID told of them: what it computes may be wrong."
+        words = f"{errors}, no XID of them within {PATIENCE_NS // S} s"
+        return Verdict(UNCORRECTABLE, "page", "COMPONENT_RESET", summary, (words,))
 
     def _hour(self, alarm: NDArray[np.bool_], at: Moment) -> Iterator[Finding]:
         columns, share = self._columns, self._trend.share
@@ -206,7 +222,7 @@ class Ecc(Remembering):
         yield from self._standing.due(at)
 
     def _over(self, fault: str, row: int, at: Moment) -> bool:
-        if fault == UNTOLD:
+        if fault == UNCORRECTABLE:
             return bool(at.now_ns - self._columns["error_ns"][row] >= CLEAN_NS)
         return fault == TREND and self._trend.over(row)
 

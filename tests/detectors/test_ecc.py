@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from detectors.ecc import Ecc
-from detectors.ecc.detector import TREND, UNTOLD
+from detectors.ecc.detector import TREND, UNCORRECTABLE
 from detectors.ecc.trend import LIMITS
 from detectors.stats import bernoulli_arl
 from tests.detectors.feed import Feed, Number, stands, told
@@ -97,30 +97,39 @@ def test_an_uncorrectable_error_without_an_xid_pages_after_a_minute(node: Feed) 
     """Gpud's ECC check never changes health: here a counted error that nobody told of alarms."""
     assert node.once(**with_(ecc_uncorrected_volatile=one(2), ecc_uncorrected_aggregate=one(2))) == []
     said = node.run(70, **HEALTHY)
-    assert stands(said) == [("gpu", GPU, UNTOLD, "page")]
+    assert stands(said) == [("gpu", GPU, UNCORRECTABLE, "page")]
     assert "2 uncorrectable errors" in said[0].evidence[0]
 
 
-@pytest.mark.parametrize("code", [48, 94, 95, 64, 140])
-def test_an_uncorrectable_error_that_an_xid_tells_is_left_to_it(node: Feed, code: int) -> None:
-    """The XID says how serious it was: contained or not."""
-    node.once(**with_(ecc_uncorrected_volatile=one(1)))
-    node.event(node.gpus[5], "xid", code=code)
-    assert node.run(600, **HEALTHY) == []
+@pytest.mark.parametrize("code", [95, 64, 140])
+def test_an_uncontained_error_pages_with_its_xid(node: Feed, code: int) -> None:
+    """F03: within ten seconds, in whatever order count and line come."""
+    node.event(node.gpus[5], "xid", code=code, ago_s=2)
+    assert stands(node.once(**with_(ecc_uncorrected_volatile=one(1)))) == [("gpu", GPU, UNCORRECTABLE, "page")]
 
 
-def test_the_xid_may_come_before_the_count(node: Feed) -> None:
-    """The kernel log is read before the registers."""
-    node.event(node.gpus[5], "xid", code=94, ago_s=20)
+def test_a_contained_error_is_a_ticket(node: Feed) -> None:
+    """F02: 48 with 94, told with the next reading; the minute after changes nothing."""
     node.once(**with_(ecc_uncorrected_volatile=one(1)))
-    assert node.run(600, **HEALTHY) == []
+    node.event(node.gpus[5], "xid", code=48)
+    node.event(node.gpus[5], "xid", code=94)
+    said = node.run(600, **HEALTHY)
+    assert stands(said) == [("gpu", GPU, UNCORRECTABLE, "ticket")]
+    assert said[0].time_ns - said[0].onset_ns <= 15e9
+
+
+def test_an_error_of_which_nobody_says_that_it_was_contained_pages(node: Feed) -> None:
+    """48 alone, ten seconds later."""
+    node.once(**with_(ecc_uncorrected_volatile=one(1)))
+    node.event(node.gpus[5], "xid", code=48)
+    assert stands(node.run(20, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page")]
 
 
 def test_an_xid_of_another_gpu_explains_nothing(node: Feed) -> None:
     """Each GPU has its own."""
     node.event(node.gpus[4], "xid", code=94)
     node.once(**with_(ecc_uncorrected_volatile=one(1)))
-    assert stands(node.run(70, **HEALTHY)) == [("gpu", GPU, UNTOLD, "page")]
+    assert stands(node.run(70, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page")]
 
 
 def test_volatile_and_aggregate_are_one_count(node: Feed) -> None:

@@ -1,0 +1,288 @@
+"""The detector of XIDs: counts each once, reads bursts as a whole, remembers what came back, ends what was put right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from detectors.columns import Columns, rows_where
+from detectors.elapsed import Elapsed, Moment
+from detectors.jobs import Jobs, Place
+from detectors.lives import Lives
+from detectors.memory import Commit, Remembering, from_text_array, text_array
+from detectors.runs import Runs
+from detectors.snapshot import State
+from detectors.standing import RANK, Standing, Verdict
+from detectors.xid.burst import APPLICATION, LINK_FAULT, Burst, Reading, Seen, is_application, read
+from detectors.xid.domains import Domains
+from detectors.xid.history import DAY_NS, History, Past
+from detectors.xid.meaning import NVLINK4, meaning, recovery
+from detectors.xid.open_bursts import NodeBurst, OpenBursts
+from detectors.xid.repetition import REPEATED, Suspicion, suspicion_of
+from pipeline.catalog import field
+from pipeline.finding import Finding, Severity
+from pipeline.frame import Device, Frame
+from pipeline.observation import Event, Observation
+from pipeline.xid import xid_entry
+from pipeline.xid_counts import HISTORY_NS
+from pipeline.xid_once import Once
+
+S = 10**9
+RECOVERY_READS = 2  # of NVML's recovery action, before it is believed or gone
+SETTLED_NS = 600 * S  # after a reset without the code: it helped
+CLEAN_NS = DAY_NS  # without a reset: a day without the code
+FORGOTTEN_NS = 3600 * S  # a program that failed, and what is only for the record
+LATE_NS = 120 * S  # a job's end may be read before what the driver said of it
+RECOVERY_FAULT, DOMAIN_FAULT = "xid/recovery_action", "xid/nvlink_domain"
+GONE = frozenset(code for code, name in field("gpu", "state").states if name in ("lost", "hung", "absent"))
+
+
+class _Known:
+    """Which lines were counted (pipeline/xid_once.py), when each finding's code was last heard, and who held a GPU until lately."""
+
+    def __init__(self) -> None:
+        self.once = Once()
+        self.last: dict[tuple[Device, str], int] = {}
+        self.left: dict[Place, tuple[str, int]] = {}
+
+    def state(self) -> State:
+        last = [[device.host, device.kind, device.id, fault, at] for (device, fault), at in self.last.items()]
+        left = [[*place, *held] for place, held in self.left.items()]
+        return {"once": text_array(self.once.document()), "last": text_array(last), "left": text_array(left)}
+
+    def prepare(self, state: State) -> Commit:
+        once = Once(from_text_array(state["once"]))
+        last = {(Device(host, kind, name), str(fault)): int(at) for host, kind, name, fault, at in from_text_array(state["last"])}
+        left = {Place(host, gpu): (str(job), int(at)) for host, gpu, job, at in from_text_array(state["left"])}
+
+        def commit() -> None:
+            self.once, self.last, self.left = once, last, left
+
+        return commit
+
+
+class Xid(Remembering):
+    """Judges XIDs by the table (pipeline/xid.csv), by what came with them, and by what came before.
+
+    One finding per GPU and burst, led by the most serious code; programs that failed are told of their job, and of the GPU only when
+    it alone repeats them. XID 154, or NVML's recovery action when the line was lost, decides how serious a burst is. Lines that were
+    there before the agent are judged by their age; those of the boot before are told as such. A finding ends ten minutes after a
+    reset or reboot that helped, or after a clean day; never while the driver still asks for recovery or the GPU does not answer.
+
+    >>> gpu, xid = Device("n1", "gpu", "GPU-1"), Xid()
+    >>> off = Event(0, 0, gpu, "xid", {"code": 79, "origin": "kmsg"})
+    >>> [(f.fault, f.severity, f.action, f.summary) for f in xid.update(Observation("kmsg", "n1", "b", 0, 0, 0, 0, events=(off,)))]
+    [('xid/gpu', 'page', 'RESTART_BM', 'XID 79: GPU no longer answers on the PCIe bus. Next: drain, cold reboot; again after reboot: RMA.')]
+    """
+
+    name = "xid"
+
+    def __init__(self) -> None:
+        self._columns = Columns(**Runs.fills(1), life_ns=0, gone=False, recovery=0)
+        self._runs = Runs(self._columns, [RECOVERY_READS], [RECOVERY_READS])
+        self._elapsed, self._standing, self._lives, self._jobs = Elapsed(), Standing(self.name), Lives(), Jobs()
+        self._open, self._history, self._domains, self._known = OpenBursts(), History(), Domains(), _Known()
+        super().__init__(
+            columns=self._columns,
+            elapsed=self._elapsed,
+            standing=self._standing,
+            lives=self._lives,
+            jobs=self._jobs,
+            open=self._open,
+            history=self._history,
+            domains=self._domains,
+            known=self._known,
+        )
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """What the XIDs of this observation and the time since the last one say."""
+        at = self._elapsed.at(observation)
+        said = list(self._closed(at))
+        self._follow_jobs(observation.events, at)
+        for event in observation.events:
+            if event.kind == "xid":
+                said += self._event(event, observation.boot_id, at)
+        for frame in observation.frames:
+            if frame.kind == "gpu":
+                said += self._frame(frame, observation.boot_id, at)
+        for node in self._open.all():
+            for gpu, burst in node.gpus.items():
+                if not burst.fault:
+                    said += self._tell(node, gpu, burst, at)
+        said += self._ended(at)
+        said += self._standing.due(at)
+        return said
+
+    def _follow_jobs(self, events: Iterable[Event], at: Moment) -> None:
+        for event in events:
+            if event.kind == "job_ended":
+                job = str(event.attributes.get("job", ""))
+                self._known.left |= {p: (job, at.now_ns) for p in self._jobs.members(job) if p.host == event.device.host}
+        self._jobs.take(events)
+
+    def _job(self, gpu: Device, at: Moment) -> str:
+        """The job that holds a GPU, or held it until lately: it may be gone before its last words are read. Empty where none is known."""
+        job, left_ns = self._known.left.get(Place(gpu.host, gpu.id), ("", 0))
+        return self._jobs.of(gpu.host, gpu.id) or (job if at.now_ns - left_ns <= LATE_NS else "")
+
+    def _closed(self, at: Moment) -> Iterator[Finding]:
+        for node in self._open.over(at.now_ns):
+            for gpu, burst in node.gpus.items():
+                yield from self._tell(node, gpu, burst, at, closed=True)
+            self._history.forget(at.now_ns)
+
+    def _event(self, event: Event, boot_id: str, at: Moment) -> Iterator[Finding]:
+        facts, age = event.attributes, max(0, at.time_ns - event.time_ns)
+        count, before = self._known.once.new(event, boot_id), bool(facts.get("previous_boot"))
+        if not count or age > DAY_NS:
+            return
+        past = self._past(event, boot_id, at, age)
+        begins = self._history.add(event.device, past)
+        if (before or facts.get("before_start")) and age > HISTORY_NS:
+            return  # counts for what comes back, and is no news
+        node = self._open.at(event.device.host, at.now_ns, before=before)
+        node.last_ns = at.now_ns
+        burst = node.gpus.setdefault(event.device, Burst())
+        said = meaning(
+            xid_entry(past.code), facts, alone=not set(burst.seen) - {past.code}, times=self._times(event.device, past, at)
+        )
+        burst.add(Seen(past.code, count, event.time_ns, at.now_ns, said, str(facts.get("text", ""))))
+        suspicion = suspicion_of(event.device, past, self._history, at.now_ns) if begins and not before else None
+        yield from self._tell(node, event.device, burst, at, suspicion=suspicion)
+        if suspicion is not None and is_application(past.code):
+            verdict = Verdict(
+                REPEATED, suspicion.severity, suspicion.action, suspicion.summary, (suspicion.words, *burst.evidence())
+            )
+            yield from self._say(event.device, verdict, at, burst.first_ns)
+
+    def _past(self, event: Event, boot_id: str, at: Moment, age: int) -> Past:
+        facts = event.attributes
+        lasted = facts.get("last_time_ns", event.time_ns)
+        place = f"GPC {facts['gpc']}, TPC {facts['tpc']}" if "gpc" in facts and "tpc" in facts else ""
+        if "link" in facts:
+            place = f"NVLink {facts['link']}"
+        boot = str(facts.get("stream", "the boot before")) if facts.get("previous_boot") else boot_id
+        return Past(
+            int(facts["code"]),
+            at.now_ns - age,
+            at.now_ns - age + max(0, int(lasted) - event.time_ns),
+            place,
+            self._job(event.device, at),
+            f"{boot}/{event.device.attributes.get('epoch', '')}",
+        )
+
+    def _times(self, gpu: Device, past: Past, at: Moment) -> int:
+        """How often this link reported XID 74 within a day, now included."""
+        if past.code != NVLINK4:
+            return 1
+        return sum(p.code == past.code and p.place == past.place for p in self._history.of(gpu, at.now_ns, DAY_NS))
+
+    def _tell(
+        self, node: NodeBurst, gpu: Device, burst: Burst, at: Moment, *, closed: bool = False, suspicion: Suspicion | None = None
+    ) -> Iterator[Finding]:
+        """Say what a burst means, if that is news."""
+        reading = read(burst, at.now_ns, closed=closed, others=node.others(gpu))
+        if reading is None:
+            return
+        if reading.fault == APPLICATION:
+            job = self._job(gpu, at)
+            blamed = Device("", "job", job) if job else gpu  # a job is on many hosts
+            yield from self._say(blamed, _verdict(reading, burst, node, at), at, burst.first_ns)
+            return
+        burst.fault = burst.fault or reading.fault
+        verdict = _verdict(replace(reading, fault=burst.fault), burst, node, at)
+        if suspicion is not None:
+            severity = max(suspicion.severity, verdict.severity, key=RANK.__getitem__)
+            words = (suspicion.words, *verdict.evidence)
+            verdict = replace(verdict, severity=severity, action=suspicion.action, summary=suspicion.summary, evidence=words)
+        anew = burst.told not in ("", verdict.summary) or suspicion is not None
+        burst.told = verdict.summary
+        if burst.fault == LINK_FAULT and RANK[verdict.severity] > 0:
+            yield from self._link(gpu, verdict, at, burst.first_ns, anew=anew)
+        else:
+            yield from self._say(gpu, verdict, at, burst.first_ns, anew=anew)
+
+    def _link(self, gpu: Device, verdict: Verdict, at: Moment, onset_ns: int, *, anew: bool) -> Iterator[Finding]:
+        """Of one GPU, or of its NVLink domain when more GPUs complain than a node has."""
+        domain = self._domains.complains(gpu, at.now_ns)
+        if domain is None:
+            yield from self._say(gpu, verdict, at, onset_ns, anew=anew)
+            return
+        members = set(self._domains.members(domain, at.now_ns))
+        summary = "GPUs all over this NVLink domain report link errors: a switch or the job, not the GPUs."
+        words = (f"{len(members)} GPUs within two minutes", *verdict.evidence)
+        told = replace(verdict, fault=DOMAIN_FAULT, summary=summary, action="CONTACT_SUPPORT", evidence=words)
+        yield from self._say(domain, told, at, onset_ns)
+        for finding in self._standing.all():
+            if finding.fault == LINK_FAULT and finding.device.id in members:
+                yield from self._standing.ends(finding.device, LINK_FAULT, at, "it is part of the domain's trouble")
+
+    def _say(self, device: Device, verdict: Verdict, at: Moment, onset_ns: int, *, anew: bool = False) -> Iterator[Finding]:
+        self._known.last[device, verdict.fault] = at.now_ns
+        yield from self._standing.holds(device, verdict, at, onset_ns, anew=anew)
+
+    def _frame(self, frame: Frame, boot_id: str, at: Moment) -> Iterator[Finding]:
+        columns = self._columns
+        columns.place(frame.devices)
+        yield from self._standing.swapped(frame, at)
+        new = columns.wide(self._lives.new(frame, boot_id).astype(np.float64)) > 0
+        columns["life_ns"] = np.where(new, at.now_ns, columns["life_ns"])
+        state, action = columns.wide(frame.gauge("state")), columns.wide(frame.gauge("recovery_action"))
+        columns["gone"] = np.where(np.isfinite(state), np.isin(state, list(GONE)), columns["gone"])
+        columns["recovery"] = np.where(np.isfinite(action), np.nan_to_num(action), columns["recovery"])
+        _, ends = self._runs.step(np.where(np.isfinite(action), (action > 0) * 1.0, np.nan)[None, :], frame.time_ns)
+        for row in rows_where(self._runs.stands(0)):
+            yield from self._asks(row, at)
+        for row in rows_where(ends[0]):
+            yield from self._standing.ends(columns.devices[row], RECOVERY_FAULT, at)
+
+    def _asks(self, row: int, at: Moment) -> Iterator[Finding]:
+        """The driver asks for recovery: told where no XID was heard that said as much."""
+        gpu, said = self._columns.devices[row], recovery(int(self._columns["recovery"][row]))
+        others = [f for f in self._standing.all() if f.device == gpu and f.fault != RECOVERY_FAULT]
+        if any(RANK[f.severity] >= RANK[said.severity] for f in others):
+            return
+        verdict = Verdict(
+            RECOVERY_FAULT,
+            said.severity,
+            said.action,
+            "The driver recommends a recovery action for this GPU, and no XID was heard that says why.",
+            (said.words,),
+        )
+        yield from self._standing.holds(gpu, verdict, at, self._runs.began(0, row))
+
+    def _ended(self, at: Moment) -> Iterator[Finding]:
+        for finding in self._standing.all():
+            key = (finding.device, finding.fault)
+            if finding.fault != RECOVERY_FAULT and self._over(finding, at):
+                self._known.last.pop(key, None)
+                yield from self._standing.ends(*key, at)
+
+    def _over(self, finding: Finding, at: Moment) -> bool:
+        quiet = at.now_ns - self._known.last.get((finding.device, finding.fault), 0)
+        if finding.fault == APPLICATION or finding.severity == "record":
+            return quiet >= FORGOTTEN_NS
+        row = self._columns.row(finding.device)
+        if row is None:
+            return quiet >= CLEAN_NS
+        if self._columns["gone"][row] or self._runs.stands(0)[row]:
+            return False
+        reborn = at.now_ns - int(self._columns["life_ns"][row])
+        return quiet >= CLEAN_NS or (finding.fault != REPEATED and SETTLED_NS <= reborn < quiet)
+
+
+def _verdict(reading: Reading, burst: Burst, node: NodeBurst, at: Moment) -> Verdict:
+    entry, severity = xid_entry(reading.lead), reading.severity
+    summary = f"XID {reading.lead}: {entry.description}. Next: {entry.action}."
+    evidence: tuple[Any, ...] = burst.evidence()
+    if node.before:  # the reboot was the remedy; what is still broken tells of itself
+        severity = _at_most(severity, "ticket")
+        summary = f"In the boot before, {(at.time_ns - burst.first_ns) / (60 * S):.0f} minutes ago: {summary}"
+    return Verdict(reading.fault, severity, reading.action, summary, evidence)
+
+
+def _at_most(severity: Severity, most: Severity) -> Severity:
+    return min(severity, most, key=RANK.__getitem__)

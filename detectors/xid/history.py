@@ -1,0 +1,85 @@
+"""What came before: bursts of each GPU over a week, so that a code that comes back is told from one that happens."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass
+
+from detectors.memory import Commit, from_text_array, text_array
+from detectors.snapshot import State
+from pipeline.frame import Device
+
+S = 10**9
+DAY_NS, WEEK_NS = 86400 * S, 7 * 86400 * S
+GAP_NS, GAP_13_NS = 180 * S, 15 * S  # of two bursts of one code; XID 13 comes from programs that are started again at once
+MOST_BURSTS = 64  # remembered per GPU
+
+
+@dataclass(slots=True)
+class Past:
+    """One burst of one code: when it began and was last heard (detector's clock), where on the chip, in which job and life.
+
+    ``life`` is the boot and, after a slash, the epoch of the driver.
+    """
+
+    code: int
+    first_ns: int
+    last_ns: int
+    place: str = ""
+    job: str = ""
+    life: str = ""
+
+
+class History:
+    """Bursts per GPU, the newest last; bounded.
+
+    >>> history, gpu = History(), Device("n1", "gpu", "a")
+    >>> [history.add(gpu, Past(31, t * S, t * S)) for t in (0, 100, 1000)]
+    [True, False, True]
+    >>> [past.first_ns // S for past in history.of(gpu, 1000 * S, DAY_NS)]
+    [0, 1000]
+    """
+
+    def __init__(self) -> None:
+        self._bursts: dict[Device, deque[Past]] = {}
+
+    def add(self, device: Device, past: Past) -> bool:
+        """Take one occurrence; True where it begins a burst of its own."""
+        bursts = self._bursts.setdefault(device, deque(maxlen=MOST_BURSTS))
+        gap = GAP_13_NS if past.code == 13 else GAP_NS
+        for known in reversed(bursts):
+            apart = max(past.first_ns - known.last_ns, known.first_ns - past.last_ns)  # events may come late
+            if known.code == past.code and known.place == past.place and apart < gap:
+                known.first_ns, known.last_ns = min(known.first_ns, past.first_ns), max(known.last_ns, past.last_ns)
+                return False
+        bursts.append(past)
+        return True
+
+    def of(self, device: Device, now_ns: int, window_ns: int) -> list[Past]:
+        """Bursts of a GPU in the window before now."""
+        return [past for past in self._bursts.get(device, ()) if now_ns - past.first_ns <= window_ns]
+
+    def devices(self) -> Iterator[Device]:
+        """All GPUs that ever had one."""
+        return iter(self._bursts)
+
+    def forget(self, now_ns: int) -> None:
+        """Drop GPUs that were silent for a week."""
+        self._bursts = {d: bursts for d, bursts in self._bursts.items() if now_ns - bursts[-1].last_ns <= WEEK_NS}
+
+    def state(self) -> State:
+        """Everything."""
+        return {"bursts": text_array([[d.host, d.kind, d.id, [astuple(p) for p in past]] for d, past in self._bursts.items()])}
+
+    def prepare(self, state: State) -> Commit:
+        """KeyError, ValueError or TypeError where it does not fit."""
+        bursts = {
+            Device(host, kind, name): deque((Past(*past) for past in pasts), maxlen=MOST_BURSTS)
+            for host, kind, name, pasts in from_text_array(state["bursts"])
+        }
+
+        def commit() -> None:
+            self._bursts = bursts
+
+        return commit
