@@ -1,0 +1,178 @@
+"""Thermal resistance that grows: the same watts make a GPU warmer than they used to, days before it throttles.
+
+Each GPU's temperature is a line over its own power, learnt over days; what the whole rack does (inlet air, seasons, weekends) is taken
+away by the median of its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.block_clock import BlockClock
+from detectors.columns import Columns, rows_where
+from detectors.elapsed import Elapsed, Moment
+from detectors.memory import Numbers, Remembering
+from detectors.places import Groups, host_of, rack_of
+from detectors.standing import Standing, Verdict
+from detectors.stats import alpha_of, peer_deviation
+from detectors.thermal.steady import MINUTE_S, Minute, Steady
+from pipeline.finding import Finding
+from pipeline.observation import Observation
+
+HALF_LIFE = 3 * 1440.0  # minutes
+# A GPU that is not known yet: 50 C at 300 W, 0.055 K/W.
+START_C, START_W, START_VARIANCE, START_COVARIANCE = 50.0, 300.0, 1e4, 550.0
+LEAST_VARIANCE = 400.0  # W^2: a load that hardly changes tells nothing about the slope
+CLIP_K, CLIP_AFTER = 3.0, 2 * 1440  # after two days one bad hour moves the line little
+BLOCK_MINUTES, LEAST_MINUTES = 15, 6
+LIMIT_K, BLOCKS, FREEZE_BLOCKS = 3.0, 4, 2
+SILENT_MINUTES = 5 * 1440  # since the GPU was first seen
+LEAST_LEARNT = 1440  # steady minutes
+CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.5
+ACCEPT_BLOCKS = 7 * 96  # a week at the new level: it has been decided to live with it
+LEAST_IN_RACK, LEAST_IN_NODE = 9, 4  # steady neighbours that a median needs
+FAULT = "thermal/resistance"
+
+
+class ThermalResistance(Remembering):
+    """A ticket when a GPU is 3 K warmer than it used to be at the same power, in four quarters of an hour in a row.
+
+    >>> ThermalResistance().name
+    'thermal_resistance'
+    """
+
+    name = "thermal_resistance"
+
+    def __init__(self) -> None:
+        self._columns = Columns(
+            **Steady.fills(),
+            Tb=START_C,
+            Pm=START_W,
+            vP=START_VARIANCE,
+            cPT=START_COVARIANCE,
+            n=0,
+            age=0,  # minutes since it was first seen
+            total_r=0.0,
+            count_r=0,
+            run=0,
+            good=0,
+            stood=0,
+            told=False,
+        )
+        self._numbers = Numbers(minute=0)
+        self._clock, self._steady = BlockClock(MINUTE_S), Steady(self._columns)
+        self._elapsed, self._standing = Elapsed(), Standing(self.name)
+        self._racks, self._hosts = Groups(rack_of), Groups(host_of)
+        super().__init__(
+            columns=self._columns,
+            numbers=self._numbers,
+            clock=self._clock,
+            means=self._steady.means,
+            elapsed=self._elapsed,
+            standing=self._standing,
+        )
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """Judge the minute that ended, then take in the frame."""
+        said: list[Finding] = []
+        for frame in observation.frames:
+            if frame.kind == "gpu":
+                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
+                if ended:
+                    self._columns["age"] += ended
+                    self._minute(self._steady.minute())
+                    said += self._quarter(ended, self._elapsed.at(observation))
+                if ended is not None:
+                    self._steady.sample(frame)
+        return said
+
+    def _minute(self, minute: Minute) -> None:
+        """Residual of the line, then the line itself; rows under suspicion teach nothing."""
+        columns = self._columns
+        T, P = minute.temperature, minute.power  # noqa: N806 - the symbols of the recurrences
+        beta = columns["cPT"] / np.maximum(columns["vP"], LEAST_VARIANCE)
+        dP = np.where((minute.steady > 0) & minute.loaded, P - columns["Pm"], np.nan)  # noqa: N806
+        r = self._above_neighbours(T - (columns["Tb"] + beta * dP))
+        seen = np.isfinite(r)
+        columns["total_r"] += np.where(seen, r, 0.0)
+        columns["count_r"] += seen
+
+        n = columns["n"]
+        a = np.maximum(alpha_of(HALF_LIFE), 1.0 / (n + 1.0))
+        rc = np.where(n >= CLIP_AFTER, np.clip(r, -CLIP_K, CLIP_K), r)
+        learns = seen & (columns["run"] < FREEZE_BLOCKS) & ~columns["told"]
+        moves = {
+            "Pm": a * dP,
+            "vP": a * (dP * dP - columns["vP"]),
+            "Tb": a * (rc + beta * dP),
+            "cPT": a * (dP * (rc + beta * dP) - columns["cPT"]),
+        }
+        for name, move in moves.items():
+            columns[name] = np.where(learns, columns[name] + move, columns[name])
+        columns["n"] = n + learns
+
+    def _above_neighbours(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What is left without the median of the rack, or of the node where only one of the rack is seen.
+
+        NaN where too few neighbours stand still: without them the air cannot be told from the GPU. A node with fewer GPUs has no median.
+        """
+        devices = self._columns.devices
+        rack, host = self._racks.of(devices), self._hosts.of(devices)
+        in_rack = np.bincount(rack[rack >= 0], minlength=1)
+        in_host = np.bincount(host, minlength=1)
+        wide = (rack >= 0) & (in_rack[rack] >= LEAST_IN_RACK)
+        alone = ~wide & (in_host[host] < LEAST_IN_NODE)
+        by_rack = peer_deviation(r, np.where(wide, rack, -1), len(self._racks.names), LEAST_IN_RACK) if wide.any() else r
+        return np.where(wide, by_rack, np.where(alone, r, peer_deviation(r, host, len(self._hosts.names), LEAST_IN_NODE)))
+
+    def _quarter(self, minutes: int, at: Moment) -> Iterator[Finding]:
+        columns, before = self._columns, int(self._numbers["minute"])
+        self._numbers["minute"] = (before + minutes) % BLOCK_MINUTES
+        if before + minutes < BLOCK_MINUTES:
+            return
+        count = columns["count_r"]
+        r = np.divide(columns["total_r"], count, out=np.full(len(count), np.nan), where=count >= LEAST_MINUTES)
+        columns.reset(np.ones(len(columns), np.bool_), "total_r", "count_r")
+        seen = np.isfinite(r)
+        known = (columns["age"] >= SILENT_MINUTES) & (columns["n"] >= LEAST_LEARNT)
+        columns["run"] = np.where(seen & known, np.where(r > LIMIT_K, columns["run"] + 1, 0), columns["run"])
+        for row in rows_where((columns["run"] >= BLOCKS) & seen):
+            since_ns = at.time_ns - round(columns["run"][row] * BLOCK_MINUTES * MINUTE_S * 1e9)
+            for finding in self._standing.holds(columns.devices[row], self._verdict(row, float(r[row])), at, since_ns):
+                columns["told"][row] = True
+                yield finding
+        yield from self._end(r, at)
+
+    def _end(self, r: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
+        columns, told = self._columns, self._columns["told"]
+        if not told.any():
+            return
+        columns["good"] = np.where(np.isfinite(r), np.where(r < CLEAR_SHARE * LIMIT_K, columns["good"] + 1, 0), columns["good"])
+        columns["stood"] = np.where(told, columns["stood"] + np.isfinite(r), 0)
+        normal = told & (columns["stood"] >= ACCEPT_BLOCKS)
+        for row in rows_where(told & ((columns["good"] >= CLEAR_BLOCKS) | normal)):
+            why = ("taken as its new normal after a week",) if normal[row] else ()
+            yield from self._standing.ends(columns.devices[row], FAULT, at, *why)
+            columns["told"][row] = False
+        columns.reset(normal, "n", "run")
+
+    def _verdict(self, row: int, r: float) -> Verdict:
+        columns = self._columns
+        Tb, Pm = float(columns["Tb"][row]), float(columns["Pm"][row])  # noqa: N806
+        beta = float(columns["cPT"][row] / max(columns["vP"][row], LEAST_VARIANCE))
+        return Verdict(
+            FAULT,
+            "ticket",
+            "CONTACT_SUPPORT",
+            f"The GPU runs {r:.1f} K warmer at the same power than it used to: check heat sink, cold plate, paste and air.",
+            (
+                f"{r:.1f} K above its own line and its neighbours, {columns['run'][row]} quarters of an hour in a row",
+                f"its line: {Tb:.0f} C at {Pm:.0f} W and {beta:.3f} K/W, learnt in {columns['n'][row] / 1440:.1f} days of steady load",
+            ),
+            r,
+            0.0,
+            "kelvin",
+        )
