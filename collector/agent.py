@@ -18,7 +18,7 @@ from collector.simulated_node import SimulatedNode
 from collector.standing import Standing
 from collector.web import ListenError, Web
 from collector.world import World, real, simulated
-from detectors import all_detectors
+from detectors.service import in_service
 from pipeline.catalog import agent
 from pipeline.engine import Engine
 from pipeline.exposition.sink import Dialect
@@ -94,7 +94,7 @@ class Agent:
             boot_id=standing.world.boot_id,
             clock=standing.world.clock,
             schedules=tuple(schedules(parts)),
-            judge=Judge(all_detectors(), standing.own, standing.world.clock, periods_s=self._periods(config)),
+            judge=Judge(in_service(), standing.own, standing.world.clock, periods_s=self._periods(config)),
             sinks=standing.sinks,
             own=standing.own,
         )
