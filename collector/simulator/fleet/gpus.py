@@ -76,6 +76,7 @@ class FleetGpus:
 
         n = GPUS * len(profiles)
         self.count, self._settings, self._rng = n, settings, rng
+        self._offsets = rng.spawn(1)[0]  # of its own: what a job does to silicon must not hang on how often is read
         self.limit_max_w, self.clock_max, self._clock_idle = each("power_limit_w"), each("clock_max_mhz"), each("clock_idle_mhz")
         self.clock_step = profiles[0].gpu.clock_step_mhz
         self.max_operating_c, self._slowdown_c = each("max_operating_c"), each("max_operating_c") - each("slowdown_margin_c")
@@ -108,11 +109,11 @@ class FleetGpus:
 
     def new_job(self, gpus: NDArray[np.intp]) -> None:
         """Another job: the same silicon runs a little differently."""
-        self.job_offset[gpus] = self._rng.normal(0, self._settings.job_offset, len(gpus))
+        self.job_offset[gpus] = self._offsets.normal(0, self._settings.job_offset, len(gpus))
 
     def expected_c(self, gpu: int, load: float, communication: float) -> float:
         """Temperature at which a GPU settles in training: at that load, with that share of each step spent waiting."""
-        speed = np.exp(EXPONENT * (TYPICAL_LN + self.silicon[gpu] + self.job_offset[gpu]))
+        speed = np.exp(EXPONENT * (self.silicon[gpu] + self.job_offset[gpu]))
         dynamic = self._room()[gpu] * load * speed * (1 - (1 - WAITS.load) * communication)
         power = self._idle_w[gpu] + dynamic
         return float(self._settings.inlet_c + self._preheat[gpu] + self._r_th[gpu] * self.cooling[gpu] * power)
@@ -125,7 +126,7 @@ class FleetGpus:
         idle = np.repeat(demands.idle, GPUS, axis=1) | self.dead
         dynamic = np.repeat(demands.load, GPUS, axis=1)
         dynamic *= self._room()
-        dynamic *= np.exp(EXPONENT * ln_clock)
+        dynamic *= np.exp(EXPONENT * (ln_clock - TYPICAL_LN))  # a job's load is what it draws at the typical clock
         dynamic[idle] = 0.0
         heat = self._heat(times_s, dt, dynamic, waits, np.repeat(demands.dram, GPUS, axis=1))
 

@@ -41,8 +41,8 @@ class Settings:
     checkpoint_high_s: float = 180.0
     first_checkpoint_s: float = 0.0  # of its own length, 0: as the others
     eval_s: float = 420.0
-    load_low: float = 0.49  # 380 W of 700 W
-    load_high: float = 0.97  # 680 W
+    load_low: float = 0.49  # 380 W of 700 W at the typical clock
+    load_high: float = 0.93  # 660 W, the fastest silicon 690 W
     stage_spread: float = 0.0  # difference of load between pipeline stages (nodes of a job)
     imbalance: float = 0.0  # slow variation of a node's share of work (sequence lengths, experts)
     # Collectors.
