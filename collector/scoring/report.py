@@ -67,7 +67,7 @@ class Report:
             for (name, magnitude), cases in group.cases.items()
             if magnitude == NOMINAL and (scope == "fleet" or name not in self.needs_fleet)
         }
-        every = [case for cases in known.values() for case in cases]
+        every = [case for cases in known.values() for case in cases if case.watched]
         by_class = {fault: [case for case in every if case.fault == fault] for fault in sorted({case.fault for case in every})}
         false = rates(group.alarms, group.exposure)
         pages, tickets = (false[severity]["per_gpu_month"] for severity in ("pages", "tickets"))
@@ -122,7 +122,8 @@ def _add(group: Group, job: Mapping[str, Any], part: Mapping[str, Any], exposure
 
 
 def _delay(cases: Sequence[Case], p: float) -> float | None:
-    return percentile([case.detected_s if case.in_time and case.detected_s is not None else inf for case in cases], p)
+    watched = [case for case in cases if case.watched]
+    return percentile([case.detected_s if case.in_time and case.detected_s is not None else inf for case in watched], p)
 
 
 def _scenario_rows(name: str, scope: Scope, group: Group) -> list[dict[str, Any]]:
@@ -145,7 +146,7 @@ def _curves(name: str, scope: Scope, group: Group) -> list[dict[str, Any]]:
     """Per class of fault: recall that each budget buys, over all nominal cases of the class."""
     by_class: dict[str, list[Case]] = defaultdict(list)
     for (_, magnitude), cases in group.cases.items():
-        for case in cases if magnitude == NOMINAL else ():
+        for case in [case for case in cases if case.watched] if magnitude == NOMINAL else ():
             by_class[case.fault].append(case)
     return [
         {
@@ -161,7 +162,7 @@ def _curves(name: str, scope: Scope, group: Group) -> list[dict[str, Any]]:
 
 
 def _misses(name: str, scope: Scope, group: Group) -> list[dict[str, Any]]:
-    """Every case that was not found in time, with what was said of it instead."""
+    """Every case that was watched to its deadline and not found by then, with what was said of it instead."""
     return [
         {
             "contestant": name,
@@ -176,7 +177,7 @@ def _misses(name: str, scope: Scope, group: Group) -> list[dict[str, Any]]:
         }
         for (scenario, magnitude), cases in sorted(group.cases.items())
         for case in cases
-        if not case.in_time
+        if case.watched and not case.in_time
     ]
 
 

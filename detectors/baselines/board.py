@@ -153,6 +153,19 @@ class Window:
         return sum((part for _, part in self._parts), np.zeros(len(frame.devices)))
 
 
+def gauge(frame: Frame, name: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """A gauge and where it is observed, both (device,)."""
+    values = frame.gauge(name)
+    return values, np.isfinite(values)
+
+
+def total(frame: Frame, names: Iterable[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Sum of raw counters and where all of them are observed, both (device,)."""
+    counters = [frame.counter(name) for name in names]
+    values = np.sum([np.where(observed, value, 0).astype(np.float64) for value, observed in counters], axis=0)
+    return values, np.logical_and.reduce([observed for _, observed in counters])
+
+
 def increase(frame: Frame, names: Iterable[str]) -> NDArray[np.float64]:
     """Sum of the increments of several counters, (device,); one that is not observed adds nothing."""
     return sum((np.nan_to_num(frame.increase(name)) for name in names), np.zeros(len(frame.devices)))

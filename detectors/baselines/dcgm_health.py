@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.baselines.board import Aligned, Board, moved
-from pipeline.finding import Finding
+from detectors.baselines.board import Aligned, Board, gauge, moved, total
+from pipeline.finding import Finding, Severity
 from pipeline.frame import Frame
 from pipeline.observation import Event, Observation
 from pipeline.xid import CRITICAL_CODES
@@ -34,6 +34,19 @@ WATCHED = (
     *NVLINK_CRC,
     *THERMAL,
     *POWER,
+)
+
+# Rule, field, least value, severity, class: states.
+STATES: tuple[tuple[str, str, float, Severity, str], ...] = (
+    ("NVLink down", "nvlinks_down", 1, "page", "nvlink"),
+    ("row remap failed", "row_remap_failed", 1, "page", "ecc"),
+    ("page retirement pending", "retired_pages_pending", 1, "ticket", "ecc"),
+)
+# Rule, counters, least sum, severity: counts since the driver was loaded or of a lifetime.
+TOTALS: tuple[tuple[str, tuple[str, ...], float, Severity], ...] = (
+    ("volatile double-bit errors", ("ecc_uncorrected_volatile",), 1, "page"),
+    ("uncorrectable rows remapped", ("remapped_rows_uncorrectable",), REMAPS, "ticket"),
+    ("retired pages", ("retired_pages_single_bit", "retired_pages_double_bit"), RETIRED_PAGES + 1, "page"),
 )
 
 
@@ -81,21 +94,19 @@ class DcgmHealth:
         )
         yield from judge(frame, "NVLink replay or recovery", hard > 0, "page", fault="nvlink")
         yield from judge(frame, "NVLink CRC", crc > NVLINK_CRC_PER_SECOND * 60, "ticket", fault="nvlink")
-        yield from judge(frame, "NVLink down", frame.gauge("nvlinks_down") > 0, "page", fault="nvlink")
         yield from judge(frame, "thermal violation", thermal > 0, "ticket", fault="thermal", value=thermal, expected=0.0)
         yield from judge(frame, "power violation", power > 0, "ticket", fault="power", value=power, expected=0.0)
         yield from self._memory(frame)
-        yield from judge(frame, "InfoROM corrupt", frame.gauge("inforom_valid") == 0, "ticket", fault="inforom")
+        for rule, name, least, severity, fault in STATES:
+            value, known = gauge(frame, name)
+            yield from judge(frame, rule, known & (value >= least), severity, fault=fault, known=known)
+        value, known = gauge(frame, "inforom_valid")
+        yield from judge(frame, "InfoROM corrupt", known & (value == 0), "ticket", fault="inforom", known=known)
 
     def _memory(self, frame: Frame) -> Iterator[Finding]:
-        judge = self._board.judge
-        yield from judge(frame, "volatile double-bit errors", _total(frame, "ecc_uncorrected_volatile") > 0, "page", fault="ecc")
-        yield from judge(frame, "row remap failed", frame.gauge("row_remap_failed") > 0, "page", fault="ecc")
-        remaps = _total(frame, "remapped_rows_uncorrectable")
-        yield from judge(frame, "uncorrectable rows remapped", remaps >= REMAPS, "ticket", fault="ecc")
-        pages = _total(frame, "retired_pages_single_bit") + _total(frame, "retired_pages_double_bit")
-        yield from judge(frame, "retired pages", pages > RETIRED_PAGES, "page", fault="ecc")
-        yield from judge(frame, "page retirement pending", frame.gauge("retired_pages_pending") > 0, "ticket", fault="ecc")
+        for rule, names, least, severity in TOTALS:
+            value, known = total(frame, names)
+            yield from self._board.judge(frame, rule, known & (value >= least), severity, fault="ecc", known=known)
 
 
 class _Minute:
@@ -117,8 +128,3 @@ class _Minute:
         while self._values[0][0] < frame.mono_ns - MINUTE_NS:
             self._values.popleft()
         return np.nan_to_num(np.abs(now - self._values[0][1]))
-
-
-def _total(frame: Frame, name: str) -> NDArray[np.float64]:
-    value, observed = frame.counter(name)
-    return np.where(observed, value.astype(np.float64), 0.0)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.baselines.board import Aligned, Board, Window, increase, moved
+from detectors.baselines.board import Aligned, Board, Window, gauge, increase, moved
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Event, Observation
@@ -70,8 +70,10 @@ class ExporterRules:
             ("memory hot", memory > MEMORY_HOT_C, "ticket"),
         ):
             value = memory if rule == "memory hot" else core
-            yield from judge(frame, rule, self._held[rule].long(frame, bad), severity, fault="thermal", value=value)  # type: ignore[arg-type]  # severities above
-        yield from judge(frame, "row remap failed", frame.gauge("row_remap_failed") > 0, "page", fault="ecc")
+            held = self._held[rule].long(frame, bad, np.isfinite(value))
+            yield from judge(frame, rule, held, severity, fault="thermal", value=value)  # type: ignore[arg-type]  # severities above
+        failed, known = gauge(frame, "row_remap_failed")
+        yield from judge(frame, "row remap failed", known & (failed > 0), "page", fault="ecc", known=known)
         uncorrected = window["ecc"].add(frame, frame.increase("ecc_uncorrected_volatile"))
         yield from judge(frame, "increase(ECC_DBE_VOL) > 0", uncorrected > 0, "page", fault="ecc")
         replays = window["replay"].add(frame, frame.increase("pcie_replays"))
@@ -81,17 +83,17 @@ class ExporterRules:
 
 
 class _For:
-    """Prometheus' ``for``: true once a condition has held for so long without a break."""
+    """Prometheus' ``for``: true once a condition has held for so long without a break; a sample that is missing is none."""
 
     def __init__(self, seconds: float) -> None:
         self._span_ns = seconds * 1e9
         self._since = np.zeros(0)
         self._aligned = Aligned()
 
-    def long(self, frame: Frame, bad: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def long(self, frame: Frame, bad: NDArray[np.bool_], known: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Where it has, (device,)."""
         move = self._aligned.follow(frame)
         if move is not None:
             self._since = moved(self._since, move)
-        self._since = np.where(bad, np.where(self._since > 0, self._since, frame.mono_ns), 0.0)
+        self._since = np.where(bad & (self._since == 0), frame.mono_ns, np.where(known & ~bad, 0.0, self._since))
         return (self._since > 0) & (frame.mono_ns - self._since >= self._span_ns)

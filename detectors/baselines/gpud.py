@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from detectors.baselines.board import Board, Window
+from detectors.baselines.board import Board, Window, gauge
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Event, Observation
@@ -71,8 +71,9 @@ class Gpud:
     def _gpus(self, frame: Frame) -> Iterator[Finding]:
         judge = self._board.judge
         yield from self._board.reborn(frame, "XID")
-        yield from judge(frame, "row remapping failed", frame.gauge("row_remap_failed") > 0, "page", fault="ecc")
-        yield from judge(frame, "row remapping pending", frame.gauge("row_remap_pending") > 0, "page", fault="ecc")
+        for rule, name in (("row remapping failed", "row_remap_failed"), ("row remapping pending", "row_remap_pending")):
+            value, known = gauge(frame, name)
+            yield from judge(frame, rule, known & (value > 0), "page", fault="ecc", known=known)
         mask = np.nan_to_num(frame.gauge("clock_event_reasons")).astype(np.int64)
         elapsed_s = min((frame.mono_ns - self._last_ns) / NS, 60.0) if self._last_ns else 0.0
         self._last_ns = frame.mono_ns

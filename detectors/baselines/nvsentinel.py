@@ -9,14 +9,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from detectors.baselines.board import Board, Window
+from detectors.baselines.board import Board, Window, gauge, total
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, Frame
 from pipeline.observation import Event, Observation
 from pipeline.xid import xid_entry
 
+ACTIVE = 4  # IBTA port state
 HOUR_NS = 3600 * 10**9
 ESCALATE_AT = 3  # non-fatal events of one port in an hour
 
@@ -93,9 +92,10 @@ class NvSentinel:
         """Its GPU monitor polls DCGM's health: a row remap that failed and volatile double-bit errors are fatal."""
         judge = self._board.judge
         yield from self._board.reborn(frame, "XID")
-        yield from judge(frame, "row remap failed", frame.gauge("row_remap_failed") > 0, "page", fault="ecc")
-        value, observed = frame.counter("ecc_uncorrected_volatile")
-        yield from judge(frame, "volatile double-bit errors", observed & (value > 0), "page", fault="ecc")
+        failed, known = gauge(frame, "row_remap_failed")
+        yield from judge(frame, "row remap failed", known & (failed > 0), "page", fault="ecc", known=known)
+        errors, known = total(frame, ("ecc_uncorrected_volatile",))
+        yield from judge(frame, "volatile double-bit errors", known & (errors > 0), "page", fault="ecc", known=known)
 
     def _ports(self, frame: Frame) -> Iterator[Finding]:
         for limit, window in zip(LIMITS, self._windows, strict=True):
@@ -107,9 +107,8 @@ class NvSentinel:
                 yield finding
                 if finding.phase == "onset" and limit.severity == "ticket":
                     yield from self._escalate(finding, frame.mono_ns)
-        down = frame.gauge("state") != 4  # IBTA: active
-        known = np.isfinite(frame.gauge("state"))
-        yield from self._board.judge(frame, "port not active", down & known, "page", fault="ib", known=known)
+        state, known = gauge(frame, "state")
+        yield from self._board.judge(frame, "port not active", known & (state != ACTIVE), "page", fault="ib", known=known)
 
     def _escalate(self, finding: Finding, now_ns: int) -> Iterator[Finding]:
         """The third non-fatal event of a port within an hour is fatal."""

@@ -52,22 +52,24 @@ def percentile(values: Sequence[float], p: float) -> float | None:
 
 
 def recall(cases: Iterable[Case]) -> Share:
-    """Share found by the deadline, with the right class and at least the right severity."""
-    return share_of(case.in_time for case in cases)
+    """Share found by the deadline, with the right class and at least the right severity, of the cases watched until then."""
+    return share_of(case.in_time for case in cases if case.watched)
 
 
 def figures(cases: Sequence[Case]) -> dict[str, Any]:
     """Every figure of a group of cases (one scenario at one magnitude), as JSON.
 
-    A miss, late ones too, has an infinite delay: a percentile that falls among misses is null. Attribution and duplicates are of the
+        Cases whose deadline lies beyond the end of the run are left out. A miss, late ones too, has an infinite delay: a percentile that falls among misses is null. Attribution and duplicates are of the
     cases found in time; ``class`` is the share with the right class among those that anybody was told of in time.
     """
+    every, cases = cases, [case for case in cases if case.watched]
     found = [case for case in cases if case.in_time]
     noticed = [case for case in cases if case.noticed_s is not None and case.noticed_s <= case.deadline_s]
     delays = [case.detected_s if case.in_time and case.detected_s is not None else inf for case in cases]
     clears = [case.cleared_s for case in cases if case.clearable and case.cleared_s is not None]
     return {
         "cases": len(cases),
+        "not_watched": len(every) - len(cases),
         "recall": recall(cases).document(),
         "noticed": Share(len(noticed), len(cases)).document(),
         "late": sum(case.detected_s is not None and not case.in_time for case in cases),

@@ -35,7 +35,7 @@ class Case:
 
     ``detected_s``: own class, sufficient severity. ``noticed_s``: any alert of it, whatever class. ``top1``, ``top3``, ``level``: who
     was blamed when it was detected in time, else None. ``cleared_s``: after the end of the fault, None = not (yet).
-    ``evidence`` is what the operating curve is made of.
+    ``watched``: the run went on until the deadline, so that a miss is a miss. ``evidence`` is what the operating curve is made of.
     """
 
     id: str
@@ -55,6 +55,7 @@ class Case:
     flaps: int
     cleared_s: float | None
     clearable: bool
+    watched: bool
     evidence: tuple[Evidence, ...]
 
     @property
@@ -65,12 +66,16 @@ class Case:
 
 def match(truths: Iterable[Truth], alerts: Sequence[Alert], until_ns: int) -> tuple[list[Case], list[Alert]]:
     """A case per truth, and the alerts that tell of none: the false ones. ``until_ns`` is the end of what was observed."""
-    cases, explained = [], set()
-    for truth in truths:
-        roles = [(role, alert) for alert in alerts if (role := role_of(alert, truth)) is not None]
-        explained |= {id(alert) for role, alert in roles if role in ("own", "secondary")}
-        cases.append(_case(truth, roles, until_ns))
+    every = [(truth, _roles(truth, alerts)) for truth in truths]
+    own = {id(alert) for _, roles in every for role, alert in roles if role == "own"}
+    explained = own | {id(alert) for _, roles in every for role, alert in roles if role == "secondary"}
+    # What tells of one fault says nothing about its neighbour that has another.
+    cases = [_case(truth, [(r, a) for r, a in roles if r == "own" or id(a) not in own], until_ns) for truth, roles in every]
     return cases, [alert for alert in alerts if id(alert) not in explained]
+
+
+def _roles(truth: Truth, alerts: Iterable[Alert]) -> list[tuple[Role, Alert]]:
+    return [(role, alert) for alert in alerts if (role := role_of(alert, truth)) is not None]
 
 
 def role_of(alert: Alert, truth: Truth) -> Role | None:
@@ -118,6 +123,7 @@ def _case(truth: Truth, roles: Sequence[tuple[Role, Alert]], until_ns: int) -> C
         flaps=len(own) - len(keys),
         cleared_s=max(0.0, (max(cleared) - truth.end_ns) / NS) if own and all(cleared) else None,
         clearable=bool(own) and truth.end_ns < until_ns,
+        watched=truth.deadline_ns <= until_ns,
         evidence=_evidence(own, truth),
     )
 

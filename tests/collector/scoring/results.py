@@ -28,6 +28,7 @@ def case(delay_s: float | None, **changes: Any) -> dict[str, Any]:
         "flaps": 0,
         "cleared_s": 30.0 if found else None,
         "clearable": found,
+        "watched": True,
         "evidence": [{"detector": "straggler", "delay_s": delay_s, "strength": "inf"}] if delay_s is not None else [],
     } | changes
 

@@ -36,6 +36,13 @@ def test_magnitudes_are_apart_and_only_the_nominal_counts_in_the_summary() -> No
     assert made["summary"]["fleet"]["recall_critical"]["of"] == 1
 
 
+def test_what_was_not_watched_to_its_deadline_is_not_missed() -> None:
+    """A run that was cut short says nothing: no miss, no recall."""
+    made = document(result("F16", part(cases=[case(None, watched=False)])))
+    assert made["misses"] == []
+    assert made["scenarios"][0]["recall"]["of"] == made["summary"]["fleet"]["recall_critical"]["of"] == 0
+
+
 def test_false_alarms_are_those_of_healthy_runs() -> None:
     """Two pages and a ticket in 10 + 10 GPU-months: 0.1 and 0.05 a month. What is false in a fault's run is a stray, beside it."""
     made = document(

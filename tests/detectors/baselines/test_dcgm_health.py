@@ -61,3 +61,10 @@ def test_single_bit_errors_are_no_verdict() -> None:
     node = Node(DcgmHealth())
     node.gpus({"ecc_corrected_volatile": 0})
     assert node.gpus({"ecc_corrected_volatile": 100_000}) == []
+
+
+def test_a_reading_that_is_missing_clears_nothing() -> None:
+    """A state that stood before still stands when it could not be read."""
+    node = Node(DcgmHealth())
+    node.gpus({"row_remap_failed": 1, "ecc_uncorrected_volatile": 2})
+    assert node.gpus({}, {"row_remap_failed": None}) == []

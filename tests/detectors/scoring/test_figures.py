@@ -24,6 +24,12 @@ def test_recall_and_delay_of_ten_cases() -> None:
     assert made["delay_s"] == {"p50": 50.0, "p90": None, "p99": None}
 
 
+def test_a_case_that_was_not_watched_to_its_end_is_neither_found_nor_missed() -> None:
+    """The run ends 60 s after the onset of two of three cases, one of them found by then: recall is that of the third."""
+    made = figures([case_of(alert(1), until_s=60), case_of(until_s=60), case_of(alert(1))])
+    assert (made["recall"]["hits"], made["recall"]["of"], made["cases"], made["not_watched"]) == (1, 1, 1, 2)
+
+
 def test_attribution_is_of_the_cases_that_were_found() -> None:
     """Of three found ones two blame the GPU, one its node; the missed one blames nobody: 2 of 3, the level likewise."""
     made = figures([case_of(alert(1)), case_of(alert(1)), case_of(alert(1, entity=NODE)), case_of()])["attribution"]
@@ -46,7 +52,7 @@ def test_duplicates_and_flaps_are_means_over_found_cases() -> None:
 def test_time_to_clear_leaves_out_faults_that_never_ended() -> None:
     """Cleared 100 and 300 s after the end, one never although it ended, one whose fault goes on: p50 100, p90 300, one not cleared."""
     made = figures(
-        [case_of(alert(1, cleared_s=3700)), case_of(alert(1, cleared_s=3900)), case_of(alert(1)), case_of(alert(1), until_s=60)]
+        [case_of(alert(1, cleared_s=3700)), case_of(alert(1, cleared_s=3900)), case_of(alert(1)), case_of(alert(1), until_s=600)]
     )
     assert (made["clear_s"], made["not_cleared"]) == ({"p50": 100.0, "p90": 300.0}, 1)
 

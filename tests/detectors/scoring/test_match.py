@@ -141,3 +141,17 @@ def test_one_alert_may_tell_of_two_faults_of_one_entity() -> None:
     cases, strays = match([truth(), truth()], [alert(10)], ONSET + 10_000 * NS)
     assert [case.in_time for case in cases] == [True, True]
     assert strays == []
+
+
+def test_an_alert_of_one_fault_blames_no_neighbour_for_another() -> None:
+    """Two mates have the same fault: the page about one is right for it and says nothing about the other."""
+    mate = replace(truth(exact=(MATE,)), id="t2", near=frozenset({SICK}))
+    (sick, other), strays = match([truth(), mate], [alert(5, entity=MATE), alert(10)], ONSET + 10_000 * NS)
+    assert (sick.top1, sick.misplaced, other.top1, other.misplaced) == (True, 0, True, 0)
+    assert strays == []
+
+
+@pytest.mark.parametrize(("until_s", "watched"), [(299, False), (300, True)])
+def test_a_case_is_watched_when_the_run_reaches_its_deadline(until_s: float, *, watched: bool) -> None:
+    """The deadline is 300 s after the onset."""
+    assert case_of(until_s=until_s).watched is watched
