@@ -14,6 +14,7 @@ from collector.assembly import Parts, schedules, topology_of
 from collector.config import Config
 from collector.config.given import ConfigError
 from collector.dialect import dialect_of
+from collector.limits import raise_open_files
 from collector.simulated_node import SimulatedNode
 from collector.standing import Standing
 from collector.web import ListenError, Web
@@ -54,6 +55,7 @@ class Agent:
 
     async def run(self) -> int:
         """Start everything, serve until a signal, stop everything."""
+        raise_open_files()
         with contextlib.ExitStack() as stack:
             stack.enter_context(lock(Path(self._config.storage.path)))
             world = self._enter_world(stack)

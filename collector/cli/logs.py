@@ -6,7 +6,8 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -37,6 +38,36 @@ class Lines(logging.Formatter):
         return next(prefix for level, prefix in PRIORITIES if record.levelno >= level)
 
 
+class Sparing(logging.Filter):
+    """Lets the same line of a library through once a minute, with how many were left out before it. Our own say what changes, and pass.
+
+    Without free file descriptors asyncio alone writes a thousand lines a second.
+    """
+
+    EVERY_S, MOST_KINDS, ALIKE = 60.0, 64, 100  # lines with the same first 100 characters are alike
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._said: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it is written."""
+        if record.name.partition(".")[0] == "tocsin":
+            return True
+        key, now = (record.name, str(record.msg)[: self.ALIKE]), self._clock()
+        at, left_out = self._said.get(key, (now - self.EVERY_S, 0))
+        if now - at < self.EVERY_S:
+            self._said[key] = (at, left_out + 1)
+            return False
+        if len(self._said) >= self.MOST_KINDS:
+            self._said.clear()
+        self._said[key] = (now, 0)
+        if left_out:
+            record.msg, record.args = f"{record.getMessage()} ({left_out} more like it were left out)", None
+        return True
+
+
 def _word(value: str) -> str:
     plain = value.isascii() and value.isprintable() and value and not set(value) & set(' "=\\')
     return value if plain else json.dumps(value)
@@ -46,6 +77,7 @@ def set_up(level: str, form: str, stream: TextIO | None = None, environ: Mapping
     """Send the whole process's log to a stream (standard error), in place of what was set up before."""
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
+    handler.addFilter(Sparing())
     handler.setFormatter(Lines(form, priorities=in_journal(stream, os.environ if environ is None else environ)))
     root = logging.getLogger()
     root.handlers[:] = [handler]

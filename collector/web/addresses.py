@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from collector.config.address import parse as read_address
 
-_BACKLOG = 128
+BACKLOG = 128
 
 
 class ListenError(OSError):
@@ -84,7 +84,7 @@ def _socket(family: int, where: tuple[object, ...], *, dual: bool = False) -> so
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(not dual))
         made.setblocking(False)
         made.bind(where)
-        made.listen(_BACKLOG)
+        made.listen(BACKLOG)
     except OSError:
         made.close()
         raise

@@ -22,6 +22,7 @@ from pipeline.guard import Guard, Health
 
 DRAIN_S = 5.0  # as dcgm-exporter: running scrapes may end
 SWEEP_S = 1.0
+ACCEPTS = 8
 
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -96,7 +97,12 @@ class Web:
 
     async def _serve(self, bound: socket.socket) -> asyncio.Server:
         assert self._connections is not None  # noqa: S101 - start has made it
-        return await asyncio.get_running_loop().create_server(self._connections.protocol, sock=bound, ssl=self._tls)
+        # asyncio accepts, and out of file descriptors fails, so many times in a row: few. The kernel's queue is made longer again.
+        server = await asyncio.get_running_loop().create_server(
+            self._connections.protocol, sock=bound, ssl=self._tls, backlog=ACCEPTS
+        )
+        bound.listen(addresses.BACKLOG)
+        return server
 
     @staticmethod
     async def _sweep(connections: Connections) -> None:

@@ -56,6 +56,38 @@ def test_journal_priorities(level: int, prefix: str) -> None:
     assert logs.Lines("logfmt", priorities=True).format(record("x", level)).startswith(f"{prefix}ts=")
 
 
+def test_a_library_cannot_fill_the_log() -> None:
+    """The same line comes once a minute, with a count of what was left out; other lines, and ours, are not held back."""
+    now, out = [0.0], io.StringIO()
+    handler = logging.StreamHandler(out)
+    handler.addFilter(logs.Sparing(lambda: now[0]))
+
+    def say(name: str, text: str) -> None:
+        handler.handle(logging.LogRecord(name, logging.ERROR, __file__, 1, text, (), None))
+
+    for second in range(61):
+        now[0] = float(second)
+        for _ in range(1000):
+            say("asyncio", "socket.accept() out of system resource 100%")
+        say("tocsin.x", f"{second}")
+    say("asyncio", "something else")
+    theirs = [line for line in out.getvalue().splitlines() if not line.isdigit()]
+    assert theirs == [
+        "socket.accept() out of system resource 100%",
+        "socket.accept() out of system resource 100% (59999 more like it were left out)",
+        "something else",
+    ]
+    assert out.getvalue().count("\n") == 61 + 3
+
+
+def test_what_a_library_says_is_remembered_within_bounds() -> None:
+    """Lines that are never alike do not grow the agent."""
+    sparing = logs.Sparing(lambda: 0.0)
+    for number in range(10_000):
+        sparing.filter(logging.LogRecord("lib", logging.ERROR, __file__, 1, f"{number}", (), None))
+    assert len(sparing._said) <= sparing.MOST_KINDS
+
+
 @given(strategies.text(), strategies.sampled_from(["logfmt", "json"]))
 def test_no_text_can_forge_a_line(text: str, form: str) -> None:
     """A message of a hostile device or driver stays on its line: no line breaks, no escape sequences."""
