@@ -38,10 +38,12 @@ def scaled(field: Field, native: pl.Expr) -> pl.Expr:
     if field.times == field.per == 1:
         return native
     number = native.cast(pl.Float64) * field.times if field.times != 1 else native.cast(pl.Float64)
-    if field.per == 1:
-        return number
-    # By a column: polars divides by a constant by multiplying with its reciprocal, which is off by a bit now and then.
-    return number / (number * 0 + field.per)
+    return number if field.per == 1 else divided(number, field.per)
+
+
+def divided(number: pl.Expr, by: int) -> pl.Expr:
+    """A quotient rounded once: polars divides by a constant by multiplying with its reciprocal, which is off by a bit now and then."""
+    return number / (number * 0 + by)
 
 
 def in_base_units(rows: pl.LazyFrame, kind: str) -> pl.LazyFrame:

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from pipeline.store.base import divided
 from pipeline.store.canned.question import Names, names
 from pipeline.store.plot import Panel
 from pipeline.store.query import Store, Window
@@ -18,7 +19,7 @@ OUTCOMES = ("ok", "failed", "overdue")
 
 def reads(store: Store, window: Window) -> pl.DataFrame:
     """Per source: reads by outcome, how long they took, reads in which something could not be read, and the last error."""
-    took = pl.col("duration_ns") / 1e9
+    took = divided(pl.col("duration_ns"), 10**9)
     return store.collect(
         _reads(store, window)
         .group_by("host", "source")
