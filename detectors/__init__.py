@@ -6,10 +6,14 @@ from collections.abc import Callable
 
 from detectors.availability import Availability
 from detectors.ecc import Ecc
+from detectors.fec_tail import FecTail
 from detectors.infiniband import IbAdapter, IbBer, IbCongestion, IbErrors, IbFlap, IbLink, IbRail, IbSaturation
+from detectors.nvlink import NvLink
 from detectors.pcie import Pcie
+from detectors.power import Power
 from detectors.power_limit import PowerLimit
 from detectors.straggler import Straggler
+from detectors.thermal import ThermalImminent, ThermalRack, ThermalResistance
 from detectors.throttle import Throttle
 from detectors.xid import Xid
 from pipeline.interfaces import Detector
@@ -17,6 +21,12 @@ from pipeline.interfaces import Detector
 DETECTORS: dict[str, Callable[[], Detector]] = {
     Availability.name: Availability,
     Straggler.name: Straggler,
+    FecTail.name: FecTail,
+    NvLink.name: NvLink,
+    Power.name: Power,
+    ThermalResistance.name: ThermalResistance,
+    ThermalImminent.name: ThermalImminent,
+    ThermalRack.name: ThermalRack,
     IbAdapter.name: IbAdapter,
     IbBer.name: IbBer,
     IbCongestion.name: IbCongestion,

@@ -1,0 +1,125 @@
+"""Links whose error correction works harder from day to day: often the first sign of one that will die."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.block_clock import BlockClock
+from detectors.columns import Columns, Ring, rows_where
+from detectors.elapsed import Elapsed, Moment
+from detectors.memory import Part, Remembering
+from detectors.standing import Standing, Verdict
+from detectors.stats import theil_sen
+from pipeline.finding import Finding
+from pipeline.frame import Device, Frame
+from pipeline.observation import Observation
+
+HOUR_S, DAY = 3600.0, 24
+GROWTH = log(10)  # per day: an order of magnitude. Proposed, hence a ticket at most.
+HOLDS, LEAST_HOURS = 6, 12
+LEAST_ERRORS = 20.0  # an hour: below it one more is no trend
+FAULT = "fec_tail"
+# Codewords with eight errors and more, near what the correction can do (NVML's FEC history), and corrected blocks of InfiniBand.
+TAILS = {
+    "nvlink": tuple(f"fec_{k}_codewords" for k in range(8, 16)),
+    "gpu": tuple(f"nvlink_fec_{k}_codewords" for k in range(8, 16)),
+    "ib_port": ("fec_corrected_blocks",),
+}
+
+
+class FecTail(Remembering):
+    """A ticket when ``ln(1 + count in the hour)`` has grown by more than ln 10 a day, by Theil-Sen over a day, for six hours.
+
+    >>> FecTail().name
+    'fec_tail'
+    """
+
+    name = "fec_tail"
+
+    def __init__(self) -> None:
+        self._tails = {kind: _Tail(names) for kind, names in TAILS.items()}
+        self._elapsed, self._standing = Elapsed(), Standing(self.name)
+        parts = {f"{kind}_{name}": part for kind, tail in self._tails.items() for name, part in tail.parts.items()}
+        super().__init__(elapsed=self._elapsed, standing=self._standing, **parts)
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """Judge the hour that ended, then take in the frame."""
+        said: list[Finding] = []
+        at = self._elapsed.at(observation)
+        for frame in observation.frames:
+            if frame.kind in self._tails and frame.devices:
+                said += self._tails[frame.kind].frame(frame, observation.boot_id, self._standing, at)
+        return said
+
+
+class _Tail:
+    """The devices of one kind."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+        self._columns = Columns(count=0.0, seen=False, y=Ring(DAY, np.nan), run=0, good=0)  # y: the newest hour first
+        self._clock = BlockClock(HOUR_S)
+        self.parts: dict[str, Part] = {"columns": self._columns, "clock": self._clock}
+
+    def frame(self, frame: Frame, boot_id: str, standing: Standing, at: Moment) -> Iterator[Finding]:
+        """Judge what ended, then take in the frame."""
+        columns, ended = self._columns, self._clock.turn(frame.mono_ns, boot_id)
+        if ended is None:
+            return
+        if ended:
+            yield from self._hour(min(ended, DAY), standing, at)
+        columns.place(frame.devices)
+        for name in self._names:
+            if frame.counter(name)[1].any():
+                count = columns.wide(frame.increase(name))
+                columns["count"] += np.nan_to_num(count)
+                columns["seen"] |= np.isfinite(count)
+
+    def _hour(self, hours: int, standing: Standing, at: Moment) -> Iterator[Finding]:
+        columns = self._columns
+        y = np.where(columns["seen"], np.log1p(columns["count"]), np.nan)
+        gap = np.full((hours - 1, len(columns)), np.nan)
+        columns["y"] = np.concatenate((gap, y[None, :], columns["y"]))[:DAY]
+        slope = self._slopes(np.isfinite(y) & (y >= log(1 + LEAST_ERRORS)) & (hours == 1))
+        grows = slope > GROWTH
+        seen = np.isfinite(y)
+        columns["run"] = np.where(seen, np.where(grows, columns["run"] + 1, 0), columns["run"])
+        columns["good"] = np.where(seen, np.where(grows, 0, columns["good"] + 1), columns["good"])
+        for row in rows_where(columns["run"] >= HOLDS):
+            verdict = _verdict(columns.devices[row], float(columns["count"][row]), float(slope[row]))
+            yield from standing.holds(columns.devices[row], verdict, at, at.time_ns - round(HOLDS * HOUR_S * 1e9))
+        for finding in standing.all():
+            at_row = columns.row(finding.device)
+            if at_row is not None and columns["good"][at_row] >= DAY:
+                yield from standing.ends(finding.device, finding.fault, at)
+        columns.reset(np.ones(len(columns), np.bool_), "count", "seen")
+
+    def _slopes(self, asked: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Growth per day of those rows that have enough errors to ask, (row,), NaN for the others."""
+        slopes = np.full(len(asked), np.nan)
+        if asked.any():
+            days = -np.arange(DAY) / DAY
+            slopes[asked] = theil_sen(days, self._columns["y"][:, asked], least=LEAST_HOURS)
+        return slopes
+
+
+def _verdict(device: Device, count: float, slope: float) -> Verdict:
+    name = device.attributes.get("device") or f"{device.kind} {device.attributes.get('index', device.id)}"
+    link = f" link {device.attributes['link']}" if "link" in device.attributes else ""
+    family = "ib" if device.kind == "ib_port" else "nvlink"
+    return Verdict(
+        f"{family}/{FAULT}",
+        "ticket",
+        "CONTACT_SUPPORT",
+        f"The error correction of {name}{link} of {device.host} works {np.exp(slope):.0f} times as hard each day: plan a change.",
+        (
+            f"{count:.0f} codewords or blocks near the limit in the last hour; growth by {slope / log(10):.1f} orders of magnitude a day",
+        ),
+        slope / log(10),
+        1.0,
+        "orders of magnitude per day",
+    )

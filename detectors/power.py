@@ -1,0 +1,188 @@
+"""GPUs that draw less power than their work should take: a regulator that fails, or results that are not computed.
+
+What a GPU should draw is told by its clock, its tensor and its memory activity, by a regression over all GPUs of its model that goes
+on for ever; what is left over is compared with peers and with its own past, as the clocks of stragglers are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.block_clock import BlockClock, BlockMeans
+from detectors.columns import Columns, rows_where
+from detectors.elapsed import Elapsed, Moment
+from detectors.lanes import Limit
+from detectors.memory import Commit, Numbers, Remembering
+from detectors.peers import ACTIVE_PERCENT, Peers
+from detectors.snapshot import State
+from detectors.standing import Standing, Verdict
+from detectors.two_lanes import ACROSS, Judged, TwoLanes
+from pipeline.finding import Finding
+from pipeline.frame import Frame
+from pipeline.observation import Observation
+
+BLOCK_S = 60.0
+WARNING = "warning"
+LIMIT = Limit(0.10, 5.0, 10)  # ln units; proposed, hence a ticket at most
+CAUSES = ("clock", "tensor", "dram")  # what power follows: the voltage with the clock, and the units that switch
+CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.5
+ACCEPT_BLOCKS = 1440  # a day of work at the new level is the new normal
+FORGET = 2.0 ** (-1 / 1440)  # a day of blocks: half-life of what the regression remembers
+# The prior of the regression: ln power grows with about the square of the clock, and the weight of so many blocks of one GPU.
+PRIOR, PRIOR_WEIGHT = np.array([2.0, 0.5, 0.2]), 1e-2
+FAULT = "power"
+
+
+class Power(Remembering):
+    """A ticket when a working GPU draws 10 % less for ten minutes than its clock and activity, its peers and its past tell.
+
+    >>> Power().name
+    'power'
+    """
+
+    name = "power"
+
+    def __init__(self) -> None:
+        names = ("watts", "used", *CAUSES)
+        fills = BlockMeans.fills(*names) | TwoLanes.fills(WARNING) | {"good": 0, "stood": 0}
+        self._columns = Columns(**fills, **Peers.fills(), told=False)
+        self._numbers = Numbers(**TwoLanes.numbers())
+        self._clock, self._means, self._peers = BlockClock(BLOCK_S), BlockMeans(self._columns, names), Peers(self._columns)
+        self._lanes, self._model = TwoLanes(self._columns, self._numbers, {WARNING: LIMIT}, LIMIT), _Regression()
+        self._elapsed, self._standing = Elapsed(), Standing(self.name)
+        super().__init__(
+            columns=self._columns,
+            numbers=self._numbers,
+            clock=self._clock,
+            means=self._means,
+            peers=self._peers,
+            model=self._model,
+            elapsed=self._elapsed,
+            standing=self._standing,
+        )
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """Judge the block that ended, then take in the frame."""
+        said: list[Finding] = []
+        self._peers.jobs.take(observation.events)
+        for frame in observation.frames:
+            if frame.kind == "gpu":
+                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
+                if ended:
+                    said += self._block(self._elapsed.at(observation))
+                if ended is not None:
+                    self._sample(frame)
+        return said
+
+    def _sample(self, frame: Frame) -> None:
+        columns = self._columns
+        columns.place(frame.devices)
+        self._peers.look(frame)
+        if self._peers.changed.any():
+            self._means.drop(self._peers.changed)
+            self._lanes.next_job(self._peers.changed, columns["told"])
+        if frame.increments is None:
+            raise ValueError("increments are made by the engine; this frame has not passed it")
+        watts = columns.wide(frame.increments.rate(frame.schema.counter_row["energy_millijoules"])) / 1000
+        used = columns.wide(frame.gauge("gpu_utilization_percent"))
+        works = used >= ACTIVE_PERCENT
+        self._means.drop(np.isfinite(used) & ~works)
+        samples = {"clock": columns.wide(frame.gauge("sm_clock_megahertz"))}
+        samples |= {name: columns.wide(frame.gauge(f"{name}_activity_percent")) / 100 for name in ("tensor", "dram")}
+        samples |= {"watts": watts, "used": used}
+        self._means.add(**{name: np.where(works, x, np.nan) for name, x in samples.items()})
+
+    def _block(self, at: Moment) -> Iterator[Finding]:
+        columns, means = self._columns, self._means.close()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            p, clock = (self._peers.centred(np.log(means[name]), means["used"]).d for name in ("watts", "clock"))
+        others = [np.nan_to_num(self._peers.centred(means[name], means["used"]).d) for name in ("tensor", "dram")]
+        x = np.stack([clock, *others])
+        y = p - self._model.predict(x)
+        judged = self._lanes.judge(y)
+        yield from self._tell(judged, at)
+        yield from self._end(y, judged.share_of_limit(WARNING), at)
+        self._lanes.learn(y, columns["told"])
+        clean = ~columns["told"] & (columns[f"run_{WARNING}"] == 0) & (columns[f"run_{ACROSS}"] == 0)
+        self._model.learn(x, p - self._lanes.job.b, clean & np.isfinite(judged.r))
+
+    def _tell(self, judged: Judged, at: Moment) -> Iterator[Finding]:
+        columns, in_job = self._columns, self._lanes.reached(WARNING)
+        loss = judged.loss(in_job)
+        for row in rows_where((in_job | self._lanes.reached(ACROSS)) & np.isfinite(loss)):
+            blocks = int(columns[f"run_{WARNING if in_job[row] else ACROSS}"][row])
+            verdict = self._verdict(row, float(loss[row]), blocks)
+            for finding in self._standing.holds(columns.devices[row], verdict, at, at.time_ns - round(blocks * BLOCK_S * 1e9)):
+                columns["told"][row] = True
+                columns["good"][row] = columns["stood"][row] = 0
+                yield finding
+
+    def _end(self, y: NDArray[np.float64], share: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
+        columns, told = self._columns, self._columns["told"]
+        if not told.any():
+            return
+        columns["good"] = np.where(np.isfinite(share), np.where(share < CLEAR_SHARE, columns["good"] + 1, 0), columns["good"])
+        columns["stood"] = columns["stood"] + (told & np.isfinite(y))
+        normal = told & (columns["stood"] >= ACCEPT_BLOCKS)
+        for row in rows_where(told & ((columns["good"] >= CLEAR_BLOCKS) | normal)):
+            why = ("taken as its new normal after a day of work",) if normal[row] else ()
+            yield from self._standing.ends(columns.devices[row], FAULT, at, *why)
+            columns["told"][row] = False
+        if normal.any():
+            self._lanes.accept(normal)
+
+    def _verdict(self, row: int, loss: float, blocks: int) -> Verdict:
+        beta = self._model.beta
+        return Verdict(
+            FAULT,
+            "ticket",
+            "RUN_FIELDDIAG",
+            f"The GPU draws {loss:.1%} less power than its clock and activity tell: test it for a failing regulator and wrong results.",
+            (
+                f"{loss:.1%} below its own place among {self._peers.size(row) - 1} peers at equal clock and activity, for {blocks} minutes",
+                f"power follows the clock with exponent {beta[0]:.2f}, tensor activity with {beta[1]:.2f}, memory with {beta[2]:.2f}",
+            ),
+            -100 * loss,
+            0.0,
+            "percent",
+        )
+
+
+class _Regression:
+    """Ridge regression of ln power on the causes, pooled over GPUs, by normal equations that forget: O(1), whatever was seen."""
+
+    def __init__(self) -> None:
+        self._xx = np.zeros((len(CAUSES), len(CAUSES)))
+        self._xy = np.zeros(len(CAUSES))
+        self.beta = PRIOR.copy()
+
+    def predict(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What the causes (cause, row) explain, (row,)."""
+        explained: NDArray[np.float64] = self.beta @ x
+        return explained
+
+    def learn(self, x: NDArray[np.float64], y: NDArray[np.float64], use: NDArray[np.bool_]) -> None:
+        """One block: causes (cause, row) and what they should explain, (row,)."""
+        use = use & np.isfinite(x).all(axis=0) & np.isfinite(y)
+        if use.any():
+            self._xx = FORGET * self._xx + x[:, use] @ x[:, use].T
+            self._xy = FORGET * self._xy + x[:, use] @ y[use]
+            ridge = PRIOR_WEIGHT * np.eye(len(CAUSES))
+            self.beta = np.linalg.solve(self._xx + ridge, self._xy + ridge @ PRIOR)
+
+    def state(self) -> State:
+        """The normal equations."""
+        return {"xx": self._xx, "xy": self._xy, "beta": self.beta}
+
+    def prepare(self, state: State) -> Commit:
+        """KeyError or ValueError where they are not there."""
+        n = len(CAUSES)
+        xx, xy, beta = state["xx"].reshape(n, n).copy(), state["xy"].reshape(n).copy(), state["beta"].reshape(n).copy()
+
+        def commit() -> None:
+            self._xx, self._xy, self.beta = xx, xy, beta
+
+        return commit
