@@ -125,8 +125,9 @@ def nice(low: float, high: float, about: int = 5) -> list[float]:
     >>> nice(0.0, 73.2), nice(5.0, 5.0)
     ([0.0, 20.0, 40.0, 60.0, 80.0], [5.0, 5.2, 5.4, 5.6, 5.8, 6.0])
     """
-    if high <= low:
-        high = low + 1.0
+    largest = max(abs(low), abs(high))
+    if high - low <= max(largest * 1e-9, 1e-300):  # no range, or none that floats can divide
+        high = low + max(1.0, largest * 1e-6)
     raw = (high - low) / about
     size = 10.0 ** math.floor(math.log10(raw))
     step = next(size * k for k in (1, 2, 2.5, 5, 10, 20) if (high - low) / (size * k) <= about)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.store.plot import Panel, moments, nice, svg
@@ -76,6 +76,8 @@ def test_parquet_reads_back(tmp_path: Path) -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 10**6), st.sampled_from(["a", "&" * 40, 'c"<\x1b\0']), st.floats(-1e12, 1e12)), max_size=30)
 )
+@example([(0, "a", 5e-324)])
+@example([(0, "a", 1e12), (1, "a", 1e12 + 1e-3)])
 def test_every_plot_is_well_formed(points: list[tuple[int, str, float]]) -> None:
     """Whatever the numbers and names, XML that a browser takes, with coordinates inside the picture."""
     times = [WHEN + timedelta(seconds=s) for s, _, _ in points]
