@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
 from pipeline.store.layout import folder, owner_of, part
+from pipeline.store.manifest import ROOT, live_objects
 from pipeline.store.objects import Objects
 from pipeline.store.slice import Window
 
@@ -15,15 +16,20 @@ AT_ONCE = 8  # requests; more only queue at the store
 
 def fetch(store: Objects, root: Path, tables: Iterable[str], window: Window | None, hosts: Sequence[str] = ()) -> int:
     """Copy what is not there yet; number of files. No window means all days, no host all hosts. RefusedError where the store refuses."""
-    keys = [key for table in tables for key in _keys(store, table, window, hosts) if not (root / key).exists()]
+    keys = [key for table in tables for key in _keys(store, table, window, hosts) if not _local(root, key).exists()]
 
     def copy(key: str) -> None:
         data = store.get(key)
-        (root / key).parent.mkdir(parents=True, exist_ok=True)
-        (root / key).write_bytes(data)
+        _local(root, key).parent.mkdir(parents=True, exist_ok=True)
+        _local(root, key).write_bytes(data)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return len(list(pool.map(copy, keys)))
+
+
+def _local(root: Path, key: str) -> Path:
+    """Where a copy lies: a cluster's compacted files among the nodes' own."""
+    return root / key.removeprefix(f"{ROOT}/")
 
 
 def _keys(store: Objects, table: str, window: Window | None, hosts: Sequence[str]) -> Iterator[str]:
@@ -32,10 +38,10 @@ def _keys(store: Objects, table: str, window: Window | None, hosts: Sequence[str
     days = [f"{table}/"] if hours is None else sorted({f"{PurePosixPath(folder(table, h)).parent}/" for h in hours})
     wanted = None if hours is None else {folder(table, h) for h in hours}
     for day in days:
-        for key in store.names(day):
-            where = str(PurePosixPath(key).parent)
+        for key, _ in live_objects(store, day):
+            where = str(PurePosixPath(key).parent).removeprefix(f"{ROOT}/")
             of_hour = "/hour=" not in where or wanted is None or where in wanted
-            if key.endswith(".parquet") and of_hour and _of_hosts(PurePosixPath(key).name, hosts):
+            if of_hour and _of_hosts(PurePosixPath(key).name, hosts):
                 yield key
 
 

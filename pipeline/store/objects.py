@@ -64,6 +64,10 @@ class Objects(Protocol):
         """Some bytes of an object."""
         ...
 
+    def remove(self, key: str) -> None:
+        """Remove an object; nothing where there is none. Agents never do, and need no permission for it: the cluster's compactor does."""
+        ...
+
 
 def open_objects(target: Target) -> Objects:
     """The store of a target. Nothing is asked of it yet. RefusedError (configuration) where it cannot be opened at all."""
@@ -149,6 +153,15 @@ class Directory:
         except OSError as error:
             raise self._refused(error) from error
 
+    def remove(self, key: str) -> None:
+        """Remove a file, and its folder where that was the last one."""
+        try:
+            (self._root / key).unlink(missing_ok=True)
+        except OSError as error:
+            raise self._refused(error) from error
+        with contextlib.suppress(OSError):
+            (self._root / key).parent.rmdir()
+
     def _there(self) -> None:
         if not self._root.is_dir():
             raise RefusedError("no_bucket", f"directory {self._root} does not exist (is it mounted?)")
@@ -230,6 +243,11 @@ class Bucket:
     def part(self, key: str, start: int, length: int) -> bytes:
         """Some bytes, by a range request."""
         return bytes(self._ask(lambda: self._api.get_range(self._store, key, start=start, length=length)))
+
+    def remove(self, key: str) -> None:
+        """One request; a store says the same whether it was there or not."""
+        with contextlib.suppress(FileNotFoundError):
+            self._ask(lambda: self._api.delete(self._store, key))
 
     def _ask(self, question: Callable[[], Any]) -> Any:
         """The answer; FileExistsError where a name is taken, RefusedError for the rest."""

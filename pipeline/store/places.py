@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from pipeline.store.layout import dates_of, day_us, hour_of, owner_of
 from pipeline.store.live import REPLACES, TRIES, live_of_day
+from pipeline.store.manifest import live_objects
 from pipeline.store.objects import Objects
 from pipeline.store.parquet import ForeignError, named, opened
 from pipeline.store.record import CorruptError
@@ -119,10 +120,10 @@ class Bucket:
         return {}
 
     def days(self, table: str) -> list[int]:
-        """By one listing of the table."""
+        """By a listing of the table, and one of what a cluster's compactor made of it."""
         found: dict[int, list[tuple[str, int]]] = {}
-        for key, size in self._store.sizes(f"{table}/"):
-            if key.endswith(".parquet") and (begin := day_us(Path(_date(key)))) is not None:
+        for key, size in live_objects(self._store, f"{table}/"):
+            if (begin := day_us(Path(_date(key)))) is not None:
                 found.setdefault(begin, []).append((key, size))
         self._keys[table] = found
         return sorted(found)
