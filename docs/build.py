@@ -7,12 +7,15 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
+
 from collector import dcgm_flags
 from collector.cli.main import EXIT_CODES, parser
 from collector.cli.options import shown
 from collector.config import tree
 from pipeline.catalog import EVENTS, FIELDS, KINDS, METRICS, PROFILES, Dcgm, Field, Kind, facts_of, fields_of
 from pipeline.exposition.families import info_metric
+from pipeline.store.schema import BUCKETS_S, TABLES, encodings, schema
 
 TARGET = Path(__file__).resolve().parent / "reference.md"
 
@@ -24,6 +27,7 @@ line. A test fails when this page is stale.
 
 - [Series](#series): everything on `/metrics`
 - [Events](#events): everything that can happen
+- [Tables](#tables): what the store holds, column by column
 - [Settings](#settings), [dcgm-exporter's flags and variables](#dcgm-exporters-flags-and-variables)
 - [Commands](#commands)
 """
@@ -37,10 +41,52 @@ One row per series of a device. *Profile* is the smallest profile that shows it:
 the name up to 4.8, then the 4.9 name where it differs. In that dialect the counters file decides what is shown.
 """
 
+TABLES_INTRODUCTION = """\
+## Tables
+
+Parquet files below `<storage.path>/<table>/date=YYYY-MM-DD/`: those of an hour in `hour=HH/<cluster>-<node>-<boot>-<seq>.parquet`, those of a
+day that was compacted beside the hours as `<cluster>-<node>-day-<generation>.parquet`, whose footer lists under `tocsin.replaces` what no
+longer counts (JSON array of names relative to the day's folder). Dates and hours are UTC and those of the read that brought a row.
+How to ask them stands in [query.md](query.md).
+
+Whoever follows this can write files that `tocsin query` and replay take as ours:
+
+- The footer's key-value metadata has `tocsin.table` (the table's name) and `tocsin.format` (`1`). Columns are found by name, in any order and
+  encoding; a missing one is null, an unknown one is left out. Every table has the first six columns.
+- Null is *not observed*; it is never 0, -1 or NaN. Counters are uint64, whole-number gauges int64, in the source's own unit. JSON has no NaN:
+  a float that is not finite stands as text in a one-element array, `["nan"]`.
+- Each read of a source is one row of `reads`; `(boot_id, seq)` is its identity, and `seq` rises with every read of an agent, over
+  all sources. `frames` lists the frames it gave, in order: `[kind, number of devices, unix time in us, mono_ns]`.
+- A frame of `kind` is as many rows of the table of that name with the read's `boot_id` and `seq`, `row` from 0 on, and the frame's `time` and
+  `mono_ns`. A read may give one frame of a kind. `sampled_ns` is the source's own time of the sample, 0 where it has none.
+- A device's slow facts are in `devices`: a row holds for reads of the same `boot_id`, `source`, `kind` and `device` from its `seq` on, until
+  the next one. Each hour's file repeats those that hold when it begins.
+- Events and findings have the read's `boot_id` and `seq`; `n` is their order within the read. Their `time` is when it happened,
+  or when the finding was said.
+- Rows sorted by host, device and time, one device to a row group where it has many rows, make files small and questions quick.
+"""
+
+ROLLUPS_INTRODUCTION = """\
+For every kind of device {buckets}: one row per device and bucket in which it was read. `time` is the begin of the bucket; `boot_id`,
+`mono_ns` and `seq` are those of its last sample. Every gauge of the kind becomes four columns, `_min`, `_max`, `_mean` and `_last`; every
+counter two, `_increase` (by the rules of `pipeline/rates.py`: resets, saturation, gaps) and `_last`. Their field ids are the field's own plus
+100,000 (min), 200,000 (max), 300,000 (mean), 400,000 (last), 500,000 (increase). What was not observed in a bucket is null. As an example:
+"""
+
 
 def reference() -> str:
     """The whole page."""
-    parts = [INTRODUCTION, SERIES, *map(_kind, KINDS.values()), _own(), _events(), _settings(), _dcgm_flags(), _commands()]
+    parts = [
+        INTRODUCTION,
+        SERIES,
+        *map(_kind, KINDS.values()),
+        _own(),
+        _events(),
+        _tables(),
+        _settings(),
+        _dcgm_flags(),
+        _commands(),
+    ]
     return "\n".join(part.rstrip() + "\n" for part in parts)
 
 
@@ -83,6 +129,37 @@ def _events() -> str:
         lines += [f"- `{name}`: {meaning}" for name, meaning in event.attributes]
         lines.append("")
     return "\n".join(lines)
+
+
+def _tables() -> str:
+    lines = [TABLES_INTRODUCTION, *(line for table in TABLES for line in (f"### Table {table}", "", *_columns(table), ""))]
+    buckets = ", ".join(f"`<kind>_{name}` ({seconds} s)" for name, seconds in BUCKETS_S.items())
+    lines += ["### Roll-ups", "", ROLLUPS_INTRODUCTION.format(buckets=buckets), *_columns("node_1m"), ""]
+    return "\n".join(lines)
+
+
+def _columns(table: str) -> list[str]:
+    dictionary, encoding = encodings(table)
+    rows = [
+        (
+            f"`{c.name}`",
+            _type(c.type),
+            c.metadata[b"PARQUET:field_id"].decode(),
+            "dictionary" if c.name in dictionary else encoding.get(c.name, "any"),
+            c.metadata[b"tocsin.help"].decode(),
+        )
+        for c in schema(table)
+    ]
+    return _table(("Column", "Type", "Field id", "Encoding", "Meaning"), rows)
+
+
+def _type(kind: pa.DataType) -> str:
+    """A type in Parquet's words."""
+    if pa.types.is_timestamp(kind):
+        return "timestamp, us, UTC"
+    if pa.types.is_list(kind):
+        return "list of string"
+    return "string" if pa.types.is_dictionary(kind) else {"double": "float64"}.get(str(kind), str(kind))
 
 
 def _settings() -> str:

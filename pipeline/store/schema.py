@@ -35,7 +35,7 @@ OTHERS: dict[str, tuple[tuple[str, pa.DataType, str], ...]] = {
         ("device_kind", NAME, "kind of the device"),
         ("kind", NAME, "kind of the event"),
         ("attributes", pa.string(), "JSON object, names in the catalogue"),
-        ("device_attributes", pa.string(), "JSON object: slow facts of the device at that time"),
+        ("device_attributes", pa.string(), "JSON array: host of the device, object of its slow facts at that time"),
     ),
     "findings": (
         ("n", pa.int32(), "position in the observation"),
@@ -53,7 +53,7 @@ OTHERS: dict[str, tuple[tuple[str, pa.DataType, str], ...]] = {
         ("expected", pa.float64(), "in unit"),
         ("unit", NAME, ""),
         ("evidence", pa.list_(pa.string()), "oldest first"),
-        ("device_attributes", pa.string(), "JSON object: slow facts of the device at that time"),
+        ("device_attributes", pa.string(), "JSON array: host of the device, object of its slow facts at that time"),
     ),
     "incidents": (
         ("id", pa.string(), "stable id"),
