@@ -97,7 +97,7 @@ def test_h09_settings() -> None:
 
 def test_h10_reload() -> None:
     """H10: energy counters begin anew, the index of a GPU changes and its identity does not, the kernel says that the driver was loaded."""
-    run = rendered("H10", nodes=8, days=4.0, step_s=30)
+    run = rendered("H10", nodes=4, days=4.0, step_s=30)
     energy = trace(run, "gpu", "energy_millijoules")
     values = energy.values["energy_millijoules"]
     assert (np.fmax.accumulate(values, axis=0) > values).any()
@@ -109,7 +109,7 @@ def test_h10_reload() -> None:
 
 def test_h11_swap() -> None:
     """H11: another UUID stands at the same PCI address; the node's boot id is another."""
-    run = rendered("H11", nodes=8, days=4.0, step_s=30)
+    run = rendered("H11", nodes=4, days=4.0, step_s=30)
     shown = trace(run, "gpu", "state")
     changed = [(old, new) for old, new in zip(run.topology.gpus, shown.devices, strict=True) if old != new]
     assert changed

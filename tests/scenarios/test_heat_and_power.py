@@ -42,9 +42,9 @@ def test_f10_resistance_jumps() -> None:
 
 def test_f11_ages() -> None:
     """F11: the thermal resistance grows day by day; a GPU beside it does not change."""
-    run = rendered("F11", days=12.0, nodes=8, step_s=60)
+    run = rendered("F11", days=12.0, nodes=8, step_s=120)
     shown = trace(run, "gpu", "temperature_celsius", "power_milliwatts")
-    truth, step = run.truth[0], 1440
+    truth, step = run.truth[0], 720  # of a day
     mate = next(device for device in shown.devices if device.host == truth.entity.host and device != truth.entity)  # type: ignore[union-attr] # a GPU
     medians = {}
     for device in (truth.entity, mate):

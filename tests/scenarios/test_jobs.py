@@ -85,7 +85,7 @@ def test_f29_silent_or_frozen() -> None:
 
 def test_f31_six_of_one_node() -> None:
     """F31: six faults strike one node, days apart, the last at the evidence."""
-    run = rendered("F31", nodes=4, days=30.0, step_s=60)
+    run = rendered("F31", nodes=4, days=30.0, step_s=120)
     names = ("ecc_uncorrected_aggregate", "pcie_replays", "power_limit_enforced_milliwatts", "throttled_sw_thermal_nanoseconds")
     shown = trace(run, "gpu", *names)
     truth = run.truth[0]

@@ -95,7 +95,7 @@ def test_f22_full() -> None:
 
 def test_f23_lanes_links_and_tails() -> None:
     """F23: half the lanes at half the rate; an NVLink less with XID 74; a FEC tail that grows by orders of magnitude a day."""
-    run = rendered("F23", nodes=16, days=2.5, step_s=60)
+    run = rendered("F23", days=2.5, step_s=60)
     ports, gpus = (
         trace(run, "ib_port", "width_lanes", "rate_bits_per_second"),
         trace(run, "gpu", "nvlinks_up", "nvlink_fec_8_codewords"),

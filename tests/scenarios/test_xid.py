@@ -64,7 +64,7 @@ def test_f08_who_is_to_blame() -> None:
 
 def test_f09_masking() -> None:
     """F09: all codes of a burst come within ten seconds, in an order that differs from case to case."""
-    run = rendered("F09", days=4.0, nodes=16)
+    run = rendered("F09", days=2.0, nodes=16)
     shown = trace(run, "gpu", "state")
     orders = []
     for truth in run.truth:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.simulator.fleet import memory
+from collector.simulator.fleet.demand import SPINS
 from collector.simulator.fleet.happenings import INFINIBAND, NVML
 from collector.simulator.fleet.topology import GPUS
 from collector.simulator.fleet.world import OK, World
@@ -154,6 +155,13 @@ def limit(world: World, gpu: int, watts: float) -> None:
     """The enforced power limit, as a board controller sets it: the requested one does not change."""
     world.gpus.limit_w[gpu] = watts
     world.gpu_columns.set_gauge("power_limit_enforced_milliwatts", float(int(watts * 1000)), gpu)
+
+
+def stall(world: World, gpu: int) -> None:
+    """The job of a GPU or port waits in a collective for one that will not come, until somebody ends it."""
+    job = world.job_of(gpu)
+    if job is not None:
+        world.work.mode[list(job.nodes)] = SPINS
 
 
 def lock_clocks(world: World, gpus: NDArray[np.intp], share: float) -> None:

@@ -65,7 +65,7 @@ class Agents:
         times_s = at.astype(np.float64) * step
         demands = world.work.demands(times_s, step)
         early_s = np.repeat(self._poll.uniform(0, min(settings.jitter_s, 0.9 * step), (ticks, nodes)), GPUS, axis=1)
-        lost = {source: self._poll.random((ticks, nodes)) < settings.loss for source in (NVML, INFINIBAND)}
+        lost = {source: self._poll.random((ticks, nodes)) < world.loss for source in (NVML, INFINIBAND)}
 
         made = world.gpus.advance(times_s, step, demands)
         gpus = gpu_chunk(world.gpu_columns, world.gpus, made, demands, unseen=early_s / step, dt=step)

@@ -79,8 +79,6 @@ def _size(rng: np.random.Generator, settings: Settings, nodes: int) -> int:
     gpus = float(np.exp(rng.normal(math.log(settings.job_gpus), settings.job_gpus_sigma)))
     if settings.jobs == "one":
         return nodes
-    if settings.jobs == "pairs":
-        return min(2, nodes)
     return int(np.clip(round(gpus / GPUS_PER_NODE), 1, nodes))
 
 

@@ -65,7 +65,6 @@ class Scenario:
     cases: int = 0
     magnitude: str = ""
     switch_ports: bool = False
-    nvlinks: bool = False
     verdict: Verdict | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     world: Settings = field(default_factory=Settings)

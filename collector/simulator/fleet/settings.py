@@ -28,7 +28,7 @@ class Settings:
     preheat_c: float = 6.0
     r_th_spread: float = 0.06
     # Jobs.
-    jobs: Literal["fleet", "none", "one", "short", "pairs"] = "fleet"
+    jobs: Literal["fleet", "none", "one", "short"] = "fleet"
     job_gpus: float = 48.0  # median of the log-normal size
     job_gpus_sigma: float = 1.0
     job_hours_low: float = 6.0

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal
 
 from collector.simulator.fleet import acts
-from collector.simulator.fleet.demand import RUNS, SPINS
+from collector.simulator.fleet.demand import RUNS
 from collector.simulator.fleet.plan import Case, Plan
 from collector.simulator.fleet.topology import GPUS, POD
 from collector.simulator.fleet.world import Course, World
@@ -174,8 +174,7 @@ def _ramp(world: World, *, port: int, ends: Ends, ramp: float) -> Course:
 def _flap(world: World, *, port: int, down: float) -> Course:
     acts.link(world, port, up=False)
     job = world.job_of(port)
-    if job is not None:
-        world.work.mode[list(job.nodes)] = SPINS
+    acts.stall(world, port)
     yield down
     acts.link(world, port, up=True)
     if job is not None and world.job_of(port) is job:
@@ -236,6 +235,7 @@ def _dies(world: World, *, port: int, gone: bool, lasts: float) -> Course:
     model, node, rail = world.topology.profile.ports, port // GPUS, port % GPUS
     acts.kernel(world, node, world.port_columns.devices[port], mlx5_health(model.pci[rail]), after_s=0.4)
     acts.link(world, port, up=False)
+    acts.stall(world, port)
     yield 10.0
     if gone:
         acts.port_present(world, port, present=False)

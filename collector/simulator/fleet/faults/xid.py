@@ -109,6 +109,7 @@ def _lost(world: World, *, gpu: int, log: bool, repair: float, bare: bool) -> Co
         acts.kernel(world, node, device, fallen_off_the_bus(world.topology.profile.gpu.pci[gpu % GPUS]), after_s=0.4)
     acts.xid(world, gpu, 79, after_s=0.5, nvml=log)
     acts.gpu_state(world, gpu, LOST)
+    acts.stall(world, gpu)
     acts.recover(world, gpu, 2, after_s=2.5)
     yield 30.0
     for mate in range(node * GPUS, (node + 1) * GPUS):
@@ -131,6 +132,7 @@ def _gsp(world: World, *, gpu: int, code: int, repair: float) -> Course:
         "nvml", device, "driver_hang", world.when(gpu // GPUS), {"call": "nvmlDeviceGetPowerUsage", "seconds": 6.0}
     )
     acts.gpu_state(world, gpu, HUNG)
+    acts.stall(world, gpu)
     world.read_ns -= 10 * 45_000_000
     yield repair - 10.0
     acts.reset(world, gpu)

@@ -17,6 +17,7 @@ from pipeline.observation import Observation
 
 MINUTE, HOUR = 60.0, 3600.0
 LATEST_S = 600.0
+FLAKY_NODES = 0.2  # share of nodes that lose more readings than the others
 SENTINELS = (  # what drivers and tools write for "no value" (nvml.h, dcgm_fields.h), had a collector let it pass
     ("power_milliwatts", -1000.0),
     ("power_milliwatts", 4294967295.0),
@@ -84,12 +85,8 @@ def _outage(world: World, *, node: int, sources: tuple[str, ...]) -> Course:
 
 def _flaky(world: World, *, share: float, seed: int) -> Course:
     """Nodes that lose up to a third of their readings."""
-    rng = np.random.default_rng(seed)
-    nodes = np.flatnonzero(rng.random(world.topology.nodes) < 0.2)
-    while True:
-        lost = rng.random(len(nodes)) < share
-        world.silent[NVML][nodes] = lost
-        yield world.step_s
+    world.loss[np.random.default_rng(seed).random(world.topology.nodes) < FLAKY_NODES] = share
+    yield 0.0
 
 
 def _damage(world: World, *, seed: int) -> Course:
