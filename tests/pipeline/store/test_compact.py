@@ -226,3 +226,19 @@ def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     (tmp_path / ".compact" / "0.parquet").touch()
     compact(later(tmp_path))
     assert (old.exists(), fresh.exists(), (tmp_path / ".compact").exists()) == (False, True, False)
+
+
+def test_a_clock_that_is_set_back_costs_nothing(tmp_path: Path) -> None:
+    """Two hours back in the middle of a segment, over midnight: rows lie in the hours that the clock said, and all come back."""
+    clock, whole = at(24.5), []
+    story = seen(clock, 40, 0, ("node",))
+    for number in range(40):
+        whole.append(next(story))
+        if number == 20:
+            clock.step(-7200)
+    store(tmp_path, whole, clock)
+    assert [(hour * 1000 - MIDNIGHT_NS) // 3_600_000_000_000 for hour in hours_of(tmp_path)] == [22, 24]
+    by_hour = [*whole[21:], *whole[:21]]
+    same(list(replay(tmp_path)), by_hour)
+    compact(later(tmp_path))
+    same(list(replay(tmp_path)), by_hour)

@@ -1,0 +1,135 @@
+"""``tocsin compact``: bring a store into shape: a node's own folder, or what all nodes sent to an object store or shared directory."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from collector.cli.options import add_settings, inputs
+from collector.config import Config
+from collector.config.given import ConfigError
+from collector.config.load import load
+from pipeline.store.lock import DirectoryTakenError
+from pipeline.store.policy import REASONS
+from pipeline.store.upload_plan import scheme
+
+NAME = "compact"
+USAGE = "compact [--once] [--shared] [--storage.path DIR|URL] [options]"
+HELP = "Merge a store's files, make roll-ups, and give up what is kept too long."
+EXAMPLE = """\
+Examples:
+  tocsin compact --once                                        (this node's store; its agent does the same by itself)
+  tocsin compact --storage.path s3://bucket/fleet              (one per cluster: hours of all nodes, for ever)
+  tocsin compact --shared --storage.path /mnt/fleet --once
+
+On a node the files of a day that is over become one per table, with roll-ups of 1 and 15 minutes, and storage.retention and
+storage.most_bytes are applied; a running agent does not mind. In an object store, or with --shared, the hours of all nodes become files of
+about 256 MB below compacted/, and the nodes' own files go two days later: this needs the right to list, read and remove there."""
+
+EVERY_S = 900.0
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Once or for ever, of a node or of a cluster."""
+    parser.add_argument("--once", action="store_true", help="end after one run; otherwise one begins every 15 minutes")
+    parser.add_argument("--shared", action="store_true", help="the folder is one that many nodes send to, not a node's own")
+    add_settings(parser, only=("storage",))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compact until told to stop; with --once 1 where that one run failed."""
+    config = load(inputs(args)).config
+    work = _work(config, shared=args.shared)
+    stop = threading.Event()
+    if not args.once:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+    while True:
+        failed = _attempt(work)
+        if args.once or stop.wait(EVERY_S):
+            return int(failed and args.once)
+
+
+def _work(config: Config, *, shared: bool) -> Callable[[], str]:
+    """One run over the store that is meant, with what to say of it; ConfigError where it is none."""
+    url = config.storage.path
+    try:
+        kind = scheme(url if "://" in url else str(Path(url).absolute()))
+    except ValueError as error:
+        raise ConfigError(f"storage.path: {error}") from error
+    if "://" not in url and not Path(url).is_dir():
+        raise ConfigError(f"storage.path: {url} does not exist")
+    if kind != "directory" or shared:
+        return lambda: _cluster(config)
+    return lambda: _node(config)
+
+
+def _attempt(work: Callable[[], str]) -> bool:
+    """Run once; whether it failed. The reason is on standard error."""
+    objects: Any = importlib.import_module("pipeline.store.objects")  # here: pyarrow is for the commands that need it
+    try:
+        print(work(), flush=True)
+    except (OSError, DirectoryTakenError, objects.RefusedError) as error:
+        print(f"tocsin: {error}", file=sys.stderr, flush=True)
+        return True
+    return False
+
+
+def _node(config: Config) -> str:
+    upkeep: Any = importlib.import_module("pipeline.store.upkeep")
+    generations: Any = importlib.import_module("pipeline.store.generations")
+    done = upkeep.upkeep(generations.Pass(Path(config.storage.path), _now_us()), config.storage.policy)
+    lines = [
+        f"{done.written} files written in place of {done.replaced}; {_size(sum(done.sizes.values()))} of {_size(done.budget)} used"
+    ]
+    lines += [f"in quarantine: {words}" for words in done.quarantined]
+    lines += [
+        f"gave up {_size(size)} of {table}: {REASONS[why]}"
+        for table, given in done.removed.items()
+        for why, size in given.items()
+    ]
+    return "\n".join(lines)
+
+
+def _cluster(config: Config) -> str:
+    objects: Any = importlib.import_module("pipeline.store.objects")
+    cluster: Any = importlib.import_module("pipeline.store.cluster")
+    url = config.storage.path
+    target = replace(config.storage.upload.target, url=url if "://" in url else str(Path(url).absolute()))
+    with tempfile.TemporaryDirectory(prefix="tocsin-compact-") as scratch:
+        done = cluster.Cluster(objects.open_objects(target), _now_us(), Path(scratch)).compact()
+    return "\n".join(
+        [
+            f"{done.hours} hours of tables: {done.sources} files into {done.files} of {_size(done.size)}; {done.expired} expired",
+            *_named(done.damaged),
+        ]
+    )
+
+
+def _named(damaged: Mapping[str, str]) -> list[str]:
+    return [f"left where it is: {name}: {why}" for name, why in damaged.items()]
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
+
+
+def _size(count: int) -> str:
+    """Bytes for people.
+
+    >>> _size(0), _size(2048), _size(5 * 2**30)
+    ('0 B', '2.0 KiB', '5.0 GiB')
+    """
+    size, units = float(count), ["B", "KiB", "MiB", "GiB"]
+    while size >= 1024 and len(units) > 1:
+        size, units = size / 1024, units[1:]
+    return f"{size:.0f} B" if units[0] == "B" else f"{size:.1f} {units[0]}"
