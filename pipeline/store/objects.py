@@ -37,8 +37,8 @@ class RefusedError(RuntimeError):
         self.cause = cause
 
 
-class Objects(Protocol):
-    """A store of objects by name. Everything raises RefusedError."""
+class WriteOnce(Protocol):
+    """All that an agent asks of a store: create, and see what is there. Everything raises RefusedError."""
 
     def put(self, key: str, file: Path) -> bool:
         """Create an object whole; False where the name is taken already, in which case nothing is changed."""
@@ -47,6 +47,10 @@ class Objects(Protocol):
     def size(self, key: str) -> int | None:
         """Size of an object in bytes; None where that may not be asked. RefusedError (no_bucket) where it is not there."""
         ...
+
+
+class Objects(WriteOnce, Protocol):
+    """A store of objects by name. Everything raises RefusedError."""
 
     def names(self, prefix: str) -> Iterator[str]:
         """Names of all objects below a prefix that ends in a slash."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from pipeline.interfaces import Clock
 from pipeline.store import outbox
 from pipeline.store.layout import write_whole
-from pipeline.store.objects import Objects, RefusedError, open_objects
+from pipeline.store.objects import RefusedError, WriteOnce, open_objects
 from pipeline.store.outbox import Pending
 from pipeline.store.upload_plan import Plan, Report, Target
 
@@ -44,7 +44,7 @@ def upload(
     *,
     urgent: bool = False,
     stop: Callable[[], bool] = lambda: False,
-    open_: Callable[[Target], Objects] = open_objects,
+    open_: Callable[[Target], WriteOnce] = open_objects,
 ) -> Report:
     """Send what waits below ``root``. ``urgent`` (a page was just sealed) does not wait for a pause to end; ``stop`` ends it between files."""
     found, report = _give_up(outbox.waiting(root), plan.most_pending_bytes)
@@ -72,7 +72,7 @@ class _Run:
         self.gone: set[Pending] = set()
         self.error = ""
 
-    def send(self, found: Sequence[Pending], open_: Callable[[Target], Objects]) -> None:
+    def send(self, found: Sequence[Pending], open_: Callable[[Target], WriteOnce]) -> None:
         """In this order. A file larger than the whole budget goes alone."""
         try:
             store = open_(self._plan.target)
@@ -84,7 +84,7 @@ class _Run:
         except RefusedError as error:
             self._failed(error)
 
-    def _one(self, store: Objects, pending: Pending) -> None:
+    def _one(self, store: WriteOnce, pending: Pending) -> None:
         """Send one file. RefusedError where the store is at fault, so that the next would fail too."""
         try:
             _put(store, pending)
@@ -105,7 +105,7 @@ class _Run:
         self.error = f"{error.cause}: {error}"
 
 
-def _put(store: Objects, pending: Pending) -> None:
+def _put(store: WriteOnce, pending: Pending) -> None:
     """Create the object, or find that it is there. RefusedError (conflict) where another one has its name."""
     if store.put(pending.key, pending.path):
         return

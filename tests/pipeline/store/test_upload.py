@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,18 +46,6 @@ class Shelf:
         if key not in self.objects:
             raise RefusedError("no_bucket", "not there")
         return None if self.write_only else len(self.objects[key])
-
-    def names(self, prefix: str) -> Iterator[str]:
-        yield from (name for name, _ in self.sizes(prefix))
-
-    def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
-        yield from ((key, len(data)) for key, data in self.objects.items() if key.startswith(prefix))
-
-    def get(self, key: str) -> bytes:
-        return self.objects[key]
-
-    def part(self, key: str, start: int, length: int) -> bytes:
-        return self.objects[key][start : start + length]
 
 
 class Node:
