@@ -10,6 +10,10 @@ from detectors.scoring import truth as plain
 from detectors.scoring.truth import Entity, entity_of
 from pipeline.frame import Device
 
+NEVER_S = (
+    10 * 365 * 86_400.0
+)  # a fault that nobody can tell within the run (a flap that does not come a third time) has no deadline in it
+
 # Other kinds of device under which a detector may name the same thing.
 ALIASES: Mapping[str, tuple[str, ...]] = {"rank": ("gpu",), "collector": ("node",)}
 
@@ -50,7 +54,7 @@ class _Places:
             exact=exact,
             onset_ns=truth.onset_ns,
             end_ns=truth.end_ns,
-            deadline_ns=truth.deadline_ns,
+            deadline_ns=truth.onset_ns + round(min(truth.detect_by_s, NEVER_S) * NS),
             fault=truth.fault,
             severity=truth.severity,
             wider=(members | containers) - exact,

@@ -47,6 +47,12 @@ def test_times_are_kept(run: Run) -> None:
     assert (truth.deadline_ns - truth.onset_ns, truth.end_ns - truth.onset_ns) == (600 * NS, 3600 * NS)
 
 
+def test_a_fault_that_never_becomes_evident_has_no_deadline_in_the_run(run: Run) -> None:
+    """An infinite time to tell it is years, so the case is not watched to its end."""
+    truth = converted(run, run.topology.gpus[0], "gpu", detect_by_s=float("inf"))
+    assert truth.deadline_ns - truth.onset_ns > 365 * 86_400 * NS
+
+
 def test_a_link_is_named_by_either_end(run: Run) -> None:
     """Both ports name it, the nodes are wider, a rank's GPU and a collector's node are other names for these."""
     ends = (run.topology.ports[3], run.topology.switch_ports[3])
