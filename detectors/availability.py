@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import isnan
 
+from detectors.memory import from_text_array, text_array
+from detectors.snapshot import State
+from detectors.standing import document_of, finding_of
 from pipeline.catalog import field
 from pipeline.finding import Action, Finding, Severity
 from pipeline.frame import Device, Frame
@@ -52,9 +55,25 @@ class Availability:
     """
 
     name = "availability"
+    version = 1
 
     def __init__(self) -> None:
         self._stands: dict[Device, _Stands] = {}
+
+    def state(self) -> State:
+        """For a snapshot (detectors/snapshot.py)."""
+        rows = [
+            [document_of(device), stands.state, stands.mono_ns, stands.time_ns, stands.finding and document_of(stands.finding)]
+            for device, stands in self._stands.items()
+        ]
+        return {"stands": text_array(rows)}
+
+    def restore(self, state: State) -> None:
+        """From a snapshot."""
+        self._stands = {
+            Device(**device): _Stands(str(name), int(mono_ns), int(time_ns), finding_of(finding) if finding else None)
+            for device, name, mono_ns, time_ns, finding in from_text_array(state["stands"])
+        }
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Onsets and ends of bad states."""
@@ -89,7 +108,7 @@ class Availability:
             fault=f"gpu_{stands.state}",
             phase="onset",
             severity=rule.severity,
-            onset_ns=stands.time_ns,
+            onset_ns=min(stands.time_ns, frame.time_ns),  # the wall clock may have been set back since
             time_ns=frame.time_ns,
             summary=rule.summary,
             action=rule.action,

@@ -100,17 +100,19 @@ def _read(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def device_state(devices: Iterable[Device]) -> dict[str, NDArray[Any]]:
-    """Identities of devices as arrays of text, for the rows of a detector's other arrays. Attributes come anew with the next frame.
+    """Devices as arrays, for the rows of a detector's other arrays; with their attributes, as the next frame may not hold them all.
 
-    >>> devices_from(device_state([Device("n1", "gpu", "GPU-1")]))
-    (Device(host='n1', kind='gpu', id='GPU-1', attributes=mappingproxy({})),)
+    >>> devices_from(device_state([Device("n1", "gpu", "GPU-1", {"rack": "r1"})]))
+    (Device(host='n1', kind='gpu', id='GPU-1', attributes=mappingproxy({'rack': 'r1'})),)
     """
-    rows = [(device.host, device.kind, device.id) for device in devices]
-    columns = zip(*rows, strict=True) if rows else ((), (), ())
-    return {f"device_{name}": np.array(column, np.str_) for name, column in zip(("host", "kind", "id"), columns, strict=True)}
+    rows = [(device.host, device.kind, device.id, dict(device.attributes)) for device in devices]
+    columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]
+    names = {f"device_{name}": np.array(column, np.str_) for name, column in zip(("host", "kind", "id"), columns, strict=False)}
+    return {**names, "device_attributes": np.frombuffer(json.dumps(columns[3]).encode(), np.uint8)}
 
 
 def devices_from(state: State) -> tuple[Device, ...]:
     """The devices that ``device_state`` kept, in order. KeyError or ValueError where they are not there whole."""
     columns = [state[f"device_{name}"].tolist() for name in ("host", "kind", "id")]
-    return tuple(Device(*row) for row in zip(*columns, strict=True))
+    attributes = json.loads(state["device_attributes"].astype(np.uint8).tobytes())
+    return tuple(Device(*row) for row in zip(*columns, attributes, strict=True))

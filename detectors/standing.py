@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from math import isfinite
+from math import isfinite, nan
 from typing import Any
 
 from detectors.elapsed import Moment
@@ -28,8 +28,8 @@ class Verdict:
     action: Action
     summary: str
     evidence: tuple[str, ...] = ()
-    value: float = float("nan")
-    expected: float = float("nan")
+    value: float = nan
+    expected: float = nan
     unit: str = ""
 
 
@@ -122,9 +122,13 @@ class Standing:
 
     def _finding(self, device: Device, verdict: Verdict, at: Moment, onset_ns: int) -> Finding:
         said = {field.name: getattr(verdict, field.name) for field in fields(verdict)}
+        said |= {
+            "value": float(verdict.value),
+            "expected": float(verdict.expected),
+        }  # not numpy's: findings are printed and stored
         onset_ns = whole_microseconds(min(onset_ns, at.time_ns))
         while any(f.onset_ns == onset_ns and f.device == device and f.fault != verdict.fault for f in self._findings.values()):
-            onset_ns += MICROSECOND_NS
+            onset_ns -= MICROSECOND_NS
         return Finding(
             detector=self._detector,
             device=device,
@@ -137,16 +141,16 @@ class Standing:
     def state(self) -> State:
         """What stands and what rests."""
         rests = [
-            [_document(device), fault, rest.ended_ns, rest.severity, rest.waits and _document(rest.waits)]
+            [document_of(device), fault, rest.ended_ns, rest.severity, rest.waits and document_of(rest.waits)]
             for (device, fault), rest in self._rests.items()
         ]
-        return {"standing": text_array([_document(finding) for finding in self.all()]), "rests": text_array(rests)}
+        return {"standing": text_array([document_of(finding) for finding in self.all()]), "rests": text_array(rests)}
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
-        standing = [_restored(document) for document in from_text_array(state["standing"])]
+        standing = [finding_of(document) for document in from_text_array(state["standing"])]
         rests = {
-            (Device(**device), str(fault)): _Rest(int(ended), severity, _restored(waits) if waits else None)
+            (Device(**device), str(fault)): _Rest(int(ended), severity, finding_of(waits) if waits else None)
             for device, fault, ended, severity, waits in from_text_array(state["rests"])
         }
 
@@ -166,12 +170,14 @@ def _slot(device: Device) -> tuple[str, str, str]:
     return device.host, device.kind, device.attributes.get("pci_bus_id", "")
 
 
-def _document(value: Finding | Device) -> dict[str, Any]:
+def document_of(value: Finding | Device) -> dict[str, Any]:
+    """A finding or device as a plain document."""
     document = {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, Device):
         return {**document, "attributes": dict(value.attributes)}
-    return {**document, "device": _document(value.device)}
+    return {**document, "device": document_of(value.device)}
 
 
-def _restored(document: dict[str, Any]) -> Finding:
+def finding_of(document: dict[str, Any]) -> Finding:
+    """The finding of a document. TypeError or KeyError where it is none."""
     return Finding(**{**document, "device": Device(**document["device"]), "evidence": tuple(document["evidence"])})

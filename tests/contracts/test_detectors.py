@@ -1,0 +1,262 @@
+"""What every registered detector promises, whatever it looks for: a new one is held to this before its author writes a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from collector.simulator.fleet import load_scenario, render
+from detectors import DETECTORS, all_detectors
+from detectors.snapshot import Snapshotable, SnapshotError, dump, load
+from pipeline.finding import SEVERITIES, Action, Finding
+from pipeline.frame import Device, Frame, blank, frame_of, schema_of
+from pipeline.interfaces import Detector
+from pipeline.observation import Observation
+from pipeline.rates import Rates
+from tests.contracts.noise import PERIOD_S, Noise
+
+ALL = sorted(DETECTORS)
+TICKS = 400
+REMEMBERING = [name for name in ALL if isinstance(DETECTORS[name](), Snapshotable)]
+each = pytest.mark.parametrize("name", ALL)
+each_that_remembers = pytest.mark.parametrize("name", REMEMBERING)
+
+
+@cache
+def noise(seed: int = 1, ticks: int = TICKS) -> tuple[Observation, ...]:
+    """Anything may happen."""
+    return tuple(Noise(seed).observations(ticks))
+
+
+@cache
+def healthy(hours: float = 4.0) -> tuple[Observation, ...]:
+    """Two nodes that work as they should, with increments."""
+    rates: dict[tuple[str, str], Rates] = {}
+    run = render(load_scenario("H00"), 11, days=hours / 24, nodes=2)
+    return tuple(
+        replace(o, frames=tuple(rates.setdefault((o.source, f.kind), Rates(f.schema, 10.0)).add(f, o.boot_id) for f in o.frames))
+        for o in run.observations()
+    )
+
+
+def said(detector: Detector, observations: Iterable[Observation]) -> list[Finding]:
+    """Everything it says."""
+    return [finding for observation in observations for finding in detector.update(observation)]
+
+
+def words(findings: Iterable[Finding]) -> list[str]:
+    """Findings as text, so that numbers that are not known are equal; attributes of devices may change under way."""
+    return [repr(replace(finding, device=Device(*identity(finding.device)))) for finding in findings]
+
+
+def identity(device: Device) -> tuple[str, str, str]:
+    """What makes it this device."""
+    return device.host, device.kind, device.id
+
+
+def alarms(findings: Iterable[Finding]) -> list[Finding]:
+    """Those that somebody is told of."""
+    return [finding for finding in findings if finding.severity != "record"]
+
+
+def unobserved(observations: Iterable[Observation]) -> Iterator[Observation]:
+    """The same devices and times, nothing read and nothing happened."""
+    rates: dict[str, Rates] = {}
+    for o in observations:
+        frames = []
+        for f in o.frames:
+            empty = Frame(f.schema, f.time_ns, f.mono_ns, f.devices, *blank(f.kind, f.devices), f.sampled_ns)
+            frames.append(rates.setdefault(f.kind, Rates(f.schema, 10.0)).add(empty, o.boot_id))
+        yield replace(o, frames=tuple(frames), events=())
+
+
+def size_of(detector: Detector) -> int:
+    """Bytes that it remembers."""
+    assert isinstance(detector, Snapshotable)
+    return sum(np.asarray(array).nbytes for array in detector.state().values())
+
+
+@each
+def test_it_is_registered_under_its_name_and_every_instance_is_new(name: str) -> None:
+    """What one agent's detector learns is not known to another."""
+    first, second = DETECTORS[name](), DETECTORS[name]()
+    assert first.name == second.name == name
+    assert first is not second
+    alone = words(said(DETECTORS[name](), noise()[:400]))
+    said(first, noise()[400:])
+    assert words(said(second, noise()[:400])) == alone
+
+
+@each
+def test_it_survives_anything_and_says_it_well(name: str) -> None:
+    """No input makes it raise; every finding is whole, and lives from its onset to its end."""
+    standing: dict[str, Finding] = {}
+    for finding in said(DETECTORS[name](), noise()):
+        assert finding.detector == name
+        assert finding.severity in SEVERITIES
+        assert finding.action in get_args(Action)
+        assert finding.fault
+        assert finding.device.kind
+        assert finding.device.id
+        assert finding.onset_ns <= finding.time_ns or finding.phase != "onset", "begins in the future"
+        assert finding.summary.endswith(".")
+        assert finding.evidence or finding.severity == "record", "no evidence"
+        assert all(type(number) is float for number in (finding.value, finding.expected))
+        if finding.phase == "onset":
+            assert finding.id not in standing, "told twice"
+            standing[finding.id] = finding
+        else:
+            assert finding.id in standing, f"{finding.phase} without an onset"
+            assert finding.fault == standing[finding.id].fault
+            if finding.phase == "cleared":
+                del standing[finding.id]
+
+
+@each
+def test_the_same_observations_give_the_same_findings(name: str) -> None:
+    """No clock, no chance: live and replayed are equal."""
+    assert words(said(DETECTORS[name](), noise())) == words(said(DETECTORS[name](), noise()))
+
+
+@each
+def test_it_leaves_its_input_alone(name: str) -> None:
+    """Other detectors and the store see the same arrays after it."""
+    detector = DETECTORS[name]()
+    for observation in Noise(3).observations(60):
+        kept = [f.increments.delta.copy() for f in observation.frames if f.increments is not None]
+        before = [(f.gauges.copy(), f.counters.copy()) for f in observation.frames]
+        list(detector.update(observation))
+        for frame, (gauges, counters) in zip(observation.frames, before, strict=True):
+            assert np.array_equal(frame.gauges, gauges, equal_nan=True)
+            assert np.array_equal(frame.counters, counters)
+        deltas = [f.increments.delta for f in observation.frames if f.increments is not None]
+        assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(kept, deltas, strict=True))
+
+
+@each
+def test_healthy_life_is_silent(name: str) -> None:
+    """Four hours of two nodes at work: nobody is told anything."""
+    assert alarms(said(DETECTORS[name](), healthy())) == []
+
+
+@each
+def test_what_is_not_observed_is_no_fault(name: str) -> None:
+    """Devices are listed and nothing of them can be read."""
+    assert alarms(said(DETECTORS[name](), unobserved(healthy()))) == []
+
+
+@each
+def test_an_observation_of_nothing_is_silent(name: str) -> None:
+    """A source that failed, a frame without devices, a kind that is not its own."""
+    detector = DETECTORS[name]()
+    empty = [frame_of(kind, [], 0, 0) for kind in ("gpu", "nvlink", "ib_port", "node")]
+    rates = [Rates(schema_of(f.kind), 1.0).add(f) for f in empty]
+    for frames in ((), tuple(rates)):
+        assert list(detector.update(Observation("nvml", "n", "b", 0, 0, 0, 0, frames, outcome="failed", error="no"))) == []
+
+
+@each
+def test_gaps_are_silent(name: str) -> None:
+    """The collector is away for a quarter of an hour in every hour."""
+    kept = [o for o in healthy() if o.mono_ns // 10**9 % 3600 > 900]
+    rates: dict[tuple[str, str], Rates] = {}
+    again = (
+        replace(o, frames=tuple(rates.setdefault((o.source, f.kind), Rates(f.schema, 10.0)).add(f, o.boot_id) for f in o.frames))
+        for o in kept
+    )
+    assert alarms(said(DETECTORS[name](), again)) == []
+
+
+@each
+def test_readings_that_come_twice_or_late_are_survived(name: str) -> None:
+    """Each observation twice, and the one before it after it; nobody is told of a fault for that."""
+    stream = healthy()[: len(healthy()) // 6]
+    mixed = (late for before, now in pairwise(stream) for late in (now, now, before))
+    assert alarms(said(DETECTORS[name](), mixed)) == []
+
+
+@each
+def test_devices_that_come_and_go_are_silent(name: str) -> None:
+    """Every other half hour the frames hold half of the devices only."""
+    halves: dict[tuple[str, int], tuple[object, ...]] = {}
+
+    def half(frame: Frame, which: int) -> Frame:
+        own = halves.setdefault((frame.kind, which), tuple(frame.devices[which::2]))
+        parts = (frame.gauges[:, which::2], frame.counters[:, which::2], frame.observed[:, which::2], frame.sampled_ns[which::2])
+        return Frame(frame.schema, frame.time_ns, frame.mono_ns, own, *parts)  # type: ignore[arg-type] # devices, by their rows
+
+    rates: dict[tuple[str, str], Rates] = {}
+
+    def stream() -> Iterator[Observation]:
+        for o in healthy():
+            phase = o.mono_ns // 10**9 // 1800 % 4
+            frames = o.frames if phase % 2 == 0 else tuple(half(f, phase // 2) for f in o.frames)
+            made = (rates.setdefault((o.source, f.kind), Rates(f.schema, 10.0)).add(f, o.boot_id) for f in frames)
+            yield replace(o, frames=tuple(made))
+
+    assert alarms(said(DETECTORS[name](), stream())) == []
+
+
+@each_that_remembers
+def test_it_goes_on_after_a_restart_as_if_there_had_been_none(name: str) -> None:
+    """Kept and restored at many points of a wild stream, each time into a new instance."""
+    one, other = DETECTORS[name](), DETECTORS[name]()
+    for number, observation in enumerate(noise()):
+        if number % 97 == 0:
+            other, kept = DETECTORS[name](), dump([other])
+            assert load(kept, [other]) == ()
+        assert words(other.update(observation)) == words(one.update(observation)), f"observation {number}"
+
+
+@each_that_remembers
+def test_a_snapshot_of_something_else_leaves_it_cold_and_well(name: str) -> None:
+    """Damaged, cut short, or of another detector: refused, and it works on."""
+    full, fresh = DETECTORS[name](), DETECTORS[name]()
+    said(full, noise()[:200])
+    state = dict(full.state())  # type: ignore[attr-defined] # it remembers
+    for key in state:
+        wrong = {**state, key: np.array(["no"])}
+        with pytest.raises((ValueError, KeyError, IndexError, TypeError)):
+            fresh.restore(wrong)  # type: ignore[attr-defined]
+        without = {k: v for k, v in state.items() if k != key}
+        with pytest.raises((ValueError, KeyError, IndexError, TypeError)):
+            fresh.restore(without)  # type: ignore[attr-defined]
+    assert words(said(fresh, noise()[:200])) == words(said(DETECTORS[name](), noise()[:200]))
+
+
+@each_that_remembers
+def test_memory_is_bounded(name: str) -> None:
+    """Ten times as long a life with the same devices does not need more than what its windows may hold."""
+    detector = DETECTORS[name]()
+    sizes = []
+    for number, observation in enumerate(noise()):
+        list(detector.update(observation))
+        if number % 400 == 399:
+            sizes.append(size_of(detector))
+    assert sizes[-1] < 2 * sizes[0] + 200_000
+
+
+def test_every_detector_remembers() -> None:
+    """A restarted agent judges like one that never stopped."""
+    assert REMEMBERING == ALL
+
+
+def test_a_damaged_snapshot_is_refused_as_a_whole() -> None:
+    """Cut short at any of several places."""
+    data = dump(all_detectors())
+    for cut in (0, 10, len(data) // 2, len(data) - 5):
+        with pytest.raises(SnapshotError):
+            load(data[:cut], all_detectors())
+
+
+def test_the_stream_is_as_wild_as_it_is_meant_to_be() -> None:
+    """Most detectors find something in it; otherwise these tests would test little. Trends need longer lives: scoring restarts them."""
+    loud = [name for name in ALL if said(DETECTORS[name](), noise())]
+    assert len(loud) > len(ALL) / 2, f"silent: {sorted(set(ALL) - set(loud))}"
+    assert PERIOD_S * TICKS > 3 * 3600
