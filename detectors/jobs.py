@@ -59,6 +59,11 @@ class Jobs:
         """Whether jobs were ever told of there; a host without a job source says nothing about who is idle."""
         return host in self._hosts
 
+    def on(self, host: str) -> str:
+        """The one job of a host: empty where several hold GPUs of it, or none is known to."""
+        jobs = {job for job, places in self._members.items() if any(place.host == host for place in places)}
+        return jobs.pop() if len(jobs) == 1 else ""
+
     def members(self, job: str) -> tuple[Place, ...]:
         """All GPUs of a job that are known."""
         return tuple(self._members.get(job, ()))

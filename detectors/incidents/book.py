@@ -1,0 +1,115 @@
+"""The book of open incidents, and how they are found by the devices and places that they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from detectors.incidents.kinship import Key
+from detectors.memory import Commit, from_text_array, text_array
+from detectors.snapshot import State
+from detectors.standing import document_of, finding_of
+from pipeline.finding import Finding, Incident
+from pipeline.frame import Device
+
+WINDOW_NS = 600 * 10**9  # evidence that is this far apart may share a cause
+
+
+@dataclass(slots=True)
+class OpenIncident:
+    """An incident that is open: its findings by id in the order of evidence, which of them stand, and what it can be found by."""
+
+    id: str
+    opened_ns: int
+    fresh_ns: int  # when the last new evidence came, on the clock of durations
+    findings: dict[str, Finding] = field(default_factory=dict)
+    standing: set[str] = field(default_factory=set)
+    keys: set[Key] = field(default_factory=set)
+    common: bool = False
+    told: Incident | None = None
+    counted: bool = False
+
+
+class Book:
+    """The open incidents, and where to find them."""
+
+    def __init__(self) -> None:
+        self.open: dict[str, OpenIncident] = {}
+        self._by_key: dict[Key, dict[str, None]] = {}
+        self._by_finding: dict[str, str] = {}
+
+    def holding(self, finding: str) -> OpenIncident | None:
+        """The incident that holds a finding."""
+        return self.open.get(self._by_finding.get(finding, ""))
+
+    def find(self, keys: Iterable[Key], now_ns: int, *, fresh: bool) -> OpenIncident | None:
+        """The newest open incident with one of these keys; ``fresh``: with evidence within the window."""
+        names = [name for key in keys for name in self._by_key.get(key, ())]
+        found = [one for name in names if (one := self.open.get(name)) and (not fresh or now_ns - one.fresh_ns <= WINDOW_NS)]
+        return max(found, key=lambda one: one.fresh_ns, default=None)
+
+    def index(self, incident: OpenIncident, keys: Iterable[Key]) -> None:
+        """From now on an incident is found by these keys and by its findings."""
+        for key in keys:
+            incident.keys.add(key)
+            self._by_key.setdefault(key, {})[incident.id] = None
+        for finding in incident.findings:
+            self._by_finding[finding] = incident.id
+
+    def close(self, incident: OpenIncident) -> None:
+        """Forget an incident."""
+        self.open.pop(incident.id, None)
+        for key in incident.keys:
+            self._by_key[key].pop(incident.id, None)
+            if not self._by_key[key]:
+                del self._by_key[key]
+        for finding in incident.findings:
+            if self._by_finding.get(finding) == incident.id:
+                del self._by_finding[finding]
+
+    def state(self) -> State:
+        """All open incidents."""
+        return {"open": text_array([_document(one) for one in self.open.values()])}
+
+    def prepare(self, state: State) -> Commit:
+        """KeyError, ValueError or TypeError where these are no incidents."""
+        opened = [_opened(document) for document in from_text_array(state["open"])]
+
+        def commit() -> None:
+            self.open, self._by_key, self._by_finding = {one.id: one for one in opened}, {}, {}
+            for one in opened:
+                self.index(one, set(one.keys))
+
+        return commit
+
+
+def _document(one: OpenIncident) -> dict[str, Any]:
+    told = None
+    if one.told is not None:
+        told = {name: getattr(one.told, name) for name in Incident.__dataclass_fields__ if name != "root"}
+        told["root"] = document_of(one.told.root)
+    return {
+        "id": one.id,
+        "opened_ns": one.opened_ns,
+        "fresh_ns": one.fresh_ns,
+        "findings": [document_of(finding) for finding in one.findings.values()],
+        "standing": sorted(one.standing),
+        "keys": sorted(one.keys),
+        "common": one.common,
+        "counted": one.counted,
+        "told": told,
+    }
+
+
+def _opened(document: dict[str, Any]) -> OpenIncident:
+    told, findings = document["told"], [finding_of(kept) for kept in document["findings"]]
+    if told is not None:
+        told = Incident(**{**told, "root": Device(**told["root"]), "findings": tuple(told["findings"])})
+    parts = {
+        "findings": {finding.id: finding for finding in findings},
+        "standing": set(document["standing"]),
+        "keys": {tuple(key) for key in document["keys"]},
+        "told": told,
+    }
+    return OpenIncident(**{**document, **parts})
