@@ -67,11 +67,17 @@ class Case:
 def match(truths: Iterable[Truth], alerts: Sequence[Alert], until_ns: int) -> tuple[list[Case], list[Alert]]:
     """A case per truth, and the alerts that tell of none: the false ones. ``until_ns`` is the end of what was observed."""
     every = [(truth, _roles(truth, alerts)) for truth in truths]
-    own = {id(alert) for _, roles in every for role, alert in roles if role == "own"}
-    explained = own | {id(alert) for _, roles in every for role, alert in roles if role == "secondary"}
-    # What tells of one fault says nothing about its neighbour that has another.
-    cases = [_case(truth, [(r, a) for r, a in roles if r == "own" or id(a) not in own], until_ns) for truth, roles in every]
+    explained = {id(alert) for _, roles in every for role, alert in roles if role in ("own", "secondary")}
+    # What tells of one fault, or of its very entity, says nothing about a neighbour that has another.
+    taken = {id(alert) for truth, roles in every for role, alert in roles if _of_it(truth, role, alert)}
+    cases = [
+        _case(truth, [(r, a) for r, a in roles if _of_it(truth, r, a) or id(a) not in taken], until_ns) for truth, roles in every
+    ]
     return cases, [alert for alert in alerts if id(alert) not in explained]
+
+
+def _of_it(truth: Truth, role: Role, alert: Alert) -> bool:
+    return role == "own" or alert.ranked[0] in truth.exact
 
 
 def _roles(truth: Truth, alerts: Iterable[Alert]) -> list[tuple[Role, Alert]]:

@@ -151,6 +151,16 @@ def test_an_alert_of_one_fault_blames_no_neighbour_for_another() -> None:
     assert strays == []
 
 
+def test_a_symptom_on_one_sick_gpu_blames_no_other_sick_gpu() -> None:
+    """Both GPUs of a job are sick and the first symptom is told of the mate: it counts for the mate alone, and is false for nobody."""
+    anywhere = {"straggler": frozenset({SICK, MATE})}
+    mate = replace(truth(exact=(MATE,)), id="t2", near=frozenset({SICK}), secondary=anywhere)
+    symptom = alert(5, entity=MATE, fault="straggler")
+    (sick, other), strays = match([replace(truth(), secondary=anywhere), mate], [symptom, alert(10)], ONSET + 10_000 * NS)
+    assert (sick.top1, sick.secondaries, other.secondaries) == (True, 0, 1)
+    assert strays == []
+
+
 @pytest.mark.parametrize(("until_s", "watched"), [(299, False), (300, True)])
 def test_a_case_is_watched_when_the_run_reaches_its_deadline(until_s: float, *, watched: bool) -> None:
     """The deadline is 300 s after the onset."""
