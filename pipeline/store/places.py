@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pipeline.store.layout import dates_of, day_us, hour_of, owner_of
 from pipeline.store.live import REPLACES, TRIES, live_of_day
 from pipeline.store.manifest import live_objects
-from pipeline.store.objects import Objects
+from pipeline.store.objects import Objects, RefusedError
 from pipeline.store.parquet import ForeignError, named, opened
 from pipeline.store.record import CorruptError
 from pipeline.store.tables import Gathered
@@ -31,8 +31,6 @@ from pipeline.store.wal import read_segment, segments
 log = logging.getLogger("tocsin.query")
 
 WHOLE_BYTES = 4 << 20  # an object up to this size is fetched in one request: sealed files have some 100 kB
-
-
 MOST_FOOTERS = 16  # kept for the next look at the same file: parsing that of a day with its 25,000 column chunks takes 10 ms
 
 
@@ -122,7 +120,11 @@ class Bucket:
     def days(self, table: str) -> list[int]:
         """By a listing of the table, and one of what a cluster's compactor made of it."""
         found: dict[int, list[tuple[str, int]]] = {}
-        for key, size in live_objects(self._store, f"{table}/"):
+        try:
+            live = live_objects(self._store, f"{table}/")
+        except ValueError as error:  # a manifest that cannot be read: what counts is not known, so nothing is guessed
+            raise RefusedError("other", str(error)) from error
+        for key, size in live:
             if (begin := day_us(Path(_date(key)))) is not None:
                 found.setdefault(begin, []).append((key, size))
         self._keys[table] = found

@@ -20,6 +20,7 @@ from polars.exceptions import PolarsError
 
 from pipeline.catalog import KINDS
 from pipeline.store.base import SUFFIX, in_base_units
+from pipeline.store.manifest import ROOT as COMPACTED
 from pipeline.store.objects import open_objects
 from pipeline.store.places import Bucket, ChangingError, Folder, Place
 from pipeline.store.scan import Notices, Scan, scan
@@ -136,4 +137,6 @@ def _place(root: str, target: Target | None) -> Place:
         return Bucket(open_objects(replace(target, url=root) if target else Target(root)), root.rstrip("/"))
     if not Path(root).is_dir():
         raise FileNotFoundError(f"{root}: there is no such folder")
+    if (Path(root) / COMPACTED).is_dir():  # a directory that a cluster shares
+        return Bucket(open_objects(Target(str(Path(root).absolute()))), root.rstrip("/"))
     return Folder(Path(root))

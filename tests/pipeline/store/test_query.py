@@ -16,10 +16,13 @@ from pipeline.frame import frame_of
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.store import places, scan
 from pipeline.store.base import base_name
+from pipeline.store.cluster import Cluster
 from pipeline.store.compact import compact
+from pipeline.store.objects import RefusedError, open_objects
 from pipeline.store.parquet import write
 from pipeline.store.query import SqlError, Store, Window
 from pipeline.store.seal import seal
+from pipeline.store.upload_plan import Target
 from pipeline.store.wal import Wal, segments
 from tests.fakes import FakeClock, gpu, observed
 from tests.pipeline.store.days import DAY, MIDNIGHT_NS, at, later, seen, two_days
@@ -357,3 +360,18 @@ def test_an_answer_can_be_written_by_hand(tmp_path: Path) -> None:
     target.parent.mkdir(parents=True)
     write(rows, "ib_port", target)
     assert count(Store(tmp_path / "b").table("ib_port")) == len(rows)
+
+
+def test_a_directory_that_a_cluster_shares_counts_each_row_once(tmp_path: Path) -> None:
+    """Nodes' own files, those of the cluster's compactor, both, and the latter alone; a manifest that is damaged is an error."""
+    whole = two_days(tmp_path)
+    (tmp_path / "scratch").mkdir()
+    expected = rows_of(whole, "ib_port")
+    for days in (3, 30, 33):  # closed, long closed, expired
+        Cluster(open_objects(Target(str(tmp_path))), MIDNIGHT_NS // 1000 + days * 86_400_000_000, tmp_path / "scratch").compact()
+        assert count(Store(tmp_path).table("ib_port")) == expected
+    assert not list((tmp_path / "ib_port").rglob("*.parquet"))
+    manifest = next((tmp_path / "compacted" / "ib_port").rglob("manifest-*.json"))
+    manifest.write_text("{")
+    with pytest.raises(RefusedError, match="manifest-"):
+        count(Store(tmp_path).table("ib_port"))
