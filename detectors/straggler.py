@@ -31,7 +31,8 @@ EXCURSIONS, LEAST_HITS, HOUR = 4, 5, 60
 CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.5
 ACCEPT_BLOCKS = 1440  # a day of work at the new level is the new normal
 IDLE_BLOCKS = 30  # a GPU that idled this long begins another job, whatever the scheduler says
-# A reason that was active for at least the share of time that was lost explains the loss.
+# A reason that was active for at least half of the share of time that was lost explains the loss: duties are exact, clocks are sampled.
+EXPLAINS = 0.5
 REASONS = {
     "hw_thermal": "hardware thermal slowdown",
     "hw_power_brake": "hardware power brake",
@@ -178,7 +179,7 @@ class Straggler(Remembering):
         """The verdict, and the blocks in a row that it rests on."""
         columns = self._columns
         lane, run, since = (self._lanes.job, WARNING, "this job") if in_job else (self._lanes.across, ACROSS, "earlier jobs")
-        reason = next((words for name, words in REASONS.items() if means[name][row] >= loss), "")
+        reason = next((words for name, words in REASONS.items() if means[name][row] >= EXPLAINS * loss), "")
         blocks, hits = int(columns[f"run_{run}"][row]), int(columns["history"][row]).bit_count()
         normal = np.expm1(float(lane.b[row]))
         verdict = Verdict(

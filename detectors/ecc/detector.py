@@ -18,7 +18,7 @@ from detectors.memory import Remembering
 from detectors.runs import Runs
 from detectors.standing import Standing, Verdict
 from pipeline.finding import Finding
-from pipeline.frame import Frame
+from pipeline.frame import Device, Frame, schema_of
 from pipeline.observation import Event, Observation
 
 CLEAR_READS = 10  # a flag that is gone for so many readings is gone
@@ -31,6 +31,11 @@ PATIENCE_NS = 60 * S  # within which the XID of an uncorrectable error comes, be
 DECIDE_NS = 10 * S  # and within which the driver says whether it was contained
 CLEAN_NS = 24 * 3600 * S  # without another error, or until the next reset
 UNCORRECTABLE, TREND = "ecc/uncorrectable", "ecc/correctable_trend"
+_FLAGS = ("failed", "pending", *(f"banks_{spare}" for spare in ("none", "low", "partial", "high")))
+_REPAIRS = ("sram_threshold_exceeded", "memory_unrepairable", "retired_pages_pending", "repair_pending_memory_channel")
+GAUGES = [schema_of("gpu").gauge_row[name] for name in (*(f"row_remap_{flag}" for flag in _FLAGS), *_REPAIRS)]
+_ROWS = ("remapped_rows_correctable", "remapped_rows_uncorrectable", "retired_pages_single_bit", "retired_pages_double_bit")
+COUNTERS = [schema_of("gpu").counter_row[name] for name in _ROWS]
 FAULTS = tuple(dict.fromkeys(rule.fault for rule in RULES))
 
 
@@ -67,6 +72,7 @@ class Ecc(Remembering):
         self._runs = Runs(self._columns, [rule.after for rule in RULES], [CLEAR_READS] * len(RULES))
         self._wear, self._trend = Wear(self._columns), Trend(self._columns)
         self._elapsed, self._standing, self._lives = Elapsed(), Standing(self.name), Lives()
+        self._before: tuple[tuple[Device, ...], NDArray[np.float64], NDArray[np.uint64], NDArray[np.bool_]] | None = None
         super().__init__(
             columns=self._columns,
             hour=self._wear.hour,
@@ -104,6 +110,26 @@ class Ecc(Remembering):
         self._columns.place(frame.devices)
         yield from self._standing.swapped(frame, at)
         yield from self._reset(frame, boot_id, at)
+        if self._registers_changed(frame) or self._columns["stands"].any() or self._columns["run"].any():
+            yield from self._facts(frame, at)
+        yield from self._uncorrectable(_grew(frame, self._columns, "ecc_uncorrected"), at)
+        alarm = self._trend.add(_grew(frame, self._columns, "ecc_corrected"), frame.mono_ns, boot_id)
+        if alarm is not None:
+            yield from self._hour(alarm, at)
+
+    def _registers_changed(self, frame: Frame) -> bool:
+        """Whether any register of the facts differs from the frame before: mostly none does, and then nothing needs to be judged."""
+        gauges, counts, observed = frame.gauges[GAUGES], frame.counters[COUNTERS], frame.observed[COUNTERS]
+        before, self._before = self._before, (frame.devices, gauges, counts, observed)
+        return (
+            before is None
+            or before[0] is not frame.devices
+            or not np.array_equal(before[1], gauges, equal_nan=True)
+            or not np.array_equal(before[2], counts)
+            or not np.array_equal(before[3], observed)
+        )
+
+    def _facts(self, frame: Frame, at: Moment) -> Iterator[Finding]:
         memory = self._read(frame, at)
         begins, ends = self._runs.step(np.stack([rule.holds(memory) for rule in RULES]), frame.time_ns)
         for number, row in np.argwhere(begins).tolist():
@@ -111,10 +137,6 @@ class Ecc(Remembering):
             yield from self._standing.holds(self._columns.devices[row], verdict, at, self._runs.began(number, row))
         if ends.any():
             yield from self._end(at)
-        yield from self._uncorrectable(_grew(frame, self._columns, "ecc_uncorrected"), at)
-        alarm = self._trend.add(_grew(frame, self._columns, "ecc_corrected"), frame.mono_ns, boot_id)
-        if alarm is not None:
-            yield from self._hour(alarm, at)
 
     def _reset(self, frame: Frame, boot_id: str, at: Moment) -> Iterator[Finding]:
         """A new life: what was pending should be repaired, and what was lost is lost."""

@@ -75,7 +75,9 @@ class Incidents(Remembering):
         if not finding.active or self._maintenance.covers(finding.device):
             return
         joined = self._book.find(near(finding, self._graph), at.now_ns, fresh=False)
-        joined = joined or self._book.find(wide(finding, self._graph), at.now_ns, fresh=True)
+        around = list(wide(finding, self._graph))
+        joined = joined or self._book.find((key for key in around if key[-1] == "itself"), at.now_ns, fresh=False)
+        joined = joined or self._book.find(around, at.now_ns, fresh=True)
         joined = joined or self._common(finding)
         if joined is None:
             if finding.severity == "record":

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockClock
+from detectors.block_clock import BlockClock, StepClock
 from detectors.columns import Columns, Ring, rows_where
 from detectors.elapsed import Elapsed, Moment
-from detectors.infiniband.ports import Links, Twins, gigabits, port_name, saturated
+from detectors.infiniband.ports import ACTIVE, Links, Twins, gigabits, port_name, saturated
 from detectors.memory import Numbers, Remembering
 from detectors.standing import Standing, Verdict
 from detectors.stats import alpha_of, poisson_cusum, poisson_k
@@ -36,7 +36,8 @@ RATIOS, LIMITS = np.array([1.0, 10.0]), np.array([3.5, 6.5, 11.0])
 # The second condition for a page, over a short and a long window: minutes and the bit-error rate to exceed. As in the packet-drop-rate
 # plug-in of NVIDIA UFM, which takes such links out of service.
 SHORT, LONG = (12, 1e-14), (125, 1e-15)
-LEAST_ERRORS = 10  # of an episode that wakes somebody
+LEAST_ERRORS, LEAST_WINDOWS = 10, 2  # of an episode that wakes somebody: one burst alone, however large, does not
+TRAINING_S = 120.0  # a link that has just come up made errors while it trained
 CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.25
 FULL_SHARE = 0.5  # of a window must have been seen
 
@@ -63,13 +64,21 @@ class IbBer(Remembering):
             past_t=0.0,
             S=0.0,
             episode=0.0,  # errors since S left 0
+            bad_windows=0,  # windows of the episode with errors
+            up_s=0.0,
             good=0,
         )
         self._numbers = Numbers(minute=0, frames=0, usual=0)
-        self._clock, self._elapsed, self._standing = BlockClock(MINUTE_S), Elapsed(), Standing(self.name)
+        self._clock, self._step = BlockClock(MINUTE_S), StepClock()
+        self._elapsed, self._standing = Elapsed(), Standing(self.name)
         self._twins, self._links = Twins(self._columns, "symbol_errors"), Links()
         super().__init__(
-            columns=self._columns, numbers=self._numbers, clock=self._clock, elapsed=self._elapsed, standing=self._standing
+            columns=self._columns,
+            numbers=self._numbers,
+            clock=self._clock,
+            step=self._step,
+            elapsed=self._elapsed,
+            standing=self._standing,
         )
 
     def update(self, observation: Observation) -> Iterable[Finding]:
@@ -80,19 +89,24 @@ class IbBer(Remembering):
                 ended = self._clock.turn(frame.mono_ns, observation.boot_id)
                 for _ in range(min(ended or 0, LONG[0])):
                     said += self._minute(self._elapsed.at(observation))
-                if ended is not None:
-                    self._count(frame)
+                seconds = self._step.step(frame.mono_ns, observation.boot_id)
+                if ended is not None and seconds is not None:
+                    self._count(frame, seconds)
         return said
 
-    def _count(self, frame: Frame) -> None:
+    def _count(self, frame: Frame, seconds: float) -> None:
         columns = self._columns
         columns.place(frame.devices)
         rate = columns.wide(frame.gauge("rate_bits_per_second"))
         columns["rate"] = np.where(rate > 0, rate, columns["rate"])
+        state = columns.wide(frame.gauge("state"))
+        columns["up_s"] = np.where(
+            np.isin(state, ACTIVE), columns["up_s"] + seconds, np.where(np.isnan(state), columns["up_s"], 0.0)
+        )
         errors = self._errors(frame)
-        amount = np.nan_to_num(errors)
+        amount = np.where(columns["up_s"] > TRAINING_S, np.nan_to_num(errors), 0.0)
         columns["n"] += amount
-        columns["seen"] += np.isfinite(columns.wide(frame.gauge("state")))
+        columns["seen"] += np.isfinite(state)
         columns["counted"] += np.isfinite(errors)
         columns["minutes"][int(self._numbers["minute"])] += amount
         self._numbers["frames"] += 1
@@ -123,6 +137,7 @@ class IbBer(Remembering):
         k, h = self._bounds()
         columns["S"] = np.minimum(poisson_cusum(columns["S"], n, k), 2 * h)
         columns["episode"] = np.where(columns["S"] > 0, columns["episode"] + np.nan_to_num(n), 0.0)
+        columns["bad_windows"] = np.where(columns["S"] > 0, columns["bad_windows"] + (n > 0), 0)
         yield from self._tell(h, at)
         yield from self._end(h, np.isfinite(n), at)
         learns = np.isfinite(n) & (columns["S"] < h / 2)
@@ -150,11 +165,11 @@ class IbBer(Remembering):
             return
         self._links.look(columns.devices)
         windows = {minutes: self._recent(minutes) for minutes, _ in (SHORT, LONG)}
-        exceeded = np.ones(len(columns), np.bool_)
+        exceeded = (columns["episode"] >= LEAST_ERRORS) & (columns["bad_windows"] >= LEAST_WINDOWS)
         for minutes, ber in (SHORT, LONG):
             exceeded &= windows[minutes] > columns["rate"] * minutes * MINUTE_S * ber
         for row in rows_where(alarm):
-            severity: Severity = "page" if exceeded[row] and columns["episode"][row] >= LEAST_ERRORS else "ticket"
+            severity: Severity = "page" if exceeded[row] else "ticket"
             verdict = self._verdict(row, severity, {minutes: float(count[row]) for minutes, count in windows.items()})
             yield from self._standing.holds(columns.devices[row], verdict, at)
 

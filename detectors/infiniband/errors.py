@@ -41,7 +41,7 @@ class Rule:
 
 
 # Windows and counts of UFM's default port events (200 discards or constraint errors, 50 VL15 drops in 300 s). Counters of four bits
-# stand for whole bursts: one is enough. The others are ours, and tickets at most. What is not here is judged elsewhere:
+# stand for whole bursts: one is enough. Those of eight bits are full before a second window could show as many. The others are ours, and tickets at most. What is not here is judged elsewhere:
 # symbol errors (ber), link_downed (flap), transmit_wait (congestion).
 RULES = (
     Rule("link_error_recoveries", 5, 2, "ticket", "the link trained itself anew: cable or transceiver"),
@@ -49,8 +49,8 @@ RULES = (
     Rule("receive_remote_physical_errors", 10, 2, "record", "packets were marked bad before they came here: a link further on"),
     Rule("receive_switch_relay_errors", 200, 2, "record", "packets that could not be forwarded: routing"),
     Rule("transmit_discards", 200, 2, "record", "packets were dropped unsent: the other end does not take them"),
-    Rule("transmit_constraint_errors", 200, 2, "ticket", "packets may not be sent: partition keys or raw filters"),
-    Rule("receive_constraint_errors", 200, 2, "ticket", "packets may not come in: partition keys or raw filters"),
+    Rule("transmit_constraint_errors", 200, 1, "ticket", "packets may not be sent: partition keys or raw filters"),
+    Rule("receive_constraint_errors", 200, 1, "ticket", "packets may not come in: partition keys or raw filters"),
     Rule("local_link_integrity_errors", 1, 1, "ticket", "bursts of damaged packets: cable or transceiver", traffic=True),
     Rule(
         "buffer_overrun_errors", 1, 1, "ticket", "flow control failed for several periods: adapter or switch port", traffic=True

@@ -1,0 +1,189 @@
+"""Ports that are down, gone or slow; sick adapters; other error counters; congestion; a slow rail."""
+
+from __future__ import annotations
+
+import pytest
+
+from detectors.infiniband import IbAdapter, IbCongestion, IbErrors, IbLink, IbRail
+from detectors.infiniband.errors import RULES, Rule
+from pipeline.catalog.ib_counters import COUNTERS
+from pipeline.frame import Device
+from tests.detectors.feed import stands
+from tests.detectors.port_feed import ABSENT, DOWN, NDR, PortFeed, a_link, a_port
+
+RAILS = [a_port("n1", rail) for rail in range(8)]
+ONE = RAILS[3]
+MINUTE = 60
+WORDS: dict[str, float] = {
+    "transmit_words": 10 * 12_500_000_000 // 8,
+    "receive_words": 10 * 12_500_000_000 // 8,
+}  # a quarter of NDR
+
+
+@pytest.fixture
+def node() -> PortFeed:
+    """Eight rails that have been up for five minutes."""
+    feed = PortFeed(IbLink(), RAILS)
+    assert feed.run(300) == []
+    return feed
+
+
+def own(port: Device, **values: float | None) -> dict[str, dict[str, float | None]]:
+    """Values of one port."""
+    return {port.id: values}
+
+
+def test_a_port_that_stays_down_is_a_page_after_four_minutes(node: PortFeed) -> None:
+    """Not before: a link that trains anew comes back; and it clears a minute after it does."""
+    assert node.run(230, own(ONE, state=DOWN)) == []
+    assert stands(node.run(20, own(ONE, state=DOWN))) == [("ib_port", ONE.id, "ib/link_down", "page")]
+    assert [f.phase for f in node.run(90)] == ["cleared"]
+
+
+def test_a_port_that_was_never_up_is_silent() -> None:
+    """Regression: a management adapter set to InfiniBand is no permanent alarm."""
+    feed = PortFeed(IbLink(), [a_port("n1", 8)])
+    assert feed.run(3600, state=DOWN, expected=0) == []
+
+
+def test_an_adapter_that_is_gone_is_told_within_a_minute(node: PortFeed) -> None:
+    """Absent is what the source says of a port that it knows and does not find."""
+    gone = node.run(MINUTE, own(ONE, state=ABSENT, rate_bits_per_second=None, width_lanes=None))
+    assert stands(gone) == [("ib_port", ONE.id, "ib/adapter_gone", "page")]
+
+
+def test_half_the_lanes_are_a_page(node: PortFeed) -> None:
+    """4x to 2x, with the rate that it had before in the evidence."""
+    said = node.run(MINUTE, own(ONE, width_lanes=2, rate_bits_per_second=NDR / 2))
+    assert stands(said) == [("ib_port", ONE.id, "ib/slow_link", "page")]
+    assert "400 Gb/s before" in said[0].evidence[1]
+
+
+def test_a_port_that_was_always_slower_than_its_role_is_a_ticket_and_without_a_role_a_record() -> None:
+    """A rail is meant to be as fast as the others; a port of no rail may be meant slow."""
+    slow = a_port("n1", 7)
+    feed = PortFeed(IbLink(), [*RAILS[:7], slow])
+    assert [f.severity for f in feed.run(300, own(slow, rate_bits_per_second=NDR / 2))] == ["ticket"]
+    plain = [Device("n1", "ib_port", p.id, {k: v for k, v in p.attributes.items() if k != "rail"}) for p in RAILS]
+    feed = PortFeed(IbLink(), plain)
+    assert [f.severity for f in feed.run(300, own(slow, rate_bits_per_second=NDR / 2))] == ["record"]
+
+
+def test_ports_that_are_all_set_to_a_lower_speed_become_normal(node: PortFeed) -> None:
+    """When most ports of a role have changed, that is how fast the role is: nobody is told of each of them."""
+    assert all(f.severity != "page" for f in node.run(600, rate_bits_per_second=NDR / 2))
+
+
+def test_what_is_not_read_changes_nothing(node: PortFeed) -> None:
+    """NaN for an hour is neither down nor up."""
+    nothing = dict.fromkeys(("state", "rate_bits_per_second", "width_lanes", "expected"))
+    assert node.run(3600, **nothing) == []
+
+
+def test_both_ends_of_a_link_that_is_down_are_one_finding() -> None:
+    """The node's end speaks for the link."""
+    ends = a_link("n1")
+    feed = PortFeed(IbLink(), ends)
+    feed.run(300)
+    assert stands(feed.run(300, state=DOWN)) == [("ib_port", ends[0].id, "ib/link_down", "page")]
+
+
+def test_a_leaf_switch_that_reboots_is_silent_and_one_that_stays_away_is_the_switch() -> None:
+    """Twelve ports of a leaf down together: ten minutes are a reboot, twenty are a dead switch, told once and of the switch."""
+    ports = [end for n in range(12) for end in a_link(f"n{n}")]
+    feed = PortFeed(IbLink(), ports)
+    feed.run(300)
+    assert feed.run(600, state=DOWN) == []
+    assert feed.run(300) == []
+    said = feed.run(1200, state=DOWN)
+    assert stands(said) == [("switch", "leaf-0", "ib/switch_down", "page")]
+
+
+def test_maintenance_keeps_a_port_silent(node: PortFeed) -> None:
+    """A cable that people change."""
+    node.event(ONE, "maintenance_started", reason="cable")
+    assert node.run(1200, own(ONE, state=DOWN)) == []
+
+
+def test_a_compromised_adapter_is_a_page_and_an_old_line_is_not() -> None:
+    """What the driver said yesterday, or before the boot, is history when an agent starts."""
+    feed = PortFeed(IbAdapter(), RAILS)
+    feed.once()
+    assert feed.event(ONE, "hca_health", ago_s=86400, reason="health", before_start=True, text="health compromised") == []
+    assert feed.event(ONE, "hca_health", ago_s=60, reason="health", previous_boot=True, text="health compromised") == []
+    said = feed.event(ONE, "hca_health", reason="health", interface="mlx5_3", text="health compromised")
+    assert stands(said) == [("ib_port", ONE.id, "ib/adapter_health", "page")]
+    feed.period_s = 60
+    assert [f.phase for f in feed.run(3 * 3600)] == ["cleared"]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.counter)
+def test_every_error_counter_has_its_judgement(rule: Rule) -> None:
+    """So much in as many windows as it takes is told with the counter's name, within what its register can hold."""
+    feed = PortFeed(IbErrors(), [ONE], period_s=60.0)
+    quiet: dict[str, float] = {rule.counter: 0, "receive_packets": 10**6}
+    assert feed.run(3600, {ONE.id: quiet}) == []
+    said = []
+    for _ in range(rule.windows):
+        said += feed.run(60, {ONE.id: {**quiet, rule.counter: rule.least}})
+        said += feed.run(240, {ONE.id: quiet})
+    said += feed.run(60, {ONE.id: quiet})
+    assert [(f.fault, f.severity) for f in said if f.phase == "onset"] == [("ib/errors", rule.severity)]
+    assert rule.counter in said[0].evidence[0]
+
+
+def test_every_counter_of_the_classical_table_is_judged_somewhere() -> None:
+    """PortCounters of the InfiniBand specification: none is read and then forgotten."""
+    elsewhere = {
+        "symbol_errors": "ber",
+        "link_downed": "flap",
+        "transmit_wait_ticks": "congestion",
+        "receive_words": "rail",
+        "transmit_words": "rail",
+        "receive_packets": "errors, as what errors are a share of",
+    }
+    classical = {f.name for f in COUNTERS if "sysfs counters/" in f.read} - {"transmit_packets"}
+    casts = {name for name in classical if "unicast" in name or "multicast" in name}
+    assert classical - casts - set(elsewhere) <= {rule.counter for rule in RULES}
+
+
+def test_four_bit_counters_count_only_under_load() -> None:
+    """A port that carries nothing is being plugged in."""
+    feed = PortFeed(IbErrors(), [ONE], period_s=60.0)
+    feed.run(600, local_link_integrity_errors=0, receive_packets=0)
+    assert feed.run(600, local_link_integrity_errors=1, receive_packets=0) == []
+
+
+def test_a_rail_at_half_its_traffic_is_a_ticket_within_seven_minutes() -> None:
+    """Half of what the other rails carry, in a job that uses all of them; silent while the whole node pauses."""
+    feed = PortFeed(IbRail(), RAILS)
+    assert feed.run(1800, dict.fromkeys([p.id for p in RAILS], WORDS)) == []
+    assert feed.run(300, transmit_words=0, receive_words=0) == []
+    half = {name: value // 2 for name, value in WORDS.items()}
+    said = feed.run(420, {**dict.fromkeys([p.id for p in RAILS], WORDS), ONE.id: half})
+    assert stands(said) == [("ib_port", ONE.id, "straggler", "ticket")]
+    assert said[0].value == pytest.approx(-50, abs=0.5)
+
+
+def test_a_rail_that_always_carries_less_is_normal() -> None:
+    """Its own past counts: a rail of another kind of traffic is not slow."""
+    half = {name: value // 2 for name, value in WORDS.items()}
+    feed = PortFeed(IbRail(), RAILS)
+    assert feed.run(7200, {**dict.fromkeys([p.id for p in RAILS], WORDS), ONE.id: half}) == []
+
+
+def test_congestion_is_recorded_of_the_switch_and_never_of_a_port() -> None:
+    """Twelve ports of a leaf wait a hundred times as long as usual at the same traffic."""
+    ports = [a_port(f"n{n}", 0, leaf="leaf-0") for n in range(12)]
+    feed = PortFeed(IbCongestion(), ports)
+    assert feed.run(3600, transmit_wait_ticks=100, transmit_words=WORDS["transmit_words"]) == []
+    said = feed.run(600, transmit_wait_ticks=10_000, transmit_words=WORDS["transmit_words"])
+    assert stands(said) == [("switch", "leaf-0", "congestion", "record")]
+    assert [f.phase for f in feed.run(600, transmit_wait_ticks=100, transmit_words=WORDS["transmit_words"])] == ["cleared"]
+
+
+def test_waiting_without_traffic_is_no_congestion() -> None:
+    """An idle fabric may wait as it likes."""
+    feed = PortFeed(IbCongestion(), RAILS)
+    assert feed.run(3600, transmit_wait_ticks=0, transmit_words=0) == []
+    assert feed.run(600, transmit_wait_ticks=10_000, transmit_words=0) == []
