@@ -31,7 +31,10 @@ def observations(tables: Mapping[str, pa.Table]) -> Iterator[Seen]:
     devices = _Devices(tables["devices"].to_pylist() if "devices" in tables else [])
     blocks = {kind: _Blocks(kind, rows, devices) for kind, rows in tables.items() if "row" in rows.column_names}
     events, findings = (_by_read(tables.get(name), hosts) for name in ("events", "findings"))
-    for row in sorted(reads, key=lambda r: (r["host"], r["boot_id"], r["seq"])):
+    began: dict[str, Any] = {}
+    for row in reads:
+        began[row["boot_id"]] = min(row["time"], began.get(row["boot_id"], row["time"]))
+    for row in sorted(reads, key=lambda r: (r["host"], began[r["boot_id"]], r["boot_id"], r["seq"])):
         key = (row["host"], row["boot_id"], row["seq"])
         told = orjson.loads(row["frames"])
         frames = [_frame(blocks, key, row["source"], *frame) for frame in told]

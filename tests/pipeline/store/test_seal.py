@@ -115,6 +115,16 @@ def test_frames_of_one_generation_share_their_devices(tmp_path: Path) -> None:
     assert all(f.devices is frames[0].devices for f in frames)
 
 
+def test_boots_of_one_hour_come_back_in_their_order(tmp_path: Path) -> None:
+    """A node that restarts within the hour: the boot that came first is replayed first, whatever its id."""
+    clock = FakeClock()
+    first = [(replace(o, boot_id="z-first"), f) for o, f in history(clock, 3)]
+    second = [(replace(o, boot_id="a-second"), f) for o, f in history(clock, 3)]
+    store(tmp_path, first, clock)
+    store(tmp_path, second, clock)
+    assert [o.boot_id for o, _ in replay(tmp_path)] == ["z-first"] * 3 + ["a-second"] * 3
+
+
 def test_no_file_spans_two_hours(tmp_path: Path) -> None:
     """Every read lies in the folder of its hour."""
     clock = FakeClock()
