@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 def roll(kind: str, day_us: int, rows: DeviceRows) -> dict[str, pa.Table]:
     """The roll-ups of these devices' rows of a day by table (``gpu_1m``, ``gpu_15m``), sorted by host, device and time."""
     buckets = {name: _Buckets(rows, day_us, seconds) for name, seconds in BUCKETS_S.items()}
-    columns = {name: b.begin(rows) for name, b in buckets.items()}
+    columns = {name: _arrays(f"{kind}_{name}", b.begin(rows)) for name, b in buckets.items()}
     for field in fields_of(kind):
         for name, made in _rolled(field, rows, buckets).items():
-            columns[name] |= made
+            columns[name] |= _arrays(f"{kind}_{name}", made)  # at once: hundreds of columns are not held twice
     return {f"{kind}_{name}": _table(f"{kind}_{name}", made) for name, made in columns.items()}
 
 
@@ -110,12 +110,13 @@ def _rolled(field: Field, rows: DeviceRows, buckets: dict[str, _Buckets]) -> dic
     return {name: {f"{field.name}_{what}": v for what, v in columns.items()} for name, columns in made.items()}
 
 
-def _table(name: str, columns: dict[str, Any]) -> pa.Table:
-    n = len(columns["n"])
-    wanted = schema(name)
-    return pa.table(
-        [_array(columns[c.name], c.type) if c.name in columns else pa.nulls(n, c.type) for c in wanted], schema=wanted
-    )
+def _arrays(table: str, columns: dict[str, Any]) -> dict[str, pa.Array]:
+    return {name: _array(values, schema(table).field(name).type) for name, values in columns.items()}
+
+
+def _table(name: str, columns: dict[str, pa.Array]) -> pa.Table:
+    n, wanted = len(columns["n"]), schema(name)
+    return pa.table([columns[c.name] if c.name in columns else pa.nulls(n, c.type) for c in wanted], schema=wanted)
 
 
 def _array(values: Any, kind: pa.DataType) -> pa.Array:
