@@ -20,11 +20,12 @@ from pipeline.store.keeper import Keeper
 from pipeline.store.seal import seal
 from tests.pipeline.store.days import at, later, seen
 
-keeper.SEGMENT_BYTES = 12_000  # so that a segment is closed, sealed and compacted every dozen observations
+SEGMENT_BYTES = 12_000  # so that a segment is closed, sealed and compacted every dozen observations
 
 
 def write(root: Path, first_seq: int, said: int) -> None:
     """Write, seal and compact for ever; each observation is acknowledged when the store has taken it."""
+    keeper.SEGMENT_BYTES = SEGMENT_BYTES  # in the forked writer only: importing this file changes nothing
     clock = at(1 + first_seq / 1e6)
 
     def seal_and_compact(paths: Sequence[Path]) -> None:
