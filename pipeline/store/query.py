@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 from polars.exceptions import PolarsError
@@ -28,6 +28,7 @@ from pipeline.store.schema import ROLLUPS, TABLES
 from pipeline.store.upload_plan import Target
 
 TRIES = 3
+_R = TypeVar("_R")
 LONGEST_ERROR = 300  # characters
 
 
@@ -84,9 +85,9 @@ class Store:
         """Columns of the rows that may lie in a window, as arrow tables: whole row groups, so that some lie outside."""
         return Scan(self._place, name, self._notices, columns, _all_of(window)).tables()
 
-    def footers(self, name: str, window: Window = Window()) -> Iterator[tuple[Any, list[int]]]:
-        """Footers (pyarrow.parquet.FileMetaData) of the files that may hold rows of a window, with the row groups that may."""
-        return Scan(self._place, name, self._notices, None, _all_of(window)).footers()
+    def files(self, name: str, work: Callable[[Any, list[int]], _R], window: Window = Window()) -> Iterator[_R]:
+        """What ``work`` makes of each file (pyarrow.parquet.ParquetFile) that may hold rows of a window, and its row groups that may."""
+        return Scan(self._place, name, self._notices, None, _all_of(window)).files(work)
 
     def base(self, name: str, window: Window = Window()) -> pl.LazyFrame:
         """Rows of a table of devices in base units. KeyError where there is no such table."""

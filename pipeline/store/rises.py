@@ -50,6 +50,9 @@ class _Seen:
     shared: dict[str, list[_Span]] = field(default_factory=lambda: defaultdict(list))  # of several
     devices: set[Identity] = field(default_factory=set)
     count: bool = False  # whether there may be more devices, or fewer, than footers tell
+    mixed: list[tuple[Identity, Identity]] = field(
+        default_factory=list
+    )  # devices with rows elsewhere than in groups of their own
 
     def add(self, name: str, span: _Span) -> None:
         """Samples of a counter."""
@@ -66,14 +69,86 @@ def rises(store: Store, kind: str, names: Sequence[str], window: Window) -> pl.D
     devices = sorted(seen.devices)
     moving = {name: [who for who in devices if _moved(seen.of(name, who))] for name in names}
     rows = {who: {name: _still(seen.of(name, who)) for name in names} for who in devices}
-    wanted = sorted({device for who_moves in moving.values() for _, device in who_moves})
+    found = _steady(store, kind, seen, moving, window)
+    for (who, name), total in found.items():
+        rows[who][name] = total
+    left = {name: [who for who in moves if (who, name) not in found] for name, moves in moving.items()}
+    wanted = sorted({device for moves in left.values() for _, device in moves})
     if wanted:
-        samples = _samples(store, kind, [name for name in names if moving[name]], replace(window, devices=tuple(wanted)))
+        samples = _samples(store, kind, [name for name in names if left[name]], replace(window, devices=tuple(wanted)))
         for who, name, total in samples.totals():
             if who in rows:
                 rows[who][name] = total
     table = [{"host": host, "device": device, **values} for (host, device), values in rows.items()]
     return pl.DataFrame(table, schema={**dict.fromkeys(WHO, pl.String), **dict.fromkeys(names, pl.UInt64)})
+
+
+class _Part(NamedTuple):
+    """Observed values of a counter of one device in one file, in the order of their time; None where that is not the files' order."""
+
+    first: datetime
+    last: datetime
+    values: Any
+
+
+def _steady(
+    store: Store, kind: str, seen: _Seen, moving: dict[str, list[Identity]], window: Window
+) -> dict[tuple[Identity, str], int | None]:
+    """Increases of counters that never fell, from their own columns alone: the last value less the first.
+
+    Of devices whose rows lie in row groups of their own, in the order of time; whatever is not so simple is left to _Samples.
+    """
+    wanted: dict[Identity, list[str]] = defaultdict(list)
+    for name, moves in moving.items():
+        for who in moves if not field_of(kind, name).maximum_per_second else ():
+            if not any(first <= who <= last for first, last in seen.mixed):
+                wanted[who].append(name)
+    if not wanted:
+        return {}
+    narrow = replace(window, devices=tuple(sorted({device for _, device in wanted})))
+    before, parts = len(store.left_out), defaultdict[tuple[Identity, str], list[_Part]](list)
+    for found in store.files(kind, lambda file, groups: _own(file, groups, wanted), narrow):
+        for key, part in found:
+            parts[key].append(part)
+    if len(store.left_out) > before:  # some of it is damaged: what can be saved is found row group by row group
+        return {}
+    return {key: _rise(some) for key, some in parts.items() if _rises_only(some)}
+
+
+def _own(
+    file: pq.ParquetFile, groups: Sequence[int], wanted: dict[Identity, list[str]]
+) -> list[tuple[tuple[Identity, str], _Part]]:
+    about, found = file.metadata, []
+    at = {name: place for place, name in enumerate(about.schema.names)}
+    of: dict[Identity, list[int]] = defaultdict(list)
+    for number in groups:
+        first, last = _devices(*(about.row_group(number).column(at[name]).statistics for name in WHO))
+        if first == last and first in wanted:
+            of[first].append(number)
+    for who, own in of.items():
+        names = [name for name in wanted[who] if name in at]
+        rows = file.read_row_groups(own, columns=names)
+        times = [about.row_group(number).column(at["time"]).statistics for number in own]
+        begins, ends = [time.min for time in times], [time.max for time in times]
+        in_order = all(end <= begin for end, begin in zip(ends, begins[1:], strict=False))
+        found += [
+            ((who, name), _Part(begins[0], ends[-1], rows[name].drop_null().to_numpy() if in_order else None)) for name in names
+        ]
+    return found
+
+
+def _rises_only(parts: list[_Part]) -> bool:
+    """Whether parts follow one another and the counter never falls in them."""
+    parts.sort(key=lambda part: part.first)
+    if any(part.values is None for part in parts) or any(a.last > b.first for a, b in pairwise(parts)):
+        return False
+    values = np.concatenate([part.values for part in parts])
+    return len(values) < 2 or bool(np.diff(values).max() < 2**63)  # a fall wraps to something huge
+
+
+def _rise(parts: Sequence[_Part]) -> int | None:
+    values = np.concatenate([part.values for part in parts])
+    return int(values[-1] - values[0]) if len(values) > 1 else None
 
 
 class Rising(NamedTuple):
@@ -241,8 +316,9 @@ def _seen(store: Store, kind: str, names: Sequence[str], window: Window) -> _See
         values = logged.group_by(WHO).agg(low=column.min(), high=column.max(), samples=column.count())
         for host, device, low, high, samples in values.filter(pl.col("samples") > 0).rows():
             seen.add(name, _Span((host, device), (host, device), low, high, samples))
-    for about, groups in store.footers(kind, window):
-        _of_file(seen, about, groups, names, window)
+    seen.mixed += [(who, who) for who in seen.devices]
+    for _ in store.files(kind, lambda file, groups: _of_file(seen, file.metadata, groups, names, window), window):
+        pass
     if seen.count:
         seen.devices = set(store.collect(store.table(kind, window).select(WHO).unique()).rows())
     return seen
@@ -254,7 +330,9 @@ def _of_file(seen: _Seen, about: pq.FileMetaData, groups: Sequence[int], names: 
         group = about.row_group(number)
         first, last = _devices(*(group.column(at[name]).statistics for name in WHO))
         seen.devices |= {first, last}
-        seen.count |= first != last or not _within(group.column(at["time"]).statistics, window)
+        if first != last or not _within(group.column(at["time"]).statistics, window):
+            seen.count = True
+            seen.mixed.append((first, last))
         for name in names:
             statistics = group.column(at[name]).statistics if name in at else None
             if name not in at or (statistics is not None and statistics.null_count == group.num_rows):

@@ -102,9 +102,12 @@ class Scan:
             self._logged.setdefault(boot, set()).add(seq)
         return logged
 
-    def footers(self) -> Iterator[tuple[pq.FileMetaData, list[int]]]:
-        """Footers of all files that may hold rows of the question, each with those of its row groups that may."""
-        yield from self._each(self._footer)
+    def files(self, work: Callable[[pq.ParquetFile, list[int]], _R]) -> Iterator[_R]:
+        """What ``work`` makes of every file that may hold rows of the question, given its row groups that may.
+
+        A ForeignError in it leaves the file out, named.
+        """
+        yield from self._each(partial(self._opened, work))
 
     def _each(self, work: Callable[[Stored], _R]) -> Iterator[_R]:
         """What ``work`` makes of every readable file that may hold rows of the question, days and files in order."""
@@ -143,10 +146,9 @@ class Scan:
             frame = frame.filter(self._predicate)
         return frame.select(self._columns)
 
-    def _footer(self, file: Stored) -> tuple[pq.FileMetaData, list[int]]:
-        """A file's footer and its row groups that may meet the question."""
-        with file.opened(self._table) as opened:
-            return opened.metadata, self._possible.groups(opened.metadata)
+    def _opened(self, work: Callable[[pq.ParquetFile, list[int]], _R], file: Stored) -> _R:
+        with file.opened(self._table) as opened, named(file.path):
+            return work(opened, self._possible.groups(opened.metadata))
 
     def _pieces(self, file: Stored) -> list[pa.Table]:
         """Rows of a file that may meet the question, without those that came from the log."""

@@ -16,7 +16,7 @@ from pipeline.frame import Device, Frame, blank, schema_of
 from pipeline.observation import Observation
 from pipeline.rates import Rates
 from pipeline.selfmetrics import SelfMetrics
-from pipeline.store import query
+from pipeline.store import merge, query
 from pipeline.store.compact import compact
 from pipeline.store.query import Store, Window
 from pipeline.store.rises import rises
@@ -98,10 +98,12 @@ def test_increases_are_those_of_rates(tmp_path_factory: pytest.TempPathFactory, 
     moves = {(name, i): data.draw(steps) for name in COUNTERS for i in range(DEVICES)}
     clock = at(1)
     whole = frames(moves, lives, clock)
-    cut = data.draw(st.integers(0, n))
+    cut = data.draw(st.one_of(st.just(n), st.integers(0, n)))
     store(root, [(o, ()) for o in whole[:cut]], clock, segment_bytes=8_000)
-    if data.draw(st.booleans()):
-        compact(later(root))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merge, "GROUP_ROWS", 4)  # so that devices have row groups of their own, as they have in a real day
+        if data.draw(st.booleans()):
+            compact(later(root))
     wal = Wal(root / "wal", clock, SelfMetrics())
     for o in whole[cut:]:
         wal.write(o, ())
@@ -138,6 +140,30 @@ def test_counters_that_stand_still_are_not_decoded(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(query.Store, "collect", watching)
     assert found(tmp_path) == {f"port-{i}": dict.fromkeys(COUNTERS, 0) for i in range(DEVICES)}
     assert not [columns for columns in asked if set(columns.split()) & set(COUNTERS)]
+
+
+def test_a_counter_that_only_rises_is_answered_from_its_own_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times, boots and numbers are decoded only where a counter fell; then that device's answer is still that of Rates."""
+    clock = at(1)
+    moves = {(name, i): ["rise"] * 40 for name in COUNTERS for i in range(DEVICES)}
+    moves["out_of_sequence", 1] = ["rise"] * 20 + ["reset"] + ["rise"] * 19
+    whole = frames(moves, [20], clock)
+    store(tmp_path, [(o, ()) for o in whole], clock)
+    monkeypatch.setattr(merge, "GROUP_ROWS", 8)
+    compact(later(tmp_path))
+    asked: list[tuple[list[str], tuple[str, ...]]] = []
+    pieces = query.Store.pieces
+
+    def watching(self: Store, name: str, columns: list[str], window: Window) -> object:
+        asked.append((list(columns), window.devices))
+        return pieces(self, name, columns, window)
+
+    monkeypatch.setattr(query.Store, "pieces", watching)
+    assert found(tmp_path) == expected(whole)
+    ((columns, devices),) = asked
+    assert not {"symbol_errors", "link_downed"} & set(columns)
+    assert "out_of_sequence" in columns
+    assert set(devices) <= {f"port-{i}" for i in range(DEVICES)}
 
 
 def test_an_increase_may_exceed_what_a_float_holds(tmp_path: Path) -> None:
