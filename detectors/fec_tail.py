@@ -92,10 +92,7 @@ class _Tail:
         for row in rows_where(columns["run"] >= HOLDS):
             verdict = _verdict(columns.devices[row], float(columns["count"][row]), float(slope[row]))
             yield from standing.holds(columns.devices[row], verdict, at, at.time_ns - round(HOLDS * HOUR_S * 1e9))
-        for finding in standing.all():
-            at_row = columns.row(finding.device)
-            if at_row is not None and columns["good"][at_row] >= DAY:
-                yield from standing.ends(finding.device, finding.fault, at)
+        yield from standing.end_rows(columns, columns["good"] >= DAY, at)
         columns.reset(np.ones(len(columns), np.bool_), "count", "seen")
 
     def _slopes(self, asked: NDArray[np.bool_]) -> NDArray[np.float64]:

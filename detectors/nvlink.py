@@ -126,10 +126,7 @@ class _Links:
             if device.id not in skip and not self._maintenance.covers(device):
                 most = int(max(columns["up"][row], usual[row]))
                 yield from self._standing.holds(device, _down(device, int(up[row]), most), at)
-        for finding in self._standing.all():
-            at_row = columns.row(finding.device) if finding.fault == DOWN else None
-            if at_row is not None and seen[at_row] and not fewer[at_row]:
-                yield from self._standing.ends(finding.device, DOWN, at)
+        yield from self._standing.end_rows(columns, seen & ~fewer, at, DOWN)
 
     def _count(self, frame: Frame) -> None:
         columns = self.columns
@@ -164,10 +161,7 @@ class _Links:
                 yield from self._standing.holds(device, _crc(device, float(means["crc"][row])), at)
             if ber[row] and bad["ber"][row]:
                 yield from self._standing.holds(device, _ber(device, float(means["ber"][row])), at)
-        for finding in self._standing.all():
-            at_row = columns.row(finding.device) if finding.fault != DOWN else None
-            if at_row is not None and columns["good"][at_row] >= CLEAR_BLOCKS:
-                yield from self._standing.ends(finding.device, finding.fault, at)
+        yield from self._standing.end_rows(columns, columns["good"] >= CLEAR_BLOCKS, at, REPLAYS, CRC, ERRORS)
         columns.reset(np.ones(len(columns), np.bool_), "retried", "seen")
 
 

@@ -7,6 +7,10 @@ from dataclasses import dataclass, fields, replace
 from math import isfinite, nan
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.columns import Columns
 from detectors.elapsed import Moment
 from detectors.memory import Commit, from_text_array, text_array
 from detectors.snapshot import State
@@ -96,6 +100,13 @@ class Standing:
             yield replace(stood, phase="cleared", time_ns=at.time_ns, evidence=(*stood.evidence, *why))
         elif key in self._rests:
             self._rests[key] = replace(self._rests[key], waits=None)
+
+    def end_rows(self, columns: Columns, well: NDArray[np.bool_], at: Moment, *faults: str) -> Iterator[Finding]:
+        """End what stands about devices of these rows, (row,), of these faults (all, where none is named)."""
+        for finding in self.all():
+            row = columns.row(finding.device) if not faults or finding.fault in faults else None
+            if row is not None and well[row]:
+                yield from self.ends(finding.device, finding.fault, at)
 
     def due(self, at: Moment) -> Iterator[Finding]:
         """Faults that came back while they rested and are still there when the rest is over."""

@@ -108,10 +108,7 @@ class IbErrors(Remembering):
         for row in rows_where(bad.any(axis=0)):
             yield from self._standing.holds(columns.devices[row], self._verdict(row, bad[:, row]), at)
         columns["good"] = np.where(over.any(axis=0), 0, columns["good"] + 1)
-        for finding in self._standing.all():
-            at_row = columns.row(finding.device)
-            if at_row is not None and columns["good"][at_row] >= CLEAR_WINDOWS:
-                yield from self._standing.ends(finding.device, finding.fault, at)
+        yield from self._standing.end_rows(columns, columns["good"] >= CLEAR_WINDOWS, at)
         columns.reset(np.ones(len(columns), np.bool_), "sums", "packets")
 
     @staticmethod

@@ -93,10 +93,7 @@ class IbRail(Remembering):
             yield from self._standing.holds(
                 columns.devices[row], verdict, at, at.time_ns - round(columns["run"][row] * BLOCK_S * 1e9)
             )
-        for finding in self._standing.all():
-            at_row = columns.row(finding.device)
-            if at_row is not None and columns["good"][at_row] >= CLEAR_BLOCKS:
-                yield from self._standing.ends(finding.device, finding.fault, at)
+        yield from self._standing.end_rows(columns, columns["good"] >= CLEAR_BLOCKS, at)
         lane.learn(y, columns["run"] > 0)
 
     def _verdict(self, row: int, r: float, bits: float) -> Verdict:

@@ -72,11 +72,13 @@ def grouped_median(
 
 
 def peer_deviation(x: NDArray[np.float64], group: NDArray[np.int64], groups: int, least: int) -> NDArray[np.float64]:
-    """What each device is above the median of its group, (device,); NaN where fewer than ``least`` of the group are observed.
+    """What each device is above the median of its group, (device,); NaN where fewer than ``least`` of the group are observed, or no group is.
 
     >>> peer_deviation(np.array([1.0, 3.0, 8.0]), np.array([0, 0, 1]), 2, least=2).tolist()
     [-1.0, 1.0, nan]
     """
+    if not groups:
+        return np.full(len(x), np.nan)
     median, count = grouped_median(x, group, groups)
     known = group >= 0
     place = np.where(known, group, 0)

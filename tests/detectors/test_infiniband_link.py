@@ -172,6 +172,12 @@ def test_a_rail_that_always_carries_less_is_normal() -> None:
     assert feed.run(7200, {**dict.fromkeys([p.id for p in RAILS], WORDS), ONE.id: half}) == []
 
 
+def test_ports_of_a_switch_alone_are_no_rails() -> None:
+    """A view that holds no node's port has nobody to compare, and says nothing."""
+    feed = PortFeed(IbRail(), [a_link(f"n{n}")[1] for n in range(8)])
+    assert feed.run(1200, **WORDS) == []
+
+
 def test_congestion_is_recorded_of_the_switch_and_never_of_a_port() -> None:
     """Twelve ports of a leaf wait a hundred times as long as usual at the same traffic."""
     ports = [a_port(f"n{n}", 0, leaf="leaf-0") for n in range(12)]
