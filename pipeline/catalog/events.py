@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pipeline.catalog import nccl_events
 from pipeline.catalog.fields import EventKind
 
 Attribute = tuple[str, str]
@@ -187,6 +188,7 @@ EVENTS = (
         "A fault was injected into a simulated node.",
         (("fault", "name of the fault"), ("parameters", "as given"), ("seconds", "how long it lasts")),
     ),
+    *nccl_events.EVENTS,
 )
 
 _NAMES = {kind.name: frozenset(name for name, _ in kind.attributes) for kind in EVENTS}

@@ -44,7 +44,7 @@ class Timing:
     seq: int
     bytes: int
     microseconds: float
-    busbw_gbs: float = float("nan")  # bus bandwidth, 10^9 bytes/s
+    busbw_gbs: float | None = None  # bus bandwidth, 10^9 bytes/s
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ class Report:
     processes: int = -1  # of the whole job, dead ones included
     nodes: int = -1
     timeouts: int = 0
-    collection_seconds: float = float("nan")
+    collection_seconds: float | None = None
     parsed: tuple[tuple[str, int], ...] = ()  # what was understood, and how much: ("entry", 2000), ("line", 31)
     discarded: tuple[Discard, ...] = ()
 

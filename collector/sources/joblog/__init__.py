@@ -1,0 +1,1 @@
+"""Job logs: what NCCL, PyTorch and launchers say when a job stalls."""

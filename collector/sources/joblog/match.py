@@ -1,0 +1,80 @@
+"""A line of a job's log becomes hits: who wrote it, by the shell around its message, and what the patterns find in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from collector.sources.joblog.lines import Line, unix_ns
+from collector.sources.joblog.pattern import compiled
+from collector.sources.joblog.table import PATTERNS
+from pipeline.nccl.hit import Hit
+
+MOST_TEXT = 512  # characters of a line that a hit keeps
+
+# ncclDebugLog (debug.cc): a time since 2.26, the function since 2.30.
+_NCCL = compiled(
+    r"(?:\[(?P<ts>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]{0,32})\] )?(?<!\S)(?P<host>[^\s:]{1,253}):<pid:d>:<tid:d> \[<dev:i>\] "
+    r"(?:<file:S>:<line:d> (?:\(<func:w>\) )?)?NCCL (?P<lvl>WARN|INFO) (?P<msg>.*)$"
+)
+# c10/util/Logging (glog's form), with the prefix of torch.distributed's launcher.
+_C10D = compiled(
+    r"(?:\[rank<rank:d>\]:)?\[(?P<sev>[IWEF])(?P<mmdd>\d{3,4})? ?(?P<hms>\d\d:\d\d:\d\d\.\d{1,9})? ?"
+    r"(?P<file>\w{1,64}\.[ch]pp):<line:d>\] (?P<msg>.*)$"
+)
+_GROUP = compiled(
+    r"\[PG (?:ID <pgid:d> PG GUID )?(?P<guid>[^\s(\]]{1,128}) ?(?:\((?P<desc>[^)]{0,128})\))? ?Rank <rank:d>\]",
+)
+
+
+class _Shell(NamedTuple):
+    message: str
+    time_ns: int = 0
+    host: str = ""
+    pid: int = -1
+    gpu: int = -1
+    world_rank: int = -1
+
+
+def hits(line: Line, origin: str = "") -> Iterator[Hit]:
+    """What the patterns find in one line. Never raises, and takes linear time, whatever stands in it."""
+    shell = _shell(line)
+    for pattern in PATTERNS:
+        fields = pattern.fields(shell.message)
+        if fields is not None:
+            yield _hit(pattern.name, shell, fields, line, origin)
+
+
+_BY_NAME = {pattern.name: pattern for pattern in PATTERNS}
+
+
+def _hit(name: str, shell: _Shell, fields: Mapping[str, str], line: Line, origin: str) -> Hit:
+    pattern = _BY_NAME[name]
+    group = _GROUP.search(shell.message) if "[PG " in shell.message else None
+    return Hit(
+        name,
+        pattern.layer,
+        pattern.blame,
+        time_ns=line.time_ns or shell.time_ns,
+        host=shell.host,
+        pid=shell.pid,
+        gpu=shell.gpu,
+        world_rank=shell.world_rank,
+        group=group["guid"] if group else "",
+        rank=int(group["rank"]) if group else -1,
+        fields=MappingProxyType(dict(fields)),
+        text=line.text[:MOST_TEXT],
+        origin=origin,
+    )
+
+
+def _shell(line: Line) -> _Shell:
+    """The reporter of a line; of one without a shell the whole text is the message."""
+    text = line.text
+    if " NCCL " in text and (match := _NCCL.search(text)):
+        stamp = unix_ns(match["ts"]) if match["ts"] else 0
+        return _Shell(match["msg"], stamp, match["host"], int(match["pid"]), int(match["dev"]))
+    if "pp:" in text and (match := _C10D.search(text)):
+        return _Shell(match["msg"], world_rank=int(match["rank"]) if match["rank"] else -1)
+    return _Shell(text)

@@ -1,0 +1,193 @@
+"""The lines that matter in a job's log: NCCL's (transport/net_ib, misc/socket, init.cc), PyTorch's (ProcessGroupNCCL.cpp), the launchers'."""
+
+from __future__ import annotations
+
+import re
+
+from collector.sources.joblog.pattern import Pattern
+
+_IB = "NET/IB"
+
+PATTERNS: tuple[Pattern, ...] = (
+    # An RDMA request failed. Wordings: error N (to 2.19), status=N (2.20), with the adapter (2.22), status=NAME(N) (from 2.28.7).
+    Pattern(
+        "ib_completion",
+        "Got completion ",
+        r"Got completion (?:from peer <peer:s><<pport:d>> )?with "
+        r"(?:error <st_a:d>, opcode <op_a:i>|status=(?:<name:w>\()?<st_b:d>\)? opcode=(?:\w{1,64}\()?<op_b:i>\)?)",
+        "link",
+        "peer",
+        (
+            r"vendor[ _]err[ =]<verr:d>(?: \(<dir:w>\)| req_type=<rt:w>)?",
+            r"localGid <lgid:g>",
+            r"remoteGids? ?<rgid:g>",
+            r" hca <hca:S>",
+        ),
+    ),
+    Pattern(
+        "ib_async",
+        "async ",
+        r"NET/IB ?: (?:<hca:S>:<port:d> )?Got (?:non-fatal )?async (?:error )?event ?: (?P<ev>[^(]{1,128})(?:\(<code:d>\))?$",
+        "link",
+        "reporter",
+    ),
+    Pattern(
+        "ib_async_fatal",
+        "async fatal event",
+        r"NET/IB ?: <hca:S>:<port:d> async fatal event(?: on (?P<obj>CQ|QP|SRQ)\b[^:]{0,128})?: (?P<ev>[^:]{1,128})$",
+        "adapter",
+        "reporter",
+    ),
+    Pattern(
+        "ib_port",
+        _IB,
+        r"NET/IB ?: <hca:S>:<port:d> (?:GID table changed|speed change detected: <old:d> -> <new:S> Mbps)",
+        "link",
+        "reporter",
+    ),
+    Pattern(
+        "ib_fatal",
+        _IB,
+        r"NET/IB: (?:The error is fatal \((?P<why>[^)]{0,128})\)|Fatal error\. Detected <n:d> failed devices"
+        r"|Device <dev:d> marked as failed\. Initiating recovery\? <rec:w>)",
+        "adapter",
+        "reporter",
+    ),
+    Pattern(
+        "verbs_call", "Call to ibv_", r"Call to (?P<op>ibv_\w{1,64}) failed(?: with (?:error )?<err:a>)?", "fabric", "nobody"
+    ),
+    Pattern(
+        "sock_closed",
+        "Connection closed by remote peer",
+        r"Connection closed by remote peer <peer:s>(?:<<pport:d>>)?$",
+        "process",
+        "peer",
+    ),
+    Pattern(
+        "sock_connect",
+        "connect to ",
+        r"connect to <peer:s>(?:<<pport:d>>)? "
+        r"(?:returned (?P<err1>[^,]{1,128}), (?P<how>exceeded error retry count|retrying)|failed : <err2:a>)",
+        "ethernet",
+        "peer",
+    ),
+    Pattern(
+        "sock_io",
+        "Call to ",
+        r"Call to (?P<op>recv from|send to) <peer:s>(?:<<pport:d>>)? failed : <err:a>$",
+        "ethernet",
+        "peer",
+    ),
+    Pattern("cuda", "Cuda failure ", r"Cuda failure (?:<code:d> )?'(?P<err>[^']{0,256})'", "gpu", "reporter"),
+    Pattern(
+        "comm_life",
+        "comm 0x",
+        r"(?:(?P<fn>nccl\w{1,64}) )?comm <comm:h> rank <rank:d> n[rR]anks <nranks:d> cudaDev <cuda:i> (?:nvmlDev <nvml:i> )?"
+        r"busId (?P<bus>[0-9a-f]{1,16}) (?:commId <commid:h> |parent <parent:S> [^-]{0,256})?"
+        r"- (?P<what>(?:Init|Abort|Destroy) (?:START|COMPLETE))",
+        "mapping",
+        "nobody",
+    ),
+    Pattern("nvls", "Failed to bind NVLink SHARP", r"Failed to bind NVLink SHARP", "fabric", "nobody"),
+    Pattern("mixed_nccl", "NCCL version mismatch", r"NCCL version mismatch with remote peer", "software", "nobody"),
+    # A rank waited for somebody else until its patience ended.
+    Pattern(
+        "wd_timeout",
+        "Watchdog caught collective operation timeout",
+        r"\[Rank <r:d>\] Watchdog caught collective operation timeout: WorkNCCL\((?:SeqNum=<seq:d>, )?OpType=<op:w>, "
+        r"(?:NumelIn=<nin:d>, NumelOut=<nout:d>, )?Timeout\(ms\)=<to:d>\) ran for <ran:d> milliseconds",
+        "victim",
+        "nobody",
+    ),
+    Pattern(
+        "wd_progress",
+        "ast enqueued",
+        r"last enqueued (?:NCCL )?work: <enq:i>,(?: last started (?:NCCL )?work: <started:i>,)? last completed (?:NCCL )?work: <done:i>",
+        "progress",
+        "nobody",
+        flags=re.IGNORECASE,
+    ),
+    Pattern(
+        "wd_at",
+        " work",
+        r"(?:at work sequence id: |detected by watchdog at work: |Timeout at NCCL work: )<seq:d>",
+        "victim",
+        "nobody",
+    ),
+    Pattern(
+        "dump_from",
+        "Received a dump signal",
+        r"Received a dump signal due to a collective timeout from\s{1,8}(?:(?P<self>this local rank)|rank <src:i>)",
+        "victim",
+        "nobody",
+    ),
+    Pattern(
+        "dump_begins",
+        "dump",
+        r"First PG on this rank to signal dumping|Observed flight recorder dump signal from another rank",
+        "victim",
+        "nobody",
+    ),
+    Pattern("wd_stuck", "watchdog got stuck", r"ProcessGroupNCCL's watchdog got stuck for <s:d> ?seconds", "host", "reporter"),
+    Pattern("gil", "Could not acquire GIL", r"Could not acquire GIL within <ms:d> ms on exit", "host", "reporter"),
+    Pattern("async_exc", "async exception", r"raised the following async exception: <what:a>$", "victim", "nobody"),
+    Pattern("last_error", "Last error:", r"Last error:\s{0,8}(?P<what>.{0,256})", "victim", "nobody"),
+    Pattern(
+        "remote_error",
+        "r",
+        r"ncclRemoteError|watchdog thread terminated with exception|communicator encountered a fatal error",
+        "victim",
+        "nobody",
+    ),
+    Pattern(
+        "desync",
+        "collective #",
+        r"\[(?P<ranks>[\d, ]{1,2048})\] (?:finished collective #<fin:d>, but didn't join collective #<nj:d>"
+        r"|joined but didn't finish collective #<jf:d>)",
+        "progress",
+        "named",
+    ),
+    Pattern(
+        "desync_never",
+        "lagging ranks",
+        r"ranks \[(?P<ranks>[\d, ]{1,2048})\] are the lagging ranks that caused this timeout",
+        "host",
+        "named",
+    ),
+    Pattern("elastic", "exitcode", r"failed \(exitcode: <code:i>\) local_rank: <lr:d> \(pid: <pid:d>\)", "process", "named"),
+    Pattern(
+        "slurm_cancel",
+        "slurmstepd: error:",
+        r"slurmstepd: error: \*\*\* (?:JOB|STEP) (?P<job>[\w.+]{1,64}) ON <node:S> CANCELLED AT <at:S>(?: DUE TO (?P<why>[A-Z ]{1,64}))? \*\*\*",
+        "scheduler",
+        "nobody",
+    ),
+    Pattern(
+        "srun",
+        "srun: error:",
+        r"srun: error: <node:s>: tasks? (?P<t>[\d,\[\]-]{1,1024}): (?P<why>.{1,256})$",
+        "process",
+        "named",
+    ),
+    Pattern(
+        "mpi",
+        "mpirun noticed",
+        r"mpirun noticed that process rank <rank:d> with PID <pid:d> on node <node:S> exited on signal <sig:d>",
+        "process",
+        "named",
+    ),
+    Pattern(
+        "xid",
+        "NVRM: Xid",
+        r"NVRM: Xid \(PCI:<bdf:g>\): <xid:d>(?:, pid='?(?P<pid>\d{1,19}|<unknown>)'?)?",
+        "gpu",
+        "named",
+    ),
+    Pattern(
+        "segv",
+        "segfault at",
+        r"(?<!\S)<comm:S>\[<pid:d>\]: segfault at .{1,200} in (?P<lib>libnccl\.so[^\s\[]{0,64})\[",
+        "software",
+        "named",
+    ),
+)
