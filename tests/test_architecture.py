@@ -24,7 +24,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "prometheus_client": ("pipeline/exposition/",),
     "isal": ("pipeline/exposition/", "collector/web/"),
     "orjson": ("pipeline/exposition/", "collector/findings_log.py", "pipeline/store/", "collector/state.py", "collector/web/"),
-    "msgspec": ("collector/config/",),
+    "msgspec": ("collector/config/", "collector/sources/nccl/"),
     "yaml": ("collector/config/", "collector/topology.py"),
     "pyarrow": ("pipeline/store/", "pipeline/replay.py"),
     "polars": ("pipeline/store/",),

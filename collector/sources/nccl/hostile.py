@@ -1,0 +1,46 @@
+"""The one error of every parser here: input was written by whoever runs a job, and may be anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pipeline.nccl.report import Discard
+
+MOST_UNKNOWN = 20  # lines kept of what was not understood; all are counted
+LONGEST_UNKNOWN = 200  # characters of each
+
+
+class FormatError(ValueError):
+    """The input is not what it should be; the message says what is wrong, in one printable line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message, 500))
+
+
+def printable(text: str, most: int = LONGEST_UNKNOWN) -> str:
+    r"""Foreign text, cut and without control characters, as it may stand in a log line or an event.
+
+    >>> printable("a\x1b[31mb\n", 5)
+    'a?[31'
+    """
+    return "".join(c if c.isprintable() else "?" for c in text[:most])
+
+
+@dataclass(slots=True)
+class Unread:
+    """Counts what a parser did not understand, and keeps the first pieces of it for people."""
+
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+
+    def add(self, text: str) -> None:
+        """One piece that was not understood."""
+        self.count += 1
+        if len(self.first) < MOST_UNKNOWN:
+            self.first.append(printable(text))
+
+    def discards(self, why: str) -> tuple[Discard, ...]:
+        """The first pieces, and one entry for all the others."""
+        rest = self.count - len(self.first)
+        others = (Discard("others", why, rest),) if rest else ()
+        return (*(Discard(text, why) for text in self.first), *others)
