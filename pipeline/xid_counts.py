@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
 from pipeline.observation import Event, Observation
-from pipeline.xid import CRITICAL_CODES
+from pipeline.xid import critical_codes
 from pipeline.xid_once import Once
 
 log = logging.getLogger("tocsin.xid")
@@ -67,7 +67,7 @@ class XidCounts:
         with self._lock:
             self._registered = {device: device for device in devices}
 
-    def write(self, observation: Observation, findings: Sequence[Finding] = ()) -> None:  # noqa: ARG002 - a sink gets both
+    def write(self, observation: Observation, findings: Sequence[Finding] = (), incidents: Sequence[Incident] = ()) -> None:  # noqa: ARG002 - a sink gets all
         """Count the XIDs of an observation."""
         with self._lock:
             changed = self._enter(observation.boot_id)
@@ -103,7 +103,7 @@ class XidCounts:
             return self._once.since(device_id, now_ns - window_ns)
 
     def _shown(self, device: Device) -> dict[int, _Count]:
-        born = {code: _Count() for code in CRITICAL_CODES} if device in self._registered else {}
+        born = {code: _Count() for code in critical_codes()} if device in self._registered else {}
         return {**born, **self._counts.get(device, {})}
 
     def _enter(self, boot_id: str) -> bool:
@@ -123,7 +123,7 @@ class XidCounts:
         code, seen = int(event.attributes["code"]), int(event.attributes.get("last_time_ns", event.time_ns))
         if not event.attributes.get("previous_boot") and seen >= self._last.get(event.device.id, (0, 0))[0]:
             self._last[event.device.id] = (seen, code)
-        if code not in counts and code not in CRITICAL_CODES and len(counts) >= MOST_CODES:
+        if code not in counts and code not in critical_codes() and len(counts) >= MOST_CODES:
             code = OTHER
         entry = counts.setdefault(code, _Count())
         entry.count += new

@@ -12,6 +12,7 @@ from collector.config.settings import Config
 from collector.config.tree import Path
 from pipeline.dcgm import CountersError, SelectionError, load, parse_selection
 from pipeline.store.upload_plan import scheme
+from pipeline.xid import read_rows
 
 # Paths that mean something already (Prometheus' and dcgm-exporter's own).
 RESERVED = ("/", "/-/healthy", "/-/ready", "/health", "/healthz")
@@ -27,6 +28,7 @@ def check(config: Config) -> Iterator[tuple[Path, str]]:
     yield from _retention(config)
     yield from _upload(config)
     yield from _dialect(config)
+    yield from _detectors(config)
     yield from _simulate(config)
     if not _NAME.fullmatch(config.storage.cluster):
         yield ("storage", "cluster"), f"{config.storage.cluster!r} is no name: letters, digits, dots, dashes and underscores"
@@ -75,6 +77,19 @@ def _dialect(config: Config) -> Iterator[tuple[Path, str]]:
     for name in ("xid_count_window", "clock_events_count_window", "collect_interval"):
         if getattr(exposition, name) <= 0:
             yield ("exposition", name), "must be longer than 0"
+
+
+def _detectors(config: Config) -> Iterator[tuple[Path, str]]:
+    if not config.detectors.xid_table:
+        return
+    from detectors.xid import nvlink5  # noqa: PLC0415 - only who has a table of their own pays for the detectors
+
+    try:
+        for entry in read_rows(File(config.detectors.xid_table)).values():
+            if entry.code in nvlink5.CODES:
+                nvlink5.rules_of(entry.notes)
+    except ValueError as error:
+        yield ("detectors", "xid_table"), str(error)
 
 
 def _simulate(config: Config) -> Iterator[tuple[Path, str]]:

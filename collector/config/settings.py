@@ -196,6 +196,15 @@ class Storage(Section, frozen=True):
         )
 
 
+class Detectors(Section, frozen=True):
+    """How what was read is judged."""
+
+    xid_table: Annotated[
+        str,
+        _says("CSV file with the columns of `pipeline/xid.csv`: its rows take the place of the built-in ones, code by code."),
+    ] = ""
+
+
 class Topology(Section, frozen=True):
     """Where the node stands: cluster, rack, leaf, rail. At most one of file, command and labels_file."""
 
@@ -252,6 +261,7 @@ class Config(Section, frozen=True):
     exposition: Exposition = field(default_factory=Exposition)
     sources: Sources = field(default_factory=Sources)
     storage: Storage = field(default_factory=Storage)
+    detectors: Detectors = field(default_factory=Detectors)
     topology: Topology = field(default_factory=Topology)
     simulate: Simulate = field(default_factory=Simulate)
     log: Log = field(default_factory=Log)

@@ -15,7 +15,7 @@ from detectors.baselines.board import Aligned, Board, gauge, moved, total
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Frame
 from pipeline.observation import Event, Observation
-from pipeline.xid import CRITICAL_CODES
+from pipeline.xid import critical_codes
 
 MINUTE_NS = 60 * 10**9
 REPLAYS_PER_MINUTE = 8.0  # DCGM_LIMIT: PCIe replays in a minute, before limits by generation came
@@ -73,7 +73,7 @@ class DcgmHealth:
 
     def _event(self, event: Event) -> Iterator[Finding]:
         code = event.attributes.get("code")
-        if event.kind == "xid" and code in CRITICAL_CODES:
+        if event.kind == "xid" and code in critical_codes():
             yield from self._board.tell(event.device, event.time_ns, f"XID {code}", "page", fault="xid")
 
     def _frame(self, frame: Frame) -> Iterator[Finding]:

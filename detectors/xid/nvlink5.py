@@ -41,7 +41,7 @@ def outcome_of(code: int, unit: str, severity: str, status: int | None, sub_code
     if status == NOISE:
         return "record"
     value = sub_code if unit in BY_SUB_CODE else status
-    for outcome, values in _rules(code).get(unit, {}).items():
+    for outcome, values in rules_of(xid_entry(code).notes).get(unit, {}).items():
         if "*" in values or value in values:
             return outcome
     return "reset" if severity == "fatal" else "record"
@@ -59,16 +59,26 @@ def root_of(unit: str, sub_code: int | None) -> str:
 
 
 @cache
-def _rules(code: int) -> Mapping[str, Mapping[Outcome, frozenset[int | str]]]:
-    """Rules of a code by unit: ``UNIT,UNIT: reset=0x2,0x10; record=*`` joined by `` / ``; words in brackets are comments."""
+def rules_of(notes: str) -> Mapping[str, Mapping[Outcome, frozenset[int | str]]]:
+    """Rules by unit: ``UNIT,UNIT: reset=0x2,0x10; record=*`` joined by `` / ``; words in brackets are comments.
+
+    ValueError names what is no rule.
+    """
     rules: dict[str, dict[Outcome, frozenset[int | str]]] = {}
-    for part in re.sub(r"\([^)]*\)", "", xid_entry(code).notes).split(" / "):
+    for part in re.sub(r"\([^)]*\)", "", notes).split(" / "):
         units, _, outcomes = part.partition(": ")
-        found: dict[Outcome, frozenset[int | str]] = {}
-        for clause in outcomes.split(";"):
-            name, _, values = clause.strip().partition("=")
-            outcome = next(o for o in OUTCOMES if o == name)
-            found[outcome] = frozenset(v if v == "*" else int(v, 0) for v in (v.strip() for v in values.split(",")))
+        found = dict(_clause(clause.strip()) for clause in outcomes.split(";"))
         for unit in units.split(","):
             rules[unit.strip()] = {outcome: found[outcome] for outcome in OUTCOMES if outcome in found}
     return rules
+
+
+def _clause(text: str) -> tuple[Outcome, frozenset[int | str]]:
+    name, _, values = text.partition("=")
+    outcome = next((o for o in OUTCOMES if o == name), None)
+    if outcome is None:
+        raise ValueError(f"{text!r} is no rule such as reset=0x2,0x10 with one of {', '.join(OUTCOMES)}")
+    try:
+        return outcome, frozenset(v if v == "*" else int(v, 0) for v in (v.strip() for v in values.split(",")))
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no rule: {error}") from error

@@ -14,6 +14,7 @@ from collector.config import Config, Seconds
 from collector.config.given import ConfigError, Given
 from collector.config.load import Inputs, Loaded, load
 from collector.config.tree import settings
+from pipeline.xid import HEADER
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 NOWHERE = Path("/nonexistent/config.yaml")
@@ -193,6 +194,7 @@ def test_lists_and_tables_come_from_the_environment_with_commas() -> None:
         ({"simulate.profile": "hgx-h100", "simulate.inject": "melt@gpu0"}, "--simulate.inject: no fault 'melt'"),
         ({"exposition.devices": "x:1"}, "but found 'x'"),
         ({"exposition.counters_file": "/nonexistent.csv"}, "Could not read metrics file '/nonexistent.csv'"),
+        ({"detectors.xid_table": "/nonexistent.csv"}, "--detectors.xid_table: /nonexistent.csv: No such file"),
         ({"exposition.xid_count_window": "0"}, "longer than 0"),
         ({"storage.cluster": "a/b"}, "'a/b' is no name"),
         ({"storage.cluster": ""}, "'' is no name"),
@@ -203,6 +205,13 @@ def test_lists_and_tables_come_from_the_environment_with_commas() -> None:
 def test_settings_that_do_not_fit_are_refused(settings_given: dict[str, str], said: str) -> None:
     """Cross checks name what the user typed."""
     assert said in problems(settings_given)[0]
+
+
+def test_rules_of_a_sites_xid_table_are_read_at_the_start(tmp_path: Path) -> None:
+    """How NVLink 5 is decoded stands in the notes of its codes: a word that is no rule is refused with it, not met at three in the morning."""
+    file = tmp_path / "mine.csv"
+    file.write_text(f"{HEADER}\n147,TREX,a unit,WORKFLOW_NVLINK5,decode,record,none,TREX: reboot=*\n")
+    assert "'reboot=*' is no rule such as reset=0x2,0x10" in problems({"detectors.xid_table": str(file)})[0]
 
 
 @given(strategies.integers(0, 10**9))

@@ -175,7 +175,7 @@ def test_a_rail_that_always_carries_less_is_normal() -> None:
 def test_ports_of_a_switch_alone_are_no_rails() -> None:
     """A view that holds no node's port has nobody to compare, and says nothing."""
     feed = PortFeed(IbRail(), [a_link(f"n{n}")[1] for n in range(8)])
-    assert feed.run(1200, **WORDS) == []
+    assert feed.run(1200, transmit_words=WORDS["transmit_words"], receive_words=WORDS["receive_words"]) == []
 
 
 def test_congestion_is_recorded_of_the_switch_and_never_of_a_port() -> None:

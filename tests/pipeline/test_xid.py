@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pipeline.xid import CRITICAL_CODES, TABLE, read_table, xid_entry, xid_table
+from pipeline import xid
+from pipeline.xid import CATEGORIES, HEADER, TABLE, XidTableError, critical_codes, read_rows, read_table, xid_entry, xid_table
 
-HEADER = "code,mnemonic,description,bucket,class,level,action,notes\n"
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Path]:
+    """A site's table that makes 31 a page, and knows a code of tomorrow; the built-in table is in force again afterwards."""
+    file = tmp_path / "mine.csv"
+    file.write_text(f"{HEADER}\n31,MMU,our own words,RESET_GPU,hw-reset,page,call Ann,\n999,NEW,new,NONE,review,record,none,\n")
+    yield file
+    xid.use(None)
 
 
 def test_every_published_code_is_there() -> None:
@@ -26,8 +35,7 @@ def test_descriptions_fit_err_msg() -> None:
 
 def test_table_has_only_known_classes_and_columns() -> None:
     """No typing error makes a class of its own."""
-    words = "hw-fatal hw-reset ecc mechanical app info decode companion arbiter config test unused review"
-    assert {entry.category for entry in xid_table().values()} == set(words.split())
+    assert {entry.category for entry in xid_table().values()} == CATEGORIES
     with TABLE.open(newline="", encoding="utf-8") as file:
         assert all(len(row) == 8 for row in csv.reader(file))
 
@@ -56,24 +64,77 @@ def test_unknown_code_is_reviewed_not_dropped() -> None:
 
 def test_critical_codes_are_those_that_page() -> None:
     """Counters are born at 0 exactly for the codes whose level is page."""
-    assert set(CRITICAL_CODES) == {code for code, entry in xid_table().items() if entry.level == "page"}
-    assert 79 in CRITICAL_CODES
+    assert set(critical_codes()) == {code for code, entry in xid_table().items() if entry.level == "page"}
+    assert 79 in critical_codes()
 
 
 @pytest.mark.parametrize(
     ("row", "complaint"),
     [
-        ("x,A,a,B,c,page,,", "invalid literal"),
+        ("x,A,a,B,app,page,,", "invalid literal"),
         ("1,A,a,B,c,loud,,", "level is 'loud'"),
-        ("1,A,,B,c,page,,", "description is empty"),
-        ("1,A,a,B,c,page,,\n1,A,a,B,c,page,,", "code 1 stands twice"),
+        ("1,A,,B,app,page,,", "description is empty"),
+        ("1,A,a,B,app,page,,\n1,A,a,B,app,page,,", "code 1 stands twice"),
         ("1", "wanted the 8 columns"),
+        ("1,A,a,B,fatal,page,,", "class is 'fatal', wanted one of app, "),
+        ("0,A,a,B,app,page,,", "code is 0"),
         ("1,A,a,B,c,page,,,", "wanted the 8 columns"),
     ],
 )
 def test_bad_table_names_file_line_and_fault(tmp_path: Path, row: str, complaint: str) -> None:
     """An override file with a mistake is refused with its place."""
     file = tmp_path / "mine.csv"
-    file.write_text(HEADER + row + "\n")
-    with pytest.raises(ValueError, match=r"mine\.csv, line [23]: .*" + complaint):
+    file.write_text(f"{HEADER}\n{row}\n")
+    with pytest.raises(XidTableError, match=r"mine\.csv, line [23]: .*" + complaint):
         read_table(file)
+
+
+def test_a_sites_rows_replace_those_of_the_built_in_table(own: Path) -> None:
+    """What the file does not name stays as it was, and a new code is known; counters of codes that page now are born with them."""
+    xid.use(own)
+    assert (xid_entry(31).level, xid_entry(31).description, xid_entry(999).level) == ("page", "our own words", "record")
+    assert xid_entry(79).action.startswith("drain")
+    assert 31 in critical_codes()
+
+
+def test_no_file_is_the_built_in_table_again(own: Path) -> None:
+    """A reload may take the setting away."""
+    before = dict(xid_table())
+    xid.use(own)
+    xid.use(None)
+    assert xid_table() == before
+
+
+def test_a_bad_file_leaves_the_table_as_it_was(own: Path) -> None:
+    """All of it or nothing."""
+    xid.use(own)
+    own.write_text(f"{HEADER}\n79,A,a,IGNORE,info,record,,\n80,A,a,IGNORE,info,loud,,\n")
+    with pytest.raises(XidTableError):
+        xid.use(own)
+    assert (xid_entry(79).level, xid_entry(31).level) == ("page", "page")
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "line 1: wanted the header code,mnemonic"),
+        (b"code,level\n79,record\n", "line 1: wanted the header code,mnemonic"),
+        (HEADER.encode() + b"\n79,\xff,a,IGNORE,info,record,,\n", "no CSV file in UTF-8"),
+        (
+            HEADER.encode() + b"\n79,A,a,REBOOT,info,record,,\n",
+            "bucket of code 79 is 'REBOOT', wanted one of CHECK_MECHANICALS, ",
+        ),
+    ],
+)
+def test_what_is_no_table_is_refused_with_what_was_wanted(tmp_path: Path, content: bytes, complaint: str) -> None:
+    """Empty, other columns, other bytes, a resolution that NVIDIA does not know."""
+    file = tmp_path / "mine.csv"
+    file.write_bytes(content)
+    with pytest.raises(XidTableError, match=r"mine\.csv.*" + complaint):
+        read_rows(file)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """With the reason of the operating system."""
+    with pytest.raises(XidTableError, match=r"nowhere\.csv: No such file"):
+        read_rows(tmp_path / "nowhere.csv")

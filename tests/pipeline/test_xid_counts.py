@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.frame import Device
 from pipeline.observation import Event, Observation, Value
-from pipeline.xid import CRITICAL_CODES
+from pipeline.xid import critical_codes
 from pipeline.xid_counts import HISTORY_NS, MOST_CODES, OTHER, XidCounts
 
 BOOT = "0123456789abcdef0123456789abcdef"
@@ -57,7 +57,7 @@ def total(counts: XidCounts, code: int, device: Device = GPU) -> int | None:
 def test_critical_codes_are_born_at_zero() -> None:
     """A registered GPU shows every code that pages at 0, so that the first one is an increase."""
     counts = Kept().counts()
-    assert [(c, n, seen) for d, c, n, seen in counts.series() if d == GPU] == [(code, 0, 0) for code in CRITICAL_CODES]
+    assert [(c, n, seen) for d, c, n, seen in counts.series() if d == GPU] == [(code, 0, 0) for code in critical_codes()]
 
 
 def test_dcgm_exporter_gauge_hides_repeats_we_count_them() -> None:
@@ -188,7 +188,7 @@ def test_unknown_codes_are_counted_and_capped() -> None:
     assert codes[1000] == 1
     assert codes[OTHER] == 5
     assert codes[79] == 1
-    assert len(codes) <= len(CRITICAL_CODES) + MOST_CODES + 1
+    assert len(codes) <= len(critical_codes()) + MOST_CODES + 1
 
 
 def test_xid_of_unknown_gpu_counts_on_the_node() -> None:

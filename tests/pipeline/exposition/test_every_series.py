@@ -10,7 +10,7 @@ from pipeline.exposition import Exposition
 from pipeline.exposition.process import ProcessSamples
 from pipeline.frame import Device, Frame
 from pipeline.selfmetrics import SelfMetrics
-from pipeline.xid import CRITICAL_CODES
+from pipeline.xid import critical_codes
 from tests import golden
 from tests.fakes import FakeClock, observed
 from tests.pipeline.exposition.pages import frame, samples
@@ -61,7 +61,7 @@ class BornXids:
     """The counters every registered GPU is born with."""
 
     def series(self) -> list[tuple[Device, int, int, int]]:
-        return [(device("gpu", n), code, 0, 0) for n in range(8) for code in CRITICAL_CODES]
+        return [(device("gpu", n), code, 0, 0) for n in range(8) for code in critical_codes()]
 
 
 @pytest.mark.parametrize("compat", ["dcgm-4.8", "dcgm-4.9"])
