@@ -21,6 +21,7 @@ from detectors.xid.domains import Domains
 from detectors.xid.history import DAY_NS, History, Past
 from detectors.xid.meaning import NVLINK4, meaning, recovery
 from detectors.xid.open_bursts import NodeBurst, OpenBursts
+from detectors.xid.remedies import MANY, Remedies
 from detectors.xid.repetition import REPEATED, Suspicion, suspicion_of
 from pipeline.catalog import field
 from pipeline.finding import Finding, Severity
@@ -36,7 +37,7 @@ SETTLED_NS = 600 * S  # after a reset without the code: it helped
 CLEAN_NS = DAY_NS  # without a reset: a day without the code
 FORGOTTEN_NS = 3600 * S  # a program that failed, and what is only for the record
 LATE_NS = 120 * S  # a job's end may be read before what the driver said of it
-RECOVERY_FAULT, DOMAIN_FAULT = "xid/recovery_action", "xid/nvlink_domain"
+RECOVERY_FAULT, DOMAIN_FAULT, NODE_FAULT = "xid/recovery_action", "xid/nvlink_domain", "xid/node_suspect"
 GONE = frozenset(code for code, name in field("gpu", "state").states if name in ("lost", "hung", "absent"))
 
 
@@ -85,6 +86,7 @@ class Xid(Remembering):
         self._runs = Runs(self._columns, [RECOVERY_READS], [RECOVERY_READS])
         self._elapsed, self._standing, self._lives, self._jobs = Elapsed(), Standing(self.name), Lives(), Jobs()
         self._open, self._history, self._domains, self._known = OpenBursts(), History(), Domains(), _Known()
+        self._remedies = Remedies()
         super().__init__(
             columns=self._columns,
             elapsed=self._elapsed,
@@ -95,6 +97,7 @@ class Xid(Remembering):
             history=self._history,
             domains=self._domains,
             known=self._known,
+            remedies=self._remedies,
         )
 
     def update(self, observation: Observation) -> Iterable[Finding]:
@@ -230,6 +233,7 @@ class Xid(Remembering):
         yield from self._standing.swapped(frame, at)
         new = columns.wide(self._lives.new(frame, boot_id).astype(np.float64)) > 0
         columns["life_ns"] = np.where(new, at.now_ns, columns["life_ns"])
+        yield from self._remedied({columns.devices[row] for row in rows_where(new)}, at)
         state, action = columns.wide(frame.gauge("state")), columns.wide(frame.gauge("recovery_action"))
         columns["gone"] = np.where(np.isfinite(state), np.isin(state, list(GONE)), columns["gone"])
         columns["recovery"] = np.where(np.isfinite(action), np.nan_to_num(action), columns["recovery"])
@@ -238,6 +242,19 @@ class Xid(Remembering):
             yield from self._asks(row, at)
         for row in rows_where(ends[0]):
             yield from self._standing.ends(columns.devices[row], RECOVERY_FAULT, at)
+
+    def _remedied(self, anew: set[Device], at: Moment) -> Iterator[Finding]:
+        """GPUs that began a new life while a page stood about them were put right; a node that needs it every other day is suspect."""
+        for host in {f.device.host for f in self._standing.all() if f.severity == "page" and f.device in anew}:
+            self._remedies.took(host, at.now_ns)
+            times = self._remedies.recent(host, at.now_ns)
+            if times >= MANY:
+                summary = (
+                    f"GPUs of node {host} were reset or rebooted for XIDs {times} times in 7 days: test the node as a whole."
+                )
+                words = f"{times} remedies in 7 days, {MANY} are too many"
+                verdict = Verdict(NODE_FAULT, "ticket", "RUN_FIELDDIAG", summary, (words,), times, 0.0, "remedies")
+                yield from self._standing.holds(Device(host, "node", host), verdict, at)
 
     def _asks(self, row: int, at: Moment) -> Iterator[Finding]:
         """The driver asks for recovery: told where no XID was heard that said as much."""
@@ -262,6 +279,8 @@ class Xid(Remembering):
                 yield from self._standing.ends(*key, at)
 
     def _over(self, finding: Finding, at: Moment) -> bool:
+        if finding.fault == NODE_FAULT:
+            return self._remedies.recent(finding.device.host, at.now_ns) < MANY
         quiet = at.now_ns - self._known.last.get((finding.device, finding.fault), 0)
         if finding.fault == APPLICATION or finding.severity == "record":
             return quiet >= FORGOTTEN_NS

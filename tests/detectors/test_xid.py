@@ -382,6 +382,37 @@ def test_a_failed_retirement_is_a_ticket_the_second_time(log: Log, code: int) ->
     assert [f.severity for f in (*first, *log.xid(code))] == ["record", "ticket"]
 
 
+def put_right(log: Log, times: int) -> None:
+    """A GPU's system processor dies and the GPU is reset, every day so often; other GPUs each time."""
+    log.period_s = 600
+    for n in range(times):
+        log.xid(119, gpu=n)
+        log.quiet(HOUR)
+        log.counters_begin_anew()
+        log.quiet(DAY - HOUR)
+
+
+def test_a_node_that_was_put_right_five_times_in_a_week_is_suspect(log: Log) -> None:
+    """Each GPU alone is no lemon; it ends when the week is over."""
+    put_right(log, 4)
+    assert not [f for f in log.said if f.device.kind == "node"]
+    put_right(log, 5)
+    node = [f for f in log.said if f.device.kind == "node"]
+    assert told(node) == [("node", "n1", "xid/node_suspect", "ticket", "onset")]
+    assert told([f for f in log.quiet(6 * DAY) if f.device.kind == "node"]) == [
+        ("node", "n1", "xid/node_suspect", "ticket", "cleared")
+    ]
+
+
+def test_reboots_without_an_xid_make_no_node_suspect(log: Log) -> None:
+    """Maintenance reboots nodes as often as it likes (H15)."""
+    for _ in range(8):
+        log.quiet(HOUR)
+        log.reboot()
+    log.quiet(HOUR)
+    assert log.said == []
+
+
 # NVLink.
 
 HARD_AGAIN = "0x10000 0x0 0x0 0x0 0x0 0x0 0x0"  # bit 16 of register 0
