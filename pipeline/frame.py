@@ -135,8 +135,7 @@ class Frame:
         """Increment of a counter since the sample before, (device,), NaN = none. ValueError before the engine has made it."""
         if self.increments is None:
             raise ValueError("increments are made by the engine; this frame has not passed it")
-        column: NDArray[np.float64] = self.increments.delta[self.schema.counter_row[name]]
-        return column
+        return self.increments.increase(self.schema.counter_row[name])
 
     def value(self, name: str, row: int) -> float | int | None:
         """One native value, None = not observed: for tests, tables and single findings, not for hot paths."""

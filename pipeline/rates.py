@@ -29,19 +29,50 @@ TOLERANCE = 1.05  # above the physical maximum by this factor is a misread
 class Increments:
     """Increments of one frame's counters since each counter's own sample before.
 
-    Shapes (counter, device): ``delta`` float64, NaN = none; ``seconds`` float64 between the two samples by the source's own clock,
-    NaN where no rate may be made (first sample, gap); ``quality`` uint8, one of OK ... IMPLAUSIBLE.
-    A SATURATED delta is a lower bound. A GAP delta is a true count over a longer time.
+    Most counters of the catalogue belong to other hardware and are never observed: only rows of the others are kept. ``row`` (counter,)
+    says which row a counter of the schema has in ``deltas`` float64, NaN = none; ``spans`` float64, seconds between the two samples by the
+    source's own clock, NaN where no rate may be made (first sample, gap); ``qualities`` uint8, one of OK ... IMPLAUSIBLE; all (row, device).
+    The last row is that of all counters never observed. A SATURATED delta is a lower bound. A GAP delta is a true count over a longer time.
     """
 
-    delta: NDArray[np.float64]
-    seconds: NDArray[np.float64]
-    quality: NDArray[np.uint8]
+    row: NDArray[np.intp]
+    deltas: NDArray[np.float64]
+    spans: NDArray[np.float64]
+    qualities: NDArray[np.uint8]
 
-    def rate(self, row: int) -> NDArray[np.float64]:
+    @property
+    def delta(self) -> NDArray[np.float64]:
+        """Increments of all counters of the schema, (counter, device): a copy, for tests and single values."""
+        return self.deltas[self.row]
+
+    @property
+    def seconds(self) -> NDArray[np.float64]:
+        """As ``delta``, of the seconds."""
+        return self.spans[self.row]
+
+    @property
+    def quality(self) -> NDArray[np.uint8]:
+        """As ``delta``, of the qualities."""
+        return self.qualities[self.row]
+
+    def increase(self, counter: int) -> NDArray[np.float64]:
+        """Increase of one counter, (device,), NaN = none."""
+        increase: NDArray[np.float64] = self.deltas[self.row[counter]]
+        return increase
+
+    def rate(self, counter: int) -> NDArray[np.float64]:
         """Increase per second of one counter, (device,), NaN = none."""
-        rate: NDArray[np.float64] = self.delta[row] / self.seconds[row]
+        rate: NDArray[np.float64] = self.increase(counter) / self.spans[self.row[counter]]
         return rate
+
+    def quality_of(self, counter: int) -> NDArray[np.uint8]:
+        """Quality of one counter's increase, (device,)."""
+        quality: NDArray[np.uint8] = self.qualities[self.row[counter]]
+        return quality
+
+    def of(self, devices: slice | NDArray[np.intp]) -> Increments:
+        """Those of some devices."""
+        return Increments(self.row, self.deltas[:, devices], self.spans[:, devices], self.qualities[:, devices])
 
 
 class Rates:
@@ -69,53 +100,79 @@ class Rates:
         self._describe()
 
     def _describe(self) -> None:
-        """What the catalogue says of the live counters, (counter, 1) each."""
+        """What the catalogue says of the live counters, (counter, 1) each, and which of them it says something special of."""
         counters = [self._schema.counters[i] for i in self._live.tolist()]
-        self._sticks = np.array([f.overflow == "sticks" for f in counters], np.bool_)[:, None]
+        sticks = np.array([f.overflow == "sticks" for f in counters], np.bool_)
+        maximum = np.array([f.maximum_per_second or np.inf for f in counters])
+        self._sticky, self._limited = np.flatnonzero(sticks), np.flatnonzero(np.isfinite(maximum))
         self._wraps = np.array([f.overflow == "wraps" for f in counters], np.bool_)[:, None]
         self._lifetime = np.array([f.lifetime for f in counters], np.bool_)[:, None]
         self._top = np.array([2**f.width - 1 for f in counters], np.uint64)[:, None]
-        self._limit = np.array([f.maximum_per_second or np.inf for f in counters])[:, None] * TOLERANCE
+        self._limit = maximum[self._limited, None] * TOLERANCE
+        self._row = np.full(len(self._schema.counters), len(counters), np.intp)
+        self._row[self._live] = np.arange(len(counters))
 
     def add(self, frame: Frame, boot_id: str = "") -> Frame:
         """The same frame with its increments."""
         new_epoch = self._place(frame, boot_id)
         self._wake(frame.observed)
-        if not len(self._live):
-            nothing = np.zeros((0, len(frame.devices)))
-            return replace(frame, increments=self._whole(nothing, nothing, nothing.astype(np.uint8)))
+        made = self._blank(len(frame.devices))
+        if len(self._live):
+            self._fill(made, frame, new_epoch)
+        return replace(frame, increments=made)
+
+    def _blank(self, devices: int) -> Increments:
+        """Room for a row per live counter, and the row of those never observed."""
+        shape = (len(self._live) + 1, devices)
+        made = Increments(self._row, np.empty(shape), np.empty(shape), np.zeros(shape, np.uint8))
+        made.deltas[-1], made.spans[-1], made.qualities[-1] = np.nan, np.nan, MISSING
+        return made
+
+    def _fill(self, made: Increments, frame: Frame, new_epoch: NDArray[np.bool_]) -> None:
+        """Increments of the live counters. Nearly all stand still in nearly every frame: what is rare is only done where it happens."""
+        delta, seconds, quality = made.deltas[:-1], made.spans[:-1], made.qualities[:-1]
         now_ns = np.where(frame.sampled_ns > 0, frame.sampled_ns, frame.time_ns)[None, :]
         value, observed = frame.counters[self._live], frame.observed[self._live]
         last, seen = self._last[:, self._at], self._seen[:, self._at]
         known = observed & seen
-        seconds = (now_ns - self._last_ns[:, self._at]) / 1e9
-        delta = (value - last).astype(np.float64)
-        quality = np.full(value.shape, OK, np.uint8)
+        np.divide(now_ns - self._last_ns[:, self._at], 1e9, out=seconds)
+        np.copyto(delta, value - last)
 
         fell = known & (value < last)
         if fell.any():
             after, reset = self._fallen(value, last, fell, new_epoch)
             np.copyto(delta, after, where=fell)
             quality[reset] = RESET
-        saturated = self._sticks & (value >= self._top)
-        quality[saturated] = SATURATED
-        delta[saturated & fell] = np.nan
+        for row in self._sticky[(value[self._sticky] >= self._top[self._sticky]).any(axis=1)].tolist():
+            at_end = value[row] >= self._top[row]
+            quality[row, at_end] = SATURATED
+            delta[row, at_end & fell[row]] = np.nan
 
-        gap = (seconds > LONGEST_PERIODS * self._period) | (seconds < SHORTEST_PERIODS * self._period)
-        quality[gap & (quality == OK)] = GAP
-        with np.errstate(divide="ignore", invalid="ignore"):
-            impossible = ~gap & (delta / seconds > self._limit)
-        quality[impossible] = IMPLAUSIBLE
-        delta[impossible] = np.nan
+        gap = known & ((seconds > LONGEST_PERIODS * self._period) | (seconds < SHORTEST_PERIODS * self._period))
+        if gap.any():
+            quality[gap & (quality == OK)] = GAP
+        self._implausible(delta, seconds, quality, gap)
 
-        quality[observed & ~seen] = FIRST
-        quality[~observed] = MISSING
-        delta[~known] = np.nan
-        seconds[gap | ~known] = np.nan
+        if not known.all():
+            quality[observed & ~seen] = FIRST
+            np.copyto(quality, MISSING, where=~observed)
+            np.copyto(delta, np.nan, where=~known)
+        np.copyto(seconds, np.nan, where=gap | ~known)
 
         self._learn(delta, quality)
         self._keep(value, observed, now_ns)
-        return replace(frame, increments=self._whole(delta, seconds, quality))
+
+    def _implausible(
+        self, delta: NDArray[np.float64], seconds: NDArray[np.float64], quality: NDArray[np.uint8], gap: NDArray[np.bool_]
+    ) -> None:
+        """Above what the hardware can do is a misread."""
+        rows = self._limited
+        with np.errstate(divide="ignore", invalid="ignore"):
+            impossible = ~gap[rows] & (delta[rows] / seconds[rows] > self._limit)
+        if impossible.any():
+            row, device = np.nonzero(impossible)
+            quality[rows[row], device] = IMPLAUSIBLE
+            delta[rows[row], device] = np.nan
 
     def _fallen(
         self, value: NDArray[np.uint64], last: NDArray[np.uint64], fell: NDArray[np.bool_], new_epoch: NDArray[np.bool_]
@@ -165,20 +222,20 @@ class Rates:
         self._describe()
 
     def _learn(self, delta: NDArray[np.float64], quality: NDArray[np.uint8]) -> None:
-        """Track P99 of each counter's own increments: up by 0.99 of a step above it, down by 0.01 below."""
-        p99 = self._p99[:, self._at]
-        step = np.maximum(P99_STEP * np.maximum(p99, np.nan_to_num(delta)), 1.0)
+        """Track P99 of each counter's own increments: up by 0.99 of a step above it, down by 0.01 below.
+
+        A counter that never moved has 0, and keeps it while it stands still.
+        """
+        rows = np.flatnonzero((self._p99[:, self._at] > 0).any(axis=1) | (delta > 0).any(axis=1))
+        at = (rows[:, None], self._at) if isinstance(self._at, np.ndarray) else (rows, self._at)
+        p99, delta = self._p99[at], delta[rows]
+        step = np.maximum(P99_STEP * np.fmax(p99, delta), 1.0)
         moved = np.where(delta > p99, p99 + 0.99 * step, np.maximum(p99 - 0.01 * step, 0.0))
-        self._p99[:, self._at] = np.where((quality == OK) & np.isfinite(delta), moved, p99)
+        self._p99[at] = np.where((quality[rows] == OK) & np.isfinite(delta), moved, p99)
 
     def _keep(self, value: NDArray[np.uint64], observed: NDArray[np.bool_], now_ns: NDArray[np.int64]) -> None:
-        self._last[:, self._at] = np.where(observed, value, self._last[:, self._at])
-        self._last_ns[:, self._at] = np.where(observed, now_ns, self._last_ns[:, self._at])
-        self._seen[:, self._at] |= observed
-
-    def _whole(self, delta: NDArray[np.float64], seconds: NDArray[np.float64], quality: NDArray[np.uint8]) -> Increments:
-        """Increments of all counters of the schema: those that were never observed have none."""
-        shape = (len(self._schema.counters), delta.shape[1])
-        whole = Increments(np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, MISSING, np.uint8))
-        whole.delta[self._live], whole.seconds[self._live], whole.quality[self._live] = delta, seconds, quality
-        return whole
+        for kept, new in ((self._last, value), (self._last_ns, now_ns), (self._seen, True)):
+            if isinstance(self._at, slice):
+                np.copyto(kept[:, self._at], new, where=observed)
+            else:
+                kept[:, self._at] = np.where(observed, new, kept[:, self._at])

@@ -46,7 +46,7 @@ def usable(frame: Frame, name: str) -> NDArray[np.float64]:
     """Increments of a counter, (device,), NaN where they cannot be made a rate of: first sample, gap, saturated, unread."""
     delta = frame.increase(name)
     assert frame.increments is not None  # noqa: S101 - increase would have raised
-    quality = frame.increments.quality[frame.schema.counter_row[name]]
+    quality = frame.increments.quality_of(frame.schema.counter_row[name])
     return np.where((quality == OK) | (quality == RESET), delta, np.nan)
 
 
@@ -54,7 +54,7 @@ def saturated(frame: Frame, name: str) -> NDArray[np.bool_]:
     """Where a counter stands at its end, (device,)."""
     if frame.increments is None:
         raise ValueError("increments are made by the engine; this frame has not passed it")
-    at_end: NDArray[np.bool_] = frame.increments.quality[frame.schema.counter_row[name]] == SATURATED
+    at_end: NDArray[np.bool_] = frame.increments.quality_of(frame.schema.counter_row[name]) == SATURATED
     return at_end
 
 

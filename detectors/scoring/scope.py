@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from pipeline.frame import Device, Frame
 from pipeline.observation import Event, Observation, Unread
-from pipeline.rates import Increments
 
 Scope = Literal["node", "fleet"]
 SCOPES: tuple[Scope, ...] = ("node", "fleet")
@@ -73,5 +72,5 @@ def _part(frame: Frame, rows: Rows, devices: tuple[Device, ...]) -> Frame:
         frame.counters[:, rows],
         frame.observed[:, rows],
         frame.sampled_ns[rows],
-        None if made is None else Increments(made.delta[:, rows], made.seconds[:, rows], made.quality[:, rows]),
+        None if made is None else made.of(rows),
     )
