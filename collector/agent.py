@@ -19,7 +19,9 @@ from collector.simulated_node import SimulatedNode
 from collector.standing import Standing
 from collector.web import ListenError, Web
 from collector.world import World, real, simulated
+from detectors.incidents import Incidents
 from detectors.service import in_service
+from pipeline import xid
 from pipeline.catalog import agent
 from pipeline.engine import Engine
 from pipeline.exposition.sink import Dialect
@@ -96,7 +98,7 @@ class Agent:
             boot_id=standing.world.boot_id,
             clock=standing.world.clock,
             schedules=tuple(schedules(parts)),
-            judge=Judge(in_service(), standing.own, standing.world.clock, periods_s=self._periods(config)),
+            judge=Judge(in_service(), standing.own, standing.world.clock, periods_s=self._periods(config), fusion=Incidents()),
             sinks=standing.sinks,
             own=standing.own,
         )
@@ -176,6 +178,11 @@ class Agent:
         await asyncio.to_thread(self._standing.close, STOP_STORE_S)
 
     def _taken(self) -> None:
+        table = self._config.detectors.xid_table
+        try:
+            xid.use(Path(table) if table else None)
+        except xid.XidTableError as error:  # it was good when the configuration was read
+            log.error("the XID table is not taken, the one before stays: %s", error)
         own, clock = self._standing.own, self._standing.world.clock
         own.set(agent.CONFIG_RELOAD_SUCCESS, 1)
         own.set(agent.CONFIG_RELOAD_TIME, clock.time_ns() / 1e9)
@@ -185,7 +192,7 @@ class Agent:
 
     def _stamps(self) -> tuple[float, ...]:
         """When the watched files changed; 0 for one that cannot be seen (a ConfigMap in mid-swap)."""
-        return tuple(_changed_at(Path(name)) for name in (self._config.exposition.counters_file,) if name)
+        return tuple(_changed_at(Path(name)) for name in (self._config.exposition.counters_file, self._config.detectors.xid_table) if name)
 
     def _unhealthy(self) -> str:
         return "" if self._engine.alive() else "the engine has not come round for 30 s"

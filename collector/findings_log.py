@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Incident
 from pipeline.observation import Observation
 
 log = logging.getLogger("tocsin.finding")
@@ -21,7 +21,7 @@ class FindingsLog:
 
     name = "log"
 
-    def write(self, _observation: Observation, findings: Sequence[Finding]) -> None:
+    def write(self, _observation: Observation, findings: Sequence[Finding], _incidents: Sequence[Incident] = ()) -> None:
         """One line per finding that began or ended."""
         for finding in findings:
             if finding.phase != "ongoing":

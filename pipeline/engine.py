@@ -12,11 +12,11 @@ from functools import partial
 from typing import NamedTuple
 
 from pipeline.catalog import agent
-from pipeline.finding import Finding
 from pipeline.frame import Device
 from pipeline.guard import Guard, Health, backoff_s
 from pipeline.interfaces import Clock, Closable, Sink, Source
 from pipeline.judge import Judge
+from pipeline.judged import Judged
 from pipeline.observation import Event, Observation, Outcome, Reading
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.timetable import Timetable
@@ -249,18 +249,17 @@ class Engine:
             self._seq += 1
             seen = Observation(source, self._host, self._boot_id, *number, *parts, outcome, error)
             judged, failure = self._guard.call("engine", "judge", lambda: self._judge.judge(seen))
-            observation, findings = judged or (seen, ())
             if failure is not None:
                 self._rounds.failed(repr(failure), began.time_ns)
             for sink in self._sinks:
-                self._show(sink, observation, findings)
+                self._show(sink, judged or Judged(seen))
 
-    def _show(self, sink: Sink, observation: Observation, findings: Sequence[Finding]) -> None:
-        _, failure = self._guard.call("sink", sink.name, lambda: sink.write(observation, findings))
+    def _show(self, sink: Sink, judged: Judged) -> None:
+        _, failure = self._guard.call("sink", sink.name, lambda: sink.write(*judged))
         if failure is None:
             self._sink_health[sink.name].succeeded()
         else:
-            self._sink_health[sink.name].failed(repr(failure), observation.time_ns)
+            self._sink_health[sink.name].failed(repr(failure), judged.observation.time_ns)
 
     def _now(self) -> _Tick:
         return _Tick(self._clock.monotonic_ns(), self._clock.time_ns())

@@ -77,7 +77,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Findings that share a cause. ``root`` is the device to blame; ``findings`` are ids in the order of first evidence."""
+    """Findings that share a cause: what people are told about.
+
+    ``root`` is the device to blame; ``findings`` are ids in the order of first evidence. ``reason`` says in words why this action.
+    ``opened_ns``, ``cleared_ns`` (0 while it is open) and ``acknowledged_ns`` (0 until somebody did) are unix times in whole
+    microseconds; ``note`` and ``by`` are what whoever acknowledged it wrote, and their user name.
+    """
 
     id: str
     root: Device
@@ -88,3 +93,16 @@ class Incident:
     findings: tuple[str, ...]
     summary: str
     cleared_ns: int = 0
+    reason: str = ""
+    acknowledged_ns: int = 0
+    note: str = ""
+    by: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("opened_ns", "cleared_ns", "acknowledged_ns"):
+            object.__setattr__(self, name, whole_microseconds(getattr(self, name)))
+
+    @property
+    def active(self) -> bool:
+        """Whether it is open."""
+        return not self.cleared_ns

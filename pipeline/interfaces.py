@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Incident
 from pipeline.observation import Observation, Reading
 
 
@@ -61,14 +61,27 @@ class Detector(Protocol):
         ...
 
 
+class Fusion(Protocol):
+    """Makes incidents of what the detectors found. It knows no more than they do."""
+
+    @property
+    def name(self) -> str:
+        """Its label."""
+        ...
+
+    def update(self, observation: Observation, findings: Sequence[Finding]) -> Iterable[Incident]:
+        """Incidents that opened, changed or ended with these findings of an observation."""
+        ...
+
+
 class Sink(Protocol):
-    """Takes every observation with the findings it gave rise to."""
+    """Takes every observation with the findings and incidents it gave rise to."""
 
     @property
     def name(self) -> str:
         """Label of the sink."""
         ...
 
-    def write(self, observation: Observation, findings: Sequence[Finding]) -> None:
+    def write(self, observation: Observation, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> None:
         """Keep or show it. Called in order of ``seq``; may raise: it is counted, and the others go on."""
         ...

@@ -1,14 +1,15 @@
-"""Judge: observation in, findings out. The same for live and replay: increments, then every detector, each on its own."""
+"""Judge: observation in, findings and incidents out. The same for live and replay: increments, every detector on its own, fusion."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Incident
 from pipeline.frame import Device, Frame
 from pipeline.guard import Guard, Health
-from pipeline.interfaces import Clock, Detector
+from pipeline.interfaces import Clock, Detector, Fusion
+from pipeline.judged import Judged
 from pipeline.observation import Observation
 from pipeline.rates import Rates
 from pipeline.selfmetrics import SelfMetrics
@@ -17,27 +18,36 @@ DEFAULT_PERIOD_S = 1.0
 
 
 class Judge:
-    """Makes the increments and asks the detectors, in order.
+    """Makes the increments, asks the detectors, in order, and joins what they found into incidents.
 
     A detector that raises is left out for that observation only; that it did is a finding of its own, about the node, cleared when
-    it judges an observation of that source again.
+    it judges an observation of that source again. Without ``fusion`` there are no incidents.
     """
 
-    def __init__(self, detectors: Sequence[Detector], own: SelfMetrics, clock: Clock, *, periods_s: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        detectors: Sequence[Detector],
+        own: SelfMetrics,
+        clock: Clock,
+        *,
+        periods_s: Mapping[str, float],
+        fusion: Fusion | None = None,
+    ) -> None:
         self._detectors = tuple(detectors)
+        self._fusion = fusion
         self._periods = dict(periods_s)
         self._guard = Guard(own, clock)
         self._rates: dict[tuple[str, str], Rates] = {}
         self._failing: dict[tuple[str, str], Finding] = {}
         self._health: dict[tuple[str, str], Health] = {}
 
-    def judge(self, observation: Observation) -> tuple[Observation, tuple[Finding, ...]]:
-        """The observation with increments in its frames, and what the detectors say of it."""
+    def judge(self, observation: Observation) -> Judged:
+        """The observation with increments in its frames, and what is said of it."""
         observation = replace(observation, frames=tuple(self._with_increments(observation, f) for f in observation.frames))
         findings: list[Finding] = []
         for detector in self._detectors:
             findings += self._ask(detector, observation)
-        return observation, tuple(findings)
+        return Judged(observation, tuple(findings), self._fuse(observation, findings))
 
     def _with_increments(self, observation: Observation, frame: Frame) -> Frame:
         key = (observation.source, frame.kind)
@@ -54,6 +64,18 @@ class Judge:
             return self._failed(key, observation, error)
         health.succeeded()
         return (*self._recovered(key, observation), *(said or ()))
+
+    def _fuse(self, observation: Observation, findings: Sequence[Finding]) -> tuple[Incident, ...]:
+        fusion = self._fusion
+        if fusion is None:
+            return ()
+        said, error = self._guard.call("detector", fusion.name, lambda: tuple(fusion.update(observation, findings)))
+        health = self._health.setdefault((fusion.name, ""), Health(f"fusion {fusion.name}"))
+        if error is not None:
+            health.failed(repr(error), observation.time_ns)
+        else:
+            health.succeeded()
+        return said or ()
 
     def _failed(self, key: tuple[str, str], observation: Observation, error: Exception) -> tuple[Finding, ...]:
         if key in self._failing:

@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Sequence
 
 from pipeline.catalog import agent
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Incident
 from pipeline.guard import Guard, Health
 from pipeline.interfaces import Clock, Closable, Sink
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
 
-Item = tuple[Observation, Sequence[Finding]]
+Item = tuple[Observation, Sequence[Finding], Sequence[Incident]]
 
 
 class Outlet:
@@ -45,13 +45,13 @@ class Outlet:
         self._thread = threading.Thread(target=self._run, name=f"sink-{self.name}", daemon=True)
         self._thread.start()
 
-    def write(self, observation: Observation, findings: Sequence[Finding]) -> None:
+    def write(self, observation: Observation, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> None:
         """Queue it; never waits for the sink."""
         with self._ready:
             if len(self._queue) >= self._most:
                 self._queue.popleft()
                 self._own.add(agent.QUEUE_DROPPED, self.name)
-            self._queue.append((observation, findings))
+            self._queue.append((observation, findings, incidents))
             self._own.set(agent.QUEUE_LENGTH, len(self._queue), self.name)
             self._ready.notify()
 

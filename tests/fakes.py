@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Incident
 from pipeline.frame import Device, Frame, frame_of
 from pipeline.observation import Observation, Reading
 
@@ -58,6 +58,7 @@ class FakeSink:
     def __init__(self, name: str = "memory") -> None:
         self.name = name
         self.written: list[tuple[Observation, Sequence[Finding]]] = []
+        self.incidents: list[Incident] = []
         self.error: Exception | None = None
 
     @property
@@ -68,10 +69,11 @@ class FakeSink:
     def findings(self) -> list[Finding]:
         return [finding for _, findings in self.written for finding in findings]
 
-    def write(self, observation: Observation, findings: Sequence[Finding]) -> None:
+    def write(self, observation: Observation, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> None:
         if self.error is not None:
             raise self.error
         self.written.append((observation, findings))
+        self.incidents += incidents
 
 
 def gpu(index: int = 0, **attributes: str) -> Device:

@@ -60,6 +60,49 @@ FINDING_ACTIVE = Metric(
     "minimal",
 )
 FINDINGS_OVERFLOW = Metric("tocsin_findings_overflow", "gauge", "Active findings beyond the 500 that are shown.")
+FINDINGS = Metric(
+    "tocsin_findings_total", "counter", "Findings that began, by detector and severity.", ("detector", "severity"), "minimal"
+)
+INCIDENT_ACTIVE = Metric(
+    "tocsin_incident_active",
+    "gauge",
+    "1 for each open incident: the device to blame, the class of fault and the action that is proposed; absent otherwise.",
+    ("root_kind", "root_device", "class", "severity", "scope", "action"),
+    "minimal",
+)
+INCIDENT_ACKNOWLEDGED = Metric(
+    "tocsin_incident_acknowledged",
+    "gauge",
+    "1 for each open incident that somebody has taken on; absent otherwise.",
+    ("root_kind", "root_device", "class"),
+    "minimal",
+)
+INCIDENTS_OVERFLOW = Metric("tocsin_incidents_overflow", "gauge", "Open incidents beyond the 500 that are shown.")
+INCIDENTS = Metric(
+    "tocsin_incidents_total", "counter", "Incidents that opened, by class and severity then.", ("class", "severity"), "minimal"
+)
+DEVICE_HEALTH = Metric(
+    "tocsin_device_health",
+    "gauge",
+    "Health of each device that was seen, by what stands about it: 0 ok, 1 degraded, 2 predicted_failure, 3 failed.",
+    ("kind", "device"),
+    "minimal",
+)
+MAINTENANCE = Metric(
+    "tocsin_maintenance", "gauge", "1 for each device that is out of service; absent otherwise.", ("kind", "device"), "minimal"
+)
+SNAPSHOTS = Metric(
+    "tocsin_snapshots_total", "counter", "Times the memory of the detectors was kept, by outcome: ok or failed.", ("outcome",)
+)
+SNAPSHOT_BYTES = Metric("tocsin_snapshot_bytes", "gauge", "Size of the last snapshot of the detectors' memory.")
+SNAPSHOT_TIME = Metric("tocsin_snapshot_timestamp_seconds", "gauge", "Unix time of the last snapshot of the detectors' memory.")
+RESTORES = Metric(
+    "tocsin_restores_total",
+    "counter",
+    "How detectors began: restored, or cold because the snapshot was none, stale, corrupt, or of another version.",
+    ("detector", "outcome"),
+    "full",
+)
 
 WAL_SYNCS = Metric("tocsin_wal_syncs_total", "counter", "Times the write-ahead log was made durable.", (), "full")
 WAL_DROPPED_SEGMENTS = Metric(

@@ -12,11 +12,12 @@ from pipeline.exposition.families import device_labels, shown
 from pipeline.exposition.findings import ActiveFindings
 from pipeline.exposition.formats import TEXT, Format
 from pipeline.exposition.frames import FramePage
+from pipeline.exposition.incidents import OpenIncidents
 from pipeline.exposition.latest import Latest, Snapshot
 from pipeline.exposition.loose import LoosePage, Sample
 from pipeline.exposition.process import ProcessSamples
 from pipeline.exposition.text import Family
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
 from pipeline.interfaces import Clock
 from pipeline.observation import Observation
@@ -72,14 +73,16 @@ class Exposition:
         self._process = process
         self._latest = Latest(clock, periods)
         self._findings = ActiveFindings()
+        self._incidents = OpenIncidents()
         self._frames = FramePage(profile)
         self._loose = LoosePage()
         self._rendering = Lock()
 
-    def write(self, observation: Observation, findings: Sequence[Finding]) -> None:
-        """Take over an observation and what detectors said of it."""
+    def write(self, observation: Observation, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> None:
+        """Take over an observation and what was said of it."""
         self._latest.write(observation)
         self._findings.write(findings)
+        self._incidents.write(incidents)
         dialect = self._dialect  # another thread may put a new one in its place
         if dialect is not None:
             dialect.write(observation)
@@ -98,6 +101,10 @@ class Exposition:
     def findings(self) -> tuple[Finding, ...]:
         """What stands now, the gravest first."""
         return self._findings.all()
+
+    def incidents(self) -> tuple[Incident, ...]:
+        """Those that are open now, the gravest first."""
+        return self._incidents.all()
 
     def render(self, form: Format = TEXT) -> bytes:
         """The whole page in one format. Bytes are made under a lock; nothing waits for hardware or disk."""
@@ -125,7 +132,9 @@ class Exposition:
 
     def _samples(self, snapshot: Snapshot) -> Iterator[Sample]:
         process = self._process.samples() if self._process is not None else iter(())
-        return chain(self._findings.samples(), self._xid_samples(snapshot), self._own_samples(), process)
+        return chain(
+            self._findings.samples(), self._incidents.samples(), self._xid_samples(snapshot), self._own_samples(), process
+        )
 
     def _own_samples(self) -> Iterator[Sample]:
         for metric, rows in self._own.series():

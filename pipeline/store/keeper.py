@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipeline.catalog import agent
 from pipeline.child import python, run
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Incident
 from pipeline.guard import Health
 from pipeline.interfaces import Clock
 from pipeline.observation import Observation
@@ -110,13 +110,13 @@ class Keeper:
         if uploads:
             Report(failures=dict.fromkeys(CAUSES, 0)).tell(own, clock.time_ns())
 
-    def write(self, observation: Observation, findings: Sequence[Finding]) -> None:
+    def write(self, observation: Observation, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> None:
         """Append, and seal when it is time. OSError where the disk refuses the record."""
         now = self._clock.monotonic_ns()
         if any(f.severity == "page" and f.phase == "onset" for f in findings) and self._urgent_ns is None:
             self._urgent_ns = now + round(URGENT_S * 1e9)
         try:
-            self._wal.write(observation, findings)
+            self._wal.write(observation, findings, incidents)
             if self._urgent_ns is not None and now >= self._urgent_ns:
                 self._urgent_ns = None
                 self._wal.rotate()

@@ -209,8 +209,8 @@ def _unsealed(directory: Path) -> dict[str, pa.Table]:
     gathered = Gathered()
     for segment in segments(directory):
         try:
-            for observation, findings in read_segment(segment):
-                gathered.add(observation, findings)
+            for judged in read_segment(segment):
+                gathered.add(*judged)
         except FileNotFoundError:  # sealed meanwhile: files are listed after this
             continue
         except CorruptError as error:

@@ -17,12 +17,14 @@ import numpy as np
 import orjson
 
 from pipeline.catalog import KINDS, fields_of
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Incident
 from pipeline.frame import Device, Frame, Schema, blank, schema_of
+from pipeline.judged import Judged
 from pipeline.observation import Event, Observation, Unread, Value
 
 HEAD = struct.Struct("<I")
 FINDING_FIELDS = tuple(get_type_hints(Finding))
+INCIDENT_FIELDS = tuple(get_type_hints(Incident))
 
 
 class CorruptError(ValueError):
@@ -59,8 +61,9 @@ def decode_devices(payload: bytes) -> tuple[int, tuple[Device, ...]]:
     return number, tuple(Device(*device) for device in devices)
 
 
-def encode(observation: Observation, findings: Sequence[Finding], generations: Sequence[int]) -> bytes:
+def encode(judged: Judged, generations: Sequence[int]) -> bytes:
     """Payload of an observation; ``generations`` are the numbers of its frames' devices, one per frame."""
+    observation, findings, incidents = judged
     head = [
         [observation.source, observation.host, observation.boot_id, observation.seq],
         [observation.time_ns, observation.mono_ns, observation.duration_ns, observation.outcome, observation.error],
@@ -70,7 +73,8 @@ def encode(observation: Observation, findings: Sequence[Finding], generations: S
             for e in observation.events
         ],
         [[u.reason, u.device, u.field] for u in observation.unread],
-        [_finding(f) for f in findings],
+        [_plain_values(f, FINDING_FIELDS) for f in findings],
+        [_plain_values(i, INCIDENT_FIELDS) for i in incidents],
     ]
     raw = orjson.dumps(head)
     blocks = [HEAD.pack(len(raw)), raw]
@@ -79,16 +83,14 @@ def encode(observation: Observation, findings: Sequence[Finding], generations: S
     return b"".join(blocks)
 
 
-def decode(
-    payload: bytes, generations: Mapping[int, tuple[Device, ...]], columns: Mapping[str, Columns]
-) -> tuple[Observation, tuple[Finding, ...]]:
-    """The observation and its findings. Columns of the segment that this catalogue lacks are left out; new ones are unobserved.
+def decode(payload: bytes, generations: Mapping[int, tuple[Device, ...]], columns: Mapping[str, Columns]) -> Judged:
+    """The observation with what was said of it. Columns of the segment that this catalogue lacks are left out; new ones are unobserved.
 
     CorruptError where the payload is shorter or longer than its head says, or names an unknown generation.
     """
     try:
         (size,) = HEAD.unpack_from(payload)
-        about, when, frames, events, unread, findings = orjson.loads(payload[HEAD.size : HEAD.size + size])
+        about, when, frames, events, unread, findings, *others = orjson.loads(payload[HEAD.size : HEAD.size + size])
         cursor = _Cursor(payload, HEAD.size + size)
         source, host, boot_id, seq = about
         time_ns, mono_ns, duration_ns, outcome, error = when
@@ -110,7 +112,8 @@ def decode(
         raise CorruptError(f"record does not decode: {type(damage).__name__}: {damage}") from damage
     if cursor.at != len(payload):
         raise CorruptError(f"record has {len(payload) - cursor.at} bytes too many")
-    return observation, tuple(_found(f) for f in findings)
+    incidents = others[0] if others else ()  # versions before 0.5 wrote none
+    return Judged(observation, tuple(map(_found, findings)), tuple(map(_incident, incidents)))
 
 
 class _Cursor:
@@ -185,8 +188,8 @@ def _value(value: Any) -> Value:
     return float(value[0]) if isinstance(value, list) else value
 
 
-def _finding(finding: Finding) -> list[Any]:
-    values = (getattr(finding, name) for name in FINDING_FIELDS)
+def _plain_values(said: Finding | Incident, names: Sequence[str]) -> list[Any]:
+    values = (getattr(said, name) for name in names)
     return [_device(v) if isinstance(v, Device) else list(v) if isinstance(v, tuple) else _plain(v) for v in values]
 
 
@@ -195,3 +198,8 @@ def _found(values: list[Any]) -> Finding:
     named |= {"device": Device(*named["device"]), "evidence": tuple(named["evidence"])}
     named |= {name: _value(named[name]) for name in ("value", "expected")}
     return Finding(**named)
+
+
+def _incident(values: list[Any]) -> Incident:
+    named = dict(zip(INCIDENT_FIELDS, values, strict=True))
+    return Incident(**named | {"root": Device(*named["root"]), "findings": tuple(named["findings"])})

@@ -13,7 +13,11 @@ FORMAT = 1  # of the layout as a whole; a reader refuses a higher one by name
 TIME = pa.timestamp("us", tz="UTC")
 NAME = pa.dictionary(pa.int32(), pa.string())
 
-# Every table begins with these. ids 1..99 are theirs; the catalogue's begin at 1000.
+# Keys of a column's metadata: its stable id, and to how many places its fractions are rounded, where they are.
+FIELD_ID, DECIMALS = b"PARQUET:field_id", b"tocsin.decimals"
+FIRST_FIELD = 1000  # least id of a column of the catalogue
+
+# Every table begins with these; ids below FIRST_FIELD are theirs.
 BEGIN = (
     ("time", TIME, "when it was read or happened"),
     ("host", NAME, "node the row is about"),
@@ -65,6 +69,10 @@ OTHERS: dict[str, tuple[tuple[str, pa.DataType, str], ...]] = {
         ("cleared", TIME, "null while open"),
         ("findings", pa.list_(pa.string()), "ids in the order of first evidence"),
         ("summary", pa.string(), "one line"),
+        ("reason", pa.string(), "why this action, in words"),
+        ("acknowledged", TIME, "when somebody took it on, null until then"),
+        ("note", pa.string(), "what they wrote"),
+        ("by", NAME, "their user name"),
     ),
     "devices": (
         ("kind", NAME, "kind of the device"),
@@ -86,6 +94,7 @@ TABLES = (*KINDS, *OTHERS)
 # Roll-ups: one table per kind and bucket, `gpu_1m`, with one row per device and bucket in which it was read. Every field becomes these
 # columns, `power_milliwatts_max`; their ids are the field's own plus the number here. Nulls are left out of all of them.
 BUCKETS_S = {"1m": 60, "15m": 900}
+ROLLED = 100_000
 OF_GAUGES = ((100_000, "min"), (200_000, "max"), (300_000, "mean"), (400_000, "last"))
 OF_COUNTERS = ((400_000, "last"), (500_000, "increase"))
 OF_BUCKETS = (("n", pa.int64(), "samples of the device in the bucket"),)
@@ -107,7 +116,7 @@ def schema(table: str) -> pa.Schema:
     columns = [_column(i + 1, *c) for i, c in enumerate(BEGIN)]
     if table in KINDS:
         columns += [_column(i + 11, *c) for i, c in enumerate(OF_FRAMES)]
-        columns += [_column(f.id, f.name, arrow_type(f), f"{f.metric.help} {_scale(f)}") for f in fields_of(table)]
+        columns += [_column(f.id, f.name, arrow_type(f), _meaning(f), f.decimals) for f in fields_of(table)]
     else:
         columns += [_column(i + 21, *c) for i, c in enumerate(OTHERS[table])]
     return pa.schema(columns, metadata={"tocsin.table": table, "tocsin.format": str(FORMAT)})
@@ -120,18 +129,17 @@ def _rollup(table: str, kind: str, seconds: int) -> pa.Schema:
     for field in fields_of(kind):
         for number, what in OF_COUNTERS if field.type == "counter" else OF_GAUGES:
             native = pa.float64() if what == "mean" else arrow_type(field)
-            columns.append(
-                _column(number + field.id, f"{field.name}_{what}", native, f"{what}: {field.metric.help} {_scale(field)}")
-            )
+            decimals = 0 if what == "mean" else field.decimals
+            columns.append(_column(number + field.id, f"{field.name}_{what}", native, f"{what}: {_meaning(field)}", decimals))
     about = {"tocsin.table": table, "tocsin.format": str(FORMAT), "tocsin.bucket_s": str(seconds)}
     return pa.schema(columns, metadata=about)
 
 
-def encodings(table: str) -> tuple[list[str], dict[str, str]]:
-    """(columns with a dictionary, encoding of the others): integers and times DELTA_BINARY_PACKED, floats BYTE_STREAM_SPLIT."""
+def encodings(columns: pa.Schema) -> tuple[list[str], dict[str, str]]:
+    """(columns with a dictionary, encoding of the others): integers, times, decimals DELTA_BINARY_PACKED, floats BYTE_STREAM_SPLIT."""
     dictionary, encoding = [], {}
-    for column in schema(table):
-        if pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type):
+    for column in columns:
+        if any(is_one(column.type) for is_one in (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_decimal)):
             encoding[column.name] = "DELTA_BINARY_PACKED"
         elif pa.types.is_floating(column.type):
             encoding[column.name] = "BYTE_STREAM_SPLIT"
@@ -140,8 +148,17 @@ def encodings(table: str) -> tuple[list[str], dict[str, str]]:
     return dictionary, encoding
 
 
-def _column(field_id: int, name: str, kind: pa.DataType, meaning: str) -> pa.Field:
-    return pa.field(name, kind, metadata={"PARQUET:field_id": str(field_id), "tocsin.help": meaning})
+def _column(field_id: int, name: str, kind: pa.DataType, meaning: str, decimals: int = 0) -> pa.Field:
+    about = {FIELD_ID: str(field_id).encode(), b"tocsin.help": meaning.encode()}
+    return pa.field(name, kind, metadata=about | ({DECIMALS: str(decimals).encode()} if decimals else {}))
+
+
+def _meaning(field: Field) -> str:
+    """What a stored value means: the family's help and the way to its unit; of a state the codes, for the family has a series each."""
+    if field.states:
+        subject = field.metric.name.removeprefix("tocsin_").replace("_", " ")
+        return f"Code of {subject}: {', '.join(f'{code} {word}' for code, word in field.states)}."
+    return f"{field.metric.help} {_scale(field)}"
 
 
 def _scale(field: Field) -> str:

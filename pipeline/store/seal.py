@@ -39,10 +39,10 @@ def seal(segment: Path, root: Path, cluster: str = "", sealed: Sealed | None = N
     name: FileName | None = None
     damage, page = "", False
     try:
-        for observation, findings in read_segment(segment):
+        for observation, findings, incidents in read_segment(segment):
             page = page or any(f.severity == "page" for f in findings)
             name = name or FileName(cluster, observation.host, observation.boot_id, observation.seq)
-            hours[observation.time_ns // 1000 // HOUR_US * HOUR_US].add(observation, findings)
+            hours[observation.time_ns // 1000 // HOUR_US * HOUR_US].add(observation, findings, incidents)
     except CorruptError as error:
         damage = str(error)
     written = []

@@ -98,8 +98,8 @@ def _logged(root: Path) -> dict[str, pa.Table]:
     gathered = Gathered()
     for segment in segments(root / "wal"):
         try:
-            for observation, findings in read_segment(segment):
-                gathered.add(observation, findings)
+            for judged in read_segment(segment):
+                gathered.add(*judged)
         except FileNotFoundError:  # sealed meanwhile: the files are listed after this
             continue
         except CorruptError as error:

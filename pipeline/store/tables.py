@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Incident
 from pipeline.frame import Device, Frame, schema_of
 from pipeline.observation import Event, Observation
 from pipeline.store.schema import BEGIN, OF_FRAMES, arrow_type, schema
@@ -27,8 +27,8 @@ class Gathered:
         self._known: dict[tuple[str, Device], str] = {}
         self._generation: dict[tuple[str, str], tuple[Device, ...]] = {}
 
-    def add(self, observation: Observation, findings: Sequence[Finding]) -> None:
-        """One observation with what was found in it."""
+    def add(self, observation: Observation, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> None:
+        """One observation with what was said of it."""
         for frame in observation.frames:
             self._frames[frame.kind].append((observation, frame))
             self._devices(observation, frame)
@@ -37,6 +37,10 @@ class Gathered:
             self._rows["events"].append((*_begin(observation, event.device.id, event.time_ns, event.mono_ns), n, *_event(event)))
         for n, finding in enumerate(findings):
             self._rows["findings"].append((*_begin(observation, finding.device.id, finding.time_ns), n, *_found(finding)))
+
+        for incident in incidents:
+            begin = _begin(observation, incident.root.id, host=incident.root.host)
+            self._rows["incidents"].append((*begin, *_incident(incident)))
 
     def tables(self) -> dict[str, pa.Table]:
         """Every table that has rows."""
@@ -165,3 +169,9 @@ def _found(f: Finding) -> tuple[Any, ...]:
     about = _json([f.device.host, dict(f.device.attributes)])
     what = (f.id, f.detector, f.device.kind, f.fault, f.phase, f.severity)
     return (*what, *times, f.summary, f.action, *numbers, f.unit, list(f.evidence), about)
+
+
+def _incident(i: Incident) -> tuple[Any, ...]:
+    opened, cleared, acknowledged = (ns // 1000 or None for ns in (i.opened_ns, i.cleared_ns, i.acknowledged_ns))
+    what = (i.id, i.root.kind, i.fault, i.severity, i.action)
+    return (*what, opened, cleared, list(i.findings), i.summary, i.reason, acknowledged, i.note, i.by)

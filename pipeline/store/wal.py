@@ -16,9 +16,10 @@ from pathlib import Path
 import orjson
 
 from pipeline.catalog import agent
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
 from pipeline.interfaces import Clock
+from pipeline.judged import Judged
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.store.layout import make_folder, sync_folder
@@ -61,13 +62,15 @@ class Wal:
         self._generations: dict[str, tuple[tuple[Device, ...], int]] = {}
         own.add(agent.WAL_DROPPED_SEGMENTS, amount=0)
 
-    def write(self, observation: Observation, findings: Sequence[Finding]) -> None:
+    def write(self, observation: Observation, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> None:
         """Append one observation. OSError where the disk refuses."""
         now = self._clock.monotonic_ns()
         if self._fd is None:
             self._open(observation, now)
         numbers, introductions = self._introduce(observation)
-        self._append([*introductions, _record(OBSERVATION, encode(observation, findings, numbers))])
+        self._append(
+            [*introductions, _record(OBSERVATION, encode(Judged(observation, tuple(findings), tuple(incidents)), numbers))]
+        )
         if now - self._synced_ns >= self._fsync_ns:
             self.sync()
         if self._size >= self._segment_bytes or now - self._opened_ns >= self._segment_ns:
@@ -168,7 +171,7 @@ def _stats(directory: Path) -> list[tuple[Path, os.stat_result]]:
     return sorted(found, key=lambda pair: (pair[1].st_mtime_ns, pair[0].name))
 
 
-def read_segment(path: Path) -> Iterator[tuple[Observation, tuple[Finding, ...]]]:
+def read_segment(path: Path) -> Iterator[Judged]:
     """What a segment holds, up to a torn or damaged record (which ends it, as what follows cannot be trusted).
 
     CorruptError where the file is not a segment at all.

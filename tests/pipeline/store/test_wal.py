@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.catalog import agent
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Incident
 from pipeline.frame import Frame, schema_of
 from pipeline.observation import Event, Observation, Unread
 from pipeline.selfmetrics import SelfMetrics
@@ -36,7 +36,7 @@ class Log:
         return gpu_frame(self.clock, *values)
 
     def read(self) -> list[tuple[Observation, tuple[Finding, ...]]]:
-        return [item for segment in segments(self.directory) for item in read_segment(segment)]
+        return [judged[:2] for segment in segments(self.directory) for judged in read_segment(segment)]
 
 
 def events(clock: FakeClock) -> tuple[Event, ...]:
@@ -63,6 +63,19 @@ def test_what_was_written_is_read_back_with_everything(tmp_path: Path) -> None:
     assert str(one.events) == str(first.events)  # NaN is not equal to itself
     assert str(found) == str((FINDING,))
     assert (two, none) == (second, ())
+
+
+def test_incidents_are_kept_beside_findings(tmp_path: Path) -> None:
+    """An open and a cleared one come back as they were."""
+    log = Log(tmp_path)
+    opened = Incident(
+        "i1", gpu(1), "ecc", "page", "COMPONENT_RESET", 5000, (FINDING.id,), "Uncorrectable.", reason="It is stuck."
+    )
+    told = (opened, replace(opened, cleared_ns=9000, acknowledged_ns=8000, note="mine", by="ada"))
+    log.wal.write(observed(log.clock), (FINDING,), told)
+    log.wal.close()
+    (segment,) = segments(tmp_path)
+    assert [judged.incidents for judged in read_segment(segment)] == [told]
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
