@@ -51,7 +51,7 @@ class _Communicator(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Ras(msgspec.Struct, frozen=True, gc=False):
-    collection_time_sec: float = float("nan")
+    collection_time_sec: float | None = None
     timeouts_count: int = 0
 
 

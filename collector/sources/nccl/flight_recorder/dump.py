@@ -1,0 +1,120 @@
+"""From a dump, pickle or JSON, of any schema, to what its rank launched and completed in each group.
+
+What is read is decided by the fields that are there, never by the version. Fields: torch/csrc/distributed/c10d/FlightRecorder*.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from collector.sources.nccl.flight_recorder.entry import Entry, entry_of, number_of
+from collector.sources.nccl.flight_recorder.plain_pickle import load
+from collector.sources.nccl.hostile import FormatError, printable
+from pipeline.nccl.member import KEPT_OPERATIONS, WHOLE, Member
+from pipeline.nccl.report import Communicator, Discard, Report
+
+MOST_BYTES = 256 << 20
+MOST_ENTRIES = 200_000
+MOST_GROUPS = 10_000
+MOST_RANKS = 1 << 20  # of one group
+
+_RANK_IN_NAME = re.compile(r"(\d{1,7})(?:\.[A-Za-z]{1,12})*$")  # comm_lib_trace_rank_3, fr_rank3.json, nccl_trace_rank_3.pickle
+
+
+def parse_dump(data: bytes, origin: str = "", *, world_rank: int = -1, time_ns: int = 0) -> Report:
+    """What one rank's dump says. Its rank is ``world_rank``, or the number at the end of its file name.
+
+    FormatError where it is no dump, too large, or a pickle that is more than data.
+    """
+    if len(data) > MOST_BYTES:
+        raise FormatError(f"a dump of {len(data)} bytes: at most {MOST_BYTES} are read")
+    found = _document(data)
+    given = found.get("entries") if isinstance(found, dict) else found
+    if not isinstance(given, list):
+        raise FormatError("no Flight Recorder dump: it has no list of entries")
+    entries = [entry for item in given[-MOST_ENTRIES:] if (entry := entry_of(item))]
+    if given and not entries:
+        raise FormatError("no Flight Recorder dump: none of its entries has a sequence number")
+    top: Mapping[str, Any] = found if isinstance(found, dict) else {}
+    if world_rank < 0 and (match := _RANK_IN_NAME.search(origin)):
+        world_rank = int(match[1])
+    dropped = len(given) - len(entries)
+    return Report(
+        "flight_recorder",
+        origin,
+        time_ns=time_ns,
+        world_rank=world_rank,
+        nccl=printable(str(top.get("comm_lib_version") or top.get("nccl_version") or ""), 32),
+        communicators=tuple(_communicators(entries, top, world_rank)),
+        parsed=(("entry", len(entries)),),
+        discarded=(Discard("entries", "not understood, or too many", dropped),) if dropped else (),
+    )
+
+
+def _document(data: bytes) -> Any:
+    if data[:1] in (b"{", b"["):
+        try:
+            return msgspec.json.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise FormatError(f"no JSON, or cut off: {error}") from error
+    if data[:1] != b"\x80":
+        raise FormatError("no Flight Recorder dump: it is neither a pickle nor JSON")
+    return load(data)
+
+
+def _communicators(entries: list[Entry], top: Mapping[str, Any], world_rank: int) -> Iterator[Communicator]:
+    groups: dict[str, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(entry.group, []).append(entry)
+    config = _mapping(top.get("pg_config"))
+    for name in islice(config, MOST_GROUPS):
+        if name:  # gloo keeps the default group under an empty name
+            groups.setdefault(printable(name), [])
+    status = _mapping(top.get("pg_status"))
+    for name, own in islice(groups.items(), MOST_GROUPS):
+        ranks = _ranks(config, name, alone=len(groups) == 1)
+        place = ranks.index(world_rank) if world_rank in ranks else -1
+        member = replace(_member(own, status), rank=place, world_rank=world_rank)
+        label = next((e.description for e in own), "")
+        yield Communicator(name, len(ranks) or -1, (member,), name=label, ranks=ranks)
+
+
+def _member(entries: list[Entry], status: Mapping[str, Any]) -> Member:
+    """The progress of the dumping rank in one group. ``pg_status`` may lag behind the entries, so the larger number counts."""
+    told = _mapping(status.get(entries[0].local_id) if entries else None)
+    own = [e for e in entries if not e.p2p]
+    enqueued, started, completed = (
+        number_of(told.get(f"last_{word}_collective"), 0) for word in ("enqueued", "started", "completed")
+    )
+    launched = max([enqueued, *(e.seq for e in own)])
+    completed = max([completed, *(e.seq for e in own if e.completed)])
+    started = max([started, completed, *(e.seq for e in own if e.started)])
+    return Member(
+        -1,
+        state="ok",
+        launched=((WHOLE, launched),),
+        started=((WHOLE, started),),
+        completed=((WHOLE, completed),),
+        operations=tuple(e.operation() for e in sorted(own, key=lambda e: e.seq)[-KEPT_OPERATIONS:]),
+    )
+
+
+def _ranks(config: Mapping[str, Any], name: str, *, alone: bool) -> tuple[int, ...]:
+    """World ranks of a group, empty where the dump does not say. Only digits are looked at: the text is never evaluated."""
+    entry = _mapping(config.get(name) or (config.get("") if alone else None))
+    text = entry.get("ranks")
+    if isinstance(text, list):
+        numbers = [n for n in text if type(n) is int]
+    else:
+        numbers = [int(m[0]) for m in islice(re.finditer(r"\d{1,7}", text), MOST_RANKS)] if isinstance(text, str) else []
+    return tuple(dict.fromkeys(numbers[:MOST_RANKS]))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
