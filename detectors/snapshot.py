@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.frame import Device
-from pipeline.interfaces import Detector
 
 FORMAT = 1
 HEADER = "header"
@@ -21,6 +20,15 @@ State = Mapping[str, NDArray[Any]]
 
 class SnapshotError(ValueError):
     """A snapshot is damaged, of another format or version, or does not fit: the detector stays as it was, which is cold."""
+
+
+class Named(Protocol):
+    """A detector, or what joins their findings."""
+
+    @property
+    def name(self) -> str:
+        """Its name, under which its memory is kept."""
+        ...
 
 
 @runtime_checkable
@@ -42,7 +50,7 @@ class Snapshotable(Protocol):
         ...
 
 
-def dump(detectors: Iterable[Detector], **facts: str) -> bytes:
+def dump(detectors: Iterable[Named], **facts: str) -> bytes:
     """Memory of all detectors that have one, and facts to check when it is read again (boot id, driver epoch, time)."""
     arrays: dict[str, NDArray[Any]] = {}
     versions: dict[str, int] = {}
@@ -62,7 +70,7 @@ def facts_in(data: bytes) -> Mapping[str, str]:
     return facts
 
 
-def load(data: bytes, detectors: Sequence[Detector]) -> tuple[str, ...]:
+def load(data: bytes, detectors: Sequence[Named]) -> tuple[str, ...]:
     """Give detectors their memory back; the names of those that stay cold, because they keep none or another version of it.
 
     SnapshotError where the whole cannot be read; then no detector was changed.

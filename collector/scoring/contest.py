@@ -13,14 +13,14 @@ from collector.scoring.truths import plain_truths
 from collector.simulator.fleet import Run, load_scenario, render
 from detectors import all_detectors
 from detectors.baselines import BASELINES
-from detectors.scoring.alerts import alerts_of
+from detectors.incidents import Incidents
 from detectors.scoring.false_alarms import FalseAlarm, false_alarms
 from detectors.scoring.match import Case, Evidence, match
 from detectors.scoring.panel import Contestant, Panel, judge
 from detectors.scoring.scope import Scope
 from detectors.scoring.truth import Truth
 from pipeline.finding import Finding
-from pipeline.interfaces import Detector
+from pipeline.interfaces import Detector, Fusion
 from pipeline.observation import Observation
 
 OURS = "ours"
@@ -65,6 +65,11 @@ def make_of(name: str) -> Callable[[], Sequence[Detector]]:
     return lambda: [baseline()]
 
 
+def fusion_of(name: str) -> Callable[[], Fusion] | None:
+    """What joins a contestant's findings: people get ours as incidents, those of a baseline as they are."""
+    return Incidents if name == OURS else None
+
+
 def rendered(job: Job) -> Run:
     """The run of a job. ValueError for an unknown scenario or magnitude."""
     magnitude: str | float = job.magnitude
@@ -83,7 +88,10 @@ def contest(
     """Render, ask, judge; the result as JSON. ``watch`` sees every observation as it passes, ``said`` what each contestant found."""
     run = rendered(job)
     truths = plain_truths(run)
-    contestants = [Contestant(name, scope, Panel(make_of(name), scope), restarts=name == OURS) for name, scope in job.contestants]
+    contestants = [
+        Contestant(name, scope, Panel(make_of(name), scope, fusion_of(name)), restarts=name == OURS)
+        for name, scope in job.contestants
+    ]
     restart_at_ns = run.topology.begin_ns + round(run.seconds / 2 * 1e9) if job.restart else None
     periods = dict.fromkeys(("nvml", "infiniband", "kmsg", "jobs"), STEP_S) | {"host": HOST_PERIOD_S}
     until_ns = judge(_watched(run, watch), contestants, periods, restart_at_ns=restart_at_ns)
@@ -110,13 +118,14 @@ def _watched(run: Run, watch: Callable[[Observation], None] | None) -> Iterable[
 
 
 def _result(contestant: Contestant, truths: Sequence[Truth], until_ns: int) -> dict[str, Any]:
-    cases, stray = match(truths, alerts_of(contestant.findings), until_ns)
+    cases, stray = match(truths, contestant.alerts, until_ns)
     return {
         "contestant": contestant.name,
         "scope": contestant.scope,
         "cases": [_finite(asdict(case)) for case in cases],
         "false": [_finite(asdict(alarm)) for alarm in false_alarms(stray)],
         "findings": len(contestant.findings),
+        "incidents": len({incident.id for _, incident in contestant.incidents}),
         "restarted": contestant.twin is not None,
         "differences": contestant.differences[:100],
         "forgetful": list(contestant.panel.forgetful()) if contestant.twin is not None else [],

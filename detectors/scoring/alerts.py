@@ -86,15 +86,38 @@ def alerts_of(findings: Iterable[Finding]) -> list[Alert]:
 def alerts_of_incidents(updates: Iterable[tuple[int, Incident]], findings: Iterable[Finding]) -> list[Alert]:
     """Alerts from incidents as they were told, (unix ns, incident), in order; their members stand behind the root.
 
-    A later update may change root, class and severity: who looks then is told the newest root.
+    A later update may change root, class and severity: who looks then is told the newest root. An alert is the detector's whose
+    finding it blames, and as strong as the evidence was when it was told; evidence that grew later is said when it grew.
     """
-    device = {finding.id: entity_of(finding.device) for finding in findings}
+    statements: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.active:
+            statements.setdefault(finding.id, []).append(finding)
     alerts: dict[str, Alert] = {}
+    said: dict[str, list[Said]] = {}
+    newest: dict[str, Incident] = {}
     for time_ns, incident in updates:
-        root = entity_of(incident.root)
-        ranked = tuple(dict.fromkeys([root, *(device[i] for i in incident.findings if i in device)]))
-        alert = alerts.setdefault(incident.id, Alert(incident.id, "incidents", incident.fault, ranked))
-        alert.ranked, alert.fault, alert.cleared_ns = ranked, incident.fault, incident.cleared_ns
+        members = [statement for i in incident.findings for statement in statements.get(i, ())]
+        ranked = tuple(dict.fromkeys([entity_of(incident.root), *(entity_of(member.device) for member in members)]))
+        blamed = next((member.detector for member in members if member.fault == incident.fault), "incidents")
+        alert = alerts.setdefault(incident.id, Alert(incident.id, blamed, incident.fault, ranked))
+        alert.detector, alert.ranked, alert.fault, alert.cleared_ns = blamed, ranked, incident.fault, incident.cleared_ns
         if not incident.cleared_ns:
-            alert.say(Said(time_ns, incident.severity, inf))
+            said.setdefault(incident.id, []).append(Said(time_ns, incident.severity, _strength(incident, members, time_ns)))
+            newest[incident.id] = incident
+    for name, incident in newest.items():
+        grown = (statement for i in incident.findings for statement in statements.get(i, ()))
+        later = (
+            Said(g.time_ns, min(g.severity, incident.severity, key=RANK.__getitem__), strength_of(g))
+            for g in grown
+            if g.time_ns > said[name][0].time_ns
+        )
+        for one in sorted((*said[name], *later), key=lambda s: s.time_ns):
+            alerts[name].say(one)
     return list(alerts.values())
+
+
+def _strength(incident: Incident, members: Iterable[Finding], time_ns: int) -> float:
+    """Of the strongest evidence of the incident's own severity by then; inf where there is none, as for a fault that is not a number."""
+    grave = (m for m in members if m.time_ns <= time_ns and RANK[m.severity] >= RANK[incident.severity])
+    return max(map(strength_of, grave), default=inf)

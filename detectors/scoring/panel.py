@@ -5,43 +5,72 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from detectors.scoring.alerts import Alert, alerts_of, alerts_of_incidents
 from detectors.scoring.scope import ByHost, Scope
 from detectors.snapshot import Snapshotable, dump, load
-from pipeline.finding import Finding
-from pipeline.interfaces import Detector
+from pipeline.finding import Finding, Incident
+from pipeline.interfaces import Detector, Fusion
+from pipeline.judged import Judged
 from pipeline.observation import Observation
 from pipeline.rates import Rates
 
 Make = Callable[[], Sequence[Detector]]
+Fuse = Callable[[], Fusion]
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """The detectors of one host, or of the fleet, and what joins their findings."""
+
+    detectors: Sequence[Detector]
+    fusion: Fusion | None
+
+    def update(self, observation: Observation) -> Judged:
+        findings = tuple(finding for detector in self.detectors for finding in detector.update(observation))
+        return Judged(observation, findings, () if self.fusion is None else tuple(self.fusion.update(observation, findings)))
+
+    @property
+    def memories(self) -> list[Detector | Fusion]:
+        return [*self.detectors, *([] if self.fusion is None else [self.fusion])]
 
 
 class Panel:
-    """One set of detectors over the whole fleet, or one set per host. What a detector raises is not caught: a score with a hole is none."""
+    """One set of detectors over the whole fleet, or one set per host. What a detector raises is not caught: a score with a hole is none.
 
-    def __init__(self, make: Make, scope: Scope) -> None:
-        self._make = make
+    With ``fuse`` people are told of incidents, otherwise of findings.
+    """
+
+    def __init__(self, make: Make, scope: Scope, fuse: Fuse | None = None) -> None:
+        self._make, self._fuse = make, fuse
         self._by_host = ByHost() if scope == "node" else None
-        self._sets: dict[str, Sequence[Detector]] = {}
+        self._sets: dict[str, _Set] = {}
 
-    def update(self, observation: Observation) -> list[Finding]:
-        """What they say about an observation whose frames have their increments."""
+    def update(self, observation: Observation) -> list[Judged]:
+        """What they say about an observation whose frames have their increments, each about its part."""
         parts = [("", observation)] if self._by_host is None else self._by_host.split(observation)
-        return [finding for host, part in parts for detector in self._set(host) for finding in detector.update(part)]
+        return [self._set(host).update(part) for host, part in parts]
+
+    def alerts(self, said: Sequence[Finding], told: Sequence[tuple[int, Incident]]) -> list[Alert]:
+        """What people were told, from everything that was said."""
+        return alerts_of(said) if self._fuse is None else alerts_of_incidents(told, said)
 
     def restarted(self) -> Panel:
         """A new panel that remembers what could be written down."""
-        other = Panel(self._make, "fleet" if self._by_host is None else "node")
-        for host, detectors in self._sets.items():
-            load(dump(detectors), other._set(host))
+        other = Panel(self._make, "fleet" if self._by_host is None else "node", self._fuse)
+        for host, one in self._sets.items():
+            load(dump(one.memories), other._set(host).memories)
         return other
 
     def forgetful(self) -> tuple[str, ...]:
         """Detectors that have no memory to write down: whatever they know is lost in a restart."""
-        return tuple(detector.name for detector in self._make() if not isinstance(detector, Snapshotable))
+        return tuple(one.name for one in self._new().memories if not isinstance(one, Snapshotable))
 
-    def _set(self, host: str) -> Sequence[Detector]:
+    def _new(self) -> _Set:
+        return _Set(self._make(), None if self._fuse is None else self._fuse())
+
+    def _set(self, host: str) -> _Set:
         if host not in self._sets:
-            self._sets[host] = self._make()
+            self._sets[host] = self._new()
         return self._sets[host]
 
 
@@ -54,24 +83,38 @@ class Contestant:
     panel: Panel
     restarts: bool = True
     findings: list[Finding] = field(default_factory=list)
+    incidents: list[tuple[int, Incident]] = field(default_factory=list)  # with when they were told, unix ns
     twin: Panel | None = None
     differences: list[str] = field(default_factory=list)
 
     def update(self, observation: Observation) -> None:
         """Ask it, and its twin where there is one."""
-        said = self.panel.update(observation)
-        self.findings += said
+        judged = self.panel.update(observation)
+        said = _words(judged)
+        for one in judged:
+            self.findings += one.findings
+            self.incidents += [(one.observation.time_ns, incident) for incident in one.incidents]
         if self.twin is not None:
-            again = self.twin.update(observation)
-            # repr: two findings without a number are equal too, though their NaN are not
-            if list(map(repr, said)) != list(map(repr, again)):
-                names = sorted({finding.detector for finding in (*said, *again)})
+            again = _words(self.twin.update(observation))
+            if said != again:
+                names = sorted({name for name, _ in (*said, *again)})
                 self.differences.append(f"observation {observation.seq} of {observation.source}: {', '.join(names)}")
+
+    @property
+    def alerts(self) -> list[Alert]:
+        """What people were told."""
+        return self.panel.alerts(self.findings, self.incidents)
 
     def restart(self) -> None:
         """From here on a restarted twin is asked too."""
         if self.restarts:
             self.twin = self.panel.restarted()
+
+
+def _words(judged: Iterable[Judged]) -> list[tuple[str, str]]:
+    """Who said what. As text: two findings without a number are equal too, though their NaN are not."""
+    findings = [(finding.detector, repr(finding)) for one in judged for finding in one.findings]
+    return findings + [("incidents", repr(incident)) for one in judged for incident in one.incidents]
 
 
 def judge(

@@ -64,3 +64,19 @@ def test_an_incident_blames_its_root_before_its_members() -> None:
     (alert,) = alerts_of_incidents([(10 * NS, early), (20 * NS, late)], [FIRST, second])
     assert alert.at("page") == 10 * NS
     assert [entity.id for entity in alert.ranked] == [gpu(1).id, gpu(0).id]
+
+
+def test_an_incident_is_as_strong_as_its_evidence_and_its_detector_s() -> None:
+    """Told at 10 s by a finding 3 above what was expected; at 25 s the same finding says 5, though the incident was not told anew."""
+    name = FIRST.id
+    incident = Incident("i", gpu(0), "thermal", "ticket", "NONE", 10 * NS, (name,), "hot")
+    (alert,) = alerts_of_incidents([(10 * NS, incident)], [FIRST, at(25, phase="ongoing", value=6.0)])
+    assert alert.detector == "thermal"
+    assert [(s.time_ns // NS, s.severity, s.strength) for s in alert.said] == [(10, "ticket", 3.0), (25, "ticket", 5.0)]
+
+
+def test_an_incident_without_findings_is_nobody_s_number() -> None:
+    """A node with many small faults: no single one is the reason."""
+    lemon = Incident("i", gpu(0), "lemon", "ticket", "RUN_FIELDDIAG", 10 * NS, (), "Again.")
+    (alert,) = alerts_of_incidents([(10 * NS, lemon), (99 * NS, replace(lemon, cleared_ns=99 * NS))], [])
+    assert (alert.detector, alert.strength("ticket"), alert.cleared_ns) == ("incidents", inf, 99 * NS)
