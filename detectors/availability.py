@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from math import isnan
+
+import numpy as np
+from numpy.typing import NDArray
 
 from detectors.memory import from_text_array, text_array
 from detectors.snapshot import State
@@ -16,6 +18,7 @@ from pipeline.observation import Observation
 
 STATES = dict(field("gpu", "state").states)
 OK = "ok"
+OK_CODE = next(code for code, name in STATES.items() if name == OK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ class Availability:
 
     def __init__(self) -> None:
         self._stands: dict[Device, _Stands] = {}
+        self._devices: tuple[Device, ...] | None = None
+        self._row: dict[Device, int] = {}  # of those devices
 
     def state(self) -> State:
         """For a snapshot (detectors/snapshot.py)."""
@@ -80,9 +85,20 @@ class Availability:
         return [said for frame in observation.frames if frame.kind == "gpu" for said in self._frame(frame)]
 
     def _frame(self, frame: Frame) -> Iterator[Finding]:
-        for device, code in zip(frame.devices, frame.gauge("state").tolist(), strict=True):
-            if not isnan(code):
-                yield from self._device(frame, device, STATES.get(int(code), "unreadable"))
+        """Most GPUs are well in most frames: only those are asked about that are not, or that were not before."""
+        codes = frame.gauge("state")
+        bad = set(np.flatnonzero(np.isfinite(codes) & (codes != OK_CODE)).tolist())
+        for row in sorted(bad | self._standing_rows(frame, codes)):
+            yield from self._device(frame, frame.devices[row], STATES.get(int(codes[row]), "unreadable"))
+
+    def _standing_rows(self, frame: Frame, codes: NDArray[np.float64]) -> set[int]:
+        """Rows with a reading of the GPUs about which something stands."""
+        if not self._stands:
+            return set()
+        if frame.devices is not self._devices:
+            self._devices, self._row = frame.devices, {device: row for row, device in enumerate(frame.devices)}
+        rows = {self._row[device] for device in self._stands if device in self._row}
+        return {row for row in rows if np.isfinite(codes[row])}
 
     def _device(self, frame: Frame, device: Device, state: str) -> Iterator[Finding]:
         stands = self._stands.get(device)
