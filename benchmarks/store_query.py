@@ -37,10 +37,11 @@ from benchmarks._peers import (
     victoria,
     write_openmetrics,
 )
+from pipeline.store.columns import of_sources
 from pipeline.store.compact import compact
 from pipeline.store.generations import Pass
 from pipeline.store.merge import GROUP_ROWS
-from pipeline.store.parquet import conform, writer
+from pipeline.store.parquet import Writer, conform
 from pipeline.store.query import Store, Window
 from pipeline.store.rises import rises
 from pipeline.store.schema import schema
@@ -116,7 +117,7 @@ def _ports(root: Path) -> None:
     """64 ports of eight nodes as a cluster's compactor would leave them: sorted, row groups of one port."""
     path = root / "ib_port" / "date=2027-01-15" / "cluster-all-day-0001.parquet"
     path.parent.mkdir(parents=True)
-    with writer("ib_port", path) as file:
+    with Writer("ib_port", path, of_sources("ib_port", [pa.schema([("symbol_errors", pa.uint64())])])) as file:
         for number, (host, device, values) in enumerate(_errors()):
             for start in range(0, DAY_S, GROUP_ROWS):
                 n = min(GROUP_ROWS, DAY_S - start)
@@ -131,7 +132,7 @@ def _ports(root: Path) -> None:
                 text = {name: pa.array([word]).dictionary_encode().take(np.zeros(n, np.int64)) for name, word in names.items()}
                 types = {name: schema("ib_port").field(name).type for name in columns}
                 made = {name: pa.array(value).cast(types[name]) for name, value in columns.items()}
-                file.write_table(conform(pa.table(text | made), "ib_port"), row_group_size=n)
+                file.write(conform(pa.table(text | made), "ib_port"))
 
 
 def _errors() -> Iterator[tuple[str, str, Any]]:

@@ -45,6 +45,7 @@ class _Columns:
                     self._observed[row] = True
         self._rows = [np.array([row for row, _ in part], np.intp) for part in live]
         self._names = [[name for _, name in part] for part in live]
+        self._rounded = [(row, field.decimals) for row, field in enumerate(self._schema.gauges) if field.decimals]
         blocks = (self._schema.gauges, self._schema.counters)
         self.moving = frozenset(fields[row].name for fields, part in zip(blocks, live, strict=True) for row, _ in part)
 
@@ -54,6 +55,8 @@ class _Columns:
         for block, rows, names in zip((gauges, counters), self._rows, self._names, strict=True):
             if names:
                 block[rows] = np.array([registers[name] for name in names], block.dtype)
+        for row, decimals in self._rounded:
+            gauges[row] = np.round(gauges[row], decimals) + 0.0  # as the source does
         stamps = np.full(len(self.devices), sampled_ns, np.int64)
         return Frame(self._schema, *now, self.devices, gauges, counters, self._observed.copy(), stamps)
 

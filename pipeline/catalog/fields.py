@@ -62,8 +62,8 @@ class Field:
     Gauges are float64 with NaN = not observed; counters are uint64 beside a mask. ``width`` is a counter's size in bits;
     ``overflow`` says what happens at its end: it wraps, it sticks at the maximum, or it never gets there but
     resets (driver reload, GPU reset). ``lifetime`` counters survive resets (InfoROM). Native values are whole numbers unless
-    ``fraction``: the store keeps them as integers. ``states`` names the codes of a gauge
-    that is one of a few states: it is shown as one series per state. ``read`` says where the value comes from, in the words of
+    ``fraction``: the store keeps them as integers. ``decimals`` are the places after the point to which the source rounds a fraction,
+    0 where it does not. ``states`` names the codes of a gauge that is one of a few states: it is shown as one series per state. ``read`` says where the value comes from, in the words of
     the source (see collector/sources). ``id`` is the column's identity in stored files: never changed, never used twice.
     """
 
@@ -81,6 +81,7 @@ class Field:
     lifetime: bool = False
     maximum_per_second: float = 0.0
     fraction: bool = False
+    decimals: int = 0
     states: tuple[tuple[int, str], ...] = ()
     profile: Profile = "default"
     dcgm: tuple[Dcgm, ...] = ()

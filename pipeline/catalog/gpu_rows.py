@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipeline.catalog.fields import Dcgm, Field, Metric, Overflow, Profile
 
+GPM_DECIMALS = 4  # places of a percentage or of MiB/s: the six that dcgm-exporter prints of the ratio
 ALL_LINKS = 4294967295  # UINT_MAX as scope: the sum over all links (nvml.h, NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX)
 
 
@@ -21,7 +22,7 @@ def gauge(
     dcgm: tuple[Dcgm, ...] = (),
 ) -> Field:
     """A gauge of a GPU; the constant labels follow the question. GPM and bit error ratios alone have fractions."""
-    fraction = read.startswith("gpm ") or read.endswith("as bit_error_ratio")
+    gpm = read.startswith("gpm ")
     return Field(
         number,
         name,
@@ -32,7 +33,8 @@ def gauge(
         labels,
         times,
         per,
-        fraction=fraction,
+        fraction=gpm or read.endswith("as bit_error_ratio"),
+        decimals=GPM_DECIMALS if gpm else 0,
         states=states,
         profile=profile,
         dcgm=dcgm,

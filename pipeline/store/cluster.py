@@ -15,11 +15,12 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from pipeline.store.changes import changes_only
+from pipeline.store.columns import holds, of_sources
 from pipeline.store.layout import HOUR_US, day_us, hour_of, owner_of
 from pipeline.store.manifest import ROOT, Manifest, Part, generation_of, name_of, newest
 from pipeline.store.merge import merge
 from pipeline.store.objects import Objects
-from pipeline.store.parquet import ForeignError, opened, writer
+from pipeline.store.parquet import ForeignError, Writer, columns_in, opened
 from pipeline.store.schema import TABLES, schema
 
 log = logging.getLogger("tocsin.store")
@@ -104,19 +105,21 @@ class Cluster:
 
     def _merged(self, table: str, keys: Sequence[str], place: Path, damaged: dict[str, str]) -> Iterator[tuple[Path, int]]:
         """Files of about TARGET_BYTES made of these sources, nodes in the order of their names; each is the caller's to remove."""
-        number, file, path = 0, None, place
+        number, file, path, columns = 0, None, place, of_sources(table, [])
         for batch in self._fetched(table, keys, place, damaged):
-            if file is None:
-                path = place / f"{number}.parquet"
-                file, number = writer(table, path, level=3), number + 1
-            if table == "devices":
-                file.write_table(changes_only(batch))
-            else:
-                merge(batch, table, file, place / "scratch")
-            if path.stat().st_size >= TARGET_BYTES:
+            needed = of_sources(table, [columns_in(source, table) for source in batch])
+            if file is not None and (path.stat().st_size >= TARGET_BYTES or not holds(file.columns, needed)):
                 file.close()
                 yield path, path.stat().st_size
                 file = None
+            if file is None:
+                columns = of_sources(table, [columns, needed])  # so that it soon has those of all nodes
+                path = place / f"{number}.parquet"
+                file, number = Writer(table, path, columns, level=3), number + 1
+            if table == "devices":
+                file.write(changes_only(batch))
+            else:
+                merge(batch, table, file, place / "scratch")
         if file is not None:
             file.close()
             yield path, path.stat().st_size

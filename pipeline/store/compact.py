@@ -15,11 +15,12 @@ from pathlib import Path
 
 from pipeline.catalog import KINDS
 from pipeline.store.changes import changes_only
+from pipeline.store.columns import of_sources
 from pipeline.store.generations import Pass, about, next_name, sweep
 from pipeline.store.layout import DAY_US, HOUR_US, dates_of, day_folder, day_us, owner_of, write_whole
 from pipeline.store.live import live_of_day
 from pipeline.store.merge import merge
-from pipeline.store.parquet import ForeignError, opened, writer
+from pipeline.store.parquet import ForeignError, Writer, columns_in, opened
 from pipeline.store.quarantine import quarantine
 from pipeline.store.rollup import roll_up
 from pipeline.store.schema import TABLES, schema
@@ -120,8 +121,8 @@ class _Day:
 
 
 def _merged(sources: Sequence[Path], table: str, footer: dict[str, str], scratch: Path, path: Path) -> None:
-    with writer(table, path, footer) as file:
+    with Writer(table, path, of_sources(table, [columns_in(source, table) for source in sources]), footer) as file:
         if table == "devices":
-            file.write_table(changes_only(sources))
+            file.write(changes_only(sources))
         else:
             merge(sources, table, file, scratch)

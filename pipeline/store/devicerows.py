@@ -75,18 +75,25 @@ class DeviceRows:
 
     def gauge(self, name: str) -> NDArray[np.float64] | None:
         """A gauge, NaN = not observed; None where it never was."""
-        column = self._column(name)
-        if column.null_count == len(column):
+        column = self._observed(name)
+        if column is None:
             return None
         values: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         return values
 
     def counter(self, name: str) -> tuple[NDArray[np.uint64], NDArray[np.bool_]] | None:
         """A counter and where it was observed; None where it never was."""
-        column = self._column(name)
-        if column.null_count == len(column):
+        column = self._observed(name)
+        if column is None:
             return None
         return pc.fill_null(column, 0).to_numpy(), column.is_valid().to_numpy(zero_copy_only=False)
+
+    def _observed(self, name: str) -> pa.Array | None:
+        """A column; None where it has no value."""
+        if not any(name in file.metadata.schema.names for file in self._files.values()):
+            return None
+        column = self._column(name)
+        return None if column.null_count == len(column) else column
 
     def _column(self, name: str) -> pa.Array:
         parts = [

@@ -19,7 +19,7 @@ from pipeline.catalog import KINDS
 from pipeline.store.export_text import from_us, kernel_lines, moment, readme, timeline
 from pipeline.store.layout import write_whole
 from pipeline.store.live import TRIES
-from pipeline.store.parquet import ROW_GROUP, writer
+from pipeline.store.parquet import Writer
 from pipeline.store.redact import Redaction, process_names
 from pipeline.store.schema import TABLES
 from pipeline.store.slice import Slice, one_of
@@ -93,11 +93,11 @@ def _table(
     for _ in range(TRIES):
         count, kept = 0, []
         try:
-            with writer(table, path) as file:
+            with Writer(table, path) as file:
                 for part in rows.parts(table, _where(subject, table)):
                     if len(part):
                         piece = redaction.table(table, part) if redaction else part
-                        file.write_table(piece, row_group_size=ROW_GROUP)
+                        file.write(piece)
                         count += len(piece)
                         kept += [piece.drop_columns(_UNTOLD.get(table, []))] if table not in KINDS else []
         except FileNotFoundError:  # replaced by a compacted one while it was read

@@ -7,25 +7,29 @@ in time follow one another; those that do (a clock that was set back, a late fil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.store.parquet import conform, named, opened, writer
-from pipeline.store.schema import schema
+from pipeline.store.parquet import Writer, conform, named, opened
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 CHUNK_BYTES = 24 << 20  # of decoded values held at once; the process needs three to four times this beside pyarrow itself
 SCRATCH_ROWS = 1024  # least rows of a scratch file's group: 25 us per column chunk against rows decoded in vain
 # Three hours of one device at 1 Hz: small enough to answer for one device and a few hours, large enough to compress; and a chunk of the
 # widest table's rows becomes one. A footer entry costs 130 bytes per column and group, and 0.4 us each time the file is opened.
 GROUP_ROWS = 10_800
-ORDER = ("host", "device", "time", "boot_id", "seq")  # then the position in the observation, where the table has one
+KEYS = ("host", "device", "time", "boot_id", "seq", "n", "row")  # rows are sorted by those of them that a table has
+COLUMNS_AT_ONCE = 16  # of a chunk, while it is put together
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -47,31 +51,31 @@ class Run:
         return self.stop - self.start
 
 
-def merge(paths: Sequence[Path], name: str, file: pq.ParquetWriter, scratch: Path) -> None:
+def merge(paths: Sequence[Path], name: str, file: Writer, scratch: Path) -> None:
     """Write all rows of these files of one table to ``file``; ``scratch`` is a folder to work in.
 
     ForeignError names the file that turns out to be damaged.
     """
-    most_rows = CHUNK_BYTES // (8 * len(schema(name)))
+    most_rows = CHUNK_BYTES // (8 * len(file.columns))
     batches, large = _plan(paths, name, most_rows)
     if len(batches) == 1 and not large:
-        _write(sorted_rows(batches[0], name), file, GROUP_ROWS)
+        _write(sorted_rows(batches[0], name, file.columns.names), file, GROUP_ROWS)
         return
     scratch.mkdir(parents=True, exist_ok=True)
     for number, batch in enumerate(batches):
-        with writer(name, scratch / f"{number}.parquet") as sorted_file:
-            _write(sorted_rows(batch, name), sorted_file, SCRATCH_ROWS)
+        with Writer(name, scratch / f"{number}.parquet", file.columns) as sorted_file:
+            _write(sorted_rows(batch, name, file.columns.names), sorted_file, SCRATCH_ROWS)
     sources = [*large, *(scratch / f"{number}.parquet" for number in range(len(batches)))]
     for chunk in chunks(sorted(run for path in sources for run in runs(path, name)), most_rows):
-        _write(load(chunk, name), file, GROUP_ROWS)
+        _write(load(chunk, name, file.columns.names), file, GROUP_ROWS)
 
 
-def sorted_rows(paths: Iterable[Path], name: str) -> pa.Table:
-    """All rows of these files, sorted."""
+def sorted_rows(paths: Iterable[Path], name: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """These columns (all by default) of all rows of these files, sorted."""
     tables = []
     for path in paths:
         with opened(path, name) as file:
-            tables.append(conform(file.read(), name))
+            tables.append(conform(file.read(), name, columns))
     return in_order(pa.concat_tables(tables).unify_dictionaries().combine_chunks())
 
 
@@ -99,24 +103,47 @@ def chunks(ordered: Iterable[Run], most_rows: int) -> Iterator[list[Run]]:
         yield chunk
 
 
-def load(chunk: Sequence[Run], name: str) -> pa.Table:
-    """Rows of these runs as one sorted table; each row group is decoded once."""
+def load(chunk: Sequence[Run], name: str, columns: Sequence[str]) -> pa.Table:
+    """These columns of the rows of these runs as one sorted table. A few columns at a time: what their groups hold besides is soon let go."""
+    keys = [c for c in KEYS if c in columns]
+    rest = [c for c in columns if c not in keys]
+    with ExitStack() as stack:
+        files = {path: stack.enter_context(opened(path, name)) for path in sorted({run.path for run in chunk})}
+        parts = [_columns(chunk, files, name, keys)]
+        order = _order(parts[0])
+        parts += [
+            _taken(_columns(chunk, files, name, rest[start : start + COLUMNS_AT_ONCE]), order)
+            for start in range(0, len(rest), COLUMNS_AT_ONCE)
+        ]
+    parts[0] = _taken(parts[0], order)
+    return pa.table({column: part[column] for part in parts for column in part.column_names}).select(list(columns))
+
+
+def _columns(chunk: Sequence[Run], files: Mapping[Path, pq.ParquetFile], name: str, columns: Sequence[str]) -> pa.Table:
+    """Some columns of the rows of these runs, one run after the other; each row group is decoded once."""
     pieces: dict[int, pa.Table] = {}
-    for path in sorted({run.path for run in chunk}):
+    for path, file in files.items():
         wanted = [(place, run) for place, run in enumerate(chunk) if run.path == path]
-        with opened(path, name) as file:
+        with named(path):
             for group in sorted({run.group for _, run in wanted}):
-                rows = conform(file.read_row_group(group), name)
+                rows = conform(file.read_row_group(group, columns=list(columns)), name, columns)
                 pieces |= {place: rows.slice(run.start, run.rows) for place, run in wanted if run.group == group}
-    with named(chunk[0].path):
-        return in_order(pa.concat_tables(pieces[place] for place in range(len(chunk))).unify_dictionaries().combine_chunks())
+    return pa.concat_tables(pieces[place] for place in range(len(chunk))).unify_dictionaries().combine_chunks()
 
 
 def in_order(table: pa.Table) -> pa.Table:
     """The table sorted by host, device, time, boot, number and place in the observation; itself where it is already."""
-    keys = [sortable(table[column]) for column in (*ORDER, *(c for c in ("n", "row") if c in table.column_names))]
-    order = np.lexsort(keys[::-1])
-    return table if np.array_equal(order, np.arange(len(order))) else table.take(pa.array(order))
+    return _taken(table, _order(table))
+
+
+def _order(table: pa.Table) -> NDArray[np.intp] | None:
+    """Where each row of the sorted table stands in this one; None where it is sorted."""
+    order = np.lexsort([sortable(table[column]) for column in KEYS if column in table.column_names][::-1])
+    return None if np.array_equal(order, np.arange(len(order))) else order
+
+
+def _taken(table: pa.Table, order: NDArray[np.intp] | None) -> pa.Table:
+    return table if order is None else table.take(pa.array(order))
 
 
 def groups(table: pa.Table, rows: int) -> Iterator[pa.Table]:
@@ -159,9 +186,9 @@ def _plan(paths: Sequence[Path], name: str, most_rows: int) -> tuple[list[list[P
     return batches, large
 
 
-def _write(table: pa.Table, file: pq.ParquetWriter, rows: int) -> None:
+def _write(table: pa.Table, file: Writer, rows: int) -> None:
     for group in groups(table, rows):
-        file.write_table(group, row_group_size=max(len(group), 1))
+        file.write(group)
 
 
 def _ends_of_devices(table: pa.Table) -> list[int]:

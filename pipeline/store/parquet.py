@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.store.columns import from_decimal, of_rows, stored
 from pipeline.store.schema import BEGIN, FORMAT, ROLLUPS, encodings, schema
 
 ROW_GROUP = 1 << 17  # rows: about an hour of 32 devices at 1 Hz; smaller groups cost 25 us per column chunk
@@ -23,39 +24,56 @@ class ForeignError(ValueError):
         self.path = path
 
 
-def write(table: pa.Table, name: str, path: Path, *, compression: str = "zstd", level: int = 1) -> None:
-    """Write one table, rows as they come: sorted by device and time."""
-    with writer(name, path, compression=compression, level=level) as file:
-        file.write_table(table, row_group_size=ROW_GROUP)
+def write(rows: pa.Table, name: str, path: Path) -> None:
+    """Write one table, rows as they come: sorted by device and time. Columns without a value are not in the file."""
+    with Writer(name, path, of_rows(name, rows)) as file:
+        file.write(rows)
 
 
-def writer(
-    name: str, path: Path, about: Mapping[str, str] | None = None, *, compression: str = "zstd", level: int = 1
-) -> pq.ParquetWriter:
+class Writer:
     """A file of a table that takes row groups one after the other; ``about`` is kept in its footer beside the schema's own facts.
 
-    Pages carry checksums: a flipped bit is seen when they are read.
+    ``columns`` are those of the file (see columns.py), all of the table by default. Pages carry checksums: a flipped bit is seen when
+    they are read.
     """
-    wanted = schema(name)
-    facts = {**wanted.metadata, **(about or {})}
-    dictionary, encoding = encodings(name)
-    file = pq.ParquetWriter(
-        path,
-        wanted.with_metadata(facts),
-        version="2.6",
-        compression=compression,
-        compression_level=level,
-        use_dictionary=dictionary,
-        column_encoding=encoding,
-        write_page_index=True,
-        write_page_checksum=True,
-        sorting_columns=[pq.SortingColumn(wanted.get_field_index(c)) for c in ("host", "device", "time")],
-        # Types and ids stand in the file anyway. The words for people cost 600 bytes a column: more than a roll-up's values.
-        store_schema=name not in ROLLUPS,
-    )
-    if name in ROLLUPS:  # elsewhere they come with the schema
-        file.add_key_value_metadata(facts)
-    return file
+
+    def __init__(
+        self, name: str, path: Path, columns: pa.Schema | None = None, about: Mapping[str, str] | None = None, *, level: int = 1
+    ) -> None:
+        self.columns = schema(name) if columns is None else columns
+        facts = {**schema(name).metadata, **(about or {})}
+        dictionary, encoding = encodings(self.columns)
+        self._file = pq.ParquetWriter(
+            path,
+            self.columns.with_metadata(facts),
+            version="2.6",
+            compression="zstd",
+            compression_level=level,
+            use_dictionary=dictionary,
+            column_encoding=encoding,
+            store_decimal_as_integer=True,
+            write_page_index=True,
+            write_page_checksum=True,
+            sorting_columns=[pq.SortingColumn(self.columns.get_field_index(c)) for c in ("host", "device", "time")],
+            # Types and ids stand in the file anyway. The words for people cost 600 bytes a column: more than a roll-up's values.
+            store_schema=name not in ROLLUPS,
+        )
+        if name in ROLLUPS:  # elsewhere they come with the schema
+            self._file.add_key_value_metadata(facts)
+
+    def write(self, rows: pa.Table) -> None:
+        """Add these rows: a row group, or several of ROW_GROUP rows. ValueError where a column with values is not one of the file's."""
+        self._file.write_table(stored(rows, self.columns), row_group_size=ROW_GROUP)
+
+    def close(self) -> None:
+        """Write the footer. Safe twice."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def read(path: Path, name: str, where: Any = None) -> pa.Table:
@@ -108,6 +126,13 @@ def named(path: Path) -> Iterator[None]:
         raise ForeignError(path, f"not a readable Parquet file: {error}") from error
 
 
+def columns_in(path: Path, name: str) -> pa.Schema:
+    """Columns of a file, as it has them. Errors as ``read``."""
+    with opened(path, name) as file:
+        columns: pa.Schema = file.schema_arrow
+        return columns
+
+
 def conform(table: pa.Table, name: str, columns: Sequence[str] | None = None) -> pa.Table:
     """Columns by name (all by default) in this version's order and types; missing ones are null."""
     wanted = schema(name) if columns is None else pa.schema([schema(name).field(c) for c in columns])
@@ -117,4 +142,6 @@ def conform(table: pa.Table, name: str, columns: Sequence[str] | None = None) ->
 
 
 def _as(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    return column if column.type == kind else column.cast(kind)  # a cast copies, even to the same type
+    if column.type == kind:  # a cast copies, even to the same type
+        return column
+    return from_decimal(column) if pa.types.is_decimal(column.type) and kind == pa.float64() else column.cast(kind)

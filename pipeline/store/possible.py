@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -88,8 +89,13 @@ def _parts(tree: Any) -> Iterator[_Part]:
 
 
 def _low(statistics: Any) -> Any:
-    return statistics.min if statistics is not None and statistics.has_min_max else None
+    return _plain(statistics.min) if statistics is not None and statistics.has_min_max else None
 
 
 def _high(statistics: Any) -> Any:
-    return statistics.max if statistics is not None and statistics.has_min_max else None
+    return _plain(statistics.max) if statistics is not None and statistics.has_min_max else None
+
+
+def _plain(value: Any) -> Any:
+    """A bound as the table has it: fractions that a file keeps as decimals are floats."""
+    return float(value) if isinstance(value, Decimal) else value

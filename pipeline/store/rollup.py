@@ -9,12 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from pipeline.store.buckets import roll
+from pipeline.store.columns import of_rollup
 from pipeline.store.devicerows import batches
 from pipeline.store.epochs import Epochs
 from pipeline.store.generations import Pass, about, sweep
 from pipeline.store.layout import DayName, dates_of, day_folder, write_whole
 from pipeline.store.live import live_of_day
-from pipeline.store.parquet import read, writer
+from pipeline.store.parquet import Writer, columns_in, read
 from pipeline.store.schema import BUCKETS_S
 
 LOOK_BACK = 40  # days in which the day before is looked for: what a counter rose by meanwhile belongs to the day it is seen in
@@ -31,20 +32,21 @@ def roll_up(over: Pass, kind: str, day_us: int, whole: Path) -> int:
             sweep(over, target.parent)
         return 0
     before = _before(over.root, kind, whole)
+    day = columns_in(whole, kind)
     epochs = Epochs(kind, _devices(over.root, whole, before))
     kept: dict[Path, list[pa.Table]] = {target: [] for target in coarser}
 
     def write_finest(path: Path) -> None:
-        with writer(_table(finest), path, _about(finest)) as file:
+        with Writer(_table(finest), path, of_rollup(_table(finest), day), _about(finest)) as file:
             for rows in batches(kind, whole, epochs, before):
                 rolled = roll(kind, day_us, rows)
-                file.write_table(rolled[_table(finest)])
+                file.write(rolled[_table(finest)])
                 for target, tables in kept.items():  # few rows: held until the finest is written
                     tables.append(rolled[_table(target)])
 
     def write_kept(target: Path, path: Path) -> None:
-        with writer(_table(target), path, _about(target)) as file:
-            file.write_table(pa.concat_tables(kept[target]).unify_dictionaries())
+        with Writer(_table(target), path, of_rollup(_table(target), day), _about(target)) as file:
+            file.write(pa.concat_tables(kept[target]).unify_dictionaries())
 
     writes: dict[Path, Callable[[Path], None]] = {finest: write_finest}
     writes |= {target: partial(write_kept, target) for target in coarser}

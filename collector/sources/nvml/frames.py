@@ -11,6 +11,7 @@ import numpy as np
 from collector.sources.nvml.codecs import CODECS
 from collector.sources.nvml.wire import ENTRY
 from pipeline.catalog import Field, fields_of
+from pipeline.catalog.gpu_rows import GPM_DECIMALS
 from pipeline.frame import blank, schema_of
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Assembler:
         if len(fields) + len(metrics) != len(layout.owners):
             raise ValueError(f"{len(fields)} field entries and {len(metrics)} GPM entries for {len(layout.owners)} columns")
         numbers, naturals = _decode(fields)
-        numbers = np.concatenate((numbers, np.where(metrics["code"] == 0, metrics["value"], np.nan)))
+        numbers = np.concatenate((numbers, _activity(metrics)))
         for at, codec in layout.coded:
             if np.isfinite(numbers[at]):
                 numbers[at] = CODECS[codec](int(fields["value"][at]))
@@ -183,6 +184,12 @@ def _decode(fields: NDArray[np.void]) -> tuple[NDArray[np.float64], NDArray[np.u
             numbers[which] = naturals[which].astype(signed)
     numbers[(fields["code"] != 0) | ~known] = np.nan
     return numbers, naturals
+
+
+def _activity(metrics: NDArray[np.void]) -> NDArray[np.float64]:
+    """GPM values, rounded as the catalogue says so that they are kept in few bytes; NaN where they were not read."""
+    read = np.where(metrics["code"] == 0, metrics["value"], np.nan)
+    return np.asarray(np.round(read, GPM_DECIMALS) + 0.0, np.float64)  # never -0.0
 
 
 def _natural(fields: NDArray[np.void]) -> NDArray[np.bool_]:
