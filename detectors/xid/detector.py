@@ -22,7 +22,7 @@ from detectors.xid.history import DAY_NS, History, Past
 from detectors.xid.meaning import NVLINK4, meaning, recovery
 from detectors.xid.open_bursts import NodeBurst, OpenBursts
 from detectors.xid.remedies import MANY, Remedies
-from detectors.xid.repetition import REPEATED, Suspicion, suspicion_of
+from detectors.xid.repetition import REPEATED, Suspicion, suspicion_of, too_often
 from pipeline.catalog import field
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, Frame
@@ -34,6 +34,7 @@ from pipeline.xid_once import Once
 S = 10**9
 RECOVERY_READS = 2  # of NVML's recovery action, before it is believed or gone
 SETTLED_NS = 600 * S  # after a reset without the code: it helped
+STICKY_NS = 3 * 3600 * S  # unless the code came again and again: so long without it (NVSentinel's rule)
 CLEAN_NS = DAY_NS  # without a reset: a day without the code
 FORGOTTEN_NS = 3600 * S  # a program that failed, and what is only for the record
 LATE_NS = 120 * S  # a job's end may be read before what the driver said of it
@@ -290,7 +291,8 @@ class Xid(Remembering):
         if self._columns["gone"][row] or self._runs.stands(0)[row]:
             return False
         reborn = at.now_ns - int(self._columns["life_ns"][row])
-        return quiet >= CLEAN_NS or (finding.fault != REPEATED and SETTLED_NS <= reborn < quiet)
+        settled = STICKY_NS if too_often(finding.device, self._history, at.now_ns) else SETTLED_NS
+        return quiet >= CLEAN_NS or (finding.fault != REPEATED and settled <= reborn < quiet)
 
 
 def _verdict(reading: Reading, burst: Burst, node: NodeBurst, at: Moment) -> Verdict:

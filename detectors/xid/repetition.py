@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from detectors.xid.burst import is_application
@@ -50,6 +51,12 @@ def suspicion_of(device: Device, past: Past, history: History, now_ns: int) -> S
         summary = f"XID {past.code} is back within a week: what was done was not the remedy. Vendor support."
         return Suspicion("page", "CONTACT_SUPPORT", summary, f"{len(week)} bursts in 7 days")
     return None
+
+
+def too_often(device: Device, history: History, now_ns: int) -> bool:
+    """Whether a GPU showed one fatal code again and again within a day: then a reset that seems to have helped proves little."""
+    day = Counter(p.code for p in history.of(device, now_ns, DAY_NS) if xid_entry(p.code).level == "page")
+    return any(bursts >= FATAL_TOO_OFTEN for bursts in day.values())
 
 
 def others_of(device: Device, past: Past, history: History, now_ns: int) -> int:
