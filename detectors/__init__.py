@@ -7,6 +7,7 @@ from collections.abc import Callable
 from detectors.availability import Availability
 from detectors.ecc import Ecc
 from detectors.fec_tail import FecTail
+from detectors.hang import Hang
 from detectors.infiniband import IbAdapter, IbBer, IbCongestion, IbErrors, IbFlap, IbLink, IbRail, IbSaturation
 from detectors.nvlink import NvLink
 from detectors.pcie import Pcie
@@ -20,6 +21,7 @@ from pipeline.interfaces import Detector
 
 DETECTORS: dict[str, Callable[[], Detector]] = {
     Availability.name: Availability,
+    Hang.name: Hang,
     Straggler.name: Straggler,
     FecTail.name: FecTail,
     NvLink.name: NvLink,

@@ -1,0 +1,119 @@
+"""What each GPU does now: it works, waits in a kernel that does nothing, is held and idle, or its process is gone.
+
+Watts do not tell a waiting kernel from an idle GPU that is held (H100: 100 to 152 W against 129 to 145 W in public reports);
+utilisation does, as a kernel that spins is resident all the time. Power, as a share of the GPU's own way from idle to work, tells
+both from work. Where the GPU shows tensor, memory and link activity, they must agree.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.columns import Columns
+from pipeline.frame import Frame
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+# What a GPU does. LOST: the driver does not reach it; FREE: no process holds it; IDLE: held, and nothing runs; BUSY is all else.
+UNKNOWN, BUSY, MOVING, SPINS, IDLE, FREE, LOST = range(7)
+
+SPIN_PERCENT, IDLE_PERCENT = (
+    95.0,
+    10.0,
+)  # utilisation: a spinning kernel is always there; writing a checkpoint shows a few per cent
+LITTLE_POWER = 0.35  # of the way from idle to work
+LITTLE_TENSOR, LITTLE_DRAM = 0.5, 2.0  # percent
+LITTLE_BYTES = 0.01  # of the GPU's own usual rate
+LEAST_BYTES_PER_S = 1e6  # less than this is housekeeping: the driver's own polling
+IDLE_SHARE, WORK_SHARE = 0.2, 0.7  # of the power limit, until its own levels are known
+LEAST_WAY_W = 10.0  # between idle and work: a GPU with less tells nothing by its power, and is taken to work
+LEARN = 0.02  # weight of one sample of work in its own levels
+HOLD_S = 60.0  # a GPU that is not read keeps doing what it did for so long
+KIBIBYTE, MEBIBYTE = 1 << 10, 1 << 20
+
+
+class Activity:
+    """The state of every row of a detector's columns, which must have those of ``fills``."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+
+    @staticmethod
+    def fills() -> dict[str, float | int]:
+        """The columns it needs. Watts and bytes per second; ``unread_s`` since the row was last read."""
+        own = dict.fromkeys(("idle_w", "work_w", "pcie_rate", "nvlink_rate"), np.nan)
+        return own | {"does": UNKNOWN, "unread_s": 0.0}
+
+    def look(self, frame: Frame, step_s: float) -> NDArray[np.int64]:
+        """What each row does, (row,), after a placed frame that came ``step_s`` after the one before."""
+        columns = self._columns
+        power, share = self._power(frame)
+        pcie, nvlink = columns.wide(_pcie(frame)), columns.wide(_nvlink(frame))
+        busy = columns.wide(frame.gauge("gpu_utilization_percent"))
+        busy = np.where((busy >= 0) & (busy <= 100), busy, np.nan)
+        tensor, dram = (columns.wide(frame.gauge(f"{unit}_activity_percent")) for unit in ("tensor", "dram"))
+        links = nvlink > np.fmax(LITTLE_BYTES * columns["nvlink_rate"], LEAST_BYTES_PER_S)
+        computes = (tensor > LITTLE_TENSOR) | (dram > LITTLE_DRAM) | links
+        quiet = (share <= LITTLE_POWER) & ~computes
+        moves = pcie > np.fmax(LITTLE_BYTES * columns["pcie_rate"], LEAST_BYTES_PER_S)
+
+        does = np.where(np.isfinite(busy) & np.isfinite(share), BUSY, UNKNOWN)
+        does[quiet & (busy >= SPIN_PERCENT)] = SPINS
+        does[quiet & (busy <= IDLE_PERCENT)] = IDLE
+        does[moves & ((does == SPINS) | (does == IDLE))] = MOVING
+        does[(columns.wide(frame.gauge("compute_processes")) == 0) & (does != BUSY)] = FREE
+        does[columns.wide(frame.gauge("mig_mode_current")) > 0] = UNKNOWN  # its instances belong to different people
+        does[columns.wide(frame.gauge("state")) > 0] = LOST
+        self._learn(does, power, pcie, nvlink)
+        return self._hold(does, step_s)
+
+    def _power(self, frame: Frame) -> tuple[Floats, Floats]:
+        """Watts, and the share of the way from idle to work; both NaN where energy stands still, as no GPU's can: it is not read."""
+        columns = self._columns
+        if frame.increments is None:
+            raise ValueError("increments are made by the engine; this frame has not passed it")
+        energy = frame.increments.rate(frame.schema.counter_row["energy_millijoules"])
+        reading = frame.gauge("power_milliwatts")
+        milliwatts = np.where(np.isfinite(energy), energy, reading)
+        watts = columns.wide(np.where((milliwatts > 0) & np.isfinite(reading), milliwatts / 1000, np.nan))
+        limit = columns.wide(frame.gauge("power_limit_enforced_milliwatts")) / 1000
+        idle = np.fmin(columns["idle_w"], IDLE_SHARE * limit)
+        work = np.where(np.isfinite(columns["work_w"]), columns["work_w"], WORK_SHARE * limit)
+        return watts, (watts - idle) / np.maximum(work - idle, LEAST_WAY_W)
+
+    def _learn(self, does: NDArray[np.int64], watts: Floats, pcie: Floats, nvlink: Floats) -> None:
+        """Its own levels: the least power while it is held and idle, and what is usual while it works."""
+        columns, works = self._columns, does == BUSY
+        columns["idle_w"] = np.where(does == IDLE, np.fmin(columns["idle_w"], watts), columns["idle_w"])
+        for name, x in (("work_w", watts), ("pcie_rate", pcie), ("nvlink_rate", nvlink)):
+            level = columns[name]
+            moved = np.where(np.isfinite(level), level + LEARN * (x - level), x)
+            columns[name] = np.where(works & np.isfinite(x), moved, level)
+
+    def _hold(self, does: NDArray[np.int64], step_s: float) -> NDArray[np.int64]:
+        columns, unread = self._columns, does == UNKNOWN
+        columns["unread_s"] = np.where(unread, columns["unread_s"] + step_s, 0.0)
+        held: NDArray[np.int64] = np.where(unread & (columns["unread_s"] < HOLD_S), columns["does"], does)
+        columns["does"] = held
+        return held
+
+
+def _pcie(frame: Frame) -> Floats:
+    """Bytes per second over PCIe, both ways."""
+    return _both_ways(frame, "pcie_{}_bytes", 1, "pcie_{}_mebibytes_per_second")
+
+
+def _nvlink(frame: Frame) -> Floats:
+    """Bytes per second over all NVLinks, both ways; NaN where the GPU does not say."""
+    return _both_ways(frame, "nvlink_{}_kibibytes", KIBIBYTE, "nvlink_{}_mebibytes_per_second")
+
+
+def _both_ways(frame: Frame, counter: str, unit: int, gauge: str) -> Floats:
+    """Bytes per second: from the counters, which miss nothing, else from the driver's own rate."""
+    assert frame.increments is not None  # noqa: S101 - _power has looked
+    ways = ("transmit", "receive")
+    counted = sum(frame.increments.rate(frame.schema.counter_row[counter.format(way)]) for way in ways) * unit
+    shown = sum(frame.gauge(gauge.format(way)) for way in ways) * MEBIBYTE
+    return np.where(np.isfinite(counted), counted, shown)

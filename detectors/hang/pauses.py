@@ -1,0 +1,46 @@
+"""How long a job may stand still before it counts as stalled: what is usual for it is learnt from the pauses it came out of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+WAITS, STARVES = 0, 1  # kinds of pauses: some wait in a kernel for others; all are idle
+
+# Seconds. Checkpoints of 60 to 180 s are usual (Llama 3 herd of models, section 3.3); here only pauses count in which nobody of the job
+# moves a byte, to a peer or to the host, so that most of a checkpoint does not. Loading and saving leave all GPUs idle, hence longer.
+LEAST_S = np.array([[180.0], [300.0]])
+MOST_S = 1800.0
+LONGER = 1.5  # than the longest pause it came out of
+EVIDENCE_S = 60.0  # a process is gone, or the driver reported a serious error: somebody is known not to come
+YOUNG_S, YOUNG_PATIENCE_S = 900.0, 1200.0  # at first jobs compile, tune and load, and have not shown their pauses
+
+
+def patience(longest_s: NDArray[np.float64], worked_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Seconds of silence until a stall, (kind, job), for the longest pause of each kind and the time that the job worked.
+
+    >>> patience(np.array([[0.0, 200.0], [0.0, 9000.0]]), np.array([3600.0, 3600.0])).tolist()
+    [[180.0, 300.0], [300.0, 1800.0]]
+    """
+    usual = np.minimum(np.maximum(LEAST_S, LONGER * longest_s), MOST_S)
+    limit: NDArray[np.float64] = np.maximum(usual, np.where(worked_s < YOUNG_S, YOUNG_PATIENCE_S, 0.0))
+    return limit
+
+
+def learnt(
+    longest_s: NDArray[np.float64], flagged_s: NDArray[np.float64], pause_s: NDArray[np.float64], told: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The longest and the flagged pause after one that ended, all (job,).
+
+    A pause that was told as a stall is learnt only when a second one was: one is a fault, two are a habit of the job.
+
+    >>> longest, flagged = learnt(np.array([60.0]), np.array([0.0]), np.array([900.0]), np.array([True]))
+    >>> longest.tolist(), learnt(longest, flagged, np.array([700.0]), np.array([True]))[0].tolist()
+    ([60.0], [700.0])
+    """
+    habit = np.where(told, np.minimum(flagged_s, pause_s), pause_s)
+    return np.maximum(longest_s, habit), np.where(told, pause_s, flagged_s)

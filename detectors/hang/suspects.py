@@ -1,0 +1,117 @@
+"""Whom a stalled job waits for, from what its GPUs do: those who wait in a kernel are victims, the odd ones out are not.
+
+Culprits in this order: a member with a serious hardware error, a member whose process is gone, the minority that is idle while the others
+wait, nodes with a dead link. Watts name victims: who waits for nobody is idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from detectors.hang.activity import FREE, IDLE, LOST, SPINS
+from pipeline.finding import Action, Severity
+from pipeline.frame import Device
+
+MOST = 8  # culprits that are named one by one
+MINORITY = 0.25  # of the members
+Reach = Literal["here", "beyond", "unknown"]
+
+
+class Member(NamedTuple):
+    """A GPU of the job, what it does (activity.py), and what else is known of it.
+
+    ``xid`` is the code of a serious XID that it had lately, 0 for none; ``link_down``: a link of its node went down lately.
+    """
+
+    gpu: Device
+    does: int
+    xid: int = 0
+    link_down: bool = False
+    worked_s_ago: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Who is to blame, for what class of stall, how sure that is (0 to 1), and what it means. No culprits: the job itself is told."""
+
+    fault: str
+    severity: Severity
+    action: Action
+    culprits: tuple[Device, ...]
+    confidence: float
+    words: str
+
+
+def blame(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
+    """The verdict on a job nobody of which moves anything. ``reach``: whether all of it is seen here, or some is elsewhere.
+
+    >>> gpus = [Device("n1", "gpu", f"GPU-{n}") for n in range(8)]
+    >>> found = blame([Member(gpu, IDLE if gpu.id == "GPU-3" else SPINS) for gpu in gpus], Device("", "job", "7"), "here")
+    >>> found.fault, [gpu.id for gpu in found.culprits], found.severity
+    ('hang/rank_stuck', ['GPU-3'], 'page')
+    """
+    if any(member.does == SPINS for member in members):
+        return _waited_for(members, job, reach)
+    return _starved(members, job, reach)
+
+
+def _waited_for(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
+    broken = [m for m in members if m.xid]
+    if 0 < len(broken) <= MOST:
+        codes = ", ".join(sorted({str(m.xid) for m in broken}, key=int))
+        return _page("hang/hardware", "COMPONENT_RESET", [m.gpu for m in broken], 0.9, f"has had XID {codes}")
+    lost = [m for m in members if m.does in (FREE, LOST)]
+    if lost and _few(lost, members):
+        return _page("hang/process_lost", "RESTART_APP", _parts(lost, members), 0.9, "has no process any more")
+    idle = [m for m in members if m.does == IDLE]
+    if idle and (parts := _parts(idle, members)) and (_few(idle, members) or parts[0].kind == "node"):
+        return _page("hang/rank_stuck", "RESTART_APP", parts, 0.8, "does nothing: its process waits outside of the collective")
+    cut = list(dict.fromkeys(_node(m) for m in members if m.link_down))
+    if 0 < len(cut) <= MOST:
+        return _page("hang/link", "CONTACT_SUPPORT", cut, 0.5, "has lost a link")
+    return _undecided(members, job, reach)
+
+
+def _undecided(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
+    """Everybody waits, or too many do not: nobody here stands out."""
+    if reach == "here":
+        words = "All its GPUs wait in a collective, and none stands out: a message was lost or their programs disagree"
+        return Blame("hang/in_flight", "page", "RESTART_APP", (job,), 0.5, words)
+    severity: Severity = "record" if reach == "beyond" else "ticket"
+    words = "Its GPUs wait in a collective, as do all that are seen here: whom they wait for is on another node, or the message was lost"
+    return Blame("hang/waits", severity, "NONE", (_node(members[0]),), 0.4, words)
+
+
+def _starved(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
+    """All are idle, and hold their memory: the hosts do not feed them."""
+    hosts = {member.gpu.host for member in members}
+    words = "All its GPUs are held and idle, and nothing is read or written: a data loader or the storage hangs"
+    if reach == "here" and len(hosts) > 1:
+        return Blame("hang/host_stall", "page", "CONTACT_SUPPORT", (job,), 0.5, words)
+    severity: Severity = "page" if reach == "beyond" else "ticket" if reach == "here" else "record"
+    return Blame("hang/host_stall", severity, "CONTACT_SUPPORT", (_node(members[0]),), 0.5, words)
+
+
+def _page(fault: str, action: Action, culprits: Sequence[Device], confidence: float, words: str) -> Blame:
+    return Blame(fault, "page", action, tuple(culprits), confidence, words)
+
+
+def _few(odd: Sequence[Member], members: Sequence[Member]) -> bool:
+    return len(odd) <= max(1, MINORITY * len(members))
+
+
+def _parts(odd: Sequence[Member], members: Sequence[Member]) -> list[Device]:
+    """The nodes where these are all GPUs of the job, at most half of its nodes; else the GPUs, the last to work first."""
+    hosts = {member.gpu.host for member in members}
+    whole = [host for host in sorted({m.gpu.host for m in odd}) if sum(m.gpu.host == host for m in members) > 1]
+    gpus = {id(m) for m in odd}
+    whole = [host for host in whole if all(id(m) in gpus for m in members if m.gpu.host == host)]
+    if whole and 2 * len(whole) <= len(hosts) and {m.gpu.host for m in odd} == set(whole):
+        return [Device(host, "node", host) for host in whole[:MOST]]
+    return [m.gpu for m in sorted(odd, key=lambda m: m.worked_s_ago)[:MOST]]
+
+
+def _node(member: Member) -> Device:
+    return Device(member.gpu.host, "node", member.gpu.host)

@@ -1,0 +1,47 @@
+"""Which findings belong to which job: they end with it, whatever its GPUs do by then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from detectors.memory import Commit, from_text_array, text_array
+from detectors.snapshot import State
+from detectors.standing import document_of
+from pipeline.frame import Device
+
+
+class Told:
+    """Devices and faults by job.
+
+    >>> told, gpu = Told(), Device("n1", "gpu", "G")
+    >>> told.add("7", [gpu], "hang/rank_stuck")
+    >>> [(device.id, fault) for device, fault in told.pop("7")], told.pop("7")
+    ([('G', 'hang/rank_stuck')], ())
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[str, tuple[tuple[Device, str], ...]] = {}
+
+    def add(self, job: str, devices: Iterable[Device], fault: str) -> None:
+        """A job's stall was told of these."""
+        if more := tuple((device, fault) for device in devices):
+            self._of[job] = self._of.get(job, ()) + more
+
+    def pop(self, job: str) -> tuple[tuple[Device, str], ...]:
+        """What was told of a job, which is over now."""
+        return self._of.pop(job, ())
+
+    def state(self) -> State:
+        """All of it."""
+        rows = {job: [[document_of(device), fault] for device, fault in told] for job, told in self._of.items()}
+        return {"told": text_array(rows)}
+
+    def prepare(self, state: State) -> Commit:
+        """KeyError, ValueError or TypeError where it does not fit."""
+        kept = dict(from_text_array(state["told"]))
+        of = {str(job): tuple((Device(**device), str(fault)) for device, fault in told) for job, told in kept.items()}
+
+        def commit() -> None:
+            self._of = of
+
+        return commit

@@ -1,0 +1,234 @@
+"""Jobs that stand still: told, in time, of whom they wait for; and everything that only looks like it is left alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from detectors.hang import Hang
+from detectors.snapshot import dump, load
+from pipeline.finding import Finding
+from tests.detectors.feed import told
+from tests.detectors.hang.job import EVALUATES, GONE, HELD, LOST, PER_NODE, SAVES, WAITS, WORKS, Shows, Training, shows
+
+LONG = 2400.0  # more than the most that any pause is given
+
+
+def pages(findings: list[Finding]) -> list[tuple[str, str, str]]:
+    """(kind, id, fault) of the pages that began."""
+    return [(f.device.kind, f.device.id, f.fault) for f in findings if (f.severity, f.phase) == ("page", "onset")]
+
+
+def test_a_rank_that_does_nothing_while_all_others_wait_is_paged_within_five_minutes() -> None:
+    """The spin hang: the odd one out is to blame, not those that spin."""
+    job = Training()
+    said = job.all(WAITS, 300, gpu11=HELD)
+    assert pages(said) == [("gpu", "GPU-n1-3", "hang/rank_stuck")]
+    assert "wait for this gpu" in said[0].summary
+
+
+def test_a_rank_whose_process_is_gone_is_paged_within_ninety_seconds() -> None:
+    """Hard evidence needs no patience."""
+    assert pages(Training().all(WAITS, 90, gpu4=GONE)) == [("gpu", "GPU-n0-4", "hang/process_lost")]
+
+
+def test_a_gpu_that_the_driver_lost_is_whom_the_job_waits_for() -> None:
+    """It shows no utilisation any more, and still it is the culprit."""
+    assert pages(Training().all(WAITS, 90, gpu0=LOST)) == [("gpu", "GPU-n0-0", "hang/process_lost")]
+
+
+def test_a_serious_xid_of_a_member_names_the_rank_that_seems_to_wait_too() -> None:
+    """All spin: what the driver said shortly before the stop outranks what telemetry shows."""
+    job = Training()
+    job.feed.event(job.gpus[9], "xid", code=119, origin="kmsg")
+    assert pages(job.all(WAITS, 90)) == [("gpu", "GPU-n1-1", "hang/hardware")]
+
+
+def test_an_xid_of_an_application_or_of_long_ago_explains_nothing() -> None:
+    """31 is the program's own; 119 long ago was not this stop."""
+    job = Training()
+    job.feed.event(job.gpus[9], "xid", code=119, origin="kmsg")
+    job.all(WORKS, LONG)
+    job.feed.event(job.gpus[8], "xid", code=31, origin="kmsg")
+    assert pages(job.all(WAITS, 300)) == [("job", "7", "hang/in_flight")]
+
+
+def test_one_idle_node_of_several_is_blamed_as_a_node() -> None:
+    """Its data loader hangs, and the other nodes wait for it in a collective."""
+    assert pages(Training().all(WAITS, 300, n1=HELD)) == [("node", "n1", "hang/rank_stuck")]
+
+
+def test_a_job_whose_gpus_are_all_idle_is_told_of_the_job_within_ten_minutes() -> None:
+    """The storage hangs: no rank is to blame."""
+    assert pages(Training().all(HELD, 600)) == [("job", "7", "hang/host_stall")]
+
+
+def test_a_job_that_waits_for_nobody_in_particular_is_told_of_itself() -> None:
+    """All spin, all are seen: a message was lost."""
+    assert pages(Training().all(WAITS, 300)) == [("job", "7", "hang/in_flight")]
+
+
+def test_a_node_whose_job_waits_for_another_node_only_records_it() -> None:
+    """Fifteen of sixteen nodes are victims, and must not page."""
+    said = Training(1, reaches=16).all(WAITS, LONG)
+    assert told(said) == [("node", "n0", "hang/waits", "record", "onset")]
+
+
+def test_a_node_pages_the_stuck_rank_that_is_its_own() -> None:
+    """Seen from one node of sixteen: seven GPUs wait, one does not."""
+    assert pages(Training(1, reaches=16).all(WAITS, 300, gpu2=HELD)) == [("gpu", "GPU-n0-2", "hang/rank_stuck")]
+
+
+def test_without_a_scheduler_a_waiting_node_is_a_ticket_as_nobody_knows_how_far_the_job_reaches() -> None:
+    """It may be a victim, or all there is."""
+    said = Training(1, scheduler=False).all(WAITS, 300)
+    assert told(said) == [("node", "n0", "hang/waits", "ticket", "onset")]
+
+
+def test_without_a_scheduler_an_idle_node_wakes_nobody() -> None:
+    """An inference server without requests holds its GPUs and idles for hours."""
+    assert pages(Training(1, scheduler=False).all(HELD, LONG)) == []
+
+
+def test_a_single_idle_node_that_is_a_whole_job_wakes_nobody() -> None:
+    """A notebook between two cells."""
+    assert pages(Training(1).all(HELD, LONG)) == []
+
+
+@pytest.mark.parametrize("phase", [SAVES, EVALUATES, WORKS])
+def test_saving_evaluating_and_working_for_hours_are_silent(phase: Shows) -> None:
+    """Somebody moves bytes or computes."""
+    assert Training().all(phase, LONG) == []
+
+
+def test_waiting_for_one_node_that_still_saves_is_silent() -> None:
+    """The others have reached the barrier: the last one writes for longer than any stall is given."""
+    assert Training().all(WAITS, LONG, n0=SAVES) == []
+
+
+def test_a_job_that_starts_is_silent() -> None:
+    """GPUs that never worked for the job are waited for by nobody: loading, compiling, connecting."""
+    job = Training(worked_s=0)
+    assert job.all(HELD, LONG) == []
+
+
+def test_a_young_job_gets_twenty_minutes() -> None:
+    """In its first quarter of an hour it tunes and compiles while its mates wait."""
+    job = Training(worked_s=600)
+    assert job.all(WAITS, 1100, gpu0=HELD) == []
+    assert len(pages(job.all(WAITS, 200, gpu0=HELD))) == 1
+
+
+def test_pauses_that_a_job_came_out_of_are_usual_for_it() -> None:
+    """The first rank writes for longer each time: two and a half minutes, then 200 s, with the others waiting."""
+    job = Training()
+    for seconds in (150, 200):
+        assert job.all(WAITS, seconds, gpu0=HELD) == []
+        job.all(WORKS, LONG)
+    assert job.all(WAITS, 290, gpu0=HELD) == []
+    assert len(pages(job.all(WAITS, 30, gpu0=HELD))) == 1
+
+
+def test_a_stall_is_not_learnt_as_a_pause_but_a_habit_is() -> None:
+    """After one that was told the job is as closely watched as before; after the second its length is taken as usual."""
+    job = Training()
+    for _ in range(2):
+        assert len(pages(job.all(WAITS, 900, gpu0=HELD))) == 1
+        job.all(WORKS, 2 * LONG)
+    assert pages(job.all(WAITS, 900, gpu0=HELD)) == []
+
+
+def test_a_stir_of_one_reading_does_not_begin_the_wait_anew() -> None:
+    """A monitoring tool copied something from one GPU."""
+    job = Training()
+    job.all(WAITS, 150, gpu11=HELD)
+    job.all(WAITS, 10, gpu11=SAVES)
+    assert len(pages(job.all(WAITS, 60, gpu11=HELD))) == 1
+
+
+def test_it_clears_when_the_job_works_again() -> None:
+    """With the id of its onset."""
+    job = Training()
+    (onset,) = job.all(WAITS, 300, gpu11=HELD)
+    (cleared,) = job.all(WORKS, 120)
+    assert (cleared.id, cleared.phase, cleared.evidence[-1]) == (onset.id, "cleared", "the job works again")
+
+
+def test_it_clears_when_the_scheduler_ends_the_job() -> None:
+    """The watchdog of its library ended it."""
+    job = Training()
+    (onset,) = job.all(WAITS, 300, gpu11=HELD)
+    job.ends()
+    (cleared,) = job.all(GONE, 10)
+    assert (cleared.id, cleared.phase) == (onset.id, "cleared")
+
+
+def test_without_a_scheduler_a_job_is_over_when_its_processes_have_left() -> None:
+    """What comes on these GPUs is another job, and young."""
+    job = Training(1, scheduler=False)
+    assert len(job.all(WAITS, 300, gpu3=HELD)) == 1
+    (cleared,) = job.all(GONE, 120)
+    assert cleared.phase == "cleared"
+    job.all(WORKS, 120)
+    assert job.all(WAITS, 600, gpu3=HELD) == []
+
+
+def test_processes_that_leave_one_after_the_other_are_a_job_that_ends() -> None:
+    """Two and a half minutes from the first to the last."""
+    job = Training()
+    for left in range(1, 2 * PER_NODE):
+        assert job.each([GONE] * left + [WAITS] * (2 * PER_NODE - left), 10) == []
+
+
+def test_gpus_whose_energy_counter_stands_still_are_not_read() -> None:
+    """A collector that repeats itself in the middle of a wait must not look like a stall."""
+    stuck = {**WAITS, "energy_millijoules": 0}
+    assert Training().all(stuck, LONG) == []
+
+
+def test_readings_that_are_missing_hold_what_was_seen() -> None:
+    """A tenth of all readings get lost on the way."""
+    job, rng, said = Training(), np.random.default_rng(1), []
+    for _ in range(30):
+        waiting = [HELD if row == 11 else WAITS for row in range(len(job.gpus))]
+        said += job.each([{} if rng.random() < 0.1 else one for one in waiting], 10)
+    assert pages(said) == [("gpu", "GPU-n1-3", "hang/rank_stuck")]
+
+
+def test_a_node_that_is_not_read_at_all_keeps_its_job_unjudged() -> None:
+    """Half of the job is dark: whom the others wait for cannot be said."""
+    assert pages(Training().all(WAITS, LONG, n1={})) == []
+
+
+def test_mig_instances_are_not_judged() -> None:
+    """Utilisation and power of one GPU are those of several tenants."""
+    split = {**WAITS, "mig_mode_current": 1}
+    assert Training().all(split, LONG, gpu0={**HELD, "mig_mode_current": 1}) == []
+
+
+def test_without_activity_and_link_counters_utilisation_and_power_suffice() -> None:
+    """What plain NVML shows on boards without GPM."""
+    finer = ("_activity_percent", "_mebibytes_per_second", "_bytes")
+
+    def plain(what: Shows) -> Shows:
+        return {name: value for name, value in what.items() if not name.endswith(finer)}
+
+    job = Training()
+    job.feed = type(job.feed)(Hang(), gpus=job.gpus)
+    job.all(plain(WORKS), LONG)
+    assert [kind for kind, *_ in pages(job.all(plain(WAITS), 300, gpu3=plain(HELD)))] == ["gpu"]
+
+
+def test_low_power_work_is_no_wait() -> None:
+    """A memory-bound kernel under a power cap: full utilisation, few watts, and DRAM at work."""
+    assert Training().all(shows(util=100, watts=160, tensor=5, nvlink=10_000), LONG, gpu1=HELD) == []
+
+
+def test_a_restart_in_the_middle_of_a_stall_changes_nothing() -> None:
+    """The clock of the silence, the learnt pauses and what was told survive."""
+    job = Training()
+    job.all(WAITS, 100, gpu11=HELD)
+    fresh = Hang()
+    assert load(dump([job.feed.detector]), [fresh]) == ()
+    job.feed.detector = fresh
+    assert len(pages(job.all(WAITS, 100, gpu11=HELD))) == 1
