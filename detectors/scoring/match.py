@@ -121,7 +121,7 @@ def _case(truth: Truth, roles: Sequence[tuple[Role, Alert]], until_ns: int) -> C
         noticed_s=(min(noticed) - truth.onset_ns) / NS if noticed else None,
         top1=blamed[0] in truth.exact if blamed else None,
         top3=bool(truth.exact & set(blamed[:3])) if blamed else None,
-        level=blamed[0].kind in LEVELS[truth.kind] if blamed else None,
+        level=blamed[0] in truth.exact or blamed[0].kind in LEVELS[truth.kind] if blamed else None,
         duplicates=max(len(keys) - 1, 0),
         secondaries=sum(role == "secondary" for role, _ in roles),
         misnamed=sum(role == "misnamed" for role, _ in roles),

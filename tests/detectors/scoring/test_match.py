@@ -112,6 +112,12 @@ def test_a_link_is_blamed_rightly_by_either_of_its_ends() -> None:
     assert (case_of(alert(10, entity=NODE), of=link).top1, case_of(alert(10, entity=NODE), of=link).level) == (False, False)
 
 
+def test_an_nvlink_is_on_its_level_when_its_gpu_is_its_name() -> None:
+    """Where frames hold no single NVLinks the truth itself names the GPU: to name just that is no wrong level."""
+    case = case_of(alert(10), of=truth(kind="link", exact=[SICK]))
+    assert (case.top1, case.level) == (True, True)
+
+
 def test_duplicates_flaps_and_secondaries_are_told_apart() -> None:
     """Thermal on the GPU three times (two flaps), thermal on the node (one duplicate), straggler on the GPU (one secondary)."""
     case = case_of(
