@@ -1,0 +1,80 @@
+"""Files that may be traps: links anywhere in the path, devices, other owners, and sizes that grow."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from collector.sources.untrusted import UntrustedFileError, open_regular, read_regular
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    """A plain file two folders down."""
+    path = tmp_path / "a" / "b" / "dump"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"content")
+    return path
+
+
+def test_a_plain_file_is_read(dump: Path, tmp_path: Path) -> None:
+    """Absolute in the job's own root, as /proc/PID/root shows it."""
+    assert read_regular("/a/b/dump", root=tmp_path, owner=os.getuid(), most_bytes=100) == b"content"
+
+
+def test_a_link_is_not_followed(dump: Path, tmp_path: Path) -> None:
+    """The last part of a path may not be a link."""
+    (tmp_path / "link").symlink_to(dump)
+    with pytest.raises(UntrustedFileError, match="link"):
+        open_regular("link", root=tmp_path)
+
+
+def test_a_link_in_the_middle_is_not_followed(dump: Path, tmp_path: Path) -> None:
+    """A folder that is a link would lead out of a container."""
+    (tmp_path / "c").symlink_to(dump.parent)
+    with pytest.raises(UntrustedFileError, match="c is a link"):
+        open_regular("c/dump", root=tmp_path)
+
+
+@pytest.mark.parametrize("path", ["../x", "a/../../x", "", "/"])
+def test_no_way_leads_out_of_the_root(path: str, tmp_path: Path) -> None:
+    """Two dots are refused wherever they stand."""
+    with pytest.raises(UntrustedFileError, match="no file below"):
+        open_regular(path, root=tmp_path)
+
+
+def test_a_fifo_is_refused_without_waiting(tmp_path: Path) -> None:
+    """Nobody writes to it: an ordinary open would wait for ever."""
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(UntrustedFileError, match="not a regular file"):
+        open_regular("fifo", root=tmp_path)
+
+
+def test_somebody_elses_file_is_refused(dump: Path, tmp_path: Path) -> None:
+    """Folders such as /tmp are writable by anyone."""
+    with pytest.raises(UntrustedFileError, match="belongs to user"):
+        open_regular("a/b/dump", root=tmp_path, owner=os.getuid() + 1)
+
+
+def test_a_file_that_is_too_large_is_refused(dump: Path, tmp_path: Path) -> None:
+    """Before a byte of it is read."""
+    with pytest.raises(UntrustedFileError, match="7 bytes"):
+        read_regular("a/b/dump", root=tmp_path, most_bytes=6)
+
+
+def test_a_missing_file_is_an_ordinary_error(tmp_path: Path) -> None:
+    """Not there yet is no trap."""
+    with pytest.raises(FileNotFoundError):
+        open_regular("a/dump", root=tmp_path)
+
+
+def test_no_descriptor_is_left_open(dump: Path, tmp_path: Path) -> None:
+    """Neither by a success that is closed nor by a refusal."""
+    before = set(Path("/proc/self/fd").iterdir())
+    os.close(open_regular("a/b/dump", root=tmp_path))
+    for path, owner in (("a/b/dump", os.getuid() + 1), ("a/b", None), ("a/x/dump", None)):
+        with pytest.raises(OSError):  # noqa: PT011 - each for another reason
+            open_regular(path, root=tmp_path, owner=owner)
+    assert set(Path("/proc/self/fd").iterdir()) == before
