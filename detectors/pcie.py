@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockClock, BlockMeans
+from detectors.block_clock import BlockClock, BlockMeans, StepClock
 from detectors.columns import Columns, rows_where
 from detectors.elapsed import Elapsed, Moment
 from detectors.lives import Lives
 from detectors.memory import Remembering
+from detectors.readings import reading
 from detectors.runs import Runs
 from detectors.standing import Standing, Verdict
 from detectors.stats import bernoulli_cusum, bernoulli_steps
@@ -22,7 +23,8 @@ from pipeline.xid_counts import HISTORY_NS
 
 BLOCK_S = 60.0
 ACTIVE_PERCENT = 50.0  # an idle link rests at generation 1
-AFTER, CLEAR = 2, 5  # blocks
+# A link that retrains is back within a second; two readings a minute apart are no such moment. Milliseconds in a row.
+AFTER, CLEAR = 90_000, 300_000
 # Replays per lane and minute that a link within its bit error rate of 1e-12 (PCI Express Base Specification) makes at most, by
 # generation: 8 GT/s x 60 s x 1e-12 is half an error a minute and lane.
 REPLAYS_PER_LANE = {3: 0.48, 4: 0.96, 5: 1.92, 6: 3.84}
@@ -35,8 +37,10 @@ WIDTH, GENERATION, REPLAYS, FATAL = "pcie/width", "pcie/generation", "pcie/repla
 
 
 class Pcie(Remembering):
-    """Width below the highest that GPU and slot allow for two minutes, or generation under load: a page; both never happen in health.
+    """Width below the highest that GPU and slot allow for a minute and a half, or generation under load: a page; health has neither.
 
+    A link is compared with what GPU and slot can do together now, so another slot, riser or BIOS setting needs no acceptance; an idle
+    link rests at generation 1 and says nothing. After a driver load or a reset fatal errors are forgotten.
     Replays are a ticket by a Bernoulli CUSUM on minutes above what the link may make; the count itself does not matter. A fatal
     error, by counter or by the kernel's AER line, is a page until the next reset, or for a day.
 
@@ -57,8 +61,6 @@ class Pcie(Remembering):
         self._columns = Columns(
             **BlockMeans.fills("busy"),
             **Runs.fills(2),
-            width=np.nan,
-            generation=np.nan,
             replays=np.nan,
             S=0.0,
             quiet=0,
@@ -66,11 +68,13 @@ class Pcie(Remembering):
         )
         self._means = BlockMeans(self._columns, ["busy"])
         self._runs = Runs(self._columns, [AFTER, AFTER], [CLEAR, CLEAR])
-        self._clock, self._elapsed, self._standing, self._lives = BlockClock(BLOCK_S), Elapsed(), Standing(self.name), Lives()
+        self._clock, self._steps = BlockClock(BLOCK_S), StepClock()
+        self._elapsed, self._standing, self._lives = Elapsed(), Standing(self.name), Lives()
         super().__init__(
             columns=self._columns,
             means=self._means,
             clock=self._clock,
+            steps=self._steps,
             elapsed=self._elapsed,
             standing=self._standing,
             lives=self._lives,
@@ -106,9 +110,9 @@ class Pcie(Remembering):
         blocks = self._clock.turn(frame.mono_ns, boot_id)
         if blocks is None:
             return
-        self._means.add(busy=columns.wide(frame.gauge("gpu_utilization_percent")))
-        for name in ("width", "generation"):
-            columns[name] = np.fmax(columns[name], columns.wide(frame.gauge(f"pcie_{name}_current")))
+        busy = columns.wide(reading(frame, "gpu_utilization_percent"))
+        self._means.add(busy=busy)
+        yield from self._links(frame, busy, boot_id, at)
         if frame.increments is not None:
             columns["replays"] = _sum(columns["replays"], columns.wide(frame.increase("pcie_replays")))
             yield from self._fatal_counted(columns.wide(frame.increase("pcie_fatal_errors")), at)
@@ -126,39 +130,40 @@ class Pcie(Remembering):
                 self._columns.devices[row], f"{fatal[row]:.0f} fatal errors counted since the reading before", at
             )
 
+    def _links(self, frame: Frame, busy: NDArray[np.float64], boot_id: str, at: Moment) -> Iterator[Finding]:
+        """Lanes and generation of this reading, against the highest of each."""
+        wide = self._columns.wide
+        now, top = (
+            np.stack([wide(reading(frame, f"pcie_{name}_{which}")) for name in ("width", "generation")])
+            for which in ("current", "maximum")
+        )
+        holds = np.where(now < top, 1.0, np.where(now >= top, 0.0, np.nan))
+        holds[1, ~(busy >= ACTIVE_PERCENT)] = np.nan
+        seconds = self._steps.step(frame.mono_ns, boot_id) or 0.0
+        begins, _ = self._runs.step(holds, frame.time_ns, round(1000 * seconds))
+        for rule, row in np.argwhere(begins).tolist():
+            yield from self._slow(rule, row, float(now[rule, row]), float(top[rule, row]), at)
+
+    def _slow(self, rule: int, row: int, now: float, top: float, at: Moment) -> Iterator[Finding]:
+        if rule == 0:
+            fault, unit = WIDTH, "lanes"
+            summary = f"The PCIe link runs on {now:.0f} of its {top:.0f} lanes: reseat or replace the part."
+            evidence = f"x{now:.0f} for {AFTER // 1000} s, GPU and slot allow x{top:.0f}"
+        else:
+            fault, unit = GENERATION, "generation"
+            summary = f"The PCIe link runs at generation {now:.0f} of {top:.0f} under load."
+            evidence = f"generation {now:.0f} in {AFTER // 1000} s of load, GPU and slot allow {top:.0f}"
+        verdict = Verdict(fault, "page", "CONTACT_SUPPORT", summary, (evidence,), now, top, unit)
+        yield from self._standing.holds(self._columns.devices[row], verdict, at, self._runs.began(rule, row))
+
     def _block(self, frame: Frame, blocks: int, at: Moment) -> Iterator[Finding]:
         columns = self._columns
         busy = self._means.close()["busy"]
-        top = {name: columns.wide(frame.gauge(f"pcie_{name}_maximum")) for name in ("width", "generation")}
-        holds = np.stack([_below(columns["width"], top["width"]), _below(columns["generation"], top["generation"])])
-        holds[1, ~(busy >= ACTIVE_PERCENT)] = np.nan
-        begins, _ = self._runs.step(holds, frame.time_ns)
-        for rule, row in np.argwhere(begins).tolist():
-            yield from self._slow(rule, row, float(top[("width", "generation")[rule]][row]), at)
+        top = {name: columns.wide(reading(frame, f"pcie_{name}_maximum")) for name in ("width", "generation")}
         yield from self._replays(busy, top, blocks, at)
         yield from self._end(at)
         yield from self._standing.due(at)
-        for name in ("width", "generation", "replays"):
-            columns.reset(np.ones(len(columns), np.bool_), name)
-
-    def _slow(self, rule: int, row: int, top: float, at: Moment) -> Iterator[Finding]:
-        now = float(self._columns[("width", "generation")[rule]][row])
-        if rule == 0:
-            fault, unit, summary = (
-                WIDTH,
-                "lanes",
-                f"The PCIe link runs on {now:.0f} of its {top:.0f} lanes: reseat or replace the part.",
-            )
-            evidence = f"x{now:.0f} for two minutes, GPU and slot allow x{top:.0f}"
-        else:
-            fault, unit, summary = (
-                GENERATION,
-                "generation",
-                f"The PCIe link runs at generation {now:.0f} of {top:.0f} under load.",
-            )
-            evidence = f"at most generation {now:.0f} in two minutes of load, GPU and slot allow {top:.0f}"
-        verdict = Verdict(fault, "page", "CONTACT_SUPPORT", summary, (evidence,), now, top, unit)
-        yield from self._standing.holds(self._columns.devices[row], verdict, at, self._runs.began(rule, row))
+        columns.reset(np.ones(len(columns), np.bool_), "replays")
 
     def _replays(
         self, busy: NDArray[np.float64], top: dict[str, NDArray[np.float64]], blocks: int, at: Moment
@@ -209,11 +214,6 @@ def allowed_replays(width: NDArray[np.float64], generation: NDArray[np.float64])
     per_lane = np.array(list(REPLAYS_PER_LANE.values()))[np.clip(np.nan_to_num(generation), 3, 6).astype(np.int64) - 3]
     allowed: NDArray[np.float64] = np.where(known, np.ceil(width * per_lane), np.nan)
     return allowed
-
-
-def _below(value: NDArray[np.float64], top: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 where a value is below the top, 0 where not, NaN where either is not known."""
-    return np.where(value < top, 1.0, np.where(value >= top, 0.0, np.nan))
 
 
 def _sum(total: NDArray[np.float64], more: NDArray[np.float64]) -> NDArray[np.float64]:

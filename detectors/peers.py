@@ -1,4 +1,8 @@
-"""GPUs that should run alike: those of one job, of the same model and settings. What one is above their median is its own doing."""
+"""GPUs that should run alike: those of one job, of the same model and settings. What one is above their median is its own doing.
+
+Mates in a node come first: pipeline stages and unequal sequences make nodes of a job differ for good reason, while the GPUs of a node
+share a stage as a rule (Megatron-LM keeps tensor parallelism within the node).
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,14 @@ from numpy.typing import NDArray
 from detectors.columns import Columns, Ring
 from detectors.jobs import Jobs
 from detectors.memory import Commit, from_text_array, text_array
+from detectors.readings import reading
 from detectors.snapshot import State
 from detectors.stats import grouped_median
 from pipeline.frame import Device, Frame
 
 ACTIVE_PERCENT = 50.0  # utilisation from which a GPU counts as working
-LEAST_IN_JOB = 8  # active peers that a median over nodes needs; below it, node mates are compared
-LEAST_MATES = 4
+LEAST_MATES = 4  # active peers that a median within a node needs
+LEAST_IN_JOB = 8  # ... and one over the nodes of a job, of each of which there are fewer: below it nobody is compared
 LEAST_SHARE = 0.5  # of the job must be active: else it is starting, ending or writing a checkpoint
 
 # Settings that must be equal: a GPU with a lower limit or another MIG mode is no peer.
@@ -37,7 +42,8 @@ class Centred(NamedTuple):
 class Peers:
     """Groups the rows of a detector's columns, which must have those of ``Peers.fills``.
 
-    ``group`` is the number of each row's group, -1 for none; ``changed`` says which rows came into another job with the last frame.
+    ``group`` is the number of each row's group, -1 for none; ``changed`` says which rows came into another job, or got another setting
+    (a clock lock, a power limit, MIG), with the last frame: what was learnt of them before says nothing about now.
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -57,7 +63,7 @@ class Peers:
     def look(self, frame: Frame) -> None:
         """Take over what a placed frame and the jobs say; groups are made anew only when something differs."""
         settings = self._columns["settings"]
-        now = np.stack([self._columns.wide(frame.gauge(name)) for name in SETTINGS])
+        now = np.stack([self._columns.wide(reading(frame, name)) for name in SETTINGS])
         differs = np.isfinite(now) & (now != settings)  # a setting that is not read this time still holds
         moved = (self._columns.devices, self.jobs.version)
         self.changed = np.zeros(len(self._columns), np.bool_)
@@ -65,6 +71,7 @@ class Peers:
             self._columns["settings"] = np.where(differs, now, settings)
             self._seen = moved
             self._regroup()
+            self.changed |= (differs & np.isfinite(settings)).any(axis=0)
 
     def centred(self, x: NDArray[np.float64], utilisation: NDArray[np.float64]) -> Centred:
         """Compare x, (row,), among the rows whose utilisation in percent says that they work."""
@@ -113,17 +120,18 @@ class Peers:
         for row, key in enumerate(_plain(wide)):
             if jobs[row]:
                 members.setdefault(key, []).append(row)
-        self.group = np.full(len(devices), -1)
-        least: list[int] = []
+        parts: list[tuple[list[int], int]] = []
         for rows in members.values():
             hosts: dict[str, list[int]] = {}
             for row in rows:
                 hosts.setdefault(devices[row].host, []).append(row)
-            whole = len(rows) >= LEAST_IN_JOB and len(hosts) > 1
-            for part in [rows] if whole else hosts.values():
-                self.group[part] = len(least)
-                least.append(LEAST_IN_JOB if whole else LEAST_MATES)
-        self._least = np.array(least, np.int64)
+            parts += [(mates, LEAST_MATES) for mates in hosts.values() if len(mates) >= LEAST_MATES]
+            few = [row for mates in hosts.values() if len(mates) < LEAST_MATES for row in mates]
+            parts += [(few, LEAST_IN_JOB)] if len(few) >= LEAST_IN_JOB else []
+        self.group = np.full(len(devices), -1)
+        for number, (rows, _) in enumerate(parts):
+            self.group[rows] = number
+        self._least = np.array([least for _, least in parts], np.int64)
         before = self._job_of + jobs[len(self._job_of) :]
         self.changed = np.array([new != old for new, old in zip(jobs, before, strict=True)], np.bool_)
         self._job_of = jobs

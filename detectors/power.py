@@ -17,6 +17,7 @@ from detectors.elapsed import Elapsed, Moment
 from detectors.lanes import Limit
 from detectors.memory import Commit, Numbers, Remembering
 from detectors.peers import ACTIVE_PERCENT, Peers
+from detectors.readings import reading
 from detectors.snapshot import State
 from detectors.standing import Standing, Verdict
 from detectors.two_lanes import ACROSS, Judged, TwoLanes
@@ -87,11 +88,11 @@ class Power(Remembering):
         if frame.increments is None:
             raise ValueError("increments are made by the engine; this frame has not passed it")
         watts = columns.wide(frame.increments.rate(frame.schema.counter_row["energy_millijoules"])) / 1000
-        used = columns.wide(frame.gauge("gpu_utilization_percent"))
+        used = columns.wide(reading(frame, "gpu_utilization_percent"))
         works = used >= ACTIVE_PERCENT
         self._means.drop(np.isfinite(used) & ~works)
-        samples = {"clock": columns.wide(frame.gauge("sm_clock_megahertz"))}
-        samples |= {name: columns.wide(frame.gauge(f"{name}_activity_percent")) / 100 for name in ("tensor", "dram")}
+        samples = {"clock": columns.wide(reading(frame, "sm_clock_megahertz"))}
+        samples |= {name: columns.wide(reading(frame, f"{name}_activity_percent")) / 100 for name in ("tensor", "dram")}
         samples |= {"watts": watts, "used": used}
         self._means.add(**{name: np.where(works, x, np.nan) for name, x in samples.items()})
 

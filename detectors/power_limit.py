@@ -17,6 +17,7 @@ from detectors.columns import Columns, rows_where
 from detectors.elapsed import Elapsed, Moment
 from detectors.memory import Remembering
 from detectors.places import Groups
+from detectors.readings import reading
 from detectors.runs import Runs
 from detectors.standing import Standing, Verdict
 from pipeline.finding import Finding
@@ -69,7 +70,8 @@ class PowerLimit(Remembering):
 
     def _block(self, frame: Frame, at: Moment) -> Iterator[Finding]:
         enforced, default, requested = (
-            self._columns.wide(frame.gauge(f"power_limit_{which}_milliwatts")) for which in ("enforced", "default", "requested")
+            self._columns.wide(reading(frame, f"power_limit_{which}_milliwatts"))
+            for which in ("enforced", "default", "requested")
         )
         yield from self._accept(enforced, default, requested, at)
         short = self._columns["expected"] - enforced

@@ -13,7 +13,8 @@ from detectors.columns import Columns, Ring
 class Runs:
     """Run counters per rule and device: one up where a reading contradicts what stands, back to 0 where it agrees, held on NaN.
 
-    ``after`` and ``clear`` are how many readings in a row it takes, one per rule. The counters live in the detector's columns.
+    ``after`` and ``clear`` are how many readings in a row it takes, one per rule; or how long, where each step is given its length
+    as ``weight``. The counters live in the detector's columns.
 
     >>> from pipeline.frame import Device
     >>> columns = Columns(**Runs.fills(1))
@@ -34,13 +35,13 @@ class Runs:
         """The columns that this many rules need."""
         return {"run": Ring(rules, 0), "stands": Ring(rules, fill=False), "began": Ring(rules, 0)}
 
-    def step(self, holds: NDArray[np.float64], time_ns: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def step(self, holds: NDArray[np.float64], time_ns: int, weight: int = 1) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """One reading: ``holds`` is 1, 0 or NaN = unusable, (rule, row). Which rules begin and which end, both (rule, row)."""
         run, stands, began = self._columns["run"], self._columns["stands"], self._columns["began"]
         usable = np.isfinite(holds)
         against = usable & ((holds > 0) != stands)
         began[against & ~stands & (run == 0)] = time_ns
-        run = np.where(against, run + 1, np.where(usable, 0, run))
+        run = np.where(against, run + weight, np.where(usable, 0, run))
         flips = against & (run >= np.where(stands, self._clear, self._after))
         self._columns["run"] = np.where(flips, 0, run)
         self._columns["stands"] = stands ^ flips

@@ -12,11 +12,13 @@ from detectors.columns import Columns, rows_where
 from detectors.elapsed import Elapsed, Moment
 from detectors.lanes import Limit
 from detectors.memory import Numbers, Remembering
-from detectors.peers import LEAST_MATES, Peers
+from detectors.peers import Peers
+from detectors.readings import reading
+from detectors.regime import Regime
 from detectors.standing import RANK, Standing, Verdict
 from detectors.two_lanes import ACROSS, Judged, TwoLanes
 from pipeline.finding import SEVERITIES, Finding, Severity
-from pipeline.frame import Device, Frame
+from pipeline.frame import Frame
 from pipeline.observation import Observation
 
 BLOCK_S = 60.0  # block means: neighbouring samples of a clock are too alike to be tested one by one
@@ -32,12 +34,9 @@ CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.5
 ACCEPT_BLOCKS = 1440  # a day of work at the new level is the new normal
 IDLE_BLOCKS = 30  # a GPU that idled this long begins another job, whatever the scheduler says
 # A reason that was active for at least half of the share of time that was lost explains the loss: duties are exact, clocks are sampled.
-EXPLAINS = 0.5
-REASONS = {
-    "hw_thermal": "hardware thermal slowdown",
-    "hw_power_brake": "hardware power brake",
-    "sw_thermal": "software thermal slowdown",
-}
+EXPLAINS, LEAST_DUTY = 0.5, 0.005
+REASONS = ("hw_thermal", "hw_power_brake", "sw_thermal")
+MEANS = ("d", "level", *REASONS)
 NONE, TICKET, PAGE = 0, 1 + RANK["ticket"], 1 + RANK["page"]
 
 
@@ -45,8 +44,11 @@ class Straggler(Remembering):
     """Compares the SM clock of each working GPU with its peers, ``d = ln clock - median``, in blocks of a minute.
 
     A page after three blocks 7 % below its own place among them, a ticket after five 5 % below, after ten 10 % below its place in
-    earlier jobs, or after several short excursions. It ends after five blocks within half of the limit, or after a day of work: then
-    this is how the GPU is. Where half of a node's GPUs slow down together it is recorded of the node.
+    earlier jobs, or after several short excursions; in any case only while it is behind the median, where it holds the job up. Blocks
+    in which throttling explains the loss are left to its detector. It ends after five blocks within half of the limit.
+
+    What is accepted: another job, and a setting that was changed (clock lock, power limit, MIG), begin a new baseline at once; a level
+    of the peers that moved by 4 %, as a lock that cannot be read does, after twenty minutes; a slow-down, after a day of work.
 
     >>> Straggler().name
     'straggler'
@@ -56,12 +58,17 @@ class Straggler(Remembering):
 
     def __init__(self) -> None:
         # history: a bit per block of the last 60, the newest is bit 0: below the critical limit
-        fills = BlockMeans.fills("d", *REASONS) | TwoLanes.fills(*INSIDE) | dict.fromkeys(("history", "good", "stood", "idle"), 0)
+        fills = (
+            BlockMeans.fills(*MEANS)
+            | TwoLanes.fills(*INSIDE)
+            | Regime.fills()
+            | dict.fromkeys(("history", "good", "stood", "idle"), 0)
+        )
         self._columns = Columns(**fills, **Peers.fills(), said=NONE)
         self._numbers = Numbers(**TwoLanes.numbers())
-        self._clock, self._means = BlockClock(BLOCK_S), BlockMeans(self._columns, ("d", *REASONS))
+        self._clock, self._means = BlockClock(BLOCK_S), BlockMeans(self._columns, MEANS)
         self._peers, self._lanes = Peers(self._columns), TwoLanes(self._columns, self._numbers, INSIDE, BETWEEN)
-        self._elapsed, self._standing = Elapsed(), Standing(self.name)
+        self._regime, self._elapsed, self._standing = Regime(self._columns), Elapsed(), Standing(self.name)
         super().__init__(
             columns=self._columns,
             numbers=self._numbers,
@@ -92,11 +99,12 @@ class Straggler(Remembering):
         if self._peers.changed.any():
             self._next_job(self._peers.changed)
         with np.errstate(divide="ignore", invalid="ignore"):
-            clock = np.log(columns.wide(frame.gauge("sm_clock_megahertz")))
-        centred = self._peers.centred(clock, columns.wide(frame.gauge("gpu_utilization_percent")))
+            clock = np.log(columns.wide(reading(frame, "sm_clock_megahertz")))
+        centred = self._peers.centred(clock, columns.wide(reading(frame, "gpu_utilization_percent")))
         if centred.dropped.any():
             self._means.drop(centred.dropped)
-        self._means.add(d=centred.d, **{name: columns.wide(_duty(frame, name)) for name in REASONS})
+        duties = {name: columns.wide(_duty(frame, name)) for name in REASONS}
+        self._means.add(d=centred.d, level=clock - centred.d, **duties)
 
     def _next_job(self, rows: NDArray[np.bool_]) -> None:
         self._means.drop(rows)
@@ -107,19 +115,30 @@ class Straggler(Remembering):
     def _block(self, at: Moment) -> Iterator[Finding]:
         """Judge, then learn: rows under suspicion teach nothing."""
         columns, means = self._columns, self._means.close()
-        y = means["d"]
+        worked = np.isfinite(means["d"])
+        y = self._usable(means)
         judged = self._lanes.judge(y)
         history = columns["history"] << 1 | (judged.r < -judged.limits[CRITICAL])
         columns["history"] = np.where(np.isfinite(judged.r), history & ((1 << HOUR) - 1), columns["history"])
-        yield from self._tell(judged, means, at)
+        yield from self._tell(judged, at)
         yield from self._end(y, judged.share_of_limit(WARNING), at)
         self._lanes.learn(y, columns["said"] > NONE)
-        woke = np.isfinite(y) & (columns["idle"] >= IDLE_BLOCKS)
+        woke = worked & (columns["idle"] >= IDLE_BLOCKS)
         if woke.any():
             self._next_job(woke)
-        columns["idle"] = np.where(np.isfinite(y), 0, columns["idle"] + 1)
+        columns["idle"] = np.where(worked, 0, columns["idle"] + 1)
 
-    def _tell(self, judged: Judged, means: dict[str, NDArray[np.float64]], at: Moment) -> Iterator[Finding]:
+    def _usable(self, means: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Distance from the peers, (row,), NaN where the block is no evidence: its level is not the usual one, or a reason explains it."""
+        here, moved = self._regime.step(means["level"])
+        if moved.any():
+            self._next_job(moved)
+        duty = np.fmax.reduce([means[name] for name in REASONS])
+        loss = -np.expm1(self._lanes.job.residual(means["d"]))
+        explained = duty > np.fmax(LEAST_DUTY, EXPLAINS * loss)
+        return np.where(here & ~explained, means["d"], np.nan)
+
+    def _tell(self, judged: Judged, at: Moment) -> Iterator[Finding]:
         columns, lanes = self._columns, self._lanes
         page = lanes.reached(CRITICAL)
         flickers = self._flickered() & (columns["history"] & 1 == 1) & (np.bitwise_count(columns["history"]) >= LEAST_HITS)
@@ -127,13 +146,8 @@ class Straggler(Remembering):
         level = np.where(page, PAGE, np.where(in_job | lanes.reached(ACROSS), TICKET, NONE))
         loss = judged.loss(in_job)
         new = (level > columns["said"]) & np.isfinite(loss)
-        whole = self._slow_nodes(np.isfinite(means["d"])) if new.any() else {}
         for row in rows_where(new):
-            host = columns.devices[row].host
-            if host in whole:
-                yield from self._standing.holds(Device(host, "node", host), _of_node(whole[host]), at)
-                continue
-            verdict, blocks = self._verdict(row, SEVERITIES[level[row] - 1], bool(in_job[row]), float(loss[row]), means)
+            verdict, blocks = self._verdict(row, SEVERITIES[level[row] - 1], bool(in_job[row]), float(loss[row]))
             since_ns = at.time_ns - round(max(1, blocks) * BLOCK_S * 1e9)
             for finding in self._standing.holds(columns.devices[row], verdict, at, since_ns):
                 columns["said"][row] = 1 + RANK[finding.severity]
@@ -149,11 +163,10 @@ class Straggler(Remembering):
         columns["stood"] = columns["stood"] + (stands & np.isfinite(y))
         good = stands & (columns["good"] >= np.where(self._flickered(), HOUR, CLEAR_BLOCKS))
         normal = stands & ~good & (columns["stood"] >= ACCEPT_BLOCKS)
-        suspects = {columns.devices[row].host for row in rows_where(columns[f"run_{WARNING}"] > 0)}
         for finding in standing:
             row = columns.row(finding.device)
-            if (finding.device.host not in suspects) if row is None else (good | normal)[row]:
-                why = ("taken as its new normal after a day of work",) if row is not None and normal[row] else ()
+            if row is not None and (good | normal)[row]:
+                why = ("taken as its new normal after a day of work",) if normal[row] else ()
                 yield from self._standing.ends(finding.device, finding.fault, at, *why)
         columns["said"][good | normal] = NONE
         if normal.any():
@@ -165,28 +178,17 @@ class Straggler(Remembering):
         flickered: NDArray[np.bool_] = np.bitwise_count(history & ~(history << 1)) >= EXCURSIONS
         return flickered
 
-    def _slow_nodes(self, seen: NDArray[np.bool_]) -> dict[str, int]:
-        """Hosts of which at least half of the working GPUs are slow together, with their number."""
-        hosts: dict[str, list[int]] = {}
-        for row in rows_where(seen):
-            hosts.setdefault(self._columns.devices[row].host, []).append(row)
-        slow = {host: int((self._columns[f"run_{WARNING}"][rows] > 0).sum()) for host, rows in hosts.items()}
-        return {host: n for host, n in slow.items() if n >= max(LEAST_MATES, len(hosts[host]) / 2)}
-
-    def _verdict(
-        self, row: int, severity: Severity, in_job: bool, loss: float, means: dict[str, NDArray[np.float64]]
-    ) -> tuple[Verdict, int]:
+    def _verdict(self, row: int, severity: Severity, in_job: bool, loss: float) -> tuple[Verdict, int]:
         """The verdict, and the blocks in a row that it rests on."""
         columns = self._columns
         lane, run, since = (self._lanes.job, WARNING, "this job") if in_job else (self._lanes.across, ACROSS, "earlier jobs")
-        reason = next((words for name, words in REASONS.items() if means[name][row] >= EXPLAINS * loss), "")
         blocks, hits = int(columns[f"run_{run}"][row]), int(columns["history"][row]).bit_count()
         normal = np.expm1(float(lane.b[row]))
         verdict = Verdict(
-            "throttle" if reason else "straggler",
-            "record" if reason else severity,
-            "NONE" if reason else "RUN_DCGMEUD",
-            f"The GPU runs {loss:.1%} slower than is normal for it; {reason or 'no throttle reason'} explains it.",
+            "straggler",
+            severity,
+            "RUN_DCGMEUD",
+            f"The GPU runs {loss:.1%} slower than is normal for it and holds its job up; no throttle reason explains it.",
             (
                 f"in {since} its SM clock stood {normal:+.1%} from the median of its {self._peers.size(row) - 1} peers",
                 f"{loss:.1%} below that in the last minute, {blocks} minutes in a row below the limit; all GPUs spread by {lane.s:.1%}",
@@ -205,13 +207,3 @@ def _duty(frame: Frame, name: str) -> NDArray[np.float64]:
         raise ValueError("increments are made by the engine; this frame has not passed it")
     rate = frame.increments.rate(frame.schema.counter_row[f"throttled_{name}_nanoseconds"])
     return np.clip(rate / 1e9, 0.0, 1.0)
-
-
-def _of_node(gpus: int) -> Verdict:
-    return Verdict(
-        "straggler",
-        "record",
-        "NONE",
-        f"{gpus} GPUs of this node became slower than the rest of their job together: a setting, rather than a fault of one.",
-        ("compare clock locks, power limits and power supply with the other nodes of the job",),
-    )

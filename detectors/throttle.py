@@ -17,6 +17,7 @@ from detectors.columns import Columns, Ring, rows_where
 from detectors.elapsed import Elapsed, Moment
 from detectors.memory import Remembering
 from detectors.places import Groups, host_of, rack_of, share_by_group
+from detectors.readings import reading
 from detectors.standing import Standing, Verdict
 from pipeline.finding import Action, Finding
 from pipeline.frame import Device, Frame
@@ -154,7 +155,7 @@ class Throttle(Remembering):
         if ended is None:
             return
         samples = {reason.name: _duty(frame, reason) for reason in REASONS}
-        samples |= {"busy": frame.gauge("gpu_utilization_percent"), "clock": frame.gauge("sm_clock_megahertz")}
+        samples |= {"busy": reading(frame, "gpu_utilization_percent"), "clock": reading(frame, "sm_clock_megahertz")}
         self._means.add(**{name: self._columns.wide(x) for name, x in samples.items()})
         if ended:
             yield from self._block(self._means.close(), at)

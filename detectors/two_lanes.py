@@ -17,6 +17,9 @@ JOB_WARM, JOB_HALF_LIFE = 20, 120.0  # blocks; a new job shows within twenty min
 ACROSS_WARM, ACROSS_HALF_LIFE, ACROSS_CLIP = 60, 720.0, 0.05
 SHIFT_START, SHIFT_WEIGHT, SHIFT_LEARNT = 0.008, 0.3, 30  # ln units: what a device differs by from job to job
 ACROSS = "across"
+# A device that is not this far (ln units) behind the median of its peers holds nobody up, whatever it was before: a clock lock or a
+# power cap takes the fast ones' lead away, which is no fault of theirs.
+BEHIND = 0.02
 
 
 class Judged(NamedTuple):
@@ -59,8 +62,8 @@ class TwoLanes:
         return Lane.numbers("job") | Lane.numbers(ACROSS) | {"shift2": SHIFT_START**2}
 
     def judge(self, y: NDArray[np.float64]) -> Judged:
-        """One block: residuals, and the run counters moved on."""
-        r, r_across = self.job.residual(y), self.across.residual(y)
+        """One block: residuals, 0 at least where a device is not behind its peers, and the run counters moved on."""
+        r, r_across = (np.where(y > -BEHIND, np.maximum(r, 0.0), r) for r in (self.job.residual(y), self.across.residual(y)))
         wander = float(np.sqrt(self.across.s**2 + 2 * self._numbers["shift2"]))
         limits = {name: limit.at(self.job.s) for name, limit in self._inside.items()}
         for name, limit in limits.items():

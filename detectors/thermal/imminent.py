@@ -11,7 +11,9 @@ from detectors.block_clock import BlockClock
 from detectors.columns import Columns, Ring, rows_where
 from detectors.elapsed import Elapsed, Moment
 from detectors.memory import Remembering
+from detectors.readings import reading
 from detectors.standing import Standing, Verdict
+from detectors.thermal.steady import TAU_S
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.observation import Observation
@@ -20,7 +22,7 @@ BLOCK_S = 5.0
 SPAN_S, LEAST_SPAN_S = 30.0, 15.0  # over which the slope is fitted: sensors step by a whole kelvin
 SAMPLES = 1 + int(SPAN_S / BLOCK_S)
 LEAST_RISE_K = 2.0  # over the span: two steps of the sensor are no noise
-TAU_S, TAU_LEAST_S, TAU_MOST_S, TAU_WEIGHT = 45.0, 30.0, 90.0, 0.05  # time constant of GPU and heat sink
+TAU_LEAST_S, TAU_MOST_S, TAU_WEIGHT = 30.0, 90.0, 0.05  # of the time constant
 LEAST_CURVE = 0.02  # K/s: slopes that differ by less say nothing about the time constant
 SOON_S, BLOCKS, CLEAR_BLOCKS = 120.0, 3, 24
 FALLING = 0.97  # power that fell below this share of what it was takes the heat away by itself
@@ -64,7 +66,11 @@ class ThermalImminent(Remembering):
         columns = self._columns
         columns.place(frame.devices)
         now_s = np.full(len(columns), frame.mono_ns / 1e9)
-        for name, x in (("T", -columns.wide(_margin(frame))), ("P", columns.wide(frame.gauge("power_milliwatts"))), ("t", now_s)):
+        for name, x in (
+            ("T", -columns.wide(_margin(frame))),
+            ("P", columns.wide(reading(frame, "power_milliwatts"))),
+            ("t", now_s),
+        ):
             columns[name] = np.concatenate((x[None, :], columns[name][:-1]))
         slope, rise = _fit(columns["t"], columns["T"])
         power = columns["P"]
@@ -101,8 +107,8 @@ class ThermalImminent(Remembering):
 
 def _margin(frame: Frame) -> NDArray[np.float64]:
     """Kelvin until the GPU slows down: by its own margin (T.Limit), below 0 of which it may; else by the slowdown temperature."""
-    by_temperature = frame.gauge("temperature_slowdown_celsius") - frame.gauge("temperature_celsius")
-    margin = frame.gauge("temperature_margin_celsius")
+    by_temperature = reading(frame, "temperature_slowdown_celsius") - reading(frame, "temperature_celsius")
+    margin = reading(frame, "temperature_margin_celsius")
     return np.where(np.isfinite(margin), margin, by_temperature)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +22,26 @@ from pipeline.observation import Observation
 
 # Proposed limits, not calibrated on hardware: so far above the others, or a rise so fast, for so many minutes.
 ABOVE_K, ABOVE_MINUTES = 5.0, 5
+ALONE_ABOVE_K = 10.0  # where nobody else is seen, the room's days and seasons are in it too
 RISE_K_PER_MINUTE, RISE_MINUTES, RISE_HOLDS = {"rack": 0.3, "node": 0.6}, 5, 2  # eight GPUs agree by chance more easily
-SETTLED = 8  # steady minutes: the metal is at rest (its time constant is below a minute), at both ends of a rise
+LOOK_BACK = 12  # minutes: a checkpoint in between takes away some
+SETTLED = 3  # steady minutes: the metal is at rest, its time constant is below a minute
 HALF_LIFE, LEARNT = 1440.0, 60  # minutes of the own past
 LEAST_GPUS = 4
 LEAST_GROUPS = 3  # racks from which the fleet's median says what the others do
 FAULT = "thermal/cooling"
 CLEAR_MINUTES = 10
+ACCEPT_MINUTES = 2 * 1440  # of settled load at the new level: it has been decided to live with it
 
 
 class ThermalRack(Remembering):
-    """Judges the median over a rack's settled GPUs, without what all racks do; a page. Where one node is all that is seen, a ticket of it.
+    """Judges the median over a rack's settled GPUs, without what all racks do; a page. Where fewer racks are seen, a ticket per node.
 
+    Temperatures are taken without what the power makes. Two minutes of a rise by 0.3 K a minute over at least five, or five minutes
+    5 K above what is usual for these GPUs; a node that is alone needs 0.6 K a minute, or 10 K. It ends after ten minutes below half.
+
+    What is accepted: days, seasons and warm rooms, which all racks share; another load, as its heat is taken away; a new level after
+    two days.
     >>> ThermalRack().name
     'thermal_rack'
     """
@@ -41,8 +50,8 @@ class ThermalRack(Remembering):
 
     def __init__(self) -> None:
         # u: temperature without what the power makes, of the last minutes, the newest first; NaN where it was not settled
-        self._columns = Columns(**Steady.fills(), u=Ring(RISE_MINUTES + 1, np.nan), m=0.0, n=0)
-        self._places = Columns(above=0, rising=0, good=0)  # a row per rack or node
+        self._columns = Columns(**Steady.fills(), u=Ring(LOOK_BACK + 1, np.nan), m=0.0, n=0)
+        self._places = Columns(above=0, rising=0, good=0, stood=0)  # a row per rack or node
         self._clock, self._steady = BlockClock(MINUTE_S), Steady(self._columns)
         self._elapsed, self._standing = Elapsed(), Standing(self.name)
         self._racks, self._hosts = Groups(rack_of), Groups(host_of)
@@ -51,6 +60,7 @@ class ThermalRack(Remembering):
             places=self._places,
             clock=self._clock,
             means=self._steady.means,
+            steps=self._steady.steps,
             elapsed=self._elapsed,
             standing=self._standing,
         )
@@ -64,70 +74,114 @@ class ThermalRack(Remembering):
                 if ended:
                     said += self._minute(self._elapsed.at(observation))
                 if ended is not None:
-                    self._steady.sample(frame)
+                    self._steady.sample(frame, observation.boot_id)
         return said
 
     def _minute(self, at: Moment) -> Iterator[Finding]:
         columns, minute = self._columns, self._steady.minute()
-        settled = minute.steady >= SETTLED - RISE_MINUTES
-        u = np.where(settled, minute.temperature - KELVIN_PER_WATT * minute.power, np.nan)
+        u = np.where(minute.steady >= SETTLED, minute.temperature - KELVIN_PER_WATT * minute.power, np.nan)
         columns["u"] = np.concatenate((u[None, :], columns["u"][:-1]))
-        rise = np.where(minute.steady >= SETTLED, u - columns["u"][RISE_MINUTES], np.nan)
         above = np.where(columns["n"] >= LEARNT, u - columns["m"], np.nan)
-        yield from self._judge(above, rise / RISE_MINUTES, at)
-        suspects = {finding.device.id for finding in self._standing.all()}
-        frozen = (
-            np.array([rack_of(d) in suspects or d.host in suspects for d in columns.devices], np.bool_) if suspects else False
-        )
-        learns = np.isfinite(u) & ~np.asarray(frozen)
+        racks, hosts = self._racks.of(columns.devices), self._hosts.of(columns.devices)
+        wide = len(self._racks.names) >= LEAST_GROUPS
+        kind, group, names = ("rack", racks, self._racks.names) if wide else ("node", hosts, self._hosts.names)
+        self._places.place(tuple(Device("" if wide else name, kind, name) for name in names))
+        yield from self._judge(_of_groups(above, group, len(names)), _of_groups(_rise(columns["u"]), group, len(names)), at)
+        self._learn(u, racks, hosts)
+
+    def _learn(self, u: NDArray[np.float64], racks: NDArray[np.int64], hosts: NDArray[np.int64]) -> None:
+        """What is usual for each GPU; those of places under suspicion teach nothing."""
+        columns, learns = self._columns, np.isfinite(u)
+        for finding in self._standing.all():
+            names, numbers = (self._racks.names, racks) if finding.device.kind == "rack" else (self._hosts.names, hosts)
+            if finding.device.id in names:
+                learns &= numbers != names.index(finding.device.id)
         a = np.maximum(alpha_of(HALF_LIFE), 1.0 / (columns["n"] + 1.0))
         columns["m"] = np.where(learns, columns["m"] + a * (u - columns["m"]), columns["m"])
         columns["n"] += learns
 
-    def _judge(self, above: NDArray[np.float64], rise: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
-        devices = self._columns.devices
-        racks, hosts = self._racks.of(devices), self._hosts.of(devices)
-        wide = len(self._racks.names) >= LEAST_GROUPS
-        groups, names, kind = (racks, self._racks.names, "rack") if wide else (hosts, self._hosts.names, "node")
-        levels = []
-        for x in (above, rise):
-            median, count = grouped_median(x, groups, len(names))
-            median = np.where(count >= LEAST_GPUS, median, np.nan)
-            known = np.isfinite(median)
-            all_do = float(np.median(median[known])) if np.count_nonzero(known) >= LEAST_GROUPS else 0.0
-            levels.append(median - all_do)
-        places = tuple(Device("" if kind == "rack" else name, kind, name) for name in names)
-        yield from self._places_say(places, levels[0], levels[1], at)
-
-    def _places_say(
-        self, named: tuple[Device, ...], above: NDArray[np.float64], rise: NDArray[np.float64], at: Moment
-    ) -> Iterator[Finding]:
+    def _judge(self, above: _Medians, rise: _Medians, at: Moment) -> Iterator[Finding]:
         places = self._places
-        places.place(named)
-        above, rise = places.wide(above), places.wide(rise)
-        fast = np.array([RISE_K_PER_MINUTE[place.kind] for place in places.devices])
-        for name, x, limit in (("above", above, ABOVE_K), ("rising", rise, fast)):
+        warm, fast = places.wide(above.level), places.wide(rise.level)
+        most = ALONE_ABOVE_K if above.alone else ABOVE_K
+        most_fast = np.array([RISE_K_PER_MINUTE[place.kind] for place in places.devices])
+        for name, x, limit in (("above", warm, most), ("rising", fast, most_fast)):
             places[name] = np.where(np.isfinite(x), np.where(x > limit, places[name] + 1, 0), places[name])
-        bad = (places["above"] >= ABOVE_MINUTES) | (places["rising"] >= RISE_HOLDS)
-        calm = (np.nan_to_num(above) < ABOVE_K / 2) & (np.nan_to_num(rise) < fast / 2)
-        seen = np.isfinite(above) | np.isfinite(rise)
+        seen = np.isfinite(warm) | np.isfinite(fast)
+        calm = (np.nan_to_num(warm) < most / 2) & (np.nan_to_num(fast) < most_fast / 2)
         places["good"] = np.where(seen, np.where(calm, places["good"] + 1, 0), places["good"])
+        bad = (places["above"] >= ABOVE_MINUTES) | (places["rising"] >= RISE_HOLDS)
         for row in rows_where(bad & seen):
-            yield from self._standing.holds(places.devices[row], _verdict(places.devices[row], above[row], rise[row]), at)
+            verdict = _verdict(places.devices[row], float(warm[row]), float(fast[row]), alone=above.alone)
+            for finding in self._standing.holds(places.devices[row], verdict, at):
+                places["stood"][row] = 0
+                yield finding
+        yield from self._end(seen, at)
+        yield from self._standing.due(at)
+
+    def _end(self, seen: NDArray[np.bool_], at: Moment) -> Iterator[Finding]:
+        places = self._places
+        places["stood"] += seen
         for finding in self._standing.all():
-            at_row = places.row(finding.device)
-            if at_row is not None and places["good"][at_row] >= CLEAR_MINUTES:
+            row = places.row(finding.device)
+            if row is None:
+                continue
+            if places["stood"][row] >= ACCEPT_MINUTES:
+                self._columns.reset(self._members(finding.device), "m", "n")
+                yield from self._standing.ends(finding.device, FAULT, at, "taken as its new normal after two days")
+            elif places["good"][row] >= CLEAR_MINUTES:
                 yield from self._standing.ends(finding.device, FAULT, at)
 
+    def _members(self, place: Device) -> NDArray[np.bool_]:
+        own = (place.id in (rack_of(d), d.host) for d in self._columns.devices)
+        return np.fromiter(own, np.bool_, len(self._columns))
 
-def _verdict(place: Device, above: float, rise: float) -> Verdict:
+
+class _Medians(NamedTuple):
+    """Per place, (place,): the median of its GPUs without what all places do, NaN where too few are settled.
+
+    ``alone``: too few places to say what all do; then nothing was taken away.
+    """
+
+    level: NDArray[np.float64]
+    alone: bool
+
+
+def _of_groups(x: NDArray[np.float64], group: NDArray[np.int64], groups: int) -> _Medians:
+    median, count = grouped_median(x, group, groups)
+    median = np.where(count >= LEAST_GPUS, median, np.nan)
+    known = np.isfinite(median)
+    if np.count_nonzero(known) < LEAST_GROUPS:
+        return _Medians(median, alone=True)
+    return _Medians(median - float(np.median(median[known])), alone=False)
+
+
+def _rise(u: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Kelvin a minute since the newest settled minute that is long enough ago, (row,), for u (minute, row), the newest first.
+
+    >>> u = np.full((LOOK_BACK + 1, 2), np.nan)
+    >>> u[0], u[6, 0] = 33.0, 30.0
+    >>> _rise(u).tolist()
+    [0.5, nan]
+    """
+    past = np.isfinite(u[RISE_MINUTES:])
+    ago = RISE_MINUTES + past.argmax(axis=0)
+    rise: NDArray[np.float64] = (u[0] - np.take_along_axis(u, ago[None, :], axis=0)[0]) / ago
+    return rise
+
+
+def _verdict(place: Device, above: float, rise: float, *, alone: bool) -> Verdict:
     severity: Severity = "page" if place.kind == "rack" else "ticket"
-    told = [f"{rise * RISE_MINUTES:+.1f} K in {RISE_MINUTES} minutes at a load that stands still"] if np.isfinite(rise) else []
+    told = [f"{rise:+.2f} K a minute at a load that stands still"] if np.isfinite(rise) else []
     more = [f"{above:+.1f} K from what is usual for them at this power"] if np.isfinite(above) else []
+    others = "nobody else is seen to compare with" if alone else f"what the other {place.kind}s do is taken away"
     return Verdict(
         FAULT,
         severity,
         "CONTACT_SUPPORT",
         f"All GPUs of {place.kind} {place.id} grow warmer together: check air or coolant before they throttle.",
-        ("median of its GPUs, without what the other racks do: " + "; ".join((*told, *more)),),
+        (f"median of its GPUs ({others}): " + "; ".join((*told, *more)),),
+        above,
+        0.0,
+        "kelvin",
     )

@@ -71,6 +71,7 @@ class ThermalResistance(Remembering):
             numbers=self._numbers,
             clock=self._clock,
             means=self._steady.means,
+            steps=self._steady.steps,
             elapsed=self._elapsed,
             standing=self._standing,
         )
@@ -86,7 +87,7 @@ class ThermalResistance(Remembering):
                     self._minute(self._steady.minute())
                     said += self._quarter(ended, self._elapsed.at(observation))
                 if ended is not None:
-                    self._steady.sample(frame)
+                    self._steady.sample(frame, observation.boot_id)
         return said
 
     def _minute(self, minute: Minute) -> None:

@@ -7,19 +7,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockMeans
+from detectors.block_clock import BlockMeans, StepClock
 from detectors.columns import Columns
+from detectors.readings import reading
 from pipeline.frame import Frame
 
 MINUTE_S = 60.0
 LEAST_W = 150.0  # below it a GPU idles, and its temperature is its neighbours'
 MOST_CHANGE = 0.15  # of the power of the minute before; beyond it heat still flows into or out of the metal
+TAU_S = 45.0  # time constant of GPU and heat sink: temperature follows the power of the last minute, not of this second
 KELVIN_PER_WATT = 0.055  # of a heat sink or cold plate on an SXM board: the prior of a GPU that is not known yet
+
+MEANS = ("temperature", "power", "made")
 
 
 class Minute(NamedTuple):
-    """Means of a minute, (row,), of temperature in C and power in W.
+    """Means of a minute, (row,), of temperature in C and of the power in W that made it: smoothed with the time constant of the metal.
 
+    Without that, a checkpoint that begins in the last seconds of a minute looks like a GPU that is too warm for its power.
     ``steady``: in how many minutes in a row the power has stood still; ``loaded``: whether the GPU worked.
     """
 
@@ -34,14 +39,14 @@ class Steady:
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
-        self.means = BlockMeans(columns, ("temperature", "power"))
+        self.means, self.steps = BlockMeans(columns, MEANS), StepClock(MINUTE_S)
 
     @staticmethod
     def fills() -> dict[str, float | int]:
         """The columns it needs."""
-        return {**BlockMeans.fills("temperature", "power"), "power_before": np.nan, "steady": 0}
+        return {**BlockMeans.fills(*MEANS), "lag": np.nan, "power_before": np.nan, "steady": 0}
 
-    def sample(self, frame: Frame) -> None:
+    def sample(self, frame: Frame, boot_id: str) -> None:
         """Take in a frame."""
         columns = self._columns
         columns.place(frame.devices)
@@ -50,8 +55,17 @@ class Steady:
         # Energy integrates: a sampled power shows one phase of the job's step, the same one on all its GPUs.
         drawn = frame.increments.rate(frame.schema.counter_row["energy_millijoules"]) / 1000
         has = frame.counter("energy_millijoules")[1]
-        power = np.where(has, drawn, frame.gauge("power_milliwatts") / 1000)
-        self.means.add(temperature=columns.wide(frame.gauge("temperature_celsius")), power=columns.wide(power))
+        power = columns.wide(np.where(has, drawn, reading(frame, "power_milliwatts") / 1000))
+        temperature = columns.wide(reading(frame, "temperature_celsius"))
+        self.means.add(temperature=temperature, power=power, made=self._smoothed(power, frame.mono_ns, boot_id))
+
+    def _smoothed(self, power: NDArray[np.float64], mono_ns: int, boot_id: str) -> NDArray[np.float64]:
+        columns = self._columns
+        seconds = self.steps.step(mono_ns, boot_id) or 0.0
+        lag = np.where(np.isnan(columns["lag"]), power, columns["lag"])
+        lag += np.where(np.isnan(power), 0.0, (1 - np.exp(-seconds / TAU_S)) * (power - lag))
+        columns["lag"] = lag
+        return lag
 
     def minute(self) -> Minute:
         """The minute that ended."""
@@ -60,4 +74,5 @@ class Steady:
         still = (np.abs(power - before) < MOST_CHANGE * before) & np.isfinite(means["temperature"])
         columns["steady"] = np.where(still, columns["steady"] + 1, 0)
         columns["power_before"] = power
-        return Minute(means["temperature"], power, columns["steady"], power > LEAST_W)
+        made = np.where(np.isnan(power), np.nan, means["made"])
+        return Minute(means["temperature"], made, columns["steady"], power > LEAST_W)

@@ -1,0 +1,43 @@
+"""Readings as detectors take them: what no hardware can show is no reading, whoever let it pass."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.frame import Frame
+
+# By the unit that a field's name ends in: the lowest and the highest value that is believed. Far beyond any board sold; what lies
+# outside are the marks of drivers and tools for "no value": -1, 2^32-1, 0x7ffffff0, 140737488355328.0 (nvml.h, dcgm_fields.h).
+BOUNDS = {
+    "percent": (0.0, 100.0),
+    "celsius": (0.0, 150.0),
+    "milliwatts": (0.0, 10e6),
+    "megahertz": (1.0, 20e3),
+    "generation": (1.0, 16.0),
+    "width": (1.0, 64.0),
+    "mode": (0.0, 255.0),
+}
+MARGIN = (-150.0, 150.0)  # kelvin that are left until a limit: below 0 beyond it
+
+
+def reading(frame: Frame, name: str) -> NDArray[np.float64]:
+    """A gauge, (device,), NaN where it is not observed or cannot be true. May be the frame's own column: not to be written to.
+
+    >>> from pipeline.frame import Device, frame_of
+    >>> values = [(Device("n1", "gpu", str(x)), {"gpu_utilization_percent": x}) for x in (97, None, 4294967295)]
+    >>> reading(frame_of("gpu", values, 0, 0), "gpu_utilization_percent").tolist()
+    [97.0, nan, nan]
+    """
+    low, high = _bounds(name)
+    x = frame.gauge(name)
+    believed = (x >= low) & (x <= high)
+    return x if believed.all() else np.where(believed, x, np.nan)
+
+
+@cache
+def _bounds(name: str) -> tuple[float, float]:
+    words = name.split("_")
+    return MARGIN if "margin" in words else next(BOUNDS[word] for word in reversed(words) if word in BOUNDS)
