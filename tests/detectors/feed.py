@@ -1,4 +1,4 @@
-"""Feeds a detector with GPUs of one or more nodes: gauges as given, counters by what they grow per second."""
+"""Feeds a detector with GPUs (or other devices of one kind) of one or more nodes: gauges as given, counters by what they grow per second."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Feed:
         self.gpus = [a_gpu("n1", i) for i in range(gpus)] if isinstance(gpus, int) else list(gpus)
         self.boot = "boot-1"
         self.said: list[Finding] = []
-        self._rates = Rates(schema_of("gpu"), period_s)
+        self._schema = schema_of(self.gpus[0].kind)
+        self._rates = Rates(self._schema, period_s)
         self._totals: dict[tuple[str, str], float] = {}
         self._seq = 0
 
@@ -59,17 +60,17 @@ class Feed:
         for name, given in values.items():
             for row, (device, reading) in enumerate(readings):
                 value = given if given is None or isinstance(given, int | float) else given[row]
-                if name in schema_of("gpu").counter_row and value is not None:
+                if name in self._schema.counter_row and value is not None:
                     total = self._totals.get((device.id, name), self.begin) + value * grows
                     self._totals[device.id, name] = total
                     value = int(total)
                 reading[name] = value
-        frame = frame_of("gpu", readings, self.clock.time_ns(), self.clock.monotonic_ns())
+        frame = frame_of(self._schema.kind, readings, self.clock.time_ns(), self.clock.monotonic_ns())
         return self.observe(self._observation("nvml", frames=(self._rates.add(frame, self.boot),)))
 
     def counters_begin_anew(self) -> None:
         """The driver was loaded again: counters that are not kept on the board go back to 0, and the GPUs' epoch changes."""
-        self._totals = {key: total if field("gpu", key[1]).lifetime else 0.0 for key, total in self._totals.items()}
+        self._totals = {key: total if field(self._schema.kind, key[1]).lifetime else 0.0 for key, total in self._totals.items()}
         lives = int(self.gpus[0].attributes["epoch"].partition("#")[2]) + 1
         self.gpus = [Device(g.host, g.kind, g.id, {**g.attributes, "epoch": f"580#{lives}"}) for g in self.gpus]
 

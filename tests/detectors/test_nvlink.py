@@ -1,0 +1,178 @@
+"""NVLinks that are down or make errors: from what is a fault, whose it is, and when it is over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from detectors.nvlink import NvLink
+from pipeline.finding import Finding
+from pipeline.frame import Device
+from tests.detectors.feed import Feed, a_gpu, stands, told
+
+LINKS = 18
+DOWN, REPLAYS, CRC, ERRORS = "nvlink/link_down", "nvlink/replays", "nvlink/crc", "nvlink/bit_errors"
+MINUTE, HOUR = 60.0, 3600.0
+Values = dict[str, float | list[float | None] | None]
+
+
+def of_gpu_0(value: float | None, others: float | None) -> list[float | None]:
+    """A value of GPU 0 and that of the seven others."""
+    return [value, *[others] * 7]
+
+
+def up(links: float | None = LINKS) -> Values:
+    """How many links of GPU 0 are up; those of the others all are."""
+    return {"nvlinks_up": of_gpu_0(links, LINKS)}
+
+
+@pytest.fixture
+def node() -> Feed:
+    """Eight GPUs whose links have been up for five minutes."""
+    feed = Feed(NvLink())
+    assert feed.run(300, **up()) == []
+    return feed
+
+
+def a_link(gpu: int, link: int) -> Device:
+    """One NVLink of a GPU of the node."""
+    uuid = a_gpu("n1", gpu).id
+    return Device("n1", "nvlink", f"{uuid}/{link}", {"gpu_uuid": uuid, "index": str(gpu), "link": str(link)})
+
+
+# Down.
+
+
+def test_a_link_that_stays_down_is_a_page_within_a_minute(node: Feed) -> None:
+    """Of the GPU, with how many it should be; over as soon as it is back."""
+    said = node.run(MINUTE, **up(LINKS - 1))
+    assert stands(said) == [("gpu", "GPU-n1-0", DOWN, "page")]
+    assert "17 of 18 links up" in said[0].evidence[0]
+    assert [f.phase for f in node.run(20, **up())] == ["cleared"]
+
+
+def test_a_link_that_trains_anew_is_silent(node: Feed) -> None:
+    """Twenty seconds, as after a reset of the GPU."""
+    assert [*node.run(20, **up(0)), *node.run(MINUTE, **up())] == []
+
+
+def test_a_link_that_was_down_before_the_agent_came_is_missed_by_comparison_with_the_peers() -> None:
+    """It was never seen up; seven GPUs of the same node and model have one more."""
+    assert stands(Feed(NvLink()).run(MINUTE, **up(LINKS - 1))) == [("gpu", "GPU-n1-0", DOWN, "page")]
+
+
+def test_gpus_that_all_have_few_links_are_built_so() -> None:
+    """A board with twelve links a GPU is no fault of eight."""
+    assert Feed(NvLink()).run(HOUR, nvlinks_up=12) == []
+
+
+def test_links_that_are_not_read_are_not_down(node: Feed) -> None:
+    """An hour without an answer."""
+    assert node.run(HOUR, nvlinks_up=None) == []
+
+
+def test_maintenance_keeps_a_links_fall_silent(node: Feed) -> None:
+    """Somebody is at the board."""
+    node.event(Device("n1", "node", "n1"), "maintenance_started", reason="tray")
+    assert node.run(HOUR, **up(0)) == []
+
+
+# Errors.
+
+
+def run_minutes(node: Feed, minutes: int, **values: float | list[float | None]) -> list[Finding]:
+    """So many minutes; counters grow by so much in the first frame of each."""
+    said: list[Finding] = []
+    for _ in range(minutes):
+        said += node.once(**up(), **values)
+        quiet = {name: 0 if isinstance(v, int | float) else [0.0] * 8 for name, v in values.items()}
+        for _ in range(5):
+            said += node.once(**up(), **quiet)
+    return said
+
+
+@pytest.mark.parametrize("counter", ["replay_errors", "recovery_errors", "data_link_replay_errors", "data_link_recovery_errors"])
+def test_replays_in_more_than_half_of_half_an_hour_are_a_ticket(node: Feed, counter: str) -> None:
+    """The sixteenth minute of thirty with one, whichever kind; how many there were in a minute says nothing."""
+    name = f"nvlink_{counter}"
+    assert run_minutes(node, 15, **{name: of_gpu_0(1000, 0)}) == []
+    said = run_minutes(node, 3, **{name: of_gpu_0(1, 0)})
+    assert stands(said) == [("gpu", "GPU-n1-0", REPLAYS, "ticket")]
+
+
+def test_a_replay_now_and_then_is_normal(node: Feed) -> None:
+    """Every other minute for three hours."""
+    for _ in range(90):
+        said = [*run_minutes(node, 1, nvlink_replay_errors=1), *run_minutes(node, 1, nvlink_replay_errors=0)]
+        assert said == []
+
+
+def test_replays_end_after_five_quiet_minutes(node: Feed) -> None:
+    """And rest for an hour before they are told again."""
+    run_minutes(node, 20, nvlink_replay_errors=of_gpu_0(1, 0))
+    assert [f.phase for f in run_minutes(node, 10, nvlink_replay_errors=0)] == ["cleared"]
+    assert run_minutes(node, 20, nvlink_replay_errors=of_gpu_0(1, 0)) == []
+
+
+@pytest.mark.parametrize(("per_second", "expected"), [(120.0, [("gpu", "GPU-n1-0", CRC, "ticket")]), (80.0, [])])
+def test_crc_errors_count_from_a_hundred_a_second(
+    node: Feed, per_second: float, expected: list[tuple[str, str, str, str]]
+) -> None:
+    """DCGM's limit, in two of three minutes: fewer are what the link's own retries are for."""
+    assert stands(node.run(5 * MINUTE, **up(), nvlink_crc_flit_errors=of_gpu_0(per_second, 0))) == expected
+
+
+def test_one_minute_of_crc_errors_is_silent(node: Feed) -> None:
+    """A burst."""
+    said = node.run(MINUTE, **up(), nvlink_crc_data_errors=of_gpu_0(1e6, 0))
+    assert [*said, *node.run(5 * MINUTE, **up(), nvlink_crc_data_errors=0)] == []
+
+
+@pytest.mark.parametrize(("ber", "expected"), [(5e-12, [("gpu", "GPU-n1-0", ERRORS, "ticket")]), (5e-13, []), (1.5e-254, [])])
+def test_an_effective_bit_error_rate_above_1e_12_is_a_ticket(
+    node: Feed, ber: float, expected: list[tuple[str, str, str, str]]
+) -> None:
+    """NVLink 5; 1.5e-254 is how the register spells zero."""
+    assert stands(node.run(5 * MINUTE, **up(), nvlink_effective_bit_error_ratio=of_gpu_0(ber, 1.5e-254))) == expected
+
+
+def test_counters_that_begin_anew_are_no_errors(node: Feed) -> None:
+    """The driver was loaded again: five hundred become nothing."""
+    run_minutes(node, 3, nvlink_replay_errors=0, nvlink_crc_flit_errors=0)
+    node.counters_begin_anew()
+    assert run_minutes(node, 30, nvlink_replay_errors=0, nvlink_crc_flit_errors=0) == []
+
+
+# Link by link.
+
+
+def test_links_that_are_read_one_by_one_are_named_one_by_one() -> None:
+    """The link itself, by its number, and not its GPU beside it."""
+    links = [a_link(0, n) for n in range(LINKS)]
+    feed = Feed(NvLink(), gpus=links)
+    feed.run(300, state=1)
+    said = feed.run(MINUTE, state=[1.0] * 5 + [0.0] + [1.0] * 12)
+    assert stands(said) == [("nvlink", links[5].id, DOWN, "page")]
+    assert "NVLink 5 of GPU 0" in said[0].summary
+
+
+def test_a_gpu_whose_links_are_read_one_by_one_is_left_alone() -> None:
+    """Both kinds of frames reach the detector; the sum over the GPU's links is no second finding."""
+    detector = NvLink()
+    links, gpus = Feed(detector, gpus=[a_link(0, n) for n in range(LINKS)]), Feed(detector)
+    for _ in range(30):
+        links.once(state=1)
+        gpus.once(**up())
+    for _ in range(30):
+        links.once(state=[0.0] + [1.0] * 17)
+        gpus.once(**up(LINKS - 1))
+    assert told(links.said) == [("nvlink", links.gpus[0].id, DOWN, "page", "onset")]
+    assert gpus.said == []
+
+
+def test_a_link_is_told_once_and_keeps_its_name(node: Feed) -> None:
+    """An hour down is one finding with one id."""
+    said = node.run(HOUR, **up(LINKS - 2))
+    assert len(said) == 1
+    assert [f.id for f in node.run(20, **up())] == [replace(said[0], phase="cleared").id]
