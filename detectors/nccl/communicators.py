@@ -1,0 +1,212 @@
+"""What all reports together say about each communicator of a job: the newest of every rank, and since when nothing has moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from detectors.nccl.identity import Identities
+from pipeline.nccl.member import WHOLE, Counts, Member
+from pipeline.nccl.report import Communicator, Report, Unlisted
+
+S = 10**9
+DEFAULT_GROUP = "0"  # PyTorch's name of the group of all ranks
+SPACING_NS = 15 * S  # between two looks that may confirm each other: longer than any collective, shorter than patience
+STALE_NS = 60 * S  # a dump that was written so long before others were still calling is of an earlier stall; clocks differ
+
+
+@dataclass(slots=True)
+class Joined:
+    """One communicator. ``members`` by the number of the rank (identity.py); ``since_ns`` and ``until_ns`` bound the time in which no count moved.
+
+    ``looks`` counts the reports that showed it as it is now. ``completing``: it is known what was completed, not only what was launched.
+    """
+
+    communicator: Communicator
+    members: dict[int, Member] = field(default_factory=dict)
+    unlisted: tuple[Unlisted, ...] = ()
+    completing: bool = False
+    looks: int = 1
+    since_ns: int = 0
+    until_ns: int = 0
+    tellers: set[str] = field(default_factory=set)
+    moving: bool = False  # the newest look differs from the one before
+    unknown: tuple[int, ...] = ()  # world ranks that belong to it and of which nothing was told
+
+    @property
+    def name(self) -> str:
+        """As people call it."""
+        words = self.communicator.name or ""
+        return f"{self.communicator.id} ({words})" if words and words != self.communicator.id else self.communicator.id or words
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether it was seen twice with enough time between, or by somebody who knows what is unfinished.
+
+        Looks whose time is not known (pasted text) count by themselves.
+        """
+        told = self.until_ns - self.since_ns
+        return self.completing or (self.looks > 1 and (told >= SPACING_NS or not (self.since_ns and self.until_ns)))
+
+
+class Communicators:
+    """Takes reports in any order; gives the communicators as they are known last."""
+
+    def __init__(self, reports: Iterable[Report], identities: Identities) -> None:
+        self._identities = identities
+        self.all: dict[tuple[str, str, str], Joined] = {}
+        kept = sorted((r for r in reports if r.trusted), key=lambda r: r.time_ns)
+        for report in kept:
+            if report.teller == "ras":
+                self._ras(report)
+        self._number_the_job(kept)
+        self._dumps([r for r in kept if r.teller in ("flight_recorder", "log")])
+        for report in kept:
+            if report.teller == "inspector":
+                self._inspector(report)
+
+    def _ras(self, report: Report) -> None:
+        for communicator in report.communicators:
+            key = self._key(communicator)
+            now = self._joined(replace(communicator, second=key[2]), report)
+            before = self.all.get(key)
+            if before and _same(before, now):
+                again = before.until_ns and before.until_ns == now.until_ns  # the same look, told twice
+                now.looks, now.since_ns = before.looks + (not again), before.since_ns
+            now.moving = before is not None and _moved(before, now)
+            self.all[key] = now
+
+    def _key(self, communicator: Communicator) -> tuple[str, str, str]:
+        """Text reports lack the second hash: they speak of the one communicator that is known by the first."""
+        known = [key for key in self.all if key[0] == "hash" and key[1] == communicator.id]
+        if len(known) == 1 and not (communicator.second and known[0][2]):
+            return known[0]
+        return "hash", communicator.id, communicator.second
+
+    def _joined(self, communicator: Communicator, report: Report) -> Joined:
+        members = _with_unlisted(communicator)
+        named = {self._identities.number(communicator, m): m for m in members}
+        rest = () if len(members) == communicator.size else communicator.unlisted
+        bare = replace(communicator, members=(), unlisted=())
+        return Joined(bare, named, rest, since_ns=report.time_ns, until_ns=report.time_ns, tellers={report.teller})
+
+    def _dumps(self, reports: Sequence[Report]) -> None:
+        """One report is one rank's: all together make the communicators."""
+        newest = max((_last_call(r) for r in reports), default=0)
+        for report in reports:
+            if report.teller == "flight_recorder" and 0 < report.time_ns < newest - STALE_NS:
+                continue
+            for communicator in report.communicators:
+                bare = replace(communicator, members=(), unlisted=())
+                joined = self.all.setdefault(
+                    ("group", communicator.id, communicator.second), Joined(bare, completing=True, looks=0)
+                )
+                joined.tellers.add(report.teller)
+                joined.looks += 1
+                joined.until_ns = max(joined.until_ns, report.time_ns)
+                if communicator.size > joined.communicator.size or (communicator.ranks and not joined.communicator.ranks):
+                    joined.communicator = bare
+                for member in communicator.members:
+                    number = self._identities.number(communicator, member)
+                    joined.members[number] = _newer(joined.members.get(number), member)
+        for (family, group, _), joined in self.all.items():
+            if family == "group":
+                self._never_called(joined, group, reports)
+                told = {self._identities.who(n).rank for n in joined.members}
+                joined.unknown = tuple(r for r in joined.communicator.ranks if r not in told)
+                begun = [o.created_ns for m in joined.members.values() for o in m.operations if not o.completed and o.created_ns]
+                joined.since_ns = min(begun, default=0)
+
+    def _number_the_job(self, reports: Sequence[Report]) -> None:
+        """A rank of the communicator that holds the whole job is that of the job, as PyTorch and NCCL's own tests make it."""
+        seats = [j for (family, _, _), j in self.all.items() if family == "hash"]
+        shapes = [g.size for r in reports for g in r.groups]
+        largest = max([*shapes, *(j.communicator.size for j in seats)], default=0)
+        whole = [j for j in seats if j.communicator.size == largest]
+        if not whole or any(len(j.members) > largest for j in seats) or len({n for j in seats for n in j.members}) > largest:
+            return
+        ranks: dict[int, set[int]] = {}
+        for joined in whole:
+            for number, member in joined.members.items():
+                ranks.setdefault(number, set()).add(member.rank)
+        if all(len(told) == 1 for told in ranks.values()) and len({min(told) for told in ranks.values()}) == len(ranks):
+            for number, told in ranks.items():
+                self._identities.name_rank(number, min(told))
+
+    def _never_called(self, joined: Joined, group: str, reports: Sequence[Report]) -> None:
+        """A rank that wrote a dump in which the group does not occur has called nothing there."""
+        told = {self._identities.who(n).rank for n in joined.members}
+        dumped = {r.world_rank for r in reports if r.teller == "flight_recorder" and r.world_rank >= 0}
+        belong = set(joined.communicator.ranks) or (dumped if group == DEFAULT_GROUP else set())
+        for rank in sorted((dumped & belong) - told):
+            idle = Member(-1, rank, state="ok", launched=((WHOLE, 0),), completed=((WHOLE, 0),))
+            joined.members[self._identities.number(joined.communicator, idle)] = idle
+
+    def _inspector(self, report: Report) -> None:
+        """What was completed, put beside what RAS says was launched."""
+        for communicator in report.communicators:
+            joined = next((j for (f, i, _), j in self.all.items() if f == "hash" and i == communicator.id), None)
+            if joined is None:
+                joined = self.all["hash", communicator.id, ""] = Joined(replace(communicator, members=(), unlisted=()))
+                joined.looks = 0
+            joined.tellers.add("inspector")
+            seat = replace(communicator, second=joined.communicator.second)
+            for member in communicator.members:
+                number = self._identities.number(seat, member)
+                known = joined.members.get(number)
+                joined.members[number] = (
+                    replace(known, completed=member.completed, timings=member.timings, uuid=known.uuid or member.uuid)
+                    if known
+                    else member
+                )
+
+
+def count(counts: Counts, operation: str = WHOLE) -> int:
+    """How many of an operation; -1 where it was not told."""
+    return next((n for name, n in counts if name == operation), -1)
+
+
+def _moved(before: Joined, now: Joined) -> bool:
+    """Whether any rank has launched more than at the look before."""
+    return any(n in before.members and before.members[n].launched != m.launched and m.launched for n, m in now.members.items())
+
+
+def _same(a: Joined, b: Joined) -> bool:
+    """Whether nothing moved from one look to the next."""
+    return a.unlisted == b.unlisted and {n: _signs(m) for n, m in a.members.items()} == {
+        n: _signs(m) for n, m in b.members.items()
+    }
+
+
+def _signs(member: Member) -> tuple[object, ...]:
+    return (member.launched, "gone" if member.gone else member.state, member.error)
+
+
+def _newer(known: Member | None, told: Member) -> Member:
+    """Of two tellings about one rank the one that is further; a rank never goes back within one run."""
+    if known is None:
+        return told
+    return max(
+        known, told, key=lambda m: (max((o.created_ns for o in m.operations), default=0), count(m.launched), count(m.completed))
+    )
+
+
+def _last_call(report: Report) -> int:
+    return max((o.created_ns for c in report.communicators for m in c.members for o in m.operations), default=0)
+
+
+def _with_unlisted(communicator: Communicator) -> tuple[Member, ...]:
+    """The members, with those that the report only counts where it is clear which ranks they are: all that it did not name there."""
+    members = {m.rank: m for m in communicator.members}
+    for told in communicator.unlisted:
+        rest = [
+            r
+            for r in range(communicator.size)
+            if r not in members or (not members[r].gone and count(members[r].launched, told.operation) < 0)
+        ]
+        alone = sum(u.operation == told.operation for u in communicator.unlisted) == 1
+        if told.operation and alone and told.ranks == len(rest):
+            for rank in rest:
+                known = members.get(rank, Member(rank))
+                members[rank] = replace(known, launched=(*known.launched, (told.operation, told.launched)))
+    return tuple(members.values())

@@ -1,0 +1,217 @@
+"""All evidence about one job becomes one verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from detectors.nccl.clue import GONE, LEFT, Clue, NodeTarget, PortTarget, RankTarget, Target, scores
+from detectors.nccl.communicators import Communicators
+from detectors.nccl.identity import Identities, Who
+from detectors.nccl.lines import Told, progress, told
+from detectors.nccl.stuck import Stuck, stuck, unknown_ranks
+from detectors.nccl.verdict import Cause, Culprit, Evidence, Phase, Stage, Verdict
+from detectors.nccl.votes import addresses, network_clues
+from pipeline.nccl.hit import Hit
+from pipeline.nccl.report import Process, Report
+
+MOST_CANDIDATES = 8
+MOST_EVIDENCE = 64
+NAMED = 0.4  # a score below names nobody
+LEAD = 0.1  # by which the first must lead the next who is not tied to it
+HALF = 0.4  # confidence of what only one look says
+
+# What outranks what, where several causes have evidence.
+PRECEDENCE: tuple[Cause, ...] = (
+    "process_lost",
+    "hardware_fault",
+    "order_mismatch",
+    "host_hang",
+    "straggler",
+    "launch_order_deadlock",
+    "init_hang",
+    "in_flight",
+    "storage",
+    "global_host_phase",
+)
+# How sure a cause is that names nobody.
+BY_ITSELF: dict[Cause, float] = {"order_mismatch": 0.8, "launch_order_deadlock": 0.8, "in_flight": 0.5, "init_hang": 0.5}
+STAGES: dict[Cause, Stage] = {
+    "host_hang": "host",
+    "order_mismatch": "launch",
+    "launch_order_deadlock": "launch",
+    "in_flight": "in_flight",
+    "init_hang": "init",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is known about one job: reports in any order, hits in the order of their logs, and clues from elsewhere (XIDs, ports)."""
+
+    reports: Sequence[Report] = ()
+    hits: Sequence[Hit] = ()
+    clues: Sequence[Clue] = ()
+    job: str = ""
+
+
+def judge(case: Case, identities: Identities | None = None) -> Verdict:
+    """One verdict. ``identities`` are those that numbered the ranks of ``case.clues``; it must be given with them."""
+    known = identities or Identities()
+    steps = progress(case.hits)
+    reports = [*case.reports, *([steps] if steps else [])]
+    communicators = Communicators(reports, known)
+    graph = stuck(communicators, known)
+    lines = told(case.hits, known)
+    clues = [*graph.clues, *_lost(reports, known), *lines.clues, *network_clues(case.hits, addresses(case.hits)), *case.clues]
+    if lines.cancelled:
+        return _cancelled(case, clues, lines)
+    return _verdict(case, clues, _Known(communicators, known, graph, lines))
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    communicators: Communicators
+    identities: Identities
+    graph: Stuck
+    lines: Told
+
+
+def _lost(reports: Sequence[Report], identities: Identities) -> list[Clue]:
+    """Processes that RAS calls missing or dead, in a report or in its stream of events."""
+    found = []
+    for report in reports:
+        if not report.trusted:
+            continue
+        dead = [p.peer for p in report.peers if p.event == "PEER_DEAD"]
+        for process, sure in [*((p, True) for p in (*dead, *report.dead)), *((p, False) for p in report.missing)]:
+            words = "is dead: it has not answered for a minute" if sure else "does not answer"
+            text = f"process {process.pid} on node {process.host or process.address} {words}"
+            found += [Clue("ras", text, GONE, target, "process_lost", report.origin) for target in _targets(process, identities)]
+    return found
+
+
+def _targets(process: Process, identities: Identities) -> list[RankTarget | NodeTarget]:
+    """Every rank of a process."""
+    if process.pid < 0:
+        return [NodeTarget(process.host or process.address)]
+    whos = [Who(host=process.host, pid=process.pid, gpu=gpu) for gpu in process.gpus or (-1,)]
+    return [RankTarget(identities.same([("process", w.host, w.pid, w.gpu)], w)) for w in whos]
+
+
+def _cancelled(case: Case, clues: Sequence[Clue], lines: Told) -> Verdict:
+    """The scheduler ended the job: what came after follows from that."""
+    why = lines.cancelled.why if lines.cancelled else ""
+    said = Evidence(
+        "scheduler",
+        f"the scheduler ended the job{f': {why}' if why else ''}",
+        0.0,
+        lines.cancelled.origin if lines.cancelled else "",
+    )
+    return Verdict("no_evidence", case.job, phase="ended", evidence=(said, *_evidence(clues)))
+
+
+def _verdict(case: Case, clues: list[Clue], known: _Known) -> Verdict:
+    """The foremost cause that has firm evidence, and whom it names."""
+    clues = [*clues, *_unheard(known)]
+    standing = scores(_rooted(clues, known.identities))
+    cause = _foremost([c for c in clues if c.firm])
+    phase: Phase = "confirmed"
+    if cause is None:
+        cause, phase = _foremost(clues), "suspect"
+    accused = [t for t in standing if any(_root(c.target, known.identities) == t and c.cause == cause for c in clues)]
+    accused.sort(key=lambda t: -standing[t])
+    culprits = _whole_nodes([_culprit(t, standing[t], known.identities) for t in accused], cause, known.identities)
+    named = [c for c in culprits if c.score > culprits[0].score - LEAD]
+    tied = (
+        len(named) > 1
+        and all(c.source == "network" for c in clues if c.cause == cause and c.weight)
+        and len({c.host for c in named}) > 1
+    )
+    told = _frame(case, clues, known)
+    if cause is None:
+        doubt: Cause = "unknown" if known.graph.balanced or known.lines.victims else "no_evidence"
+        return replace(told, cause=doubt, stage=known.graph.stage)
+    if phase == "suspect" or tied or (culprits and culprits[0].score < NAMED):
+        best = max((c.score for c in culprits), default=BY_ITSELF.get(cause, 0.0))
+        # one look, or two ends of one edge: whom it might be is told, nobody is named
+        return replace(told, cause="unknown", candidates=tuple(culprits[:MOST_CANDIDATES]), confidence=min(best, HALF))
+    confidence = max(named[0].score if named else 0.0, BY_ITSELF.get(cause, 0.0))
+    stage = STAGES.get(cause, known.graph.stage)
+    rest = tuple(culprits[len(named) :][:MOST_CANDIDATES])
+    return replace(told, cause=cause, phase=phase, stage=stage, culprits=tuple(named), candidates=rest, confidence=confidence)
+
+
+def _frame(case: Case, clues: Sequence[Clue], known: _Known) -> Verdict:
+    """What is the same whatever the cause is."""
+    graph, lines = known.graph, known.lines
+    waits, where = graph.waits, graph.where
+    began = [t for t in (lines.began_ns, where.since_ns if where and where.completing else 0) if t]
+    return Verdict(
+        "unknown",
+        case.job,
+        communicator=where.name if where else "",
+        operation=(waits.operation if waits else "") or lines.operation,
+        sequence=waits.sequence if waits and waits.sequence > 0 else lines.sequence,
+        victims=max(graph.victims, lines.victims),
+        evidence=_evidence(clues, graph),
+        began_ns=min(began, default=0),
+    )
+
+
+def _foremost(clues: Iterable[Clue]) -> Cause | None:
+    there = {c.cause for c in clues if c.cause and (c.target is not None or c.cause in BY_ITSELF)}
+    return next((cause for cause in PRECEDENCE if cause in there), None)
+
+
+def _unheard(known: _Known) -> list[Clue]:
+    """Ranks of which nobody told, where others wait: they may be those who never came, or their report is merely not at hand."""
+    return [
+        Clue(
+            "absence",
+            f"nothing was told of rank {rank}, which belongs to {at.name}",
+            LEFT,
+            RankTarget(number),
+            "host_hang",
+            firm=False,
+        )
+        for at, rank in unknown_ranks(known.communicators)
+        if (number := known.identities.of_world_rank(rank)) >= 0
+    ]
+
+
+def _rooted(clues: Iterable[Clue], identities: Identities) -> list[Clue]:
+    return [replace(c, target=_root(c.target, identities)) for c in clues]
+
+
+def _root(target: Target | None, identities: Identities) -> Target | None:
+    """The target by the number that its rank has now: names may have turned out to be one rank's."""
+    return RankTarget(identities.root(target.number)) if isinstance(target, RankTarget) else target
+
+
+def _culprit(target: Target, score: float, identities: Identities) -> Culprit:
+    if isinstance(target, RankTarget):
+        who = identities.who(target.number)
+        return Culprit(score, who.rank, who.host, who.pid, who.gpu, who.uuid)
+    return Culprit(score, host=target.host, port=target.port if isinstance(target, PortTarget) else "")
+
+
+def _whole_nodes(culprits: list[Culprit], cause: Cause | None, identities: Identities) -> list[Culprit]:
+    """Where all ranks of a node are lost, and others are not, it is the node."""
+    if cause != "process_lost":
+        return culprits
+    there = Counter(who.host for _, who in identities.all() if who.host)
+    lost = Counter(c.host for c in culprits if c.pid >= 0)
+    whole = {host for host, n in lost.items() if host and n > 1 and n == there[host] and len(there) > 1}
+    nodes = [Culprit(max(c.score for c in culprits if c.host == host), host=host) for host in sorted(whole)]
+    return nodes + [c for c in culprits if c.host not in whole]
+
+
+def _evidence(clues: Sequence[Clue], graph: Stuck | None = None) -> tuple[Evidence, ...]:
+    """The heaviest first, each once."""
+    said = {c.text: Evidence(c.source, c.text, c.weight, c.ref) for c in sorted(clues, key=lambda c: c.weight)}
+    if graph and graph.balanced:
+        text = "all ranks have launched the same collectives and nothing moved from one look to the next: in flight, or busy elsewhere; RAS sees no further"
+        said.setdefault(text, Evidence("ras", text))
+    return tuple(sorted(said.values(), key=lambda e: -e.weight))[:MOST_EVIDENCE]

@@ -1,0 +1,199 @@
+"""What the lines of job logs say: how far each rank was, which process ended first, who waited, and whether the scheduler ended it all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from detectors.nccl.clue import BEHIND, FATAL_XID, GONE, OWN_ERROR, STUCK_PROCESS, Clue, NodeTarget, RankTarget
+from detectors.nccl.communicators import DEFAULT_GROUP
+from detectors.nccl.identity import Identities, Who
+from pipeline.nccl.hit import Hit
+from pipeline.nccl.member import WHOLE, Member, Operation
+from pipeline.nccl.report import Communicator, Report
+from pipeline.xid import xid_entry
+
+MOST_RANK = 1 << 20
+
+# How processes end that were ended by others: watchdogs abort (6), launchers terminate (15).
+FOLLOW_UPS = (-6, -15, 134, 143)
+_FOLLOW_UP_WORDS = re.compile(r"Aborted|Terminated|exit code (?:134|143)\b")
+INIT_PATIENCE_NS = 120 * 10**9  # of a communicator that is being made
+
+
+def progress(hits: Iterable[Hit]) -> Report | None:
+    """How far each rank was in each group, as a report; None where no line tells."""
+    members: dict[tuple[str, int], Member] = {}
+    newest = 0
+    for hit in hits:
+        for group, member in _steps(hit):
+            known = members.get((group, member.rank))
+            members[group, member.rank] = _further(known, member) if known else member
+            newest = max(newest, hit.time_ns)
+    if not any(m.launched for m in members.values()):
+        return None
+    groups = sorted({group for group, _ in members})
+    communicators = tuple(
+        Communicator(g, 0, tuple(m for (of, _), m in members.items() if of == g and m.launched)) for g in groups
+    )
+    return Report("log", time_ns=newest, communicators=communicators)
+
+
+def _steps(hit: Hit) -> Iterator[tuple[str, Member]]:
+    rank = hit.rank if hit.rank >= 0 else hit.world_rank
+    group = hit.group or DEFAULT_GROUP
+    world = hit.world_rank if hit.world_rank >= 0 else rank if group == DEFAULT_GROUP else -1
+    if hit.name == "wd_progress" and rank >= 0 and hit.number("enq") >= 0:
+        done = hit.number("done")
+        completed = ((WHOLE, max(done, 0)),)
+        yield group, Member(rank, world, hit.host, hit.pid, launched=((WHOLE, hit.number("enq")),), completed=completed)
+    elif hit.name == "wd_timeout" and hit.number("seq") > 0:
+        call = Operation(hit.number("seq"), hit.fields.get("op", "").lower())
+        yield group, Member(hit.number("r"), world, operations=(call,))
+    elif hit.name == "desync":
+        last, done = (hit.number("fin"),) * 2 if "fin" in hit.fields else (hit.number("jf"), hit.number("jf") - 1)
+        for number in _numbers(hit.fields["ranks"]):
+            yield DEFAULT_GROUP, Member(number, number, launched=((WHOLE, last),), completed=((WHOLE, done),))
+
+
+def _further(known: Member, told: Member) -> Member:
+    calls = {o.seq: o for o in (*known.operations, *told.operations)}
+    ahead = max(known, told, key=lambda m: (m.launched, m.completed))
+    return replace(
+        ahead, operations=tuple(calls[seq] for seq in sorted(calls)), world_rank=max(known.world_rank, told.world_rank)
+    )
+
+
+def _numbers(text: str) -> list[int]:
+    """Ranks of a list such as ``1, 2`` or ``3,5-7``.
+
+    >>> _numbers("[3,5-7]")
+    [3, 5, 6, 7]
+    """
+    found: list[int] = []
+    for first, last in re.findall(r"(\d{1,7})(?:-(\d{1,7}))?", text):
+        low, high = int(first), int(last or first)
+        found += range(low, min(high, low + MOST_RANK, MOST_RANK) + 1) if high - low < 65536 else ()
+    return found
+
+
+class Cancelled(NamedTuple):
+    """The scheduler ended the job."""
+
+    why: str
+    time_ns: int
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What lines say beside progress. ``began_ns``: from when on somebody waited, 0 where no line tells. ``victims``: who said to wait."""
+
+    clues: tuple[Clue, ...]
+    cancelled: Cancelled | None = None
+    began_ns: int = 0
+    victims: int = 0
+    operation: str = ""
+    sequence: int = -1
+
+
+def told(hits: Sequence[Hit], identities: Identities) -> Told:
+    """What the lines say, in the order in which they stand."""
+    clues = [*_processes(hits, identities), *_ranks(hits, identities), *_init(hits, identities)]
+    cancelled = next((h for h in hits if h.name == "slurm_cancel"), None)
+    waits = [h for h in hits if h.name == "wd_timeout"]
+    if cancelled and "NODE FAIL" in cancelled.fields.get("why", ""):
+        node = cancelled.fields["node"]
+        clues.append(Clue("log", f"the scheduler lost node {node}", GONE, NodeTarget(node), "process_lost", cancelled.origin))
+        cancelled = None
+    first = min(waits, key=lambda h: h.number("seq"), default=None)
+    if first:
+        clues.append(Clue("log", f"{len(waits)} rank(s) waited until the watchdog's patience ended: victims", ref=first.origin))
+    return Told(
+        tuple(clues),
+        Cancelled(cancelled.fields.get("why", ""), cancelled.time_ns, cancelled.origin) if cancelled else None,
+        min((h.time_ns - h.number("ran", 0) * 10**6 for h in waits if h.time_ns), default=0),
+        len({(h.group, h.number("r")) for h in waits}),
+        first.fields.get("op", "").lower() if first else "",
+        first.number("seq") if first else -1,
+    )
+
+
+def _processes(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
+    """The process that ended first of its own accord: those after it, and those that others ended, follow from it."""
+    over = next((h for h in hits if h.name == "slurm_cancel"), None)
+    for hit in hits if over is None else hits[: hits.index(over)]:
+        if hit.name == "elastic" and hit.number("code", 0) not in FOLLOW_UPS:
+            who = Who(host=hit.host, pid=hit.number("pid"))
+            text = f"process {who.pid} (local rank {hit.fields['lr']}) ended first, with exit code {hit.fields['code']}"
+        elif hit.name == "srun" and not _FOLLOW_UP_WORDS.search(hit.fields["why"]):
+            ranks = _numbers(hit.fields["t"])
+            who = Who(rank=ranks[0] if ranks else -1, host=hit.fields["node"])
+            text = f"task {hit.fields['t']} on {who.host} ended first: {hit.fields['why']}"
+        elif hit.name == "mpi" and -hit.number("sig", 0) not in FOLLOW_UPS:
+            who = Who(hit.number("rank"), hit.fields["node"], hit.number("pid"))
+            text = f"rank {who.rank} on {who.host} ended first, by signal {hit.fields['sig']}"
+        else:
+            continue
+        yield Clue("launcher", text, GONE, RankTarget(identities.find(who)), "process_lost", hit.origin, time_ns=hit.time_ns)
+        return
+
+
+def _ranks(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
+    """Lines in which a rank speaks of itself, or that name one."""
+    for hit in hits:
+        number = identities.find(Who(hit.world_rank, hit.host, hit.pid, hit.gpu)) if hit.blame == "reporter" else -1
+        if hit.name == "cuda":
+            yield Clue(
+                "log", f"a CUDA call failed: {hit.fields['err']}", OWN_ERROR, RankTarget(number), "hardware_fault", hit.origin
+            )
+        elif hit.name in ("wd_stuck", "gil"):
+            text = "its watchdog was stuck in a CUDA call" if hit.name == "wd_stuck" else "its interpreter lock was held"
+            yield Clue("log", text, STUCK_PROCESS, RankTarget(number), "host_hang", hit.origin)
+        elif hit.name == "desync_never":
+            for rank in _numbers(hit.fields["ranks"])[:64]:
+                target = RankTarget(identities.of_world_rank(rank))
+                yield Clue("log", f"PyTorch names rank {rank} as the lagging one", BEHIND["log"], target, "host_hang", hit.origin)
+        elif hit.name == "xid" and (entry := xid_entry(hit.number("xid"))) and entry.category in FATAL:
+            who = Who(host=hit.host, pid=hit.number("pid"))
+            text = f"XID {entry.code} of the GPU at {hit.fields['bdf']}: {entry.description}"
+            at = RankTarget(identities.find(who)) if who.pid >= 0 else None
+            yield Clue("kernel", text, FATAL_XID, at, "hardware_fault", hit.origin, time_ns=hit.time_ns)
+        elif hit.name == "segv":
+            who = Who(host=hit.host, pid=hit.number("pid"))
+            text = f"process {who.pid} crashed in {hit.fields['lib']}"
+            yield Clue("kernel", text, GONE, RankTarget(identities.find(who)), "process_lost", hit.origin)
+        elif hit.name in ("mixed_nccl", "nvls", "verbs_call", "last_error"):
+            yield Clue("log", hit.text, ref=hit.origin)
+
+
+FATAL = frozenset(("hw-fatal", "hw-reset", "ecc"))  # categories of the XID table that stop a rank
+
+
+def _init(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
+    """Communicators that began to be made and did not get done while the log went on."""
+    begun: dict[tuple[str, int, str], Hit] = {}
+    latest = max((h.time_ns for h in hits), default=0)
+    for hit in hits:
+        if hit.name == "comm_life":
+            key = (hit.host, hit.pid, hit.fields["comm"])
+            if hit.fields["what"] == "Init START":
+                begun[key] = hit
+            else:
+                begun.pop(key, None)
+    waiting = [h for h in begun.values() if h.time_ns and latest - h.time_ns >= INIT_PATIENCE_NS]
+    for commid in sorted({h.fields.get("commid", "") for h in waiting}):
+        those = [h for h in waiting if h.fields.get("commid", "") == commid]
+        there, size = {h.number("rank") for h in those}, those[0].number("nranks")
+        text = f"{len(there)} of {size} ranks began to make communicator {commid} and are not done"
+        yield Clue("log", text, 0.0, None, "init_hang", those[0].origin)
+        absent = [r for r in range(min(size, MOST_RANK)) if r not in there]
+        if len(there) > size // 2:
+            for rank in absent[:8]:
+                target = RankTarget(identities.find(Who(rank)))
+                yield Clue("log", f"rank {rank} never began to", LEFT_OUT, target, "init_hang", those[0].origin)
+
+
+LEFT_OUT = 0.5  # a rank whose log was not given looks the same

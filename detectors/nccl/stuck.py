@@ -1,0 +1,202 @@
+"""What the wait-for graph over all communicators that stand still says: clues, and how the whole hangs together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from detectors.nccl.clue import BEHIND, GONE, LEFT, OWN_ERROR, Clue, RankTarget
+from detectors.nccl.communicators import Communicators, Joined
+from detectors.nccl.graph import sinks
+from detectors.nccl.identity import Identities
+from detectors.nccl.verdict import Stage
+from detectors.nccl.waiting import Flight, Node, Rank, Waiting, waiting
+
+TEARDOWN = ("finalize", "abort")
+
+
+@dataclass(slots=True)
+class Stuck:
+    """How a job stands. ``where`` is the communicator at which the waiting ends, ``waits`` how it stands. ``circle`` are ranks that wait for each other."""
+
+    clues: list[Clue] = field(default_factory=list)
+    where: Joined | None = None
+    waits: Waiting | None = None
+    stage: Stage = ""
+    circle: list[int] = field(default_factory=list)
+    victims: int = 0
+    firm: bool = True
+    balanced: bool = False  # all have launched the same, and that for a while
+
+
+def stuck(communicators: Communicators, identities: Identities) -> Stuck:
+    """Follow who waits for whom to where it ends."""
+    joined = {"/".join(key): j for key, j in communicators.all.items()}
+    alone = {key: waiting(key, j) for key, j in joined.items() if not (j.moving or _ending(j)) or _lost(j)}
+    found = Stuck()
+    edges: dict[Node, list[Node]] = {}
+    for each in alone.values():
+        for node, targets in each.edges.items():
+            edges.setdefault(node, []).extend(targets)
+    ends = sinks(edges)
+    waiters = {node.number for node in edges if isinstance(node, Rank)}
+    for end in ends:
+        _end(found, end, alone, joined, identities)
+    _gone(found, alone, joined, identities)
+    _mismatch(found, alone, joined, identities)
+    _left(found, joined, identities)
+    _errors(found, joined, identities)
+    _init(found, joined)
+    found.balanced = any(w.situation == "balanced" and joined[key].confirmed for key, w in alone.items())
+    accused = {c.target.number for c in found.clues if isinstance(c.target, RankTarget) and c.weight > 0}
+    found.victims = len(waiters - accused)
+    return found
+
+
+def _ending(joined: Joined) -> bool:
+    """Whether it is being taken down: ranks differ then as they should."""
+    return any(m.state in TEARDOWN for m in joined.members.values())
+
+
+def _lost(joined: Joined) -> bool:
+    return any(m.gone for m in joined.members.values())
+
+
+def _end(
+    found: Stuck, end: frozenset[Node], alone: Mapping[str, Waiting], joined: Mapping[str, Joined], identities: Identities
+) -> None:
+    ranks = sorted(node.number for node in end if isinstance(node, Rank))
+    flights = [node for node in end if isinstance(node, Flight)]
+    if flights:
+        key = flights[0].communicator
+        _place(found, alone[key], joined[key])
+        if not found.stage:
+            found.stage = "in_flight"
+        text = f"all ranks of {joined[key].name} that told of it have begun {_what(alone[key])}, and it does not end"
+        whole = (
+            joined[key].confirmed and not joined[key].unknown and 0 < joined[key].communicator.size <= len(joined[key].members)
+        )
+        found.clues.append(Clue(_teller(joined[key]), text, 0.0, None, "in_flight", firm=whole))
+    elif len(ranks) > 1:
+        found.circle = found.circle or ranks
+        names = "; ".join(identities.who(n).words() for n in ranks[:8])
+        found.clues.append(
+            Clue("graph", f"{len(ranks)} ranks wait for each other in a circle: {names}", 0.0, None, "launch_order_deadlock")
+        )
+    elif ranks:
+        _behind(found, ranks[0], alone, joined, identities)
+
+
+def _behind(
+    found: Stuck, number: int, alone: Mapping[str, Waiting], joined: Mapping[str, Joined], identities: Identities
+) -> None:
+    """A rank that others wait for and that waits for nobody."""
+    for key, each in alone.items():
+        if number not in each.behind:
+            continue
+        at = joined[key]
+        _place(found, each, at)
+        found.stage = "host"
+        text = (
+            f"{identities.who(number).words()} never began {_what(each)} of {at.name}, in which {len(each.pending)} rank(s) wait"
+        )
+        if not at.confirmed:
+            text += "; seen once only, which a rank that is merely late looks like too"
+        found.firm = found.firm and at.confirmed
+        source = _teller(at)
+        found.clues.append(Clue(source, text, BEHIND[source], RankTarget(number), "host_hang", firm=at.confirmed))
+
+
+def _place(found: Stuck, waits: Waiting, joined: Joined) -> None:
+    if found.where is None or len(waits.pending) > len(found.waits.pending if found.waits else ()):
+        found.where, found.waits = joined, waits
+
+
+def _teller(joined: Joined) -> str:
+    """The surest of those who told of it."""
+    return next(t for t in ("flight_recorder", "ras", "log", "inspector") if t in joined.tellers)
+
+
+def _what(waits: Waiting) -> str:
+    name = waits.operation or "a collective"
+    return f"{name} #{waits.sequence}" if waits.sequence > 0 else f"the latest {name}"
+
+
+def _gone(found: Stuck, alone: Mapping[str, Waiting], joined: Mapping[str, Joined], identities: Identities) -> None:
+    told: set[int] = set()
+    for key, each in alone.items():
+        for number in each.gone:
+            if number not in told:
+                told.add(number)
+                dead = joined[key].members[number].state == "dead"
+                how = (
+                    "is considered dead by the others"
+                    if dead
+                    else "does not answer any more: ended, or stopped, which cannot be told apart from here"
+                )
+                text = f"{identities.who(number).words()} {how}"
+                found.clues.append(Clue("ras", text, GONE, RankTarget(number), "process_lost"))
+        if each.gone:
+            _place(found, each, joined[key])
+
+
+def _mismatch(found: Stuck, alone: Mapping[str, Waiting], joined: Mapping[str, Joined], identities: Identities) -> None:
+    for key, each in alone.items():
+        if not each.odd:
+            continue
+        at, source = joined[key], _teller(joined[key])
+        usual, other = each.called
+        spot = f"#{each.sequence} of {at.name}" if each.sequence > 0 else at.name
+        odd = [n for n in each.odd if 2 * len(each.odd) < len(at.members)]  # half against half has no minority
+        names = "; ".join(identities.who(n).words() for n in each.odd[:8])
+        text = f"at {spot} ranks called different collectives: most {usual or 'another'}, but {other or 'not'}: {names}"
+        found.clues.append(Clue(source, text, 0.0, None, "order_mismatch", firm=at.confirmed))
+        found.clues += [Clue(source, text, BEHIND[source], RankTarget(n), "order_mismatch", firm=at.confirmed) for n in odd]
+        _place(found, each, at)
+        found.stage = "launch"
+
+
+def _left(found: Stuck, joined: Mapping[str, Joined], identities: Identities) -> None:
+    for at in joined.values():
+        states = {m.state for m in at.members.values()}
+        if states & set(TEARDOWN):
+            found.stage = found.stage or "finalize"
+            found.clues.append(Clue("ras", f"{at.name} is being taken down: the job ends, or changes its groups"))
+        elif "left" in states:
+            for number, member in at.members.items():
+                if member.state == "left":
+                    text = f"{identities.who(number).words()} has given up {at.name} and still runs"
+                    found.clues.append(Clue("ras", text, LEFT, RankTarget(number), "host_hang", firm=False))
+
+
+OWN, NEAR, VICTIM = 1, 2, 6  # unhandled CUDA error, system error, remote error of ncclResult_t
+
+
+def _errors(found: Stuck, joined: Mapping[str, Joined], identities: Identities) -> None:
+    for at in joined.values():
+        for number, member in at.members.items():
+            if member.failed:
+                who, own = identities.who(number).words(), member.error in (OWN, NEAR)
+                if member.error == VICTIM:
+                    text = f"{who} reports that a remote process failed: it is a victim"
+                else:
+                    text = f"{who} reports error {member.error} of its own" if own else f"{who} reports error {member.error}"
+                weight = OWN_ERROR if own else 0.0
+                found.clues.append(
+                    Clue("ras", text, weight, RankTarget(number) if own else None, "hardware_fault" if own else None)
+                )
+
+
+def _init(found: Stuck, joined: Mapping[str, Joined]) -> None:
+    for at in joined.values():
+        states = [m.state for m in at.members.values()]
+        if states and set(states) <= {"init", "unresponsive", "dead"} and "init" in states and at.confirmed:
+            found.stage = "init"
+            found.clues.append(Clue("ras", f"{at.name} is being made and does not get done", 0.0, None, "init_hang"))
+
+
+def unknown_ranks(communicators: Communicators) -> Iterator[tuple[Joined, int]]:
+    """Ranks that belong to a communicator in which others wait, and of which nobody told."""
+    for at in communicators.all.values():
+        for rank in at.unknown:
+            yield at, rank

@@ -1,0 +1,119 @@
+"""Verdict: this job is stalled, at this collective, because of this rank, with this confidence and this evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+Cause = Literal[
+    "process_lost",  # a process of the job ended or does not answer
+    "hardware_fault",  # a GPU or network card reported an error of its own
+    "order_mismatch",  # ranks called different collectives: the job's own code
+    "host_hang",  # a rank never called what the others wait in: stuck outside NCCL
+    "straggler",
+    "launch_order_deadlock",  # ranks wait for each other in a circle
+    "in_flight",  # all called it, and it does not end: network, NVLink or a kernel
+    "init_hang",  # a communicator is being made and does not get done
+    "storage",
+    "global_host_phase",
+    "slow_straggler",
+    "slow_network",
+    "slow_uniform",
+    "unknown",  # something stands still, and nobody can be named
+    "no_evidence",  # nothing that was told says that the job stands still, which is not to say that it is healthy
+]
+Stage = Literal["init", "host", "launch", "in_flight", "finalize", ""]
+Phase = Literal["suspect", "confirmed", "recovered", "ended"]
+
+CAUSES: tuple[Cause, ...] = get_args(Cause)
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """Who is to blame: a rank, a port (``host`` and ``port``) or a whole node (``host`` alone). ``score`` is from 0 to 1."""
+
+    score: float
+    rank: int = -1
+    host: str = ""
+    pid: int = -1
+    gpu: int = -1
+    uuid: str = ""
+    port: str = ""
+
+    def words(self) -> str:
+        """In words."""
+        if self.port:
+            return f"port {self.port} of {self.host or 'an unknown node'}"
+        parts = [f"rank {self.rank}"] if self.rank >= 0 else []
+        parts += [f"process {self.pid}"] if self.pid >= 0 else []
+        parts += [f"GPU {self.gpu}"] if self.gpu >= 0 else []
+        where = f" on node {self.host}" if self.host else ""
+        return f"{', '.join(parts)}{where}" if parts else f"node {self.host}" if self.host else "an unknown rank"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One thing that speaks for the verdict. ``weight`` is what it adds to whom it names (0: it explains), ``ref`` where it stands."""
+
+    source: str
+    text: str
+    weight: float = 0.0
+    ref: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What all evidence about one job comes to.
+
+    ``culprits`` are named; ``candidates`` (at most 8) might be to blame, and are not named. ``victims`` counts ranks that only wait. ``evidence``
+    stands in the order of its weight. ``began_ns`` is the unix time from which on nothing moved, 0 where nobody told.
+    """
+
+    cause: Cause
+    job: str = ""
+    phase: Phase = "suspect"
+    stage: Stage = ""
+    communicator: str = ""
+    operation: str = ""
+    sequence: int = -1
+    culprits: tuple[Culprit, ...] = ()
+    candidates: tuple[Culprit, ...] = ()
+    victims: int = 0
+    confidence: float = 0.0
+    evidence: tuple[Evidence, ...] = ()
+    began_ns: int = 0
+
+    def document(self) -> dict[str, Any]:
+        """As JSON: ``class`` for the cause; what is not known is left out."""
+        told = {
+            "job": self.job,
+            "class": self.cause,
+            "phase": self.phase,
+            "stage": self.stage,
+            "communicator": self.communicator,
+            "operation": self.operation,
+            "sequence": self.sequence if self.sequence >= 0 else None,
+            "culprits": [_culprit(c) for c in self.culprits],
+            "candidates": [_culprit(c) for c in self.candidates],
+            "victims": self.victims,
+            "confidence": round(self.confidence, 3),
+            "evidence": [
+                {k: v for k, v in (("source", e.source), ("text", e.text), ("weight", e.weight), ("ref", e.ref)) if v != ""}
+                for e in self.evidence
+            ],
+            "began_unix_seconds": self.began_ns / 1e9 if self.began_ns else None,
+        }
+        return {name: value for name, value in told.items() if value is not None and value != ""}
+
+
+def _culprit(culprit: Culprit) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "rank": culprit.rank if culprit.rank >= 0 else None,
+        "host": culprit.host or None,
+        "pid": culprit.pid if culprit.pid >= 0 else None,
+        "gpu": culprit.gpu if culprit.gpu >= 0 else None,
+        "gpu_uuid": culprit.uuid or None,
+        "port": culprit.port or None,
+        "score": round(culprit.score, 3),
+    }
+    return {name: value for name, value in told.items() if value is not None}
