@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any, Literal
 
-from collector.scoring.truths import plain_truths
-from collector.simulator.fleet import Run, load_scenario, render
+from collector.scoring.truths import hosts_of, plain_truths
+from collector.simulator.fleet import Run, Scenario, load_scenario, render
 from detectors import all_detectors
 from detectors.baselines import BASELINES
 from detectors.incidents import Incidents
@@ -33,7 +33,8 @@ HOST_PERIOD_S = 60.0  # slow facts are read once a minute, everything else at ea
 class Job:
     """One rendering to judge: scenario, magnitude (nominal, half, range or a number), seed and split, and who takes part.
 
-    ``contestants`` are (name, scope): ``ours`` or a baseline. With ``restart`` ours are restarted half-way, beside going on.
+    ``contestants`` are (name, scope): ``ours`` or a baseline. With ``restart`` ours are restarted half-way, beside going on. With more or
+    fewer ``nodes`` than the scenario says it has more or fewer cases. ``agents`` is how many nodes are judged in scope node at most.
     """
 
     scenario: str
@@ -44,6 +45,7 @@ class Job:
     restart: bool = False
     days: float | None = None
     nodes: int | None = None
+    agents: int | None = None
 
     @property
     def name(self) -> str:
@@ -71,13 +73,46 @@ def fusion_of(name: str) -> Callable[[], Fusion] | None:
 
 
 def rendered(job: Job) -> Run:
-    """The run of a job. ValueError for an unknown scenario or magnitude."""
+    """The run of a job. ValueError for an unknown scenario or magnitude, or for a run too short for what happens in it."""
     magnitude: str | float = job.magnitude
     with contextlib.suppress(ValueError):
         magnitude = float(job.magnitude)
-    return render(
-        load_scenario(job.scenario), job.seed, magnitude=magnitude, split=job.split, step_s=STEP_S, days=job.days, nodes=job.nodes
-    )
+    scenario = scaled(load_scenario(job.scenario), job.nodes)
+
+    def of(days: float | None) -> Run:
+        return render(scenario, job.seed, magnitude=magnitude, split=job.split, step_s=STEP_S, days=days, nodes=job.nodes)
+
+    try:
+        return of(job.days)
+    except ValueError as error:
+        fits = _long_enough(scenario, job.days, of)
+        if fits is None:
+            raise
+        raise ValueError(f"{job.scenario}: {job.days:g} days are too short for what happens in it, {fits:g} would do") from error
+
+
+def scaled(scenario: Scenario, nodes: int | None) -> Scenario:
+    """The scenario with as many cases for its nodes as before, at least one.
+
+    >>> scaled(load_scenario("F16"), 64).cases, scaled(load_scenario("F16"), None).cases
+    (32, 8)
+    """
+    if nodes is None or not scenario.cases:
+        return scenario
+    return replace(scenario, cases=max(1, round(scenario.cases * nodes / scenario.nodes)))
+
+
+def _long_enough(scenario: Scenario, days: float | None, of: Callable[[float], Run]) -> float | None:
+    """Days that a run needs, in tenths, where the ones asked for are too few; None where something else is wrong."""
+    if days is None or days >= scenario.days:
+        return None
+    tenths = int(days * 10) + 1
+    while tenths / 10 <= scenario.days:
+        with contextlib.suppress(ValueError):
+            of(tenths / 10)
+            return tenths / 10
+        tenths += 1
+    return None
 
 
 def contest(
@@ -87,9 +122,9 @@ def contest(
 ) -> dict[str, Any]:
     """Render, ask, judge; the result as JSON. ``watch`` sees every observation as it passes, ``said`` what each contestant found."""
     run = rendered(job)
-    truths = plain_truths(run)
+    truths, agents = plain_truths(run), judged_agents(run, job.agents)
     contestants = [
-        Contestant(name, scope, Panel(make_of(name), scope, fusion_of(name)), restarts=name == OURS)
+        Contestant(name, scope, Panel(make_of(name), scope, fusion_of(name), only=agents), restarts=name == OURS)
         for name, scope in job.contestants
     ]
     restart_at_ns = run.topology.begin_ns + round(run.seconds / 2 * 1e9) if job.restart else None
@@ -102,12 +137,20 @@ def contest(
         "job": asdict(job),
         "kind": run.scenario.kind,
         "needs": run.scenario.scope,
-        "gpu_s": run.gpu_seconds,
-        "port_s": run.port_seconds,
         "skipped": run.skipped,
         "truth": [truth.line() for truth in run.truth],
-        "results": [_result(contestant, truths, until_ns) for contestant in contestants],
+        "results": [_result(contestant, truths, until_ns, run, agents) for contestant in contestants],
     }
+
+
+def judged_agents(run: Run, most: int | None) -> frozenset[str]:
+    """Nodes whose agents are asked in scope node: those that something is wrong with, in a healthy run any; the first so many of them.
+
+    An agent sees nothing of other nodes, so what the others would say changes nothing for these; theirs would be healthy life only,
+    which is counted in healthy runs.
+    """
+    struck = [host for truth in run.truth for host in hosts_of(run, truth)]
+    return frozenset(list(dict.fromkeys(struck or run.topology.hosts))[:most])
 
 
 def _watched(run: Run, watch: Callable[[Observation], None] | None) -> Iterable[Observation]:
@@ -117,11 +160,17 @@ def _watched(run: Run, watch: Callable[[Observation], None] | None) -> Iterable[
         yield observation
 
 
-def _result(contestant: Contestant, truths: Sequence[Truth], until_ns: int) -> dict[str, Any]:
+def _result(contestant: Contestant, truths: Sequence[Truth], until_ns: int, run: Run, agents: frozenset[str]) -> dict[str, Any]:
+    watched = 1.0
+    if contestant.scope == "node":
+        watched = len(agents) / run.topology.nodes
+        truths = [truth for truth, told in zip(truths, run.truth, strict=True) if set(hosts_of(run, told)) <= agents]
     cases, stray = match(truths, contestant.alerts, until_ns)
     return {
         "contestant": contestant.name,
         "scope": contestant.scope,
+        "gpu_s": run.gpu_seconds * watched,
+        "port_s": run.port_seconds * watched,
         "cases": [_finite(asdict(case)) for case in cases],
         "false": [_finite(asdict(alarm)) for alarm in false_alarms(stray)],
         "findings": len(contestant.findings),

@@ -98,14 +98,13 @@ def report_of(results: Iterable[Mapping[str, Any]]) -> Report:
         job = result["job"]
         if result["needs"] == "fleet":
             needs_fleet.add(job["scenario"])
-        exposure = Exposure(result["gpu_s"], result["port_s"]) if result["kind"] == "healthy" else Exposure()
         for part in result["results"]:
-            _add(groups[part["contestant"], part["scope"]], job, part, exposure, healthy=result["kind"] == "healthy")
+            _add(groups[part["contestant"], part["scope"]], job, part, healthy=result["kind"] == "healthy")
     return Report(dict(sorted(groups.items())), frozenset(needs_fleet))
 
 
-def _add(group: Group, job: Mapping[str, Any], part: Mapping[str, Any], exposure: Exposure, *, healthy: bool) -> None:
-    key = (job["scenario"], job["magnitude"])
+def _add(group: Group, job: Mapping[str, Any], part: Mapping[str, Any], *, healthy: bool) -> None:
+    key, exposure = (job["scenario"], job["magnitude"]), Exposure(part["gpu_s"], part["port_s"])
     alarms = [alarm_from(alarm) for alarm in part["false"]]
     if healthy:
         before, watched = group.healthy.get(job["scenario"], ([], Exposure()))

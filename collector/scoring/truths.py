@@ -24,6 +24,17 @@ def plain_truths(run: Run) -> list[plain.Truth]:
     return [places.truth(truth) for truth in run.truth]
 
 
+def hosts_of(run: Run, truth: Truth) -> tuple[str, ...]:
+    """The nodes that a fault strikes; none where it is only in the fabric."""
+    hosts = _named_hosts(truth)
+    return tuple(host for host in run.topology.hosts if host in hosts)
+
+
+def _named_hosts(truth: Truth) -> set[str]:
+    devices = [truth.entity] if isinstance(truth.entity, Device) else []
+    return {device.host for device in (*devices, *truth.members)} | {str(truth.entity)}
+
+
 class _Places:
     """Sets of entities of one run's topology."""
 
@@ -63,9 +74,7 @@ class _Places:
         )
 
     def _nodes(self, truth: Truth) -> tuple[int, ...]:
-        devices = [truth.entity] if isinstance(truth.entity, Device) else []
-        hosts = {device.host for device in (*devices, *truth.members)} | {str(truth.entity)}
-        return tuple(sorted(self._row[host] for host in hosts if host in self._row))
+        return tuple(sorted(self._row[host] for host in _named_hosts(truth) if host in self._row))
 
     def _jobs(self, nodes: tuple[int, ...], truth: Truth) -> list[_Job]:
         """Jobs that held one of the nodes while the fault lasted, and the job that is the entity itself."""

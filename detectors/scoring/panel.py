@@ -37,12 +37,12 @@ class _Set:
 class Panel:
     """One set of detectors over the whole fleet, or one set per host. What a detector raises is not caught: a score with a hole is none.
 
-    With ``fuse`` people are told of incidents, otherwise of findings.
+    With ``fuse`` people are told of incidents, otherwise of findings. ``only``: the hosts whose agents are asked in scope node, None for all.
     """
 
-    def __init__(self, make: Make, scope: Scope, fuse: Fuse | None = None) -> None:
-        self._make, self._fuse = make, fuse
-        self._by_host = ByHost() if scope == "node" else None
+    def __init__(self, make: Make, scope: Scope, fuse: Fuse | None = None, *, only: frozenset[str] | None = None) -> None:
+        self._make, self._fuse, self._only = make, fuse, only
+        self._by_host = ByHost(only) if scope == "node" else None
         self._sets: dict[str, _Set] = {}
 
     def update(self, observation: Observation) -> list[Judged]:
@@ -56,7 +56,7 @@ class Panel:
 
     def restarted(self) -> Panel:
         """A new panel that remembers what could be written down."""
-        other = Panel(self._make, "fleet" if self._by_host is None else "node", self._fuse)
+        other = Panel(self._make, "fleet" if self._by_host is None else "node", self._fuse, only=self._only)
         for host, one in self._sets.items():
             load(dump(one.memories), other._set(host).memories)
         return other
@@ -90,12 +90,11 @@ class Contestant:
     def update(self, observation: Observation) -> None:
         """Ask it, and its twin where there is one."""
         judged = self.panel.update(observation)
-        said = _words(judged)
         for one in judged:
             self.findings += one.findings
             self.incidents += [(one.observation.time_ns, incident) for incident in one.incidents]
         if self.twin is not None:
-            again = _words(self.twin.update(observation))
+            said, again = _words(judged), _words(self.twin.update(observation))
             if said != again:
                 names = sorted({name for name, _ in (*said, *again)})
                 self.differences.append(f"observation {observation.seq} of {observation.source}: {', '.join(names)}")

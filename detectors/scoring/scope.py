@@ -20,7 +20,9 @@ Rows = slice | NDArray[np.intp]
 class ByHost:
     """Cuts observations of a fleet into what each host's agent would have seen. Nothing is copied where a host's rows lie together."""
 
-    def __init__(self) -> None:
+    def __init__(self, only: frozenset[str] | None = None) -> None:
+        """``only`` these hosts; None is all of them."""
+        self._only = only
         self._cuts: dict[tuple[str, str], tuple[tuple[Device, ...], list[tuple[str, Rows, tuple[Device, ...]]]]] = {}
 
     def split(self, observation: Observation) -> Iterator[tuple[str, Observation]]:
@@ -31,6 +33,8 @@ class ByHost:
             for host, part in self._parts(observation.source, frame):
                 frames.setdefault(host, []).append(part)
         for event in observation.events:
+            if self._only is not None and event.device.host not in self._only:
+                continue
             events.setdefault(event.device.host, []).append(event)
         for host in dict.fromkeys((*frames, *events)):
             yield host, self._observation(observation, host, tuple(frames.get(host, ())), tuple(events.get(host, ())))
@@ -43,7 +47,7 @@ class ByHost:
     def _parts(self, source: str, frame: Frame) -> Iterator[tuple[str, Frame]]:
         devices, cut = self._cuts.get((source, frame.kind), ((), []))
         if devices is not frame.devices:
-            cut = _cut(frame.devices)
+            cut = [part for part in _cut(frame.devices) if self._only is None or part[0] in self._only]
             self._cuts[source, frame.kind] = (frame.devices, cut)
         for host, rows, own in cut:
             yield host, _part(frame, rows, own)

@@ -45,11 +45,13 @@ def alarm(severity: str = "page", kind: str = "gpu", detector: str = "straggler"
     }
 
 
-def part(contestant: str = "ours", scope: str = "fleet", **changes: Any) -> dict[str, Any]:
-    """What one contestant got."""
+def part(contestant: str = "ours", scope: str = "fleet", months: float = 10.0, **changes: Any) -> dict[str, Any]:
+    """What one contestant got, in so many GPU-months and as many port-months."""
     return {
         "contestant": contestant,
         "scope": scope,
+        "gpu_s": months * MONTH_S,
+        "port_s": months * MONTH_S,
         "cases": [],
         "false": [],
         "findings": 0,
@@ -60,17 +62,15 @@ def part(contestant: str = "ours", scope: str = "fleet", **changes: Any) -> dict
 
 
 def result(
-    scenario: str, *parts: dict[str, Any], magnitude: str = "nominal", seed: int = 1, months: float = 10.0, needs: str = "node"
+    scenario: str, *parts: dict[str, Any], magnitude: str = "nominal", seed: int = 1, needs: str = "node"
 ) -> dict[str, Any]:
-    """A run's result; of healthy scenarios with so many GPU-months and as many port-months."""
+    """A run's result."""
     healthy = scenario.startswith("H")
     return {
         "code": "c",
         "job": {"scenario": scenario, "magnitude": magnitude, "seed": seed, "split": "dev"},
         "kind": "healthy" if healthy else "fault",
         "needs": needs,
-        "gpu_s": months * MONTH_S,
-        "port_s": months * MONTH_S,
         "skipped": 0,
         "truth": [],
         "results": list(parts),
