@@ -13,13 +13,17 @@ from pipeline.interfaces import Clock, Closable, Sink
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
 
+MOST_OWED = 1024  # findings, and incidents, kept for a sink that does not take them
+
 Item = tuple[Observation, Sequence[Finding], Sequence[Incident]]
 
 
 class Outlet:
     """Hands observations to a sink in its own thread. When the queue is full the oldest goes, is counted, and a metric says so.
 
-    Policy drop-oldest: what a slow sink shows last should be the newest. ``start`` the thread, or ``drain`` by hand in tests.
+    Policy drop-oldest: what a slow sink shows last should be the newest. Findings and incidents are said once and must arrive: those of
+    an observation that was dropped, or that the sink refused, come again with the next one. So a sink gets them at least once; their
+    ids make that harmless. ``start`` the thread, or ``drain`` by hand in tests.
     """
 
     def __init__(self, sink: Sink, own: SelfMetrics, clock: Clock, *, most: int = 600) -> None:
@@ -29,6 +33,8 @@ class Outlet:
         self._health = Health(f"sink {sink.name}")
         self._clock = clock
         self._queue: deque[Item] = deque()
+        self._owed_findings: deque[Finding] = deque(maxlen=MOST_OWED)
+        self._owed_incidents: deque[Incident] = deque(maxlen=MOST_OWED)
         self._most = most
         self._ready = threading.Condition()
         self._closing = False
@@ -49,7 +55,7 @@ class Outlet:
         """Queue it; never waits for the sink."""
         with self._ready:
             if len(self._queue) >= self._most:
-                self._queue.popleft()
+                self._owe(self._queue.popleft())
                 self._own.add(agent.QUEUE_DROPPED, self.name)
             self._queue.append((observation, findings, incidents))
             self._own.set(agent.QUEUE_LENGTH, len(self._queue), self.name)
@@ -92,11 +98,23 @@ class Outlet:
         with self._ready:
             item = self._queue.popleft() if self._queue else None
             self._own.set(agent.QUEUE_LENGTH, len(self._queue), self.name)
-            return item
+            if item is None:
+                return None
+            findings, incidents = (*self._owed_findings, *item[1]), (*self._owed_incidents, *item[2])
+            self._owed_findings.clear()
+            self._owed_incidents.clear()
+            return item[0], findings, incidents
+
+    def _owe(self, item: Item) -> None:
+        """Remember what was said with an observation that the sink did not get. The lock is held."""
+        self._owed_findings.extend(item[1])
+        self._owed_incidents.extend(item[2])
 
     def _deliver(self, item: Item) -> None:
         _, error = self._guard.call("sink", self.name, lambda: self._sink.write(*item))
         if error is None:
             self._health.succeeded()
         else:
+            with self._ready:
+                self._owe(item)
             self._health.failed(repr(error), self._clock.time_ns())

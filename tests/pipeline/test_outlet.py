@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pipeline.catalog import agent
-from pipeline.outlet import Outlet
+from pipeline.finding import Finding
+from pipeline.outlet import MOST_OWED, Outlet
 from pipeline.selfmetrics import SelfMetrics
-from tests.fakes import FakeClock, FakeSink, observed
+from tests.fakes import FakeClock, FakeSink, gpu, observed
 
 
 def outlet(most: int = 3) -> tuple[Outlet, FakeSink, SelfMetrics, FakeClock]:
@@ -46,3 +47,44 @@ def test_a_sink_that_raises_does_not_stop_the_queue() -> None:
     queue.drain()
     assert [o.seq for o in sink.observations] == [2]
     assert own.value(agent.STAGE_FAILURES, "sink", "memory", "OSError") == 1
+
+
+def found(onset: int) -> Finding:
+    """A finding that began at some microsecond."""
+    return Finding("d", gpu(), "f", "onset", "page", onset * 1000, onset * 1000, "s")
+
+
+def test_findings_that_a_sink_refused_come_again_with_the_next_observation() -> None:
+    """A detector says them once and its state has moved on: a disk that was full for a minute loses none and doubles none."""
+    queue, sink, _, clock = outlet()
+    sink.error = OSError("full")
+    for seq in range(2):
+        queue.write(observed(clock, seq=seq), (found(seq),))
+        queue.drain()
+    sink.error = None
+    queue.write(observed(clock, seq=2), (found(2),))
+    queue.write(observed(clock, seq=3), ())
+    queue.drain()
+    assert sink.findings == [found(0), found(1), found(2)]
+
+
+def test_findings_of_an_observation_that_was_dropped_are_kept() -> None:
+    """Readings may be dropped when a sink is too slow; what was found may not."""
+    queue, sink, _, clock = outlet(most=1)
+    for seq in range(3):
+        queue.write(observed(clock, seq=seq), (found(seq),))
+    queue.drain()
+    assert sink.findings == [found(0), found(1), found(2)]
+
+
+def test_what_is_owed_to_a_dead_sink_is_bounded() -> None:
+    """The newest stay."""
+    queue, sink, _, clock = outlet()
+    sink.error = OSError("gone")
+    for seq in range(MOST_OWED + 10):
+        queue.write(observed(clock, seq=seq), (found(seq),))
+        queue.drain()
+    sink.error = None
+    queue.write(observed(clock), ())
+    queue.drain()
+    assert sink.findings == [found(seq) for seq in range(10, MOST_OWED + 10)]
