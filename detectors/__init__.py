@@ -7,11 +7,13 @@ from collections.abc import Callable
 from detectors.availability import Availability
 from detectors.ecc import Ecc
 from detectors.fec_tail import FecTail
+from detectors.frozen import Frozen
 from detectors.hang import Hang
 from detectors.infiniband import IbAdapter, IbBer, IbCongestion, IbErrors, IbFlap, IbLink, IbRail, IbSaturation
 from detectors.nvlink import NvLink
 from detectors.pcie import Pcie
 from detectors.power import Power
+from detectors.power_cap import PowerCap
 from detectors.power_limit import PowerLimit
 from detectors.straggler import Straggler
 from detectors.thermal import ThermalImminent, ThermalRack, ThermalResistance
@@ -21,11 +23,13 @@ from pipeline.interfaces import Detector
 
 DETECTORS: dict[str, Callable[[], Detector]] = {
     Availability.name: Availability,
+    Frozen.name: Frozen,
     Hang.name: Hang,
     Straggler.name: Straggler,
     FecTail.name: FecTail,
     NvLink.name: NvLink,
     Power.name: Power,
+    PowerCap.name: PowerCap,
     ThermalResistance.name: ThermalResistance,
     ThermalImminent.name: ThermalImminent,
     ThermalRack.name: ThermalRack,
