@@ -26,6 +26,7 @@ class Alert:
     """One episode of one detector about one device. ``ranked`` names who is to blame, best guess first.
 
     ``said`` holds the statements that went beyond all before them, in severity or in strength. ``cleared_ns`` is 0 while it stands.
+    ``also`` are the other faults that an incident tells of its root: an uncorrectable error is its counter and its XID.
     """
 
     id: str
@@ -34,6 +35,7 @@ class Alert:
     ranked: tuple[Entity, ...]
     said: list[Said] = field(default_factory=list)
     cleared_ns: int = 0
+    also: frozenset[str] = frozenset()
 
     @property
     def severity(self) -> Severity:
@@ -102,6 +104,7 @@ def alerts_of_incidents(updates: Iterable[tuple[int, Incident]], findings: Itera
         blamed = next((member.detector for member in members if member.fault == incident.fault), "incidents")
         alert = alerts.setdefault(incident.id, Alert(incident.id, blamed, incident.fault, ranked))
         alert.detector, alert.ranked, alert.fault, alert.cleared_ns = blamed, ranked, incident.fault, incident.cleared_ns
+        alert.also = frozenset(m.fault for m in members if m.device == incident.root and RANK[m.severity] > 0)
         if not incident.cleared_ns:
             said.setdefault(incident.id, []).append(Said(time_ns, incident.severity, _strength(incident, members, time_ns)))
             newest[incident.id] = incident

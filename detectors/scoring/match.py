@@ -93,7 +93,8 @@ def role_of(alert: Alert, truth: Truth) -> Role | None:
     if told is None or not truth.onset_ns <= told <= max(truth.end_ns, truth.deadline_ns) + SETTLE_NS:
         return None
     root, fault = alert.ranked[0], class_of(alert.fault)
-    if (fault == truth.fault and (root in truth.exact or root in truth.wider)) or (fault == ANY and root in truth.exact):
+    told_of = {fault, *map(class_of, alert.also)}
+    if (truth.fault in told_of and (root in truth.exact or root in truth.wider)) or (fault == ANY and root in truth.exact):
         return "own"
     if root in truth.secondary.get(fault, ()):
         return "secondary"

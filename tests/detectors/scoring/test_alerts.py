@@ -66,6 +66,16 @@ def test_an_incident_blames_its_root_before_its_members() -> None:
     assert [entity.id for entity in alert.ranked] == [gpu(1).id, gpu(0).id]
 
 
+def test_an_incident_tells_of_every_fault_of_its_root_that_somebody_is_told_of() -> None:
+    """The XID of a GPU beside its error counter; not what is only recorded, nor what is said of other devices."""
+    xid = replace(FIRST, detector="xid", fault="xid/memory")
+    kept, other = replace(FIRST, detector="k", fault="kept", severity="record"), replace(FIRST, device=gpu(1), fault="straggler")
+    members = [FIRST, xid, kept, other]
+    incident = Incident("i", gpu(0), "thermal", "ticket", "NONE", 10 * NS, tuple(f.id for f in members), "hot")
+    (alert,) = alerts_of_incidents([(10 * NS, incident)], members)
+    assert alert.also == {FIRST.fault, "xid/memory"}
+
+
 def test_an_incident_is_as_strong_as_its_evidence_and_its_detector_s() -> None:
     """Told at 10 s by a finding 3 above what was expected; at 25 s the same finding says 5, though the incident was not told anew."""
     name = FIRST.id
