@@ -17,7 +17,7 @@ from detectors.elapsed import Elapsed, Moment
 from detectors.lanes import Limit
 from detectors.memory import Commit, Numbers, Remembering
 from detectors.peers import ACTIVE_PERCENT, Peers
-from detectors.readings import reading
+from detectors.readings import per_second, reading
 from detectors.snapshot import State
 from detectors.standing import Standing, Verdict
 from detectors.two_lanes import ACROSS, Judged, TwoLanes
@@ -34,6 +34,8 @@ ACCEPT_BLOCKS = 1440  # a day of work at the new level is the new normal
 FORGET = 2.0 ** (-1 / 1440)  # a day of blocks: half-life of what the regression remembers
 # The prior of the regression: ln power grows with about the square of the clock, and the weight of so many blocks of one GPU.
 PRIOR, PRIOR_WEIGHT = np.array([2.0, 0.5, 0.2]), 1e-2
+# Dynamic power goes with f V^2: more than the cube of the clock is noise. What one block may teach is bounded as well.
+MOST, CLIP = np.array([4.0, 4.0, 4.0]), 0.05
 FAULT = "power"
 
 
@@ -85,9 +87,7 @@ class Power(Remembering):
         if self._peers.changed.any():
             self._means.drop(self._peers.changed)
             self._lanes.next_job(self._peers.changed, columns["told"])
-        if frame.increments is None:
-            raise ValueError("increments are made by the engine; this frame has not passed it")
-        watts = columns.wide(frame.increments.rate(frame.schema.counter_row["energy_millijoules"])) / 1000
+        watts = columns.wide(per_second(frame, "energy_millijoules")) / 1000
         used = columns.wide(reading(frame, "gpu_utilization_percent"))
         works = used >= ACTIVE_PERCENT
         self._means.drop(np.isfinite(used) & ~works)
@@ -169,10 +169,12 @@ class _Regression:
         """One block: causes (cause, row) and what they should explain, (row,)."""
         use = use & np.isfinite(x).all(axis=0) & np.isfinite(y)
         if use.any():
-            self._xx = FORGET * self._xx + x[:, use] @ x[:, use].T
-            self._xy = FORGET * self._xy + x[:, use] @ y[use]
+            x, known = x[:, use], self.predict(x[:, use])
+            y = known + np.clip(y[use] - known, -CLIP, CLIP)
+            self._xx = FORGET * self._xx + x @ x.T
+            self._xy = FORGET * self._xy + x @ y
             ridge = PRIOR_WEIGHT * np.eye(len(CAUSES))
-            self.beta = np.linalg.solve(self._xx + ridge, self._xy + ridge @ PRIOR)
+            self.beta = np.clip(np.linalg.solve(self._xx + ridge, self._xy + ridge @ PRIOR), 0.0, MOST)
 
     def state(self) -> State:
         """The normal equations."""

@@ -20,6 +20,9 @@ BOUNDS = {
     "width": (1.0, 64.0),
     "mode": (0.0, 255.0),
 }
+# Bits of nvmlClocksEventReasons (nvml.h), by the name of the counter of nanoseconds that belongs to each.
+REASON_BITS = {"power_cap": 0x4, "sw_thermal": 0x20, "hw_thermal": 0x40, "hw_power_brake": 0x80}
+IMPOSSIBLE = 1.05  # a duty above this is none: the counter was reset, or a clock stepped
 MARGIN = (-150.0, 150.0)  # kelvin that are left until a limit: below 0 beyond it
 
 
@@ -35,6 +38,30 @@ def reading(frame: Frame, name: str) -> NDArray[np.float64]:
     x = frame.gauge(name)
     believed = (x >= low) & (x <= high)
     return x if believed.all() else np.where(believed, x, np.nan)
+
+
+def duty(frame: Frame, reason: str) -> NDArray[np.float64]:
+    """Share of the time since the sample before in which a reason held the clocks back, (device,), NaN = not known.
+
+    By the driver's counter of nanoseconds, which misses no pulse; where a driver has none 1 or 0, as the mask shows the reason now or
+    not. KeyError for a reason that has no counter, ValueError for a frame that has not passed the engine.
+    """
+    counter = f"throttled_{reason}_nanoseconds"
+    share = per_second(frame, counter) / 1e9
+    share = np.where(share <= IMPOSSIBLE, np.clip(share, 0.0, 1.0), np.nan)
+    counted = frame.counter(counter)[1]
+    if counted.all():
+        return share
+    mask = frame.gauge("clock_event_reasons")
+    shown = np.where(np.isfinite(mask), (np.nan_to_num(mask).astype(np.int64) & REASON_BITS[reason]) != 0, np.nan)
+    return np.where(counted, share, shown)
+
+
+def per_second(frame: Frame, counter: str) -> NDArray[np.float64]:
+    """Increase of a counter per second, (device,), NaN = none. ValueError for a frame that has not passed the engine."""
+    if frame.increments is None:
+        raise ValueError("increments are made by the engine; this frame has not passed it")
+    return frame.increments.rate(frame.schema.counter_row[counter])
 
 
 @cache

@@ -13,7 +13,7 @@ from detectors.elapsed import Elapsed, Moment
 from detectors.lanes import Limit
 from detectors.memory import Numbers, Remembering
 from detectors.peers import Peers
-from detectors.readings import reading
+from detectors.readings import duty, reading
 from detectors.regime import Regime
 from detectors.standing import RANK, Standing, Verdict
 from detectors.two_lanes import ACROSS, Judged, TwoLanes
@@ -103,7 +103,7 @@ class Straggler(Remembering):
         centred = self._peers.centred(clock, columns.wide(reading(frame, "gpu_utilization_percent")))
         if centred.dropped.any():
             self._means.drop(centred.dropped)
-        duties = {name: columns.wide(_duty(frame, name)) for name in REASONS}
+        duties = {name: columns.wide(duty(frame, name)) for name in REASONS}
         self._means.add(d=centred.d, level=clock - centred.d, **duties)
 
     def _next_job(self, rows: NDArray[np.bool_]) -> None:
@@ -133,9 +133,9 @@ class Straggler(Remembering):
         here, moved = self._regime.step(means["level"])
         if moved.any():
             self._next_job(moved)
-        duty = np.fmax.reduce([means[name] for name in REASONS])
+        held = np.fmax.reduce([means[name] for name in REASONS])
         loss = -np.expm1(self._lanes.job.residual(means["d"]))
-        explained = duty > np.fmax(LEAST_DUTY, EXPLAINS * loss)
+        explained = held > np.fmax(LEAST_DUTY, EXPLAINS * loss)
         return np.where(here & ~explained, means["d"], np.nan)
 
     def _tell(self, judged: Judged, at: Moment) -> Iterator[Finding]:
@@ -199,11 +199,3 @@ class Straggler(Remembering):
             "percent",
         )
         return verdict, blocks
-
-
-def _duty(frame: Frame, name: str) -> NDArray[np.float64]:
-    """Share of the time since the frame before in which a reason held the clocks back, (device,), NaN = not known."""
-    if frame.increments is None:
-        raise ValueError("increments are made by the engine; this frame has not passed it")
-    rate = frame.increments.rate(frame.schema.counter_row[f"throttled_{name}_nanoseconds"])
-    return np.clip(rate / 1e9, 0.0, 1.0)

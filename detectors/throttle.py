@@ -1,7 +1,6 @@
 """Clocks held back by heat or by the power brake, judged by how much of the time; whether it is the GPU, its node or its rack.
 
-Reasons: nvmlClocksEventReasons (nvml.h). A duty is the share of a minute by the driver's nanosecond counters, which miss no pulse; where
-a driver has none it is the share of samples whose mask showed the reason.
+Reasons: nvmlClocksEventReasons (nvml.h). A duty is the share of a minute (detectors/readings.py).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from detectors.columns import Columns, Ring, rows_where
 from detectors.elapsed import Elapsed, Moment
 from detectors.memory import Remembering
 from detectors.places import Groups, host_of, rack_of, share_by_group
-from detectors.readings import reading
+from detectors.readings import duty, reading
 from detectors.standing import Standing, Verdict
 from pipeline.finding import Action, Finding
 from pipeline.frame import Device, Frame
@@ -25,7 +24,6 @@ from pipeline.observation import Observation
 
 BLOCK_S = 60.0
 ACTIVE_PERCENT = 50.0  # utilisation of a GPU that works
-IMPOSSIBLE = 1.05  # a duty above this is none: the counter was reset, or a clock stepped
 PAGE_DUTY = 0.10  # hardware slowdown halves clocks or worse (nvml.h), so 10 % of the time costs the job 5 %
 SOFT_ALPHA = 1 - 2.0 ** (-1 / 5)  # five-minute half-life
 RECENT, CALM = 0b111, 0b11111  # the last three blocks decide that it is there, the last five that it is over
@@ -37,13 +35,12 @@ _COUNT = np.array([bits.bit_count() for bits in range(RECENT + 1)])
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason: its bit, the duty that is too much, in how many of three blocks, and what it then means at each level.
+    """One reason: the duty that is too much, in how many of three blocks, and what it then means at each level.
 
     ``needs_load``: idle GPUs touch the bit when they change state. ``page`` is the duty that wakes somebody.
     """
 
     name: str
-    bit: int
     fault: str
     limit: float
     page: float
@@ -58,7 +55,6 @@ class Reason:
 REASONS = (
     Reason(
         "hw_thermal",
-        0x40,
         "thermal/hw_slowdown",
         0.01,
         PAGE_DUTY,
@@ -71,7 +67,6 @@ REASONS = (
     ),
     Reason(
         "hw_power_brake",
-        0x80,
         "throttle/hw_power_brake",
         0.01,
         PAGE_DUTY,
@@ -85,7 +80,6 @@ REASONS = (
     # Now and then is the driver's governor at work; a fifth of the time is not.
     Reason(
         "sw_thermal",
-        0x20,
         "throttle/sw_thermal",
         0.20,
         np.inf,
@@ -154,7 +148,7 @@ class Throttle(Remembering):
         ended = self._clock.turn(frame.mono_ns, boot_id)
         if ended is None:
             return
-        samples = {reason.name: _duty(frame, reason) for reason in REASONS}
+        samples = {reason.name: duty(frame, reason.name) for reason in REASONS}
         samples |= {"busy": reading(frame, "gpu_utilization_percent"), "clock": reading(frame, "sm_clock_megahertz")}
         self._means.add(**{name: self._columns.wide(x) for name, x in samples.items()})
         if ended:
@@ -244,18 +238,6 @@ class Throttle(Remembering):
             reason.limit,
             "ratio",
         )
-
-
-def _duty(frame: Frame, reason: Reason) -> NDArray[np.float64]:
-    """Share of the time since the sample before, (device,), NaN = not known."""
-    counter = f"throttled_{reason.name}_nanoseconds"
-    if frame.increments is None:
-        raise ValueError("increments are made by the engine; this frame has not passed it")
-    duty = frame.increments.rate(frame.schema.counter_row[counter]) / 1e9
-    duty = np.where(duty <= IMPOSSIBLE, np.clip(duty, 0.0, 1.0), np.nan)
-    mask = frame.gauge("clock_event_reasons")
-    shown = np.where(np.isfinite(mask), (np.nan_to_num(mask).astype(np.int64) & reason.bit) != 0, np.nan)
-    return np.where(frame.counter(counter)[1], duty, shown)
 
 
 def _name(gpu: Device) -> str:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from detectors.block_clock import BlockMeans, StepClock
 from detectors.columns import Columns
-from detectors.readings import reading
+from detectors.readings import per_second, reading
 from pipeline.frame import Frame
 
 MINUTE_S = 60.0
@@ -50,10 +50,8 @@ class Steady:
         """Take in a frame."""
         columns = self._columns
         columns.place(frame.devices)
-        if frame.increments is None:
-            raise ValueError("increments are made by the engine; this frame has not passed it")
         # Energy integrates: a sampled power shows one phase of the job's step, the same one on all its GPUs.
-        drawn = frame.increments.rate(frame.schema.counter_row["energy_millijoules"]) / 1000
+        drawn = per_second(frame, "energy_millijoules") / 1000
         has = frame.counter("energy_millijoules")[1]
         power = columns.wide(np.where(has, drawn, reading(frame, "power_milliwatts") / 1000))
         temperature = columns.wide(reading(frame, "temperature_celsius"))

@@ -1,0 +1,121 @@
+"""A GPU that runs into the power limit its peers do not reach, and is slower than they are: it needs more watts for less work.
+
+The software power cap is normal at full load (nvml.h, nvmlClocksEventReasonSwPowerCap): only the difference from GPUs that do the same
+says anything, and only at the default limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.block_clock import BlockClock, BlockMeans
+from detectors.columns import Columns, rows_where
+from detectors.elapsed import Elapsed, Moment
+from detectors.memory import Remembering
+from detectors.peers import Peers
+from detectors.readings import duty, reading
+from detectors.runs import Runs
+from detectors.standing import Standing, Verdict
+from detectors.two_lanes import BEHIND
+from pipeline.finding import Finding
+from pipeline.frame import Frame
+from pipeline.observation import Observation
+
+BLOCK_S = 60.0
+AFTER, CLEAR = 5, 5  # blocks
+ABOVE = 1.5  # of the logit of the duty: 60 % of the time against 25 %; proposed, hence a ticket
+LEAST_DUTY, MOST_DUTY = 0.01, 0.99  # the logit has no end
+ROUNDING_MW = 1000.0  # limits are set in whole watts
+MEANS = ("duty", "clock", "used")
+FAULT = "throttle/power_cap"
+
+
+class PowerCap(Remembering):
+    """A ticket when a GPU is capped far more than its peers for five minutes at the default limit, and 2 % slower than they are.
+
+    Fast silicon reaches the limit first and is not behind: silent. What is accepted at once: a limit below the default (that is
+    power_limit's matter), another job, other settings; all peers capped together. It ends after five minutes without.
+
+    >>> PowerCap().name
+    'power_cap'
+    """
+
+    name = "power_cap"
+
+    def __init__(self) -> None:
+        self._columns = Columns(**BlockMeans.fills(*MEANS), **Runs.fills(1), **Peers.fills(), lowered=False)
+        self._runs = Runs(self._columns, [AFTER], [CLEAR])
+        self._clock, self._means, self._peers = BlockClock(BLOCK_S), BlockMeans(self._columns, MEANS), Peers(self._columns)
+        self._elapsed, self._standing = Elapsed(), Standing(self.name)
+        super().__init__(
+            columns=self._columns,
+            clock=self._clock,
+            means=self._means,
+            peers=self._peers,
+            elapsed=self._elapsed,
+            standing=self._standing,
+        )
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """Judge the block that ended, then take in the frame."""
+        said: list[Finding] = []
+        self._peers.jobs.take(observation.events)
+        for frame in observation.frames:
+            if frame.kind == "gpu":
+                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
+                if ended:
+                    said += self._block(frame.time_ns, self._elapsed.at(observation))
+                if ended is not None:
+                    self._sample(frame)
+        return said
+
+    def _sample(self, frame: Frame) -> None:
+        columns = self._columns
+        columns.place(frame.devices)
+        self._peers.look(frame)
+        if self._peers.changed.any():
+            self._means.drop(self._peers.changed)
+        enforced, default = (columns.wide(reading(frame, f"power_limit_{which}_milliwatts")) for which in ("enforced", "default"))
+        columns["lowered"] = np.where(np.isnan(enforced), columns["lowered"], ~(enforced >= default - ROUNDING_MW))
+        samples = {"duty": duty(frame, "power_cap")}
+        samples |= {"clock": reading(frame, "sm_clock_megahertz"), "used": reading(frame, "gpu_utilization_percent")}
+        self._means.add(**{name: columns.wide(x) for name, x in samples.items()})
+
+    def _block(self, time_ns: int, at: Moment) -> Iterator[Finding]:
+        columns, means = self._columns, self._means.close()
+        logit = _logit(means["duty"])
+        above = self._peers.centred(logit, means["used"]).d
+        behind = self._peers.centred(np.log(means["clock"]), means["used"]).d
+        known = np.isfinite(above) & np.isfinite(behind)
+        bad = (above > ABOVE) & (behind < -BEHIND) & ~columns["lowered"]
+        begins, ends = self._runs.step(np.where(known, bad * 1.0, np.nan)[None, :], time_ns)
+        for row in rows_where(begins[0]):
+            usual = float(1 / (1 + np.exp(above[row] - logit[row])))
+            verdict = _verdict(float(means["duty"][row]), usual, float(np.expm1(behind[row])), self._peers.size(row))
+            yield from self._standing.holds(columns.devices[row], verdict, at, self._runs.began(0, row))
+        for row in rows_where(ends[0]):
+            yield from self._standing.ends(columns.devices[row], FAULT, at)
+        yield from self._standing.due(at)
+
+
+def _verdict(share: float, usual: float, behind: float, peers: int) -> Verdict:
+    told = f"capped {share:.0%} of the last minute at the default limit, half of its {peers - 1} peers {usual:.0%} or less"
+    return Verdict(
+        FAULT,
+        "ticket",
+        "RUN_FIELDDIAG",
+        "The GPU runs into its power limit more than its peers and is slower than they are: it needs more watts for less work.",
+        (told, f"its SM clock stands {behind:+.1%} from their median"),
+        share,
+        usual,
+        "ratio",
+    )
+
+
+def _logit(share: NDArray[np.float64]) -> NDArray[np.float64]:
+    share = np.clip(share, LEAST_DUTY, MOST_DUTY)
+    logit: NDArray[np.float64] = np.log(share / (1 - share))
+    return logit
