@@ -29,6 +29,7 @@ MANY_CORRECTED = 92  # the driver's own alarm about the rate of single-bit error
 S = 10**9
 PATIENCE_NS = 60 * S  # within which the XID of an uncorrectable error comes, before or after it was counted
 DECIDE_NS = 10 * S  # and within which the driver says whether it was contained
+PATIENT_NS = 24 * 3600 * S  # a repair because of corrected errors waits so long for a reset before anybody is told
 CLEAN_NS = 24 * 3600 * S  # without another error, or until the next reset
 UNCORRECTABLE, TREND = "ecc/uncorrectable", "ecc/correctable_trend"
 _FLAGS = ("failed", "pending", *(f"banks_{spare}" for spare in ("none", "low", "partial", "high")))
@@ -62,7 +63,10 @@ class Ecc(Remembering):
             **Runs.fills(len(RULES)),
             **Wear.fills(),
             **Trend.fills(),
-            asked=False,
+            asked=False,  # a repair waits for a reset in this life
+            asked_ns=0,  # since when
+            corrected=False,  # a row was remapped in this life because its errors were corrected too often
+            lost=False,  # or because one was not corrected
             survived=False,
             errors=0,
             waits_ns=0,
@@ -110,7 +114,7 @@ class Ecc(Remembering):
         self._columns.place(frame.devices)
         yield from self._standing.swapped(frame, at)
         yield from self._reset(frame, boot_id, at)
-        if self._registers_changed(frame) or self._columns["stands"].any() or self._columns["run"].any():
+        if self._registers_changed(frame) or any(self._columns[name].any() for name in ("stands", "run", "asked")):
             yield from self._facts(frame, at)
         yield from self._uncorrectable(_grew(frame, self._columns, "ecc_uncorrected"), at)
         alarm = self._trend.add(_grew(frame, self._columns, "ecc_corrected"), frame.mono_ns, boot_id)
@@ -144,7 +148,7 @@ class Ecc(Remembering):
         if new.any():
             fresh = np.nan_to_num(self._columns.wide(new.astype(np.float64))) > 0
             self._columns["survived"] |= fresh & self._columns["asked"]
-            self._columns.reset(fresh, "asked", "waits_ns")
+            self._columns.reset(fresh, "asked", "corrected", "lost", "waits_ns")
             for row in rows_where(new):
                 yield from self._standing.ends(
                     frame.devices[row], UNCORRECTABLE, at, "the GPU was reset or its driver loaded again"
@@ -153,9 +157,14 @@ class Ecc(Remembering):
     def _read(self, frame: Frame, at: Moment) -> Memory:
         wide, columns = self._columns.wide, self._columns
         waits = wide(pending(frame))
-        columns["asked"] |= waits > 0
+        columns["asked_ns"] = np.where((waits > 0) & ~columns["asked"], at.now_ns, columns["asked_ns"])
+        columns["asked"] = np.where(np.isfinite(waits), waits > 0, columns["asked"])
         columns["survived"] &= ~(waits == 0)
         grew = {cause: _increase(frame, columns, f"remapped_rows_{cause}") for cause in ("correctable", "uncorrectable")}
+        columns["corrected"] |= grew["correctable"] > 0
+        columns["lost"] |= grew["uncorrectable"] > 0
+        # Nothing was lost and nothing will be: the reset between two jobs is soon enough.
+        patient = columns["corrected"] & ~columns["lost"] & (at.now_ns - columns["asked_ns"] < PATIENT_NS)
         pages = _increase(frame, columns, "retired_pages_double_bit")
         self._wear.add(
             np.nan_to_num(grew["correctable"]) + np.nan_to_num(grew["uncorrectable"]),
@@ -165,7 +174,7 @@ class Ecc(Remembering):
         )
         seen = columns.present()
         return Memory(
-            pending=waits,
+            pending=np.where(patient, np.minimum(waits, 0.0), waits),
             survived=np.where(np.isfinite(waits), columns["survived"] & (waits > 0), np.nan),
             failed=wide(frame.gauge("row_remap_failed")),
             sram=wide(frame.gauge("sram_threshold_exceeded")),

@@ -42,6 +42,7 @@ class Rule:
 class Memory:
     """The registers of one frame, and what was counted from them; all arrays (row,), NaN = not observed.
 
+    ``pending`` is 0 too where a repair waits with which there is no hurry.
     ``day`` are rows remapped in 24 hours by any cause, ``month`` uncorrectable ones (retired pages before Ampere) in 30 days, ``week`` in 7.
     ``survived``: a remap that was pending before the last reset is still pending.
     """

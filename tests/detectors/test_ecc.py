@@ -85,6 +85,25 @@ def test_a_pending_remap_is_a_ticket_until_the_reset(node: Feed) -> None:
     assert told(node.run(HOUR, **HEALTHY)) == [("gpu", GPU, "ecc/remap_pending", "ticket", "cleared")]
 
 
+def test_a_remap_of_errors_that_were_all_corrected_waits_for_the_reset_between_jobs(node: Feed) -> None:
+    """H25: nothing was lost, and the reset comes by itself; only when it did not for a day somebody is told."""
+    remap = with_(row_remap_pending=one(1))
+    assert node.once(**{**remap, "remapped_rows_correctable": one(1)}) == []
+    assert node.run(HOUR, **remap) == []
+    node.counters_begin_anew()
+    assert node.run(HOUR, **HEALTHY) == []
+    node.once(**{**remap, "remapped_rows_correctable": one(1)})
+    node.period_s = 600
+    assert node.run(23 * HOUR, **remap) == []
+    assert stands(node.run(2 * HOUR, **remap)) == [("gpu", GPU, "ecc/remap_pending", "ticket")]
+
+
+def test_a_remap_because_of_an_uncorrectable_error_is_told_at_once(node: Feed) -> None:
+    """Whatever was remapped beside it."""
+    said = node.once(**with_(row_remap_pending=one(1), remapped_rows_correctable=one(1), remapped_rows_uncorrectable=one(1)))
+    assert stands(said) == [("gpu", GPU, "ecc/remap_pending", "ticket")]
+
+
 def test_a_remap_that_is_still_pending_after_the_reset_pages(node: Feed) -> None:
     """The repair does not take."""
     node.run(HOUR, **with_(row_remap_pending=one(1)))
