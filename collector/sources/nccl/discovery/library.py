@@ -1,0 +1,69 @@
+"""Which NCCL a process speaks: in its library's name, else in the library itself.
+
+The library is as large as half a gigabyte and may lie on a network file system that hangs, so the search runs in a child (aside.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from io import FileIO
+from pathlib import Path
+
+from collector.sources.nccl.discovery.procfs import Library
+from collector.sources.untrusted import open_regular
+
+CHUNK = 4 << 20
+MOST_BYTES = 4 << 30  # libtorch_cuda with every architecture takes 2
+MOST_KNOWN = 256
+
+_IN_NAME = re.compile(r"libnccl\.so\.(\d{1,3}\.\d{1,3}\.\d{1,3})$")
+_INSIDE = re.compile(rb"NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})")
+_LONGEST = 32  # bytes of what is searched for
+
+Version = tuple[int, ...]
+
+
+def version_of(text: str) -> Version:
+    """Numbers of a version; empty where it is none.
+
+    >>> version_of("2.30.7"), version_of("unknown"), version_of("2.29.2+cuda13.0")
+    ((2, 30, 7), (), (2, 29, 2))
+    """
+    match = re.match(r"(\d{1,4})\.(\d{1,4})\.(\d{1,4})", text)
+    return tuple(int(n) for n in match.groups()) if match else ()
+
+
+def search(path: str, root: Path) -> str:
+    """The version that a library holds, empty where it holds none. ``path`` is the process's own, ``root`` its /proc/PID/root. OSError."""
+    kept = b""
+    with FileIO(open_regular(path, root=root)) as file:
+        for _ in range(MOST_BYTES // CHUNK):
+            piece = file.read(CHUNK)
+            if match := _INSIDE.search(kept + piece):
+                return match[1].decode()
+            if not piece:
+                break
+            kept = piece[-_LONGEST:]
+    return ""
+
+
+class Versions:
+    """Remembers the version of each library, so that it is looked for once per file. ``find`` is given root and path; it may say ""."""
+
+    def __init__(self, proc: Path, find: Callable[[Path, str], str]) -> None:
+        self._proc, self._find = proc, find
+        self._known: dict[tuple[str, int], str] = {}
+
+    def known(self, library: Library) -> str | None:
+        """The version, "" where the library holds none, None where nobody has looked yet."""
+        if match := _IN_NAME.search(library.path):
+            return match[1]
+        return self._known.get((library.device, library.inode))
+
+    def look(self, library: Library, pid: int) -> str:
+        """Look for it, through a process that has it mapped."""
+        found = self._find(self._proc / str(pid) / "root", library.path)
+        if len(self._known) >= MOST_KNOWN:
+            self._known.pop(next(iter(self._known)))
+        return self._known.setdefault((library.device, library.inode), found)

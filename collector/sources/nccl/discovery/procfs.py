@@ -1,0 +1,98 @@
+"""The files below /proc/PID that discovery reads, each parsed by a function of its text. Formats: proc(5)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+MOST_BYTES = 16 << 20  # of one file: the maps of a Python process with PyTorch take 0.5 MB
+TICKS_PER_SECOND = 100  # USER_HZ, the same on all architectures that have NVIDIA drivers
+
+_GPU = re.compile(rb" /dev/nvidia(\d{1,3})$", re.MULTILINE)
+_ANY_GPU = re.compile(rb" /dev/nvidia(?:\d{1,3}|ctl|-uvm)$", re.MULTILINE)
+# libtorch_cuda has NCCL linked in where PyTorch was built that way.
+_LIBRARY = re.compile(
+    rb"([0-9a-f]{2,4}:[0-9a-f]{2,4}) (\d{1,20}) +(/\S[^\n]{0,1000}?/(libnccl\.so[^/\n]{0,40}|libtorch_cuda\.so))$", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A mapped library that speaks NCCL: path in the process's own root, and its identity on disk (device and inode)."""
+
+    path: str
+    device: str
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """What the maps of a process show. ``gpus`` are minor numbers of GPUs it has mapped."""
+
+    holds_gpu: bool
+    gpus: tuple[int, ...] = ()
+    library: Library | None = None
+
+
+def read(path: Path) -> bytes:
+    """The file, at most ``MOST_BYTES``. OSError as it comes: PermissionError where the process may not be inspected."""
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES)
+
+
+def mapped(maps: bytes) -> Mapped:
+    """GPUs and NCCL in a /proc/PID/maps."""
+    if not _ANY_GPU.search(maps):
+        return Mapped(holds_gpu=False)
+    gpus = tuple(sorted({int(n) for n in _GPU.findall(maps)}))
+    libraries = {
+        Library(path.decode(errors="replace"), device.decode(), int(inode)) for device, inode, path, _ in _LIBRARY.findall(maps)
+    }
+    # NCCL's own library speaks where both are there.
+    chosen = min(libraries, key=lambda x: ("libnccl" not in x.path, x.path), default=None)
+    return Mapped(holds_gpu=True, gpus=gpus, library=chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """``started`` is in clock ticks since boot: with the pid it names a process for ever."""
+
+    comm: str
+    parent: int
+    started: int
+
+
+def stat(text: bytes) -> Stat | None:
+    """/proc/PID/stat; None where it is none. A comm may hold blanks and brackets."""
+    comm, bracket, rest = text.partition(b"(")[2].rpartition(b")")
+    fields = rest.split()
+    if not bracket or len(fields) < 20:
+        return None
+    try:
+        return Stat(comm.decode(errors="replace"), int(fields[1]), int(fields[19]))
+    except ValueError:
+        return None
+
+
+def inner_pid(status: bytes, pid: int) -> int:
+    r"""The pid as the process itself sees it, which is what RAS reports: the last of NSpid in /proc/PID/status.
+
+    >>> inner_pid(b"Name: x\nNSpid: 812 7\n", 812), inner_pid(b"", 5)
+    (7, 5)
+    """
+    match = re.search(rb"^NSpid:((?:\s+\d{1,10}){1,32})\s*$", status, re.MULTILINE)
+    return int(match[1].split()[-1]) if match else pid
+
+
+def user(status: bytes) -> int:
+    """Effective user id in /proc/PID/status, -1 where it does not say."""
+    match = re.search(rb"^Uid:\s+\d+\s+(\d{1,10})", status, re.MULTILINE)
+    return int(match[1]) if match else -1
+
+
+def minors(text: bytes) -> tuple[int, str] | None:
+    """Minor number and UUID in a /proc/driver/nvidia/gpus/ADDRESS/information."""
+    minor = re.search(rb"^Device Minor:\s*(\d{1,3})", text, re.MULTILINE)
+    uuid = re.search(rb"^GPU UUID:\s*(GPU-[0-9a-f-]{36})", text, re.MULTILINE)
+    return (int(minor[1]), uuid[1].decode()) if minor and uuid else None

@@ -1,0 +1,103 @@
+"""Listening RAS sockets, also those in another network namespace: from /proc/PID/net, which shows the namespace of that process."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+RAS_PORT = 28028  # NCCL's default (src/ras/ras.cc), on localhost
+LISTEN = "0A"
+MOST_LINES = 200_000
+MOST_DESCRIPTORS = 65_536
+
+_ROW = re.compile(r"\s*\d+: (?P<host>[0-9A-F]{8}|[0-9A-F]{32}):(?P<port>[0-9A-F]{4}) \S+ (?P<state>[0-9A-F]{2}) .*")
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A listening TCP socket: address as text, and the inode by which its owner is found."""
+
+    host: str
+    port: int
+    user: int
+    inode: int
+
+
+def listeners(net: Path) -> Iterator[Listener]:
+    """Of one network namespace: ``net`` is a /proc/PID/net. A table that is not there has no rows."""
+    for name in ("tcp", "tcp6"):
+        try:
+            with (net / name).open(encoding="ascii", errors="replace") as file:
+                for _, line in zip(range(MOST_LINES), file, strict=False):
+                    if found := _listener(line):
+                        yield found
+        except OSError:
+            continue
+
+
+def _listener(line: str) -> Listener | None:
+    match = _ROW.fullmatch(line.rstrip("\n"))
+    if match is None or match["state"] != LISTEN:
+        return None
+    fields = line.split()
+    if len(fields) < 10 or not (fields[7].isdecimal() and fields[9].isdecimal()):
+        return None
+    return Listener(_address(match["host"]), int(match["port"], 16), int(fields[7]), int(fields[9]))
+
+
+def _address(text: str) -> str:
+    """The kernel prints each 32-bit word of an address in the byte order of the machine.
+
+    >>> _address("0100007F"), _address("00000000000000000000000001000000")
+    ('127.0.0.1', '::1')
+    """
+    words = (int(text[i : i + 8], 16).to_bytes(4, "little") for i in range(0, len(text), 8))
+    return str(ipaddress.ip_address(b"".join(words)))
+
+
+def sockets_of(process: Path) -> frozenset[int]:
+    """Inodes of the sockets a process has open; ``process`` is its /proc/PID. OSError where it may not be inspected."""
+    found = set()
+    with os.scandir(process / "fd") as descriptors:
+        for _, entry in zip(range(MOST_DESCRIPTORS), descriptors, strict=False):
+            try:
+                target = os.readlink(entry.path)  # noqa: PTH115 - thousands of descriptors: no path object each
+            except OSError:
+                continue  # closed meanwhile
+            if target.startswith("socket:[") and target[8:-1].isdecimal():
+                found.add(int(target[8:-1]))
+    return frozenset(found)
+
+
+def ras_port(address: str) -> int:
+    """The port of a NCCL_RAS_ADDR (``host:port``, ``[v6]:port``); NCCL's default where it is empty or none.
+
+    >>> ras_port(""), ras_port("localhost:30000"), ras_port("[::1]:30001"), ras_port("x")
+    (28028, 30000, 30001, 28028)
+    """
+    port = address.rpartition(":")[2]
+    return int(port) if port.isascii() and port.isdecimal() and 0 < int(port) < 65536 and ":" in address else RAS_PORT
+
+
+def ras_clients(proc: Path, processes: Iterable[tuple[int, int, str]]) -> dict[int, tuple[Listener, ...]]:
+    """The sockets on which processes take RAS clients, by pid; of each process its pid, network namespace and NCCL_RAS_ADDR are given.
+
+    With SO_REUSEPORT every process of a job on a host listens on the same port, and any of them answers for the whole job.
+    """
+    tables: dict[int, tuple[Listener, ...]] = {}
+    found: dict[int, tuple[Listener, ...]] = {}
+    for pid, network, address in processes:
+        if network not in tables or not network:
+            tables[network] = tuple(listeners(proc / str(pid) / "net"))
+        port = ras_port(address)
+        candidates = [x for x in tables[network] if x.port == port]
+        if candidates:
+            with contextlib.suppress(OSError):
+                own = sockets_of(proc / str(pid))
+                found[pid] = tuple(x for x in candidates if x.inode in own)
+    return {pid: sockets for pid, sockets in found.items() if sockets}

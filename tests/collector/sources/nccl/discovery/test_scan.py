@@ -1,0 +1,140 @@
+"""Discovery: who holds GPUs and speaks NCCL, from a tree like /proc and from /proc itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from collector.sources.nccl.discovery.procfs import Library
+from collector.sources.nccl.discovery.scan import FIRST_PAUSE_S, LONGEST_PAUSE_S, Scanner
+from tests.collector.sources.nccl.discovery.proctree import LIBRARY, UUIDS, add_gpus, add_process
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Path:
+    """A node of eight GPUs, with nothing on them."""
+    add_gpus(tmp_path)
+    return tmp_path
+
+
+def test_a_process_with_gpus_and_the_library_is_found(proc: Path) -> None:
+    """With its own pid, its job and rank, its GPUs, and where it has NCCL from."""
+    environ = "SLURM_JOB_ID=71 SLURM_STEP_ID=0 RANK=11 LOCAL_RANK=3"
+    add_process(proc, 812, gpus=(3,), library=LIBRARY, environ=environ, inner=7, started=4200)
+    (found,) = Scanner(proc).scan(0).processes
+    assert (found.pid, found.inner_pid, found.user, found.comm, found.started_s) == (812, 7, 1000, "python3", 42.0)
+    assert (found.job, found.rank, found.uuids) == ("71.0", 11, (UUIDS[3],))
+    assert found.library == Library(LIBRARY, "08:01", 4711)
+
+
+def test_processes_without_a_gpu_are_none_of_ours(proc: Path) -> None:
+    """Whatever libraries they have."""
+    add_process(proc, 1, library=LIBRARY)
+    assert Scanner(proc).scan(0).processes == ()
+
+
+def test_secrets_in_an_environment_are_not_kept(proc: Path) -> None:
+    """Only known names are."""
+    add_process(proc, 812, gpus=(0,), environ="RANK=1 WANDB_API_KEY=secret NCCL_RAS_ADDR=localhost:30000")
+    (found,) = Scanner(proc).scan(0).processes
+    assert found.environment == {"RANK": "1", "NCCL_RAS_ADDR": "localhost:30000"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "cgroup", "job"),
+    [
+        ("SLURM_JOB_ID=71", "0::/", "71"),
+        ("", "0::/system.slice/slurmstepd.scope/job_71/step_batch/user/task_0", "71.batch"),
+        (
+            "MASTER_ADDR=10.0.0.1",
+            "0::/kubepods.slice/kubepods-pod0a1b2c3d_1111_2222_3333_444455556666.slice/cri-containerd-1.scope",
+            "pod0a1b2c3d-1111-2222-3333-444455556666",
+        ),
+        ("TORCHELASTIC_RUN_ID=exp7 MASTER_ADDR=n1", "0::/", "torchrun:exp7"),
+        ("TORCHELASTIC_RUN_ID=none MASTER_ADDR=n1 MASTER_PORT=29500", "0::/", "n1:29500"),
+        ("", "0::/user.slice", ""),
+    ],
+)
+def test_a_job_is_known_by_its_scheduler_or_launcher(proc: Path, environ: str, cgroup: str, job: str) -> None:
+    """Slurm first, then the pod, then torchrun, then the address of rank 0."""
+    add_process(proc, 5, gpus=(0,), environ=environ, cgroup=cgroup)
+    assert Scanner(proc).scan(0).processes[0].job == job
+
+
+def test_a_process_that_loads_cuda_later_is_found_then(proc: Path) -> None:
+    """An interpreter is looked at again after the first pause."""
+    scanner = Scanner(proc)
+    add_process(proc, 812)
+    scanner.scan(0)
+    add_process(proc, 812, gpus=(0,))
+    assert scanner.scan(FIRST_PAUSE_S - 1).processes == ()
+    assert len(scanner.scan(FIRST_PAUSE_S).processes) == 1
+
+
+def test_what_never_holds_a_gpu_is_looked_at_ever_more_rarely(proc: Path) -> None:
+    """A node has thousands of processes: within a day each is read a few hundred times, not thousands."""
+    scanner = Scanner(proc)
+    folder = add_process(proc, 1)
+    read = 0
+    for second in range(0, 86_400, 15):
+        os.utime(folder / "maps", (0, 0))
+        known = scanner._known.get(1)
+        read += known is None or known.due_s <= second
+        scanner.scan(second)
+    assert read <= 86_400 / LONGEST_PAUSE_S + 6
+
+
+def test_a_pid_that_is_used_again_is_another_process(proc: Path) -> None:
+    """The time of its start tells them apart."""
+    scanner = Scanner(proc)
+    add_process(proc, 812, gpus=(0,), environ="RANK=1")
+    scanner.scan(0)
+    add_process(proc, 812, gpus=(0,), environ="RANK=2", started=999)
+    assert scanner.scan(1).processes[0].rank == 2
+
+
+def test_a_process_that_ended_is_gone(proc: Path) -> None:
+    """At the next look."""
+    scanner = Scanner(proc)
+    folder = add_process(proc, 812, gpus=(0,))
+    scanner.scan(0)
+    shutil.rmtree(folder)
+    assert scanner.scan(1).processes == ()
+
+
+@pytest.mark.parametrize("junk", [b"", b"812 (", b"812 (a) b) S x", b"\xff" * 100, b"(" * 4096])
+def test_files_of_any_content_do_no_harm(proc: Path, junk: bytes) -> None:
+    """A comm may hold anything, and a file may vanish while it is read."""
+    folder = add_process(proc, 812, gpus=(0,))
+    for name in ("stat", "maps", "environ", "cgroup", "status"):
+        (folder / name).write_bytes(junk)
+    add_process(proc, 813, gpus=(1,))
+    assert [found.pid for found in Scanner(proc).scan(0).processes] == [813]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may inspect everything")
+def test_processes_that_may_not_be_inspected_are_counted() -> None:
+    """Those of other users, as an agent without privileges sees them."""
+    assert Scanner(Path("/proc")).scan(0).hidden > 0
+
+
+def test_a_file_that_may_not_be_read_hides_its_process(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted, and looked at again later: privileges may come."""
+    add_process(proc, 812, gpus=(0,))
+
+    def refuse(path: Path) -> bytes:
+        if path.name == "maps":
+            raise PermissionError(13, "Permission denied", str(path))
+        return path.read_bytes()
+
+    monkeypatch.setattr("collector.sources.nccl.discovery.procfs.read", refuse)
+    scan = Scanner(proc).scan(0)
+    assert (scan.processes, scan.hidden) == ((), 1)
+
+
+def test_the_machines_own_processes_are_scanned() -> None:
+    """On this machine, whatever runs on it: the test itself holds no GPU."""
+    assert os.getpid() not in {found.pid for found in Scanner(Path("/proc")).scan(0).processes}

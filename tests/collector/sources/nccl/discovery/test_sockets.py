@@ -1,0 +1,62 @@
+"""RAS sockets: found by port and owner, in our network namespace and in others."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from collector.sources.nccl.discovery.sockets import Listener, listeners, ras_clients
+from tests.parts import need
+
+HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+
+
+def row(address: str, state: str = "0A", user: int = 1000, inode: int = 55) -> str:
+    """One line of the kernel's table (net/ipv4/tcp_ipv4.c)."""
+    return f"   0: {address} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000  {user}        0 {inode} 1 0000 100 0 0 10 0\n"
+
+
+def test_listening_sockets_are_read_with_owner_and_inode(tmp_path: Path) -> None:
+    """Connections of the same port are not listeners."""
+    (tmp_path / "tcp").write_text(HEAD + row("0100007F:6D7C") + row("0100007F:6D7C", "01") + "junk\n")
+    (tmp_path / "tcp6").write_text(HEAD + row("00000000000000000000000001000000:6D7C", inode=56))
+    assert list(listeners(tmp_path)) == [Listener("127.0.0.1", 28028, 1000, 55), Listener("::1", 28028, 1000, 56)]
+
+
+@pytest.fixture
+def listening() -> Iterator[int]:
+    """A port on which this process listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_listening_process_of_this_machine_is_found(listening: int) -> None:
+    """By the real tables of the kernel."""
+    found = ras_clients(Path("/proc"), [(os.getpid(), 0, f"localhost:{listening}")])
+    assert [(x.host, x.port) for x in found[os.getpid()]] == [("127.0.0.1", listening)]
+
+
+def test_another_process_on_the_port_is_not_ours(listening: int) -> None:
+    """The inode says whose socket it is: the parent of this test does not listen."""
+    assert ras_clients(Path("/proc"), [(os.getppid(), 0, f"localhost:{listening}")]) == {}
+
+
+@pytest.mark.root
+@pytest.mark.integration
+def test_a_socket_in_another_network_namespace_is_found() -> None:
+    """A pod's listener is in no table of ours, and in that of its process."""
+    unshare = need("unshare", "util-linux")
+    code = "import socket,sys; s=socket.create_server(('0.0.0.0', 28028)); print('ready', flush=True); sys.stdin.read()"
+    with subprocess.Popen([unshare, "-n", sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        if process.stdout.readline() != b"ready\n":
+            pytest.skip("this machine does not let us make a network namespace")
+        found = ras_clients(Path("/proc"), [(process.pid, Path(f"/proc/{process.pid}/ns/net").stat().st_ino, "")])
+        assert [(x.host, x.port) for x in found[process.pid]] == [("0.0.0.0", 28028)]
+        process.communicate()
