@@ -51,8 +51,12 @@ class Panel:
         return [self._set(host).update(part) for host, part in parts]
 
     def alerts(self, said: Sequence[Finding], told: Sequence[tuple[int, Incident]]) -> list[Alert]:
-        """What people were told, from everything that was said."""
-        return alerts_of(said) if self._fuse is None else alerts_of_incidents(told, said)
+        """What people were told, from everything that was said, and what was only recorded: that opens no incident."""
+        if self._fuse is None:
+            return alerts_of(said)
+        members = {name for _, incident in told for name in incident.findings}
+        recorded = [alert for alert in alerts_of(said) if alert.severity == "record" and alert.id not in members]
+        return [*alerts_of_incidents(told, said), *recorded]
 
     def restarted(self) -> Panel:
         """A new panel that remembers what could be written down."""

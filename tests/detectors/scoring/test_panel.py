@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from detectors.incidents import Incidents
 from detectors.scoring.panel import Contestant, Panel, judge
 from detectors.scoring.scope import ByHost
 from detectors.snapshot import State
+from pipeline.finding import Finding, Incident
 from pipeline.frame import Device, frame_of
 from pipeline.observation import Event, Observation, Unread
 from tests.detectors.hot import Hot
@@ -122,3 +125,12 @@ def test_a_restarted_detector_that_forgets_is_noticed() -> None:
 def test_a_detector_without_memory_is_named() -> None:
     """Equal findings by luck are no restart equivalence."""
     assert Panel(lambda: [Sums([])], "fleet").forgetful() == ("sums",)
+
+
+def test_what_is_only_recorded_is_told_though_it_opens_no_incident() -> None:
+    """Congestion is a record: it counts as found, and what an incident holds already is not told twice."""
+    record = Finding("d", gpu("n1"), "f", "onset", "record", 0, 0, "s")
+    page, held = replace(record, device=gpu("n2"), severity="page"), replace(record, device=gpu("n3"))
+    incident = Incident("i", gpu("n2"), "f", "page", "NONE", 0, (page.id, held.id), "s")
+    alerts = Panel(lambda: [Hot()], "fleet", Incidents).alerts([record, page, held], [(0, incident)])
+    assert [(alert.ranked[0].id, alert.severity) for alert in alerts] == [(gpu("n2").id, "page"), (gpu("n1").id, "record")]
