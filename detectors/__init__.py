@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from detectors.availability import Availability
+from detectors.drift import Drift
 from detectors.ecc import Ecc
 from detectors.fec_tail import FecTail
 from detectors.frozen import Frozen
@@ -18,6 +19,7 @@ from detectors.power_limit import PowerLimit
 from detectors.straggler import Straggler
 from detectors.thermal import ThermalImminent, ThermalRack, ThermalResistance
 from detectors.throttle import Throttle
+from detectors.waste import Waste
 from detectors.xid import Xid
 from pipeline.interfaces import Detector
 
@@ -44,6 +46,8 @@ DETECTORS: dict[str, Callable[[], Detector]] = {
     Throttle.name: Throttle,
     PowerLimit.name: PowerLimit,
     Pcie.name: Pcie,
+    Drift.name: Drift,
+    Waste.name: Waste,
     Ecc.name: Ecc,
     Xid.name: Xid,
 }

@@ -120,6 +120,7 @@ class Frozen(Remembering):
         nodes["still_s"] = np.where(moving_here > 0, 0.0, nodes["still_s"] + step_s * (still_here > 0))
         self._misses(here > 0, seen_here > 0, step_s)
         yield from self._tell(group, at)
+        yield from self._standing.due(at)
         if stands := self._standing.all():
             yield from self._end(stands, at)
 

@@ -105,6 +105,7 @@ class Hang(Remembering):
         columns["worked_ns"] = np.where(does == BUSY, at.now_ns, columns["worked_ns"])
         if members.names:
             yield from self._jobs(np.where(columns["joined"], does, -1), step_s, at)
+        yield from self._standing.due(at)
 
     def _jobs(self, does: NDArray[np.int64], step_s: float, at: Moment) -> Iterator[Finding]:
         """Move every job's clocks on, and tell what they say. ``does`` is -1 for who never worked for the job."""
@@ -183,11 +184,9 @@ class Hang(Remembering):
         name, silent_s = members.names[job], float(members.of["silent_s"][job])
         found = blame(who, Device("", "job", name), self._reach(job, who))
         verdict = _verdict(found, name, who, silent_s, limit_s)
-        told = []
+        self._told.add(name, found.culprits, found.fault)
         for device in found.culprits:
-            told += list(self._standing.holds(device, verdict, at, at.time_ns - round(silent_s * S)))
-        self._told.add(name, [finding.device for finding in told], found.fault)
-        yield from told
+            yield from self._standing.holds(device, verdict, at, at.time_ns - round(silent_s * S))
 
     def _reach(self, job: int, who: list[Member]) -> Reach:
         hosts = self._members.hosts(job)

@@ -24,8 +24,7 @@ class Told:
 
     def add(self, job: str, devices: Iterable[Device], fault: str) -> None:
         """A job's stall was told of these."""
-        if more := tuple((device, fault) for device in devices):
-            self._of[job] = self._of.get(job, ()) + more
+        self._of[job] = self._of.get(job, ()) + tuple((device, fault) for device in devices)
 
     def pop(self, job: str) -> tuple[tuple[Device, str], ...]:
         """What was told of a job, which is over now."""

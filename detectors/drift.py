@@ -1,0 +1,179 @@
+"""Settings and versions that differ from what was declared, or from nearly all devices of the same model: driver, firmware, modes.
+
+Nothing is broken by it yet: it is the reason why one node of many is slower, or fails in another way, next week.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from detectors.block_clock import BlockClock
+from detectors.elapsed import Elapsed, Moment
+from detectors.memory import Commit, Remembering, from_text_array, text_array
+from detectors.snapshot import State
+from detectors.standing import Standing, Verdict
+from pipeline.finding import Finding, Severity
+from pipeline.frame import Device, Frame
+from pipeline.observation import Observation
+
+BLOCK_S = 600.0
+DECLARED_NS, MAJORITY_NS = 3600 * 10**9, 24 * 3600 * 10**9  # it must have differed for so long: rollouts and repairs take hours
+LEAST_DEVICES, MAJORITY = 4, 0.8  # of one model
+ROLLOUT_HOSTS, ROLLOUT_SHARE = 3, 0.05  # more hosts than this differ in the same way: somebody changes the fleet on purpose
+
+# What is compared, by kind: slow facts, and gauges of modes. A GID holds the subnet prefix in its first half (IBTA volume 1, 4.1.1).
+FACTS: Mapping[str, tuple[str, ...]] = {
+    "gpu": ("driver_version", "vbios", "inforom_image"),
+    "ib_port": ("firmware", "mtu", "gid"),
+    "node": ("kernel", "mlx5_driver"),
+}
+MODES: Mapping[str, tuple[str, ...]] = {"gpu": ("ecc_mode_current", "persistence_mode")}
+MODEL: Mapping[str, tuple[str, ...]] = {
+    "gpu": ("name", "board_part_number"),
+    "ib_port": ("hca_type", "board_id"),
+    "node": ("product",),
+}
+OF_HOST = frozenset({"driver_version", "kernel", "mlx5_driver"})  # facts that all devices of a host share
+Deviant = tuple[Device, str]
+
+
+class Drift(Remembering):
+    """Compares versions and modes once in ten minutes; a ticket where one has differed for a day, from what is declared for an hour.
+
+    ``declared`` maps ``kind.fact`` to the value that all devices should have, as in ``{"gpu.driver_version": "580.95.05"}``; ValueError
+    for a fact that is not compared. Where many hosts differ alike it is a rollout, and a record.
+
+    >>> Drift({"gpu.colour": "green"})
+    Traceback (most recent call last):
+        ...
+    ValueError: gpu.colour is not compared; there are gpu.driver_version, gpu.vbios, gpu.inforom_image, gpu.ecc_mode_current, \
+gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, node.mlx5_driver
+    """
+
+    name = "drift"
+
+    def __init__(self, declared: Mapping[str, str] = MappingProxyType({})) -> None:
+        known = [f"{kind}.{fact}" for kind in FACTS for fact in (*FACTS[kind], *MODES.get(kind, ()))]
+        for key in declared:
+            if key not in known:
+                raise ValueError(f"{key} is not compared; there are {', '.join(known)}")
+        self._declared = dict(declared)
+        self._clocks = {kind: BlockClock(BLOCK_S) for kind in FACTS}
+        self._since, self._elapsed, self._standing = _Since(), Elapsed(), Standing(self.name)
+        clocks = {f"clock_{kind}": clock for kind, clock in self._clocks.items()}
+        super().__init__(since=self._since, elapsed=self._elapsed, standing=self._standing, **clocks)
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """What differs for long enough, and what no longer does."""
+        said: list[Finding] = []
+        for frame in observation.frames:
+            if frame.kind in FACTS and self._clocks[frame.kind].turn(frame.mono_ns, observation.boot_id):
+                at = self._elapsed.at(observation)
+                said += [*self._compare(frame, at), *self._standing.due(at)]
+        return said
+
+    def _compare(self, frame: Frame, at: Moment) -> Iterator[Finding]:
+        for fact, values in _values(frame).items():
+            wanted = self._wanted(frame, fact, values)
+            deviants = {
+                device if fact not in OF_HOST else Device(device.host, "node", device.host): (value, want, basis)
+                for device, value, (want, basis) in zip(frame.devices, values, wanted, strict=True)
+                if value and want and value != want
+            }
+            same = {
+                device if fact not in OF_HOST else Device(device.host, "node", device.host)
+                for device, value in zip(frame.devices, values, strict=True)
+                if value
+            } - set(deviants)
+            for device in same & self._since.deviating(fact):
+                self._since.drop(device, fact)
+                yield from self._standing.ends(device, _fault(frame.kind, fact), at)
+            alike = Counter((value, device.host) for device, (value, *_) in deviants.items())
+            hosts = Counter(value for value, _ in alike)
+            limit = max(ROLLOUT_HOSTS, ROLLOUT_SHARE * len({device.host for device in frame.devices}))
+            for device, (value, want, basis) in deviants.items():
+                since_ns = self._since.first(device, fact, at.now_ns)
+                if at.now_ns - since_ns >= (DECLARED_NS if basis == "declared" else MAJORITY_NS):
+                    rollout = basis != "declared" and hosts[value] > limit
+                    verdict = _verdict(frame.kind, fact, value, (want, basis), "record" if rollout else "ticket")
+                    yield from self._standing.holds(device, verdict, at, at.time_ns - (at.now_ns - since_ns))
+
+    def _wanted(self, frame: Frame, fact: str, values: list[str]) -> list[tuple[str, str]]:
+        """What each device should have, and who says so; empty where nobody does."""
+        declared = self._declared.get(f"{frame.kind}.{fact}")
+        if declared is not None:
+            return [(declared, "declared")] * len(values)
+        models = [tuple(device.attributes.get(name, "") for name in MODEL[frame.kind]) for device in frame.devices]
+        counts: dict[tuple[str, ...], Counter[str]] = {}
+        for model, value in zip(models, values, strict=True):
+            if value:
+                counts.setdefault(model, Counter())[value] += 1
+        wanted = {}
+        for model, count in counts.items():
+            value, most = count.most_common(1)[0]
+            all_of_it = count.total()
+            clear = all_of_it >= LEAST_DEVICES and most >= MAJORITY * all_of_it
+            wanted[model] = (value, f"{most} of {all_of_it}") if clear else ("", "")
+        return [wanted.get(model, ("", "")) for model in models]
+
+
+def _values(frame: Frame) -> dict[str, list[str]]:
+    """Each fact of each device as text, empty where it is not known."""
+    facts = {fact: [_text(fact, device.attributes.get(fact, "")) for device in frame.devices] for fact in FACTS[frame.kind]}
+    modes = {mode: ["" if np.isnan(x) else f"{x:g}" for x in frame.gauge(mode).tolist()] for mode in MODES.get(frame.kind, ())}
+    return facts | modes
+
+
+def _text(fact: str, value: str) -> str:
+    return ":".join(value.split(":")[:4]) if fact == "gid" else value
+
+
+def _fault(kind: str, fact: str) -> str:
+    return f"drift/{kind}_{fact}"
+
+
+def _verdict(kind: str, fact: str, value: str, wanted: tuple[str, str], severity: Severity) -> Verdict:
+    want, basis = wanted
+    words = "subnet prefix" if fact == "gid" else fact.replace("_", " ")
+    against = "as was declared" if basis == "declared" else f"as {basis} devices of its model have"
+    more = " Many hosts have it: a rollout." if severity == "record" else ""
+    return Verdict(
+        _fault(kind, fact),
+        severity,
+        "CONTACT_SUPPORT" if severity == "ticket" else "NONE",
+        f"Its {words} is {value} instead of {want}, {against}.{more}",
+        (f"{kind} {words}: {value}, wanted {want}",),
+    )
+
+
+class _Since:
+    """Since when who differs in what: elapsed ns by device and fact, of those that do."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, dict[Device, int]] = {}
+
+    def first(self, device: Device, fact: str, now_ns: int) -> int:
+        return self._of.setdefault(fact, {}).setdefault(device, now_ns)
+
+    def drop(self, device: Device, fact: str) -> None:
+        del self._of[fact][device]
+
+    def deviating(self, fact: str) -> set[Device]:
+        return set(self._of.get(fact, ()))
+
+    def state(self) -> State:
+        rows = {fact: [[d.host, d.kind, d.id, at] for d, at in of.items()] for fact, of in self._of.items()}
+        return {"of": text_array(rows)}
+
+    def prepare(self, state: State) -> Commit:
+        rows = dict(from_text_array(state["of"]))
+        of = {str(fact): {Device(host, kind, name): int(at) for host, kind, name, at in each} for fact, each in rows.items()}
+
+        def commit() -> None:
+            self._of = of
+
+        return commit

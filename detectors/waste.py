@@ -1,0 +1,136 @@
+"""GPUs that somebody pays for and nobody uses: memory that no process holds, and GPUs that a job holds and leaves idle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.block_clock import StepClock
+from detectors.columns import Columns, rows_where
+from detectors.elapsed import Elapsed, Moment
+from detectors.jobs import Jobs
+from detectors.memory import Remembering
+from detectors.standing import WORSE, Standing, Verdict
+from pipeline.finding import Finding
+from pipeline.frame import Frame
+from pipeline.observation import Observation
+
+S, HOUR_S = 10**9, 3600.0
+LEAST_BYTES = 1 << 30  # a driver that stays loaded, or a monitoring tool, holds some hundred megabytes
+ORPHANED_S = 600.0  # a process that ends gives its memory back within seconds
+IDLE_S = 2 * HOUR_S  # longer than loading, checkpoints and evaluations on the host take
+IDLE_PERCENT = 1.0
+CLEAR_S = 60.0
+ORPHANED, IDLE = "waste/memory", "waste/idle"
+
+
+class Waste(Remembering):
+    """A ticket where memory is in use and no process holds it for ten minutes; a record where a job leaves a GPU idle for two hours.
+
+    An idle GPU is told anew each time the hours have doubled. GPUs in MIG mode are not judged: their instances are other people's.
+
+    >>> Waste().name
+    'waste'
+    """
+
+    name = "waste"
+
+    def __init__(self) -> None:
+        self._columns = Columns(orphaned_s=0.0, idle_s=0.0, fine_s=0.0, orphaned_next_s=ORPHANED_S, idle_next_s=IDLE_S)
+        self._jobs, self._clock, self._elapsed, self._standing = Jobs(), StepClock(), Elapsed(), Standing(self.name)
+        self._held = np.zeros(0, np.bool_)
+        self._seen: tuple[object, int] = (None, -1)
+        super().__init__(
+            columns=self._columns, jobs=self._jobs, clock=self._clock, elapsed=self._elapsed, standing=self._standing
+        )
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """What begins and ends with this observation."""
+        self._jobs.take(observation.events)
+        said: list[Finding] = []
+        for frame in observation.frames:
+            if frame.kind == "gpu":
+                step_s = self._clock.step(frame.mono_ns, observation.boot_id)
+                if step_s is not None:
+                    said += self._frame(frame, step_s, self._elapsed.at(observation))
+        return said
+
+    def _frame(self, frame: Frame, step_s: float, at: Moment) -> Iterator[Finding]:
+        columns = self._columns
+        columns.place(frame.devices)
+        names = ("gpu_utilization_percent", "memory_used_bytes", "compute_processes", "graphics_processes", "mig_mode_current")
+        busy, memory, compute, graphics, mig = (columns.wide(frame.gauge(name)) for name in names)
+        read = np.isfinite(busy) & np.isfinite(memory) & np.isfinite(compute) & ~(mig > 0)
+        unused = read & (busy <= IDLE_PERCENT)
+        nobody = (compute == 0) & ~(graphics > 0)
+        orphaned = unused & nobody & (memory >= LEAST_BYTES)
+        idle = unused & ~orphaned & (self._of_jobs() | (compute > 0))
+        for name, holds in (("orphaned_s", orphaned), ("idle_s", idle)):
+            columns[name] = np.where(read, np.where(holds, columns[name] + step_s, 0.0), columns[name])
+            columns.reset(read & ~holds, f"{name.removesuffix('_s')}_next_s")
+        columns["fine_s"] = np.where(read, np.where(orphaned | idle, 0.0, columns["fine_s"] + step_s), columns["fine_s"])
+        yield from self._tell(memory, at)
+        yield from self._standing.due(at)
+        if stands := self._standing.all():
+            yield from self._end(stands, at)
+
+    def _of_jobs(self) -> NDArray[np.bool_]:
+        """Rows that a job holds, as the scheduler says."""
+        seen = (self._columns.devices, self._jobs.version)
+        if seen[0] is not self._seen[0] or seen[1] != self._seen[1]:
+            self._seen = seen
+            self._held = np.array([bool(self._jobs.of(gpu.host, gpu.id)) for gpu in self._columns.devices], np.bool_)
+        return self._held
+
+    def _tell(self, memory: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
+        columns = self._columns
+        for row in rows_where((columns["orphaned_s"] >= columns["orphaned_next_s"]) & np.isfinite(memory)):
+            since_s = float(columns["orphaned_s"][row])
+            columns["orphaned_next_s"][row] = np.inf
+            yield from self._standing.holds(columns.devices[row], _orphaned(float(memory[row])), at, _ago(at, since_s))
+        for row in rows_where(columns["idle_s"] >= columns["idle_next_s"]):
+            gpu, since_s = columns.devices[row], float(columns["idle_s"][row])
+            columns["idle_next_s"][row] = WORSE * since_s
+            verdict = _idle(self._jobs.of(gpu.host, gpu.id), since_s / HOUR_S)
+            yield from self._standing.holds(gpu, verdict, at, _ago(at, since_s))
+
+    def _end(self, stands: list[Finding], at: Moment) -> Iterator[Finding]:
+        for finding in stands:
+            row = self._columns.row(finding.device)
+            other = "orphaned_s" if finding.fault == IDLE else "idle_s"
+            if row is not None and max(self._columns["fine_s"][row], self._columns[other][row]) >= CLEAR_S:
+                yield from self._standing.ends(finding.device, finding.fault, at)
+
+
+def _ago(at: Moment, seconds: float) -> int:
+    return at.time_ns - round(seconds * S)
+
+
+def _orphaned(memory: float) -> Verdict:
+    gibibytes = memory / (1 << 30)
+    return Verdict(
+        ORPHANED,
+        "ticket",
+        "COMPONENT_RESET",
+        f"{gibibytes:.0f} GiB of its memory are in use and no process holds them: the next job will not fit.",
+        (f"utilisation 0, no compute or graphics process, {gibibytes:.1f} GiB in use for {ORPHANED_S / 60:.0f} minutes",),
+        gibibytes,
+        0.0,
+        "gibibytes",
+    )
+
+
+def _idle(job: str, hours: float) -> Verdict:
+    whose = f"Job {job}" if job else "A process"
+    return Verdict(
+        IDLE,
+        "record",
+        "NONE",
+        f"{whose} holds this GPU and has not used it for {hours:.0f} h.",
+        (f"utilisation at most {IDLE_PERCENT:.0f} % for {hours:.1f} h",),
+        hours,
+        0.0,
+        "hours",
+    )

@@ -1,0 +1,133 @@
+"""Versions and modes that differ: from what was declared, or from nearly all of the same model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from detectors.drift import Drift
+from pipeline.finding import Finding
+from pipeline.frame import Device, frame_of
+from pipeline.observation import Observation
+from tests.detectors.feed import a_gpu, told
+
+HOUR = 3600.0
+STEP_S = 600.0
+USUAL = {"driver_version": "580.95.05", "vbios": "96.00.74"}
+
+
+def fleet(hosts: int, per_host: int = 2) -> dict[str, Device]:
+    """GPUs by id, all alike."""
+    gpus = [a_gpu(f"n{host}", index, **USUAL) for host in range(hosts) for index in range(per_host)]
+    return {gpu.id: gpu for gpu in gpus}
+
+
+def other(gpu: Device, **facts: str) -> Device:
+    """The same device with other facts."""
+    return Device(gpu.host, gpu.kind, gpu.id, {**gpu.attributes, **facts})
+
+
+class Days:
+    """Shows a detector the same devices for hours, once in ten minutes."""
+
+    def __init__(self, detector: Drift) -> None:
+        self.detector, self._at = detector, 10**15
+
+    def hours(self, hours: float, devices: Iterable[Device], kind: str = "gpu", **gauges: float) -> list[Finding]:
+        """What it says meanwhile."""
+        said: list[Finding] = []
+        listed = list(devices)
+        for _ in range(round(hours * HOUR / STEP_S)):
+            self._at += round(STEP_S * 1e9)
+            frame = frame_of(kind, [(device, gauges) for device in listed], self._at, self._at)
+            said += self.detector.update(Observation("nvml", "n0", "b", 0, self._at, self._at, 0, (frame,)))
+        return said
+
+
+def test_one_gpu_with_another_vbios_than_its_model_is_a_ticket_after_a_day() -> None:
+    """A swapped board came with other firmware."""
+    gpus = fleet(4)
+    gpus["GPU-n2-1"] = other(gpus["GPU-n2-1"], vbios="96.00.11")
+    days = Days(Drift())
+    assert days.hours(24, gpus.values()) == []
+    said = days.hours(2, gpus.values())
+    assert told(said) == [("gpu", "GPU-n2-1", "drift/gpu_vbios", "ticket", "onset")]
+    assert "96.00.11 instead of 96.00.74" in said[0].summary
+
+
+def test_a_driver_is_told_of_its_node_once() -> None:
+    """All GPUs of a host share it."""
+    gpus = fleet(6)
+    mine = {name: other(gpu, driver_version="570.1") if gpu.host == "n3" else gpu for name, gpu in gpus.items()}
+    assert told(Days(Drift()).hours(26, mine.values())) == [("node", "n3", "drift/gpu_driver_version", "ticket", "onset")]
+
+
+def test_another_model_is_nobodys_mate() -> None:
+    """Two of eight are A100s with firmware of their own."""
+    gpus = fleet(4)
+    mixed = [other(gpu, name="NVIDIA A100", vbios="92.00.45") if gpu.host == "n1" else gpu for gpu in gpus.values()]
+    assert Days(Drift()).hours(30, mixed) == []
+
+
+def test_a_split_fleet_has_no_majority() -> None:
+    """A third of it has another version: who is right cannot be said."""
+    gpus = fleet(6)
+    split = [other(gpu, vbios="97.0") if gpu.host in ("n1", "n2") else gpu for gpu in gpus.values()]
+    assert Days(Drift()).hours(30, split) == []
+
+
+def test_many_hosts_that_differ_alike_are_a_rollout_for_the_record() -> None:
+    """Somebody changes the fleet on purpose, and slowly."""
+    gpus = fleet(40)
+    new = {f"n{host}" for host in range(6)}
+    rolled = [other(gpu, driver_version="590.1") if gpu.host in new else gpu for gpu in gpus.values()]
+    said = Days(Drift()).hours(26, rolled)
+    assert {f.severity for f in said} == {"record"}
+    assert {f.device.id for f in said} == new
+
+
+def test_what_was_declared_counts_against_the_majority_after_an_hour() -> None:
+    """All have the old driver: all are wrong."""
+    said = Days(Drift({"gpu.driver_version": "590.1"})).hours(2, fleet(2).values())
+    assert told(said) == [("node", f"n{host}", "drift/gpu_driver_version", "ticket", "onset") for host in range(2)]
+    assert "as was declared" in said[0].summary
+
+
+def test_a_mode_is_compared_as_well() -> None:
+    """ECC was declared on, and is off."""
+    said = Days(Drift({"gpu.ecc_mode_current": "1"})).hours(2, fleet(1, 1).values(), ecc_mode_current=0.0)
+    assert [f.fault for f in said] == ["drift/gpu_ecc_mode_current"]
+
+
+def test_of_a_gid_the_subnet_is_compared() -> None:
+    """Every port has a GUID of its own; one was cabled to another fabric."""
+    ports = [
+        Device(f"n{n}", "ib_port", f"0x{n}", {"hca_type": "MT4129", "gid": f"fe80:0000:0000:0000:b8ce:f603:00a1:{n:04x}"})
+        for n in range(9)
+    ]
+    ports[4] = other(ports[4], gid="fe80:0000:0000:0002:b8ce:f603:00a1:0004")
+    assert told(Days(Drift()).hours(26, ports, "ib_port")) == [("ib_port", "0x4", "drift/ib_port_gid", "ticket", "onset")]
+
+
+def test_it_clears_when_the_version_is_that_of_the_others() -> None:
+    """With the id of its onset."""
+    good = fleet(4)
+    bad = {**good, "GPU-n2-1": other(good["GPU-n2-1"], vbios="96.00.11")}
+    days = Days(Drift())
+    (onset,) = days.hours(26, bad.values())
+    (cleared,) = days.hours(1, good.values())
+    assert (cleared.id, cleared.phase) == (onset.id, "cleared")
+
+
+def test_facts_that_are_not_known_are_no_drift() -> None:
+    """A board that does not tell its VBIOS."""
+    gpus = fleet(4)
+    gpus["GPU-n0-0"] = other(gpus["GPU-n0-0"], vbios="")
+    assert Days(Drift()).hours(30, gpus.values()) == []
+
+
+def test_a_fact_that_is_not_compared_is_refused_by_name() -> None:
+    """A typing error in the configuration."""
+    with pytest.raises(ValueError, match=r"gpu\.vbois is not compared; there are .*gpu\.vbios"):
+        Drift({"gpu.vbois": "1"})
