@@ -19,14 +19,12 @@ from collector.simulated_node import SimulatedNode
 from collector.standing import Standing
 from collector.web import ListenError, Web
 from collector.world import World, real, simulated
-from detectors.incidents import Incidents
-from detectors.service import in_service
+from detectors.service import judge_in_service
 from pipeline import xid
 from pipeline.catalog import agent
 from pipeline.engine import Engine
 from pipeline.exposition.sink import Dialect
 from pipeline.guard import Guard
-from pipeline.judge import Judge
 from pipeline.store.lock import DirectoryTakenError, lock
 
 log = logging.getLogger("tocsin.agent")
@@ -98,7 +96,7 @@ class Agent:
             boot_id=standing.world.boot_id,
             clock=standing.world.clock,
             schedules=tuple(schedules(parts)),
-            judge=Judge(in_service(), standing.own, standing.world.clock, periods_s=self._periods(config), fusion=Incidents()),
+            judge=judge_in_service(standing.own, standing.world.clock, self._periods(config)),
             sinks=standing.sinks,
             own=standing.own,
         )
@@ -192,7 +190,9 @@ class Agent:
 
     def _stamps(self) -> tuple[float, ...]:
         """When the watched files changed; 0 for one that cannot be seen (a ConfigMap in mid-swap)."""
-        return tuple(_changed_at(Path(name)) for name in (self._config.exposition.counters_file, self._config.detectors.xid_table) if name)
+        return tuple(
+            _changed_at(Path(name)) for name in (self._config.exposition.counters_file, self._config.detectors.xid_table) if name
+        )
 
     def _unhealthy(self) -> str:
         return "" if self._engine.alive() else "the engine has not come round for 30 s"

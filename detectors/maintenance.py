@@ -16,9 +16,11 @@ class Maintenance:
     >>> node, port = Device("n1", "node", "n1"), Device("n1", "ib_port", "0x1")
     >>> maintenance = Maintenance()
     >>> maintenance.take([Event(0, 0, node, "maintenance_started", {"reason": "new firmware"})])
+    True
     >>> maintenance.covers(port)
     True
     >>> maintenance.take([Event(0, 0, node, "maintenance_ended")])
+    True
     >>> maintenance.covers(port)
     False
     """
@@ -26,17 +28,25 @@ class Maintenance:
     def __init__(self) -> None:
         self._out: set[tuple[str, str, str]] = set()
 
-    def take(self, events: Iterable[Event]) -> None:
-        """Events in the order they came; those of other kinds are left alone."""
+    def take(self, events: Iterable[Event]) -> bool:
+        """Events in the order they came; those of other kinds are left alone. Whether anything is different now."""
+        before = len(self._out)
+        changed = False
         for event in events:
             if event.kind == "maintenance_started":
                 self._out.add(_name(event.device))
             elif event.kind == "maintenance_ended":
                 self._out.discard(_name(event.device))
+            changed = changed or len(self._out) != before
+        return changed
 
     def covers(self, device: Device) -> bool:
         """Whether it, or its whole node, is out of service."""
         return bool(self._out) and (_name(device) in self._out or (device.host, "node", device.host) in self._out)
+
+    def out(self) -> tuple[Device, ...]:
+        """Everything that is out of service, by name."""
+        return tuple(Device(*name) for name in sorted(self._out))
 
     def __bool__(self) -> bool:
         """Whether anything is out of service."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from detectors import DETECTORS
+from detectors.incidents import Incidents
+from detectors.snapshot import Snapshotable, State
 from pipeline.finding import Finding
-from pipeline.interfaces import Detector
+from pipeline.interfaces import Clock, Detector
+from pipeline.judge import Judge
 from pipeline.observation import Observation
+from pipeline.selfmetrics import SelfMetrics
 
 # A statistical detector joins when its false alarms, scored on unseen seeds (docs/scoring.md), are within its share of the budget.
 PROVED = frozenset({"availability"})
@@ -25,11 +29,38 @@ class OnTrial:
         """The detector's own name."""
         return self._detector.name
 
+    @property
+    def version(self) -> int:
+        """Of the detector's memory. AttributeError where it has none: then neither has this (detectors/snapshot.py)."""
+        return self._memory.version
+
+    def state(self) -> State:
+        """The detector's."""
+        return self._memory.state()
+
+    def restore(self, state: State) -> None:
+        """The detector's."""
+        self._memory.restore(state)
+
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What the detector says, as records."""
         return [replace(finding, severity="record") for finding in self._detector.update(observation)]
+
+    @property
+    def _memory(self) -> Snapshotable:
+        if not isinstance(self._detector, Snapshotable):
+            raise AttributeError(f"detector {self.name} remembers nothing")  # noqa: TRY004 - what isinstance of a protocol asks for
+        return self._detector
 
 
 def in_service() -> list[Detector]:
     """All detectors as the agent asks them."""
     return [make() if name in PROVED else OnTrial(make()) for name, make in DETECTORS.items()]
+
+
+def judge_in_service(own: SelfMetrics, clock: Clock, periods_s: Mapping[str, float]) -> Judge:
+    """The judge of an agent, live or replayed: all detectors with the severities they may have, and incidents of what they find.
+
+    ``periods_s``: how often each source is read, seconds; sources that are not named are read once a second.
+    """
+    return Judge(in_service(), own, clock, periods_s=periods_s, fusion=Incidents())

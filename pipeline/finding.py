@@ -81,7 +81,7 @@ class Incident:
 
     ``root`` is the device to blame; ``findings`` are ids in the order of first evidence. ``reason`` says in words why this action.
     ``opened_ns``, ``cleared_ns`` (0 while it is open) and ``acknowledged_ns`` (0 until somebody did) are unix times in whole
-    microseconds; ``note`` and ``by`` are what whoever acknowledged it wrote, and their user name.
+    microseconds; ``note`` is what whoever acknowledged it wrote, ``acknowledged_by`` their user name.
     """
 
     id: str
@@ -96,7 +96,7 @@ class Incident:
     reason: str = ""
     acknowledged_ns: int = 0
     note: str = ""
-    by: str = ""
+    acknowledged_by: str = ""
 
     def __post_init__(self) -> None:
         for name in ("opened_ns", "cleared_ns", "acknowledged_ns"):

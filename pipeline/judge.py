@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.catalog import KINDS
 from pipeline.finding import Finding, Incident
-from pipeline.frame import Device, Frame
+from pipeline.frame import Device, Frame, schema_of
 from pipeline.guard import Guard, Health
 from pipeline.interfaces import Clock, Detector, Fusion
 from pipeline.judged import Judged
 from pipeline.observation import Observation
+from pipeline.plain import finding_from, plain
 from pipeline.rates import Rates
 from pipeline.selfmetrics import SelfMetrics
 
 DEFAULT_PERIOD_S = 1.0
+MOST_STANDING = 5_000  # beyond it the oldest are let go: a detector gone wild costs bounded memory
 
 
 class Judge:
@@ -22,7 +30,12 @@ class Judge:
 
     A detector that raises is left out for that observation only; that it did is a finding of its own, about the node, cleared when
     it judges an observation of that source again. Without ``fusion`` there are no incidents.
+
+    What the judge itself remembers (last samples, what stands) is kept under its ``name`` and ``version``, as a detector's is.
     """
+
+    name = "judge"
+    version = 1
 
     def __init__(
         self,
@@ -40,6 +53,21 @@ class Judge:
         self._rates: dict[tuple[str, str], Rates] = {}
         self._failing: dict[tuple[str, str], Finding] = {}
         self._health: dict[tuple[str, str], Health] = {}
+        self._standing: dict[str, Finding] = {}
+
+    @property
+    def memories(self) -> tuple[Detector | Fusion | Judge, ...]:
+        """Everybody here who remembers something."""
+        return (self, *self._detectors, *(() if self._fusion is None else (self._fusion,)))
+
+    @property
+    def fusion(self) -> Fusion | None:
+        """What joins findings."""
+        return self._fusion
+
+    def standing(self) -> tuple[Finding, ...]:
+        """Every finding that was told and has not ended, in the order they were told."""
+        return tuple(self._standing.values())
 
     def judge(self, observation: Observation) -> Judged:
         """The observation with increments in its frames, and what is said of it."""
@@ -47,12 +75,53 @@ class Judge:
         findings: list[Finding] = []
         for detector in self._detectors:
             findings += self._ask(detector, observation)
+        self._remember(findings)
         return Judged(observation, tuple(findings), self._fuse(observation, findings))
+
+    def state(self) -> Mapping[str, NDArray[Any]]:
+        """Last samples by source and kind; what stands, and which detectors fail on what, as JSON."""
+        told = {
+            "standing": [plain(finding) for finding in self._standing.values()],
+            "failing": [[*key, plain(finding)] for key, finding in self._failing.items()],
+        }
+        arrays = {
+            f"{source}/{kind}/{name}": array
+            for (source, kind), rates in self._rates.items()
+            for name, array in rates.state().items()
+        }
+        return {**arrays, "told": np.frombuffer(json.dumps(told).encode(), np.uint8)}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from there. KeyError, ValueError or TypeError, unchanged, where it does not fit."""
+        told = json.loads(state["told"].astype(np.uint8).tobytes())
+        standing = [finding_from(values) for values in told["standing"]]
+        failing = {(detector, source): finding_from(values) for detector, source, values in told["failing"]}
+        samples: dict[tuple[str, str], dict[str, NDArray[Any]]] = {}
+        for label, array in state.items():
+            if label != "told":
+                source, kind, name = label.split("/")
+                samples.setdefault((source, kind), {})[name] = array
+        rates = {key: self._fresh(*key) for key in samples if key[1] in KINDS}
+        for key, made in rates.items():
+            made.restore(samples[key])
+        self._rates, self._failing = rates, failing
+        self._standing = {finding.id: finding for finding in standing}
+
+    def _remember(self, findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            self._standing.pop(finding.id, None)
+            if finding.active:
+                self._standing[finding.id] = finding
+            if len(self._standing) > MOST_STANDING:
+                del self._standing[next(iter(self._standing))]
+
+    def _fresh(self, source: str, kind: str) -> Rates:
+        return Rates(schema_of(kind), self._periods.get(source, DEFAULT_PERIOD_S))
 
     def _with_increments(self, observation: Observation, frame: Frame) -> Frame:
         key = (observation.source, frame.kind)
         if key not in self._rates:
-            self._rates[key] = Rates(frame.schema, self._periods.get(observation.source, DEFAULT_PERIOD_S))
+            self._rates[key] = self._fresh(*key)
         return self._rates[key].add(frame, observation.boot_id)
 
     def _ask(self, detector: Detector, observation: Observation) -> Iterable[Finding]:

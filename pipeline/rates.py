@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -120,6 +121,30 @@ class Rates:
         if len(self._live):
             self._fill(made, frame, new_epoch)
         return replace(frame, increments=made)
+
+    def state(self) -> Mapping[str, NDArray[Any]]:
+        """The last samples, as arrays without Python objects: (row,) of devices, (counter,) of field ids, (counter, row) of samples."""
+        devices = self._rows.devices
+        names = {name: np.array([getattr(d, name) for d in devices], np.str_) for name in ("host", "kind", "id")}
+        counters = np.array([self._schema.counters[i].id for i in self._live.tolist()], np.int64)
+        samples = {"last": self._last, "seen": self._seen, "last_ns": self._last_ns, "p99": self._p99}
+        return {**names, "epoch": np.array(self._epoch, np.str_), "counter": counters, **samples}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from there; counters that this catalogue lacks are left out. KeyError or ValueError, unchanged, where it does not fit."""
+        rows = Rows(Device(*row) for row in zip(*(state[name].tolist() for name in ("host", "kind", "id")), strict=True))
+        index = {field.id: i for i, field in enumerate(self._schema.counters)}
+        known = sorted((index[number], at) for at, number in enumerate(state["counter"].tolist()) if number in index)
+        at = [place for _, place in known]
+        kinds: dict[str, type[np.generic]] = {"last": np.uint64, "seen": np.bool_, "last_ns": np.int64, "p99": np.float64}
+        samples = {name: state[name].astype(kind)[at] for name, kind in kinds.items()}
+        if len(state["epoch"]) != len(rows) or any(array.shape != (len(at), len(rows)) for array in samples.values()):
+            raise ValueError("samples that are not of these devices and counters")
+        self._rows, self._epoch, self._devices = rows, state["epoch"].tolist(), ()
+        self._live = np.array([live for live, _ in known], np.intp)
+        for name, array in samples.items():
+            setattr(self, f"_{name}", array)
+        self._describe()
 
     def _blank(self, devices: int) -> Increments:
         """Room for a row per live counter, and the row of those never observed."""

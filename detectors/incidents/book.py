@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from detectors.incidents.kinship import Key
 from detectors.memory import Commit, from_text_array, text_array
@@ -16,9 +16,20 @@ from pipeline.frame import Device
 WINDOW_NS = 600 * 10**9  # evidence that is this far apart may share a cause
 
 
+class TakenOn(NamedTuple):
+    """Who took an incident on, when (unix ns) and what they wrote."""
+
+    time_ns: int
+    note: str
+    user: str
+
+
 @dataclass(slots=True)
 class OpenIncident:
-    """An incident that is open: its findings by id in the order of evidence, which of them stand, and what it can be found by."""
+    """An incident that is open: its findings by id in the order of evidence, which of them stand, and what it can be found by.
+
+    ``said`` is how many findings it had when it was last told.
+    """
 
     id: str
     opened_ns: int
@@ -29,6 +40,8 @@ class OpenIncident:
     common: bool = False
     told: Incident | None = None
     counted: bool = False
+    said: int = 0
+    taken_on: TakenOn | None = None
 
 
 class Book:
@@ -99,6 +112,8 @@ def _document(one: OpenIncident) -> dict[str, Any]:
         "common": one.common,
         "counted": one.counted,
         "told": told,
+        "said": one.said,
+        "taken_on": one.taken_on,
     }
 
 
@@ -111,5 +126,6 @@ def _opened(document: dict[str, Any]) -> OpenIncident:
         "standing": set(document["standing"]),
         "keys": {tuple(key) for key in document["keys"]},
         "told": told,
+        "taken_on": TakenOn(*document["taken_on"]) if document["taken_on"] else None,
     }
     return OpenIncident(**{**document, **parts})

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from detectors.elapsed import Elapsed, Moment
-from detectors.incidents.book import WINDOW_NS, Book, OpenIncident
+from detectors.incidents.advice import reason
+from detectors.incidents.book import WINDOW_NS, Book, OpenIncident, TakenOn
 from detectors.incidents.graph import CONTAINERS, Graph, Place, affected
+from detectors.incidents.held import Held
 from detectors.incidents.kinship import classes, head, keys_of, near, strength, wide
 from detectors.incidents.lemon import LIMIT, Lemons
 from detectors.maintenance import Maintenance
@@ -15,13 +17,14 @@ from detectors.memory import Remembering
 from detectors.standing import RANK
 from pipeline.finding import Finding, Incident, finding_id
 from pipeline.frame import Device
-from pipeline.observation import Observation
+from pipeline.observation import Event, Observation
 
 EXPLAINS = 0.8  # the share of findings that an upstream entity must hold to be the root
 LEAST_SHARE, LEAST_PARTS = 0.5, 2  # of the upstream entity's parts that must be affected
 UPSTREAM = ("rack", "switch", "node", "job")  # the most upstream first
 # More devices with one class of fault within the window than this: the cause is common to them, whatever it is.
 MANY, MANY_SHARE = 10, 0.005
+MOST_SINGLY = 8  # findings of an incident, each of which is told as it comes
 MOST_FINDINGS = 1000  # of one incident: what comes after is explained by it, and not kept
 TOGETHER = Device("", "cluster", "cluster")
 
@@ -29,7 +32,9 @@ TOGETHER = Device("", "cluster", "cluster")
 class Incidents(Remembering):
     """Joins findings along device, link, node, leaf switch, rack and job. Findings of severity record join, but open nothing.
 
-    What happens to devices in maintenance opens nothing either. An incident keeps its id when later evidence shows another root.
+    What happens to devices in maintenance opens nothing until they are back; an incident whose root is in maintenance is a record as
+    long. An incident keeps its id when later evidence shows another root. It is told when its root, class, severity or who took it
+    on changes, and with more findings: with each of the first, then whenever they have doubled.
 
     >>> Incidents().name
     'incidents'
@@ -39,27 +44,52 @@ class Incidents(Remembering):
 
     def __init__(self) -> None:
         self._graph, self._maintenance, self._elapsed, self._lemons = Graph(), Maintenance(), Elapsed(), Lemons()
-        self._book = Book()
+        self._book, self._held = Book(), Held()
         super().__init__(
-            graph=self._graph, maintenance=self._maintenance, elapsed=self._elapsed, lemons=self._lemons, book=self._book
+            graph=self._graph,
+            maintenance=self._maintenance,
+            elapsed=self._elapsed,
+            lemons=self._lemons,
+            book=self._book,
+            held=self._held,
         )
 
     def update(self, observation: Observation, findings: Iterable[Finding]) -> tuple[Incident, ...]:
         """Incidents that opened, changed or ended with what detectors said of an observation."""
         self._graph.take(observation)
-        self._maintenance.take(observation.events)
         at = self._elapsed.at(observation)
         said: dict[str, Incident] = {}
+        if self._maintenance.take(observation.events):
+            said |= {incident.id: incident for incident in self._in_and_out(at)}
+        said |= {incident.id: incident for incident in self._taken_on(observation.events, at)}
         for finding in findings:
-            for incident in self._finding(finding, at):
-                said[incident.id] = incident
-        for incident in self._end(at):
-            said[incident.id] = incident
+            said |= {incident.id: incident for incident in self._finding(finding, at)}
+        said |= {incident.id: incident for incident in self._end(at)}
         return tuple(said.values())
 
     def open(self) -> tuple[Incident, ...]:
         """Those that are open, in the order they opened."""
         return tuple(one.told for one in self._book.open.values() if one.told is not None)
+
+    def out_of_service(self) -> tuple[Device, ...]:
+        """Devices and hosts in maintenance."""
+        return self._maintenance.out()
+
+    def _in_and_out(self, at: Moment) -> Iterator[Incident]:
+        """What maintenance that began or ended changes."""
+        for finding in self._held.released(self._maintenance):
+            yield from self._finding(finding, at)
+        for one in list(self._book.open.values()):
+            yield from self._say(one, at)
+
+    def _taken_on(self, events: Iterable[Event], at: Moment) -> Iterator[Incident]:
+        for event in events:
+            one = self._book.open.get(str(event.attributes.get("incident", "")))
+            if event.kind == "incident_acknowledged" and one is not None:
+                one.taken_on = TakenOn(
+                    event.time_ns, str(event.attributes.get("note", "")), str(event.attributes.get("user", ""))
+                )
+                yield from self._say(one, at)
 
     def _finding(self, finding: Finding, at: Moment) -> Iterator[Incident]:
         known = self._book.holding(finding.id)
@@ -72,7 +102,10 @@ class Incidents(Remembering):
                 known.fresh_ns = at.now_ns
             yield from self._say(known, at)
             return
-        if not finding.active or self._maintenance.covers(finding.device):
+        if self._maintenance.covers(finding.device):
+            self._held.keep(finding)
+            return
+        if not finding.active:
             return
         joined = self._book.find(near(finding, self._graph), at.now_ns, fresh=False)
         around = list(wide(finding, self._graph))
@@ -124,20 +157,29 @@ class Incidents(Remembering):
 
     def _say(self, incident: OpenIncident, at: Moment) -> Iterator[Incident]:
         """The incident, if it is worth more words than before."""
-        if incident.id not in self._book.open:
+        if incident.id not in self._book.open or not incident.findings:
             return
         now = self._told(incident)
         before, incident.told = incident.told, now
-        if before is None or (before.root, before.fault, before.severity) != (now.root, now.fault, now.severity):
+        if before is None or _news(before) != _news(now) or self._more(incident):
+            incident.said = len(incident.findings)
             yield now
         if not incident.counted and RANK[now.severity] >= RANK["ticket"] and now.root.host:
             incident.counted = True
             yield from self._lemon(now.root.host, at)
 
+    @staticmethod
+    def _more(incident: OpenIncident) -> bool:
+        """Whether it has enough more findings than when it was last told."""
+        n = len(incident.findings)
+        return n > incident.said and (n <= MOST_SINGLY or n >= 2 * incident.said)
+
     def _told(self, incident: OpenIncident) -> Incident:
         findings = list(incident.findings.values())
         root, blamed = self._root(incident, findings)
-        worst = max(findings, key=lambda f: RANK[f.severity])
+        severity = max((f.severity for f in findings), key=RANK.__getitem__)
+        if self._maintenance.covers(root):
+            severity = "record"
         others = len(findings) - 1
         summary = blamed.summary
         if others or root != blamed.device:
@@ -146,8 +188,20 @@ class Incidents(Remembering):
             summary = (
                 f"{root.kind} {root.id}: {blamed.summary} It explains {len(findings)} findings on {devices} devices ({kinds})."
             )
+        taken_on = incident.taken_on or TakenOn(0, "", "")
         return Incident(
-            incident.id, root, blamed.fault, worst.severity, blamed.action, incident.opened_ns, tuple(incident.findings), summary
+            id=incident.id,
+            root=root,
+            fault=blamed.fault,
+            severity=severity,
+            action=blamed.action,
+            opened_ns=incident.opened_ns,
+            findings=tuple(incident.findings),
+            summary=summary,
+            reason=reason(blamed.fault, blamed.action, severity),
+            acknowledged_ns=taken_on.time_ns,
+            note=taken_on.note,
+            acknowledged_by=taken_on.user,
         )
 
     def _root(self, incident: OpenIncident, findings: list[Finding]) -> tuple[Device, Finding]:
@@ -185,7 +239,8 @@ class Incidents(Remembering):
             summary = (
                 f"Node {host} has had {now:.1f} incidents, each counted half after 30 days: take it out and test it as a whole."
             )
-            one.told = Incident(name, node, "lemon", "ticket", "RUN_FIELDDIAG", at.time_ns, (), summary)
+            why = reason("lemon", "RUN_FIELDDIAG", "ticket")
+            one.told = Incident(name, node, "lemon", "ticket", "RUN_FIELDDIAG", at.time_ns, (), summary, reason=why)
             yield one.told
 
     def _end(self, at: Moment) -> Iterator[Incident]:
@@ -196,6 +251,11 @@ class Incidents(Remembering):
                 continue
             self._book.close(one)
             yield replace(one.told, cleared_ns=at.time_ns)
+
+
+def _news(incident: Incident) -> tuple[object, ...]:
+    """What people want to be told when it changes."""
+    return incident.root, incident.fault, incident.severity, incident.acknowledged_ns, incident.note
 
 
 def _device(place: Place) -> Device:

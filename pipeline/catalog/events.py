@@ -17,6 +17,7 @@ _PID: Attribute = ("pid", "process id in the host's namespace")
 _PROCESS: Attribute = ("process", "name of the process (comm), as the kernel knows it")
 _SEVERITY: Attribute = ("severity", "word of the reporter: fatal, nonfatal, corrected, uncorrected")
 _JOB: Attribute = ("job", "the scheduler's id of the job")
+_USER: Attribute = ("user", "name of the user who said so")
 _COUNT: Attribute = ("count", "equal lines that this event stands for; absent means 1")
 
 # Where a line of the kernel log was read. After a crash of the agent the last seconds are read again: stream, seq and last_seq tell
@@ -168,9 +169,14 @@ EVENTS = (
     EventKind(
         "maintenance_started",
         "People or the scheduler took a device, or all of a host, out of service: what it does until the end is no fault.",
-        (("reason", "why, in their words"), ("seconds", "how long it is meant to last")),
+        (("reason", "why, in their words"), ("seconds", "how long it is meant to last"), _USER),
     ),
-    EventKind("maintenance_ended", "The device is in service again.", ()),
+    EventKind("maintenance_ended", "The device is in service again.", (_USER,)),
+    EventKind(
+        "incident_acknowledged",
+        "Somebody took an incident on.",
+        (("incident", "id of the incident"), ("note", "what they wrote"), _USER),
+    ),
     EventKind("device_appeared", "A device answers that did not before.", (_PCI, ("reason", "what is known of the cause"))),
     EventKind("device_gone", "A device no longer answers.", (_PCI, ("reason", "what the driver said"))),
     EventKind(

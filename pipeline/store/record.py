@@ -10,21 +10,18 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 import orjson
 
 from pipeline.catalog import KINDS, fields_of
-from pipeline.finding import Finding, Incident
 from pipeline.frame import Device, Frame, Schema, blank, schema_of
 from pipeline.judged import Judged
-from pipeline.observation import Event, Observation, Unread, Value
+from pipeline.observation import Event, Observation, Unread
+from pipeline.plain import finding_from, incident_from, plain, plain_device, plain_value, value_from
 
 HEAD = struct.Struct("<I")
-FINDING_FIELDS = tuple(get_type_hints(Finding))
-INCIDENT_FIELDS = tuple(get_type_hints(Incident))
 
 
 class CorruptError(ValueError):
@@ -69,12 +66,12 @@ def encode(judged: Judged, generations: Sequence[int]) -> bytes:
         [observation.time_ns, observation.mono_ns, observation.duration_ns, observation.outcome, observation.error],
         [[f.kind, g, f.time_ns, f.mono_ns] for f, g in zip(observation.frames, generations, strict=True)],
         [
-            [e.time_ns, e.mono_ns, _device(e.device), e.kind, {k: _plain(v) for k, v in e.attributes.items()}]
+            [e.time_ns, e.mono_ns, plain_device(e.device), e.kind, {k: plain_value(v) for k, v in e.attributes.items()}]
             for e in observation.events
         ],
         [[u.reason, u.device, u.field] for u in observation.unread],
-        [_plain_values(f, FINDING_FIELDS) for f in findings],
-        [_plain_values(i, INCIDENT_FIELDS) for i in incidents],
+        [plain(f) for f in findings],
+        [plain(i) for i in incidents],
     ]
     raw = orjson.dumps(head)
     blocks = [HEAD.pack(len(raw)), raw]
@@ -103,7 +100,7 @@ def decode(payload: bytes, generations: Mapping[int, tuple[Device, ...]], column
             mono_ns,
             duration_ns,
             frames=tuple(_frame(cursor, *frame, generations=generations, columns=columns) for frame in frames),
-            events=tuple(Event(t, m, Device(*d), kind, {k: _value(v) for k, v in a.items()}) for t, m, d, kind, a in events),
+            events=tuple(Event(t, m, Device(*d), kind, {k: value_from(v) for k, v in a.items()}) for t, m, d, kind, a in events),
             unread=tuple(Unread(*u) for u in unread),
             outcome=outcome,
             error=error,
@@ -113,7 +110,7 @@ def decode(payload: bytes, generations: Mapping[int, tuple[Device, ...]], column
     if cursor.at != len(payload):
         raise CorruptError(f"record has {len(payload) - cursor.at} bytes too many")
     incidents = others[0] if others else ()  # versions before 0.5 wrote none
-    return Judged(observation, tuple(map(_found, findings)), tuple(map(_incident, incidents)))
+    return Judged(observation, tuple(map(finding_from, findings)), tuple(map(incident_from, incidents)))
 
 
 class _Cursor:
@@ -173,33 +170,3 @@ def _moved(schema: Schema, stored: Columns, devices: tuple[Device, ...], blocks:
         if field_id in counter_at:
             counters[counter_at[field_id]], observed[counter_at[field_id]] = blocks[1][row], blocks[2][row]
     return gauges, counters, observed
-
-
-def _device(device: Device) -> list[Any]:
-    return [device.host, device.kind, device.id, dict(device.attributes)]
-
-
-def _plain(value: Value) -> Any:
-    """JSON has no NaN and no infinity: they travel as text in a one-element list."""
-    return [str(value)] if isinstance(value, float) and not isfinite(value) else value
-
-
-def _value(value: Any) -> Value:
-    return float(value[0]) if isinstance(value, list) else value
-
-
-def _plain_values(said: Finding | Incident, names: Sequence[str]) -> list[Any]:
-    values = (getattr(said, name) for name in names)
-    return [_device(v) if isinstance(v, Device) else list(v) if isinstance(v, tuple) else _plain(v) for v in values]
-
-
-def _found(values: list[Any]) -> Finding:
-    named = dict(zip(FINDING_FIELDS, values, strict=True))
-    named |= {"device": Device(*named["device"]), "evidence": tuple(named["evidence"])}
-    named |= {name: _value(named[name]) for name in ("value", "expected")}
-    return Finding(**named)
-
-
-def _incident(values: list[Any]) -> Incident:
-    named = dict(zip(INCIDENT_FIELDS, values, strict=True))
-    return Incident(**named | {"root": Device(*named["root"]), "findings": tuple(named["findings"])})

@@ -72,7 +72,7 @@ OTHERS: dict[str, tuple[tuple[str, pa.DataType, str], ...]] = {
         ("reason", pa.string(), "why this action, in words"),
         ("acknowledged", TIME, "when somebody took it on, null until then"),
         ("note", pa.string(), "what they wrote"),
-        ("by", NAME, "their user name"),
+        ("acknowledged_by", NAME, "their user name"),
     ),
     "devices": (
         ("kind", NAME, "kind of the device"),

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
 
+from pipeline.catalog import Field
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device, Frame, schema_of
 from pipeline.observation import Event, Observation
+from pipeline.store.parquet import conform
 from pipeline.store.schema import BEGIN, OF_FRAMES, arrow_type, schema
 
+FIELDS_AT_ONCE = 16  # of all frames of a kind, while columns are made of them
 Begin = tuple[int, str, str, str, int, int]
 
 
@@ -42,12 +45,15 @@ class Gathered:
             begin = _begin(observation, incident.root.id, host=incident.root.host)
             self._rows["incidents"].append((*begin, *_incident(incident)))
 
-    def tables(self) -> dict[str, pa.Table]:
-        """Every table that has rows."""
-        made = {kind: frames_table(kind, frames) for kind, frames in self._frames.items() if any(f.devices for _, f in frames)}
-        for table, rows in self._rows.items():
-            made[table] = _table(table, rows)
-        return made
+    def tables(self) -> Iterator[tuple[str, pa.Table]]:
+        """Every table that has rows, with its name. What it was made of is let go: only one is held at a time."""
+        while self._frames:
+            kind, frames = self._frames.popitem()
+            if any(f.devices for _, f in frames):
+                yield kind, frames_table(kind, frames)
+        while self._rows:
+            table, rows = self._rows.popitem()
+            yield table, _table(table, rows)
 
     def _devices(self, observation: Observation, frame: Frame) -> None:
         key = (observation.source, frame.kind)
@@ -85,15 +91,23 @@ def frames_table(kind: str, frames: Sequence[tuple[Observation, Frame]]) -> pa.T
         "row": pa.array(np.concatenate([np.arange(n, dtype=np.int32) for n in sizes.tolist()])[order], OF_FRAMES[0][1]),
         "sampled_ns": pa.array(np.concatenate([f.sampled_ns for _, f in frames])[order]),
     }
-    gauges = np.concatenate([f.gauges for _, f in frames], axis=1)
-    for row, field in enumerate(columns.gauges):
-        arrays[field.name] = _gauge(gauges[row][order], arrow_type(field))
-    counters = np.concatenate([f.counters for _, f in frames], axis=1)
-    missing = ~np.concatenate([f.observed for _, f in frames], axis=1)
-    for row, field in enumerate(columns.counters):
-        arrays[field.name] = pa.array(counters[row][order], mask=missing[row][order])
-    wanted = schema(kind)
-    return pa.table([arrays[c.name].cast(c.type) for c in wanted], schema=wanted)
+    for fields, rows in _blocks(columns.gauges):
+        gauges = np.concatenate([f.gauges[rows] for _, f in frames], axis=1)
+        for row in np.flatnonzero(~np.isnan(gauges).all(axis=1)).tolist():
+            arrays[fields[row].name] = _gauge(gauges[row][order], arrow_type(fields[row]))
+    for fields, rows in _blocks(columns.counters):
+        counters = np.concatenate([f.counters[rows] for _, f in frames], axis=1)
+        observed = np.concatenate([f.observed[rows] for _, f in frames], axis=1)
+        for row in np.flatnonzero(observed.any(axis=1)).tolist():
+            arrays[fields[row].name] = pa.array(counters[row][order], mask=~observed[row][order])
+    return conform(pa.table(arrays), kind)
+
+
+def _blocks(fields: Sequence[Field]) -> Iterator[tuple[Sequence[Field], slice]]:
+    """Fields a few at a time, and where their rows are in a frame."""
+    for start in range(0, len(fields), FIELDS_AT_ONCE):
+        rows = slice(start, start + FIELDS_AT_ONCE)
+        yield fields[rows], rows
 
 
 class _Identity:
@@ -174,4 +188,4 @@ def _found(f: Finding) -> tuple[Any, ...]:
 def _incident(i: Incident) -> tuple[Any, ...]:
     opened, cleared, acknowledged = (ns // 1000 or None for ns in (i.opened_ns, i.cleared_ns, i.acknowledged_ns))
     what = (i.id, i.root.kind, i.fault, i.severity, i.action)
-    return (*what, opened, cleared, list(i.findings), i.summary, i.reason, acknowledged, i.note, i.by)
+    return (*what, opened, cleared, list(i.findings), i.summary, i.reason, acknowledged, i.note, i.acknowledged_by)

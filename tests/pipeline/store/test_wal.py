@@ -71,7 +71,7 @@ def test_incidents_are_kept_beside_findings(tmp_path: Path) -> None:
     opened = Incident(
         "i1", gpu(1), "ecc", "page", "COMPONENT_RESET", 5000, (FINDING.id,), "Uncorrectable.", reason="It is stuck."
     )
-    told = (opened, replace(opened, cleared_ns=9000, acknowledged_ns=8000, note="mine", by="ada"))
+    told = (opened, replace(opened, cleared_ns=9000, acknowledged_ns=8000, note="mine", acknowledged_by="ada"))
     log.wal.write(observed(log.clock), (FINDING,), told)
     log.wal.close()
     (segment,) = segments(tmp_path)

@@ -1,0 +1,53 @@
+"""Findings and incidents as lists of plain values and back: how the write-ahead log and snapshots write them as JSON."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any, get_type_hints
+
+from pipeline.finding import Finding, Incident
+from pipeline.frame import Device
+from pipeline.observation import Value
+
+FINDING_FIELDS = tuple(get_type_hints(Finding))
+INCIDENT_FIELDS = tuple(get_type_hints(Incident))
+
+
+def plain_device(device: Device) -> list[Any]:
+    """The device; ``Device(*plain_device(d))`` is the same one."""
+    return [device.host, device.kind, device.id, dict(device.attributes)]
+
+
+def plain_value(value: Value) -> Any:
+    """JSON has no NaN and no infinity: they travel as text in a one-element list.
+
+    >>> plain_value(float("nan")), plain_value(1.5)
+    (['nan'], 1.5)
+    """
+    return [str(value)] if isinstance(value, float) and not isfinite(value) else value
+
+
+def value_from(value: Any) -> Value:
+    """What ``plain_value`` was given."""
+    return float(value[0]) if isinstance(value, list) else value
+
+
+def plain(said: Finding | Incident) -> list[Any]:
+    """All fields, in their order."""
+    names = FINDING_FIELDS if isinstance(said, Finding) else INCIDENT_FIELDS
+    values = (getattr(said, name) for name in names)
+    return [plain_device(v) if isinstance(v, Device) else list(v) if isinstance(v, tuple) else plain_value(v) for v in values]
+
+
+def finding_from(values: list[Any]) -> Finding:
+    """What ``plain`` was given. TypeError, ValueError or KeyError where it is no finding."""
+    named = dict(zip(FINDING_FIELDS, values, strict=True))
+    named |= {"device": Device(*named["device"]), "evidence": tuple(named["evidence"])}
+    named |= {name: value_from(named[name]) for name in ("value", "expected")}
+    return Finding(**named)
+
+
+def incident_from(values: list[Any]) -> Incident:
+    """What ``plain`` was given. TypeError, ValueError or KeyError where it is no incident."""
+    named = dict(zip(INCIDENT_FIELDS, values, strict=True))
+    return Incident(**named | {"root": Device(*named["root"]), "findings": tuple(named["findings"])})
