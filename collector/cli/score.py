@@ -14,12 +14,14 @@ Examples:
   tocsin score --scenario F16 H05 --seed 1
   tocsin score --suite test --seeds 1001..1008 --resume .scores --json scores.json
   tocsin score --suite dev --scope fleet --detectors ours,gpud --magnitudes nominal,half,sweep
+  tocsin score --suite test --plan --resume .scores --json docs/scores.json     # the whole claim: make score
 
 Seeds and ranges of the two suites never meet: tune on dev, claim on test. With --resume DIR what is done is kept, and done again only
 when the code has changed. Baselines half-space-trees and isolation-forest need the extra `baselines`."""
 
 SUITES = ("dev", "test")
 MAGNITUDES = "nominal,half,range"
+CASES = 200
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -41,8 +43,18 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--magnitudes", default=MAGNITUDES, metavar="M", help=f"nominal, half, range, sweep, or numbers (default: {MAGNITUDES})"
     )
+    parser.add_argument(
+        "--plan",
+        type=_cases,
+        nargs="?",
+        const=CASES,
+        metavar="CASES",
+        help=f"the runs that the claim rests on: so many cases of every class (default: {CASES}), 2,000 healthy GPU-months",
+    )
     parser.add_argument("--days", type=_above_zero, metavar="N", help="length of every run in place of the scenario's own")
-    parser.add_argument("--nodes", type=int, metavar="N", help="nodes of every run in place of the scenario's own")
+    parser.add_argument(
+        "--nodes", type=int, metavar="N", help="nodes of every run in place of the scenario's own; cases grow with them"
+    )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)")
     parser.add_argument("--resume", metavar="DIR", help="keep results here and take up what is done")
     parser.add_argument("--dump", metavar="DIR", help="also keep frames in the store's layout, ground truth and raw findings")
@@ -78,6 +90,12 @@ def _span(part: str) -> Iterator[int]:
     if not span:
         raise ValueError(f"{part} is empty")
     yield from span
+
+
+def _cases(text: str) -> int:
+    if not 0 < int(text) < 100_000:
+        raise ValueError(text)
+    return int(text)
 
 
 def _above_zero(text: str) -> float:

@@ -13,13 +13,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from collector.cli.steps import Steps
+from collector.cli.steps import Steps, span
 from collector.config.given import ConfigError
 from collector.scoring import log
 from collector.scoring.contest import Job
 from collector.scoring.plan import ROOT, Wanted, code_hash, jobs_of, results_of, still_good
 from collector.scoring.pool import run_jobs
+from collector.scoring.price import seconds_of
 from collector.scoring.report import report_of
+from collector.scoring.suite import Claim, suite
 from collector.scoring.table import tables
 from collector.simulator.fleet import scenario_ids
 from collector.version import VERSION
@@ -35,13 +37,15 @@ def score(args: argparse.Namespace) -> int:
     """Run what is not done yet, report all; 1 where a job failed."""
     wanted = _wanted(args)
     try:
-        jobs = jobs_of(wanted)
+        jobs = jobs_of(wanted) if args.plan is None else suite(_claim(wanted, args))
     except ValueError as error:
         raise ConfigError(f"--scenario: {error}") from error
     code, commit = code_hash(), log.commit_of(ROOT)
     with contextlib.ExitStack() as stack:
         folder = _folder(args.resume, stack)
         todo = [job for job in jobs if args.dump or not still_good(folder, job, code)]
+        if args.plan is not None:
+            print(_announced(todo, len(jobs) - len(todo), args.workers), file=sys.stderr)
         try:
             failed = _run(todo, folder, code, args, done=len(jobs) - len(todo))
         except KeyboardInterrupt:
@@ -74,6 +78,21 @@ def _wanted(args: argparse.Namespace) -> Wanted:
     )
 
 
+def _claim(wanted: Wanted, args: argparse.Namespace) -> Claim:
+    """The plan, narrowed to what was asked for. ConfigError for options that the plan decides itself."""
+    for name in ("days", "nodes"):
+        if getattr(args, name) is not None:
+            raise ConfigError(f"--{name}: the plan says how long and how large each run is")
+    return Claim(wanted.split, wanted.seeds[0], wanted.ours, wanted.baselines, wanted.scopes, wanted.scenarios, cases=args.plan)
+
+
+def _announced(todo: Sequence[Job], done: int, workers: int) -> str:
+    """What is ahead, before it begins."""
+    seconds = sum(map(seconds_of, todo))
+    kept = f", {done} are done" if done else ""
+    return f"tocsin: {len(todo)} runs{kept}; about {span(seconds / max(1, min(workers, len(todo))))} with {workers} processes"
+
+
 def _contestants(text: str) -> tuple[bool, tuple[str, ...]]:
     """Whether ours take part, and which baselines. One that was asked for by name must be installed; others are left out with a word."""
     groups = {"ours": (), "baselines": tuple(BASELINES), "all": tuple(BASELINES)}
@@ -97,10 +116,10 @@ def _contestants(text: str) -> tuple[bool, tuple[str, ...]]:
 def _run(todo: Sequence[Job], folder: Path, code: str, args: argparse.Namespace, *, done: int) -> dict[str, str]:
     """Run jobs, showing how far it is; the failed ones with their errors."""
     failed = {}
-    steps = Steps(done + len(todo), done, sys.stderr, time.monotonic)
+    steps = Steps(done + len(todo), done, sys.stderr, time.monotonic, work=sum(map(seconds_of, todo)))
     with contextlib.closing(run_jobs(todo, folder, code, args.workers, Path(args.dump) if args.dump else None)) as ended:
         for job in ended:
-            steps.step(job.job.name)
+            steps.step(job.job.name, seconds_of(job.job))
             if job.error:
                 failed[job.job.name] = job.error
                 steps.say(f"tocsin: {job.job.name} failed: {job.error}")

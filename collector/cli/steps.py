@@ -9,17 +9,24 @@ BAR = 30
 
 
 class Steps:
-    """Counts steps. Time left is that of the steps so far, taken evenly; what was done before does not count for it."""
+    """Counts steps. Time left is that of the steps so far, taken evenly; what was done before does not count for it.
 
-    def __init__(self, total: int, done: int, stream: TextIO, seconds: Callable[[], float]) -> None:
-        self._total, self._done, self._before = total, done, done
+    Where steps differ ``work`` is that of all that are left, in any unit, and each says its own.
+    """
+
+    def __init__(self, total: int, done: int, stream: TextIO, seconds: Callable[[], float], *, work: float | None = None) -> None:
+        self._total, self._done = total, done
+        self._left = float(total - done) if work is None else work
+        self._worked = 0.0
         self._stream, self._seconds = stream, seconds
         self._began = seconds()
         self._bar = stream.isatty()
 
-    def step(self, name: str) -> None:
+    def step(self, name: str, work: float = 1.0) -> None:
         """One more is done."""
         self._done += 1
+        self._worked += work
+        self._left = max(self._left - work, 0.0)
         if self._bar:
             self._stream.write(f"\r\x1b[K{self._line()} {name}")
         else:
@@ -39,15 +46,15 @@ class Steps:
 
     def _line(self) -> str:
         share = self._done / self._total
-        left_s = (self._seconds() - self._began) / (self._done - self._before) * (self._total - self._done)
+        left_s = (self._seconds() - self._began) / self._worked * self._left
         full = int(share * BAR)
-        return f"[{'#' * full}{' ' * (BAR - full)}] {self._done}/{self._total}, {_span(left_s)} left"
+        return f"[{'#' * full}{' ' * (BAR - full)}] {self._done}/{self._total}, {span(left_s)} left"
 
 
-def _span(seconds: float) -> str:
+def span(seconds: float) -> str:
     """A duration as people say it.
 
-    >>> _span(59), _span(61), _span(7300)
+    >>> span(59), span(61), span(7300)
     ('59 s', '1 min', '2 h 1 min')
     """
     minutes = int(seconds // 60)

@@ -1,0 +1,104 @@
+"""The plan of the claim: which runs give every class enough cases and the fleet enough healthy life, at what price."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from collector.scoring.contest import OURS, Job, Split
+from collector.scoring.price import every_scenario, seconds_of
+from collector.simulator.fleet import Scenario, load_scenario
+from detectors.scoring.scope import Scope
+
+Contestants = tuple[tuple[str, Scope], ...]
+
+CASES = 200  # of every class at each magnitude: with 200 of 200 found the recall is at least 0.98, with 189 still at least 0.9 (exact, 95 %)
+HEALTHY_MONTHS = 2000.0  # without a false page there are at most 0.0015 in a GPU-month (rule of three)
+FLEET, FLEET_DAYS = 512, 4.0  # nodes and length of the large runs of the healthy fleet
+LARGEST = 512  # nodes of a run; more cases than fit take another seed
+LARGE_AND_LONG = "H00"
+# A month each; the rule counts findings, and what it counts is scored elsewhere.
+FEWER = {"F31": 40}
+# Node-days that are looked at in scope node, of each run; an agent at a time is a hundred times the price of the fleet at once.
+AGENT_DAYS = {"fault": 24.0, "healthy": 12.0}
+LEAST_AGENTS = 4
+MAGNITUDES = ("nominal", "half")
+GPUS_PER_NODE, MONTH_DAYS = 8, 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What is to be shown, by whom, in which scopes, on which split; ``cases`` of every class. ``scenarios`` narrow it to a part."""
+
+    split: Split
+    first_seed: int
+    ours: bool
+    baselines: tuple[str, ...]
+    scopes: tuple[Scope, ...]
+    scenarios: tuple[str, ...]
+    cases: int = CASES
+
+
+def suite(claim: Claim) -> list[Job]:
+    """All runs, the dearest first, so that no core waits for the last one.
+
+    Every scenario once at its own size with everybody: ours in both scopes, restarted half-way, and the baselines. Then ours over the
+    fleet in runs with as many nodes as the cases need, at nominal and half magnitude, and a healthy fleet of 4,096 GPUs.
+    """
+    scenarios = [every_scenario().get(name) or load_scenario(name) for name in claim.scenarios]
+    jobs = [_own_size(scenario, claim) for scenario in scenarios]
+    if claim.ours and "fleet" in claim.scopes:
+        jobs += [job for scenario in scenarios for job in _many_cases(scenario, claim)]
+        jobs += _healthy_fleet(claim) if LARGE_AND_LONG in claim.scenarios else ()
+    return sorted((job for job in jobs if job.contestants), key=seconds_of, reverse=True)
+
+
+def _own_size(scenario: Scenario, claim: Claim) -> Job:
+    everybody: Contestants = (
+        *((OURS, scope) for scope in claim.scopes if claim.ours),
+        *((name, "fleet") for name in claim.baselines),
+    )
+    agents = max(LEAST_AGENTS, int(AGENT_DAYS[scenario.kind] / scenario.days))
+    if scenario.id == LARGE_AND_LONG:  # a month of everybody would cost more than all the rest
+        everybody = tuple(one for one in everybody if one == (OURS, "fleet"))
+    restart = claim.ours and scenario.kind == "fault"
+    return Job(scenario.id, "nominal", claim.first_seed, claim.split, everybody, restart=restart, agents=agents)
+
+
+def _many_cases(scenario: Scenario, claim: Claim) -> Iterator[Job]:
+    """Runs that give the scenario its share of the cases of its class."""
+    if scenario.verdict is None:
+        return
+    for magnitude in MAGNITUDES if scenario.swept else MAGNITUDES[:1]:
+        wanted = FEWER.get(scenario.id) or math.ceil(claim.cases / _sharing(scenario.verdict.fault, magnitude))
+        nodes = math.ceil(wanted * scenario.nodes / scenario.cases)
+        runs = math.ceil(nodes / LARGEST)
+        size = math.ceil(nodes / runs)
+        for number in range(runs):
+            yield Job(scenario.id, magnitude, claim.first_seed + 1 + number, claim.split, ((OURS, "fleet"),), nodes=size)
+
+
+def _sharing(fault: str, magnitude: str) -> int:
+    """How many scenarios of a class there are that have this magnitude and are not run for fewer cases."""
+    scenarios = [scenario for scenario in every_scenario().values() if scenario.id not in FEWER]
+    some = [one for one in scenarios if one.verdict is not None and one.verdict.fault == fault]
+    return sum(one.swept is not None or magnitude == MAGNITUDES[0] for one in some)
+
+
+def _healthy_fleet(claim: Claim) -> Iterator[Job]:
+    """As many large runs as the healthy scenarios at their own size leave to be watched."""
+    healthy = [scenario for scenario in every_scenario().values() if scenario.kind == "healthy"]
+    watched = sum(months_of(scenario.nodes, scenario.days) for scenario in healthy)
+    for number in range(math.ceil((HEALTHY_MONTHS - watched) / months_of(FLEET, FLEET_DAYS))):
+        seed = claim.first_seed + 1 + number
+        yield Job(LARGE_AND_LONG, "nominal", seed, claim.split, ((OURS, "fleet"),), days=FLEET_DAYS, nodes=FLEET)
+
+
+def months_of(nodes: int, days: float) -> float:
+    """GPU-months of 30 days.
+
+    >>> months_of(512, 30.0)
+    4096.0
+    """
+    return nodes * GPUS_PER_NODE * days / MONTH_DAYS

@@ -1,0 +1,80 @@
+"""The plan of the claim: enough cases, enough healthy life, each run once, and a word before it begins."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from collector.cli.main import main
+from collector.scoring.contest import OURS, Job, judged_agents, rendered, scaled
+from collector.scoring.price import every_scenario, seconds_of
+from collector.scoring.suite import CASES, FEWER, HEALTHY_MONTHS, Claim, months_of, suite
+
+CLAIM = Claim("test", 1001, ours=True, baselines=("gpud",), scopes=("node", "fleet"), scenarios=tuple(every_scenario()))
+
+
+def cases(job: Job) -> int:
+    """How many faults a run is asked for."""
+    return scaled(every_scenario()[job.scenario], job.nodes).cases
+
+
+def test_every_class_has_its_cases_at_each_magnitude() -> None:
+    """Nominal cases of all classes and half ones of those that are swept reach the number, but for the lemon's."""
+    count: Counter[tuple[str, str]] = Counter()
+    for job in suite(CLAIM):
+        verdict = every_scenario()[job.scenario].verdict
+        if verdict is not None and job.contestants == ((OURS, "fleet"),) and job.scenario not in FEWER:
+            count[verdict.fault, job.magnitude] += cases(job)
+    classes = {one.verdict.fault for one in every_scenario().values() if one.verdict and one.id not in FEWER}
+    assert {fault for fault, magnitude in count if magnitude == "nominal"} == classes
+    assert min(count.values()) >= CASES
+
+
+def test_the_healthy_fleet_is_watched_long_enough() -> None:
+    """Healthy runs over the fleet hold at least the GPU-months that a claim of no false page needs."""
+    healthy = [
+        job for job in suite(CLAIM) if every_scenario()[job.scenario].kind == "healthy" and (OURS, "fleet") in job.contestants
+    ]
+    scenarios = every_scenario()
+    watched = sum(months_of(j.nodes or scenarios[j.scenario].nodes, j.days or scenarios[j.scenario].days) for j in healthy)
+    assert watched >= HEALTHY_MONTHS
+
+
+def test_no_run_is_made_twice() -> None:
+    """Each run has a file of its own to be kept in."""
+    names = [job.name for job in suite(CLAIM)]
+    assert len(set(names)) == len(names)
+
+
+def test_the_dearest_run_begins_first() -> None:
+    """Runs are in the order of what they cost."""
+    prices = [seconds_of(job) for job in suite(CLAIM)]
+    assert prices == sorted(prices, reverse=True)
+
+
+def test_a_larger_fleet_has_more_cases() -> None:
+    """Four times the nodes, four times the faults."""
+    small, large = (len(rendered(Job("F15", "nominal", 1, "dev", (), nodes=nodes)).truth) for nodes in (16, 64))
+    assert large == 4 * small
+
+
+def test_agents_of_struck_nodes_are_asked_first() -> None:
+    """In a fault's run the agents that are asked are those of nodes that something is wrong with."""
+    run = rendered(Job("F15", "nominal", 1, "dev", ()))
+    struck = {getattr(truth.entity, "host", truth.entity) for truth in run.truth}
+    assert judged_agents(run, None) == struck
+    assert len(judged_agents(run, 2)) == 2
+    assert judged_agents(run, 2) < struck
+
+
+def test_a_run_too_short_says_how_long_it_must_be() -> None:
+    """A rack that must warm up does not fit into two hours; the message names the scenario and a length that would do."""
+    with pytest.raises(ValueError, match=r"F12: 0\.1 days are too short for what happens in it, 0\.\d would do"):
+        rendered(Job("F12", "nominal", 1, "dev", (), days=0.1))
+
+
+def test_the_plan_decides_on_lengths_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    """--days beside --plan is refused by name."""
+    assert main(["score", "--plan", "--days", "1"]) == 2
+    assert "--days: the plan says" in capsys.readouterr().err
