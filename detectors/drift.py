@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from detectors.block_clock import BlockClock
 from detectors.elapsed import Elapsed, Moment
@@ -38,7 +40,31 @@ MODEL: Mapping[str, tuple[str, ...]] = {
     "node": ("product",),
 }
 OF_HOST = frozenset({"driver_version", "kernel", "mlx5_driver"})  # facts that all devices of a host share
-Deviant = tuple[Device, str]
+DECLARED = "declared"
+
+
+class _Odd(NamedTuple):
+    """A value that differs, what it should be, who says so, and whether many hosts have it."""
+
+    value: str
+    want: str
+    basis: str
+    rollout: bool
+
+
+class _Found(NamedTuple):
+    """Of one fact: who differs, and who is as wanted."""
+
+    odd: dict[Device, _Odd]
+    same: set[Device]
+
+
+class _Compared(NamedTuple):
+    """What was compared last and what came of it: the same devices with the same modes need not be compared again."""
+
+    devices: tuple[Device, ...]
+    modes: dict[str, NDArray[np.float64]]
+    facts: dict[str, _Found]
 
 
 class Drift(Remembering):
@@ -63,6 +89,7 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
                 raise ValueError(f"{key} is not compared; there are {', '.join(known)}")
         self._declared = dict(declared)
         self._clocks = {kind: BlockClock(BLOCK_S) for kind in FACTS}
+        self._kept: dict[str, _Compared] = {}
         self._since, self._elapsed, self._standing = _Since(), Elapsed(), Standing(self.name)
         clocks = {f"clock_{kind}": clock for kind, clock in self._clocks.items()}
         super().__init__(since=self._since, elapsed=self._elapsed, standing=self._standing, **clocks)
@@ -77,36 +104,45 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
         return said
 
     def _compare(self, frame: Frame, at: Moment) -> Iterator[Finding]:
+        modes = {mode: frame.gauge(mode).copy() for mode in MODES.get(frame.kind, ())}
+        kept = self._kept.get(frame.kind)
+        if kept is None or kept.devices is not frame.devices or not _equal(kept.modes, modes):
+            kept = self._kept[frame.kind] = _Compared(frame.devices, modes, self._differences(frame))
+            for fact, found in kept.facts.items():
+                for device in self._since.deviating(frame.kind, fact) & found.same:
+                    self._since.drop(device, frame.kind, fact)
+                    yield from self._standing.ends(device, _fault(frame.kind, fact), at)
+        for fact, found in kept.facts.items():
+            for device, odd in found.odd.items():
+                since_ns = self._since.first(device, frame.kind, fact, at.now_ns)
+                if at.now_ns - since_ns >= (DECLARED_NS if odd.basis == DECLARED else MAJORITY_NS):
+                    verdict = _verdict(frame.kind, fact, odd)
+                    yield from self._standing.holds(device, verdict, at, at.time_ns - (at.now_ns - since_ns))
+
+    def _differences(self, frame: Frame) -> dict[str, _Found]:
+        """Who differs in what, and who does not, by fact."""
+        most = max(ROLLOUT_HOSTS, ROLLOUT_SHARE * len({device.host for device in frame.devices}))
+        facts = {}
         for fact, values in _values(frame).items():
             wanted = self._wanted(frame, fact, values)
-            deviants = {
-                device if fact not in OF_HOST else Device(device.host, "node", device.host): (value, want, basis)
-                for device, value, (want, basis) in zip(frame.devices, values, wanted, strict=True)
-                if value and want and value != want
-            }
-            same = {
-                device if fact not in OF_HOST else Device(device.host, "node", device.host)
-                for device, value in zip(frame.devices, values, strict=True)
-                if value
-            } - set(deviants)
-            for device in same & self._since.deviating(fact):
-                self._since.drop(device, fact)
-                yield from self._standing.ends(device, _fault(frame.kind, fact), at)
-            alike = Counter((value, device.host) for device, (value, *_) in deviants.items())
-            hosts = Counter(value for value, _ in alike)
-            limit = max(ROLLOUT_HOSTS, ROLLOUT_SHARE * len({device.host for device in frame.devices}))
-            for device, (value, want, basis) in deviants.items():
-                since_ns = self._since.first(device, fact, at.now_ns)
-                if at.now_ns - since_ns >= (DECLARED_NS if basis == "declared" else MAJORITY_NS):
-                    rollout = basis != "declared" and hosts[value] > limit
-                    verdict = _verdict(frame.kind, fact, value, (want, basis), "record" if rollout else "ticket")
-                    yield from self._standing.holds(device, verdict, at, at.time_ns - (at.now_ns - since_ns))
+            odd: dict[Device, tuple[str, str, str]] = {}
+            same = set()
+            for device, value, (want, basis) in zip(frame.devices, values, wanted, strict=True):
+                whose = device if fact not in OF_HOST else Device(device.host, "node", device.host)
+                if value and want and value != want:
+                    odd[whose] = (value, want, basis)
+                elif value:
+                    same.add(whose)
+            hosts = Counter(value for value, _ in {(value, device.host) for device, (value, *_) in odd.items()})
+            told = {whose: _Odd(*said, rollout=said[2] != DECLARED and hosts[said[0]] > most) for whose, said in odd.items()}
+            facts[fact] = _Found(told, same - set(odd))
+        return facts
 
     def _wanted(self, frame: Frame, fact: str, values: list[str]) -> list[tuple[str, str]]:
         """What each device should have, and who says so; empty where nobody does."""
         declared = self._declared.get(f"{frame.kind}.{fact}")
         if declared is not None:
-            return [(declared, "declared")] * len(values)
+            return [(declared, DECLARED)] * len(values)
         models = [tuple(device.attributes.get(name, "") for name in MODEL[frame.kind]) for device in frame.devices]
         counts: dict[tuple[str, ...], Counter[str]] = {}
         for model, value in zip(models, values, strict=True):
@@ -136,34 +172,39 @@ def _fault(kind: str, fact: str) -> str:
     return f"drift/{kind}_{fact}"
 
 
-def _verdict(kind: str, fact: str, value: str, wanted: tuple[str, str], severity: Severity) -> Verdict:
-    want, basis = wanted
+def _verdict(kind: str, fact: str, odd: _Odd) -> Verdict:
+    value, want, basis, rollout = odd
+    severity: Severity = "record" if rollout else "ticket"
     words = "subnet prefix" if fact == "gid" else fact.replace("_", " ")
-    against = "as was declared" if basis == "declared" else f"as {basis} devices of its model have"
-    more = " Many hosts have it: a rollout." if severity == "record" else ""
+    against = "as was declared" if basis == DECLARED else f"as {basis} devices of its model have"
+    more = " Many hosts have it: a rollout." if rollout else ""
     return Verdict(
         _fault(kind, fact),
         severity,
-        "CONTACT_SUPPORT" if severity == "ticket" else "NONE",
+        "NONE" if rollout else "CONTACT_SUPPORT",
         f"Its {words} is {value} instead of {want}, {against}.{more}",
         (f"{kind} {words}: {value}, wanted {want}",),
     )
 
 
+def _equal(before: Mapping[str, NDArray[np.float64]], now: Mapping[str, NDArray[np.float64]]) -> bool:
+    return all(np.array_equal(before[mode], now[mode], equal_nan=True) for mode in now)
+
+
 class _Since:
-    """Since when who differs in what: elapsed ns by device and fact, of those that do."""
+    """Since when who differs in what: elapsed ns by kind and fact, and device, of those that do."""
 
     def __init__(self) -> None:
         self._of: dict[str, dict[Device, int]] = {}
 
-    def first(self, device: Device, fact: str, now_ns: int) -> int:
-        return self._of.setdefault(fact, {}).setdefault(device, now_ns)
+    def first(self, device: Device, kind: str, fact: str, now_ns: int) -> int:
+        return self._of.setdefault(f"{kind}_{fact}", {}).setdefault(device, now_ns)
 
-    def drop(self, device: Device, fact: str) -> None:
-        del self._of[fact][device]
+    def drop(self, device: Device, kind: str, fact: str) -> None:
+        del self._of[f"{kind}_{fact}"][device]
 
-    def deviating(self, fact: str) -> set[Device]:
-        return set(self._of.get(fact, ()))
+    def deviating(self, kind: str, fact: str) -> set[Device]:
+        return set(self._of.get(f"{kind}_{fact}", ()))
 
     def state(self) -> State:
         rows = {fact: [[d.host, d.kind, d.id, at] for d, at in of.items()] for fact, of in self._of.items()}
