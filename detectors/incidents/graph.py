@@ -11,7 +11,8 @@ from detectors.snapshot import State
 from pipeline.frame import Device
 from pipeline.observation import Observation
 
-CONTAINERS = ("node", "rack", "switch", "job")
+DOMAIN = "nvlink_domain"
+CONTAINERS = ("node", "rack", "switch", "job", DOMAIN)
 COUNTED = ("gpu", "ib_port")  # kinds whose number says how much of a node, switch or job is affected
 
 
@@ -55,7 +56,7 @@ class Graph:
         leaf = device.attributes.get("leaf", "")
         if device.kind in CONTAINERS:
             found.append(Place(device.kind, device.id))
-        if device.kind in ("rack", "job", "switch"):
+        if device.kind in ("rack", "job", "switch", DOMAIN):
             return tuple(found)
         if device.kind == "ib_port" and leaf:
             found.append(Place("switch", leaf))
@@ -63,6 +64,8 @@ class Graph:
             found.append(Place("node", device.host))
             if rack := device.attributes.get("rack") or self._racks.get(device.host):
                 found.append(Place("rack", rack))
+        if domain := device.attributes.get("fabric_cluster"):
+            found.append(Place(DOMAIN, domain))
         if (job := self._job(device)) and device.host != leaf:
             found.append(Place("job", job))
         return tuple(dict.fromkeys(found))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from detectors.incidents.graph import CONTAINERS, Graph
+from detectors.incidents.graph import CONTAINERS, DOMAIN, Graph
 from pipeline.finding import Finding
 from pipeline.frame import Device
 
@@ -45,12 +45,15 @@ def keys_of(finding: Finding, graph: Graph) -> Iterator[Key]:
     device, kind = finding.device, head(finding.fault)
     yield identity(device)
     for place in graph.places(device):
+        if place.level == DOMAIN:
+            yield from _in_domain(finding, (*place,))
+            continue
         yield (*place, kind)
         yield (*place, "*")
         if kind in SYMPTOMS:
             yield (*place, "symptom")
-        if device.kind in CONTAINERS and place == (device.kind, device.id):
-            yield (*place, "itself")
+        if device.kind in CONTAINERS and place == (device.kind, device.id) and (device.kind, kind) != ("job", "xid"):
+            yield (*place, "itself")  # a program that failed is no cause of what its GPUs have
 
 
 def near(finding: Finding, graph: Graph) -> Iterator[Key]:
@@ -66,6 +69,9 @@ def wide(finding: Finding, graph: Graph) -> Iterator[Key]:
         if place.level == "job":
             yield from _in_job(finding, (*place,))
             continue
+        if place.level == DOMAIN:
+            yield from _in_domain(finding, (*place,))
+            continue
         yield (*place, "itself")  # its node, switch or rack is already known to be the matter
         if kind in SPREADING and (place.level != "rack" or kind in ("thermal", "throttle")):
             yield (*place, kind)
@@ -75,9 +81,16 @@ def wide(finding: Finding, graph: Graph) -> Iterator[Key]:
             yield (*place, kind) if device.kind == "rack" else (*place, "*")
 
 
+def _in_domain(finding: Finding, place: Key) -> Iterator[Key]:
+    """GPUs on the same switches of NVLink share the troubles of their links, and nothing else."""
+    if head(finding.fault) == "nvlink" or finding.fault in ("xid/nvlink", "xid/nvlink_domain"):
+        yield (*place, "links")
+
+
 def _in_job(finding: Finding, place: Key) -> Iterator[Key]:
     kind = head(finding.fault)
-    yield (*place, "itself")
+    if kind in SYMPTOMS:
+        yield (*place, "itself")
     if kind == "hang":
         yield (*place, "*")
     elif kind in OF_JOBS or strength(finding) >= len(STRENGTH) - 1:

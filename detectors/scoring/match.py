@@ -136,9 +136,13 @@ def _case(truth: Truth, roles: Sequence[tuple[Role, Alert]], until_ns: int) -> C
 
 
 def _blamed(roles: Sequence[tuple[Role, Alert]], truth: Truth) -> tuple[Entity, ...]:
-    """Everybody blamed by the deadline, as somebody would look who was just told: the most serious first, then the earliest."""
+    """Everybody blamed by the deadline, as somebody would look then: what still stands first, the most serious first, then the earliest."""
     by_then = [(alert, [s for s in alert.said if s.time_ns <= truth.deadline_ns]) for _, alert in roles]
-    told = [(alert, -max(RANK[s.severity] for s in said), said[0].time_ns) for alert, said in by_then if said]
+    told = [
+        (alert, 0 < alert.cleared_ns <= truth.deadline_ns, -max(RANK[s.severity] for s in said), said[0].time_ns)
+        for alert, said in by_then
+        if said
+    ]
     return tuple(dict.fromkeys(entity for alert, *_ in sorted(told, key=lambda t: t[1:]) for entity in alert.ranked))
 
 

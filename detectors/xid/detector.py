@@ -192,6 +192,8 @@ class Xid(Remembering):
         if reading is None:
             return
         if reading.fault == APPLICATION:
+            if suspicion is not None:
+                return  # the GPU is blamed, not the program
             job = self._job(gpu, at)
             blamed = Device("", "job", job) if job else gpu  # a job is on many hosts
             yield from self._say(blamed, _verdict(reading, burst, node, at), at, burst.first_ns)

@@ -112,6 +112,12 @@ def test_a_link_is_blamed_rightly_by_either_of_its_ends() -> None:
     assert (case_of(alert(10, entity=NODE), of=link).top1, case_of(alert(10, entity=NODE), of=link).level) == (False, False)
 
 
+def test_who_was_blamed_earlier_and_cleared_stands_behind_whom_is_blamed_now() -> None:
+    """A program's failure was told of its job an hour ago and is over; the GPU is told of now."""
+    case = case_of(alert(10, entity=NODE, cleared_s=60), alert(200))
+    assert (case.top1, case.level) == (True, True)
+
+
 def test_an_nvlink_is_on_its_level_when_its_gpu_is_its_name() -> None:
     """Where frames hold no single NVLinks the truth itself names the GPU: to name just that is no wrong level."""
     case = case_of(alert(10), of=truth(kind="link", exact=[SICK]))
