@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from detectors.columns import Columns
 from detectors.stats import alpha_of
 
-# ln units. A median of eight GPUs wanders by half a percent; locks, caps and phases of another load move it by much more.
-STEP = 0.04
+# ln units. A median of eight GPUs wanders by half a percent, and one of them that fails moves it by less than one; locks, caps and
+# phases of another load move it by much more.
+STEP = 0.025
 HALF_LIFE = 120.0  # blocks, as the lane that it goes with
 SETTLED = 20  # blocks in a row at another level: it is the level now
 

@@ -48,7 +48,7 @@ class Straggler(Remembering):
     in which throttling explains the loss are left to its detector. It ends after five blocks within half of the limit.
 
     What is accepted: another job, and a setting that was changed (clock lock, power limit, MIG), begin a new baseline at once; a level
-    of the peers that moved by 4 %, as a lock that cannot be read does, after twenty minutes; a slow-down, after a day of work.
+    of the peers that moved by 2.5 %, as a lock that cannot be read does, after twenty minutes; a slow-down, after a day of work.
 
     >>> Straggler().name
     'straggler'

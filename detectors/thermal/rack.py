@@ -128,6 +128,7 @@ class ThermalRack(Remembering):
                 continue
             if places["stood"][row] >= ACCEPT_MINUTES:
                 self._columns.reset(self._members(finding.device), "m", "n")
+                places.reset(np.array([row], np.intp))
                 yield from self._standing.ends(finding.device, FAULT, at, "taken as its new normal after two days")
             elif places["good"][row] >= CLEAR_MINUTES:
                 yield from self._standing.ends(finding.device, FAULT, at)

@@ -1,0 +1,128 @@
+"""Cooling that fails for a rack: told of the rack, within a quarter of an hour, and of nothing that all racks or their load do."""
+
+from __future__ import annotations
+
+import pytest
+
+from detectors.thermal import ThermalRack
+from pipeline.frame import Device
+from tests.detectors.feed import a_gpu, stands
+from tests.detectors.thermal.heat import Metal
+
+PERIOD_S = 20.0
+MINUTE, HOUR = 60.0, 3600.0
+
+
+def racks(count: int) -> list[Device]:
+    """A node of eight GPUs in each of so many racks."""
+    return [a_gpu(f"n{rack}", index, rack=f"r{rack}") for rack in range(count) for index in range(8)]
+
+
+def in_rack(gpu: Device, rack: str = "r1") -> bool:
+    """Whether it is one of these."""
+    return gpu.attributes.get("rack") == rack
+
+
+@pytest.fixture
+def metal() -> Metal:
+    """Four racks that have worked for two hours."""
+    fleet = Metal(ThermalRack(), racks(4), period_s=PERIOD_S)
+    assert fleet.run(2 * HOUR) == []
+    return fleet
+
+
+def warms(metal: Metal, kelvin_per_minute: float, *, everybody: bool = False, most: float = 18.0) -> None:
+    """From now on the inlet of rack r1, or of all, warms up."""
+    begin = metal.seconds
+
+    def warmer(gpu: Device) -> float:
+        return min(kelvin_per_minute * (metal.seconds - begin) / MINUTE, most) if everybody or in_rack(gpu) else 0.0
+
+    metal.warmer = warmer
+
+
+def test_half_a_kelvin_a_minute_pages_about_the_rack_within_a_quarter_of_an_hour(metal: Metal) -> None:
+    """The rack is named, not its GPUs or node (F12)."""
+    warms(metal, 0.5)
+    assert stands(metal.run(15 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
+
+
+def test_a_slow_rise_is_told_at_five_kelvin(metal: Metal) -> None:
+    """0.1 K a minute is no rise that stands out, but it adds up."""
+    warms(metal, 0.1)
+    assert metal.run(45 * MINUTE) == []
+    assert stands(metal.run(25 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
+
+
+def test_a_checkpoint_in_between_hides_nothing(metal: Metal) -> None:
+    """Three minutes of low power, five minutes after the rise began."""
+    warms(metal, 0.5)
+    metal.run(4 * MINUTE)
+    metal.watts = lambda _: 120.0
+    metal.run(3 * MINUTE)
+    metal.watts = lambda _: 500.0
+    assert stands(metal.run(8 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
+
+
+def test_a_room_that_warms_up_is_silent(metal: Metal) -> None:
+    """All racks together: weather, seasons, a warm hall."""
+    warms(metal, 0.5, everybody=True)
+    assert metal.run(2 * HOUR) == []
+
+
+def test_checkpoints_of_one_rack_are_silent(metal: Metal) -> None:
+    """Power falls within a minute and the metal is still warm: that is no lack of cooling, whenever in the minute it begins."""
+    for number in range(12):
+        metal.run(10 * MINUTE + number % 3 * PERIOD_S)
+        metal.watts = lambda gpu: 120.0 if in_rack(gpu) else 500.0
+        metal.run(2 * MINUTE)
+        metal.watts = lambda _: 500.0
+    assert metal.feed.said == []
+
+
+def test_another_load_of_one_rack_is_silent(metal: Metal) -> None:
+    """200 W less or more for hours is not another cooling."""
+    for watts in (300.0, 650.0, 200.0):
+        metal.watts = lambda gpu, w=watts: w if in_rack(gpu) else 500.0  # type: ignore[misc] # a default in a lambda
+        assert metal.run(2 * HOUR) == []
+
+
+def test_it_ends_once_the_rack_is_cool_again(metal: Metal) -> None:
+    """Ten minutes near what is usual."""
+    warms(metal, 0.5)
+    metal.run(30 * MINUTE)
+    metal.warmer = lambda _: 0.0
+    assert [f.phase for f in metal.run(30 * MINUTE)] == ["cleared"]
+
+
+def test_it_does_not_learn_the_fault_but_accepts_it_after_two_days(metal: Metal) -> None:
+    """A rack that was moved to a warmer place runs warmer."""
+    warms(metal, 0.5, most=8.0)
+    metal.run(HOUR)
+    metal.feed.period_s = 60.0
+    assert metal.run(40 * HOUR) == []
+    said = metal.run(10 * HOUR)
+    assert [f.phase for f in said] == ["cleared"]
+    assert "new normal" in said[0].evidence[-1]
+
+
+def test_a_node_alone_tells_of_itself_as_a_ticket() -> None:
+    """Its agent sees no other rack: a fast rise is a ticket of the node."""
+    metal = Metal(ThermalRack(), racks(2)[8:], period_s=PERIOD_S)
+    assert metal.run(2 * HOUR) == []
+    warms(metal, 0.8)
+    assert stands(metal.run(15 * MINUTE)) == [("node", "n1", "thermal/cooling", "ticket")]
+
+
+def test_a_node_alone_does_not_complain_of_the_weather() -> None:
+    """6 K within two hours may be the room."""
+    metal = Metal(ThermalRack(), racks(2)[8:], period_s=PERIOD_S)
+    metal.run(2 * HOUR)
+    warms(metal, 0.05, most=6.0)
+    assert metal.run(6 * HOUR) == []
+
+
+def test_marks_of_no_value_are_no_heat(metal: Metal) -> None:
+    """A sentinel of some GPU in every reading (H18)."""
+    metal.damage = {"temperature_celsius": 2147483632.0, "power_milliwatts": 4294967295.0}
+    assert metal.run(3 * HOUR) == []
