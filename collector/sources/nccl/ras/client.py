@@ -1,0 +1,161 @@
+"""Asks a RAS server for one report: every phase has its deadline, every reply its limit, whatever the server does.
+
+Protocol: src/ras/client_support.cc of NCCL. Only the JSON form is ever asked for: making the text form has crashed jobs (policy.py).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+MOST_BYTES = 64 << 20
+CONNECT_S, READ_S = 1.0, 12.0  # a collection takes at most 10 s: 5 and 5 more per leg (src/ras/ras_internal.h)
+COLLECT_S = 5  # what the server is told: 0, without limit, makes the job leak memory
+LONGEST_PREFACE = 4096  # bytes of what is said before the report
+
+_ASK = f"CLIENT PROTOCOL 2\nTIMEOUT {COLLECT_S}\nSET FORMAT json\n".encode()
+_STATUS = b"STATUS\n"
+CLONE_NEWNET = 0x40000000  # sched.h
+
+
+class RasError(OSError):
+    """No report was to be had; ``cause`` is one word for a metric."""
+
+    def __init__(self, cause: str, message: str) -> None:
+        super().__init__(message)
+        self.cause = cause
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a RAS server listens. ``namespace`` is the file of its network namespace, None for our own."""
+
+    host: str
+    port: int
+    namespace: Path | None = None
+
+
+def ask(address: Address, *, connect_s: float = CONNECT_S, read_s: float = READ_S, most_bytes: int = MOST_BYTES) -> bytes:
+    """One JSON report as it came. RasError: refused, silent, cut, flood, no_json, garbage."""
+    end = time.monotonic() + connect_s + read_s
+    with _connect(address, connect_s) as connection:
+        talk = _Talk(connection, end, most_bytes)
+        # The report is asked for only when the server has said that it will be JSON: text is what crashes.
+        talk.send(_ASK)
+        replies = [talk.line() for _ in range(3)]
+        if not re.fullmatch(r"SERVER PROTOCOL \d{1,9}", replies[0]):
+            raise RasError("garbage", f"no RAS server: it says {replies[0]!r:.80}")
+        if replies[2].startswith("ERROR: Unknown command"):
+            raise RasError("no_json", "the RAS server has no JSON (NCCL before 2.28.7)")
+        if replies[1:] != ["OK", "OK"]:
+            raise RasError("garbage", f"the RAS server answers {replies[1:]!r:.120}")
+        talk.send(_STATUS)
+        return talk.rest()
+
+
+def ask_any(addresses: Iterable[Address], ask: Callable[[Address], bytes] = ask) -> bytes:
+    """The first report that any of these gives: a stopped process accepts and stays silent, its neighbours answer for it.
+
+    At most as many tries as addresses; RasError of the last where none answers.
+    """
+    error = RasError("refused", "no RAS server listens")
+    for address in addresses:
+        try:
+            return ask(address)
+        except RasError as one:
+            error = one
+            if one.cause not in {"silent", "refused"}:
+                break
+    raise error
+
+
+class _Talk:
+    """A connection with one deadline for all that is read, and a limit of bytes."""
+
+    def __init__(self, connection: socket.socket, end: float, most_bytes: int) -> None:
+        self._connection, self._end, self._most = connection, end, most_bytes
+        self._kept = bytearray()
+
+    def send(self, data: bytes) -> None:
+        self._connection.settimeout(max(self._end - time.monotonic(), 0.001))
+        try:
+            self._connection.sendall(data)
+        except OSError as error:
+            raise RasError("cut", f"the RAS server hung up: {error}") from error
+
+    def line(self) -> str:
+        while (at := self._kept.find(b"\n")) < 0:
+            if len(self._kept) > LONGEST_PREFACE:
+                raise RasError("garbage", "no RAS server: it says a line without end")
+            if not self._more():
+                raise RasError("cut", "the RAS server hung up before it answered")
+        text = bytes(self._kept[:at]).decode(errors="replace").rstrip("\r")
+        del self._kept[: at + 1]
+        return text
+
+    def rest(self) -> bytes:
+        while self._more():
+            if len(self._kept) > self._most:
+                raise RasError("flood", f"the RAS server sent more than {self._most} bytes")
+        return bytes(self._kept)
+
+    def _more(self) -> bool:
+        """Read on; False at the end."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise RasError("silent", "the RAS server did not finish in time")
+        self._connection.settimeout(left)
+        try:
+            piece = self._connection.recv(1 << 16)
+        except TimeoutError as error:
+            raise RasError("silent", "the RAS server did not answer in time") from error
+        except OSError as error:
+            raise RasError("cut", f"the RAS server hung up: {error}") from error
+        self._kept += piece
+        return bool(piece)
+
+
+def _connect(address: Address, timeout_s: float) -> socket.socket:
+    try:
+        if address.namespace is None:
+            return socket.create_connection((address.host, address.port), timeout_s)
+        return _within(address.namespace, lambda: socket.create_connection((address.host, address.port), timeout_s))
+    except OSError as error:
+        raise RasError("refused", f"{address.host}:{address.port}: {error}") from error
+
+
+def _within(namespace: Path, connect: Callable[[], socket.socket]) -> socket.socket:
+    """Connect inside another network namespace: in a thread that enters it and ends there; the socket stays in it for good.
+
+    It needs CAP_SYS_ADMIN; OSError without.
+    """
+    result: list[socket.socket | OSError] = []
+
+    def enter() -> None:
+        try:
+            fd = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                libc = ctypes.CDLL(None, use_errno=True)
+                if libc.setns(fd, CLONE_NEWNET) != 0:
+                    number = ctypes.get_errno()
+                    raise OSError(number, f"{namespace}: {os.strerror(number)}")
+            finally:
+                os.close(fd)
+            result.append(connect())
+        except OSError as error:
+            result.append(error)
+
+    thread = threading.Thread(target=enter, name="netns")
+    thread.start()
+    thread.join()
+    (found,) = result
+    if isinstance(found, OSError):
+        raise found
+    return found
