@@ -49,12 +49,11 @@ def duty(frame: Frame, reason: str) -> NDArray[np.float64]:
     counter = f"throttled_{reason}_nanoseconds"
     share = per_second(frame, counter) / 1e9
     share = np.where(share <= IMPOSSIBLE, np.clip(share, 0.0, 1.0), np.nan)
-    counted = frame.counter(counter)[1]
-    if counted.all():
-        return share
     mask = frame.gauge("clock_event_reasons")
-    shown = np.where(np.isfinite(mask), (np.nan_to_num(mask).astype(np.int64) & REASON_BITS[reason]) != 0, np.nan)
-    return np.where(counted, share, shown)
+    instead = ~frame.counter(counter)[1] & np.isfinite(mask)
+    if instead.any():
+        share[instead] = (mask[instead].astype(np.int64) & REASON_BITS[reason]) != 0
+    return share
 
 
 def per_second(frame: Frame, counter: str) -> NDArray[np.float64]:
