@@ -17,16 +17,9 @@ def open_regular(path: Path | str, *, root: Path = Path("/"), owner: int | None 
     ``owner`` is the user id that must own the file (None: anyone). FileNotFoundError and PermissionError as usual; UntrustedFileError
     for everything that looks like a trap. A FIFO or device is never waited for.
     """
-    names = PurePosixPath(path).parts[PurePosixPath(path).is_absolute() :]
-    if not names or ".." in names:
-        raise UntrustedFileError(f"{path}: no file below {root}")
-    directory = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    directory, name = _descend(path, root)
     try:
-        for name in names[:-1]:
-            inner = _open_at(directory, name, os.O_PATH | os.O_DIRECTORY, path)
-            os.close(directory)
-            directory = inner
-        fd = _open_at(directory, names[-1], os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, path)
+        fd = _open_at(directory, name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, path)
     finally:
         os.close(directory)
     try:
@@ -44,6 +37,65 @@ def read_regular(path: Path | str, *, most_bytes: int, root: Path = Path("/"), o
     if len(data) > most_bytes:
         raise UntrustedFileError(f"{path}: larger than {most_bytes} bytes")
     return data
+
+
+def open_fifo(path: Path | str, *, root: Path = Path("/"), owner: int | None = None) -> int:
+    """A descriptor for writing to somebody's FIFO, without waiting; UntrustedFileError also where nobody reads from it."""
+    directory, name = _descend(path, root)
+    try:
+        fd = _open_at(directory, name, os.O_WRONLY | os.O_NONBLOCK, path)
+    finally:
+        os.close(directory)
+    status = os.fstat(fd)
+    if not stat.S_ISFIFO(status.st_mode) or (owner is not None and status.st_uid != owner):
+        os.close(fd)
+        raise UntrustedFileError(f"{path}: no FIFO, or somebody else's")
+    return fd
+
+
+def names_in(path: Path | str, *, root: Path = Path("/"), most: int = 10_000) -> list[str]:
+    """Names in somebody's folder, at most so many. No link is followed."""
+    directory, name = _descend(path, root)
+    try:
+        fd = _open_at(directory, name, os.O_RDONLY | os.O_DIRECTORY, path)
+    finally:
+        os.close(directory)
+    try:
+        with os.scandir(fd) as entries:
+            return [entry.name for _, entry in zip(range(most), entries, strict=False)]
+    finally:
+        os.close(fd)
+
+
+def socket_path(path: Path | str, *, root: Path = Path("/"), owner: int | None = None) -> tuple[int, str]:
+    """A Unix socket of somebody: a descriptor that holds it, and a path to connect to while that is open."""
+    directory, name = _descend(path, root)
+    try:
+        fd = _open_at(directory, name, os.O_PATH, path)
+    finally:
+        os.close(directory)
+    status = os.fstat(fd)
+    if not stat.S_ISSOCK(status.st_mode) or (owner is not None and status.st_uid != owner):
+        os.close(fd)
+        raise UntrustedFileError(f"{path}: no socket, or somebody else's")
+    return fd, f"/proc/self/fd/{fd}"
+
+
+def _descend(path: Path | str, root: Path) -> tuple[int, str]:
+    """A descriptor of the folder that a path leads to, and the last part of the path."""
+    names = PurePosixPath(path).parts[PurePosixPath(path).is_absolute() :]
+    if not names or ".." in names:
+        raise UntrustedFileError(f"{path}: no file below {root}")
+    directory = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for name in names[:-1]:
+            inner = _open_at(directory, name, os.O_PATH | os.O_DIRECTORY, path)
+            os.close(directory)
+            directory = inner
+    except OSError:
+        os.close(directory)
+        raise
+    return directory, names[-1]
 
 
 def _open_at(directory: int, name: str, flags: int, path: Path | str) -> int:

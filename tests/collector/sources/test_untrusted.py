@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
 
-from collector.sources.untrusted import UntrustedFileError, open_regular, read_regular
+from collector.sources.untrusted import UntrustedFileError, names_in, open_fifo, open_regular, read_regular, socket_path
 
 
 @pytest.fixture
@@ -78,3 +79,53 @@ def test_no_descriptor_is_left_open(dump: Path, tmp_path: Path) -> None:
         with pytest.raises(OSError):  # noqa: PT011 - each for another reason
             open_regular(path, root=tmp_path, owner=owner)
     assert set(Path("/proc/self/fd").iterdir()) == before
+
+
+def test_a_fifo_that_somebody_reads_is_written_to(tmp_path: Path) -> None:
+    """One byte is a request."""
+    os.mkfifo(tmp_path / "3.pipe")
+    reader = os.open(tmp_path / "3.pipe", os.O_RDONLY | os.O_NONBLOCK)
+    writer = open_fifo("3.pipe", root=tmp_path, owner=os.getuid())
+    os.write(writer, b"1")
+    assert os.read(reader, 9) == b"1"
+    os.close(writer)
+    os.close(reader)
+
+
+def test_a_fifo_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
+    """The job is gone, or never listened."""
+    os.mkfifo(tmp_path / "3.pipe")
+    with pytest.raises(UntrustedFileError):
+        open_fifo("3.pipe", root=tmp_path)
+
+
+def test_a_file_in_the_place_of_a_fifo_is_not_written_to(dump: Path, tmp_path: Path) -> None:
+    """Somebody may want us to."""
+    with pytest.raises(UntrustedFileError):
+        open_fifo("a/b/dump", root=tmp_path)
+    assert dump.read_bytes() == b"content"
+
+
+def test_names_of_a_folder_are_bounded(dump: Path, tmp_path: Path) -> None:
+    """A folder of millions costs no memory."""
+    for n in range(20):
+        (dump.parent / str(n)).touch()
+    assert len(names_in("a/b", root=tmp_path, most=7)) == 7
+    assert "dump" in names_in("a/b", root=tmp_path)
+
+
+def test_a_socket_is_reached_through_its_descriptor(tmp_path: Path) -> None:
+    """What is connected to is what was looked at, whatever takes its place meanwhile."""
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        fd, path = socket_path("s", root=tmp_path, owner=os.getuid())
+        (tmp_path / "s").rename(tmp_path / "moved")
+        client.connect(path)
+        os.close(fd)
+
+
+def test_a_file_in_the_place_of_a_socket_is_refused(dump: Path, tmp_path: Path) -> None:
+    """Before anything connects."""
+    with pytest.raises(UntrustedFileError):
+        socket_path("a/b/dump", root=tmp_path)
