@@ -8,7 +8,7 @@ ADDRESS ?= 127.0.0.1:9400
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench docs lock
+.PHONY: help install demo test check bench rules docs lock
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ demo: $(VENV)/.runs ## a live agent on 127.0.0.1:9400, reading a simulated HGX H
 	@exec $(VENV)/bin/tocsin agent --simulate hgx-h100 --web.listen-address $(ADDRESS) --storage.path $(DEMO)/state
 
 test: $(VENV)/.tests parts check ## everything CI checks; as root it installs the Debian packages the tests run against
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest -n auto --dist loadfile
 
 check: $(VENV)/.tests ## format, lint and types
 	$(VENV)/bin/ruff format --check .
@@ -34,6 +34,9 @@ check: $(VENV)/.tests ## format, lint and types
 bench: $(VENV)/.tests parts ## what we claim, measured beside its peers in one run each
 	@missed=; for name in $(BENCHMARKS); do echo "== $$name"; $(VENV)/bin/python -m benchmarks.$$name || missed="$$missed $$name"; done; \
 	[ -z "$$missed" ] || { echo "missed a goal, or failed:$$missed" >&2; exit 1; }
+
+rules: $(VENV)/.tests ## rules/*.yaml and the runbook from their rows; RUNBOOK_URL= says where the runbook will stand
+	PYTHONPATH=. $(VENV)/bin/python rules/build.py
 
 docs: $(VENV)/.tests ## docs/reference.md from the catalogue, the settings and the commands
 	$(VENV)/bin/python docs/build.py

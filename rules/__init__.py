@@ -1,0 +1,1 @@
+"""Alerting rules as rows: built into YAML and the runbook by build.py."""

@@ -1,0 +1,95 @@
+"""What an alert is: its rule for Prometheus and its page in the runbook, in one row, so that neither is written without the other."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Literal
+
+# Where a site keeps rules/README.md and Grafana: `make rules RUNBOOK_URL=... GRAFANA_URL=...` writes its own.
+RUNBOOK_URL = os.environ.get("RUNBOOK_URL", "https://runbooks.example.org/tocsin")
+
+Severity = Literal["critical", "warning", "info"]
+Component = Literal["gpu", "fabric", "node", "pipeline"]
+Scope = Literal["", "gpu", "port", "node", "switch", "job"]  # "": the series says it itself
+Action = Literal["page", "remediate", "rma", "observe"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One recording rule. ``record`` is level:metric:operation, with the unit of its expression last in the metric."""
+
+    record: str
+    expr: str
+
+    def rule(self) -> dict[str, Any]:
+        """As Prometheus reads it."""
+        return {"record": self.record, "expr": self.expr}
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One alert: one name, one severity, one page of the runbook.
+
+    ``hold`` is Prometheus' ``for``, ``keep`` its ``keep_firing_for`` (a reboot must not hide what happened before it). ``summary`` is the
+    same each time, ``description`` a template with the numbers. ``needs`` names what a plain dcgm-exporter or node_exporter must be
+    told to export. The last four are the runbook: what it means, how to confirm it, what to do, when it clears.
+    """
+
+    name: str
+    expr: str
+    severity: Severity
+    component: Component
+    scope: Scope
+    action: Action
+    family: str
+    summary: str
+    description: str
+    means: str
+    confirm: str
+    do: str
+    clears: str
+    hold: str = ""
+    keep: str = ""
+    needs: str = ""
+
+    def rule(self) -> dict[str, Any]:
+        """As Prometheus reads it."""
+        times = {key: value for key, value in (("for", self.hold), ("keep_firing_for", self.keep)) if value}
+        return {
+            "alert": self.name,
+            "expr": self.expr,
+            **times,
+            "labels": {key: value for key, value in self._labels().items() if value},
+            "annotations": {
+                "summary": self.summary,
+                "description": self.description,
+                "runbook_url": f"{RUNBOOK_URL}#{self.name.lower()}",
+            },
+        }
+
+    def _labels(self) -> dict[str, str]:
+        return {
+            "severity": self.severity,
+            "component": self.component,
+            "scope": self.scope,
+            "action": self.action,
+            "alert_family": self.family,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rules that are evaluated together, in order: recordings before the alerts that read them."""
+
+    name: str
+    rules: tuple[Recording | Alert, ...]
+
+    def document(self) -> dict[str, Any]:
+        """As Prometheus reads it."""
+        return {"name": self.name, "rules": [rule.rule() for rule in self.rules]}
+
+    @property
+    def alerts(self) -> tuple[Alert, ...]:
+        """Its alerts."""
+        return tuple(rule for rule in self.rules if isinstance(rule, Alert))

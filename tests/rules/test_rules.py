@@ -1,0 +1,142 @@
+"""The rules: built files are fresh, every name in them exists, promtool's tests cover each alert and would notice if it were wrong."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pipeline.catalog import FIELDS, METRICS
+from pipeline.child import run
+from rules.build import SETS, alerts, pages
+from rules.model import Alert
+from tests.parts import need
+
+RULES = Path(__file__).parents[2] / "rules"
+TESTS = sorted((RULES / "tests").glob("*.yaml"))
+ALERTS = list(alerts())
+
+# What the rules read that no catalogue of ours names: Prometheus' own `up`, and node_exporter's infiniband and stat collectors.
+FOREIGN = {
+    "up",
+    "node_boot_time_seconds",
+    "node_infiniband_link_downed_total",
+    "node_infiniband_rate_bytes_per_second",
+    "node_infiniband_state_id",
+    "node_infiniband_symbol_error_total",
+}
+# Last-value gauges: they never clear, hide repeats and fall without a reset.
+LAST_VALUE = {"DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_XID_ERROR"}
+
+
+def _cases(path: Path) -> list[dict[str, Any]]:
+    tests: list[dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))["tests"]
+    return tests
+
+
+def _asked(alert: str) -> Iterator[list[dict[str, Any]]]:
+    """The questions about one alert, test by test."""
+    for path in TESTS:
+        for case in _cases(path):
+            asked = [question for question in case["alert_rule_test"] if question["alertname"] == alert]
+            if asked:
+                yield asked
+
+
+def _known() -> set[str]:
+    dcgm = {name for field in FIELDS for row in field.dcgm for name in (row.name, row.new_name) if name}
+    ours = {metric.name for metric in (*METRICS, *(field.metric for field in FIELDS))}
+    return dcgm | ours | {"DCGM_EXP_XID_ERRORS_COUNT"} | FOREIGN
+
+
+def _names(expression: str) -> set[str]:
+    """Names of series in an expression: words that are no keyword, function, label or text."""
+    bare = re.sub(r'"[^"]*"|\'[^\']*\'', "", expression)
+    bare = re.sub(r"\b(by|on|without|ignoring|group_left)\s*\([^)]*\)", "", bare)
+    bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]|offset \w+|\b[0-9][0-9.e-]*", "", bare)
+    words = re.findall(r"[A-Za-z_][A-Za-z0-9_:]*(?!\s*\(|[A-Za-z0-9_:])", bare)
+    return set(words) - {"and", "or", "unless", "bool"}
+
+
+@pytest.mark.parametrize("path", sorted(pages()), ids=lambda path: path.relative_to(RULES).as_posix())
+def test_what_is_committed_is_what_the_rows_say(path: Path) -> None:
+    """Rule files and runbook are made from the rows; `make rules` renews them."""
+    assert path.read_text(encoding="utf-8") == pages()[path]
+
+
+def test_every_series_in_a_rule_exists() -> None:
+    """No rule reads a name that nothing exports."""
+    recorded = {
+        rule.record for _, groups in SETS.values() for group in groups for rule in group.rules if not isinstance(rule, Alert)
+    }
+    for _, groups in SETS.values():
+        for group in groups:
+            for rule in group.rules:
+                assert _names(rule.expr) <= _known() | recorded, rule
+
+
+def test_no_rule_reads_a_last_value_gauge() -> None:
+    """The last-XID gauge and its like are not evidence of anything that happened."""
+    for alert in ALERTS:
+        assert not _names(alert.expr) & LAST_VALUE, alert.name
+
+
+def test_an_alert_has_one_name_and_one_severity() -> None:
+    """No name stands twice."""
+    names = [alert.name for alert in ALERTS]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+def test_every_alert_is_seen_quiet_firing_and_resolved(alert: Alert) -> None:
+    """Each alert has a promtool test in which it is quiet before it fires, with its text compared, and quiet after."""
+    if alert.name == "TocsinWatchdog":  # the one that always fires
+        assert any(question["exp_alerts"] for asked in _asked(alert.name) for question in asked)
+        return
+    for asked in _asked(alert.name):
+        fires = [bool(question["exp_alerts"]) for question in asked]
+        if not fires[0] and True in fires and not fires[-1]:
+            assert all(each["exp_annotations"]["description"] for question in asked for each in question["exp_alerts"])
+            return
+    pytest.fail(f"{alert.name} has no test with a quiet, a firing and a resolved minute")
+
+
+@pytest.mark.integration
+def test_promtool_takes_the_rules_and_their_tests_pass() -> None:
+    """Promtool itself checks the files and runs every test."""
+    promtool = str(need("promtool", "prometheus"))
+    checked = run([promtool, "check", "rules", *(str(RULES / f"{name}.yaml") for name in SETS)], timeout_s=60)
+    assert checked.returncode == 0, checked.stderr.decode()
+    tested = run([promtool, "test", "rules", *map(str, TESTS)], timeout_s=120)
+    assert tested.returncode == 0, (tested.stdout + tested.stderr).decode()
+
+
+def _emptied(expression: str) -> str:
+    return "vector(1) < 0"
+
+
+def _times_ten(expression: str) -> str:
+    """Every threshold ten times as high; an expression without one other than 0 stays as it is."""
+    return re.sub(r"(?<=[<>=] )[0-9.]+", lambda number: f"{float(number[0]) * 10:g}", expression)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("spoil", [_emptied, _times_ten], ids=["emptied", "threshold_times_ten"])
+def test_the_tests_notice_a_rule_that_is_wrong(tmp_path: Path, spoil: Callable[[str], str]) -> None:
+    """With every expression spoilt, the promtool tests of every spoilt alert fail."""
+    promtool = str(need("promtool", "prometheus"))
+    spoilt = {alert.name for alert in ALERTS if spoil(alert.expr) != alert.expr}
+    for name, (_, groups) in SETS.items():
+        document = {"groups": [group.document() for group in groups]}
+        for group in document["groups"]:
+            for rule in group["rules"]:
+                rule["expr"] = spoil(rule["expr"]) if "alert" in rule else rule["expr"]
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+    shutil.copytree(RULES / "tests", tmp_path / "tests")
+    tested = run([promtool, "test", "rules", *map(str, (tmp_path / "tests").glob("*.yaml"))], timeout_s=120)
+    assert spoilt <= set(re.findall(r"alertname: (\w+), time:", (tested.stdout + tested.stderr).decode()))
