@@ -42,6 +42,9 @@ FAULT = "power"
 class Power(Remembering):
     """A ticket when a working GPU draws 10 % less for ten minutes than its clock and activity, its peers and its past tell.
 
+    It ends after five blocks within half of that. What is accepted: another job, and a setting that was changed (power limit, clock
+    lock, MIG), begin a new baseline; another load is what all peers have; a GPU that draws less is normal after a day of work.
+
     >>> Power().name
     'power'
     """
@@ -73,9 +76,11 @@ class Power(Remembering):
         self._peers.jobs.take(observation.events)
         for frame in observation.frames:
             if frame.kind == "gpu":
+                at = self._elapsed.at(observation)
+                said += self._standing.swapped(frame, at)
                 ended = self._clock.turn(frame.mono_ns, observation.boot_id)
                 if ended:
-                    said += self._block(self._elapsed.at(observation))
+                    said += self._block(at)
                 if ended is not None:
                     self._sample(frame)
         return said

@@ -65,9 +65,11 @@ class PowerCap(Remembering):
         self._peers.jobs.take(observation.events)
         for frame in observation.frames:
             if frame.kind == "gpu":
+                at = self._elapsed.at(observation)
+                said += self._standing.swapped(frame, at)
                 ended = self._clock.turn(frame.mono_ns, observation.boot_id)
                 if ended:
-                    said += self._block(frame.time_ns, self._elapsed.at(observation))
+                    said += self._block(frame.time_ns, at)
                 if ended is not None:
                     self._sample(frame)
         return said

@@ -106,7 +106,7 @@ class Throttle(Remembering):
     Hardware thermal slowdown and power brake above 1 % in two of three blocks are a ticket, above 10 % a page; software thermal slowdown
     above 20 %, smoothed over five minutes, is a ticket. Where half of a node's GPUs have it together the node is to blame, and the rack
     where most of its nodes are. A finding ends after five blocks in a row below half of the limit. Blocks without enough samples, or
-    without load, decide nothing.
+    without load, decide nothing. Nothing is learnt, so nothing has to be accepted: caps, locks and jobs do not raise these reasons.
 
     >>> from pipeline.frame import frame_of
     >>> from pipeline.rates import Rates

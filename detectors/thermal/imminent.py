@@ -32,7 +32,8 @@ FAULT = "thermal/imminent"
 class ThermalImminent(Remembering):
     """Extrapolates the margin to the slowdown temperature, ``Tinf = T + tau dT/dt``, ``t* = tau ln((Tinf-T)/(Tinf-limit))``.
 
-    A ticket when t* stays below two minutes for three blocks of five seconds, unless power falls.
+    A ticket when t* stays below two minutes for three blocks of five seconds, unless power falls. It ends once nothing has pointed over
+    the limit for two minutes. What is accepted: any temperature that settles below the limit; a load that goes down by itself.
 
     >>> ThermalImminent().name
     'thermal_imminent'
@@ -58,8 +59,11 @@ class ThermalImminent(Remembering):
         """One sample per block is enough: the first of it."""
         said: list[Finding] = []
         for frame in observation.frames:
-            if frame.kind == "gpu" and self._clock.turn(frame.mono_ns, observation.boot_id):
-                said += self._block(frame, self._elapsed.at(observation))
+            if frame.kind == "gpu":
+                at = self._elapsed.at(observation)
+                said += self._standing.swapped(frame, at)
+                if self._clock.turn(frame.mono_ns, observation.boot_id):
+                    said += self._block(frame, at)
         return said
 
     def _block(self, frame: Frame, at: Moment) -> Iterator[Finding]:

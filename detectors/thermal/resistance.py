@@ -40,6 +40,9 @@ FAULT = "thermal/resistance"
 class ThermalResistance(Remembering):
     """A ticket when a GPU is 3 K warmer than it used to be at the same power, in four quarters of an hour in a row.
 
+    Silent in the first five days of a GPU. It ends after five quarters below half of that. What is accepted: the room, as neighbours
+    have it too; another load, as each GPU has a line of its own; a new part, which begins anew; a new level after a week.
+
     >>> ThermalResistance().name
     'thermal_resistance'
     """
@@ -81,11 +84,13 @@ class ThermalResistance(Remembering):
         said: list[Finding] = []
         for frame in observation.frames:
             if frame.kind == "gpu":
+                at = self._elapsed.at(observation)
+                said += self._standing.swapped(frame, at)
                 ended = self._clock.turn(frame.mono_ns, observation.boot_id)
                 if ended:
                     self._columns["age"] += ended
                     self._minute(self._steady.minute())
-                    said += self._quarter(ended, self._elapsed.at(observation))
+                    said += self._quarter(ended, at)
                 if ended is not None:
                     self._steady.sample(frame, observation.boot_id)
         return said

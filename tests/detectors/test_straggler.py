@@ -173,6 +173,13 @@ def test_a_new_job_is_no_repair(node: Feed) -> None:
     assert node.run(3600, **work(lost=0.10)) == []
 
 
+def test_a_swapped_gpu_takes_its_finding_with_it(node: Feed) -> None:
+    """Another GPU in the slot begins cold, and what stood about the old one ends."""
+    node.run(600, **work(lost=0.10))
+    node.gpus[SLOW] = Device("n1", "gpu", "GPU-new", node.gpus[SLOW].attributes)
+    assert told(node.run(900, **work(lost=0.10))) == [("gpu", "GPU-n1-5", "straggler", "page", "cleared")]
+
+
 def test_idle_gpus_are_not_judged(node: Feed) -> None:
     """Low clocks without work are normal."""
     assert node.run(7200, **work(lost=0.5, gpu_utilization_percent=0)) == []
