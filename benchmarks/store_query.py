@@ -2,7 +2,8 @@
 
 Q1: increase of twelve ECC counters per GPU. Q2: five-minute means of one GPU's temperature. Q3: the ten of 64 ports with most symbol
 errors. Servers are asked over HTTP, one warm call and fifteen measured, idle burn taken off; ours and DuckDB open, plan and read each time,
-on one thread. The day is simulated (``DAY=folder`` takes the store of one that was written before); symbol errors of the 64 ports are drawn at rates from 10^-5.5 to 10^-2 per second.
+on one thread. The day is the yardstick's (``DAY=folder`` takes the store of one that was written before); symbol errors of the 64 ports are
+drawn at rates from 10^-5.5 to 10^-2 per second.
 """
 
 # ruff: noqa: S608 - the texts are ours
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from benchmarks import _yardstick
 from benchmarks._peers import (
     Peer,
     Series,
@@ -37,26 +40,18 @@ from benchmarks._peers import (
     victoria,
     write_openmetrics,
 )
+from benchmarks._yardstick import ECC
 from pipeline.store.columns import of_sources
-from pipeline.store.compact import compact
-from pipeline.store.generations import Pass
 from pipeline.store.merge import GROUP_ROWS
 from pipeline.store.parquet import Writer, conform
 from pipeline.store.query import Store, Window
 from pipeline.store.rises import rises
 from pipeline.store.schema import schema
-from tests import node_day
 from tests.node_day import DAY_S, MIDNIGHT_NS
 
 CALLS = 15
 PORTS = 64
 GOALS = {"Q1": (0.15, 1.4), "Q2": (1.5, None), "Q3": (0.15, 1.4)}  # of Prometheus, of VictoriaMetrics
-ECC = [
-    f"ecc_{kind}_{life}{place}"
-    for place in ("", "_dram", "_sram")
-    for life in ("volatile", "aggregate")
-    for kind in ("corrected", "uncorrected")
-]
 DAY = Window()
 Answer = dict[Any, float]
 
@@ -67,7 +62,7 @@ def main() -> int:
     print(f"Python {platform.python_version()}, polars {pl.__version__}, pyarrow {pa.__version__}, duckdb {duckdb.__version__}")
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        _node(root / "node")
+        _yardstick.compacted(root / "node")
         _ports(root / "ports")
         gpu = Store(root / "node").table("gpu").select("device").unique().sort("device").collect()["device"][3]
         ours: dict[str, Callable[[], Answer]] = {
@@ -103,14 +98,6 @@ def _report(cpu: dict[str, dict[str, float]]) -> int:
                     f"    {ratio:.2f}x {peer}, goal {goal}: {'met' if ratio <= goal else 'MISSED'}; DuckDB {by['DuckDB'] / by[peer]:.2f}x"
                 )
     return int(missed > 0)
-
-
-def _node(root: Path) -> None:
-    if kept := os.environ.get("DAY"):
-        root.symlink_to(Path(kept).absolute())
-        return
-    node_day.write(root, node_day.observations())
-    compact(Pass(root, MIDNIGHT_NS // 1000 + 3 * 86_400_000_000))
 
 
 def _ports(root: Path) -> None:
@@ -178,14 +165,12 @@ def _duck(text: str) -> Answer:
 
 def _series(root: Path) -> Iterator[Series]:
     """What the three questions ask of."""
-    rows = (
-        Store(root / "node").table("gpu").select("device", "time", "temperature_celsius", *ECC).sort("device", "time").collect()
-    )
-    for name in (*ECC, "temperature_celsius"):
-        family, labels = ("gpu_ecc", {"counter": name}) if name in ECC else ("gpu_temperature_celsius", {})
-        for (device,), part in rows.group_by("device", maintain_order=True):
-            times = milliseconds(part["time"].dt.timestamp("us").to_numpy())
-            yield Series(family, {"gpu": str(device), **labels}, times, part[name].to_numpy())
+    for one in _yardstick.series(root / "node", [*ECC, "temperature_celsius"]):
+        counter = one.name.removeprefix("gpu_")
+        if counter in ECC:
+            yield replace(one, name="gpu_ecc", labels={**one.labels, "counter": counter})
+        else:
+            yield one
     times = milliseconds(MIDNIGHT_NS // 1000 + np.arange(DAY_S) * 1_000_000)
     for host, device, values in _errors():
         yield Series("ib_symbol_error", {"host": host, "port": device}, times, values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -20,11 +21,19 @@ EVERY_S = 900.0
 TIMEOUT_S = 1800.0  # at lowest priority on a busy node, with days to catch up on
 
 
+def frugal() -> dict[str, str]:
+    """Environment of a child with pyarrow: what its allocator (mimalloc) frees goes back to the system at once, not after a while.
+
+    A day of eight GPUs is compacted in two thirds of the memory, and in no more time.
+    """
+    return {**os.environ, "MIMALLOC_PURGE_DELAY": "0"}
+
+
 def upkeep_in_child(root: Path, policy: Policy) -> Callable[[], Upkeep]:
     """How upkeep is done for real. Raises RuntimeError with the child's last words."""
 
     def upkeep() -> Upkeep:
-        done = run(python("pipeline.store.upkeep", str(root), policy.to_json()), timeout_s=TIMEOUT_S)
+        done = run(python("pipeline.store.upkeep", str(root), policy.to_json()), timeout_s=TIMEOUT_S, env=frugal())
         if done.returncode == 0:
             return Upkeep.from_json(done.stdout.decode())
         words = done.stderr.decode(errors="replace").strip().splitlines()

@@ -20,7 +20,7 @@ from pipeline.store.parquet import conform, opened
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-BATCH_ROWS = 1 << 17  # rows whose index is held at once: two device-days at 1 Hz
+BATCH_ROWS = 1 << 16  # rows whose index is held at once: a device-day at 1 Hz
 
 
 def batches(kind: str, path: Path, epochs: Epochs, before: Path | None = None) -> Iterator[DeviceRows]:

@@ -137,7 +137,10 @@ def conform(table: pa.Table, name: str, columns: Sequence[str] | None = None) ->
     """Columns by name (all by default) in this version's order and types; missing ones are null."""
     wanted = schema(name) if columns is None else pa.schema([schema(name).field(c) for c in columns])
     have = dict(zip(table.column_names, table.columns, strict=True))
-    arrays = [_as(have[c.name], c.type) if c.name in have else pa.nulls(len(table), c.type) for c in wanted]
+    nulls = {
+        kind: pa.nulls(len(table), kind) for kind in {c.type for c in wanted if c.name not in have}
+    }  # one for all columns of a type
+    arrays = [_as(have[c.name], c.type) if c.name in have else nulls[c.type] for c in wanted]
     return pa.table(arrays, schema=wanted)
 
 

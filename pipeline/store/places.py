@@ -6,7 +6,6 @@ A *day* is the unit in which rows are seen once: what a compacted file replaces 
 from __future__ import annotations
 
 import io
-import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,11 +23,8 @@ from pipeline.store.live import REPLACES, TRIES, live_of_day
 from pipeline.store.manifest import live_objects
 from pipeline.store.objects import Objects, RefusedError
 from pipeline.store.parquet import ForeignError, named, opened
-from pipeline.store.record import CorruptError
-from pipeline.store.tables import Gathered
-from pipeline.store.wal import read_segment, segments
-
-log = logging.getLogger("tocsin.query")
+from pipeline.store.unsealed import unsealed
+from pipeline.store.wal import segments
 
 WHOLE_BYTES = 4 << 20  # an object up to this size is fetched in one request: sealed files have some 100 kB
 MOST_FOOTERS = 16  # kept for the next look at the same file: parsing that of a day with its 25,000 column chunks takes 10 ms
@@ -90,7 +86,7 @@ class Folder:
         """Read anew when a segment was written to, added or sealed."""
         now = [(path.name, path.stat().st_size) for path in segments(self._root / "wal") if path.exists()]
         if self._known[0] != now:
-            self._known = (now, _unsealed(self._root / "wal"))
+            self._known = (now, unsealed(self._root / "wal"))
         return self._known[1]
 
     def days(self, table: str) -> list[int]:
@@ -202,20 +198,6 @@ def _keep(footers: dict[Any, pq.FileMetaData], key: Any, footer: pq.FileMetaData
     if len(footers) >= MOST_FOOTERS and key not in footers:
         del footers[next(iter(footers))]
     footers[key] = footer
-
-
-def _unsealed(directory: Path) -> dict[str, pa.Table]:
-    """Rows of the segments that are there, by table."""
-    gathered = Gathered()
-    for segment in segments(directory):
-        try:
-            for judged in read_segment(segment):
-                gathered.add(*judged)
-        except FileNotFoundError:  # sealed meanwhile: files are listed after this
-            continue
-        except CorruptError as error:
-            log.warning("left out: %s", error)
-    return gathered.tables()
 
 
 def _date(key: str) -> str:

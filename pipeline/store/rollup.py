@@ -18,6 +18,9 @@ from pipeline.store.live import live_of_day
 from pipeline.store.parquet import Writer, columns_in, read
 from pipeline.store.schema import BUCKETS_S
 
+GROUP_ROWS = (
+    2 * 1440
+)  # of the finest roll-up: two devices' day; smaller groups of its many columns would be footer more than values
 LOOK_BACK = 40  # days in which the day before is looked for: what a counter rose by meanwhile belongs to the day it is seen in
 
 
@@ -38,11 +41,17 @@ def roll_up(over: Pass, kind: str, day_us: int, whole: Path) -> int:
 
     def write_finest(path: Path) -> None:
         with Writer(_table(finest), path, of_rollup(_table(finest), day), _about(finest)) as file:
+            group: list[pa.Table] = []
             for rows in batches(kind, whole, epochs, before):
                 rolled = roll(kind, day_us, rows)
-                file.write(rolled[_table(finest)])
+                group.append(rolled[_table(finest)])
+                if sum(map(len, group)) >= GROUP_ROWS:
+                    file.write(pa.concat_tables(group).unify_dictionaries())
+                    group = []
                 for target, tables in kept.items():  # few rows: held until the finest is written
                     tables.append(rolled[_table(target)])
+            if group:
+                file.write(pa.concat_tables(group).unify_dictionaries())
 
     def write_kept(target: Path, path: Path) -> None:
         with Writer(_table(target), path, of_rollup(_table(target), day), _about(target)) as file:

@@ -47,7 +47,7 @@ def seal(segment: Path, root: Path, cluster: str = "", sealed: Sealed | None = N
         damage = str(error)
     written = []
     for hour_us, gathered in hours.items():
-        for table, rows in gathered.tables().items():
+        for table, rows in gathered.tables():
             path = root / folder(table, hour_us) / str(name)
             write_whole(path, partial(write, rows, table))
             written.append(path)

@@ -18,9 +18,7 @@ import pyarrow.compute as pc
 from pipeline.store.layout import DAY_US, HOUR_US
 from pipeline.store.live import TRIES, live_files
 from pipeline.store.parquet import ForeignError, read
-from pipeline.store.record import CorruptError
-from pipeline.store.tables import Gathered
-from pipeline.store.wal import read_segment, segments
+from pipeline.store.unsealed import unsealed
 
 log = logging.getLogger("tocsin.export")
 
@@ -52,7 +50,7 @@ class Slice:
 
     def __init__(self, root: Path, window: Window | None = None) -> None:
         self._root, self._window = root, window
-        self._logged = _logged(root)
+        self._logged = unsealed(root / "wal")
         self.left_out: list[str] = []  # files that could not be read, and why
 
     def parts(self, table: str, where: pc.Expression | None = None) -> Iterator[pa.Table]:
@@ -91,20 +89,6 @@ class Slice:
                 log.warning("left out: %s", error)
                 self.left_out.append(str(error))
             return None
-
-
-def _logged(root: Path) -> dict[str, pa.Table]:
-    """What no file holds yet, by table."""
-    gathered = Gathered()
-    for segment in segments(root / "wal"):
-        try:
-            for judged in read_segment(segment):
-                gathered.add(*judged)
-        except FileNotFoundError:  # sealed meanwhile: the files are listed after this
-            continue
-        except CorruptError as error:
-            log.warning("left out: %s", error)
-    return gathered.tables()
 
 
 def _reads(rows: pa.Table) -> set[tuple[str, int]]:

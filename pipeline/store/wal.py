@@ -10,8 +10,9 @@ import contextlib
 import os
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import orjson
 
@@ -176,14 +177,19 @@ def read_segment(path: Path) -> Iterator[Judged]:
 
     CorruptError where the file is not a segment at all.
     """
-    data = path.read_bytes()
-    if MAGIC.startswith(data):  # killed while it was being opened: it holds nothing yet
-        return
-    if not data.startswith(MAGIC):
-        raise CorruptError(f"{path}: not a segment of the write-ahead log (begins with {data[:8]!r})")
+    with path.open("rb") as file:
+        begin = file.read(len(MAGIC))
+        if len(begin) < len(MAGIC) and MAGIC.startswith(begin):  # killed while it was being opened: it holds nothing yet
+            return
+        if begin != MAGIC:
+            raise CorruptError(f"{path}: not a segment of the write-ahead log (begins with {begin!r})")
+        yield from _judged(_records(file))
+
+
+def _judged(records: Iterable[tuple[int, bytes]]) -> Iterator[Judged]:
     columns: dict[str, Columns] = {}
     generations: dict[int, tuple[Device, ...]] = {}
-    for kind, payload in _records(data):
+    for kind, payload in records:
         if kind == HEADER:
             columns = {
                 k: Columns(*(tuple((i, n) for i, n in part) for part in c)) for k, c in orjson.loads(payload)["columns"].items()
@@ -199,12 +205,11 @@ def _record(kind: int, payload: bytes) -> bytes:
     return RECORD.pack(len(payload), zlib.crc32(payload, kind), kind) + payload
 
 
-def _records(data: bytes) -> Iterator[tuple[int, bytes]]:
-    at = len(MAGIC)
-    while at + RECORD.size <= len(data):
-        length, crc, kind = RECORD.unpack_from(data, at)
-        payload = data[at + RECORD.size : at + RECORD.size + length]
-        if length > LONGEST or len(payload) < length or zlib.crc32(payload, kind) != crc:
+def _records(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Type and payload of each record from where the file stands, up to the first that is torn or damaged."""
+    while len(head := file.read(RECORD.size)) == RECORD.size:
+        length, crc, kind = RECORD.unpack(head)
+        payload = file.read(length) if length <= LONGEST else b""
+        if len(payload) < length or zlib.crc32(payload, kind) != crc:
             return
         yield kind, payload
-        at += RECORD.size + length
