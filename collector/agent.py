@@ -7,24 +7,28 @@ import contextlib
 import gc
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from collector.assembly import Parts, schedules, topology_of
 from collector.config import Config
 from collector.config.given import ConfigError
+from collector.control import Control
 from collector.dialect import dialect_of
 from collector.limits import raise_open_files
+from collector.people import People
 from collector.simulated_node import SimulatedNode
 from collector.standing import Standing
 from collector.web import ListenError, Web
 from collector.world import World, real, simulated
 from detectors.service import judge_in_service
+from detectors.snapshot import dump, load
 from pipeline import xid
 from pipeline.catalog import agent
 from pipeline.engine import Engine
 from pipeline.exposition.sink import Dialect
 from pipeline.guard import Guard
+from pipeline.observation import Event
 from pipeline.store.lock import DirectoryTakenError, lock
 
 log = logging.getLogger("tocsin.agent")
@@ -64,16 +68,34 @@ class Agent:
             )
             self._engine, dialect = self._build(self._config)
             self._standing.exposition.configure(self._config.exposition.profile, self._periods(self._config), dialect)
+            self._people = People(world.host, world.clock, self._standing.exposition, self._standing.out, self._publish)
             self._web = await self._serve(self._config)
             try:
                 self._taken()
+                remembered = self._standing.remember(self._engine.judge)
                 self._standing.start()
                 # Milliseconds since boot: unique and rising over all lives of the agent within a boot, whatever the wall clock does.
                 self._engine.start(world.clock.monotonic_ns() // 1_000_000)
+                if not remembered:
+                    self._people.remind()
+                stack.callback(self._listen())
                 await self._watch()
             finally:
                 await self._end()
         return 0
+
+    def _publish(self, events: Sequence[Event]) -> bool:
+        """What people say goes the way of what sources read."""
+        return self._engine.publish("operator", events)
+
+    def _listen(self) -> Callable[[], None]:
+        """Open the socket for people; how to close it. An agent that cannot is no worse a watchman: it says so and goes on."""
+        root = Path(self._config.storage.path)
+        try:
+            return Control(root, self._people.answer).close
+        except OSError as error:
+            log.warning("no socket for `tocsin ack` and `tocsin maintenance` in %s: %s", root, error)
+            return lambda: None
 
     def _enter_world(self, stack: contextlib.ExitStack) -> World:
         settings = self._config.simulate
@@ -132,6 +154,7 @@ class Agent:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), WATCH_S)
             self._standing.watch()
+            self._people.watch()
             if self._config.simulate.profile:
                 self._node.watch()
             now = self._stamps()
@@ -162,6 +185,8 @@ class Agent:
         await asyncio.to_thread(old_engine.close, STOP_READS_S)
         self._config, self._engine, self._web = config, engine, web
         self._standing.exposition.configure(config.exposition.profile, self._periods(config), dialect)
+        load(dump(old_engine.judge.memories), engine.judge.memories)  # another configuration is no reason to forget
+        self._standing.snapshots.follow(engine.judge)
         engine.start(old_engine.seq)
         if web is not old_web:
             await old_web.stop()

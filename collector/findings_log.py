@@ -1,4 +1,4 @@
-"""Findings in the agent's log: one JSON line each, for those who read logs and not metrics."""
+"""Findings and incidents in the agent's log: a JSON line per change, for those who read logs and not metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from pipeline.finding import Finding, Incident
 from pipeline.observation import Observation
 
 log = logging.getLogger("tocsin.finding")
+incident_log = logging.getLogger("tocsin.incident")
 LEVELS = {"page": logging.ERROR, "ticket": logging.WARNING, "record": logging.INFO}
+
+
+MOST_OPEN = 1000  # incidents whose last line is remembered
 
 
 class FindingsLog:
@@ -21,12 +25,55 @@ class FindingsLog:
 
     name = "log"
 
-    def write(self, _observation: Observation, findings: Sequence[Finding], _incidents: Sequence[Incident] = ()) -> None:
-        """One line per finding that began or ended."""
+    def __init__(self) -> None:
+        self._said: dict[str, tuple[object, ...]] = {}
+
+    def write(self, _observation: Observation, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> None:
+        """One line per finding that began or ended, and per incident that opened, changed or ended."""
         for finding in findings:
             if finding.phase != "ongoing":
                 level = LEVELS[finding.severity] if finding.active else logging.INFO
                 log.log(level, "%s", orjson.dumps(document(finding)).decode())
+
+        for incident in incidents:
+            if not self._new(incident):
+                continue
+            level = LEVELS[incident.severity] if incident.active else logging.INFO
+            incident_log.log(level, "%s", orjson.dumps(incident_document(incident)).decode())
+
+    def _new(self, incident: Incident) -> bool:
+        """Whether it says something that a line said not: with more findings of the same cause it does not."""
+        now = (incident.root, incident.fault, incident.severity, incident.acknowledged_ns, incident.cleared_ns)
+        said = self._said.pop(incident.id, None) if incident.cleared_ns else self._said.get(incident.id)
+        if not incident.cleared_ns:
+            self._said[incident.id] = now
+            if len(self._said) > MOST_OPEN:
+                del self._said[next(iter(self._said))]
+        return now != said
+
+
+def incident_document(incident: Incident) -> dict[str, Any]:
+    """An incident as a plain document; times are unix seconds, null for what has not happened (yet)."""
+    opened, cleared, acknowledged = (
+        ns / 1e9 if ns else None for ns in (incident.opened_ns, incident.cleared_ns, incident.acknowledged_ns)
+    )
+    return {
+        "incident": incident.id,
+        "severity": incident.severity,
+        "class": incident.fault,
+        "root_kind": incident.root.kind,
+        "root_device": _text(incident.root.id),
+        "host": _text(incident.root.host),
+        "opened": opened,
+        "cleared": cleared,
+        "summary": _text(incident.summary),
+        "action": incident.action,
+        "reason": incident.reason,
+        "findings": list(incident.findings),
+        "acknowledged": acknowledged,
+        "acknowledged_by": _text(incident.acknowledged_by),
+        "note": _text(incident.note),
+    }
 
 
 def document(finding: Finding) -> dict[str, Any]:
@@ -39,7 +86,7 @@ def document(finding: Finding) -> dict[str, Any]:
         "fault": finding.fault,
         "host": finding.device.host,
         "kind": finding.device.kind,
-        "device": finding.device.id.encode("utf-8", "replace").decode(),
+        "device": _text(finding.device.id),
         "onset": finding.onset_ns / 1e9,
         "time": finding.time_ns / 1e9,
         "summary": finding.summary,
@@ -47,5 +94,10 @@ def document(finding: Finding) -> dict[str, Any]:
         "value": None if math.isnan(finding.value) else finding.value,
         "expected": None if math.isnan(finding.expected) else finding.expected,
         "unit": finding.unit,
-        "evidence": [line.encode("utf-8", "replace").decode() for line in finding.evidence],
+        "evidence": [_text(line) for line in finding.evidence],
     }
+
+
+def _text(value: str) -> str:
+    """What is not a character (an undecodable byte of a file or log) becomes ``?``: JSON has no place for it."""
+    return value.encode("utf-8", "replace").decode()

@@ -10,15 +10,20 @@ from pathlib import Path
 from collector.config import Config
 from collector.findings_log import FindingsLog
 from collector.inventory import Inventory
+from collector.out_of_service import OutOfService
+from collector.snapshots import Snapshots
 from collector.state import State
+from collector.told import Told
 from collector.version import VERSION
 from collector.web import AgentPages
 from collector.web.status import Node
 from collector.world import World
+from detectors.incidents import Incidents
 from pipeline.catalog import agent
 from pipeline.exposition import Exposition
 from pipeline.exposition.process import ProcessSamples
 from pipeline.interfaces import Closable, Sink
+from pipeline.judge import Judge
 from pipeline.outlet import Outlet
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.store.caretaker import Caretaker, upkeep_in_child
@@ -49,9 +54,20 @@ class Standing:
         self.exposition = Exposition(
             self.own, clock=world.clock, profile=config.exposition.profile, xids=self.xids, process=ProcessSamples()
         )
+        self.out = OutOfService(self.state, self.own)
+        self.told = Told(self.own, self.exposition.findings)
+        self.snapshots = Snapshots(root, world.boot_id, world.clock, self.own)
         node = Node(world.host, VERSION, world.simulated)
         self.pages = AgentPages(
-            self.exposition, self.own, world.clock, node, unhealthy=unhealthy, unready=unready, reloading=reloading
+            self.exposition,
+            self.own,
+            world.clock,
+            node,
+            unhealthy=unhealthy,
+            unready=unready,
+            reloading=reloading,
+            health=lambda: self.told.health,
+            out=self.out.all,
         )
         plan = config.storage.upload.plan
         seal = seal_in_child(root, config.storage.cluster, plan)
@@ -62,10 +78,18 @@ class Standing:
             Outlet(self.xids, self.own, world.clock),
             Outlet(keeper, self.own, world.clock),
         ]
-        self.sinks: tuple[Sink, ...] = (self.exposition, FindingsLog(), *self._outlets)
+        self.sinks: tuple[Sink, ...] = (self.exposition, self.told, self.out, FindingsLog(), self.snapshots, *self._outlets)
         self._gpus: tuple[object, ...] = ()
         self.own.set(agent.BUILD_INFO, 1, VERSION, platform.python_version())
         self.own.set(agent.SIMULATED, float(bool(world.simulated)))
+
+    def remember(self, judge: Judge) -> bool:
+        """Give a judge the memory of the last life, show what stood then, and keep its memory from now on; whether it knows of incidents."""
+        cold = self.snapshots.restore(judge)
+        self.exposition.resume(judge.standing(), judge.open())
+        self.told.resume(judge.open())
+        self.snapshots.follow(judge)
+        return Incidents.name not in cold
 
     def start(self) -> None:
         """Begin to write."""

@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -50,18 +51,35 @@ class Snapshotable(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What detectors remember at one instant: copies, so that they may go on while it is written."""
+
+    versions: Mapping[str, int]
+    arrays: State
+
+    @classmethod
+    def of(cls, detectors: Iterable[Named]) -> Memory:
+        """Of all that have one."""
+        arrays: dict[str, NDArray[Any]] = {}
+        versions: dict[str, int] = {}
+        for detector in detectors:
+            if isinstance(detector, Snapshotable):
+                versions[detector.name] = detector.version
+                arrays |= {f"{detector.name}/{name}": np.array(array) for name, array in detector.state().items()}
+        return cls(versions, arrays)
+
+    def to_bytes(self, **facts: str) -> bytes:
+        """With facts to check when it is read again (boot id, driver epoch, time)."""
+        header = json.dumps({"format": FORMAT, "versions": self.versions, "facts": facts}).encode()
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, **{HEADER: np.frombuffer(header, np.uint8)}, **self.arrays)
+        return buffer.getvalue()
+
+
 def dump(detectors: Iterable[Named], **facts: str) -> bytes:
-    """Memory of all detectors that have one, and facts to check when it is read again (boot id, driver epoch, time)."""
-    arrays: dict[str, NDArray[Any]] = {}
-    versions: dict[str, int] = {}
-    for detector in detectors:
-        if isinstance(detector, Snapshotable):
-            versions[detector.name] = detector.version
-            arrays |= {f"{detector.name}/{name}": np.asarray(array) for name, array in detector.state().items()}
-    header = json.dumps({"format": FORMAT, "versions": versions, "facts": facts}).encode()
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **{HEADER: np.frombuffer(header, np.uint8)}, **arrays)
-    return buffer.getvalue()
+    """Memory of all detectors that have one, with facts, as bytes."""
+    return Memory.of(detectors).to_bytes(**facts)
 
 
 def facts_in(data: bytes) -> Mapping[str, str]:

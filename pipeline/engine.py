@@ -117,6 +117,15 @@ class Engine:
         for name in self._schedules:
             before = self._open_lane(name, partial(self._turn, name), before)
 
+    @property
+    def judge(self) -> Judge:
+        """Who judges."""
+        return self._judge
+
+    def publish(self, source: str, events: Sequence[Event]) -> bool:
+        """Something happened that no source reads: number, judge and fan it out now, as of a source of that name; False after the close."""
+        return self._emit(source, self._now(), 0, Reading(events=tuple(events)))
+
     def alive(self, within_s: float = 30.0) -> bool:
         """Whether observations could be published within this time."""
         return (self._clock.monotonic_ns() - self._beat_ns) / 1e9 <= within_s
@@ -239,12 +248,12 @@ class Engine:
 
     def _emit(
         self, source: str, began: _Tick, duration_ns: int, reading: Reading, *, outcome: Outcome = "ok", error: str = ""
-    ) -> None:
-        """Number, judge and fan out: one observation at a time."""
+    ) -> bool:
+        """Number, judge and fan out: one observation at a time. False where it came too late."""
         parts = (reading.frames, reading.events, reading.unread)
         with self._publish:
             if self._silent:
-                return
+                return False
             number = (self._seq, began.time_ns, began.mono_ns, duration_ns)
             self._seq += 1
             seen = Observation(source, self._host, self._boot_id, *number, *parts, outcome, error)
@@ -253,6 +262,7 @@ class Engine:
                 self._rounds.failed(repr(failure), began.time_ns)
             for sink in self._sinks:
                 self._show(sink, judged or Judged(seen))
+        return True
 
     def _show(self, sink: Sink, judged: Judged) -> None:
         _, failure = self._guard.call("sink", sink.name, lambda: sink.write(*judged))
@@ -273,4 +283,4 @@ class Engine:
             self._own.add(agent.CLOCK_STEPS)
             node = Device(self._host, "node", self._host)
             event = Event(now.time_ns, now.mono_ns, node, "clock_step", {"seconds": stepped})
-            self._emit("engine", now, 0, Reading(events=(event,)))
+            self.publish("engine", (event,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,11 @@ from pipeline.guard import Guard, Health
 from pipeline.interfaces import Clock, Detector, Fusion
 from pipeline.judged import Judged
 from pipeline.observation import Observation
-from pipeline.plain import finding_from, plain
+from pipeline.plain import finding_from, incident_from, plain
 from pipeline.rates import Rates
 from pipeline.selfmetrics import SelfMetrics
+
+T = TypeVar("T", Finding, Incident)
 
 DEFAULT_PERIOD_S = 1.0
 MOST_STANDING = 5_000  # beyond it the oldest are let go: a detector gone wild costs bounded memory
@@ -54,20 +56,20 @@ class Judge:
         self._failing: dict[tuple[str, str], Finding] = {}
         self._health: dict[tuple[str, str], Health] = {}
         self._standing: dict[str, Finding] = {}
+        self._open: dict[str, Incident] = {}
 
     @property
     def memories(self) -> tuple[Detector | Fusion | Judge, ...]:
         """Everybody here who remembers something."""
         return (self, *self._detectors, *(() if self._fusion is None else (self._fusion,)))
 
-    @property
-    def fusion(self) -> Fusion | None:
-        """What joins findings."""
-        return self._fusion
-
     def standing(self) -> tuple[Finding, ...]:
         """Every finding that was told and has not ended, in the order they were told."""
         return tuple(self._standing.values())
+
+    def open(self) -> tuple[Incident, ...]:
+        """Every incident that is open, in the order they opened."""
+        return tuple(self._open.values())
 
     def judge(self, observation: Observation) -> Judged:
         """The observation with increments in its frames, and what is said of it."""
@@ -75,13 +77,15 @@ class Judge:
         findings: list[Finding] = []
         for detector in self._detectors:
             findings += self._ask(detector, observation)
-        self._remember(findings)
-        return Judged(observation, tuple(findings), self._fuse(observation, findings))
+        incidents = self._fuse(observation, findings)
+        self._remember(findings, incidents)
+        return Judged(observation, tuple(findings), incidents)
 
     def state(self) -> Mapping[str, NDArray[Any]]:
         """Last samples by source and kind; what stands, and which detectors fail on what, as JSON."""
         told = {
             "standing": [plain(finding) for finding in self._standing.values()],
+            "open": [plain(incident) for incident in self._open.values()],
             "failing": [[*key, plain(finding)] for key, finding in self._failing.items()],
         }
         arrays = {
@@ -95,6 +99,7 @@ class Judge:
         """Go on from there. KeyError, ValueError or TypeError, unchanged, where it does not fit."""
         told = json.loads(state["told"].astype(np.uint8).tobytes())
         standing = [finding_from(values) for values in told["standing"]]
+        opened = [incident_from(values) for values in told["open"]]
         failing = {(detector, source): finding_from(values) for detector, source, values in told["failing"]}
         samples: dict[tuple[str, str], dict[str, NDArray[Any]]] = {}
         for label, array in state.items():
@@ -106,14 +111,13 @@ class Judge:
             made.restore(samples[key])
         self._rates, self._failing = rates, failing
         self._standing = {finding.id: finding for finding in standing}
+        self._open = {incident.id: incident for incident in opened}
 
-    def _remember(self, findings: Iterable[Finding]) -> None:
+    def _remember(self, findings: Iterable[Finding], incidents: Iterable[Incident]) -> None:
         for finding in findings:
-            self._standing.pop(finding.id, None)
-            if finding.active:
-                self._standing[finding.id] = finding
-            if len(self._standing) > MOST_STANDING:
-                del self._standing[next(iter(self._standing))]
+            _follow(self._standing, finding)
+        for incident in incidents:
+            _follow(self._open, incident)
 
     def _fresh(self, source: str, kind: str) -> Rates:
         return Rates(schema_of(kind), self._periods.get(source, DEFAULT_PERIOD_S))
@@ -166,3 +170,13 @@ class Judge:
     def _recovered(self, key: tuple[str, str], observation: Observation) -> tuple[Finding, ...]:
         stood = self._failing.pop(key, None)
         return () if stood is None else (replace(stood, phase="cleared", time_ns=observation.time_ns),)
+
+
+def _follow(kept: dict[str, T], said: T) -> None:
+    """Keep what stands as it was last told."""
+    if not said.active:
+        kept.pop(said.id, None)
+        return
+    kept[said.id] = said
+    if len(kept) > MOST_STANDING:
+        del kept[next(iter(kept))]

@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any
 
-from collector.simulator.control import Control, request
+from collector.control import Control, request
 from collector.simulator.injection import faults_help, parse
 from collector.simulator.injection import inject as inject_into
 from collector.simulator.node import Node

@@ -28,6 +28,7 @@ def page(status: Mapping[str, Any], metrics_path: str) -> str:
             f"<h1>Tocsin on {host}</h1><p>GPU Exporter, Tocsin {escape(str(status['version']))}, {_time(status['time'])}</p>",
             _notes(status),
             _links(metrics_path),
+            _incidents(status["incidents"], _names(status)),
             _findings(status["findings"], _names(status)),
             _gpus(status["gpus"]),
             _ports(status["ports"]),
@@ -41,6 +42,7 @@ def _links(metrics_path: str) -> str:
     where = {
         "metrics": escape(metrics_path),
         "status as JSON": "/api/v1/status",
+        "incidents as JSON": "/api/v1/incidents",
         "healthy": "/-/healthy",
         "ready": "/-/ready",
         "health": "/health",
@@ -54,6 +56,11 @@ def _notes(status: Mapping[str, Any]) -> str:
         notes.append(f"This node is simulated ({escape(str(status['simulated']))}). No reading here comes from hardware.")
     if status["unready_reason"]:
         notes.append(f"Not ready: {escape(str(status['unready_reason']))}")
+    names = _names(status)
+    for out in status["maintenance"]:
+        what = "The whole node" if out["kind"] == "node" else escape(names.get(out["device"], f"{out['kind']} {out['device']}"))
+        until = f" until {_time(out['until'])}" if out["until"] else ""
+        notes.append(f"{what} is out of service{until}: {escape(out['reason'])} ({escape(out['user'])})")
     return "".join(f"<p class=note>{note}</p>" for note in notes)
 
 
@@ -66,6 +73,26 @@ def _names(status: Mapping[str, Any]) -> dict[str, str]:
 def _time(text: str) -> str:
     """An ISO time in UTC as people write it."""
     return escape(text.removesuffix("+00:00").replace("T", " ") + " UTC")
+
+
+def _incidents(incidents: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> str:
+    rows = [
+        (
+            _bad(i["severity"], bad=i["severity"] == "page"),
+            _named(i, names),
+            f"<td>{escape(i['summary'])}<br><small>{escape(i['reason'])}{_taken_on(i)}</small></td>",
+            f"<td class=t>{_time(i['since'])}</td>",
+            f"<td class=t><code>{escape(i['id'])}</code></td>",
+        )
+        for i in incidents
+    ]
+    return _table("Open incidents", ("severity", "to blame", "what, and what to do", "since", "id"), rows, "None.")
+
+
+def _taken_on(incident: Mapping[str, Any]) -> str:
+    if not incident["acknowledged"]:
+        return ""
+    return f"<br>Taken on by {escape(incident['acknowledged_by'])}: {escape(incident['note'])}"
 
 
 def _findings(findings: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> str:
@@ -93,6 +120,7 @@ def _gpus(gpus: Iterable[Mapping[str, Any]]) -> str:
             _cell(g["index"]),
             _cell(g["name"]),
             _bad(g["state"], bad=g["state"] != "ok"),
+            _bad(_words(g["health"]), bad=g["health"] == "failed"),
             _number(g["temperature_celsius"], " °C"),
             _number(g["power_watts"], " W"),
             _number(g["utilization_ratio"], " %", 100),
@@ -100,7 +128,7 @@ def _gpus(gpus: Iterable[Mapping[str, Any]]) -> str:
         )
         for g in gpus
     ]
-    heads = ("GPU", "model", "state", "#temperature", "#power", "#utilisation", "#memory used")
+    heads = ("GPU", "model", "state", "health", "#temperature", "#power", "#utilisation", "#memory used")
     return _table("GPUs", heads, rows, "No GPU was seen.")
 
 
@@ -110,11 +138,12 @@ def _ports(ports: Iterable[Mapping[str, Any]]) -> str:
             _cell(f"{p['name']}/{p['index']}"),
             _cell(p["id"]),
             _bad(p["state"], bad=p["state"] != "active"),
+            _bad(_words(p["health"]), bad=p["health"] == "failed"),
             _number(p["rate_bytes_per_second"], " Gb/s", 8e-9),
         )
         for p in ports
     ]
-    return _table("InfiniBand and RoCE ports", ("port", "GUID", "state", "#rate"), rows, "No port was seen.")
+    return _table("InfiniBand and RoCE ports", ("port", "GUID", "state", "health", "#rate"), rows, "No port was seen.")
 
 
 def _sources(sources: Iterable[Mapping[str, Any]]) -> str:
@@ -136,6 +165,10 @@ def _table(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]], empt
         return f"<h2>{title}</h2><p>{empty}</p>"
     head = "".join(f"<th class=n>{h[1:]}</th>" if h.startswith("#") else f"<th>{h}</th>" for h in heads)
     return f"<h2>{title}</h2><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _cell(value: object) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from collector.web.status import Node, status
+from collector.out_of_service import Out
+from collector.web.status import Node, Said, incidents, status
 from pipeline.exposition import Exposition, Format
+from pipeline.frame import Device
 from pipeline.interfaces import Clock
 from pipeline.selfmetrics import SelfMetrics
 
@@ -31,7 +33,11 @@ class Pages(Protocol):
         ...
 
     def status(self) -> Mapping[str, Any]:
-        """Devices, findings and sources for people and programs."""
+        """Devices, incidents, findings and sources for people and programs."""
+        ...
+
+    def incidents(self) -> Sequence[Mapping[str, Any]]:
+        """The open incidents alone."""
         ...
 
 
@@ -52,6 +58,8 @@ class AgentPages:
         unhealthy: Callable[[], str] = _nothing,
         unready: Callable[[], str] = _nothing,
         reloading: Callable[[], bool] = bool,
+        health: Callable[[], Mapping[Device, str]] = dict,
+        out: Callable[[], Sequence[Out]] = tuple,
     ) -> None:
         self._exposition = exposition
         self._own = own
@@ -60,18 +68,26 @@ class AgentPages:
         self.unhealthy = unhealthy
         self.unready = unready
         self.reloading = reloading
+        self._health, self._out = health, out
 
     def metrics(self, form: Format) -> bytes:
         """The exposition."""
         return self._exposition.render(form)
 
     def status(self) -> Mapping[str, Any]:
-        """Devices, findings and sources."""
+        """Devices, incidents, findings and sources."""
         return status(
             self._node,
             self._exposition.snapshot(),
-            self._exposition.findings(),
+            self._said(),
             self._own,
             now_ns=self._clock.time_ns(),
             unready=self.unready(),
         )
+
+    def incidents(self) -> Sequence[Mapping[str, Any]]:
+        """The open incidents."""
+        return incidents(self._said())
+
+    def _said(self) -> Said:
+        return Said(self._exposition.findings(), self._exposition.incidents(), self._health(), self._out())

@@ -118,6 +118,7 @@ class Web:
         app.router.add_get("/health", self._dcgm_health)
         app.router.add_get("/healthz", self._dcgm_health)
         app.router.add_get("/api/v1/status", self._status)
+        app.router.add_get("/api/v1/incidents", self._incidents)
         if self._metrics_path != "/":
             app.router.add_get("/", self._landing)
         app.on_response_prepare.append(_secure)
@@ -177,6 +178,10 @@ class Web:
 
     def _status_json(self) -> bytes:
         return orjson.dumps(self._pages.status())
+
+    async def _incidents(self, _: web.Request) -> web.Response:
+        body = self._made("incidents", lambda: orjson.dumps({"incidents": self._pages.incidents()}))
+        return web.Response(body=body, content_type="application/json")
 
     async def _landing(self, _: web.Request) -> web.Response:
         return web.Response(body=self._made("landing", self._landing_html), content_type="text/html", charset="utf-8")

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from collector.out_of_service import Out
 from pipeline.catalog import FIELDS, Field, agent
 from pipeline.exposition import Entry, Snapshot
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Incident
+from pipeline.frame import Device
 from pipeline.selfmetrics import SelfMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What was said of the node: findings that stand, open incidents, the health of devices, and who is out of service."""
+
+    findings: Sequence[Finding] = ()
+    incidents: Sequence[Incident] = ()
+    health: Mapping[Device, str] = field(default_factory=dict)
+    out: Sequence[Out] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +53,7 @@ GPU_COLUMNS = {
 PORT_COLUMNS = {"rate_bytes_per_second": _by_name("ib_port", "rate_bits_per_second")}
 
 
-def status(
-    node: Node, snapshot: Snapshot, findings: Sequence[Finding], own: SelfMetrics, *, now_ns: int, unready: str
-) -> dict[str, Any]:
+def status(node: Node, snapshot: Snapshot, said: Said, own: SelfMetrics, *, now_ns: int, unready: str) -> dict[str, Any]:
     """The whole document. Values in base units; null = not observed; a device of a silent source is ``fresh: false``."""
     return {
         "host": node.host,
@@ -52,14 +62,57 @@ def status(
         "time": _time(now_ns),
         "ready": not unready,
         "unready_reason": unready or None,
-        "gpus": [row for entry in snapshot.of("gpu") for row in _devices(entry, snapshot, "name", GPU_COLUMNS)],
-        "ports": [row for entry in snapshot.of("ib_port") for row in _devices(entry, snapshot, "device", PORT_COLUMNS)],
-        "findings": [_finding(finding) for finding in findings],
+        "gpus": [row for entry in snapshot.of("gpu") for row in _devices(entry, snapshot, "name", GPU_COLUMNS, said.health)],
+        "ports": [
+            row for entry in snapshot.of("ib_port") for row in _devices(entry, snapshot, "device", PORT_COLUMNS, said.health)
+        ],
+        "incidents": incidents(said),
+        "maintenance": [_out(out) for out in said.out],
+        "findings": [_finding(finding) for finding in said.findings],
         "sources": list(_sources(own, now_ns)),
     }
 
 
-def _devices(entry: Entry, snapshot: Snapshot, title: str, columns: dict[str, Field | None]) -> Iterator[dict[str, Any]]:
+def incidents(said: Said) -> list[dict[str, Any]]:
+    """The open incidents, the gravest first; of their findings those that stand, in the order of evidence."""
+    standing = {finding.id: finding for finding in said.findings}
+    return [_incident(incident, [standing[i] for i in incident.findings if i in standing]) for incident in said.incidents]
+
+
+def _incident(incident: Incident, members: Sequence[Finding]) -> dict[str, Any]:
+    return {
+        "id": incident.id,
+        "kind": incident.root.kind,
+        "device": _text(incident.root.id),
+        "host": _text(incident.root.host),
+        "class": incident.fault,
+        "severity": incident.severity,
+        "action": incident.action,
+        "reason": incident.reason,
+        "since": _time(incident.opened_ns),
+        "summary": _text(incident.summary),
+        "acknowledged": _time(incident.acknowledged_ns) if incident.acknowledged_ns else None,
+        "acknowledged_by": _text(incident.acknowledged_by),
+        "note": _text(incident.note),
+        "findings": list(incident.findings),
+        "standing": [_finding(member) for member in members],
+    }
+
+
+def _out(out: Out) -> dict[str, Any]:
+    return {
+        "kind": out.kind,
+        "device": _text(out.id),
+        "since": _time(out.since_ns),
+        "until": _time(out.until_ns) if out.until_ns else None,
+        "reason": _text(out.reason),
+        "user": _text(out.user),
+    }
+
+
+def _devices(
+    entry: Entry, snapshot: Snapshot, title: str, columns: dict[str, Field | None], health: Mapping[Device, str]
+) -> Iterator[dict[str, Any]]:
     for row, device in enumerate(entry.frame.devices):
         facts = snapshot.facts(device)
         yield {
@@ -67,6 +120,7 @@ def _devices(entry: Entry, snapshot: Snapshot, title: str, columns: dict[str, Fi
             "index": _text(facts.get("index") or facts.get("port") or ""),
             "name": _text(facts.get(title) or device.id),
             "state": _state(entry, row),
+            "health": health.get(device, "ok"),
             "fresh": entry.fresh,
             **{column: _value(entry, field, row) for column, field in columns.items()},
         }

@@ -84,8 +84,8 @@ INCIDENTS = Metric(
 DEVICE_HEALTH = Metric(
     "tocsin_device_health",
     "gauge",
-    "Health of each device that was seen, by what stands about it: 0 ok, 1 degraded, 2 predicted_failure, 3 failed.",
-    ("kind", "device"),
+    "1 for the health of each device that was seen, by what stands about it: ok, degraded, predicted_failure or failed.",
+    ("kind", "device", "health"),
     "minimal",
 )
 MAINTENANCE = Metric(
@@ -99,7 +99,7 @@ SNAPSHOT_TIME = Metric("tocsin_snapshot_timestamp_seconds", "gauge", "Unix time 
 RESTORES = Metric(
     "tocsin_restores_total",
     "counter",
-    "How detectors began: restored, or cold because the snapshot was none, stale, corrupt, or of another version.",
+    "How detectors began: restored (rebooted: from before the last boot), or cold as the snapshot was none, stale, corrupt, or of another version.",
     ("detector", "outcome"),
     "full",
 )
@@ -228,6 +228,14 @@ STORE_LAST_REMOVAL = Metric(
 )
 STORE_QUARANTINED = Metric(
     "tocsin_store_quarantined_files_total", "counter", "Files of the store that could not be read and were moved to quarantine."
+)
+
+JOB_LOG_FILES = Metric("tocsin_job_log_files", "gauge", "Job logs that are followed.")
+JOB_LOG_LINES = Metric(
+    "tocsin_job_log_lines_total",
+    "counter",
+    "Lines of job logs: matched (a sign of a stall), other, too_long, or dropped (more signs in one read than are kept).",
+    ("outcome",),
 )
 
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

@@ -94,6 +94,11 @@ class Exposition:
             self._frames = FramePage(profile)
             self._latest.expect(periods)
 
+    def resume(self, findings: Sequence[Finding], incidents: Sequence[Incident]) -> None:
+        """Go on showing what stood when the agent stopped."""
+        self._findings.write(findings)
+        self._incidents.write(incidents)
+
     def snapshot(self) -> Snapshot:
         """What a scrape would show now."""
         return self._latest.snapshot()

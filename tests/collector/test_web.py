@@ -9,8 +9,9 @@ import json
 import logging
 import re
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -18,6 +19,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from collector.out_of_service import Out
 from collector.web import AgentPages, ListenError, Web
 from collector.web.addresses import parse
 from collector.web.gather import Gather, compress, with_zlib
@@ -25,11 +27,11 @@ from collector.web.status import Node
 from pipeline.catalog import agent
 from pipeline.clock import SystemClock
 from pipeline.exposition import TEXT, Exposition, Format
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Incident
 from pipeline.frame import frame_of
 from pipeline.guard import Guard
 from pipeline.selfmetrics import SelfMetrics
-from tests.fakes import FakeClock, gpu, observed
+from tests.fakes import SECOND, FakeClock, gpu, observed
 
 HOSTILE = '</td><script>alert("x")</script>\udcff'
 
@@ -60,6 +62,9 @@ class FakePages:
 
     def status(self) -> Mapping[str, Any]:
         raise RuntimeError("no status here")
+
+    def incidents(self) -> Sequence[Mapping[str, Any]]:
+        return [{"id": "5a2e"}]
 
 
 def guard() -> Guard:
@@ -530,6 +535,41 @@ def test_a_finding_on_the_landing_page_says_which_gpu() -> None:
     """People know a GPU by its number; its UUID is there for whoever points at it."""
     _, _, body = get(agent_pages(FakeClock()), "/")
     assert b'<td title="GPU-00000000">GPU 0</td>' in body
+
+
+def incident_pages(clock: FakeClock, note: str = "on it") -> AgentPages:
+    """Pages of an agent with one incident that somebody took on, on a node that is out of service."""
+    own, device, now = SelfMetrics(), gpu(0), clock.time_ns()
+    exposition = Exposition(own, clock=clock)
+    finding = Finding("xid", device, "xid", "onset", "page", now, now, "XID 79.")
+    told = Incident("5a2e", device, "xid", "page", "RESTART_BM", now, (finding.id, "gone"), "It left.", reason="Power-cycle it.")
+    exposition.write(observed(clock), (finding,), (replace(told, acknowledged_ns=now, note=note, acknowledged_by="ada"),))
+    out = Out("n1", "node", "n1", now, now + 3600 * SECOND, "new firmware", "ada")
+    return AgentPages(exposition, own, clock, Node("n1", "0.1.0"), out=lambda: (out,), health=lambda: {device: "failed"})
+
+
+def test_open_incidents_are_served_to_programs() -> None:
+    """Who is to blame, what to do and why, who took it on; of its findings those that stand, in words."""
+    status, headers, body = get(incident_pages(FakeClock()), "/api/v1/incidents")
+    (incident,) = json.loads(body)["incidents"]
+    assert (status, headers["Content-Type"]) == (200, "application/json")
+    assert (incident["id"], incident["device"], incident["reason"]) == ("5a2e", gpu(0).id, "Power-cycle it.")
+    assert (incident["acknowledged_by"], incident["note"]) == ("ada", "on it")
+    assert len(incident["findings"]) == 2
+    assert [finding["summary"] for finding in incident["standing"]] == ["XID 79."]
+
+
+def test_the_landing_page_tells_incidents_and_who_is_out_of_service() -> None:
+    """In words, with the next step; what people wrote is text, whatever it looks like."""
+    _, _, body = get(incident_pages(FakeClock(), note=HOSTILE), "/")
+    text = body.decode()
+    for words in (
+        "Power-cycle it.",
+        "Taken on by ada",
+        "The whole node is out of service until 2027-01-15 09:00:00 UTC: new firmware",
+    ):
+        assert words in text
+    assert "<script>" not in text
 
 
 def test_hostile_names_are_escaped_on_the_landing_page() -> None:

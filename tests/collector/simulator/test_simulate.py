@@ -12,7 +12,7 @@ from threading import Event, Thread
 
 import pytest
 
-from collector.simulator.control import LONGEST, Control, request
+from collector.control import LONGEST, Control, request
 from collector.simulator.nvml_client import open_client
 from collector.simulator.simulate import inject, simulate, status
 from tests.wait import until
@@ -112,7 +112,7 @@ def test_no_simulation_is_a_connection_error(tmp_path: Path) -> None:
 
 def test_silent_client_does_not_block_others_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that connects and says nothing is dropped after a moment."""
-    monkeypatch.setattr("collector.simulator.control.PATIENCE_S", 0.05)
+    monkeypatch.setattr("collector.control.PATIENCE_S", 0.05)
     control = Control(tmp_path, lambda message: {"echo": message["say"]})
     with socket.socket(socket.AF_UNIX) as silent:
         silent.connect(str(tmp_path / "control.sock"))

@@ -1,7 +1,6 @@
-"""The control socket of a simulated node: faults, status and list as one JSON line each way, for root (or its owner) only.
+"""A control socket in a directory: one JSON line each way, for root and the user who runs the process only.
 
-Requests: ``{"command": "inject", "spec": "xid@gpu2:code=79"}``, ``{"command": "status"}``, ``{"command": "faults"}``.
-Answers: ``{"ok": true, ...}`` or ``{"ok": false, "error": "..."}``.
+Requests: ``{"command": "inject", "spec": "xid@gpu2:code=79"}``. Answers: ``{"ok": true, ...}`` or ``{"ok": false, "error": "..."}``.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Control:
         with _short(directory) as address:
             self._socket.bind(address)
         self._socket.listen(8)
-        self._thread = threading.Thread(target=self._serve, name="simulator-control", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="control", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -59,7 +58,7 @@ class Control:
         try:
             _, user, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
             if user not in (0, os.geteuid()):
-                raise PermissionError("only root and the owner of the simulation may inject")
+                raise PermissionError("only root and the user whom this process belongs to may ask")
             request = json.loads(_line(client))
             if not isinstance(request, dict):
                 raise ValueError("a request is one JSON object on one line")  # noqa: TRY004 - the client is wrong, not a caller
@@ -68,15 +67,15 @@ class Control:
             return {"ok": False, "error": str(error)}
 
 
-def request(directory: Path, message: dict[str, Any], *, timeout_s: float = 5.0) -> dict[str, Any]:
-    """Ask a running simulation. ValueError with its words where it refuses; ConnectionError where none is running."""
+def request(directory: Path, message: dict[str, Any], *, what: str = "simulation", timeout_s: float = 5.0) -> dict[str, Any]:
+    """Ask who listens in a directory (``what`` they are). ValueError with their words where they refuse; ConnectionError where none is there."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(timeout_s)
         try:
             with _short(directory) as address:
                 client.connect(address)
         except OSError as error:
-            raise ConnectionError(f"no simulation is running in {directory} ({error.strerror or error})") from error
+            raise ConnectionError(f"no {what} is running in {directory} ({error.strerror or error})") from error
         client.sendall(json.dumps(message).encode() + b"\n")
         client.shutdown(socket.SHUT_WR)
         answer = json.loads(_line(client))

@@ -1,0 +1,89 @@
+"""What people took out of service, until when and why: learnt from events, kept over restarts, shown as a metric and on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from collector.state import State
+from pipeline.catalog import agent
+from pipeline.finding import Finding, Incident
+from pipeline.frame import Device
+from pipeline.observation import Event, Observation
+from pipeline.selfmetrics import SelfMetrics
+
+DOCUMENT = "maintenance"
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """A device, or a whole node, that is out of service. Unix ns; ``until_ns`` is 0 where nobody said."""
+
+    host: str
+    kind: str
+    id: str
+    since_ns: int
+    until_ns: int
+    reason: str
+    user: str
+
+    @property
+    def device(self) -> Device:
+        """Whom it is about."""
+        return Device(self.host, self.kind, self.id)
+
+
+class OutOfService:
+    """The sink that follows ``maintenance_started`` and ``maintenance_ended``, whoever sent them."""
+
+    name = "maintenance"
+
+    def __init__(self, state: State, own: SelfMetrics) -> None:
+        self._state, self._own = state, own
+        self._out: dict[Device, Out] = {}
+        for row in state.load(DOCUMENT).get("out", ()):
+            out = Out(**row)
+            self._out[out.device] = out
+        self._show()
+
+    def write(self, observation: Observation, _findings: Sequence[Finding] = (), _incidents: Sequence[Incident] = ()) -> None:
+        """Take over who goes and who comes back."""
+        for event in observation.events:
+            if event.kind in ("maintenance_started", "maintenance_ended"):
+                self._take(event)
+
+    def all(self) -> tuple[Out, ...]:
+        """Everything that is out, the longest first."""
+        return tuple(self._out.values())
+
+    def due(self, now_ns: int) -> tuple[Out, ...]:
+        """Those whose time is up."""
+        return tuple(out for out in self._out.values() if out.until_ns and now_ns >= out.until_ns)
+
+    def _take(self, event: Event) -> None:
+        about, told = event.device, event.attributes
+        if event.kind == "maintenance_started":
+            seconds = float(told.get("seconds", 0))
+            until_ns = event.time_ns + round(seconds * 1e9) if seconds > 0 else 0
+            words = (str(told.get("reason", "")), str(told.get("user", "")))
+            self._out = {**self._out, about: Out(about.host, about.kind, about.id, event.time_ns, until_ns, *words)}
+        else:
+            self._out = {device: out for device, out in self._out.items() if device != about}
+        document: dict[str, Any] = {"out": [asdict(out) for out in self._out.values()]}
+        self._state.save(DOCUMENT, document)
+        self._show()
+
+    def _show(self) -> None:
+        self._own.replace(agent.MAINTENANCE, {(device.kind, device.id): 1.0 for device in self._out})
+
+
+def started(out: Out, time_ns: int, mono_ns: int) -> Event:
+    """The event that takes it out (again), for what is left of its time."""
+    left = {"seconds": (out.until_ns - time_ns) / 1e9} if out.until_ns else {}
+    return Event(time_ns, mono_ns, out.device, "maintenance_started", {"reason": out.reason, "user": out.user, **left})
+
+
+def ended(device: Device, user: str, time_ns: int, mono_ns: int) -> Event:
+    """The event that brings it back."""
+    return Event(time_ns, mono_ns, device, "maintenance_ended", {"user": user})

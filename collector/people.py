@@ -1,0 +1,134 @@
+"""What people tell a running agent through its socket: that they take an incident on, that a device is out of service. Each is an event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from collector.out_of_service import Out, OutOfService, ended, started
+from pipeline.exposition import Exposition
+from pipeline.finding import Incident
+from pipeline.frame import Attributes, Device
+from pipeline.interfaces import Clock
+from pipeline.observation import Event, Value
+
+LONGEST_TEXT = 1000  # characters of a note or reason
+LONGEST_S = 365 * 86400.0
+SHORTEST_PREFIX = 4  # characters of an incident's id that stand for it
+Publish = Callable[[Sequence[Event]], bool]
+
+
+class People:
+    """Answers requests of the socket. ValueError says what is wrong with one.
+
+    ``publish`` numbers, judges and stores events before it returns; it says False while there is nobody to do it.
+    """
+
+    def __init__(self, host: str, clock: Clock, exposition: Exposition, out: OutOfService, publish: Publish) -> None:
+        self._node = Device(host, "node", host)
+        self._clock, self._exposition, self._out, self._publish = clock, exposition, out, publish
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Do what is asked, and say what was done."""
+        commands = {"ack": self._ack, "maintenance": self._maintenance, "status": self._status}
+        command = request.get("command")
+        if not isinstance(command, str) or command not in commands:
+            raise ValueError(f"unknown command {command!r}; there are {', '.join(commands)}")
+        return commands[command](request)
+
+    def watch(self) -> None:
+        """Bring back what was out for long enough."""
+        now = self._now()
+        due = self._out.due(now[0])
+        if due:
+            self._publish([ended(out.device, "tocsin", *now) for out in due])
+
+    def remind(self) -> None:
+        """Say again what is out of service, to detectors that know nothing of it."""
+        if self._out.all():
+            self._publish([started(out, *self._now()) for out in self._out.all()])
+
+    def _ack(self, request: dict[str, Any]) -> dict[str, Any]:
+        incident = self._incident(_text(request, "incident"))
+        note, user = _text(request, "note"), _text(request, "user")
+        if not note:
+            raise ValueError("note: say what is being done about it")
+        told = {"incident": incident.id, "note": note, "user": user}
+        self._tell(Event(*self._now(), incident.root, "incident_acknowledged", told))
+        return {"incident": incident.id, "summary": incident.summary}
+
+    def _maintenance(self, request: dict[str, Any]) -> dict[str, Any]:
+        device, user, on = self._device(_text(request, "device")), _text(request, "user"), request.get("on")
+        known = {out.device: out for out in self._out.all()}
+        if not isinstance(on, bool):
+            raise ValueError(f"on: expected true or false, got {on!r}")  # noqa: TRY004 - the client is wrong, not a caller
+        if not on:
+            if device not in known:
+                raise ValueError(f"{device.kind} {device.id} is not out of service")
+            self._tell(ended(device, user, *self._now()))
+            return {"kind": device.kind, "device": device.id, "out_of_service": False}
+        reason, seconds = _text(request, "reason"), request.get("seconds", 0)
+        if not reason:
+            raise ValueError("reason: say why")
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= LONGEST_S:
+            raise ValueError(f"seconds: expected at most a year, got {seconds!r}")
+        told: dict[str, Value] = {"reason": reason, "user": user} | ({"seconds": float(seconds)} if seconds else {})
+        self._tell(Event(*self._now(), device, "maintenance_started", told))
+        return {"kind": device.kind, "device": device.id, "out_of_service": True}
+
+    def _status(self, _: dict[str, Any]) -> dict[str, Any]:
+        return {"out_of_service": [_row(out) for out in self._out.all()]}
+
+    def _incident(self, wanted: str) -> Incident:
+        standing = self._exposition.incidents()
+        found = [i for i in standing if i.id == wanted or (len(wanted) >= SHORTEST_PREFIX and i.id.startswith(wanted))]
+        if len(found) != 1:
+            listed = "; ".join(f"{i.id} ({i.root.kind} {i.root.id})" for i in standing[:8]) or "none"
+            raise ValueError(f"{'several incidents begin with' if found else 'no open incident'} {wanted!r}; open: {listed}")
+        return found[0]
+
+    def _device(self, name: str) -> Device:
+        """By identity, or as people call it: gpu3, a PCI address, mlx5_5 or mlx5_5/1; nothing, or the host's name, is the node."""
+        if name in ("", self._node.id):
+            return self._node
+        devices = self._exposition.snapshot().attributes
+        found = [device for device, facts in devices.items() if name in _names(device, facts)]
+        if len(found) != 1:
+            some = sorted({_names(device, facts)[-1] for device, facts in devices.items() if device.kind in ("gpu", "ib_port")})
+            raise ValueError(f"device: {'several are' if found else 'nothing is'} called {name!r}; there are {', '.join(some)}")
+        return found[0]
+
+    def _tell(self, event: Event) -> None:
+        if not self._publish((event,)):
+            raise ValueError("the agent is reloading its configuration or stopping: try again")
+
+    def _now(self) -> tuple[int, int]:
+        return self._clock.time_ns(), self._clock.monotonic_ns()
+
+
+def _names(device: Device, facts: Attributes) -> list[str]:
+    names = [device.id, *(facts[fact] for fact in ("pci_bus_id",) if facts.get(fact) and device.kind == "gpu")]
+    if device.kind == "gpu" and "index" in facts:
+        names.append(f"gpu{facts['index']}")
+    if device.kind == "ib_port" and "device" in facts:
+        names += [f"{facts['device']}/{facts.get('port', '')}", facts["device"]]
+    return names
+
+
+def _text(request: dict[str, Any], key: str) -> str:
+    value = request.get(key, "")
+    if not isinstance(value, str) or len(value) > LONGEST_TEXT or "\0" in value:
+        raise ValueError(f"{key}: expected text of at most {LONGEST_TEXT} characters")
+    return value.strip()
+
+
+def _row(out: Out) -> dict[str, Any]:
+    until = out.until_ns / 1e9 if out.until_ns else None
+    return {
+        "kind": out.kind,
+        "device": out.id,
+        "since": out.since_ns / 1e9,
+        "until": until,
+        "reason": out.reason,
+        "user": out.user,
+    }
