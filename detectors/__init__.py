@@ -12,6 +12,7 @@ from detectors.frozen import Frozen
 from detectors.hang import Hang
 from detectors.infiniband import IbAdapter, IbBer, IbCongestion, IbErrors, IbFlap, IbLink, IbRail, IbSaturation
 from detectors.nvlink import NvLink
+from detectors.outlier import Outlier
 from detectors.pcie import Pcie
 from detectors.power import Power
 from detectors.power_cap import PowerCap
@@ -28,6 +29,7 @@ DETECTORS: dict[str, Callable[[], Detector]] = {
     Frozen.name: Frozen,
     Hang.name: Hang,
     Straggler.name: Straggler,
+    Outlier.name: Outlier,
     FecTail.name: FecTail,
     NvLink.name: NvLink,
     Power.name: Power,
