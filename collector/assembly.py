@@ -12,6 +12,7 @@ from collector.inventory import Inventory
 from collector.placed import Placed
 from collector.sources.host import HostSource
 from collector.sources.infiniband import InfinibandSource
+from collector.sources.joblog.source import JobLogSource
 from collector.sources.kmsg import KernelLogSource
 from collector.sources.nvml.source import NvmlSource
 from collector.sources.nvml.worker import Deadlines
@@ -104,5 +105,15 @@ def _kmsg(parts: Parts) -> Source:
     )
 
 
+def _joblog(parts: Parts) -> Source:
+    return JobLogSource(parts.config.sources.joblog.paths, parts.world.host, parts.world.clock, parts.own)
+
+
 # In the order they are read: GPUs first, since the kernel log names them by address.
-SOURCES: dict[str, Callable[[Parts], Source]] = {"nvml": _nvml, "infiniband": _infiniband, "kmsg": _kmsg, "host": _host}
+SOURCES: dict[str, Callable[[Parts], Source]] = {
+    "nvml": _nvml,
+    "infiniband": _infiniband,
+    "kmsg": _kmsg,
+    "host": _host,
+    "joblog": _joblog,
+}

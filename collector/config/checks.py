@@ -55,6 +55,9 @@ def _periods(config: Config) -> Iterator[tuple[Path, str]]:
             yield (*path, "period"), f"{section.period} is shorter than the shortest period, 100ms"
         if section.deadline <= 0:
             yield (*path, "deadline"), "must be longer than 0"
+    for pattern in config.sources.joblog.paths:
+        if not pattern.startswith("/"):
+            yield ("sources", "joblog", "paths"), f"{pattern!r} is no absolute path"
     nvml = config.sources.nvml
     if not 0 < nvml.call_deadline < nvml.deadline:
         yield (

@@ -102,6 +102,21 @@ class Host(Section, frozen=True):
     deadline: Annotated[Seconds, _says("A read that takes longer counts as overdue; the others go on.")] = Seconds(5)
 
 
+class Joblog(Section, frozen=True):
+    """Logs of jobs: what NCCL, PyTorch and launchers say of a stall. Nothing is read while paths is empty."""
+
+    enabled: Annotated[bool, _says("Read this source.")] = True
+    period: Annotated[Seconds, _says("Time between two reads.")] = Seconds(5)
+    deadline: Annotated[Seconds, _says("A read that takes longer counts as overdue; the others go on.")] = Seconds(5)
+    paths: Annotated[
+        tuple[str, ...],
+        _says(
+            "Files to follow, as patterns with `*`: `/var/log/pods/*/*/*.log`, `/scratch/*/slurm-*.out`, the folder of `NCCL_DEBUG_FILE`. "
+            "Below the part before the first `*` no link is followed."
+        ),
+    ] = ()
+
+
 class Sources(Section, frozen=True):
     """What is read, and how often."""
 
@@ -109,6 +124,7 @@ class Sources(Section, frozen=True):
     infiniband: Infiniband = field(default_factory=Infiniband)
     kmsg: Kmsg = field(default_factory=Kmsg)
     host: Host = field(default_factory=Host)
+    joblog: Joblog = field(default_factory=Joblog)
 
 
 class Upload(Section, frozen=True):

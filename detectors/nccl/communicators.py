@@ -30,6 +30,7 @@ class Joined:
     since_ns: int = 0
     until_ns: int = 0
     tellers: set[str] = field(default_factory=set)
+    origin: str = ""  # of the newest report
     moving: bool = False  # the newest look differs from the one before
     unknown: tuple[int, ...] = ()  # world ranks that belong to it and of which nothing was told
 
@@ -64,6 +65,7 @@ class Communicators:
         for report in kept:
             if report.teller == "inspector":
                 self._inspector(report)
+        self._number_the_job(kept)
 
     def _ras(self, report: Report) -> None:
         for communicator in report.communicators:
@@ -88,7 +90,9 @@ class Communicators:
         named = {self._identities.number(communicator, m): m for m in members}
         rest = () if len(members) == communicator.size else communicator.unlisted
         bare = replace(communicator, members=(), unlisted=())
-        return Joined(bare, named, rest, since_ns=report.time_ns, until_ns=report.time_ns, tellers={report.teller})
+        return Joined(
+            bare, named, rest, since_ns=report.time_ns, until_ns=report.time_ns, tellers={report.teller}, origin=report.origin
+        )
 
     def _dumps(self, reports: Sequence[Report]) -> None:
         """One report is one rank's: all together make the communicators."""
@@ -103,6 +107,7 @@ class Communicators:
                 )
                 joined.tellers.add(report.teller)
                 joined.looks += 1
+                joined.origin = report.origin
                 joined.until_ns = max(joined.until_ns, report.time_ns)
                 if communicator.size > joined.communicator.size or (communicator.ranks and not joined.communicator.ranks):
                     joined.communicator = bare

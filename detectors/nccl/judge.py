@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from detectors.nccl.clue import GONE, LEFT, Clue, NodeTarget, PortTarget, RankTarget, Target, scores
 from detectors.nccl.communicators import Communicators
 from detectors.nccl.identity import Identities, Who
-from detectors.nccl.lines import Told, progress, told
+from detectors.nccl.lines import Cancelled, Told, before_the_end, progress, told
+from detectors.nccl.slow import slow_clues
 from detectors.nccl.stuck import Stuck, stuck, unknown_ranks
 from detectors.nccl.verdict import Cause, Culprit, Evidence, Phase, Stage, Verdict
 from detectors.nccl.votes import addresses, network_clues
@@ -34,9 +35,17 @@ PRECEDENCE: tuple[Cause, ...] = (
     "in_flight",
     "storage",
     "global_host_phase",
+    "slow_straggler",
+    "slow_network",
 )
 # How sure a cause is that names nobody.
-BY_ITSELF: dict[Cause, float] = {"order_mismatch": 0.8, "launch_order_deadlock": 0.8, "in_flight": 0.5, "init_hang": 0.5}
+BY_ITSELF: dict[Cause, float] = {
+    "order_mismatch": 0.8,
+    "launch_order_deadlock": 0.8,
+    "in_flight": 0.5,
+    "init_hang": 0.5,
+    "slow_network": 0.5,
+}
 STAGES: dict[Cause, Stage] = {
     "host_hang": "host",
     "order_mismatch": "launch",
@@ -59,15 +68,29 @@ class Case:
 def judge(case: Case, identities: Identities | None = None) -> Verdict:
     """One verdict. ``identities`` are those that numbered the ranks of ``case.clues``; it must be given with them."""
     known = identities or Identities()
-    steps = progress(case.hits)
+    steps = progress(before_the_end(case.hits))
     reports = [*case.reports, *([steps] if steps else [])]
     communicators = Communicators(reports, known)
     graph = stuck(communicators, known)
-    lines = told(case.hits, known)
-    clues = [*graph.clues, *_lost(reports, known), *lines.clues, *network_clues(case.hits, addresses(case.hits)), *case.clues]
-    if lines.cancelled:
-        return _cancelled(case, clues, lines)
-    return _verdict(case, clues, _Known(communicators, known, graph, lines))
+    said = before_the_end(case.hits)
+    lines = told(said, known)
+    slow = slow_clues(communicators, reports, known)
+    clues = [
+        *graph.clues,
+        *slow,
+        *_lost(reports, known),
+        *lines.clues,
+        *network_clues(said, addresses(case.hits)),
+        *case.clues,
+    ]
+    verdict = _verdict(case, clues, _Known(communicators, known, graph, lines))
+    return _ended(verdict, lines.cancelled) if lines.cancelled else verdict
+
+
+def foremost_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Verdicts of several jobs: the one that is surest and worst first."""
+    ranks = {cause: i for i, cause in enumerate((*PRECEDENCE, "unknown", "no_evidence"))}
+    return sorted(verdicts, key=lambda v: (v.phase != "confirmed", ranks.get(v.cause, len(ranks)), -v.confidence))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +123,10 @@ def _targets(process: Process, identities: Identities) -> list[RankTarget | Node
     return [RankTarget(identities.same([("process", w.host, w.pid, w.gpu)], w)) for w in whos]
 
 
-def _cancelled(case: Case, clues: Sequence[Clue], lines: Told) -> Verdict:
-    """The scheduler ended the job: what came after follows from that."""
-    why = lines.cancelled.why if lines.cancelled else ""
-    said = Evidence(
-        "scheduler",
-        f"the scheduler ended the job{f': {why}' if why else ''}",
-        0.0,
-        lines.cancelled.origin if lines.cancelled else "",
-    )
-    return Verdict("no_evidence", case.job, phase="ended", evidence=(said, *_evidence(clues)))
+def _ended(verdict: Verdict, by: Cancelled) -> Verdict:
+    """The scheduler ended the job; what led to that still counts, for it often ends a job that stood still."""
+    said = Evidence("scheduler", f"the scheduler ended the job{f': {by.why}' if by.why else ''}", 0.0, by.origin)
+    return replace(verdict, phase="ended", evidence=(*verdict.evidence, said))
 
 
 def _verdict(case: Case, clues: list[Clue], known: _Known) -> Verdict:

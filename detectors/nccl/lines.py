@@ -87,6 +87,18 @@ class Cancelled(NamedTuple):
     origin: str
 
 
+def before_the_end(hits: Sequence[Hit]) -> Sequence[Hit]:
+    """The lines up to the one in which the scheduler ends the job; where it ends a job, others fail for that. Other logs count by time."""
+    end = next((i for i, h in enumerate(hits) if h.name == "slurm_cancel"), None)
+    if end is None:
+        return hits
+    last = hits[end]
+    others = [
+        h for h in hits[end + 1 :] if h.origin != last.origin and (not h.time_ns or not last.time_ns or h.time_ns <= last.time_ns)
+    ]
+    return [*hits[: end + 1], *others]
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """What lines say beside progress. ``began_ns``: from when on somebody waited, 0 where no line tells. ``victims``: who said to wait."""
@@ -123,8 +135,7 @@ def told(hits: Sequence[Hit], identities: Identities) -> Told:
 
 def _processes(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
     """The process that ended first of its own accord: those after it, and those that others ended, follow from it."""
-    over = next((h for h in hits if h.name == "slurm_cancel"), None)
-    for hit in hits if over is None else hits[: hits.index(over)]:
+    for hit in hits:
         if hit.name == "elastic" and hit.number("code", 0) not in FOLLOW_UPS:
             who = Who(host=hit.host, pid=hit.number("pid"))
             text = f"process {who.pid} (local rank {hit.fields['lr']}) ended first, with exit code {hit.fields['code']}"

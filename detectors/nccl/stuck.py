@@ -68,15 +68,13 @@ def _end(
     ranks = sorted(node.number for node in end if isinstance(node, Rank))
     flights = [node for node in end if isinstance(node, Flight)]
     if flights:
-        key = flights[0].communicator
-        _place(found, alone[key], joined[key])
-        if not found.stage:
-            found.stage = "in_flight"
-        text = f"all ranks of {joined[key].name} that told of it have begun {_what(alone[key])}, and it does not end"
-        whole = (
-            joined[key].confirmed and not joined[key].unknown and 0 < joined[key].communicator.size <= len(joined[key].members)
-        )
-        found.clues.append(Clue(_teller(joined[key]), text, 0.0, None, "in_flight", firm=whole))
+        at = joined[flights[0].communicator]
+        waits = alone[flights[0].communicator]
+        _place(found, waits, at)
+        found.stage = found.stage or "in_flight"
+        text = f"all ranks of {at.name} that told of it have begun {_what(waits)}, and it does not end"
+        whole = at.confirmed and not at.unknown and at.communicator.size <= len(at.members) and at.tellers != {"log"}
+        found.clues.append(Clue(_teller(at), text, 0.0, None, "in_flight", at.origin, firm=whole))
     elif len(ranks) > 1:
         found.circle = found.circle or ranks
         names = "; ".join(identities.who(n).words() for n in ranks[:8])
@@ -104,11 +102,12 @@ def _behind(
             text += "; seen once only, which a rank that is merely late looks like too"
         found.firm = found.firm and at.confirmed
         source = _teller(at)
-        found.clues.append(Clue(source, text, BEHIND[source], RankTarget(number), "host_hang", firm=at.confirmed))
+        found.clues.append(Clue(source, text, BEHIND[source], RankTarget(number), "host_hang", at.origin, firm=at.confirmed))
 
 
 def _place(found: Stuck, waits: Waiting, joined: Joined) -> None:
-    if found.where is None or len(waits.pending) > len(found.waits.pending if found.waits else ()):
+    rank = (len(waits.pending), joined.communicator.size)
+    if found.where is None or found.waits is None or rank > (len(found.waits.pending), found.where.communicator.size):
         found.where, found.waits = joined, waits
 
 
@@ -135,7 +134,7 @@ def _gone(found: Stuck, alone: Mapping[str, Waiting], joined: Mapping[str, Joine
                     else "does not answer any more: ended, or stopped, which cannot be told apart from here"
                 )
                 text = f"{identities.who(number).words()} {how}"
-                found.clues.append(Clue("ras", text, GONE, RankTarget(number), "process_lost"))
+                found.clues.append(Clue("ras", text, GONE, RankTarget(number), "process_lost", joined[key].origin))
         if each.gone:
             _place(found, each, joined[key])
 
@@ -150,8 +149,10 @@ def _mismatch(found: Stuck, alone: Mapping[str, Waiting], joined: Mapping[str, J
         odd = [n for n in each.odd if 2 * len(each.odd) < len(at.members)]  # half against half has no minority
         names = "; ".join(identities.who(n).words() for n in each.odd[:8])
         text = f"at {spot} ranks called different collectives: most {usual or 'another'}, but {other or 'not'}: {names}"
-        found.clues.append(Clue(source, text, 0.0, None, "order_mismatch", firm=at.confirmed))
-        found.clues += [Clue(source, text, BEHIND[source], RankTarget(n), "order_mismatch", firm=at.confirmed) for n in odd]
+        found.clues.append(Clue(source, text, 0.0, None, "order_mismatch", at.origin, firm=at.confirmed))
+        found.clues += [
+            Clue(source, text, BEHIND[source], RankTarget(n), "order_mismatch", at.origin, firm=at.confirmed) for n in odd
+        ]
         _place(found, each, at)
         found.stage = "launch"
 
@@ -183,7 +184,7 @@ def _errors(found: Stuck, joined: Mapping[str, Joined], identities: Identities) 
                     text = f"{who} reports error {member.error} of its own" if own else f"{who} reports error {member.error}"
                 weight = OWN_ERROR if own else 0.0
                 found.clues.append(
-                    Clue("ras", text, weight, RankTarget(number) if own else None, "hardware_fault" if own else None)
+                    Clue("ras", text, weight, RankTarget(number) if own else None, "hardware_fault" if own else None, at.origin)
                 )
 
 

@@ -55,6 +55,7 @@ def test_what_is_switched_off_is_not_made(tmp_path: Path) -> None:
     assert set(made(parts(tmp_path, config(sources__nvml__enabled="false", sources__kmsg__enabled="false")))) == {
         "infiniband",
         "host",
+        "joblog",
     }
 
 

@@ -1,0 +1,109 @@
+"""``tocsin nccl status``: which processes of this node speak NCCL, and what each would tell when its job stands still."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from collector.sources.nccl.discovery.library import Versions, search, version_of
+from collector.sources.nccl.discovery.scan import Found, Scan, Scanner
+from collector.sources.nccl.discovery.sockets import ras_clients
+from collector.sources.nccl.ras.policy import FIRST_SAFE
+
+# Settings of a job that let more be known, and what each gives; docs/nccl.md says what they cost.
+SETTINGS = {
+    "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "dumps on demand",
+    "TORCH_WORKER_SERVER_SOCKET": "dumps over HTTP",
+    "NCCL_INSPECTOR_DUMP_DIR": "timings",
+    "NCCL_DEBUG_FILE": "log",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One process. ``ras`` says whether the agent may ask its job, and if not why."""
+
+    found: Found
+    version: str
+    listening: str
+    ras: str
+    settings: tuple[str, ...]
+
+
+def rows(proc: Path, scan: Scan) -> Iterator[Row]:
+    """What is known of each process, without touching it. A library that cannot be read has no version."""
+    versions = Versions(proc, _version_inside)
+    speaking = [f for f in scan.processes if f.library]
+    listeners = ras_clients(proc, ((f.pid, f.network, f.environment.get("NCCL_RAS_ADDR", "")) for f in speaking))
+    for found in speaking:
+        library = found.library
+        version = (versions.known(library) or versions.look(library, found.pid)) if library else ""
+        sockets = listeners.get(found.pid, ())
+        listening = ", ".join(f"[{s.host}]:{s.port}" if ":" in s.host else f"{s.host}:{s.port}" for s in sockets)
+        settings = tuple(words for name, words in SETTINGS.items() if name in found.environment)
+        yield Row(found, version, listening, _ras(found, version, listening), settings)
+
+
+def _version_inside(root: Path, path: str) -> str:
+    try:
+        return search(path, root)
+    except OSError:
+        return ""
+
+
+def _ras(found: Found, version: str, listening: str) -> str:
+    if found.environment.get("NCCL_RAS_ENABLE") == "0":
+        return "switched off in the job"
+    if not version:
+        return "not asked: version unknown"
+    if version_of(version) < FIRST_SAFE:
+        return f"not asked: may crash the job before {'.'.join(map(str, FIRST_SAFE))}"
+    return "asked on suspicion" if listening else "no socket"
+
+
+def run(form: str, proc: Path) -> int:
+    """Print; 1 where /proc cannot be read."""
+    try:
+        scan = Scanner(proc).scan(0.0)
+    except OSError as error:
+        print(f"tocsin: {proc}: {error.strerror}", file=sys.stderr)
+        return 1
+    write: dict[str, Callable[[Sequence[Row], Scan], Iterator[str]]] = {"text": _text, "json": _json}
+    sys.stdout.writelines(write[form](list(rows(proc, scan)), scan))
+    return 0
+
+
+def _text(found: Sequence[Row], scan: Scan) -> Iterator[str]:
+    for row in sorted(found, key=lambda r: (r.found.job, r.found.rank, r.found.pid)):
+        who = row.found
+        rank = f" rank {who.rank}" if who.rank >= 0 else ""
+        yield f"{who.job or 'a job without a name'}{rank}: process {who.pid} ({who.comm}), NCCL {row.version or 'of unknown version'}\n"
+        yield f"  GPUs: {', '.join(who.uuids) or 'unknown'}\n"
+        yield f"  RAS: {row.ras}{f' ({row.listening})' if row.listening else ''}\n"
+        yield f"  also gives: {', '.join(row.settings) or 'nothing more; docs/nccl.md says what a job may set'}\n"
+    silent = len(scan.processes) - len(found)
+    yield f"{len(found)} process(es) speak NCCL, {silent} hold GPUs without it, {scan.hidden} could not be inspected.\n"
+
+
+def _json(found: Sequence[Row], scan: Scan) -> Iterator[str]:
+    document = {"processes": [_document(row) for row in found], "hold_gpus": len(scan.processes), "hidden": scan.hidden}
+    yield json.dumps(document, indent=2) + "\n"
+
+
+def _document(row: Row) -> dict[str, Any]:
+    who = row.found
+    return {
+        "pid": who.pid,
+        "name": who.comm,
+        "job": who.job,
+        "rank": who.rank if who.rank >= 0 else None,
+        "gpu_uuids": list(who.uuids),
+        "nccl": row.version,
+        "ras": row.ras,
+        "listening": row.listening,
+        "also": list(row.settings),
+    }

@@ -1,0 +1,64 @@
+"""Which files are followed: those that the configured patterns name, the ones written last first, and no more than some hundred."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+MOST_FILES = 256  # followed at once: a descriptor and a line of at most 64 kB each
+MOST_SEEN = 20_000  # names that a pattern may give
+STALE_S = 86_400.0  # a log that nobody wrote to for a day has nothing to say
+
+_MAGIC = re.compile(r"[*?\[]")
+_POD = re.compile(r"_([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/")
+_SLURM = re.compile(r"(?:^|/)slurm-(\d{1,12})(?:_\d{1,9})?[.\-][^/]*$")
+
+
+def live_files(patterns: Sequence[str], now_s: float) -> list[str]:
+    """Paths of regular files that match and were written within a day of ``now_s`` (unix), the newest first, at most ``MOST_FILES``."""
+    found: dict[str, float] = {}
+    for pattern in patterns:
+        for path in _limited(glob.iglob(pattern)):  # noqa: PTH207 - as text: thousands of names
+            try:
+                modified = os.stat(path, follow_symlinks=False).st_mtime  # noqa: PTH116 - likewise
+            except OSError:
+                continue
+            if now_s - modified < STALE_S:
+                found[path] = modified
+    return sorted(found, key=lambda path: -found[path])[:MOST_FILES]
+
+
+def _limited(names: Iterator[str]) -> Iterator[str]:
+    for _, name in zip(range(MOST_SEEN), names, strict=False):
+        yield name
+
+
+def root_of(path: str, patterns: Sequence[str]) -> Path:
+    """The folder that the configuration named for a path, links resolved: below it no link is followed.
+
+    >>> root_of("/var/log/pods/x/y/0.log", ["/var/log/pods/*/*/*.log"]).name
+    'pods'
+    """
+    for pattern in patterns:
+        before = _MAGIC.split(pattern)[0]
+        folder = before.rpartition("/")[0] or "/"
+        if path.startswith(folder.rstrip("/") + "/"):
+            return Path(folder)
+    return Path(path).parent
+
+
+def job_of(path: str) -> str:
+    """The job whose log it is, as discovery names it: Kubernetes' pod, Slurm's job; empty where the path does not say.
+
+    >>> job_of("/var/log/pods/ml_trainer-0_0a1b2c3d-0000-1111-2222-333344445555/main/0.log")
+    'pod0a1b2c3d-0000-1111-2222-333344445555'
+    >>> job_of("/home/x/slurm-4711.out"), job_of("/scratch/nccl/n1.77.log")
+    ('4711', '')
+    """
+    if match := _POD.search(path):
+        return f"pod{match[1]}"
+    match = _SLURM.search(path)
+    return match[1] if match else ""

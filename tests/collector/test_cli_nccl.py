@@ -1,0 +1,215 @@
+"""`tocsin nccl explain`: every recorded file ends in the conclusion that its README states; any mix of files, and files of no use."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.cli import nccl_files
+from collector.cli.main import main
+from tests.sources import ROOT
+
+DATA = ROOT / "tests/data/nccl"
+Explain = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def explain(capsys: pytest.CaptureFixture[str]) -> Explain:
+    """The command on files: what it prints as JSON."""
+
+    def run(*files: Path | str, code: int = 0) -> dict[str, Any]:
+        assert main(["nccl", "explain", "--format", "json", *map(str, files)]) == code
+        document: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return document
+
+    return run
+
+
+def culprits(document: dict[str, Any]) -> list[tuple[str, int]]:
+    """Who is named: host and pid."""
+    return [(c.get("host", ""), c.get("pid", -1)) for c in document["culprits"]]
+
+
+def dumps(case: str, form: str) -> list[Path]:
+    """The dumps of one recorded stall."""
+    return sorted((DATA / "flight_recorder").glob(f"fr_gloo_{case}_rank*.{form}"))
+
+
+@pytest.mark.parametrize("name", ["ok.txt", "ok.json", "ok_2.28.9-1.txt", "ok_2.27.7-1.txt"])
+def test_healthy_reports_are_no_evidence(name: str, explain: Explain) -> None:
+    """Nobody is named, the report is trusted, and nothing of it is discarded."""
+    told = explain(DATA / "ras" / name)
+    assert (told["class"], told["culprits"], told["candidates"]) == ("no_evidence", [], [])
+    assert (told["files"][0]["kind"], told["files"][0]["trusted"], told["files"][0]["discarded"]) == ("ras", True, [])
+
+
+@pytest.mark.parametrize("form", ["txt", "json"])
+def test_a_victims_error_names_nobody(form: str, explain: Explain) -> None:
+    """World rank 2 noticed a remote failure: weight 0."""
+    told = explain(DATA / f"ras/async_one.{form}")
+    assert (told["culprits"], told["candidates"]) == ([], [])
+    assert any("rank 2" in e["text"] and "victim" in e["text"] and e["weight"] == 0 for e in told["evidence"])
+
+
+def test_one_look_at_a_mismatch_is_no_alarm(explain: Explain) -> None:
+    """Ranks 12 to 15 are one AllReduce behind: candidates, for one sample proves nothing."""
+    told = explain(DATA / "ras/mismatch_4of16.txt")
+    assert (told["class"], told["phase"], told["culprits"]) == ("unknown", "suspect", [])
+    assert [c["pid"] for c in told["candidates"]] == [23883, 23885, 23887, 23889]
+
+
+def test_a_second_look_that_agrees_names_who_is_behind(explain: Explain, tmp_path: Path) -> None:
+    """The same counts in a second report make the four of node 127.0.1.2 culprits."""
+    again = tmp_path / "later.txt"
+    shutil.copy(DATA / "ras/mismatch_4of16.txt", again)
+    told = explain(DATA / "ras/mismatch_4of16.txt", again)
+    assert (told["class"], told["phase"], told["victims"]) == ("host_hang", "confirmed", 12)
+    assert culprits(told) == [("127.0.1.2", pid) for pid in (23883, 23885, 23887, 23889)]
+
+
+def test_the_same_file_twice_is_one_look(explain: Explain) -> None:
+    """A file that is given twice confirms nothing, by whatever path it is reached."""
+    file = DATA / "ras/mismatch_4of16.txt"
+    assert explain(file, file, file.parent / "." / ".." / "ras" / file.name)["phase"] == "suspect"
+
+
+@pytest.mark.parametrize("form", ["txt", "json"])
+def test_a_teardown_is_no_stall(form: str, explain: Explain) -> None:
+    """Ranks that left, finish and abort: nobody is named."""
+    told = explain(DATA / f"ras/nocomm.{form}")
+    assert (told["class"], told["stage"], told["culprits"]) == ("no_evidence", "finalize", [])
+    assert told["files"][0]["trusted"]
+
+
+@pytest.mark.parametrize("name", ["nocomm_2.27.7-1.txt", "half_init.json", "badcmds.txt"])
+def test_what_cannot_be_is_not_believed(name: str, explain: Explain) -> None:
+    """A phantom row, a communicator of no ranks, a report that is cut off: the file says why, and nobody is named."""
+    told = explain(DATA / "ras" / name)
+    assert (told["class"], told["culprits"], told["candidates"]) == ("no_evidence", [], [])
+    assert not told["files"][0]["trusted"]
+    assert told["files"][0]["discarded"][0]["why"]
+
+
+@pytest.mark.parametrize("case", ["kill", "stop"])
+@pytest.mark.parametrize("name", ["t0.2.txt", "t3.txt", "t7.txt", "t15.txt", "t30.txt", "t50.txt", "t7.json"])
+def test_a_process_that_does_not_answer_is_lost(case: str, name: str, explain: Explain) -> None:
+    """World rank 5, on GPU 1 of 127.0.1.2, killed or stopped: from here one cannot tell which."""
+    told = explain(DATA / f"ras/{case}_{name}")
+    assert told["class"] == "process_lost"
+    assert culprits(told) == [("127.0.1.2", {"kill": 18892, "stop": 18874}[case])]
+    assert (told["culprits"][0]["rank"], told["culprits"][0]["gpu"]) == (5, 1)
+
+
+@pytest.mark.parametrize("name", ["kill_t65.txt", "kill_t75.txt"])
+def test_after_a_minute_it_is_dead(name: str, explain: Explain) -> None:
+    """The report says so, and so does the verdict."""
+    told = explain(DATA / "ras" / name)
+    assert culprits(told) == [("127.0.1.2", 18892)]
+    assert any("dead" in e["text"] for e in told["evidence"])
+
+
+@pytest.mark.parametrize(("name", "pid"), [("kill_monitor.json", 18892), ("kill_monitor_best.txt", 21349)])
+def test_of_the_event_stream_only_the_death_counts(name: str, pid: int, explain: Explain) -> None:
+    """The neighbour whose link was re-routed is healthy."""
+    told = explain(DATA / "ras" / name)
+    assert (told["class"], [c["pid"] for c in told["culprits"]], told["candidates"]) == ("process_lost", [pid], [])
+
+
+@pytest.mark.parametrize(
+    ("case", "form", "sequence"), [("missing", "json", 6), ("missing2", "json", 5), ("missing2", "pickle", 5)]
+)
+def test_dumps_name_the_rank_that_never_came(case: str, form: str, sequence: int, explain: Explain) -> None:
+    """Rank 2 never called the operation that ranks 0 and 1 wait in."""
+    told = explain(*dumps(case, form))
+    assert (told["class"], told["stage"], told["sequence"], told["operation"]) == ("host_hang", "host", sequence, "all_reduce")
+    assert [c["rank"] for c in told["culprits"]] == [2]
+
+
+@pytest.mark.parametrize("form", ["json", "pickle"])
+def test_dumps_name_the_rank_that_called_something_else(form: str, explain: Explain) -> None:
+    """Rank 1 called broadcast where the others called all_reduce: not a stall in flight."""
+    told = explain(*dumps("typemix", form))
+    assert (told["class"], told["sequence"], [c["rank"] for c in told["culprits"]]) == ("order_mismatch", 5, [1])
+
+
+def test_both_forms_of_one_moment_are_one_job(explain: Explain) -> None:
+    """Pickle and JSON of the same dumps change nothing."""
+    told = explain(*dumps("missing2", "json"), *dumps("missing2", "pickle"))
+    assert ([c["rank"] for c in told["culprits"]], told["other_jobs"]) == ([2], [])
+
+
+def test_a_folder_of_several_jobs_gives_a_verdict_for_each(explain: Explain) -> None:
+    """The dumps of three stalls in one folder are told apart by their names."""
+    told = explain(DATA / "flight_recorder")
+    found = [(v["class"], [c["rank"] for c in v["culprits"]]) for v in (told, *told["other_jobs"])]
+    assert sorted(found) == [("host_hang", [2]), ("host_hang", [2]), ("order_mismatch", [1])]
+
+
+@pytest.mark.parametrize("name", ["lost.json", "empty", "random.bin", "cut.pickle"])
+def test_a_file_of_no_use_says_why(name: str, explain: Explain, tmp_path: Path) -> None:
+    """And the command says by its exit code that nothing was understood."""
+    path = tmp_path / name
+    content = {"empty": b"", "random.bin": bytes(range(256)), "cut.pickle": dumps("typemix", "pickle")[0].read_bytes()[:200]}
+    if name in content:
+        path.write_bytes(content[name])
+    told = explain(path, code=1)
+    assert told["class"] == "no_evidence"
+    assert told["files"][0]["kind"] == ""
+    assert told["files"][0]["discarded"][0]["why"]
+
+
+def test_a_bad_file_does_not_hide_the_good_ones(explain: Explain, tmp_path: Path) -> None:
+    """What was understood is judged."""
+    (tmp_path / "broken.json").write_bytes(b'{"entries": [')
+    told = explain(tmp_path / "broken.json", *dumps("missing", "json"))
+    assert [c["rank"] for c in told["culprits"]] == [2]
+    assert told["files"][0]["discarded"][0]["what"] == "the whole file"
+
+
+def test_what_is_no_file_is_refused(explain: Explain, tmp_path: Path) -> None:
+    """A named pipe would hold the command for ever."""
+    import os  # noqa: PLC0415 - only here
+
+    os.mkfifo(tmp_path / "pipe")
+    told = explain(tmp_path / "pipe", code=1)
+    assert told["files"][0]["discarded"][0]["why"] == "not a regular file"
+
+
+def test_standard_input_is_a_file_like_any_other(explain: Explain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is pasted or piped is recognised by its content."""
+    given = io.TextIOWrapper(io.BytesIO((DATA / "ras/kill_t7.txt").read_bytes()))
+    monkeypatch.setattr(sys, "stdin", given)
+    assert culprits(explain("-")) == [("127.0.1.2", 18892)]
+
+
+def test_a_log_with_a_line_without_end_is_read(explain: Explain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of such a line the beginning is read, and that is said."""
+    monkeypatch.setattr(nccl_files, "LONGEST_LINE", 1000)
+    log = tmp_path / "job.out"
+    log.write_text("x" * 5000 + "\nsrun: error: node07: task 3: Killed\n")
+    told = explain(log)
+    assert (told["class"], told["culprits"][0]["host"], told["culprits"][0]["rank"]) == ("process_lost", "node07", 3)
+    assert told["files"][0]["discarded"] == [{"what": "lines", "why": "only their first 1000 bytes were read", "count": 1}]
+
+
+def test_a_log_whose_first_line_looks_like_a_report_is_a_log(explain: Explain, tmp_path: Path) -> None:
+    """Programs print ERROR too."""
+    log = tmp_path / "job.out"
+    log.write_text("ERROR: something\nsrun: error: node07: task 3: Killed\n")
+    assert explain(log)["files"][0]["kind"] == "log"
+
+
+def test_in_words_the_verdict_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    """Then who, then why, then the files."""
+    assert main(["nccl", "explain", *map(str, dumps("missing", "json"))]) == 0
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first.startswith("host_hang (confirmed): ")
+    assert "rank 2" in first
+    assert any(line.endswith("flight recorder: 6 entries") for line in rest)
