@@ -87,9 +87,12 @@ def _roles(truth: Truth, alerts: Iterable[Alert]) -> list[tuple[Role, Alert]]:
 def role_of(alert: Alert, truth: Truth) -> Role | None:
     """What an alert says about a fault, None where it has nothing to do with it.
 
-    An alert that was told before the onset does not belong to it, nor one long after its end.
+    An alert that was told before the onset does not belong to it, unless it became as serious as the fault is since then; nor does
+    one long after its end.
     """
     told = alert.at("record" if truth.severity == "record" else "ticket")
+    if told is not None and told < truth.onset_ns:
+        told = alert.at(truth.severity)
     if told is None or not truth.onset_ns <= told <= max(truth.end_ns, truth.deadline_ns) + SETTLE_NS:
         return None
     root, fault = alert.ranked[0], class_of(alert.fault)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
+from detectors.scoring.alerts import Said
 from detectors.scoring.match import match
 from detectors.scoring.truth import Entity
 from pipeline.finding import Severity
@@ -110,6 +112,14 @@ def test_a_link_is_blamed_rightly_by_either_of_its_ends() -> None:
     link = truth(kind="link", exact=ends)
     assert (case_of(alert(10, entity=ends[1]), of=link).top1, case_of(alert(10, entity=ends[1]), of=link).level) == (True, True)
     assert (case_of(alert(10, entity=NODE), of=link).top1, case_of(alert(10, entity=NODE), of=link).level) == (False, False)
+
+
+def test_an_incident_that_stood_before_and_became_a_page_since_tells_of_the_fault() -> None:
+    """A bank without spare rows has a ticket for days; the remap that then fails is told by raising it."""
+    stood = alert(-3600, severity="ticket")
+    assert case_of(stood).in_time is False
+    stood.say(Said(ONSET + 5 * NS, "page", inf))
+    assert (case_of(stood).detected_s, case_of(stood).top1) == (5.0, True)
 
 
 def test_who_was_blamed_earlier_and_cleared_stands_behind_whom_is_blamed_now() -> None:
