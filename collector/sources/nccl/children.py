@@ -1,0 +1,55 @@
+"""Work on what a job wrote, done in a child of bounded memory and time: it may be hostile, huge, or on a file system that hangs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import resource
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.child import python, run
+
+log = logging.getLogger("tocsin.nccl")
+
+MEMORY_BYTES = 2 << 30  # of address space, most of which is shared libraries' and never touched
+CPU_S = 60
+LIBRARY_S = 20.0  # half a gigabyte from a cold disk
+DUMPS_S = 30.0
+MOST_BYTES = 32 << 20  # of what a child may say
+
+
+def find_version(root: Path, path: str) -> str:
+    """NCCL's version in a library below a process's root, "" where it is not to be had."""
+    done = run(python("collector.sources.nccl.discovery.child", str(root), path), timeout_s=LIBRARY_S, most_bytes=4096)
+    match = re.fullmatch(rb"(\d{1,3}\.\d{1,3}\.\d{1,3})\n", done.stdout)
+    return match[1].decode() if match else ""
+
+
+def read_dumps(requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a child says of each dump: ``{"events": [[kind, attributes], ...]}`` or ``{"refused": why}``; fewer where it did not get so far.
+
+    A request is what flight_recorder/child.py takes.
+    """
+    done = run(
+        python("collector.sources.nccl.flight_recorder.child", json.dumps(list(requests))),
+        timeout_s=DUMPS_S,
+        most_bytes=MOST_BYTES,
+    )
+    answers = [json.loads(line) for line in done.stdout.split(b"\n")[:-1]] if not done.truncated else []
+    if len(answers) < len(requests):
+        log.warning("%d Flight Recorder dumps were not read: the child %s", len(requests) - len(answers), _end(done.returncode))
+    return answers
+
+
+def confine() -> None:
+    """In a child: bound its memory and its time, before anything of a job is opened."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _end(returncode: int | None) -> str:
+    return "took too long or said too much" if returncode in (None, -9) else f"ended with {returncode}"

@@ -1,0 +1,110 @@
+"""Follows the Inspector's files of the node's processes: the log of each, and the Prometheus file of each GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from collector.sources.nccl.discovery.scan import Found
+from collector.sources.nccl.hostile import FormatError
+from collector.sources.nccl.inspector.log import InspectorLog
+from collector.sources.nccl.inspector.prometheus import MOST_BYTES, parse_samples
+from collector.sources.tail import Tail
+from collector.sources.untrusted import names_in, read_regular
+from pipeline.nccl.report import Report
+
+READ_BYTES = 1 << 20  # of one log at one look: 400 lines a second for five seconds and ten times as much
+TIMINGS = 64  # told of each rank: stragglers show in a dozen
+LOOK_AGAIN_S = 60.0  # for a log that is not there
+BANDWIDTH = "nccl_bus_bandwidth_gbs"
+
+
+class _Followed:
+    """One process."""
+
+    def __init__(self) -> None:
+        self.due_s = 0.0
+        self.folder = ""
+        self.tail: Tail | None = None
+        self.log = InspectorLog()
+
+
+class InspectorWatch:
+    """Follows what processes write that have the Inspector switched on; what others' environment names is not opened."""
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = proc
+        self._followed: dict[tuple[int, float], _Followed] = {}
+
+    def look(self, processes: Sequence[Found], now_s: float) -> list[tuple[Found, Report]]:
+        """A report of each process whose log has grown."""
+        switched = {(p.pid, p.started_s): p for p in processes if p.environment.get("NCCL_INSPECTOR_ENABLE") == "1"}
+        for key in self._followed.keys() - switched.keys():
+            self._drop(self._followed.pop(key))
+        found = []
+        for key, process in switched.items():
+            followed = self._followed.setdefault(key, _Followed())
+            if followed.tail is None and now_s >= followed.due_s:
+                followed.due_s = now_s + LOOK_AGAIN_S
+                self._open(process, followed)
+            if followed.tail and self._read(followed):
+                found.append((process, followed.log.report(f"{followed.folder}/{process.inner_pid}", timings=TIMINGS)))
+        return found
+
+    def bandwidths(self, processes: Sequence[Found]) -> list[float]:
+        """Bus bandwidth in 10^9 bytes/s that each GPU's Prometheus file shows; a file caught half written is left for the next look."""
+        found = []
+        for process in processes:
+            followed = self._followed.get((process.pid, process.started_s))
+            for uuid in process.uuids if followed and followed.folder else ():
+                path = f"{followed.folder}/nccl_inspector_metrics_{uuid}.prom" if followed else ""
+                with contextlib.suppress(OSError, FormatError):
+                    data = read_regular(path, root=self._root(process), owner=process.user, most_bytes=MOST_BYTES)
+                    found += [sample.value for sample in parse_samples(data) if sample.name == BANDWIDTH]
+        return found
+
+    def close(self) -> None:
+        """Let go of all files. Safe to call twice."""
+        for followed in self._followed.values():
+            self._drop(followed)
+        self._followed.clear()
+
+    def _open(self, process: Found, followed: _Followed) -> None:
+        """The log is ``<hostname>-pid<pid>.log``, with the names that the process itself has for host and pid."""
+        end = f"-pid{process.inner_pid}.log"
+        with contextlib.suppress(OSError):
+            folder = self._folder(process)
+            names = [name for name in names_in(folder, root=self._root(process)) if name.endswith(end)]
+            followed.folder = folder
+            if names:
+                followed.tail = Tail(f"{folder}/{names[0]}", root=self._root(process), owner=process.user)
+
+    def _folder(self, process: Found) -> str:
+        """NCCL's default is relative to where the process runs."""
+        job = process.environment.get("SLURM_JOB_ID", "unknown-jobid")
+        folder = process.environment.get("NCCL_INSPECTOR_DUMP_DIR") or f"nccl-inspector-{job}"
+        if folder.startswith("/"):
+            return folder
+        return f"{os.readlink(self._proc / str(process.pid) / 'cwd')}/{folder}"  # noqa: PTH115 - as the process sees it, not resolved
+
+    def _read(self, followed: _Followed) -> bool:
+        assert followed.tail is not None  # noqa: S101 - the caller looked
+        try:
+            lines = followed.tail.read(READ_BYTES)
+        except OSError:
+            self._drop(followed)
+            return False
+        before = followed.log.lines
+        followed.log.feed(lines)
+        return followed.log.lines > before
+
+    @staticmethod
+    def _drop(followed: _Followed) -> None:
+        if followed.tail is not None:
+            followed.tail.close()
+            followed.tail = None
+
+    def _root(self, process: Found) -> Path:
+        return self._proc / str(process.pid) / "root"

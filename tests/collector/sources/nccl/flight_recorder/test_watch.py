@@ -1,0 +1,166 @@
+"""The dump watch: new dumps are read once, traps are not opened, and requests are made on suspicion only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.sources.nccl.children import read_dumps
+from collector.sources.nccl.discovery.scan import Found
+from collector.sources.nccl.flight_recorder.watch import ASK_AGAIN_S, SETTLED_NS, Dumped, DumpWatch
+from pipeline.frame import Device
+from pipeline.nccl.wire import reports_in
+from pipeline.observation import Event
+from tests.collector.sources.nccl.processes import process, root_of
+from tests.collector.sources.nccl.recordings import DUMPS
+
+NOW_S = 1000.0
+NOW_NS = 1_795_000_000 * 10**9
+DUMP = (DUMPS / "fr_gloo_missing2_rank1.pickle").read_bytes()
+
+
+class Reader:
+    """Stands for the child: notes what it was asked for."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+
+    def __call__(self, requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        self.requests += requests
+        return [{"events": []} for _ in requests]
+
+
+@pytest.fixture
+def reader() -> Reader:
+    """The child."""
+    return Reader()
+
+
+@pytest.fixture
+def watch(tmp_path: Path, reader: Reader) -> DumpWatch:
+    """Watches the processes of a made-up node."""
+    return DumpWatch("n1", tmp_path, reader)
+
+
+def put(path: Path, data: bytes = DUMP, *, age_ns: int = 10 * 10**9) -> None:
+    """A file of some age."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    os.utime(path, ns=(NOW_NS - age_ns, NOW_NS - age_ns))
+
+
+def look(watch: DumpWatch, found: Found, *, suspected: bool = False, now_s: float = NOW_S) -> list[Dumped]:
+    """One look at one process."""
+    return watch.look([found], suspected=suspected, now_s=now_s, time_ns=NOW_NS)
+
+
+def test_a_new_dump_is_read_once(watch: DumpWatch, reader: Reader, tmp_path: Path) -> None:
+    """And again when it was written again."""
+    found = process(tmp_path, rank=3, TORCH_FR_DUMP_TEMP_FILE="/dumps/r_")
+    put(root_of(tmp_path, found) / "dumps/r_3")
+    look(watch, found)
+    look(watch, found)
+    assert [(r["path"], r["rank"], r["job"], r["http"]) for r in reader.requests] == [("/dumps/r_3", 3, "71", False)]
+    put(root_of(tmp_path, found) / "dumps/r_3", age_ns=5 * 10**9)
+    look(watch, found)
+    assert len(reader.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("environment", "path"),
+    [
+        ({"HOME": "/home/u"}, "home/u/.cache/torch/comm_lib_trace_rank_0"),
+        ({"XDG_CACHE_HOME": "/cache"}, "cache/torch/comm_lib_trace_rank_0"),
+        ({}, "tmp/nccl_trace_rank_0"),
+        ({"TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/x/old_"}, "x/old_0"),
+    ],
+)
+def test_dumps_are_looked_for_where_pytorch_writes_them(
+    watch: DumpWatch, reader: Reader, tmp_path: Path, environment: dict[str, str], path: str
+) -> None:
+    """By default, and where the job's environment says."""
+    found = replace(process(tmp_path), environment=environment)
+    put(root_of(tmp_path, found) / path)
+    look(watch, found)
+    assert [r["path"] for r in reader.requests] == [f"/{path}"]
+
+
+@pytest.mark.parametrize("age_ns", [SETTLED_NS // 2, 2000 * 10**9])
+def test_a_dump_that_is_being_written_or_older_than_its_process_waits(
+    watch: DumpWatch, reader: Reader, tmp_path: Path, age_ns: int
+) -> None:
+    """The first is not whole, the second another job's."""
+    found = process(tmp_path, started_s=10)
+    put(root_of(tmp_path, found) / "tmp/nccl_trace_rank_0", age_ns=age_ns)
+    look(watch, found)
+    assert reader.requests == []
+
+
+def test_a_link_in_the_place_of_a_dump_is_not_followed(watch: DumpWatch, reader: Reader, tmp_path: Path) -> None:
+    """Anybody may write to /tmp."""
+    found = process(tmp_path)
+    put(root_of(tmp_path, found) / "elsewhere")
+    (root_of(tmp_path, found) / "tmp").mkdir()
+    (root_of(tmp_path, found) / "tmp/nccl_trace_rank_0").symlink_to("../elsewhere")
+    look(watch, found)
+    assert reader.requests == []
+
+
+def test_a_rank_is_rung_on_suspicion_only(watch: DumpWatch, tmp_path: Path) -> None:
+    """One byte into its FIFO, and not again for two minutes."""
+    found = process(tmp_path, rank=2, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/run/fr_")
+    (root_of(tmp_path, found) / "run").mkdir()
+    os.mkfifo(root_of(tmp_path, found) / "run/fr_2.pipe")
+    listening = os.open(root_of(tmp_path, found) / "run/fr_2.pipe", os.O_RDONLY | os.O_NONBLOCK)
+
+    def heard() -> bytes:
+        try:
+            return os.read(listening, 100)
+        except BlockingIOError:
+            return b""
+
+    look(watch, found)
+    assert heard() == b""
+    look(watch, found, suspected=True)
+    look(watch, found, suspected=True, now_s=NOW_S + ASK_AGAIN_S - 1)
+    assert heard() == b"1\n"
+    look(watch, found, suspected=True, now_s=NOW_S + ASK_AGAIN_S)
+    assert heard() == b"1\n"
+    os.close(listening)
+
+
+def test_a_worker_server_is_asked_on_suspicion_only(watch: DumpWatch, reader: Reader, tmp_path: Path) -> None:
+    """Through its socket, in the job's own root."""
+    found = process(tmp_path, TORCH_WORKER_SERVER_SOCKET="/run/worker.sock")
+    look(watch, found)
+    assert reader.requests == []
+    look(watch, found, suspected=True)
+    assert [(r["path"], r["http"], r["root"]) for r in reader.requests] == [
+        ("/run/worker.sock", True, str(root_of(tmp_path, found)))
+    ]
+
+
+def test_a_process_without_a_rank_has_no_dump(watch: DumpWatch, reader: Reader, tmp_path: Path) -> None:
+    """Nobody knows which file would be its own."""
+    look(watch, process(tmp_path, rank=-1, TORCH_WORKER_SERVER_SOCKET="/s"), suspected=True)
+    assert reader.requests == []
+
+
+def test_the_child_gives_events_and_refusals(tmp_path: Path) -> None:
+    """A good dump, a hostile one and a missing one: each is answered for itself, by a real child."""
+    watch = DumpWatch("n1", tmp_path, read_dumps)
+    good, bad = process(tmp_path, 1, rank=1), process(tmp_path, 2, rank=2)
+    put(root_of(tmp_path, good) / "tmp/nccl_trace_rank_1")
+    put(root_of(tmp_path, bad) / "tmp/nccl_trace_rank_2", b"\x80\x02cos\nsystem\n.")
+    first, second = watch.look([good, bad], suspected=False, now_s=NOW_S, time_ns=NOW_NS)
+    assert (first.process, second.process) == (good, bad)
+    assert "refused" in second.refused
+    node = Device("n1", "node", "n1")
+    ((report, _),) = reports_in([Event(NOW_NS, 0, node, kind, facts) for kind, facts in first.events])
+    assert (report.teller, report.job, report.world_rank, report.pid) == ("flight_recorder", "71", 1, 1)
+    assert dict(report.communicators[0].members[0].launched) == {"*": 5}
