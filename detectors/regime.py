@@ -38,6 +38,10 @@ class Regime:
         """The columns it needs."""
         return {"level": np.nan, "elsewhere": 0}
 
+    def forget(self, rows: NDArray[np.bool_]) -> None:
+        """The next block of these rows says what their level is."""
+        self._columns.reset(rows, "level", "elsewhere")
+
     def step(self, level: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """A block's median of the peers, (row,): which rows are at their level, and which have just been given another; both (row,)."""
         columns = self._columns

@@ -112,6 +112,7 @@ class Straggler(Remembering):
         self._means.drop(rows)
         keep = self._columns["said"] > NONE
         self._lanes.next_job(rows, keep)
+        self._regime.forget(rows & ~keep)
         self._columns.reset(rows & ~keep, "history")
 
     def _block(self, at: Moment) -> Iterator[Finding]:

@@ -40,6 +40,25 @@ def test_lost_lanes_are_paged_within_three_minutes(node: Feed) -> None:
     assert (said[0].value, said[0].expected) == (8.0, 16.0)
 
 
+def test_lost_lanes_are_paged_after_a_minute_and_a_half(node: Feed) -> None:
+    """Whenever in a minute they are lost: nothing waits for the end of a block."""
+    node.run(30, **HEALTHY)
+    assert stands(node.run(100, **(HEALTHY | {"pcie_width_current": one(8, 16)})))
+
+
+def test_lanes_that_come_back_within_a_minute_are_silent(node: Feed) -> None:
+    """A reset, a retraining."""
+    for _ in range(10):
+        assert node.run(60, **(HEALTHY | {"pcie_width_current": one(8, 16)})) + node.run(60, **HEALTHY) == []
+
+
+def test_a_mark_of_no_value_is_no_load(node: Feed) -> None:
+    """An idle link at generation 1; every third utilisation is a driver's word for nothing (H18)."""
+    for n in range(360):
+        busy: Number = 4294967295.0 if n % 3 == 0 else 0.0
+        assert node.once(**(HEALTHY | {"pcie_generation_current": 1, "gpu_utilization_percent": busy, "pcie_replays": 0})) == []
+
+
 def test_a_low_generation_under_load_is_paged_within_three_minutes(node: Feed) -> None:
     """Generation 3 of 5 while the GPU works."""
     said = node.run(180, **(HEALTHY | {"pcie_generation_current": one(3, 5)}))
