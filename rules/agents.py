@@ -94,6 +94,24 @@ AVAILABILITY = (
     ),
 )
 
+MAINTENANCE = (
+    Alert(
+        name="TocsinNodeMaintenance",
+        expr="tocsin_maintenance{kind='node'} > 0",
+        severity="info",
+        component="node",
+        scope="node",
+        action="observe",
+        family="maintenance",
+        summary="A node is in maintenance.",
+        description="{{ $labels.instance }} is in maintenance: its other alerts wake nobody.",
+        means="Somebody said `tocsin maintenance on`, or the scheduler did. Alertmanager mutes the node's other alerts while this stands.",
+        confirm="`tocsin_maintenance`; the status page of the node.",
+        do="`tocsin maintenance off` when the work is done.",
+        clears="At `tocsin maintenance off`, or at the end that was set.",
+    ),
+)
+
 SATURATION = (
     Alert(
         name="TocsinDataDropped",
@@ -198,6 +216,7 @@ ERRORS = (
 
 GROUPS = (
     Group("tocsin.agents.availability", AVAILABILITY),
+    Group("tocsin.agents.maintenance", MAINTENANCE),
     Group("tocsin.agents.saturation", SATURATION),
     Group("tocsin.agents.errors", ERRORS),
 )

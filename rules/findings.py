@@ -165,14 +165,20 @@ OTHER = FaultClass(
 )
 
 
+def _named(selector: str, level: str) -> str:
+    """The incidents, with their own action beside the route's (``proposed``), and the GPU to blame under the raw rules' name for it."""
+    series = f'tocsin_incident_active{{{selector}, severity="{level}"}}'
+    proposed = f'label_replace({series}, "proposed", "$1", "action", "(.*)")'
+    return f'label_replace({proposed}, "gpu_uuid", "$1", "root_device", "(GPU-.+)")'
+
+
 def _alert(fault: FaultClass, severity: Severity) -> Alert:
     page = severity == "critical"
     level = "page" if page else "ticket"
     selector = f'class!~"({KNOWN})(/.*)?"' if fault is OTHER else fault.selector
     return Alert(
         name=f"Tocsin{fault.stem}" if page else f"Tocsin{fault.stem}Ticket",
-        # The incident's own action stays readable beside the route's: `proposed`.
-        expr=f'(label_replace(tocsin_incident_active{{{selector}, severity="{level}"}}, "proposed", "$1", "action", "(.*)") > 0)\n{HANDLED}',
+        expr=f"({_named(selector, level)} > 0)\n{HANDLED}",
         severity=severity,
         component=fault.component,
         scope="",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from rules.model import Alert, Group, Recording
 
 # What makes a GPU unique. Job and pod labels are summed away: a job that changes would else end one series and begin another.
-GPU = "cluster, node, instance, gpu, UUID"
-WHO = "GPU {{ $labels.gpu }} ({{ $labels.UUID }}) of {{ $labels.instance }}"
+GPU = "cluster, node, instance, gpu, gpu_uuid"
+WHO = "GPU {{ $labels.gpu }} ({{ $labels.gpu_uuid }}) of {{ $labels.instance }}"
 
 # XIDs whose immediate resolution in NVIDIA's catalogue (XID Errors, "Resolution Buckets") is a reset, a reboot or the cables.
 XID_REBOOT = "79"
 XID_RESET = "46|54|62|64|95|109|110|119|120|136|140|143|155|156|158"
+XIDS = f'DCGM_EXP_XID_ERRORS_COUNT{{xid=~"{XID_REBOOT}|{XID_RESET}"}}'
 
 # How long a GPU that is gone is remembered: longer than any outage of the exporter that somebody sleeps through.
 REMEMBERED = "1d"
@@ -19,7 +20,12 @@ REMEMBERED = "1d"
 def _either(record: str, old: str, new: str, scale_old: str = "") -> Recording:
     """One series per GPU, whichever generation of names the exporter speaks."""
     first = f"{old}{scale_old}"
-    return Recording(record, f"max by ({GPU}) ({first})" if old == new else f"max by ({GPU}) ({first} or {new})")
+    return Recording(record, _of_gpu(first if old == new else f"{first} or {new}"))
+
+
+def _of_gpu(expression: str, *more: str) -> str:
+    """One series per GPU, its UUID under the name that findings use as well, so that Alertmanager can join them."""
+    return f'max by ({", ".join((GPU, *more))}) (label_replace({expression}, "gpu_uuid", "$1", "UUID", "(.+)"))'
 
 
 def _rose(series: str) -> str:
@@ -141,7 +147,7 @@ AVAILABILITY = (
 ERRORS = (
     Alert(
         name="RawGpuXidReset",
-        expr=f'max by ({GPU}, xid) (DCGM_EXP_XID_ERRORS_COUNT{{xid=~"{XID_REBOOT}|{XID_RESET}"}}) > 0',
+        expr=f"{_of_gpu(XIDS, 'xid')} > 0",
         severity="critical",
         component="gpu",
         scope="gpu",

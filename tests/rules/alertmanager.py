@@ -1,0 +1,113 @@
+"""A real Alertmanager with our routes, and the receivers it calls."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from socket import create_server
+from typing import Any
+
+from tests.parts import need
+from tests.wait import until
+
+CONFIG = Path(__file__).parents[2] / "rules" / "alertmanager.yml"
+
+
+class Receivers:
+    """Every receiver's webhook: what each was told, in order."""
+
+    def __init__(self) -> None:
+        told: list[tuple[str, dict[str, Any]]] = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                told.append((self.path.removeprefix("/"), json.loads(body)))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Nothing: the test looks at what was told."""
+
+        self.told = told
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def of(self, receiver: str) -> list[dict[str, Any]]:
+        """Messages of one receiver."""
+        return [message for name, message in self.told if name == receiver]
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(10)
+
+
+class Alertmanager:
+    """``prometheus-alertmanager`` with our file, its waits shortened to a second and its receivers pointed at the test's."""
+
+    def __init__(self, folder: Path, receivers: Receivers) -> None:
+        with create_server(("127.0.0.1", 0)) as free:
+            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        text = CONFIG.read_text(encoding="utf-8").replace("127.0.0.1:9099", receivers.address)
+        text = re.sub(r"group_wait: \w+", "group_wait: 1s", text)
+        text = re.sub(r"group_interval: 5m", "group_interval: 1s", text)
+        (folder / "alertmanager.yml").write_text(text, encoding="utf-8")
+        self.log = folder / "alertmanager.log"
+        self._written = self.log.open("wb")
+        self._process = subprocess.Popen(
+            [
+                need("prometheus-alertmanager", "prometheus-alertmanager"),
+                f"--config.file={folder / 'alertmanager.yml'}",
+                f"--storage.path={folder / 'am'}",
+                f"--web.listen-address={self.address}",
+                "--cluster.listen-address=",
+            ],
+            stderr=self._written,
+            stdout=subprocess.DEVNULL,
+            cwd=folder,
+        )
+        until(lambda: self._get("/-/ready") is not None, "Alertmanager to be ready")
+
+    def _get(self, path: str) -> bytes | None:
+        try:
+            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=5) as answer:
+                body: bytes = answer.read()
+                return body
+        except OSError:
+            return None
+
+    def fire(self, alerts: Sequence[Mapping[str, str]]) -> None:
+        """Post alerts, as Prometheus does."""
+        body = json.dumps([{"labels": dict(labels)} for labels in alerts]).encode()
+        request = urllib.request.Request(
+            f"http://{self.address}/api/v2/alerts", data=body, headers={"Content-Type": "application/json"}, method="POST"
+        )
+        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310 - the address is the test's own
+            assert answer.status == 200
+
+    def muted(self) -> dict[str, bool]:
+        """Alert (its label ``id``) to whether another one mutes it."""
+        alerts = json.loads(self._get("/api/v2/alerts?active=true&inhibited=true") or b"[]")
+        return {alert["labels"].get("id", ""): bool(alert["status"]["inhibitedBy"]) for alert in alerts}
+
+    def stop(self) -> None:
+        """End it, whatever it does."""
+        self._process.terminate()
+        try:
+            self._process.wait(15)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(5)
+        finally:
+            self._written.close()

@@ -1,0 +1,172 @@
+"""Routes and inhibitions, in a real Alertmanager: one incident wakes one person once, and no alert mutes what it does not explain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.child import run
+from rules.build import alerts
+from tests.parts import need
+from tests.rules.alertmanager import CONFIG, Alertmanager, Receivers
+from tests.wait import until
+
+pytestmark = pytest.mark.integration
+
+RULES = {alert.name: alert.rule()["labels"] for alert in alerts()}
+N1 = {"cluster": "c1", "node": "n1", "instance": "n1:9400"}
+N2 = {"cluster": "c1", "node": "n2", "instance": "n2:9400"}
+LEAF1, LEAF2 = {"fault_domain": "leaf1"}, {"fault_domain": "leaf2"}
+
+
+def alert(name: str, id_: str, **labels: str) -> dict[str, str]:
+    """An alert of ours as Prometheus would send it; ``id`` tells it apart in the test."""
+    return {"alertname": name, "id": id_, **RULES[name], **labels}
+
+
+@pytest.fixture(scope="module")
+def receivers() -> Iterator[Receivers]:
+    """The receivers of all tests of this file."""
+    listening = Receivers()
+    yield listening
+    listening.close()
+
+
+@pytest.fixture
+def alertmanager(tmp_path: Path, receivers: Receivers) -> Iterator[Alertmanager]:
+    """A fresh one."""
+    receivers.told.clear()
+    server = Alertmanager(tmp_path, receivers)
+    yield server
+    server.stop()
+
+
+# What mutes what: (source, target, muted). Two alerts on their own, whatever else stands.
+MUTES = [
+    (
+        "worse of one family",
+        alert("RawGpuHwThermalSlowdown", "a", gpu_uuid="g1", **N1),
+        alert("RawGpuNearSlowdown", "b", gpu_uuid="g1", **N1),
+        True,
+    ),
+    (
+        "another GPU",
+        alert("RawGpuHwThermalSlowdown", "a", gpu_uuid="g1", **N1),
+        alert("RawGpuNearSlowdown", "b", gpu_uuid="g2", **N1),
+        False,
+    ),
+    (
+        "another family",
+        alert("RawGpuHwThermalSlowdown", "a", gpu_uuid="g1", **N1),
+        alert("RawGpuPowerLimitLow", "b", gpu_uuid="g1", **N1),
+        False,
+    ),
+    (
+        "another node",
+        alert("RawGpuRowRemapFailed", "a", gpu_uuid="g1", **N1),
+        alert("RawGpuRowRemapPending", "b", gpu_uuid="g2", **N2),
+        False,
+    ),
+    (
+        "a lost GPU speaks for itself",
+        alert("RawGpuLost", "a", gpu_uuid="g1", **N1),
+        alert("RawGpuPcieReplays", "b", gpu_uuid="g1", **N1),
+        True,
+    ),
+    (
+        "and not for its mate",
+        alert("RawGpuLost", "a", gpu_uuid="g1", **N1),
+        alert("RawGpuPcieReplays", "b", gpu_uuid="g2", **N1),
+        False,
+    ),
+    (
+        "an incident explains the raw alert",
+        alert("TocsinGpuXid", "a", gpu_uuid="g1", root_kind="gpu", root_device="g1", scope="gpu", **N1),
+        alert("RawGpuXidReset", "b", gpu_uuid="g1", **(N1 | {"instance": "n1:9401"})),
+        True,
+    ),
+    (
+        "a switch explains its ports",
+        alert("TocsinFabric", "a", root_kind="switch", root_device="s1", scope="switch", **N1, **LEAF1),
+        alert("RawIbPortDown", "b", device="mlx5_0", port="1", **N2, **LEAF1),
+        True,
+    ),
+    (
+        "and no other switch's",
+        alert("TocsinFabric", "a", root_kind="switch", root_device="s1", scope="switch", **N1, **LEAF1),
+        alert("RawIbPortDown", "b", device="mlx5_0", port="1", **N2, **LEAF2),
+        False,
+    ),
+    (
+        "without a fault domain nothing is explained by a switch",
+        alert("TocsinFabric", "a", root_kind="switch", root_device="s1", scope="switch", **N1),
+        alert("RawIbPortDown", "b", device="mlx5_0", port="1", **N2),
+        False,
+    ),
+    ("maintenance", alert("TocsinNodeMaintenance", "a", **N1), alert("RawGpuLost", "b", gpu_uuid="g1", **N1), True),
+    (
+        "maintenance of another node",
+        alert("TocsinNodeMaintenance", "a", **N1),
+        alert("RawGpuLost", "b", gpu_uuid="g1", **N2),
+        False,
+    ),
+    (
+        "maintenance reaches the node's other exporters",
+        alert("TocsinNodeMaintenance", "a", **N1),
+        alert("RawIbPortDown", "b", device="mlx5_0", port="1", **(N1 | {"instance": "n1:9100"})),
+        True,
+    ),
+]
+
+
+def test_amtool_takes_the_file() -> None:
+    """The configuration is valid for Alertmanager's own tool."""
+    checked = run([need("amtool", "prometheus-alertmanager"), "check-config", str(CONFIG)], timeout_s=30)
+    assert checked.returncode == 0, checked.stderr.decode()
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+def test_every_alert_has_its_receiver(name: str) -> None:
+    """Critical alerts wake the pager, warnings never do; the watchdog has its own listener; RMAs make a ticket as well."""
+    labels = [f"{key}={value}" for key, value in ({"alertname": name} | RULES[name]).items()]
+    tool = need("amtool", "prometheus-alertmanager")
+    said = run([tool, "config", "routes", "test", f"--config.file={CONFIG}", *labels], timeout_s=30).stdout.decode().split()
+    reached = {receiver for word in said for receiver in word.split(",")}
+    severity = RULES[name]["severity"]
+    assert ("pager" in reached) == (severity == "critical")
+    assert ("ticket" in reached) == (
+        RULES[name]["action"] == "rma" or (severity == "warning" and RULES[name]["component"] != "pipeline")
+    )
+    assert reached - {"pager", "ticket", "automation"} == {
+        "info": {"deadman"} if name == "TocsinWatchdog" else {"nobody"},
+        "warning": {"chat"} if RULES[name]["component"] == "pipeline" else set(),
+    }.get(severity, set())
+
+
+@pytest.mark.parametrize("case", MUTES, ids=lambda case: case[0])
+def test_an_alert_mutes_only_what_it_explains(
+    case: tuple[str, dict[str, str], dict[str, str], bool], alertmanager: Alertmanager
+) -> None:
+    """The target is muted exactly where the source explains it; the source never is."""
+    _, source, target, muted = case
+    alertmanager.fire([source, target])
+    until(lambda: len(alertmanager.muted()) == 2, "both alerts")
+    assert alertmanager.muted() == {"a": False, "b": muted}
+
+
+def test_a_burst_of_one_incident_wakes_one_person_once(alertmanager: Alertmanager, receivers: Receivers) -> None:
+    """One root device and class: one message of the pager, whatever else the same GPU makes fire; a second node has its own."""
+    incident = {"root_kind": "gpu", "root_device": "g1", "class": "xid", "scope": "gpu", "gpu_uuid": "g1"}
+    burst = [
+        alert("TocsinGpuXid", "a", **incident, **N1),
+        alert("RawGpuXidReset", "b", gpu_uuid="g1", xid="79", **N1),
+        alert("RawGpuUncorrectableEcc", "c", gpu_uuid="g1", **N1),
+        alert("RawGpuPcieReplays", "d", gpu_uuid="g1", **N1),
+    ]
+    alertmanager.fire(burst)
+    until(lambda: receivers.of("pager"), "the page")
+    alertmanager.fire([*burst, alert("TocsinGpuXid", "e", **(incident | {"root_device": "g9", "gpu_uuid": "g9"}), **N2)])
+    until(lambda: len(receivers.of("pager")) == 2, "the page of the other node")
+    assert [[one["labels"]["id"] for one in message["alerts"]] for message in receivers.of("pager")] == [["a"], ["e"]]
