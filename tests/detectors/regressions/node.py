@@ -64,7 +64,7 @@ class JudgedNode:
         self._totals: dict[tuple[str, str], int] = {}
         self._line = self._seq = 0
 
-    def run(self, seconds: float, own: Mapping[str, Values] | None = None, **all_: float | None) -> list[Finding]:
+    def run(self, seconds: float, own: Mapping[str, Values] | None = None, /, **all_: float | None) -> list[Finding]:
         """Frames for so long: GPUs at work and their ports, but for these values of all and of single devices by id; counters grow by them."""
         said: list[Finding] = []
         for _ in range(round(seconds / self.period_s)):
@@ -107,6 +107,11 @@ class JudgedNode:
             for key in [key for key in self._totals if key[0] == device.id]:
                 self._totals[key] = 0
         self.gpus = [Device(g.host, g.kind, g.id, {**g.attributes, "epoch": "580#1"}) for g in self.gpus]
+
+    def count_from_zero(self, device: Device, *counters: str) -> None:
+        """Somebody resets these counters of a device."""
+        for name in counters:
+            self._totals[device.id, name] = 0
 
     def alarms(self) -> list[Finding]:
         """What somebody was told of so far."""

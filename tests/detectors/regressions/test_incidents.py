@@ -1,0 +1,72 @@
+"""What becomes one incident and what must not: cases that other programs are known to get wrong, through judge and fusion."""
+
+from __future__ import annotations
+
+from pipeline.finding import Incident
+from tests.detectors.feed import a_gpu
+from tests.detectors.regressions.node import JudgedNode
+
+UNCONTAINED = "NVRM: Xid (PCI:0000:{:02x}:00): 95, pid=1, name=python3, Uncontained: LTC TAG (0x2,0x0)"
+
+
+def loud(node: JudgedNode, *severities: str) -> list[Incident]:
+    """Incidents of these severities that opened so far."""
+    return [incident for incident in node.incidents.values() if incident.severity in severities]
+
+
+def test_a_rack_of_72_gpus_whose_job_crashed_is_one_incident() -> None:
+    """The links of 18 nodes complain within seconds, and every program dies: one incident about the domain, no GPU or node by itself."""
+    gpus = [a_gpu(f"n{n}", i, fabric_cluster="domain-1", rack="r1") for n in range(18) for i in range(4)]
+    rack = JudgedNode(gpus=gpus, ports=[])
+    rack.run(120)
+    rack.job("42")
+    for n in range(len(gpus)):
+        rack.print(
+            "NVRM: Xid (PCI:0000:10:00): 145, pid='<unknown>', name=<unknown>, RLW_NEW Fatal XC0 i0 Link 03 (0x00000000 0x00000100 0x0)",
+            n,
+        )
+        rack.print("NVRM: Xid (PCI:0000:10:00): 45, pid=4242, name=python3, Ch 00000001", n)
+    rack.run(900)
+    assert len(loud(rack, "page")) == 1
+    assert loud(rack, "ticket") == []
+
+
+def test_a_crashed_job_flags_no_node() -> None:
+    """Every GPU of eight nodes reports 43 and 45 when its program is killed: nobody is paged, and no GPU gets a ticket."""
+    gpus = [a_gpu(f"n{n}", i) for n in range(8) for i in range(8)]
+    cluster = JudgedNode(gpus=gpus, ports=[])
+    cluster.run(120)
+    cluster.job("42")
+    for n in range(len(gpus)):
+        cluster.xid(43, n)
+        cluster.xid(45, n)
+    cluster.run(900)
+    assert loud(cluster, "page", "ticket") == []
+
+
+def test_a_program_that_failed_swallows_no_gpu_of_its_job() -> None:
+    """The job's ticket stands when a GPU of it loses memory rows: that is an incident of its own, about that GPU."""
+    node = JudgedNode()
+    node.run(120)
+    node.job("42")
+    node.xid(31, 1)
+    node.run(60)
+    node.print(UNCONTAINED.format(0x13), 3)
+    assert {(i.root.kind, i.root.id, i.severity) for i in node.incidents.values()} == {
+        ("job", "42", "ticket"),
+        ("gpu", node.gpus[3].id, "page"),
+    }
+
+
+def test_thousands_of_lines_about_one_gpu_are_one_incident_of_it() -> None:
+    """The driver repeats itself 400 times about each of two GPUs."""
+    node = JudgedNode()
+    node.run(120)
+    for _ in range(40):
+        node.run(10)
+        for _ in range(10):
+            for gpu in (2, 5):
+                node.print(UNCONTAINED.format(0x10 + gpu), gpu)
+    pages = loud(node, "page")
+    assert {i.root.id for i in pages} <= {"n1", node.gpus[2].id, node.gpus[5].id}
+    assert len(pages) <= 2
