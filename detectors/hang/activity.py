@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.columns import Columns
+from detectors.readings import reading
 from pipeline.frame import Frame
 
 Floats = NDArray[np.float64]
@@ -51,9 +52,8 @@ class Activity:
         columns = self._columns
         power, share = self._power(frame)
         pcie, nvlink = columns.wide(_pcie(frame)), columns.wide(_nvlink(frame))
-        busy = columns.wide(frame.gauge("gpu_utilization_percent"))
-        busy = np.where((busy >= 0) & (busy <= 100), busy, np.nan)
-        tensor, dram = (columns.wide(frame.gauge(f"{unit}_activity_percent")) for unit in ("tensor", "dram"))
+        busy = columns.wide(reading(frame, "gpu_utilization_percent"))
+        tensor, dram = (columns.wide(reading(frame, f"{unit}_activity_percent")) for unit in ("tensor", "dram"))
         links = nvlink > np.fmax(LITTLE_BYTES * columns["nvlink_rate"], LEAST_BYTES_PER_S)
         computes = (tensor > LITTLE_TENSOR) | (dram > LITTLE_DRAM) | links
         quiet = (share <= LITTLE_POWER) & ~computes
@@ -75,10 +75,10 @@ class Activity:
         if frame.increments is None:
             raise ValueError("increments are made by the engine; this frame has not passed it")
         energy = frame.increments.rate(frame.schema.counter_row["energy_millijoules"])
-        reading = frame.gauge("power_milliwatts")
-        milliwatts = np.where(np.isfinite(energy), energy, reading)
-        watts = columns.wide(np.where((milliwatts > 0) & np.isfinite(reading), milliwatts / 1000, np.nan))
-        limit = columns.wide(frame.gauge("power_limit_enforced_milliwatts")) / 1000
+        shown = reading(frame, "power_milliwatts")
+        milliwatts = np.where(np.isfinite(energy), energy, shown)
+        watts = columns.wide(np.where((milliwatts > 0) & np.isfinite(shown), milliwatts / 1000, np.nan))
+        limit = columns.wide(reading(frame, "power_limit_enforced_milliwatts")) / 1000
         idle = np.fmin(columns["idle_w"], IDLE_SHARE * limit)
         work = np.where(np.isfinite(columns["work_w"]), columns["work_w"], WORK_SHARE * limit)
         return watts, (watts - idle) / np.maximum(work - idle, LEAST_WAY_W)

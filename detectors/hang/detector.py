@@ -46,7 +46,7 @@ class Hang(Remembering):
     """Tells jobs that stand still, from what their GPUs do alone, and whom they wait for.
 
     A page after three minutes of silence when some wait and one does not (a minute when its process is gone or its driver reported a
-    serious error), after five when all are idle; later for jobs that are young or are known for longer pauses. On one node of several
+    serious error), after seven when all are idle; later for jobs that are young or are known for longer pauses. On one node of several
     a stall whose culprit is not here is a record. It ends when the job works again or is over.
 
     >>> Hang().name
@@ -225,6 +225,6 @@ def _summary(found: Blame, job: str, gpus: int) -> str:
     first = found.culprits[0]
     if first.kind == "job":
         return f"Job {job} stands still. {found.words}."
-    if found.fault in ("hang/waits", "hang/host_stall"):
+    if found.fault in ("hang/waits", "hang/host_stall", "hang/undecided"):
         return f"Job {job} stands still on node {first.host}. {found.words}."
     return f"Job {job} stands still: {gpus} GPUs wait for this {first.kind}, which {found.words}."

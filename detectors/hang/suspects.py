@@ -76,6 +76,9 @@ def _waited_for(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
 
 def _undecided(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
     """Everybody waits, or too many do not: nobody here stands out."""
+    if idle := sum(member.does != SPINS for member in members):
+        words = f"Some of its GPUs wait in a collective and {idle} do not: too many for one of them to stand out"
+        return Blame("hang/undecided", "page", "RESTART_APP", (job if reach == "here" else _node(members[0]),), 0.5, words)
     if reach == "here":
         words = "All its GPUs wait in a collective, and none stands out: a message was lost or their programs disagree"
         return Blame("hang/in_flight", "page", "RESTART_APP", (job,), 0.5, words)
@@ -85,12 +88,12 @@ def _undecided(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
 
 
 def _starved(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
-    """All are idle, and hold their memory: the hosts do not feed them."""
+    """All are idle, and hold their memory: the hosts do not feed them. A job on one node may be a notebook: for the record."""
     hosts = {member.gpu.host for member in members}
     words = "All its GPUs are held and idle, and nothing is read or written: a data loader or the storage hangs"
     if reach == "here" and len(hosts) > 1:
         return Blame("hang/host_stall", "page", "CONTACT_SUPPORT", (job,), 0.5, words)
-    severity: Severity = "page" if reach == "beyond" else "ticket" if reach == "here" else "record"
+    severity: Severity = "page" if reach == "beyond" else "record"
     return Blame("hang/host_stall", severity, "CONTACT_SUPPORT", (_node(members[0]),), 0.5, words)
 
 

@@ -8,6 +8,7 @@ import pytest
 from detectors.hang import Hang
 from detectors.snapshot import dump, load
 from pipeline.finding import Finding
+from pipeline.frame import Device
 from tests.detectors.feed import told
 from tests.detectors.hang.job import EVALUATES, GONE, HELD, LOST, PER_NODE, SAVES, WAITS, WORKS, Shows, Training, shows
 
@@ -61,6 +62,24 @@ def test_one_idle_node_of_several_is_blamed_as_a_node() -> None:
 def test_a_job_whose_gpus_are_all_idle_is_told_of_the_job_within_ten_minutes() -> None:
     """The storage hangs: no rank is to blame."""
     assert pages(Training().all(HELD, 600)) == [("job", "7", "hang/host_stall")]
+
+
+def test_when_most_nodes_are_idle_the_job_is_told_and_no_node_is_blamed() -> None:
+    """Two of three idle, one waits: which side is at fault cannot be seen."""
+    assert pages(Training(3).all(HELD, 300, n2=WAITS)) == [("job", "7", "hang/undecided")]
+
+
+def test_when_many_ranks_of_all_nodes_are_idle_the_job_is_told() -> None:
+    """Six of sixteen are no minority."""
+    odd = {f"gpu{row}": HELD for row in (0, 2, 4, 9, 11, 13)}
+    assert pages(Training().all(WAITS, 300, **odd)) == [("job", "7", "hang/undecided")]
+
+
+def test_a_node_that_lost_a_link_is_whom_others_wait_for() -> None:
+    """All spin: the only thing that happened was a port that went down."""
+    job = Training()
+    job.feed.event(Device("n1", "ib_port", "0x1"), "link_down", driver="mlx5_core")
+    assert pages(job.all(WAITS, 300)) == [("node", "n1", "hang/link")]
 
 
 def test_a_job_that_waits_for_nobody_in_particular_is_told_of_itself() -> None:
