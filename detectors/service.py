@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from detectors import DETECTORS
@@ -53,14 +53,24 @@ class OnTrial:
         return self._detector
 
 
-def in_service() -> list[Detector]:
-    """All detectors as the agent asks them."""
-    return [make() if name in PROVED else OnTrial(make()) for name, make in DETECTORS.items()]
+def in_service(only: Collection[str] | None = None, *, on_trial: bool = True) -> list[Detector]:
+    """Detectors as the agent asks them: all, or ``only`` those named. Without ``on_trial`` everybody says what it means.
+
+    KeyError for a detector that there is none of.
+    """
+    for name in only or ():
+        DETECTORS[name]
+    asked = {name: make for name, make in DETECTORS.items() if only is None or name in only}
+    return [make() if name in PROVED or not on_trial else OnTrial(make()) for name, make in asked.items()]
 
 
-def judge_in_service(own: SelfMetrics, clock: Clock, periods_s: Mapping[str, float]) -> Judge:
+def judge_in_service(
+    own: SelfMetrics, clock: Clock, periods_s: Mapping[str, float], detectors: Sequence[Detector] | None = None
+) -> Judge:
     """The judge of an agent, live or replayed: all detectors with the severities they may have, and incidents of what they find.
 
-    ``periods_s``: how often each source is read, seconds; sources that are not named are read once a second.
+    ``periods_s``: how often each source is read, seconds; sources that are not named are read once a second. Whoever replays may ask
+    other ``detectors``.
     """
-    return Judge(in_service(), own, clock, periods_s=periods_s, fusion=Incidents())
+    asked = in_service() if detectors is None else detectors
+    return Judge(asked, own, clock, periods_s=periods_s, fusion=Incidents())

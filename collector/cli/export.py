@@ -7,17 +7,15 @@ import importlib
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from collector.cli.moments import moment
+from collector.cli.near import near
 from collector.cli.options import add_settings, inputs
-from collector.config import Config
 from collector.config.given import ConfigError
 from collector.config.load import load
 from collector.version import VERSION
-from pipeline.store.upload_plan import scheme
 
 NAME = "export"
 USAGE = "export (--device ID | --incident ID | --since TIME) -o FILE.zip [options]"
@@ -64,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     subjects: Any = importlib.import_module("pipeline.store.subject")
     try:
         with tempfile.TemporaryDirectory(prefix="tocsin-fetched-") as scratch:
-            root, fetch = _root(config, Path(scratch))
+            root, fetch = near(config.storage.path, config.storage.upload.target, Path(scratch))
             fetch(LOOKED_UP["incident" if args.incident else "device" if args.device else "time"], window, tuple(args.host))
             subject = _subject(subjects, root, args, window)
             fetch(store.tables_of(subject), subject.window, subject.hosts)
@@ -89,23 +87,6 @@ def _window(args: argparse.Namespace, now_us: int) -> Any:
     if since_us >= until_us:
         raise ConfigError(f"--since ({args.since}) does not lie before --until ({args.until})")
     return slices.Window(since_us, until_us)
-
-
-def _root(config: Config, scratch: Path) -> tuple[Path, Any]:
-    """The local folder that the store lies in, and how to get files into it: from a remote store they are copied as needed."""
-    url = config.storage.path
-    if "://" not in url:
-        if not Path(url).is_dir():
-            raise ConfigError(f"storage.path: {url} does not exist")
-        return Path(url), lambda *_: 0
-    try:
-        scheme(url)
-    except ValueError as error:
-        raise ConfigError(f"storage.path: {error}") from error
-    objects: Any = importlib.import_module("pipeline.store.objects")
-    fetches: Any = importlib.import_module("pipeline.store.fetch")
-    remote = objects.open_objects(replace(config.storage.upload.target, url=url))
-    return scratch, lambda tables, window, hosts: fetches.fetch(remote, scratch, tables, window, hosts)
 
 
 def _subject(subjects: Any, root: Path, args: argparse.Namespace, window: Any) -> Any:

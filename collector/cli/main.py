@@ -7,13 +7,28 @@ import os
 import sys
 from collections.abc import Sequence
 
-from collector.cli import agent, check_config, compact, diff, export, query, read, score, simulate, version
+from collector.cli import (
+    ack,
+    agent,
+    check_config,
+    compact,
+    diff,
+    export,
+    maintenance,
+    nccl,
+    query,
+    read,
+    replay,
+    score,
+    simulate,
+    version,
+)
 from collector.config.given import ConfigError
 
 # Exit codes of every command.
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 
-COMMANDS = (agent, read, simulate, query, compact, export, score, check_config, diff, version)
+COMMANDS = (agent, ack, maintenance, read, simulate, query, replay, nccl, compact, export, score, check_config, diff, version)
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 it ran and failed, or found nothing to read; 2 the command line or the configuration is wrong."

@@ -1,0 +1,122 @@
+"""What ``tocsin replay`` does: brings the store near, judges again, prints."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from collector.cli.moments import moment
+from collector.cli.near import near
+from collector.cli.options import inputs
+from collector.cli.progress import Progress
+from collector.config import Config
+from collector.config.given import ConfigError
+from collector.config.load import load
+from collector.config.units import Seconds
+from collector.replaying.again import Again, judged_again
+from collector.replaying.lines import differences, lines
+from collector.replaying.stored import Span, extent, stored
+from detectors import DETECTORS
+from detectors.service import in_service, judge_in_service
+from pipeline.clock import SystemClock
+from pipeline.judge import Judge
+from pipeline.selfmetrics import SelfMetrics
+from pipeline.store.objects import RefusedError
+from pipeline.store.schema import TABLES
+from pipeline.store.slice import Window
+
+DONE, FAILED = 0, 1
+
+
+def replay(args: argparse.Namespace) -> int:
+    """Judge again and print; 1 where nothing is there, or where a comparison differs."""
+    config = load(inputs(args)).config
+    told, read = _spans(args)
+    judge = _judge(config, _names(args.detectors), on_trial=not args.off_trial)
+    url, setting = (args.root, "--from") if args.root else (config.storage.path, "storage.path")
+    try:
+        with tempfile.TemporaryDirectory(prefix="tocsin-fetched-") as scratch:
+            root, fetch = near(url, config.storage.upload.target, Path(scratch), setting)
+            fetch(TABLES, _window(read), tuple(args.host))
+            observations = stored(root, read, frozenset(args.host))
+            return _print(_followed(judged_again(observations, judge), extent(root, read)), told, compare=args.compare)
+    except (RefusedError, OSError) as error:
+        print(f"tocsin: {error}", file=sys.stderr)
+        return FAILED
+
+
+def _print(every: Iterable[Again], told: Span, *, compare: bool) -> int:
+    count: Counter[str] = Counter()
+    hosts = set()
+    for again in every:
+        observation = again.now.observation
+        if not told.holds(observation.time_ns // 1000):
+            continue
+        hosts.add(observation.host)
+        documents = list(differences(again) if compare else lines(again.now))
+        count.update(document["type"] for document in documents)
+        count["observation"] += 1
+        for document in documents:
+            print(json.dumps(document))
+    said = f"{count['difference']} differ from what was found then" if compare else _counted(count)
+    print(f"tocsin: {count['observation']} observations of {len(hosts)} nodes: {said}", file=sys.stderr)
+    return FAILED if not count["observation"] or count["difference"] else DONE
+
+
+def _counted(count: Counter[str]) -> str:
+    return f"{count['finding']} lines of findings, {count['incident']} of incidents"
+
+
+def _followed(every: Iterable[Again], extent_us: tuple[int, int]) -> Iterator[Again]:
+    """The same, with a bar that says how far it is."""
+    bar = Progress(sys.stderr)
+    begin_us, end_us = extent_us
+    try:
+        for again in every:
+            bar((again.now.observation.time_ns // 1000 - begin_us) / max(end_us - begin_us, 1))
+            yield again
+    finally:
+        bar.close()
+
+
+def _judge(config: Config, names: tuple[str, ...] | None, *, on_trial: bool) -> Callable[[], Judge]:
+    """How the judge of a node is made."""
+    sources = config.sources
+    periods = {name: float(getattr(sources, name).period) for name in type(sources).__struct_fields__}
+    own, clock = SelfMetrics(), SystemClock()
+    return lambda: judge_in_service(own, clock, periods, in_service(names, on_trial=on_trial))
+
+
+def _names(text: str) -> tuple[str, ...] | None:
+    """Detectors that were asked for; None is all. ConfigError names one that there is none of."""
+    names = tuple(text.split(",")) if text else None
+    for name in names or ():
+        if name not in DETECTORS:
+            raise ConfigError(f"--detectors: {name!r} is none of {', '.join(DETECTORS)}")
+    return names
+
+
+def _spans(args: argparse.Namespace) -> tuple[Span, Span]:
+    """What is told, and what is read for it. ConfigError where the times make no sense."""
+    now_us = time.time_ns() // 1000
+    try:
+        until_us = moment(args.until, now_us) if args.until else None
+        since_us = moment(args.since, until_us or now_us) if args.since else None
+        warm_us = round(Seconds.parse(args.warm_up) * 1e6)
+    except (ValueError, OverflowError) as error:
+        raise ConfigError(f"--since, --until, --warm-up: {error}") from error
+    if since_us is not None and until_us is not None and since_us >= until_us:
+        raise ConfigError(f"--since ({args.since}) does not lie before --until ({args.until})")
+    return Span(since_us, until_us), Span(None if since_us is None else since_us - warm_us, until_us)
+
+
+def _window(span: Span) -> Window | None:
+    if span.since_us is None:
+        return None
+    return Window(span.since_us, time.time_ns() // 1000 if span.until_us is None else span.until_us)
