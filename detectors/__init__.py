@@ -11,6 +11,7 @@ from detectors.fec_tail import FecTail
 from detectors.frozen import Frozen
 from detectors.hang import Hang
 from detectors.infiniband import IbAdapter, IbBer, IbCongestion, IbErrors, IbFlap, IbLink, IbRail, IbSaturation
+from detectors.nccl.detector import Nccl
 from detectors.nvlink import NvLink
 from detectors.outlier import Outlier
 from detectors.pcie import Pcie
@@ -28,6 +29,7 @@ DETECTORS: dict[str, Callable[[], Detector]] = {
     Availability.name: Availability,
     Frozen.name: Frozen,
     Hang.name: Hang,
+    Nccl.name: Nccl,
     Straggler.name: Straggler,
     Outlier.name: Outlier,
     FecTail.name: FecTail,

@@ -19,15 +19,15 @@ def cases(reports: Iterable[Report], hits: Sequence[Hit] = ()) -> list[Case]:
     named: dict[str, list[Report]] = {}
     for report in reports:
         named.setdefault(report.job, []).append(report)
-    found = [Case(group, (), (), job) for job, told in named.items() for group in ([told] if job else _together(told))]
+    found = [Case(group, job=job) for job, told in named.items() for group in ([told] if job else _together(told))]
     if len(found) < 2:
-        return [Case(found[0].reports if found else (), hits, (), found[0].job if found else "")]
+        return [Case(found[0].reports if found else (), hits, job=found[0].job if found else "")]
     lines: dict[int, list[Hit]] = {}
     processes = [_pids(case.reports) for case in found]
     for hit in hits:
         owner = next((i for i, pids in enumerate(processes) if hit.pid in pids), -1)
         lines.setdefault(owner, []).append(hit)
-    out = [Case(case.reports, lines.get(i, ()), (), case.job) for i, case in enumerate(found)]
+    out = [Case(case.reports, lines.get(i, ()), job=case.job) for i, case in enumerate(found)]
     return [*out, *([Case((), lines[-1])] if -1 in lines else [])]
 
 

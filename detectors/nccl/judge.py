@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from detectors.nccl.clue import GONE, LEFT, Clue, NodeTarget, PortTarget, RankTarget, Target, scores
+from detectors.nccl.clue import COUNTERS_MOVED, FATAL_XID, GONE, LEFT, Clue, NodeTarget, PortTarget, RankTarget, Target, scores
 from detectors.nccl.communicators import Communicators
 from detectors.nccl.identity import Identities, Who
 from detectors.nccl.lines import Cancelled, Told, before_the_end, progress, told
@@ -56,23 +56,41 @@ STAGES: dict[Cause, Stage] = {
 
 
 @dataclass(frozen=True, slots=True)
+class GpuFault:
+    """A serious error that the driver reported of a GPU while the job stood still, or shortly before."""
+
+    uuid: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PortFault:
+    """A network port that went down, or whose error counters moved, in that time."""
+
+    host: str
+    port: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
-    """What is known about one job: reports in any order, hits in the order of their logs, and clues from elsewhere (XIDs, ports)."""
+    """What is known about one job: reports in any order, lines in the order of their logs, and hardware that failed meanwhile."""
 
     reports: Sequence[Report] = ()
     hits: Sequence[Hit] = ()
-    clues: Sequence[Clue] = ()
+    gpus: Sequence[GpuFault] = ()
+    ports: Sequence[PortFault] = ()
     job: str = ""
 
 
-def judge(case: Case, identities: Identities | None = None) -> Verdict:
-    """One verdict. ``identities`` are those that numbered the ranks of ``case.clues``; it must be given with them."""
-    known = identities or Identities()
-    steps = progress(before_the_end(case.hits))
+def judge(case: Case) -> Verdict:
+    """One verdict."""
+    known = Identities()
+    said = before_the_end(case.hits)
+    steps = progress(said)
     reports = [*case.reports, *([steps] if steps else [])]
     communicators = Communicators(reports, known)
     graph = stuck(communicators, known)
-    said = before_the_end(case.hits)
     lines = told(said, known)
     slow = slow_clues(communicators, reports, known)
     clues = [
@@ -81,8 +99,9 @@ def judge(case: Case, identities: Identities | None = None) -> Verdict:
         *_lost(reports, known),
         *lines.clues,
         *network_clues(said, addresses(case.hits)),
-        *case.clues,
     ]
+    if graph.balanced or any(clue.cause for clue in clues):  # hardware explains a stall; it does not make one
+        clues += _hardware(case, known)
     verdict = _verdict(case, clues, _Known(communicators, known, graph, lines))
     return _ended(verdict, lines.cancelled) if lines.cancelled else verdict
 
@@ -113,6 +132,16 @@ def _lost(reports: Sequence[Report], identities: Identities) -> list[Clue]:
             text = f"process {process.pid} on node {process.host or process.address} {words}"
             found += [Clue("ras", text, GONE, target, "process_lost", report.origin) for target in _targets(process, identities)]
     return found
+
+
+def _hardware(case: Case, identities: Identities) -> list[Clue]:
+    ranks = {who.uuid: number for number, who in identities.all() if who.uuid}
+    gpus = [
+        Clue("kernel", fault.text, FATAL_XID, RankTarget(ranks[fault.uuid]), "hardware_fault")
+        for fault in case.gpus
+        if fault.uuid in ranks
+    ]
+    return gpus + [Clue("counters", f.text, COUNTERS_MOVED, PortTarget(f.host, f.port), "in_flight") for f in case.ports]
 
 
 def _targets(process: Process, identities: Identities) -> list[RankTarget | NodeTarget]:

@@ -78,7 +78,7 @@ def line_event(hit: Hit, device: Device, time_ns: int, mono_ns: int = 0, job: st
         "job": job,
         "rank": hit.world_rank if hit.world_rank >= 0 else None,
         "pid": hit.pid if hit.pid >= 0 else None,
-        "document": _dump({slot: getattr(hit, slot) for slot in Hit.__slots__}),
+        "document": packed(hit),
         "text": hit.text,
     }
     kept = {name: value for name, value in facts.items() if value is not None and value != ""}
@@ -87,11 +87,32 @@ def line_event(hit: Hit, device: Device, time_ns: int, mono_ns: int = 0, job: st
 
 def hit_of(event: Event) -> Hit:
     """The hit of a ``nccl_line`` event. WireError where it holds none."""
-    document = _load(event)
+    return _hit(_load(event))
+
+
+def _hit(document: dict[str, Any]) -> Hit:
     try:
         return Hit(**{**document, "fields": MappingProxyType({str(k): str(v) for k, v in document["fields"].items()})})
     except (TypeError, KeyError, AttributeError) as error:
-        raise WireError(f"{event.kind}: {error}") from error
+        raise WireError(f"{LINE}: {error}") from error
+
+
+def packed(value: Report | Hit) -> str:
+    """A whole report or hit as JSON, for a detector's memory."""
+    slots = Hit.__slots__ if isinstance(value, Hit) else ()
+    return _dump({slot: getattr(value, slot) for slot in slots} if slots else asdict(value))
+
+
+def unpacked_report(text: str) -> Report:
+    """The report of ``packed``. WireError where it is none."""
+    document = _object(text, REPORT)
+    communicators = document.pop("communicators", ())
+    return replace(_report(document), communicators=tuple(map(_communicator, communicators)))
+
+
+def unpacked_hit(text: str) -> Hit:
+    """The hit of ``packed``. WireError where it is none."""
+    return _hit(_object(text, LINE))
 
 
 def _dump(document: Mapping[str, Any]) -> str:
@@ -108,12 +129,16 @@ def _lean(value: Any) -> Any:
 
 
 def _load(event: Event) -> dict[str, Any]:
+    return _object(str(event.attributes.get("document", "")), event.kind)
+
+
+def _object(text: str, kind: str) -> dict[str, Any]:
     try:
-        document = json.loads(str(event.attributes["document"]))
-    except (KeyError, ValueError, RecursionError) as error:
-        raise WireError(f"{event.kind}: {error}") from error
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"{kind}: {error}") from error
     if not isinstance(document, dict):
-        raise WireError(f"{event.kind}: its document is no object")
+        raise WireError(f"{kind}: its document is no object")
     return document
 
 

@@ -1,0 +1,153 @@
+"""What is remembered of each job: the latest reports of every teller, the latest lines, and hardware that failed lately."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from detectors.memory import Commit, from_text_array, text_array
+from detectors.snapshot import State
+from pipeline.nccl.hit import Hit
+from pipeline.nccl.member import Member
+from pipeline.nccl.report import Report
+from pipeline.nccl.wire import packed, unpacked_hit, unpacked_report
+
+S = 10**9
+MOST_JOBS = 256  # of one agent a handful; of a cluster's some hundred
+MOST_HITS = 2000  # of one job
+MOST_DUMPS = 16_384  # ranks of one job
+RAS_LOOKS = 6  # enough to see who is always behind (slow.py)
+LASTS_NS = 3600 * S  # evidence that nothing renewed in an hour says nothing of now
+LINES_LAST_NS = 900 * S  # a line is of its moment
+KEPT_DONE, KEPT_OPEN = 4, 8  # operations of a rank: completed ones, to compare with who is behind, and unfinished ones
+KEPT_TIMINGS = 64
+
+
+@dataclass(slots=True)
+class JobBook:
+    """One job. ``looks`` are RAS reports, the oldest first; ``dumps`` and ``logs`` the latest of each rank or process."""
+
+    looks: list[Report] = field(default_factory=list)
+    others: dict[str, Report] = field(default_factory=dict)
+    hits: dict[tuple[str, str], tuple[int, Hit]] = field(
+        default_factory=dict
+    )  # with when they were read, on the detector's clock
+    heard_ns: int = 0
+    due_ns: int = 0  # when it is judged next, 0 where nothing is new
+    suspected_ns: int = 0  # since when the same verdict stands, 0 where there is none
+    suspicion: str = ""  # what that verdict is
+    told: list[list[str]] = field(default_factory=list)  # host, kind, id and fault of what was said
+
+    def reports(self) -> list[Report]:
+        """All that is known now."""
+        return [*self.looks, *self.others.values()]
+
+    def take(self, report: Report, now_ns: int) -> None:
+        """A new report takes the place of the one before from the same rank or process."""
+        self.heard_ns = now_ns
+        if report.teller == "ras":
+            if report.trusted:
+                if self.looks and _moves(self.looks[-1], report):
+                    self.others, self.hits = {}, {}  # the job goes on: what was said of a stall is over
+                self.looks = [*self.looks, lean(report)][-RAS_LOOKS:]
+            return
+        key = f"{report.teller} {report.world_rank} {report.host} {report.pid} {report.origin if report.world_rank < 0 else ''}"
+        if key in self.others or len(self.others) < MOST_DUMPS:
+            self.others[key] = lean(report)
+
+    def hear(self, hit: Hit, now_ns: int) -> None:
+        """A new line. One that is heard again (the log was read anew) counts once."""
+        self.heard_ns = now_ns
+        if len(self.hits) >= MOST_HITS:
+            del self.hits[next(iter(self.hits))]
+        self.hits.setdefault((hit.name, hit.text), (now_ns, hit))
+
+    def forget(self, now_ns: int) -> None:
+        """What is too old."""
+        self.hits = {key: said for key, said in self.hits.items() if now_ns - said[0] < LINES_LAST_NS}
+
+
+def _moves(before: Report, now: Report) -> bool:
+    """Whether any rank has launched more."""
+    counts = {(c.key, m.rank, m.pid): m.launched for c in before.communicators for m in c.members}
+    return any(
+        counts.get((c.key, m.rank, m.pid), m.launched) < m.launched for c in now.communicators for m in c.members if m.launched
+    )
+
+
+def lean(report: Report) -> Report:
+    """A report with what a verdict can use of it: the ends of long lists."""
+    communicators = (replace(c, members=tuple(map(_lean_member, c.members))) for c in report.communicators)
+    return replace(report, communicators=tuple(communicators), discarded=(), peers=tuple(report.peers[-64:]))
+
+
+def _lean_member(member: Member) -> Member:
+    if len(member.operations) <= KEPT_DONE + KEPT_OPEN and len(member.timings) <= KEPT_TIMINGS:
+        return member
+    done = [o for o in member.operations if o.completed][-KEPT_DONE:]
+    unfinished = [o for o in member.operations if not o.completed][:KEPT_OPEN]
+    return replace(member, operations=(*done, *unfinished), timings=member.timings[-KEPT_TIMINGS:])
+
+
+class Book:
+    """All jobs, the one not heard of for longest given up first."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, JobBook] = {}
+
+    def of(self, job: str) -> JobBook:
+        """The job's, new where it is not known."""
+        if job not in self.jobs and len(self.jobs) >= MOST_JOBS:
+            del self.jobs[min(self.jobs, key=lambda name: self.jobs[name].heard_ns)]
+        return self.jobs.setdefault(job, JobBook())
+
+    def due(self, now_ns: int) -> Iterator[tuple[str, JobBook]]:
+        """Jobs that are to be judged now."""
+        yield from [(name, job) for name, job in self.jobs.items() if job.due_ns and now_ns >= job.due_ns]
+
+    def silent(self, now_ns: int) -> list[str]:
+        """Jobs of which nothing was heard for long."""
+        return [name for name, job in self.jobs.items() if now_ns - job.heard_ns >= LASTS_NS]
+
+    def state(self) -> State:
+        """Everything."""
+        return {"jobs": text_array({name: _document(job) for name, job in self.jobs.items()})}
+
+    def prepare(self, state: State) -> Commit:
+        """KeyError, ValueError or TypeError where it does not fit."""
+        jobs = {str(name): _job(document) for name, document in from_text_array(state["jobs"]).items()}
+
+        def commit() -> None:
+            self.jobs = jobs
+
+        return commit
+
+
+def _document(job: JobBook) -> dict[str, object]:
+    return {
+        "looks": [packed(report) for report in job.looks],
+        "others": {key: packed(report) for key, report in job.others.items()},
+        "hits": [[at, packed(hit)] for at, hit in job.hits.values()],
+        "numbers": [job.heard_ns, job.due_ns, job.suspected_ns],
+        "suspicion": job.suspicion,
+        "told": job.told,
+    }
+
+
+def _job(document: Mapping[str, object]) -> JobBook:
+    looks, others, hits, numbers, told = (document[name] for name in ("looks", "others", "hits", "numbers", "told"))
+    if not (isinstance(looks, list) and isinstance(others, dict) and isinstance(hits, list)):
+        raise TypeError("book: wanted lists of reports and lines")
+    if not (isinstance(numbers, list) and isinstance(told, list)):
+        raise TypeError("book: wanted numbers, and what was told")
+    heard, due, suspected = (int(n) for n in numbers)
+    return JobBook(
+        [unpacked_report(text) for text in looks],
+        {str(key): unpacked_report(text) for key, text in others.items()},
+        {(hit.name, hit.text): (int(at), hit) for at, text in hits if (hit := unpacked_hit(text))},
+        heard,
+        due,
+        suspected,
+        str(document["suspicion"]),
+        [[str(word) for word in said] for said in told],
+    )

@@ -1,0 +1,238 @@
+"""The detector of NCCL stalls: joins all that is told of a job, and says of whom it waits for once two looks agree."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from detectors.elapsed import Elapsed, Moment
+from detectors.jobs import Jobs
+from detectors.memory import Commit, Remembering, from_text_array, text_array
+from detectors.nccl.book import Book, JobBook
+from detectors.nccl.judge import Case, GpuFault, PortFault, judge
+from detectors.nccl.places import Places
+from detectors.nccl.verdict import Cause, Verdict
+from detectors.nccl.words import summary
+from detectors.snapshot import State
+from detectors.standing import Standing
+from detectors.standing import Verdict as Said
+from pipeline.finding import Action, Finding, Severity
+from pipeline.frame import Device
+from pipeline.nccl.wire import COMMUNICATOR, LINE, REPORT, WireError, hit_of, reports_in
+from pipeline.observation import Event, Observation
+from pipeline.xid import xid_entry
+
+S = 10**9
+DEBOUNCE_NS = 5 * S  # after something new, until the others have told too
+AGREES_NS = 15 * S  # a verdict stands so long before anybody is woken: processes that end one after the other look lost at first
+SURE = 0.7  # confidence of a page
+HARDWARE_NS = 600 * S  # how long a fault of hardware may explain a stall: watchdogs wait for ten minutes before they speak
+FATAL = frozenset(("hw-fatal", "hw-reset", "ecc"))  # categories of the XID table that stop a rank
+ACTIONS: dict[Cause, Action] = {
+    "process_lost": "RESTART_APP",
+    "hardware_fault": "RUN_FIELDDIAG",
+    "order_mismatch": "RESTART_APP",
+    "host_hang": "RESTART_APP",
+    "launch_order_deadlock": "RESTART_APP",
+    "init_hang": "RESTART_APP",
+    "in_flight": "RESTART_APP",
+}
+SLOW: tuple[Cause, ...] = ("slow_straggler", "slow_network")
+NOTHING: tuple[Cause, ...] = ("no_evidence",)
+UNNAMED = "unnamed"
+
+
+class _Hardware:
+    """Serious XIDs by GPU and links that went down, with when."""
+
+    def __init__(self) -> None:
+        self.gpus: dict[str, tuple[int, str]] = {}
+        self.ports: dict[tuple[str, str], tuple[int, str]] = {}
+
+    def take(self, event: Event, now_ns: int) -> None:
+        facts = event.attributes
+        if facts.get("before_start") or facts.get("previous_boot"):
+            return
+        if event.kind == "xid" and event.device.kind == "gpu" and isinstance(code := facts.get("code"), int):
+            entry = xid_entry(code)
+            if entry.category in FATAL:
+                self.gpus[event.device.id] = (now_ns, f"XID {code} of {event.device.id}: {entry.description}")
+        elif event.kind in ("link_down", "hca_health") and event.device.kind == "ib_port":
+            port = event.device.attributes.get("device", event.device.id)
+            self.ports[event.device.host, port] = (now_ns, f"{port} of {event.device.host}: {event.kind.replace('_', ' ')}")
+
+    def forget(self, now_ns: int) -> None:
+        """What is too old to explain anything."""
+        self.gpus = {key: said for key, said in self.gpus.items() if now_ns - said[0] < HARDWARE_NS}
+        self.ports = {key: said for key, said in self.ports.items() if now_ns - said[0] < HARDWARE_NS}
+
+    def state(self) -> State:
+        return {"gpus": text_array(list(self.gpus.items())), "ports": text_array(list(self.ports.items()))}
+
+    def prepare(self, state: State) -> Commit:
+        gpus = {str(key): (int(at), str(text)) for key, (at, text) in from_text_array(state["gpus"])}
+        ports = {(str(host), str(port)): (int(at), str(text)) for (host, port), (at, text) in from_text_array(state["ports"])}
+
+        def commit() -> None:
+            self.gpus, self.ports = gpus, ports
+
+        return commit
+
+
+class Nccl(Remembering):
+    """Names the rank that a stalled job waits for, from RAS, the Flight Recorder, the Inspector and job logs.
+
+    A verdict that stands for 15 s is a page where it is sure of whom to blame, a ticket where it is sure of the class alone or the job is
+    merely slow, and a record while it is a suspicion. It ends when the job moves again, when it is over, or when nobody said anything of
+    it for an hour. Whether a job stands still without any of these sources is what the detector of hangs says.
+
+    >>> Nccl().name
+    'nccl'
+    """
+
+    name = "nccl"
+
+    def __init__(self) -> None:
+        self._book, self._hardware, self._jobs, self._places = Book(), _Hardware(), Jobs(), Places()
+        self._elapsed, self._standing = Elapsed(), Standing(self.name)
+        super().__init__(
+            book=self._book,
+            hardware=self._hardware,
+            jobs=self._jobs,
+            places=self._places,
+            elapsed=self._elapsed,
+            standing=self._standing,
+        )
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """What the reports and lines of this observation, and the time since the last one, say."""
+        at = self._elapsed.at(observation)
+        self._places.take(observation)
+        said: list[Finding] = []
+        if observation.events:
+            self._jobs.take(observation.events)
+            for event in observation.events:
+                self._hardware.take(event, at.now_ns)
+                if event.kind == "job_ended":
+                    said += self._over(str(event.attributes.get("job", "")), at)
+            self._lines(observation, at)
+            self._reports(observation, at)
+        for name, job in self._book.due(at.now_ns):
+            said += self._look(name, job, at)
+        for name in self._book.silent(at.now_ns):
+            said += self._over(name, at, "nobody said anything of it for an hour")
+        said += self._standing.due(at)
+        return said
+
+    def _reports(self, observation: Observation, at: Moment) -> None:
+        parts: dict[str, list[Event]] = {}
+        for event in observation.events:
+            if event.kind in (REPORT, COMMUNICATOR):
+                parts.setdefault(str(event.attributes.get("report", "")), []).append(event)
+        for events in parts.values():
+            with contextlib.suppress(WireError):  # of another version, or damaged: the others count
+                for report, event in reports_in(events):
+                    job = self._book.of(_name(report.job) or self._job_of(event.device.host))
+                    job.take(report, at.now_ns)
+                    _note(job, at)
+
+    def _lines(self, observation: Observation, at: Moment) -> None:
+        for event in observation.events:
+            if event.kind == LINE:
+                with contextlib.suppress(WireError):
+                    hit = hit_of(event)
+                    name = _name(str(event.attributes.get("job", ""))) or self._job_of(event.device.host)
+                    job = self._book.of(name)
+                    job.hear(hit, at.now_ns)
+                    _note(job, at)
+
+    def _job_of(self, host: str) -> str:
+        return _name(self._jobs.on(host)) or f"{UNNAMED} on {host}"
+
+    def _look(self, name: str, job: JobBook, at: Moment) -> Iterator[Finding]:
+        """Judge a job; what stands is told once it has stood long enough."""
+        job.due_ns = 0
+        job.forget(at.now_ns)
+        self._hardware.forget(at.now_ns)
+        verdict = judge(
+            Case(
+                job.reports(),
+                [hit for _, hit in job.hits.values()],
+                [GpuFault(uuid, text) for uuid, (_, text) in self._hardware.gpus.items()],
+                [PortFault(host, port, text) for (host, port), (_, text) in self._hardware.ports.items()] if _stuck(job) else (),
+                name,
+            )
+        )
+        if verdict.cause in NOTHING or verdict.phase == "ended":
+            job.suspicion, job.suspected_ns = "", 0
+            yield from self._take_back(job, [], at, "the job moves, or was ended")
+            return
+        words = f"{verdict.cause} {[c.words() for c in verdict.culprits]}"
+        if words != job.suspicion:
+            job.suspicion, job.suspected_ns = words, at.now_ns
+        if at.now_ns - job.suspected_ns < AGREES_NS:
+            job.due_ns = job.suspected_ns + AGREES_NS
+            return
+        yield from self._tell(name, job, verdict, at)
+
+    def _tell(self, name: str, job: JobBook, verdict: Verdict, at: Moment) -> Iterator[Finding]:
+        fault = f"{'straggler' if verdict.cause in SLOW else 'hang'}/{verdict.cause}"
+        hosts = self._places.hosts(job.reports())
+        culprits = [replace(c, host=hosts.get(c.host, c.host)) for c in verdict.culprits]
+        devices = [self._places.device(culprit, name) for culprit in culprits] or [Device("", "job", name)]
+        severity = _severity(verdict)
+        said = Said(
+            fault,
+            severity,
+            ACTIONS.get(verdict.cause, "NONE") if severity == "page" else "NONE",
+            f"Job {name}: {summary(verdict)}",
+            tuple(f"{e.source}: {e.text}" for e in verdict.evidence[:16]) or ("no more is known",),
+            float(verdict.confidence),
+            0.0,
+            "",
+        )
+        yield from self._take_back(job, [[d.host, d.kind, d.id, fault] for d in devices], at, "another verdict took its place")
+        for device in dict.fromkeys(devices):
+            yield from self._standing.holds(device, said, at, verdict.began_ns)
+            told = [device.host, device.kind, device.id, fault]
+            if told not in job.told:
+                job.told.append(told)
+
+    def _take_back(self, job: JobBook, stays: list[list[str]], at: Moment, why: str) -> Iterator[Finding]:
+        for told in [t for t in job.told if t not in stays]:
+            host, kind, name, fault = told
+            job.told.remove(told)
+            yield from self._standing.ends(Device(host, kind, name), fault, at, why)
+
+    def _over(self, name: str, at: Moment, why: str = "the job is over") -> Iterator[Finding]:
+        job = self._book.jobs.pop(_name(name), None)
+        if job is not None:
+            yield from self._take_back(job, [], at, why)
+
+
+def _note(job: JobBook, at: Moment) -> None:
+    """Something new: it is judged when the others had time to tell as well."""
+    job.due_ns = job.due_ns or at.now_ns + DEBOUNCE_NS
+
+
+def _stuck(job: JobBook) -> bool:
+    return any(report.teller != "inspector" for report in job.reports())
+
+
+def _severity(verdict: Verdict) -> Severity:
+    if verdict.phase != "confirmed" or verdict.cause == "unknown":
+        return "record"
+    if verdict.cause in SLOW:
+        return "ticket"
+    return "page" if verdict.confidence >= SURE else "ticket"
+
+
+def _name(job: str) -> str:
+    """A job as everybody calls it: Slurm's steps belong to their job.
+
+    >>> _name("71.0"), _name("torchrun:a.b"), _name("")
+    ('71', 'torchrun:a.b', '')
+    """
+    head = job.partition(".")[0]
+    return head if head.isdecimal() else job

@@ -1,0 +1,72 @@
+"""Which device a verdict is about: the GPU of a rank, a port, a node, or the job where nobody is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from detectors.memory import Commit
+from detectors.nccl.verdict import Culprit
+from detectors.snapshot import State, device_state, devices_from
+from pipeline.frame import Device
+from pipeline.nccl.report import Report
+from pipeline.observation import Observation
+
+KINDS = ("gpu", "ib_port")
+
+
+class Places:
+    """Learns GPUs and ports from frames."""
+
+    def __init__(self) -> None:
+        self._devices: dict[tuple[str, str, str], Device] = {}
+        self._frames: dict[tuple[str, str], tuple[Device, ...]] = {}
+
+    def take(self, observation: Observation) -> None:
+        """Follow an observation."""
+        for frame in observation.frames:
+            key = (observation.source, frame.kind)
+            if frame.kind in KINDS and self._frames.get(key) is not frame.devices:
+                self._frames[key] = frame.devices
+                self._learn(frame.devices)
+
+    def _learn(self, devices: Iterable[Device]) -> None:
+        for device in devices:
+            name = device.id if device.kind == "gpu" else device.attributes.get("device", device.id)
+            host = "" if device.kind == "gpu" else device.host
+            self._devices[device.kind, host, name] = device
+
+    def device(self, culprit: Culprit, job: str) -> Device:
+        """The device to blame."""
+        if culprit.port:
+            known = self._devices.get(("ib_port", culprit.host, culprit.port.partition(":")[0]))
+            return known or Device(culprit.host, "ib_port", culprit.port)
+        gpu = self._devices.get(("gpu", "", culprit.uuid)) if culprit.uuid else None
+        if gpu is not None:
+            return gpu
+        if culprit.uuid:
+            return Device(culprit.host, "gpu", culprit.uuid)
+        if culprit.rank >= 0:
+            return Device(culprit.host, "rank", f"{job}/{culprit.rank}")
+        if culprit.pid >= 0:
+            return Device(culprit.host, "rank", f"{job}/pid {culprit.pid}")
+        return Device(culprit.host, "node", culprit.host)
+
+    def hosts(self, reports: Iterable[Report]) -> dict[str, str]:
+        """Names of nodes by what the reports call them: an address, known by a rank there whose GPU is known."""
+        members = (m for report in reports for c in report.communicators for m in c.members if m.uuid and m.host)
+        known = ((m.host, self._devices.get(("gpu", "", m.uuid))) for m in members)
+        return {address: gpu.host for address, gpu in known if gpu is not None}
+
+    def state(self) -> State:
+        """The devices."""
+        return device_state(self._devices.values())
+
+    def prepare(self, state: State) -> Commit:
+        """KeyError or ValueError where it does not fit."""
+        devices = devices_from(state)
+
+        def commit() -> None:
+            self._devices, self._frames = {}, {}
+            self._learn(devices)
+
+        return commit

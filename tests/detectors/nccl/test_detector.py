@@ -1,0 +1,236 @@
+"""The detector in the stream of observations: when it speaks, of which device, and when it takes it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from collector.sources.joblog.lines import unwrap
+from collector.sources.joblog.match import hits
+from detectors.nccl.detector import Nccl
+from detectors.snapshot import dump as kept
+from detectors.snapshot import load
+from pipeline.finding import Finding
+from pipeline.frame import Device, frame_of
+from pipeline.nccl.report import Report
+from pipeline.nccl.wire import events_of, line_event
+from pipeline.observation import Event, Observation
+from tests.detectors.nccl.jobs import BEGIN_NS, S, all_reduces, dump, ras, ras_communicator
+
+JOB = "71"
+
+
+class Life:
+    """What agents of some nodes see, second by second, and what the detector says of it."""
+
+    def __init__(self, hosts: Sequence[str] = ("n1",)) -> None:
+        self.detector, self.said = Nccl(), list[Finding]()
+        self._seq, self.second = 0, 0.0
+        self.gpus = {host: [Device(host, "gpu", f"GPU-{host}-{i}", {"index": str(i)}) for i in range(4)] for host in hosts}
+        for host in hosts:
+            self.see(host, frames=True)
+
+    def see(self, host: str, *events: Event, frames: bool = False) -> None:
+        """One observation of one node."""
+        now = BEGIN_NS + round(self.second * S)
+        taken = (frame_of("gpu", [(gpu, {}) for gpu in self.gpus[host]], now, now),) if frames else ()
+        self.said += self.detector.update(Observation("nccl", host, "b", self._seq, now, now, 0, taken, events))
+        self._seq += 1
+
+    def report(self, told: Report, host: str = "n1") -> None:
+        """A report that the agent of a node read."""
+        self.see(host, *events_of(replace(told, job=f"{JOB}.0"), Device(host, "node", host), BEGIN_NS + round(self.second * S)))
+
+    def lines(self, *lines: str, host: str = "n1") -> None:
+        """Lines of the job's log."""
+        node, now = Device(host, "node", host), BEGIN_NS + round(self.second * S)
+        self.see(host, *(line_event(hit, node, now, 0, JOB) for line in lines for hit in hits(unwrap(line))))
+
+    def wait(self, seconds: float, host: str = "n1") -> None:
+        """Nothing happens."""
+        until = self.second + seconds
+        while self.second < until:
+            self.second += 1
+            self.see(host)
+
+    def told(self) -> list[tuple[str, str, str, str]]:
+        """Phase, severity, fault and device of what somebody is told of."""
+        return [(f.phase, f.severity, f.fault, f.device.id) for f in self.said if f.severity != "record"]
+
+
+def with_gpus(told: Report, life: Life) -> Report:
+    """The report as the agents of all nodes know its processes: with the UUID of each rank's GPU."""
+    uuids = [gpu.id for gpus in life.gpus.values() for gpu in gpus]
+    communicators = (
+        replace(c, members=tuple(replace(m, uuid=uuids[m.rank] if not m.gone else "") for m in c.members))
+        for c in told.communicators
+    )
+    return replace(told, communicators=tuple(communicators))
+
+
+def late(at: float = 0.0, behind: int = 2, seed: int = 0) -> Report:
+    """Four ranks of which one is an AllReduce behind."""
+    return ras(ras_communicator("c0", all_reduces({r: 9 - (r == behind) for r in range(4)}), seed=seed), at=at)
+
+
+def xid(device: Device, code: int) -> Event:
+    """What the kernel log said."""
+    return Event(BEGIN_NS, 0, device, "xid", {"code": code, "origin": "kmsg"})
+
+
+def test_two_looks_page_the_gpu_of_the_rank() -> None:
+    """20 s and 15 s after the first look it is a page about the GPU that holds the rank, within 90 s of the fault."""
+    life = Life()
+    life.report(with_gpus(late(0.0), life))
+    life.wait(20)
+    life.report(with_gpus(late(20.0), life))
+    life.wait(60)
+    assert life.told() == [("onset", "page", "hang/host_hang", "GPU-n1-2")]
+    assert life.said[-1].time_ns - BEGIN_NS <= 90 * S
+
+
+def test_one_look_is_no_alarm() -> None:
+    """However long nothing else is heard."""
+    life = Life()
+    life.report(late())
+    life.wait(600)
+    assert life.told() == []
+
+
+def test_processes_that_end_with_their_job_are_not_lost() -> None:
+    """Ranks end one after the other; the scheduler says so before anybody is woken."""
+    life = Life()
+    life.report(ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(3), 9)), gone=[3])))
+    life.wait(10)
+    life.see("n1", Event(BEGIN_NS, 0, Device("n1", "node", "n1"), "job_ended", {"job": JOB}))
+    life.wait(300)
+    assert life.told() == []
+
+
+def test_a_lost_process_is_paged_within_90_seconds() -> None:
+    """One look is enough, once it has stood for a while."""
+    life = Life()
+    life.report(ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(3), 9)), gone=[3])))
+    life.wait(60)
+    ((phase, severity, fault, device),) = life.told()
+    assert (phase, severity, fault, device) == ("onset", "page", "hang/process_lost", f"{JOB}/3")
+
+
+def test_a_job_that_moves_again_is_taken_back() -> None:
+    """Counts that rise end the finding, and what dumps and lines said of the stall."""
+    life = Life()
+    for second in (0.0, 20.0):
+        life.report(with_gpus(late(second), life))
+        life.wait(20)
+    life.report(with_gpus(ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(4), 30))), at=40.0), life))
+    life.wait(30)
+    assert [phase for phase, *_ in life.told()] == ["onset", "cleared"]
+
+
+def test_the_end_of_the_job_takes_it_back() -> None:
+    """A step of Slurm belongs to its job."""
+    life = Life()
+    for second in (0.0, 20.0):
+        life.report(with_gpus(late(second), life))
+        life.wait(20)
+    life.see("n1", Event(BEGIN_NS, 0, Device("n1", "node", "n1"), "job_ended", {"job": JOB}))
+    assert [phase for phase, *_ in life.told()] == ["onset", "cleared"]
+
+
+def test_dumps_of_several_nodes_give_one_verdict() -> None:
+    """Each agent sees the dumps of its own ranks; joined they name the one that never came."""
+    life = Life(("n1", "n2"))
+    for rank, host in ((0, "n1"), (1, "n1"), (2, "n2"), (3, "n2")):
+        life.report(dump(rank, {"0": (6 - (rank == 3), 5)}, {"0": range(4)}), host)
+    life.wait(40)
+    assert life.told() == [("onset", "page", "hang/host_hang", f"{JOB}/3")]
+
+
+def test_one_node_alone_says_what_it_can_know() -> None:
+    """Its own ranks wait in something that others may not have come to: nobody is named, nobody is woken."""
+    life = Life()
+    for rank in (0, 1):
+        life.report(dump(rank, {"0": (6, 5)}, {"0": range(4)}))
+    life.wait(40)
+    assert life.told() == []
+    assert [f.fault for f in life.said] == ["hang/unknown"]
+
+
+def test_lines_of_a_log_are_enough() -> None:
+    """The watchdogs' last words name the rank that did not come."""
+    status = "[rank{0}]:[E1118 20:32:23.9 ProcessGroupNCCL.cpp:2168] [PG ID 0 PG GUID 0(default_pg) Rank {0}] last enqueued work: {1}, last completed work: 7"
+    life = Life()
+    life.lines(status.format(0, 8), status.format(1, 8), status.format(2, 7))
+    life.wait(40)
+    assert life.told() == [("onset", "page", "hang/host_hang", f"{JOB}/2")]
+
+
+def test_the_same_line_twice_is_one() -> None:
+    """A log that is read anew gives no second witness, and no second finding."""
+    life = Life()
+    for _ in range(3):
+        life.lines("srun: error: n1: task 3: Killed")
+        life.wait(20)
+    assert len(life.told()) == 1
+
+
+def test_a_fatal_xid_on_a_member_makes_it_hardware() -> None:
+    """The rank that stands still sits on a GPU whose driver reported a fatal error: that outranks the graph."""
+    life = Life()
+    life.see("n1", xid(life.gpus["n1"][2], 79))
+    for second in (0.0, 20.0):
+        life.report(with_gpus(late(second), life))
+        life.wait(20)
+    assert life.told() == [("onset", "page", "hang/hardware_fault", "GPU-n1-2")]
+
+
+def test_an_xid_without_a_stall_is_not_ours() -> None:
+    """The detector of XIDs tells it."""
+    life = Life()
+    life.report(with_gpus(ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(4), 0)))), life))
+    life.see("n1", xid(life.gpus["n1"][2], 79))
+    life.wait(60)
+    assert life.told() == []
+
+
+def test_what_nobody_renews_is_given_up() -> None:
+    """After an hour of silence nothing is known of the job any more."""
+    life = Life()
+    for second in (0.0, 20.0):
+        life.report(with_gpus(late(second), life))
+        life.wait(20)
+    life.second += 3600
+    life.wait(1)
+    assert [phase for phase, *_ in life.told()] == ["onset", "cleared"]
+
+
+def test_a_damaged_report_does_not_hide_the_others() -> None:
+    """Stored by another version, or cut."""
+    life = Life()
+    good = events_of(replace(dump(0, {"0": (5, 5)}), job=JOB), Device("n1", "node", "n1"), BEGIN_NS)
+    bad = Event(BEGIN_NS, 0, Device("n1", "node", "n1"), "nccl_report", {"report": "x", "document": "{"})
+    life.see("n1", bad, *good)
+    for rank in (1, 2):
+        life.report(dump(rank, {"0": (6, 5)}))
+    life.wait(40)
+    assert [device for *_, device in life.told()] == [f"{JOB}/0"]
+
+
+def test_an_agent_that_was_restarted_goes_on_waiting() -> None:
+    """What it suspected before the restart it tells after it, at the same second."""
+    one, other = Life(), Life()
+    for life in (one, other):
+        for second in (0.0, 20.0):
+            life.report(with_gpus(late(second), life))
+            life.wait(4)
+    fresh = Nccl()
+    assert load(kept([other.detector]), [fresh]) == ()
+    other.detector = fresh
+    for life in (one, other):
+        life.wait(60)
+    assert words(one.said) == words(other.said) != []
+
+
+def words(findings: Iterable[Finding]) -> list[str]:
+    """Findings without the attributes of their devices, which come with the next frame."""
+    return [repr(replace(f, device=Device(f.device.host, f.device.kind, f.device.id))) for f in findings]
