@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from detectors.elapsed import Elapsed, Moment
 from detectors.incidents.advice import reason
+from detectors.incidents.blame import Blame
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident, TakenOn
-from detectors.incidents.graph import CONTAINERS, Graph, Place, affected
+from detectors.incidents.graph import Graph
 from detectors.incidents.held import Held
-from detectors.incidents.kinship import classes, head, keys_of, near, strength, wide
+from detectors.incidents.kinship import classes, head, keys_of, near, wide
 from detectors.incidents.lemon import LIMIT, Lemons
 from detectors.maintenance import Maintenance
 from detectors.memory import Remembering
@@ -19,14 +20,10 @@ from pipeline.finding import Finding, Incident, finding_id
 from pipeline.frame import Device
 from pipeline.observation import Event, Observation
 
-EXPLAINS = 0.8  # the share of findings that an upstream entity must hold to be the root
-LEAST_SHARE, LEAST_PARTS = 0.5, 2  # of the upstream entity's parts that must be affected
-UPSTREAM = ("rack", "switch", "node", "job")  # the most upstream first
 # More devices with one class of fault within the window than this: the cause is common to them, whatever it is.
 MANY, MANY_SHARE = 10, 0.005
 MOST_SINGLY = 8  # findings of an incident, each of which is told as it comes
 MOST_FINDINGS = 1000  # of one incident: what comes after is explained by it, and not kept
-TOGETHER = Device("", "cluster", "cluster")
 
 
 class Incidents(Remembering):
@@ -117,16 +114,20 @@ class Incidents(Remembering):
                 return
             name = finding_id(self.name, finding.device, finding.time_ns)
             joined = self._book.open.setdefault(name, OpenIncident(name, finding.time_ns, at.now_ns))
-        self._join(joined, finding, at)
-        yield from self._break(joined, finding, at)
-        yield from self._say(joined, at)
+        if self._join(joined, finding, at):
+            yield from self._break(joined, finding, at)
+            yield from self._say(joined, at)
 
-    def _join(self, incident: OpenIncident, finding: Finding, at: Moment) -> None:
+    def _join(self, incident: OpenIncident, finding: Finding, at: Moment) -> bool:
+        """Whether it is kept."""
         incident.fresh_ns = at.now_ns
-        if len(incident.findings) < MOST_FINDINGS:
-            incident.findings[finding.id] = finding
-            incident.standing.add(finding.id)
-            self._book.index(incident, keys_of(finding, self._graph))
+        graver = incident.told is None or RANK[finding.severity] > RANK[incident.told.severity]
+        if len(incident.findings) >= MOST_FINDINGS and not graver:
+            return False
+        incident.findings[finding.id] = finding
+        incident.standing.add(finding.id)
+        self._book.index(incident, keys_of(finding, self._graph))
+        return True
 
     def _common(self, finding: Finding) -> OpenIncident | None:
         """An open incident that is common to all devices with such a fault."""
@@ -176,7 +177,7 @@ class Incidents(Remembering):
 
     def _told(self, incident: OpenIncident) -> Incident:
         findings = list(incident.findings.values())
-        root, blamed = self._root(incident, findings)
+        root, blamed = Blame(self._graph, findings).root(common=incident.common)
         severity = max((f.severity for f in findings), key=RANK.__getitem__)
         if self._maintenance.covers(root):
             severity = "record"
@@ -204,35 +205,12 @@ class Incidents(Remembering):
             acknowledged_by=taken_on.user,
         )
 
-    def _root(self, incident: OpenIncident, findings: list[Finding]) -> tuple[Device, Finding]:
-        """The most upstream entity that explains most findings, and the strongest evidence for it; else the strongest evidence's device."""
-        strongest = max(findings, key=lambda f: (strength(f), RANK[f.severity]))  # the first of equals: the first evidence
-        for level in UPSTREAM:
-            for place in {p: None for f in findings for p in self._graph.places(f.device) if p.level == level}:
-                if self._explains(place, findings, strongest):
-                    itself = next((f for f in findings if (f.device.kind, f.device.id) == place), None)
-                    inside = [f for f in findings if place in self._graph.places(f.device)]
-                    return _device(place), itself or max(inside, key=lambda f: (strength(f), RANK[f.severity]))
-        return (TOGETHER if incident.common else strongest.device), strongest
-
-    def _explains(self, place: Place, findings: list[Finding], strongest: Finding) -> bool:
-        inside = [f for f in findings if place in self._graph.places(f.device)]
-        if len(inside) < EXPLAINS * len(findings):
-            return False
-        if any((f.device.kind, f.device.id) == place for f in inside) and strongest.device.kind in CONTAINERS:
-            return True
-        kind = head(strongest.fault)
-        if place.level == "job" and (kind not in ("xid", "hang") or strength(strongest) > 0):
-            return False  # a job is to blame for what its program did, not for hardware
-        if place.level == "node" and kind == "xid" and strength(strongest) == 0:
-            return False  # and the other way round
-        same = [f.device for f in inside if head(f.fault) == kind]
-        bad, parts = affected(same, self._graph, place)
-        return bad >= LEAST_PARTS and bad >= LEAST_SHARE * parts > 0
-
     def _lemon(self, host: str, at: Moment) -> Iterator[Incident]:
         before, now = self._lemons.now(host, at.now_ns), self._lemons.count(host, at.now_ns)
-        if before < LIMIT <= now:
+        told = any(
+            one.told is not None and (one.told.fault, one.told.root.host) == ("lemon", host) for one in self._book.open.values()
+        )
+        if before < LIMIT <= now and not told:
             node = Device(host, "node", host)
             name = finding_id("lemon", node, at.time_ns)
             one = self._book.open.setdefault(name, OpenIncident(name, at.time_ns, at.now_ns, counted=True))
@@ -256,7 +234,3 @@ class Incidents(Remembering):
 def _news(incident: Incident) -> tuple[object, ...]:
     """What people want to be told when it changes."""
     return incident.root, incident.fault, incident.severity, incident.acknowledged_ns, incident.note
-
-
-def _device(place: Place) -> Device:
-    return Device(place.name if place.level == "node" else "", place.level, place.name)

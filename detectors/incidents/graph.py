@@ -123,8 +123,8 @@ class Graph:
 
 
 def affected(devices: Iterable[Device], graph: Graph, place: Place) -> tuple[int, int]:
-    """How many of a place's parts are among these devices, and how many parts it has (of the kind with the largest share)."""
-    inside = [device for device in devices if place in graph.places(device)]
+    """How many of a place's parts are these devices in it, and how many parts it has (of the kind with the largest share)."""
+    inside = list(devices)
     if place.level == "rack":
         return len({device.host for device in inside}), graph.count(place, "")
     best = (0, 0)

@@ -1,0 +1,214 @@
+"""Fusion: one cause is told once, with the device to blame."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.frame import frame_of
+from tests.detectors.incidents.story import Story, gpu, node, port
+from tests.fakes import START_NS
+
+
+def test_a_page_is_an_incident_that_blames_its_device() -> None:
+    """Told once, with the finding's own words and action, and why."""
+    story = Story()
+    found = story.finds(gpu(3), "gpu_lost", action="RESTART_BM")
+    story.wait(300)
+    (told,) = story.told
+    assert (told.root, told.fault, told.severity, told.action) == (gpu(3), "gpu_lost", "page", "RESTART_BM")
+    assert told.findings == (found.id,)
+    assert told.summary == found.summary
+    assert told.reason.startswith("Drain the node and power-cycle it: ")
+
+
+def test_records_open_nothing_and_join_what_is_open() -> None:
+    """Nobody is told of a record; beside a page about the same device it is evidence."""
+    story = Story()
+    story.finds(gpu(0), "ecc", "record", "early")
+    assert story.told == []
+    page, later = story.finds(gpu(0), "gpu_lost"), story.finds(gpu(0), "ecc", "record", "late")
+    assert [i.findings for i in story.told] == [(page.id,), (page.id, later.id)]
+
+
+def test_findings_about_one_device_are_one_incident_in_the_order_of_evidence() -> None:
+    """Memory errors, then the XID they end in: one page, for the XID, with both behind it."""
+    story = Story()
+    first = story.finds(gpu(0), "ecc", "ticket")
+    story.wait(3600)
+    second = story.finds(gpu(0), "xid/gpu", "page")
+    assert [(i.fault, i.severity, i.findings) for i in story.told] == [
+        ("ecc", "ticket", (first.id,)),
+        ("xid/gpu", "page", (first.id, second.id)),
+    ]
+    assert len(story.pages) == 1
+
+
+def test_a_symptom_inherits_its_cause() -> None:
+    """A GPU is slow, then its throttling is seen: the class is throttle, not straggler."""
+    story = Story()
+    story.finds(gpu(0), "straggler", "ticket")
+    story.finds(gpu(0), "throttle", "page")
+    assert story.open == {gpu(0).id: ("gpu", "throttle", "page")}
+
+
+def test_two_nodes_with_the_same_fault_are_two_incidents() -> None:
+    """Nothing joins GPUs of different nodes."""
+    story = Story()
+    for host in ("n1", "n2"):
+        story.finds(gpu(0, host), "gpu_lost")
+    assert len(story.open) == len(story.pages) == 2
+
+
+def test_a_link_that_is_down_at_both_ends_is_one_incident_about_a_port() -> None:
+    """Not two nodes: each end names the other."""
+    story = Story()
+    here, there = port(0, "n1"), port(7, "leaf1")
+    story.finds(port(0, "n1", peer=there.id), "ib/link_down")
+    story.finds(port(7, "leaf1", peer=here.id), "ib/link_down")
+    assert story.open == {here.id: ("ib_port", "ib/link_down", "page")}
+
+
+def test_a_hang_inherits_the_xid_of_a_gpu_of_its_job() -> None:
+    """The job stands still and one of its GPUs has fallen: that GPU is to blame, whichever came first."""
+    story = Story()
+    story.nodes("n1", "n2")
+    for host in ("n1", "n2"):
+        story.happens("job_started", node(host), job="42", gpus=" ".join(gpu(n, host).id for n in range(8)))
+    story.finds(gpu(0, "n1"), "hang")
+    story.finds(gpu(5, "n2"), "xid/gpu")
+    assert story.open == {gpu(5, "n2").id: ("gpu", "xid/gpu", "page")}
+
+
+def test_most_gpus_of_a_node_blame_the_node_without_a_second_page() -> None:
+    """The brake on half of the GPUs: the incident keeps its id and names the node from then on."""
+    story = Story()
+    story.nodes("n1")
+    for number in range(4):
+        story.finds(gpu(number), "throttle")
+    assert story.open == {"n1": ("node", "throttle", "page")}
+    assert len(story.pages) == 1
+    assert [i.root.kind for i in story.told] == ["gpu", "gpu", "gpu", "node"]
+    assert "4 findings on 4 devices" in story.told[-1].summary
+
+
+def test_some_gpus_of_a_node_do_not_blame_the_node() -> None:
+    """Three of eight: the first one stays the root."""
+    story = Story()
+    story.nodes("n1")
+    for number in range(3):
+        story.finds(gpu(number), "throttle")
+    assert story.open == {gpu(0).id: ("gpu", "throttle", "page")}
+
+
+def test_most_nodes_of_a_rack_blame_the_rack() -> None:
+    """Heat in two of three nodes of a rack is the rack's."""
+    story = Story()
+    story.nodes("n1", "n2", "n3", rack="r7")
+    for host in ("n1", "n2"):
+        story.finds(gpu(0, host, rack="r7"), "thermal/hw_slowdown", "ticket")
+    assert story.open == {"r7": ("rack", "thermal/hw_slowdown", "ticket")}
+
+
+def test_most_ports_of_a_leaf_switch_blame_the_switch() -> None:
+    """Two of its three ports are down at once."""
+    story = Story()
+    ports = [port(0, host, leaf="leaf1") for host in ("n1", "n2", "n3")]
+    story.see(frames=[frame_of("ib_port", [(p, {}) for p in ports], START_NS, 0)])
+    for device in ports[:2]:
+        story.finds(device, "ib/link_down")
+    assert story.open == {"leaf1": ("switch", "ib/link_down", "page")}
+
+
+def test_an_incident_ends_ten_minutes_after_its_last_finding() -> None:
+    """Cleared at five minutes: ended at fifteen, not before."""
+    story = Story()
+    found = story.finds(gpu(0), "ecc")
+    story.wait(300)
+    story.clears(found)
+    story.wait(599, step=599)
+    assert story.open
+    story.wait(1)
+    assert not story.open
+    assert story.told[-1].cleared_ns == START_NS + 900 * 10**9
+
+
+def test_an_incident_does_not_end_while_a_finding_stands() -> None:
+    """One of two has cleared an hour ago."""
+    story = Story()
+    first = story.finds(gpu(0), "ecc")
+    story.finds(gpu(0), "throttle", "ticket", "another")
+    story.clears(first)
+    story.wait(3600)
+    assert story.open
+
+
+def test_what_comes_back_within_ten_minutes_is_the_same_incident() -> None:
+    """A fault that comes and goes pages once."""
+    story = Story()
+    for _ in range(5):
+        found = story.finds(gpu(0), "throttle")
+        story.wait(60)
+        story.clears(found)
+        story.wait(300)
+    assert len(story.pages) == 1
+
+
+def test_what_comes_back_later_is_another_incident() -> None:
+    """After the end somebody has to look again."""
+    story = Story()
+    for _ in range(2):
+        story.clears(story.finds(gpu(0), "throttle"))
+        story.wait(1200)
+    assert len(story.pages) == 2
+
+
+def test_one_fault_on_many_nodes_at_once_is_one_common_incident() -> None:
+    """The eleventh device within ten minutes: the others end as part of the first, and the next are muted."""
+    story = Story()
+    hosts = [f"n{n}" for n in range(15)]
+    story.nodes(*hosts)
+    for host in hosts:
+        story.finds(gpu(0, host), "ecc")
+    assert len(story.open) == 1
+    assert len(story.pages) == 10
+    parts = [i for i in story.told if not i.active]
+    assert {i.summary.split(":")[0] for i in parts} == {f"Part of incident {story.fusion.open()[0].id}"}
+    assert story.fusion.open()[0].root.kind == "cluster"
+
+
+def test_many_faults_of_different_classes_are_no_common_cause() -> None:
+    """Eleven nodes, two classes: nothing joins them."""
+    story = Story()
+    hosts = [f"n{n}" for n in range(12)]
+    story.nodes(*hosts)
+    for number, host in enumerate(hosts):
+        story.finds(gpu(0, host), "ecc" if number % 2 else "throttle")
+    assert len(story.open) == 12
+
+
+@pytest.mark.parametrize(("days", "told"), [(5, True), (60, False)])
+def test_a_node_with_many_small_faults_is_a_lemon(days: float, told: bool) -> None:
+    """Six weak faults of different kinds within thirty days are told at the sixth at the latest, with the node to blame; over a year they are not."""
+    story = Story()
+    for fault in ("ecc", "power", "pcie/replays", "thermal/resistance", "ib/errors", "nvlink/crc"):
+        story.clears(story.finds(gpu(0), fault, "ticket"))
+        story.wait(days * 86400, step=3600)
+    lemons = [i for i in story.told if i.fault == "lemon" and i.active]
+    assert [i.root for i in lemons] == [node()] * told
+    assert all(i.severity == "ticket" for i in lemons)
+
+
+def test_each_of_the_first_findings_is_told_then_only_doublings() -> None:
+    """A storm about one device does not write a row per line: 8 single ones, then at 16, 32 and 64."""
+    story = Story()
+    for number in range(100):
+        story.finds(gpu(0), "xid/gpu", detector=f"d{number}")
+    assert [len(i.findings) for i in story.told] == [*range(1, 9), 16, 32, 64]
+
+
+def test_a_storm_costs_bounded_memory() -> None:
+    """Of many thousand findings about one device a thousand are kept."""
+    story = Story()
+    for number in range(3000):
+        story.finds(gpu(0), "xid/gpu", detector=f"d{number}")
+    assert len(story.fusion.open()[0].findings) == 1000

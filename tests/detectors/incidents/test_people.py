@@ -1,0 +1,85 @@
+"""What people do about incidents: take them on, take devices out of service and bring them back."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.frame import Device
+from tests.detectors.incidents.story import Story, gpu, node
+from tests.fakes import START_NS
+
+
+def test_an_incident_that_is_taken_on_is_told_with_who_and_what() -> None:
+    """It stays open, under the same id, with the note."""
+    story = Story()
+    story.finds(gpu(0), "ecc")
+    story.wait(60)
+    story.happens("incident_acknowledged", gpu(0), incident=story.told[0].id, note="RMA 4711", user="ada")
+    first, second = story.told
+    assert (second.id, second.note, second.acknowledged_by) == (first.id, "RMA 4711", "ada")
+    assert second.acknowledged_ns == START_NS + 60 * 10**9
+    assert story.open
+
+
+def test_an_acknowledgement_of_what_is_not_open_changes_nothing() -> None:
+    """It has ended meanwhile, or never was."""
+    story = Story()
+    story.happens("incident_acknowledged", gpu(0), incident="nowhere", note="x", user="ada")
+    assert story.told == []
+
+
+def test_the_note_stays_when_the_incident_is_told_again() -> None:
+    """More evidence and the end come with it."""
+    story = Story()
+    found = story.finds(gpu(0), "ecc")
+    story.happens("incident_acknowledged", gpu(0), incident=story.told[0].id, note="RMA 4711", user="ada")
+    story.finds(gpu(0), "xid/gpu", detector="another")
+    assert [i.note for i in story.told] == ["", "RMA 4711", "RMA 4711"]
+    assert found.id in story.told[-1].findings
+
+
+@pytest.mark.parametrize("out", [gpu(0), node()])
+def test_nobody_is_told_of_what_happens_out_of_service(out: Device) -> None:
+    """Of the device itself, or of its whole node."""
+    story = Story()
+    story.happens("maintenance_started", out, reason="new firmware")
+    story.finds(gpu(0), "gpu_lost")
+    story.wait(3600)
+    assert story.told == []
+
+
+def test_neighbours_of_a_device_out_of_service_are_watched() -> None:
+    """One GPU is out; another of the node pages."""
+    story = Story()
+    story.happens("maintenance_started", gpu(0), reason="swapped")
+    story.finds(gpu(1), "gpu_lost")
+    assert story.open == {gpu(1).id: ("gpu", "gpu_lost", "page")}
+
+
+def test_what_is_still_wrong_when_a_device_is_back_is_told_then() -> None:
+    """A detector tells a fault once; it must not be lost because that was during maintenance."""
+    story = Story()
+    story.happens("maintenance_started", node(), reason="new firmware")
+    story.finds(gpu(0), "gpu_lost")
+    story.wait(3600)
+    story.happens("maintenance_ended", node())
+    assert story.open == {gpu(0).id: ("gpu", "gpu_lost", "page")}
+
+
+def test_what_was_mended_out_of_service_is_never_told() -> None:
+    """It began and ended meanwhile."""
+    story = Story()
+    story.happens("maintenance_started", node(), reason="new firmware")
+    story.clears(story.finds(gpu(0), "gpu_lost"))
+    story.happens("maintenance_ended", node())
+    assert story.told == []
+
+
+def test_an_open_incident_is_a_record_while_its_device_is_out_of_service() -> None:
+    """Taking the device out stops the page; bringing it back with the fault still there starts it again."""
+    story = Story()
+    story.finds(gpu(0), "gpu_lost")
+    story.happens("maintenance_started", gpu(0), reason="swapped")
+    story.happens("maintenance_ended", gpu(0))
+    assert [i.severity for i in story.told] == ["page", "record", "page"]
+    assert len({i.id for i in story.told}) == 1

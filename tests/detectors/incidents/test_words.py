@@ -1,0 +1,60 @@
+"""Health in one word and advice in one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from detectors.incidents import health_of
+from detectors.incidents.advice import REASONS, STEPS, reason
+from detectors.incidents.health import PREDICTIONS
+from pipeline.finding import Action, Finding
+from tests.detectors.incidents.story import gpu
+
+FOUND = Finding("d", gpu(0), "throttle", "onset", "ticket", 0, 0, "It is.")
+
+
+@pytest.mark.parametrize(
+    ("fault", "severity", "word"),
+    [
+        ("gpu_lost", "page", "failed"),
+        ("throttle", "ticket", "degraded"),
+        ("throttle", "record", "ok"),
+        ("ib_ber", "ticket", "predicted_failure"),
+        ("ib_ber", "page", "failed"),
+        *((fault, "ticket", "predicted_failure") for fault in PREDICTIONS),
+    ],
+)
+def test_health_of_a_device_by_what_stands_about_it(fault: str, severity: str, word: str) -> None:
+    """A page is a failure, a prediction says what will be, any other ticket is a degradation, a record is nothing."""
+    found = replace(FOUND, fault=fault, severity=severity)  # type: ignore[arg-type] # one of the three
+    assert health_of([found]) == {gpu(0): word}
+
+
+def test_the_worst_of_several_is_the_health() -> None:
+    """In whichever order they are found."""
+    both = [replace(FOUND, severity="page"), FOUND]
+    assert health_of(both) == health_of(both[::-1]) == {gpu(0): "failed"}
+
+
+def test_what_ended_says_nothing() -> None:
+    """A device is well again."""
+    assert health_of([replace(FOUND, phase="cleared")]) == {}
+
+
+def test_every_action_has_a_step() -> None:
+    """None is left without words."""
+    assert set(STEPS) == set(get_args(Action))
+
+
+@pytest.mark.parametrize("action", get_args(Action))
+@pytest.mark.parametrize("fault", [*REASONS, "something/new"])
+def test_advice_is_one_sentence(fault: str, action: Action) -> None:
+    """Whatever the fault: the step, and why where that is known."""
+    said = reason(fault, action, "ticket")
+    assert said[0].isupper()
+    assert said.endswith(".")
+    assert said.count(".") == 1
+    assert (": " in said) == (fault != "something/new")
