@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ STEPS = st.one_of(
 )
 
 
-def play(story: Story, steps: list[tuple[object, ...]], restarts: Set[int] = frozenset()) -> list[str]:
+def play(story: Story, steps: list[tuple[object, ...]], restarts: AbstractSet[int] = frozenset()) -> list[str]:
     """What is told, as text."""
     standing: list[Finding] = []
     story.nodes("n1", "n2")

@@ -1,0 +1,146 @@
+"""The judge: increments, detectors, fusion; what it remembers, and what goes wrong beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from pipeline.catalog import agent
+from pipeline.finding import Finding, Incident
+from pipeline.judge import Judge
+from pipeline.observation import Observation
+from pipeline.selfmetrics import SelfMetrics
+from tests.detectors.hot import Hot
+from tests.fakes import FakeClock, gpu, gpu_frame, observed
+
+
+class Each:
+    """A fusion that makes an incident of each finding, under its id."""
+
+    name = "each"
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    def update(self, _observation: Observation, findings: Sequence[Finding]) -> list[Incident]:
+        if self.error is not None:
+            raise self.error
+        return [
+            Incident(f.id, f.device, f.fault, f.severity, f.action, f.onset_ns, (f.id,), f.summary, 0 if f.active else f.time_ns)
+            for f in findings
+        ]
+
+
+class House:
+    """A judge with a detector and a fusion, shown the temperature of one GPU each second."""
+
+    def __init__(self) -> None:
+        self.clock, self.own, self.fusion = FakeClock(), SelfMetrics(), Each()
+        self.judge = Judge([Hot()], self.own, self.clock, periods_s={"nvml": 1.0}, fusion=self.fusion)
+
+    def see(self, *temperatures: float) -> list[tuple[list[str], list[str]]]:
+        """Phases of findings and ids of incidents after each reading."""
+        said: list[tuple[list[str], list[str]]] = []
+        for value in temperatures:
+            frame = gpu_frame(
+                self.clock, {"temperature_celsius": value, "energy_millijoules": self.clock.monotonic_ns() // 10**6}
+            )
+            judged = self.judge.judge(observed(self.clock, frame))
+            said.append(([f.phase for f in judged.findings], [i.id for i in judged.incidents]))
+            self.clock.advance(1)
+        return said
+
+
+def test_incidents_are_made_of_what_the_detectors_found() -> None:
+    """With the same observation, in the same answer."""
+    house = House()
+    assert house.see(90, 90, 90)[-1][0] == ["onset"]
+    assert [i.root for i in house.judge.open()] == [gpu(0)]
+
+
+def test_a_fusion_that_raises_costs_its_incidents_and_nothing_else() -> None:
+    """The findings are told all the same, it is counted, and works again with the next observation."""
+    house = House()
+    house.fusion.error = RuntimeError("oh")
+    assert house.see(90, 90, 90)[-1] == (["onset"], [])
+    assert house.own.value(agent.STAGE_FAILURES, "detector", "each", "RuntimeError") == 3
+    house.fusion.error = None
+    assert house.see(50)[-1][1]
+
+
+def test_without_a_fusion_there_are_no_incidents() -> None:
+    """Findings stay what they are."""
+    house = House()
+    house.judge = Judge([Hot()], house.own, house.clock, periods_s={})
+    assert house.see(90, 90, 90)[-1] == (["onset"], [])
+
+
+def test_what_stands_is_known_until_it_ends() -> None:
+    """For whoever shows it after a restart."""
+    house = House()
+    house.see(90, 90, 90)
+    assert [f.fault for f in house.judge.standing()] == ["thermal"]
+    house.see(50)
+    assert not house.judge.standing()
+    assert not house.judge.open()
+
+
+def test_another_judge_goes_on_with_the_memory() -> None:
+    """The last samples bridge the gap: the first increment after it is that of the time between; what stood stands."""
+    house = House()
+    house.see(90, 90, 90)
+    other = Judge([Hot()], house.own, house.clock, periods_s={"nvml": 1.0}, fusion=Each())
+    other.restore(house.judge.state())
+    frame = gpu_frame(house.clock, {"energy_millijoules": house.clock.monotonic_ns() // 10**6})
+    (seen,) = other.judge(observed(house.clock, frame)).observation.frames
+    assert seen.increase("energy_millijoules").tolist() == [1000.0]
+    assert list(map(repr, other.standing())) == list(map(repr, house.judge.standing()))
+    assert other.open() == house.judge.open()
+
+
+def test_a_detector_that_failed_before_a_restart_ends_its_finding_after_it() -> None:
+    """Under the same id: nobody is left with a finding that nothing can end."""
+    clock, own = FakeClock(), SelfMetrics()
+
+    class Broken(Hot):
+        def update(self, observation: Observation) -> list[Finding]:
+            raise RuntimeError(observation.source)
+
+    first = Judge([Broken()], own, clock, periods_s={})
+    (failed,) = first.judge(observed(clock, gpu_frame(clock, {}))).findings
+    second = Judge([Hot()], own, clock, periods_s={})
+    second.restore(first.state())
+    (ended,) = second.judge(observed(clock, gpu_frame(clock, {}))).findings
+    assert (ended.id, ended.phase) == (failed.id, "cleared")
+
+
+@pytest.mark.parametrize("missing", ["told", "nvml/gpu/last", "nvml/gpu/epoch"])
+def test_a_memory_that_is_not_whole_is_refused(missing: str) -> None:
+    """And the judge is as it was."""
+    house = House()
+    house.see(90, 90, 90)
+    state = {name: array for name, array in house.judge.state().items() if name != missing}
+    fresh = Judge([], house.own, house.clock, periods_s={})
+    with pytest.raises((KeyError, ValueError)):
+        fresh.restore(state)
+    assert fresh.standing() == ()
+
+
+def test_standing_findings_are_bounded() -> None:
+    """A detector gone wild costs the oldest, not the memory."""
+
+    class Wild:
+        name = "wild"
+
+        def update(self, observation: Observation) -> list[Finding]:
+            one = Finding("wild", gpu(0), "outlier", "onset", "record", 0, 0, "Odd.")
+            return [replace(one, onset_ns=(observation.seq * 1000 + n) * 1000) for n in range(1000)]
+
+    clock = FakeClock()
+    judge = Judge([Wild()], SelfMetrics(), clock, periods_s={})
+    for seq in range(7):
+        judge.judge(observed(clock, seq=seq))
+    assert len(judge.standing()) == 5000
+    assert judge.standing()[-1].onset_ns == (6 * 1000 + 999) * 1000
