@@ -240,7 +240,10 @@ class Ecc(Remembering):
                 "ticket",
                 "RUN_DCGMEUD",
                 "Correctable memory errors of this GPU keep coming back: its memory is wearing out.",
-                (f"{hits} of {hours} observed hours had an error, {share:.1%} of hours do on healthy GPUs",),
+                (
+                    f"{hits} of {hours} observed hours had an error, {self._trend.in_week(row)} of them in the last week",
+                    f"{share:.1%} of hours do on healthy GPUs",
+                ),
                 hits / hours,
                 share,
                 "ratio",

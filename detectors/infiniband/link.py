@@ -81,7 +81,10 @@ class IbLink(Remembering):
         self._links.look(columns.devices)
         state = columns.wide(frame.gauge("state"))
         expected = (columns.wide(frame.gauge("expected")) == 1) | columns["active"]
-        seen, active = np.isfinite(state), np.isin(state, ACTIVE)
+        active = np.isin(state, ACTIVE)
+        # A switch's port is down when its node is off: it is judged while the node's own end is read.
+        seen = np.isfinite(state)
+        seen &= ~self._links.of_switch | self._links.across(seen, unseen=False)
         rate, width = (columns.wide(frame.gauge(name)) for name in ("rate_bits_per_second", "width_lanes"))
         for name, value in (("rate", rate), ("width", width)):
             columns[name] = np.where(active & np.isfinite(value), value, columns[name])

@@ -62,13 +62,13 @@ class Links:
     """Which rows are the two ends of one link, by the ``peer`` attribute (the port GUID of the other end), where the frames hold both.
 
     ``other`` is the row of the other end, -1 where it is not seen; ``speaks`` marks the end that speaks for the link: the node's, not the
-    switch's. ``leaf`` numbers the leaf switches, -1 where they are not known.
+    switch's, which ``of_switch`` marks. ``leaf`` numbers the leaf switches, -1 where they are not known.
     """
 
     def __init__(self) -> None:
         self._devices: tuple[Device, ...] | None = None
         self.other = np.zeros(0, np.int64)
-        self.speaks = np.zeros(0, np.bool_)
+        self.speaks, self.of_switch = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
         self.leaf = np.zeros(0, np.int64)
         self.leaves: tuple[str, ...] = ()
 
@@ -79,11 +79,10 @@ class Links:
         self._devices = devices
         rows = {device.id: row for row, device in enumerate(devices)}
         self.other = np.array([rows.get(device.attributes.get("peer", ""), -1) for device in devices], np.int64)
-        switch = np.array([device.host == device.attributes.get("leaf") for device in devices], np.bool_)
+        switch = self.of_switch = np.array([device.host == device.attributes.get("leaf") for device in devices], np.bool_)
         first = np.arange(len(devices)) < self.other
         seen = self.other >= 0
-        of_switch = np.where(seen, switch[self.other], False)
-        self.speaks = ~seen | (~switch & (of_switch | first))
+        self.speaks = ~seen | (~switch & (np.where(seen, switch[self.other], False) | first))
         known: dict[str, int] = {}
         names = [device.attributes.get("leaf", "") for device in devices]
         self.leaf = np.array([known.setdefault(name, len(known)) if name else -1 for name in names], np.int64)

@@ -307,3 +307,28 @@ def test_nothing_is_learnt_from_a_gpu_that_is_under_suspicion() -> None:
     feed = Feed(Ecc(), period_s=600)
     hours(feed, [True] * 48)
     assert feed.detector._trend.share < 0.01  # type: ignore[attr-defined] # 48 hits in 384 GPU-hours would be 12 %
+
+
+def test_four_hours_with_errors_in_a_week_are_a_ticket_and_three_are_none() -> None:
+    """Two days apart, so that the CUSUM alone would forget each before the next."""
+    feed = Feed(Ecc(), period_s=600)
+    hours(feed, [False, *(n % 48 == 0 for n in range(144))])
+    assert feed.said == []
+    hours(feed, [True])
+    assert stands(feed.said) == [("gpu", GPU, TREND, "ticket")]
+
+
+def test_the_week_is_one_of_the_clock_and_not_of_what_was_seen() -> None:
+    """A collector is away for days between four hours with errors, 63 hours apart: the last three of them lie within a week."""
+    feed = Feed(Ecc(), period_s=600)
+    for _ in range(4):
+        hours(feed, [False, True, False])
+        feed.clock.advance(60 * HOUR)
+    assert "3 of them in the last week" in feed.said[0].evidence[0]
+
+
+def test_many_sick_gpus_do_not_make_errors_normal() -> None:
+    """One GPU of eight has errors in every tenth hour: what is healthy is learnt from the seven others."""
+    feed = Feed(Ecc(), period_s=600)
+    hours(feed, [n % 10 == 0 for n in range(240)])
+    assert feed.detector._trend.share < 0.0025  # type: ignore[attr-defined] # its 24 hits in 1,920 GPU-hours would be 1.3 %

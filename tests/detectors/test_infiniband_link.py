@@ -20,6 +20,9 @@ WORDS: dict[str, float] = {
 }  # a quarter of NDR
 
 
+UNREAD: dict[str, float | None] = dict.fromkeys(("state", "rate_bits_per_second", "width_lanes", "expected"))
+
+
 @pytest.fixture
 def node() -> PortFeed:
     """Eight rails that have been up for five minutes."""
@@ -76,8 +79,7 @@ def test_ports_that_are_all_set_to_a_lower_speed_become_normal(node: PortFeed) -
 
 def test_what_is_not_read_changes_nothing(node: PortFeed) -> None:
     """NaN for an hour is neither down nor up."""
-    nothing = dict.fromkeys(("state", "rate_bits_per_second", "width_lanes", "expected"))
-    assert node.run(3600, **nothing) == []
+    assert node.run(3600, own(ONE, **UNREAD)) == []
 
 
 def test_both_ends_of_a_link_that_is_down_are_one_finding() -> None:
@@ -193,3 +195,23 @@ def test_waiting_without_traffic_is_no_congestion() -> None:
     feed = PortFeed(IbCongestion(), RAILS)
     assert feed.run(3600, transmit_wait_ticks=0, transmit_words=0) == []
     assert feed.run(600, transmit_wait_ticks=10_000, transmit_words=0) == []
+
+
+def test_a_node_that_is_off_leaves_its_switch_ports_in_peace() -> None:
+    """Node after node is rebooted for an hour (H15): the switch sees their links down, and nobody sees their own ends."""
+    near, far = a_link("n1")
+    feed = PortFeed(IbLink(), (near, far))
+    feed.run(300)
+    off = {**own(near, **UNREAD), **own(far, state=DOWN)}
+    assert [*feed.run(3600, off), *feed.run(600)] == []
+
+
+def test_a_link_that_is_down_when_its_node_is_back_is_told_after_four_minutes() -> None:
+    """The hour in which the node was off does not count."""
+    near, far = a_link("n1")
+    feed = PortFeed(IbLink(), (near, far))
+    feed.run(300)
+    off = {**own(near, **UNREAD), **own(far, state=DOWN)}
+    feed.run(3600, off)
+    assert feed.run(230, state=DOWN) == []
+    assert stands(feed.run(20, state=DOWN)) == [("ib_port", near.id, "ib/link_down", "page")]
