@@ -38,8 +38,12 @@ bench: $(VENV)/.tests parts ## what we claim, measured beside its peers in one r
 rules: $(VENV)/.tests ## rules/*.yaml and the runbook from their rows; RUNBOOK_URL= says where the runbook will stand
 	PYTHONPATH=. $(VENV)/bin/python rules/build.py
 
-docs: $(VENV)/.tests ## docs/reference.md from the catalogue, the settings and the commands
+docs: $(VENV)/.tests ## docs/reference.md and docs/detectors.md from the code, operating curves from docs/scores.json
 	$(VENV)/bin/python docs/build.py
+	$(VENV)/bin/python docs/build_detectors.py
+
+score: $(VENV)/.tests ## the whole scenario suite on unseen seeds: hours, resumed where it was left; docs/scores.json
+	$(VENV)/bin/tocsin score --suite test --plan --resume .scores --json docs/scores.json
 
 lock: $(VENV)/.tests ## requirements*.txt from pyproject.toml; make lock UPGRADE=1 takes the newest releases
 	$(VENV)/bin/python tools/lock.py $(if $(UPGRADE),--upgrade)

@@ -1,0 +1,131 @@
+"""Pages of the detectors that look at GPUs one by one: availability, memory, XIDs, heat, power, PCIe, NVLink."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from detectors.pages.page import Page, Shown
+
+NVML = "NVIDIA, nvml.h (NVML API reference)"
+XIDS = "NVIDIA, XID Errors, docs.nvidia.com/deploy/xid-errors"
+MEMORY = "NVIDIA, GPU Memory Error Management, docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt"
+PAGE_1954 = "E. S. Page, Continuous inspection schemes, Biometrika 41 (1954)"
+SILICON = "P. Sinha et al., Not All GPUs Are Created Equal, SC'22"
+
+
+def _gpu(*columns: str) -> tuple[Shown, ...]:
+    return tuple(Shown("gpu", column) for column in columns)
+
+
+PAGES: Mapping[str, Page] = {
+    "availability": Page(
+        "state in {lost, hung, absent, unreadable} for longer than the state's own limit",
+        (f"{NVML}: NVML_ERROR_GPU_IS_LOST",),
+        _gpu("state", "power_milliwatts"),
+        "Look for XID 79, 119 or 154 of the same GPU; drain the node, restart it, and if the GPU stays away reseat or replace it.",
+        ("xid",),
+    ),
+    "frozen": Page(
+        "energy counter of every GPU unchanged for n polls; or no reading for a run of misses with share^n < 1e-7",
+        (f"{NVML}: nvmlDeviceGetTotalEnergyConsumption",),
+        _gpu("energy_millijoules", "power_milliwatts"),
+        "Restart whatever reads the GPUs on this node; believe nothing else that is said of it meanwhile.",
+        ("observability",),
+    ),
+    "xid": Page(
+        "severity = table(code, sub-code, registers), raised by burst, repetition (GPU, code) and XID 154",
+        (XIDS, "NVIDIA NVSentinel, github.com/NVIDIA/NVSentinel"),
+        _gpu("recovery_action", "sm_clock_megahertz"),
+        "Do what the finding's action says; it is the driver's own where XID 154 named one.",
+        ("xid",),
+    ),
+    "ecc": Page(
+        "facts: flag = 1 or increment > 0; trend: S <- max(0, S + ln(p1/p0)) per hour with errors, "
+        "S <- max(0, S + ln((1-p1)/(1-p0))) without, told at S > h",
+        (MEMORY, XIDS, PAGE_1954),
+        _gpu("ecc_corrected_aggregate", "ecc_uncorrected_volatile", "row_remap_pending", "row_remap_banks_none"),
+        "A pending remap wants a reset; a failed remap, or no spare row left, wants the GPU replaced (RMA).",
+        ("ecc",),
+    ),
+    "thermal_resistance": Page(
+        "T = T0 + R P by exponentially weighted least squares; residual r = T - T0 - R P, less the median of the neighbours; r > 3 K",
+        ("JEDEC, JESD51: thermal resistance",),
+        _gpu("temperature_celsius", "power_milliwatts"),
+        "Check fan, cold plate and paste of this GPU at the next service; compare with its neighbours under load.",
+        ("thermal",),
+    ),
+    "thermal_imminent": Page(
+        "Tinf = T + tau dT/dt; t* = tau ln((Tinf - T) / (Tinf - limit)) < 120 s",
+        (f"{NVML}: NVML_TEMPERATURE_THRESHOLD_SLOWDOWN", "first-order thermal RC model"),
+        _gpu("temperature_celsius", "memory_temperature_celsius", "power_milliwatts"),
+        "Take load away now, or lower the power limit; then look at fans and coolant.",
+        ("thermal",),
+    ),
+    "thermal_rack": Page(
+        "median over the rack of u = T - R P, less the median of all racks: du/dt > 0.3 K/min for 2 min, or u - u_usual > 5 K for 5 min",
+        ("JEDEC, JESD51: thermal resistance; the limits are this project's own",),
+        _gpu("temperature_celsius", "power_milliwatts"),
+        "Call facilities about air or coolant of this rack before its GPUs throttle.",
+        ("thermal",),
+    ),
+    "throttle": Page(
+        "duty = d(violation ns) / dt per minute and reason; told at duty > 1 %, paged at duty > 10 %, in 2 of 3 minutes",
+        (f"{NVML}: nvmlClocksEventReasons, NVML_PERF_POLICY_*",),
+        _gpu("throttled_hw_thermal_nanoseconds", "throttled_hw_power_brake_nanoseconds", "sm_clock_megahertz"),
+        "Heat: cooling of what is named. Power brake: the power supply of the node or rack.",
+        ("throttle",),
+    ),
+    "power": Page(
+        "ln P = c + a ln f + b tensor + g dram (weighted least squares over the model); residual below peers and own past by 10 %",
+        (SILICON, "P. H. Hochschild et al., Cores that don't count, HotOS'21"),
+        _gpu("power_milliwatts", "energy_millijoules", "sm_clock_megahertz"),
+        "Run the vendor's diagnosis on this GPU, with results checked: it may compute less, or wrongly.",
+        ("power",),
+    ),
+    "power_cap": Page(
+        "logit(duty of the software power cap) - median of the peers > 1.5, and clock 2 % below theirs, at the default limit",
+        (f"{NVML}: nvmlClocksEventReasonSwPowerCap", SILICON),
+        _gpu("power_milliwatts", "sm_clock_megahertz", "power_limit_enforced_milliwatts"),
+        "Compare efficiency with its node mates under one load; replace it if the job is held up by it.",
+        ("throttle",),
+    ),
+    "power_limit": Page(
+        "enforced limit < expected limit - 1 W, for 3 minutes",
+        (f"{NVML}: nvmlDeviceGetEnforcedPowerLimit, NVML_FI_DEV_POWER_CURRENT_LIMIT",),
+        _gpu("power_limit_enforced_milliwatts", "power_limit_default_milliwatts"),
+        "Set the limit right (nvidia-smi -pl), or look at the board controller and the power supplies that lowered it.",
+        ("power-limit",),
+    ),
+    "pcie": Page(
+        "width or generation under load below min(GPU, slot); replays: Bernoulli CUSUM, S <- max(0, S + step), S > 15",
+        ("PCI-SIG, PCI Express Base Specification: bit error rate 1e-12", PAGE_1954),
+        _gpu("pcie_width_current", "pcie_generation_current", "pcie_replays"),
+        "Drain, reset, and if it comes back reseat the GPU or its riser; then replace.",
+        ("pcie",),
+    ),
+    "nvlink": Page(
+        "a link down for 3 readings and 30 s; replays or recoveries in more than 15 of 30 minutes; CRC errors > 100/s; BER > 1e-12",
+        ("NVIDIA DCGM, dcgm_structs.h: DCGM_LIMIT_MAX_NVLINK_CRC_ERROR", "NVIDIA Resiliency Extension, NVLink health check"),
+        (*_gpu("nvlinks_down", "nvlink_replay_errors", "nvlink_crc_flit_errors"), Shown("nvlink", "state")),
+        "Reset the GPUs of the node together; a link that stays down wants the baseboard or GPU replaced.",
+        ("ib",),
+    ),
+    "outlier": Page(
+        "d2 = (x - m)' S^-1 (x - m), S = (1 - g) C + g mu I; 5 of 6 minutes beyond the empirical 1e-5 tail",
+        ("O. Ledoit, M. Wolf, A well-conditioned estimator for large-dimensional covariance matrices, JMVA 88 (2004)",),
+        _gpu("power_milliwatts", "temperature_celsius", "sm_clock_megahertz"),
+        "Read which quantities are odd; it is a hint, for whoever looks at this GPU for another reason.",
+    ),
+    "drift": Page(
+        "fact of a device != declared value for 1 h, or != the value of 80 % of its model for 24 h",
+        ("IBTA, InfiniBand Architecture Specification volume 1, 4.1.1 (GID)",),
+        _gpu("ecc_mode_current", "persistence_mode"),
+        "Bring the node to the fleet's version or setting at its next drain.",
+    ),
+    "waste": Page(
+        "memory in use > 1 GiB without a process for 10 min; utilisation <= 1 % for 2 h in a job",
+        (f"{NVML}: nvmlDeviceGetMemoryInfo, nvmlDeviceGetComputeRunningProcesses",),
+        _gpu("memory_used_bytes", "compute_processes", "gpu_utilization_percent"),
+        "Orphaned memory: reset the GPU between jobs. Idle: ask the owner of the job.",
+    ),
+}

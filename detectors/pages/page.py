@@ -1,0 +1,29 @@
+"""What a detector's page says beyond its code: the formula in symbols, where it comes from, what to look at, and what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Shown(NamedTuple):
+    """A column of frames in which the evidence of a finding can be seen."""
+
+    kind: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page.
+
+    ``formula`` in symbols or words, ``sources`` as names or URLs, ``shows`` in the order of their worth, ``next_step`` for people,
+    ``scored_as`` the classes of the scenario suite that it is judged by. The rest of a detector's page (what it judges, defaults, how it
+    clears, what it accepts) is its own docstring and constants.
+    """
+
+    formula: str
+    sources: tuple[str, ...]
+    shows: tuple[Shown, ...]
+    next_step: str
+    scored_as: tuple[str, ...] = ()

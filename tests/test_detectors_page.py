@@ -1,0 +1,70 @@
+"""docs/detectors.md cannot rot: it is made from the detectors, has all of them, and what it names exists."""
+
+from __future__ import annotations
+
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from detectors import DETECTORS
+from detectors.pages import PAGES
+from detectors.pages.page import Page
+from detectors.scoring.curve import BUDGETS
+from pipeline import child
+from pipeline.frame import schema_of
+from tests.sources import ROOT
+
+DOCS = str(ROOT / "docs")
+PAGE = ROOT / "docs" / "detectors.md"
+
+
+def run(code: str) -> str:
+    """What a few lines print that may import what makes the page."""
+    made = child.run(
+        [sys.executable, "-I", "-c", f"import sys; sys.path[:0] = [{str(ROOT)!r}, {DOCS!r}]; {code}"],
+        timeout_s=60,
+        most_bytes=8 << 20,
+    )
+    assert made.returncode == 0, made.stderr.decode()
+    return made.stdout.decode()
+
+
+def test_the_page_is_fresh() -> None:
+    """docs/detectors.md is what `make docs` would write now."""
+    text = run("import build_detectors; sys.stdout.write(build_detectors.detectors())")
+    assert text == PAGE.read_text(encoding="utf-8"), "stale: run make docs"
+
+
+def test_every_detector_has_a_page() -> None:
+    """No detector without one, no page of a detector that has gone."""
+    assert set(PAGES) == set(DETECTORS)
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+def test_evidence_is_in_columns_that_exist(page: Page) -> None:
+    """What a page says that a fault shows in stands in the catalogue."""
+    for kind, column in page.shows:
+        schema = schema_of(kind)
+        assert column in schema.gauge_row or column in schema.counter_row
+
+
+def test_constants_come_with_their_comments() -> None:
+    """A number of the straggler's, with what its author wrote beside it."""
+    text = run(
+        "import build_detectors, detectors.straggler as m;"
+        "print([row.comment for row in build_detectors.defaults(m) if row.names == 'BLOCK_S'][0])"
+    )
+    assert "block means" in text
+
+
+def test_a_curve_is_a_picture_with_every_contestant() -> None:
+    """Two contestants, one of whom found nothing at the strictest budget: a well-formed SVG that names both."""
+    recall = {"value": 0.9, "low95": 0.8, "high95": 0.95, "of": 40}
+    nothing = {"value": None, "low95": 0.0, "high95": 1.0, "of": 0}
+    points = [{"recall": nothing}, *({"recall": recall} for _ in BUDGETS[1:])]
+    rows = [{"contestant": name, "scope": "fleet", "points": points} for name in ("gpud", "ours")]
+    text = run(f"import curves; sys.stdout.write(curves.curve('ib-ber', {BUDGETS!r}, {rows!r}))")
+    drawn = ET.fromstring(text)  # noqa: S314 - written by the code under test
+    words = [element.text or "" for element in drawn.iter() if element.tag.endswith("text")]
+    assert [word for word in words if "40 cases" in word] == ["ours (fleet, 40 cases)", "gpud (fleet, 40 cases)"]
