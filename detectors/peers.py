@@ -128,6 +128,7 @@ class Peers:
             parts += [(mates, LEAST_MATES) for mates in hosts.values() if len(mates) >= LEAST_MATES]
             few = [row for mates in hosts.values() if len(mates) < LEAST_MATES for row in mates]
             parts += [(few, LEAST_IN_JOB)] if len(few) >= LEAST_IN_JOB else []
+        parts.sort(key=lambda part: part[0][0])  # in the order of rows, which makes medians cheap
         self.group = np.full(len(devices), -1)
         for number, (rows, _) in enumerate(parts):
             self.group[rows] = number
