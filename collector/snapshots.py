@@ -87,8 +87,13 @@ class Snapshots:
         self._last = observation
         self._urgent = self._urgent or bool(incidents)
         self._epoch = _epoch(observation) or self._epoch
-        if self._due() and (self._thread is None or not self._thread.is_alive()):
+        if self._due() and not self.busy:
             self._keep(observation)
+
+    @property
+    def busy(self) -> bool:
+        """Whether it is being written."""
+        return self._thread is not None and self._thread.is_alive()
 
     def close(self) -> None:
         """Keep what is remembered now, within a deadline."""
