@@ -189,7 +189,7 @@ def test_damaged_files_are_named_and_the_rest_answers(tmp_path: Path, name: str,
 
 def test_a_flipped_bit_costs_its_row_group_only(tmp_path: Path) -> None:
     """No wrong value is ever shown: the page's sum tells, and the other row groups of the file still answer."""
-    rows = pa.concat_tables(pq.read_table(path, partitioning=None) for path in _sealed(tmp_path))
+    rows = pa.concat_tables((pq.read_table(p, partitioning=None) for p in _sealed(tmp_path)), promote_options="default")
     path = tmp_path / "ib_port" / DAY / "c1-n1-day-0001.parquet"
     with pq.ParquetWriter(path, rows.schema, write_page_checksum=True, use_dictionary=False) as file:
         for start in range(0, len(rows), 30):
