@@ -10,7 +10,18 @@ from pipeline.frame import Device
 
 Health = Literal["ok", "degraded", "failed", "predicted_failure"]
 # Faults that say what will be, while the device still does its work.
-PREDICTIONS = ("thermal/resistance", "thermal/imminent", "nvlink/fec_tail", "ib/fec_tail", "ecc/trend", "ecc/remap_forecast")
+PREDICTIONS = frozenset(
+    (
+        "thermal/resistance",
+        "thermal/imminent",
+        "nvlink/fec_tail",
+        "ib/fec_tail",
+        "ib_ber",
+        "ecc/correctable_trend",
+        "ecc/spare_rows_low",
+        "ecc/spare_rows_gone",
+    )
+)
 
 
 def health_of(standing: Iterable[Finding]) -> dict[Device, Health]:
@@ -35,5 +46,4 @@ def _of(finding: Finding) -> Health:
         return "ok"
     if finding.severity == "page":
         return "failed"
-    predicted = finding.fault in PREDICTIONS or finding.fault == "ib_ber"
-    return "predicted_failure" if predicted else "degraded"
+    return "predicted_failure" if finding.fault in PREDICTIONS else "degraded"

@@ -9,7 +9,7 @@ import numpy as np
 from detectors.block_clock import BlockClock, BlockMeans
 from detectors.columns import Columns, rows_where
 from detectors.elapsed import Elapsed, Moment
-from detectors.infiniband.ports import gigabits, port_name
+from detectors.infiniband.ports import ACTIVE, gigabits, port_name
 from detectors.lanes import Lane, Limit, runs
 from detectors.memory import Numbers, Remembering
 from detectors.places import Groups
@@ -71,6 +71,10 @@ class IbRail(Remembering):
             raise ValueError("increments are made by the engine; this frame has not passed it")
         words = [frame.increments.rate(frame.schema.counter_row[name]) for name in ("transmit_words", "receive_words")]
         self._means.add(bits=columns.wide((words[0] + words[1]) * WORD_BITS))
+        state = columns.wide(frame.gauge("state"))
+        self._means.drop(
+            np.isfinite(state) & ~np.isin(state, ACTIVE)
+        )  # a link that is down carries nothing: link and flap tell of that
         rate = columns.wide(frame.gauge("rate_bits_per_second"))
         columns["rate"] = np.where(rate > 0, rate, columns["rate"])
 

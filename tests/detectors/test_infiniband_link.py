@@ -174,6 +174,17 @@ def test_a_rail_that_always_carries_less_is_normal() -> None:
     assert feed.run(7200, {**dict.fromkeys([p.id for p in RAILS], WORDS), ONE.id: half}) == []
 
 
+def test_a_rail_that_was_down_is_not_slow() -> None:
+    """Down for twenty of every sixty seconds for ten minutes (H13): what it carries meanwhile is no measure of its speed."""
+    feed, rails = PortFeed(IbRail(), RAILS), dict.fromkeys([p.id for p in RAILS], WORDS)
+    feed.run(1800, rails)
+    said = []
+    for _ in range(10):
+        said += feed.run(20, {**rails, ONE.id: {"state": DOWN, "transmit_words": 0, "receive_words": 0}})
+        said += feed.run(40, rails)
+    assert said == []
+
+
 def test_ports_of_a_switch_alone_are_no_rails() -> None:
     """A view that holds no node's port has nobody to compare, and says nothing."""
     feed = PortFeed(IbRail(), [a_link(f"n{n}")[1] for n in range(8)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from detectors.incidents import health_of
 from pipeline.finding import Incident
 from tests.detectors.feed import a_gpu
 from tests.detectors.regressions.node import JudgedNode
@@ -56,6 +57,17 @@ def test_a_program_that_failed_swallows_no_gpu_of_its_job() -> None:
         ("job", "42", "ticket"),
         ("gpu", node.gpus[3].id, "page"),
     }
+
+
+def test_a_gpu_whose_memory_wears_out_is_a_predicted_failure() -> None:
+    """Elsewhere memory errors never change the health of a device: here a bank without spare rows does, before the remap that fails."""
+    node = JudgedNode(period_s=60)
+    node.run(600, row_remap_banks_none=0)
+    worn = node.gpus[1]
+    node.run(60, {worn.id: {"row_remap_banks_none": 1}}, row_remap_banks_none=0)
+    assert health_of(node.findings)[worn] == "predicted_failure"
+    node.run(60, {worn.id: {"row_remap_banks_none": 1, "row_remap_failed": 1}}, row_remap_banks_none=0)
+    assert health_of(node.findings)[worn] == "failed"
 
 
 def test_thousands_of_lines_about_one_gpu_are_one_incident_of_it() -> None:
