@@ -111,7 +111,9 @@ class Agent:
         """An engine for a configuration, not yet started. Raises one of CANNOT_START, with the present one untouched."""
         standing = self._standing
         topology = topology_of(config.topology, standing.world.host)
-        parts = Parts(config, standing.world, standing.inventory, standing.state, standing.own, topology)
+        parts = Parts(
+            config, standing.world, standing.inventory, standing.state, standing.own, topology, suspicions=standing.suspicions
+        )
         dialect = dialect_of(config.exposition, standing.world.host, standing.world.clock, standing.xids)
         engine = Engine(
             host=standing.world.host,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from collector.config import Config, settings
@@ -14,6 +14,8 @@ from collector.sources.host import HostSource
 from collector.sources.infiniband import InfinibandSource
 from collector.sources.joblog.source import JobLogSource
 from collector.sources.kmsg import KernelLogSource
+from collector.sources.nccl.source import NcclSource
+from collector.sources.nccl.suspicion import Suspicions
 from collector.sources.nvml.source import NvmlSource
 from collector.sources.nvml.worker import Deadlines
 from collector.state import State
@@ -26,7 +28,7 @@ from pipeline.selfmetrics import SelfMetrics
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What sources share. ``saved`` logs are finished, and read once as they stand."""
+    """What sources share. ``saved`` logs are finished, and read once as they stand. ``suspicions`` are what the detectors say back."""
 
     config: Config
     world: World
@@ -35,6 +37,7 @@ class Parts:
     own: SelfMetrics
     topology: Topology | None = None
     saved: bool = False
+    suspicions: Suspicions = field(default_factory=Suspicions)
 
 
 def topology_of(section: settings.Topology, host: str) -> Topology | None:
@@ -109,6 +112,13 @@ def _joblog(parts: Parts) -> Source:
     return JobLogSource(parts.config.sources.joblog.paths, parts.world.host, parts.world.clock, parts.own)
 
 
+def _nccl(parts: Parts) -> Source:
+    world = parts.world
+    return NcclSource(
+        world.procfs, world.host, world.clock, parts.own, suspicions=parts.suspicions, mode=parts.config.sources.nccl.ras
+    )
+
+
 # In the order they are read: GPUs first, since the kernel log names them by address.
 SOURCES: dict[str, Callable[[Parts], Source]] = {
     "nvml": _nvml,
@@ -116,4 +126,5 @@ SOURCES: dict[str, Callable[[Parts], Source]] = {
     "kmsg": _kmsg,
     "host": _host,
     "joblog": _joblog,
+    "nccl": _nccl,
 }

@@ -12,6 +12,7 @@ from collector.findings_log import FindingsLog
 from collector.inventory import Inventory
 from collector.out_of_service import OutOfService
 from collector.snapshots import Snapshots
+from collector.sources.nccl.suspicion import Suspicions
 from collector.state import State
 from collector.told import Told
 from collector.version import VERSION
@@ -71,6 +72,7 @@ class Standing:
         )
         plan = config.storage.upload.plan
         seal = seal_in_child(root, config.storage.cluster, plan)
+        self.suspicions = Suspicions()
         caretaker = Caretaker(world.clock, self.own, upkeep_in_child(root, config.storage.policy))
         keeper = Keeper(root, world.host, world.clock, self.own, seal=seal, uploads=plan is not None, caretaker=caretaker)
         # These write to disk: each behind a queue of its own, so that a slow disk delays neither readings nor one another.
@@ -78,7 +80,15 @@ class Standing:
             Outlet(self.xids, self.own, world.clock),
             Outlet(keeper, self.own, world.clock),
         ]
-        self.sinks: tuple[Sink, ...] = (self.exposition, self.told, self.out, FindingsLog(), self.snapshots, *self._outlets)
+        self.sinks: tuple[Sink, ...] = (
+            self.exposition,
+            self.told,
+            self.out,
+            FindingsLog(),
+            self.snapshots,
+            self.suspicions,
+            *self._outlets,
+        )
         self._gpus: tuple[object, ...] = ()
         self.own.set(agent.BUILD_INFO, 1, VERSION, platform.python_version())
         self.own.set(agent.SIMULATED, float(bool(world.simulated)))

@@ -117,6 +117,21 @@ class Joblog(Section, frozen=True):
     ] = ()
 
 
+class Nccl(Section, frozen=True):
+    """Training jobs that speak NCCL: found below /proc, and asked for their own reports when something is suspected."""
+
+    enabled: Annotated[bool, _says("Read this source.")] = True
+    period: Annotated[Seconds, _says("Time between two reads.")] = Seconds(5)
+    # Several RAS servers that are silent for 12 s each, and a child that reads dumps for 30 s.
+    deadline: Annotated[Seconds, _says("A read that takes longer counts as overdue; the others go on.")] = Seconds(90)
+    ras: Annotated[
+        Literal["auto", "on", "off"],
+        _says(
+            "Ask a job's RAS: `auto` on suspicion, `on` also once a minute, `off` never. Only NCCL 2.29.2 and later is ever asked."
+        ),
+    ] = "auto"
+
+
 class Sources(Section, frozen=True):
     """What is read, and how often."""
 
@@ -124,6 +139,7 @@ class Sources(Section, frozen=True):
     infiniband: Infiniband = field(default_factory=Infiniband)
     kmsg: Kmsg = field(default_factory=Kmsg)
     host: Host = field(default_factory=Host)
+    nccl: Nccl = field(default_factory=Nccl)
     joblog: Joblog = field(default_factory=Joblog)
 
 

@@ -238,4 +238,25 @@ JOB_LOG_LINES = Metric(
     ("outcome",),
 )
 
+NCCL_HIDDEN = Metric(
+    "tocsin_nccl_hidden_processes",
+    "gauge",
+    "Processes that the agent may not inspect; some of them may hold GPUs and speak NCCL.",
+)
+NCCL_POLLS = Metric(
+    "tocsin_nccl_ras_polls_total",
+    "counter",
+    "RAS reports asked for, by outcome: trusted, untrusted, refused, silent, cut, flood, no_json, garbage.",
+    ("outcome",),
+)
+NCCL_NOT_POLLED = Metric(
+    "tocsin_nccl_ras_not_asked",
+    "gauge",
+    "Jobs that are not asked for a RAS report now, by reason (docs/nccl.md).",
+    ("reason",),
+)
+NCCL_DUMPS = Metric(
+    "tocsin_nccl_flight_recorder_dumps_total", "counter", "Flight Recorder dumps by outcome: read or refused.", ("outcome",)
+)
+
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

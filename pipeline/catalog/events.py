@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pipeline.catalog import nccl_events
+from pipeline.catalog import nccl, nccl_events
 from pipeline.catalog.fields import EventKind
 
 Attribute = tuple[str, str]
@@ -195,6 +195,7 @@ EVENTS = (
         (("fault", "name of the fault"), ("parameters", "as given"), ("seconds", "how long it lasts")),
     ),
     *nccl_events.EVENTS,
+    *nccl.EVENTS,
 )
 
 _NAMES = {kind.name: frozenset(name for name, _ in kind.attributes) for kind in EVENTS}

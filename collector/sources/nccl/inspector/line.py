@@ -52,6 +52,7 @@ class _Line(msgspec.Struct, frozen=True, gc=False):
 class Completed:
     """Who completed what. ``timing`` is None for a send or receive, which have a sequence of their own.
 
+    Its ``microseconds`` may be infinite or no number, as the plugin wrote it.
     ``communicator`` is the hash as RAS has it, 16 digits. ``time_ns`` is when the plugin wrote the line, by the clock of its node.
     """
 
@@ -88,7 +89,14 @@ def parse_line(line: bytes) -> Completed:
 def _timing(found: _Collective) -> Timing | None:
     if found.sn < 0:
         raise FormatError("no Inspector line: its sequence number is negative")
-    return Timing(printable(found.coll, 32), found.sn, found.msg_size_bytes, _real(found.exec_time_us), _real(found.busbw_gbs))
+    speed = _real(found.busbw_gbs)
+    return Timing(
+        printable(found.coll, 32),
+        found.sn,
+        found.msg_size_bytes,
+        _real(found.exec_time_us),
+        speed if math.isfinite(speed) else None,
+    )
 
 
 def _real(value: _Real) -> float:

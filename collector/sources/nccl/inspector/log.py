@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -79,7 +80,8 @@ class InspectorLog:
         timing = found.timing
         if timing is None or (timing.operation not in seat.completed and len(seat.completed) >= MOST_OPERATIONS):
             return
-        seat.timings.append(timing)
+        if math.isfinite(timing.microseconds):
+            seat.timings.append(timing)
         seat.completed[timing.operation] = max(seat.completed.get(timing.operation, 0), timing.seq + 1)
 
 

@@ -32,7 +32,7 @@ REFUSALS: tuple[Refusal, ...] = get_args(Refusal)
 
 FIRST_SAFE: Version = (2, 29, 2)
 YOUNG_JOB_S, YOUNG_PROCESS_S = 120.0, 60.0
-SPACING_S = 15.0
+SPACING_S, CLOSE_LOOKS = 15.0, 3  # the first looks of a suspicion follow closely: two that agree make a verdict
 ROUTINE_S = 60.0
 OTHERS_FIRST_S = 60.0  # a node that cannot know who asks waits so long for the one that can, and up to as long again
 
@@ -41,7 +41,8 @@ OTHERS_FIRST_S = 60.0  # a node that cannot know who asks waits so long for the 
 class Standing:
     """What this node knows of a job when it decides. Times are monotonic seconds, versions those of its processes here.
 
-    ``starts_s`` are when its processes here started. ``asked_s`` is when it was last asked, None for never. ``suspected_s`` is since
+    ``starts_s`` are when its processes here started. ``asked_s`` is when it was last asked, None for never, ``asked_times``
+    how often in this suspicion. ``suspected_s`` is since
     when something is suspected, None for nothing. ``first_to_ask``: this node is the one that asks for the job, None where it cannot tell.
     """
 
@@ -50,6 +51,7 @@ class Standing:
     listeners: int
     disabled: bool = False
     asked_s: float | None = None
+    asked_times: int = 0
     suspected_s: float | None = None
     first_to_ask: bool | None = True
 
@@ -71,7 +73,7 @@ def refusal(mode: Mode, job: Standing, now_s: float, slot: float = 0.0) -> Refus
     since_asked = float("inf") if job.asked_s is None else now_s - job.asked_s
     if job.suspected_s is None and (mode != "on" or since_asked < ROUTINE_S):
         return "quiet"
-    if since_asked < SPACING_S:
+    if since_asked < (SPACING_S if job.asked_times < CLOSE_LOOKS else ROUTINE_S):
         return "spacing"
     if job.first_to_ask is False:
         return "not_poller"

@@ -49,6 +49,15 @@ def test_numbers_that_are_none_are_read(word: str, value: float) -> None:
     assert timing.microseconds == pytest.approx(value, nan_ok=True)
 
 
+def test_a_time_that_is_no_number_counts_and_is_no_timing() -> None:
+    """The operation is complete; how long it took nobody knows."""
+    log = InspectorLog()
+    log.feed([line(4, us='"nan"'), line(5, us="inf"), line(6)])
+    member = only(log.report())
+    assert dict(member.completed) == {"AllReduce": 7}
+    assert [t.seq for t in member.timings] == [6]
+
+
 def test_the_latest_timings_are_kept() -> None:
     """Memory is bounded, the count is not."""
     log = InspectorLog()

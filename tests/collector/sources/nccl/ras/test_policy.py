@@ -80,6 +80,13 @@ def test_a_second_look_follows_after_the_spacing() -> None:
     assert refusal("auto", replace(FIT, asked_s=NOW - SPACING_S), NOW) is None
 
 
+def test_a_stall_that_lasts_is_looked_at_once_a_minute() -> None:
+    """After the first looks there is nothing new to learn quickly."""
+    looked = replace(FIT, asked_times=3, asked_s=NOW - ROUTINE_S + 1)
+    assert refusal("auto", looked, NOW) == "spacing"
+    assert refusal("auto", looked, NOW + 1) is None
+
+
 def test_a_node_that_cannot_tell_waits_for_the_one_that_can() -> None:
     """In its slot it asks all the same: the other may be the dead one."""
     unsure = replace(FIT, first_to_ask=None, suspected_s=NOW)

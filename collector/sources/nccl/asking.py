@@ -1,0 +1,161 @@
+"""Asks the RAS of each job for a report when the policy lets it, and says what came of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from collector.sources.nccl.discovery.library import Version
+from collector.sources.nccl.discovery.scan import Found
+from collector.sources.nccl.discovery.sockets import Listener, ras_clients
+from collector.sources.nccl.hostile import FormatError
+from collector.sources.nccl.join import joined
+from collector.sources.nccl.ras.client import Address, RasError, ask_any
+from collector.sources.nccl.ras.continuity import Continuity
+from collector.sources.nccl.ras.json_report import parse_json
+from collector.sources.nccl.ras.policy import Mode, Refusal, Standing, own_host, poller, refusal, slot_of
+from pipeline.catalog import agent
+from pipeline.nccl.report import Report
+from pipeline.selfmetrics import SelfMetrics
+
+log = logging.getLogger("tocsin.nccl")
+
+LISTENERS_S = 60.0  # between two looks for sockets of a job that is not suspected
+MOST_TRIES = 4  # to reach the right one of several jobs that share a port
+
+_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not bound to
+
+
+@dataclass(slots=True)
+class Asked:
+    """What is remembered of one job."""
+
+    continuity: Continuity = field(default_factory=Continuity)
+    at_s: float | None = None
+    times: int = 0  # since something was suspected
+    suspected_s: float | None = None
+    looked_s: float = float("-inf")
+    listeners: dict[int, tuple[Listener, ...]] = field(default_factory=dict)
+    report: Report | None = None  # the last that was trusted
+    refused: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A job as it is on this node now. ``versions`` are NCCL's, one per process, empty where unknown. Times as in policy.Standing."""
+
+    name: str
+    processes: tuple[Found, ...]
+    versions: tuple[Version, ...]
+    suspected_s: float | None
+
+
+class Asking:
+    """``ask`` gets the report of the first address that answers (RasError). ``proc`` is where processes and sockets are found."""
+
+    def __init__(
+        self, host: str, proc: Path, mode: Mode, own: SelfMetrics, ask: Callable[[Sequence[Address]], bytes] = ask_any
+    ) -> None:
+        self._host, self._proc, self._mode, self._own, self._ask = host, proc, mode, own, ask
+        self._jobs: dict[str, Asked] = {}
+
+    def of(self, name: str) -> Asked:
+        """What is remembered of a job."""
+        return self._jobs.setdefault(name, Asked())
+
+    def forget(self, name: str) -> None:
+        """The job is over."""
+        self._jobs.pop(name, None)
+
+    def look(self, job: Present, now_s: float, time_ns: int) -> Report | None:
+        """A report of the job, trusted or not; None where it was not asked, or did not answer."""
+        asked = self.of(job.name)
+        if job.suspected_s != asked.suspected_s:
+            asked.suspected_s, asked.times = job.suspected_s, 0
+        self._find(job, asked, now_s)
+        standing = _standing(job, asked)
+        asked.refused = refusal(self._mode, standing, now_s, slot_of(self._host, job.name))
+        if asked.refused is not None:
+            return None
+        asked.at_s, asked.times = now_s, asked.times + 1
+        try:
+            report = asked.continuity.check(replace(self._fetch(job, asked), time_ns=time_ns))
+        except (RasError, FormatError) as error:
+            cause = error.cause if isinstance(error, RasError) else "garbage"
+            self._own.add(agent.NCCL_POLLS, cause)
+            log.warning("the RAS of job %s gave no report: %s", job.name, error)
+            return None
+        self._own.add(agent.NCCL_POLLS, "trusted" if report.trusted else "untrusted")
+        report = joined(report, job.name, own_host(_members(report), _own_pids(job)), job.processes)
+        if report.trusted:
+            asked.report = report
+        return report
+
+    def _find(self, job: Present, asked: Asked, now_s: float) -> None:
+        """The sockets of the job: now and then, and at once on suspicion."""
+        if now_s - asked.looked_s >= LISTENERS_S or (job.suspected_s is not None and not asked.listeners):
+            asked.looked_s = now_s
+            rows = [(p.pid, p.network, p.environment.get("NCCL_RAS_ADDR", "")) for p in job.processes]
+            asked.listeners = ras_clients(self._proc, rows)
+
+    def _fetch(self, job: Present, asked: Asked) -> Report:
+        """The report of this job: another one of the same user may listen on the same port, and answer for itself."""
+        addresses = self._addresses(job, asked)
+        tries = min(MOST_TRIES, len(addresses))
+        for _ in range(tries):
+            report = parse_json(self._ask(addresses), f"{addresses[0].host}:{addresses[0].port}")
+            if own_host(_members(report), _own_pids(job)) or not _members(report):
+                return report
+        raise RasError("refused", "only another job answers on its port")
+
+    def _addresses(self, job: Present, asked: Asked) -> list[Address]:
+        ours = _namespace(self._proc / "self" / "ns" / "net")
+        found = []
+        for process in job.processes:
+            foreign = process.network not in {0, ours}
+            namespace = self._proc / str(process.pid) / "ns" / "net" if foreign else None
+            found += [Address(_ANY.get(x.host, x.host), x.port, namespace) for x in asked.listeners.get(process.pid, ())]
+        return found
+
+
+def _standing(job: Present, asked: Asked) -> Standing:
+    return Standing(
+        starts_s=tuple(p.started_s for p in job.processes),
+        versions=job.versions,
+        listeners=sum(map(len, asked.listeners.values())),
+        disabled=any(p.environment.get("NCCL_RAS_ENABLE") == "0" for p in job.processes),
+        asked_s=asked.at_s,
+        asked_times=asked.times,
+        suspected_s=job.suspected_s,
+        first_to_ask=_first_to_ask(job, asked.report),
+    )
+
+
+def _first_to_ask(job: Present, report: Report | None) -> bool | None:
+    """Whether this node asks for the job: as its last report says, else the node of rank 0; None where that is another one."""
+    if report is not None:
+        members = _members(report)
+        here = own_host(members, _own_pids(job))
+        gone = {(m.host, m.pid) for c in report.communicators for m in c.members if m.gone}
+        return poller(members - gone) == here if here else None
+    ranks = {p.rank for p in job.processes}
+    if 0 in ranks or ranks == {-1}:
+        return True
+    return None
+
+
+def _members(report: Report) -> set[tuple[str, int]]:
+    return {(m.host, m.pid) for c in report.communicators for m in c.members if m.host and m.pid >= 0}
+
+
+def _own_pids(job: Present) -> set[int]:
+    return {p.inner_pid for p in job.processes}
+
+
+def _namespace(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0

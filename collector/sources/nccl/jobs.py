@@ -1,0 +1,94 @@
+"""The jobs of the node as they come, lose processes and end: from one scan to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from collector.sources.nccl.discovery.scan import Found
+from pipeline.frame import Device
+from pipeline.observation import Event, Value
+
+LOSS_S = 600.0  # how long a process that others of its job outlived is a reason to suspect
+ORDERLY_S = 5.0  # processes of a job that ends go within moments of one another
+
+
+@dataclass(slots=True)
+class Job:
+    """One job on this node. ``lost_s`` is when it lost a process that others outlived, None where it lost none."""
+
+    name: str
+    processes: dict[tuple[int, float], Found] = field(default_factory=dict)
+    gpus: tuple[str, ...] = ()
+    lost_s: float | None = None
+
+    @property
+    def present(self) -> tuple[Found, ...]:
+        """Its processes that have NCCL loaded, in order of pid."""
+        return tuple(sorted(self.processes.values(), key=lambda p: p.pid))
+
+    def bereft_s(self, now_s: float) -> float | None:
+        """Since when it is suspect because a process is gone, None where it is not."""
+        if self.lost_s is None or not ORDERLY_S <= now_s - self.lost_s < LOSS_S:
+            return None
+        return self.lost_s
+
+
+class Jobs:
+    """Follows them, and says as events what changed."""
+
+    def __init__(self, host: str) -> None:
+        self._node = Device(host, "node", host)
+        self.now: dict[str, Job] = {}
+
+    def update(self, processes: Iterable[Found], now_s: float, at: tuple[int, int]) -> list[Event]:
+        """What changed since the last scan; ``at`` is unix and monotonic time in ns."""
+        speaking = [p for p in processes if p.library is not None]
+        seen = {(p.pid, p.started_s) for p in speaking}
+        events: list[Event] = []
+        for job in list(self.now.values()):
+            gone = [job.processes.pop(key) for key in job.processes.keys() - seen]
+            events += [self._event("nccl_process_lost", job.name, p, at) for p in sorted(gone, key=lambda p: p.pid)]
+            if not job.processes:
+                del self.now[job.name]
+                events.append(Event(*at, self._node, "job_ended", {"job": job.name}))
+            elif gone:
+                job.lost_s = now_s
+        for process in speaking:
+            job = self.now.setdefault(name_of(process), Job(name_of(process)))
+            key = (process.pid, process.started_s)
+            if key not in job.processes:
+                events.append(self._event("nccl_process_found", job.name, process, at))
+            job.processes[key] = process
+        return events + [event for job in self.now.values() for event in self._grown(job, at)]
+
+    def _grown(self, job: Job, at: tuple[int, int]) -> Iterator[Event]:
+        """A job that has more GPUs than before. It never has fewer: what a lost process held is still the job's."""
+        gpus = tuple(sorted({*job.gpus, *(uuid for process in job.present for uuid in process.uuids)}))
+        if gpus != job.gpus:
+            job.gpus = gpus
+            facts: dict[str, Value] = {"job": job.name, "gpus": " ".join(gpus), **_hosts(job.present)}
+            yield Event(*at, self._node, "job_started", facts)
+
+    def _event(self, kind: str, job: str, process: Found, at: tuple[int, int]) -> Event:
+        facts: dict[str, Value] = {"job": job, "pid": process.pid, "own_pid": process.inner_pid}
+        if kind == "nccl_process_found":
+            facts["process"] = process.comm
+        if process.rank >= 0:
+            facts["rank"] = process.rank
+        if process.uuids:
+            facts["gpus"] = " ".join(process.uuids)
+        return Event(*at, self._node, kind, facts)
+
+
+def name_of(process: Found) -> str:
+    """The job, or for want of a better name its user."""
+    return process.job or f"user{process.user}"
+
+
+def _hosts(processes: Sequence[Found]) -> dict[str, int]:
+    """How many hosts the job holds, where its launcher said how many ranks there are and the hosts are alike."""
+    size, here = processes[0].environment.get("WORLD_SIZE", ""), len({p.rank for p in processes})
+    if not (size.isascii() and size.isdecimal() and len(size) < 9) or int(size) % here:
+        return {}
+    return {"hosts": int(size) // here}

@@ -1,0 +1,50 @@
+"""How far a job is, in a few numbers, from the reports about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+
+from pipeline.nccl.member import Counts, Member
+from pipeline.nccl.report import Report
+
+Values = dict[str, float | int | None]
+
+MEGABYTES = 1000  # in what the Inspector counts in, 10^9 bytes
+
+
+def of_ras(report: Report | None) -> Values:
+    """What the last trusted RAS report says of the whole job; nothing where there is none."""
+    if report is None:
+        return {}
+    members = [c.members for c in report.communicators]
+    launched = [[_total(m.launched) for m in each if m.launched] for each in members]
+    return {
+        "communicators": len(members),
+        "ranks_gone": len({(m.host, m.pid) for each in members for m in each if m.gone}),
+        "operations_launched": sum(max(totals, default=0) for totals in launched),
+        "operations_behind": max((max(totals) - min(totals) for totals in launched if totals), default=0),
+    }
+
+
+def of_inspector(reports: Iterable[Report], bandwidths: Iterable[float]) -> Values:
+    """What the Inspector's files of this node say; nothing where there are none. ``bandwidths`` are those of the Prometheus files."""
+    foremost: dict[str, int] = {}
+    speeds = list(bandwidths)
+    for report in reports:
+        for communicator in report.communicators:
+            for member in communicator.members:
+                foremost[communicator.id] = max(foremost.get(communicator.id, 0), _total(member.completed))
+                speeds += _speeds(member)
+    values: Values = {"operations_completed": sum(foremost.values())} if foremost else {}
+    if speeds:
+        values["bus_bandwidth_megabytes_per_second"] = round(median(speeds) * MEGABYTES)
+    return values
+
+
+def _total(counts: Counts) -> int:
+    return sum(count for _, count in counts)
+
+
+def _speeds(member: Member) -> list[float]:
+    return [t.busbw_gbs for t in member.timings[-16:] if t.busbw_gbs]

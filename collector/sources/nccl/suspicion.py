@@ -1,0 +1,42 @@
+"""What the detectors suspect, told back to the NCCL source: jobs are asked for reports only when there is a reason.
+
+This is the one place where something flows upstream. It decides what is read, never what is concluded: whatever is read is in the observation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+
+from pipeline.finding import Finding, Incident
+from pipeline.observation import Observation
+
+TELLERS = frozenset({"hang", "nccl"})  # detectors whose every finding is about a stall: as long as one stands
+HARD_NS = 600 * 10**9  # any other page on a node explains a stall that follows within this time
+MOST = 1000
+
+
+class Suspicions:
+    """A sink of findings; any thread may ask ``since_ns``."""
+
+    name = "suspicions"
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._standing: dict[str, tuple[int, bool]] = {}  # finding: monotonic time it was first said, and whether it lasts
+
+    def write(self, observation: Observation, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> None:  # noqa: ARG002 - a sink gets all
+        """See Sink. Incidents say nothing that their findings did not."""
+        with self._lock:
+            for finding in findings:
+                if not finding.active:
+                    self._standing.pop(finding.id, None)
+                elif finding.detector in TELLERS or finding.severity == "page":
+                    self._standing.setdefault(finding.id, (observation.mono_ns, finding.detector in TELLERS))
+            while len(self._standing) > MOST:
+                del self._standing[next(iter(self._standing))]
+
+    def since_ns(self, now_ns: int) -> int | None:
+        """Since when something is suspected (monotonic), None where nothing is."""
+        with self._lock:
+            return min((at for at, lasts in self._standing.values() if lasts or now_ns - at < HARD_NS), default=None)

@@ -1,0 +1,85 @@
+"""Jobs of a node: found, bereft of a process, ended; told as events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collector.sources.nccl.discovery.scan import Found
+from collector.sources.nccl.jobs import LOSS_S, ORDERLY_S, Jobs
+from pipeline.observation import Event
+from tests.collector.sources.nccl.processes import process
+
+AT = (10**18, 10**12)
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> list[Found]:
+    """Four ranks of one job."""
+    return [process(tmp_path, 800 + rank, rank=rank, WORLD_SIZE="16") for rank in range(4)]
+
+
+def kinds(events: list[Event]) -> list[str]:
+    """What happened."""
+    return [event.kind for event in events]
+
+
+def test_a_job_that_is_found_is_told_with_all_its_gpus(ranks: list[Found]) -> None:
+    """Each process, and the job with the GPUs it holds here and how many hosts it has."""
+    events = Jobs("n1").update(ranks, 0, AT)
+    assert kinds(events).count("nccl_process_found") == 4
+    started = [e for e in events if e.kind == "job_started"][-1]
+    assert dict(started.attributes) == {"job": "71", "gpus": "GPU-0 GPU-1 GPU-2 GPU-3", "hosts": 4}
+
+
+def test_what_does_not_change_is_not_told_again(ranks: list[Found]) -> None:
+    """A scan of the same processes has no events."""
+    jobs = Jobs("n1")
+    jobs.update(ranks, 0, AT)
+    assert jobs.update(ranks, 15, AT) == []
+
+
+def test_a_process_that_is_outlived_makes_its_job_suspect(ranks: list[Found]) -> None:
+    """After some seconds in which a job that ends would have gone whole, and for some minutes."""
+    jobs = Jobs("n1")
+    jobs.update(ranks, 0, AT)
+    (lost,) = jobs.update(ranks[1:], 15, AT)
+    assert (lost.kind, lost.attributes["rank"], lost.attributes["own_pid"]) == ("nccl_process_lost", 0, 800)
+    job = jobs.now["71"]
+    assert job.bereft_s(15 + ORDERLY_S - 1) is None
+    assert job.bereft_s(15 + ORDERLY_S) == 15
+    assert job.bereft_s(15 + LOSS_S) is None
+    assert job.gpus == ("GPU-0", "GPU-1", "GPU-2", "GPU-3")
+
+
+def test_a_job_without_processes_has_ended(ranks: list[Found]) -> None:
+    """All at once, or the last of them."""
+    jobs = Jobs("n1")
+    jobs.update(ranks, 0, AT)
+    assert kinds(jobs.update([], 15, AT)) == ["nccl_process_lost"] * 4 + ["job_ended"]
+    assert jobs.now == {}
+
+
+def test_two_jobs_on_a_node_are_two(tmp_path: Path) -> None:
+    """Each has its own processes and GPUs."""
+    jobs = Jobs("n1")
+    jobs.update([process(tmp_path, 1, rank=0, job="a"), process(tmp_path, 2, rank=1, job="b")], 0, AT)
+    assert {name: job.gpus for name, job in jobs.now.items()} == {"a": ("GPU-0",), "b": ("GPU-1",)}
+
+
+def test_a_job_that_starts_again_under_its_name_is_followed(ranks: list[Found], tmp_path: Path) -> None:
+    """Other processes with the same pids: the old are lost, the new found."""
+    jobs = Jobs("n1")
+    jobs.update(ranks, 0, AT)
+    again = [process(tmp_path, 800 + rank, rank=rank, started_s=500.0) for rank in range(4)]
+    told = kinds(jobs.update(again, 600, AT))
+    assert told.count("nccl_process_lost") == 4
+    assert told.count("nccl_process_found") == 4
+
+
+@pytest.mark.parametrize("size", ["", "x", "10", "-4"])
+def test_the_number_of_hosts_is_told_only_where_it_follows(tmp_path: Path, size: str) -> None:
+    """A size that is none, or that does not divide, says nothing."""
+    ranks = [process(tmp_path, 800 + rank, rank=rank, WORLD_SIZE=size) for rank in range(4)]
+    assert all("hosts" not in e.attributes for e in Jobs("n1").update(ranks, 0, AT))
