@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import json
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -14,10 +12,9 @@ from typing import Any, NamedTuple
 from curves import curve
 
 from detectors import DETECTORS
-from detectors.pages import PAGES
+from detectors.pages import PAGES, module_of, prose_of
 from detectors.scoring.curve import BUDGETS
 from detectors.service import PROVED
-from pipeline.interfaces import Detector
 
 DOCS = Path(__file__).resolve().parent
 TARGET, SCORES, PICTURES = DOCS / "detectors.md", DOCS / "scores.json", DOCS / "images" / "curves"
@@ -51,9 +48,7 @@ def detectors() -> str:
     """The whole page."""
     scores = _scores()
     head = [INTRODUCTION, *([CURVES_INTRODUCTION] if scores else []), *_contents()]
-    return (
-        "\n".join([*head, "", *(line for name, make in DETECTORS.items() for line in _page(name, make, scores))]).rstrip() + "\n"
-    )
+    return "\n".join([*head, "", *(line for name in DETECTORS for line in _page(name, scores))]).rstrip() + "\n"
 
 
 def pictures() -> Iterator[tuple[Path, str]]:
@@ -65,16 +60,16 @@ def pictures() -> Iterator[tuple[Path, str]]:
 def _contents() -> Iterator[str]:
     yield "| Detector | What it sees | In the agent |"
     yield "|---|---|---|"
-    for name, make in DETECTORS.items():
-        yield f"| [{name}](#{name}) | {_first(_module(make).__doc__)} | {_service(name)} |"
+    for name in DETECTORS:
+        yield f"| [{name}](#{name}) | {_first(module_of(name).__doc__)} | {_service(name)} |"
 
 
-def _page(name: str, make: Callable[[], Detector], scores: Mapping[str, Any]) -> Iterator[str]:
-    page, module = PAGES[name], _module(make)
+def _page(name: str, scores: Mapping[str, Any]) -> Iterator[str]:
+    page = PAGES[name]
     yield f"## {name}"
-    for text in (module.__doc__, _prose(inspect.getdoc(make))):
+    for paragraph in prose_of(name):
         yield ""
-        yield from (text or "").strip().splitlines()
+        yield from paragraph.splitlines()
     yield ""
     yield f"- **Formula:** {page.formula}"
     yield f"- **Sources:** {'; '.join(page.sources)}"
@@ -82,7 +77,7 @@ def _page(name: str, make: Callable[[], Detector], scores: Mapping[str, Any]) ->
     yield f"- **What to do:** {page.next_step}"
     yield f"- **Seen in:** {', '.join(f'`{kind}.{column}`' for kind, column in page.shows)}"
     yield ""
-    yield from _table(defaults(module))
+    yield from _table(defaults(module_of(name)))
     for fault in page.scored_as:
         if fault in scores:
             yield f"![Recall of {fault} by budget of false alarms](images/curves/{fault}.svg)"
@@ -93,18 +88,9 @@ def _service(name: str) -> str:
     return "may page" if name in PROVED else "on trial: records"
 
 
-def _module(make: Callable[[], Detector]) -> ModuleType:
-    return sys.modules[make.__module__]
-
-
 def _first(text: str | None) -> str:
     """The first sentence of a docstring, without its full stop."""
     return " ".join((text or "").strip().partition("\n\n")[0].split()).rstrip(".")
-
-
-def _prose(text: str | None) -> str:
-    """A docstring without its example."""
-    return (text or "").partition(">>>")[0]
 
 
 def _table(rows: Sequence[Default]) -> Iterator[str]:

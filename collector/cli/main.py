@@ -13,6 +13,7 @@ from collector.cli import (
     check_config,
     compact,
     diff,
+    explain,
     export,
     maintenance,
     nccl,
@@ -28,7 +29,23 @@ from collector.config.given import ConfigError
 # Exit codes of every command.
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 
-COMMANDS = (agent, ack, maintenance, read, simulate, query, replay, nccl, compact, export, score, check_config, diff, version)
+COMMANDS = (
+    agent,
+    ack,
+    maintenance,
+    read,
+    simulate,
+    query,
+    explain,
+    replay,
+    nccl,
+    compact,
+    export,
+    score,
+    check_config,
+    diff,
+    version,
+)
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 it ran and failed, or found nothing to read; 2 the command line or the configuration is wrong."

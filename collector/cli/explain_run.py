@@ -1,0 +1,61 @@
+"""What ``tocsin explain`` does: looks the case up, prints it, draws it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from collector.cli.options import inputs
+from collector.cli.progress import Progress
+from collector.config import Config
+from collector.config.given import ConfigError
+from collector.config.load import load
+from collector.explaining.case import UnknownCaseError, case_of
+from collector.explaining.picture import panels
+from collector.explaining.words import words
+from pipeline.store.objects import RefusedError
+from pipeline.store.places import ChangingError
+from pipeline.store.plot import svg
+from pipeline.store.query import Store
+from pipeline.store.upload_plan import scheme
+
+DONE, FAILED = 0, 1
+
+
+def explain(args: argparse.Namespace) -> int:
+    """Say it and draw it; 1 where it is not in the store."""
+    if args.plot and not args.plot.endswith(".svg"):
+        raise ConfigError(
+            f"--plot: {args.plot} does not end in .svg, the form of all plots here; browsers and image programs convert it"
+        )
+    config = load(inputs(args)).config
+    bar = Progress(sys.stderr)
+    try:
+        store = _store(config, bar)
+        case = case_of(store, args.id)
+        bar.close()
+        for line in words(case, datetime.now(UTC)):
+            print(line)
+        if args.plot:
+            Path(args.plot).write_text(svg(panels(store, case)), encoding="utf-8")
+    except (UnknownCaseError, RefusedError, ChangingError, OSError) as error:
+        print(f"tocsin: {error}", file=sys.stderr)
+        return FAILED
+    finally:
+        bar.close()
+    for why in store.left_out:
+        print(f"tocsin: left out: {why}", file=sys.stderr)
+    return DONE
+
+
+def _store(config: Config, bar: Progress) -> Store:
+    url = config.storage.path
+    try:
+        if "://" in url:
+            scheme(url)
+        return Store(url, target=replace(config.storage.upload.target, url=url), progress=bar)
+    except (ValueError, FileNotFoundError) as error:
+        raise ConfigError(f"storage.path: {error}") from error

@@ -1,0 +1,129 @@
+"""A case in words: who is blamed, what was found in which order, by which rule, with which numbers, and what to do next."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from collector.explaining.case import Case, Row, Told
+from detectors.pages import PAGES, prose_of
+
+WIDTH = 110
+BOOK = "docs/detectors.md"
+NAMES = ("index", "device", "pci_bus_id", "serial", "rack", "leaf")  # facts that say which device it is, where it has them
+
+
+def words(case: Case, now: datetime) -> Iterator[str]:
+    """Lines for a terminal."""
+    if case.incident is not None:
+        yield from _incident(case.incident, now)
+        yield ""
+    if not case.findings:
+        yield "Its findings are not in the store any more."
+    for number, told in enumerate(case.findings, 1):
+        yield from _finding(told, f"{number}. " if len(case.findings) > 1 else "", now)
+        yield ""
+    for name in dict.fromkeys(told.last["detector"] for told in case.findings):
+        yield from _rule(name)
+
+
+def _incident(row: Row, now: datetime) -> Iterator[str]:
+    yield f"Incident {row['id']}: {row['summary']}"
+    yield from _fields(
+        ("blamed", f"{row['device_kind']} {row['device']}" + (f" in {row['host']}" if row["host"] else "")),
+        ("class", f"{row['fault']}, {row['severity']}"),
+        ("open", _lasted(row["opened"], row["cleared"], now)),
+        ("action", row["action"] + (f": {row['reason']}" if row["reason"] else "")),
+        ("taken on", _taken(row)),
+    )
+
+
+def _finding(told: Told, number: str, now: datetime) -> Iterator[str]:
+    worst, last = told.worst, told.last
+    facts = ", ".join(f"{name} {told.facts[name]}" for name in NAMES if told.facts.get(name))
+    where = f"{last['device_kind']} {last['device']}" + (f" in {told.host}" if told.host else "")
+    yield f"{number}{worst['detector']}: {worst['summary']}"
+    yield from _fields(
+        ("finding", f"{last['id']}, {worst['fault']}, {worst['severity']}"),
+        ("device", where + (f" ({facts})" if facts else "")),
+        ("stands", _lasted(last["onset"], last["said"] if last["phase"] == "cleared" else None, now)),
+        ("told", ", ".join(f"{row['phase']} {_clock(row['said'])}" for row in _shortened(told))),
+        ("numbers", _numbers(worst)),
+        ("action", worst["action"]),
+    )
+    for line in worst["evidence"] or ():
+        yield from _wrapped(line, "   - ")
+
+
+def _rule(name: str) -> Iterator[str]:
+    """How a detector judges; nothing of one that this version does not have."""
+    page = PAGES.get(name)
+    if page is None:
+        yield f"Detector {name}: this version has none of that name."
+        return
+    yield f"How {name} judges"
+    for paragraph in prose_of(name):
+        yield from _wrapped(paragraph, "   ")
+    yield from _fields(
+        ("rule", page.formula),
+        ("from", "; ".join(page.sources)),
+        ("next", page.next_step),
+        ("more", f"{BOOK}#{name}"),
+    )
+    yield ""
+
+
+def _shortened(told: Told) -> list[Row]:
+    """First and last words; what was said over and over in between is left out."""
+    rows = list(told.rows)
+    return rows if len(rows) <= 4 else [*rows[:2], *rows[-2:]]
+
+
+def _numbers(row: Row) -> str:
+    if row["value"] is None:
+        return ""
+    expected = "" if row["expected"] is None else f", expected {row['expected']:g}"
+    return f"{row['value']:g}{expected} {row['unit']}".rstrip()
+
+
+def _taken(row: Row) -> str:
+    if row["acknowledged"] is None:
+        return ""
+    by = f" by {row['acknowledged_by']}" if row["acknowledged_by"] else ""
+    return f"{_clock(row['acknowledged'])}{by}" + (f": {row['note']}" if row["note"] else "")
+
+
+def _lasted(begin: datetime, end: datetime | None, now: datetime) -> str:
+    span = _span((end or now) - begin)
+    return f"from {_clock(begin)} to {_clock(end)}, {span}" if end is not None else f"since {_clock(begin)}, for {span}"
+
+
+def _clock(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def _span(time: timedelta) -> str:
+    """A duration in its two largest units.
+
+    >>> _span(timedelta(seconds=59)), _span(timedelta(minutes=61)), _span(timedelta(days=2, hours=5))
+    ('59 s', '1 h 1 min', '2 d 5 h')
+    """
+    seconds = int(time.total_seconds())
+    if seconds < 60:
+        return f"{max(seconds, 0)} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min"
+    if seconds < 86_400:
+        return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+    return f"{seconds // 86_400} d {seconds % 86_400 // 3600} h"
+
+
+def _fields(*rows: tuple[str, str]) -> Iterator[str]:
+    for name, text in rows:
+        if text:
+            yield from textwrap.wrap(text, WIDTH, initial_indent=f"   {name:9}", subsequent_indent=" " * 12)
+
+
+def _wrapped(text: str, lead: str) -> list[str]:
+    return textwrap.wrap(" ".join(text.split()), WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead))

@@ -1,0 +1,101 @@
+"""A case is explained from what the store has: rule, numbers, reference, next step, and a picture of the evidence."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from collector.cli.main import main
+from detectors.pages import PAGES
+from pipeline.finding import Finding, Incident
+from tests.collector.replaying.kept import keep, lived
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A node one of whose GPUs was lost."""
+    root = tmp_path_factory.mktemp("explained") / "store"
+    keep(root, lived(1))
+    return root
+
+
+@pytest.fixture(scope="module")
+def incident() -> Incident:
+    """What people were told."""
+    return next(incident for one in lived(1) for incident in one.incidents)
+
+
+@pytest.fixture(scope="module")
+def finding() -> Finding:
+    """What the incident began with."""
+    return next(finding for one in lived(1) for finding in one.findings)
+
+
+def explained(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error."""
+    code = main(["explain", *argv])
+    captured = capsys.readouterr()
+    return code, " ".join(captured.out.split()), captured.err
+
+
+def test_an_incident_says_who_is_blamed_and_why(store: Path, incident: Incident, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its summary, the device to blame, the action and the reason for it."""
+    code, text, _ = explained(capsys, incident.id, "--storage.path", str(store))
+    assert code == 0
+    for part in (incident.summary, incident.root.id, incident.action, incident.reason, incident.severity):
+        assert " ".join(part.split()) in text
+
+
+def test_every_finding_of_an_incident_is_there_with_its_evidence(
+    store: Path, incident: Incident, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ids, summaries and lines of evidence of all its findings, in the order of first evidence."""
+    _, text, _ = explained(capsys, incident.id, "--storage.path", str(store))
+    told = [finding for one in lived(1) for finding in one.findings if finding.id in incident.findings]
+    for finding in told:
+        for part in (finding.id, finding.summary, *finding.evidence):
+            assert " ".join(part.split()) in text
+    places = [text.index(f"finding {finding.id}") for finding in sorted(told, key=lambda one: one.onset_ns)]
+    assert places == sorted(places)
+
+
+def test_a_finding_brings_the_rule_of_its_detector(store: Path, finding: Finding, capsys: pytest.CaptureFixture[str]) -> None:
+    """Formula, source and next step are those of the detector's page; the beginning of an id is enough."""
+    _, text, _ = explained(capsys, finding.id[:10], "--storage.path", str(store))
+    page = PAGES[finding.detector]
+    for part in (page.formula, *page.sources, page.next_step, f"docs/detectors.md#{finding.detector}"):
+        assert " ".join(part.split()) in text
+
+
+def test_the_plot_shows_the_columns_that_were_judged(
+    store: Path, finding: Finding, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A well-formed SVG with a panel per column of the page that has a height."""
+    file = tmp_path / "evidence.svg"
+    assert explained(capsys, finding.id, "--storage.path", str(store), "--plot", str(file))[0] == 0
+    words = {element.text for element in ET.parse(file).getroot().iter()}  # noqa: S314 - written by the code under test
+    assert any(word and word.startswith("power_watts") for word in words)
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "message"),
+    [
+        (["ffffffff"], 1, "no incident or finding 'ffffffff': there is "),
+        ([""], 1, "which of incident or finding ''"),
+        (["ab", "--plot", "evidence.png"], 2, "--plot: evidence.png does not end in .svg"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    argv: Sequence[str], code: int, message: str, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what there is instead."""
+    found, _, err = explained(capsys, *argv, "--storage.path", str(store))
+    assert (found, message in err) == (code, True)
+
+
+def test_a_store_that_does_not_exist_is_wrong_input(capsys: pytest.CaptureFixture[str]) -> None:
+    """The setting is named."""
+    assert explained(capsys, "ab", "--storage.path", "/nowhere/at/all")[0] == 2
