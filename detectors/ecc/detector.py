@@ -8,7 +8,8 @@ from math import isfinite, isinf
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.columns import Columns, Ring, rows_where
+from detectors.columns import Columns, rows_where
+from detectors.ecc.errors import PATIENCE_NS, Errors
 from detectors.ecc.facts import RULES, Memory, counted, pending
 from detectors.ecc.trend import Trend
 from detectors.ecc.wear import DAYS, Wear, days_left
@@ -22,15 +23,9 @@ from pipeline.frame import Device, Frame, schema_of
 from pipeline.observation import Event, Observation
 
 CLEAR_READS = 10  # a flag that is gone for so many readings is gone
-# XIDs that say how serious an uncorrectable error was (NVIDIA XID catalogue): not contained, contained, and not said yet.
-UNCONTAINED, CONTAINED, UNDECIDED = range(3)
-XIDS = {64: UNCONTAINED, 95: UNCONTAINED, 140: UNCONTAINED, 94: CONTAINED, 48: UNDECIDED, 171: UNDECIDED, 172: UNDECIDED}
 MANY_CORRECTED = 92  # the driver's own alarm about the rate of single-bit errors
 S = 10**9
-PATIENCE_NS = 60 * S  # within which the XID of an uncorrectable error comes, before or after it was counted
-DECIDE_NS = 10 * S  # and within which the driver says whether it was contained
 PATIENT_NS = 24 * 3600 * S  # a repair because of corrected errors waits so long for a reset before anybody is told
-CLEAN_NS = 24 * 3600 * S  # without another error, or until the next reset
 UNCORRECTABLE, TREND = "ecc/uncorrectable", "ecc/correctable_trend"
 _FLAGS = ("failed", "pending", *(f"banks_{spare}" for spare in ("none", "low", "partial", "high")))
 _REPAIRS = ("sram_threshold_exceeded", "memory_unrepairable", "retired_pages_pending", "repair_pending_memory_channel")
@@ -63,18 +58,15 @@ class Ecc(Remembering):
             **Runs.fills(len(RULES)),
             **Wear.fills(),
             **Trend.fills(),
+            **Errors.fills(),
             asked=False,  # a repair waits for a reset in this life
             asked_ns=0,  # since when
             corrected=False,  # a row was remapped in this life because its errors were corrected too often
             lost=False,  # or because one was not corrected
             survived=False,
-            errors=0,
-            waits_ns=0,
-            error_ns=0,
-            xid_ns=Ring(3, 0),
         )
         self._runs = Runs(self._columns, [rule.after for rule in RULES], [CLEAR_READS] * len(RULES))
-        self._wear, self._trend = Wear(self._columns), Trend(self._columns)
+        self._wear, self._trend, self._errors = Wear(self._columns), Trend(self._columns), Errors(self._columns)
         self._elapsed, self._standing, self._lives = Elapsed(), Standing(self.name), Lives()
         self._before: tuple[tuple[Device, ...], NDArray[np.float64], NDArray[np.uint64], NDArray[np.bool_]] | None = None
         super().__init__(
@@ -107,8 +99,8 @@ class Ecc(Remembering):
             return
         if code == MANY_CORRECTED:
             self._trend.hit(row)
-        elif isinstance(code, int) and code in XIDS:
-            self._columns["xid_ns"][XIDS[code], row] = at.now_ns - max(0, at.time_ns - event.time_ns)
+        elif isinstance(code, int):
+            self._errors.hear(row, code, at.now_ns - max(0, at.time_ns - event.time_ns))
 
     def _frame(self, frame: Frame, at: Moment, boot_id: str) -> Iterator[Finding]:
         self._columns.place(frame.devices)
@@ -116,7 +108,7 @@ class Ecc(Remembering):
         yield from self._reset(frame, boot_id, at)
         if self._registers_changed(frame) or any(self._columns[name].any() for name in ("stands", "run", "asked")):
             yield from self._facts(frame, at)
-        yield from self._uncorrectable(_grew(frame, self._columns, "ecc_uncorrected"), at)
+        yield from self._uncorrectable(frame, at)
         alarm = self._trend.add(_grew(frame, self._columns, "ecc_corrected"), frame.mono_ns, boot_id)
         if alarm is not None:
             yield from self._hour(alarm, at)
@@ -195,30 +187,15 @@ class Ecc(Remembering):
                 if not any(self._runs.stands(number)[row] for number in rules):
                     yield from self._standing.ends(finding.device, finding.fault, at)
 
-    def _uncorrectable(self, errors: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
-        columns = self._columns
-        new = errors > 0
-        columns["errors"] = np.where(
-            new, np.where(columns["waits_ns"] > 0, columns["errors"], 0) + np.nan_to_num(errors), columns["errors"]
-        )
-        columns["waits_ns"] = np.where(new & (columns["waits_ns"] == 0), at.now_ns, columns["waits_ns"])
-        columns["error_ns"] = np.where(new, at.now_ns, columns["error_ns"])
-        waits = columns["waits_ns"]
-        if not waits.any():
-            return
-        told = (waits > 0) & (columns["xid_ns"] >= waits - PATIENCE_NS)
-        late = (waits > 0) & (at.now_ns - waits >= PATIENCE_NS)
-        undecided = told[UNDECIDED] & (at.now_ns - columns["xid_ns"][UNDECIDED] >= DECIDE_NS)
-        page = told[UNCONTAINED] | (~told[CONTAINED] & (undecided | late))
-        for row in rows_where(page | told[CONTAINED]):
-            onset_ns = at.time_ns - (at.now_ns - int(waits[row]))
-            yield from self._standing.holds(
-                columns.devices[row], self._error(row, bool(page[row]), bool(told[:, row].any())), at, onset_ns
-            )
-        columns.reset(page | late, "waits_ns")
+    def _uncorrectable(self, frame: Frame, at: Moment) -> Iterator[Finding]:
+        """Errors whose XID has come, or does not."""
+        for row, page, told in self._errors.add(_grew(frame, self._columns, "ecc_uncorrected"), at.now_ns):
+            onset_ns = at.time_ns - (at.now_ns - self._errors.since_ns(row))
+            yield from self._standing.holds(self._columns.devices[row], self._error(row, page, told), at, onset_ns)
+        self._errors.done(at.now_ns)
 
     def _error(self, row: int, page: bool, told: bool) -> Verdict:
-        errors = f"{self._columns['errors'][row]} uncorrectable errors counted"
+        errors = f"{self._errors.count(row)} uncorrectable errors counted"
         if not page:
             summary = "An uncorrectable memory error, contained to one program: restart it; reset the GPU when the job has ended."
             return Verdict(UNCORRECTABLE, "ticket", "RESTART_APP", summary, (f"{errors}, XID 94 says contained",))
@@ -257,7 +234,7 @@ class Ecc(Remembering):
 
     def _over(self, fault: str, row: int, at: Moment) -> bool:
         if fault == UNCORRECTABLE:
-            return bool(at.now_ns - self._columns["error_ns"][row] >= CLEAN_NS)
+            return self._errors.over(row, at.now_ns)
         return fault == TREND and self._trend.over(row)
 
 

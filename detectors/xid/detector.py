@@ -12,13 +12,13 @@ from detectors.columns import Columns, rows_where
 from detectors.elapsed import Elapsed, Moment
 from detectors.jobs import Jobs, Place
 from detectors.lives import Lives
-from detectors.memory import Commit, Remembering, from_text_array, text_array
+from detectors.memory import Remembering
 from detectors.runs import Runs
-from detectors.snapshot import State
 from detectors.standing import RANK, Standing, Verdict
 from detectors.xid.burst import APPLICATION, LINK_FAULT, Burst, Reading, Seen, is_application, read
 from detectors.xid.domains import Domains
 from detectors.xid.history import DAY_NS, History, Past
+from detectors.xid.known import Known
 from detectors.xid.meaning import NVLINK4, meaning, recovery
 from detectors.xid.open_bursts import NodeBurst, OpenBursts
 from detectors.xid.remedies import MANY, Remedies
@@ -29,7 +29,6 @@ from pipeline.frame import Device, Frame
 from pipeline.observation import Event, Observation
 from pipeline.xid import xid_entry
 from pipeline.xid_counts import HISTORY_NS
-from pipeline.xid_once import Once
 
 S = 10**9
 RECOVERY_READS = 2  # of NVML's recovery action, before it is believed or gone
@@ -40,30 +39,6 @@ FORGOTTEN_NS = 3600 * S  # a program that failed, and what is only for the recor
 LATE_NS = 120 * S  # a job's end may be read before what the driver said of it
 RECOVERY_FAULT, DOMAIN_FAULT, NODE_FAULT = "xid/recovery_action", "xid/nvlink_domain", "xid/node_suspect"
 GONE = frozenset(code for code, name in field("gpu", "state").states if name in ("lost", "hung", "absent"))
-
-
-class _Known:
-    """Which lines were counted (pipeline/xid_once.py), when each finding's code was last heard, and who held a GPU until lately."""
-
-    def __init__(self) -> None:
-        self.once = Once()
-        self.last: dict[tuple[Device, str], int] = {}
-        self.left: dict[Place, tuple[str, int]] = {}
-
-    def state(self) -> State:
-        last = [[device.host, device.kind, device.id, fault, at] for (device, fault), at in self.last.items()]
-        left = [[*place, *held] for place, held in self.left.items()]
-        return {"once": text_array(self.once.document()), "last": text_array(last), "left": text_array(left)}
-
-    def prepare(self, state: State) -> Commit:
-        once = Once(from_text_array(state["once"]))
-        last = {(Device(host, kind, name), str(fault)): int(at) for host, kind, name, fault, at in from_text_array(state["last"])}
-        left = {Place(host, gpu): (str(job), int(at)) for host, gpu, job, at in from_text_array(state["left"])}
-
-        def commit() -> None:
-            self.once, self.last, self.left = once, last, left
-
-        return commit
 
 
 class Xid(Remembering):
@@ -86,7 +61,7 @@ class Xid(Remembering):
         self._columns = Columns(**Runs.fills(1), life_ns=0, gone=False, recovery=0)
         self._runs = Runs(self._columns, [RECOVERY_READS], [RECOVERY_READS])
         self._elapsed, self._standing, self._lives, self._jobs = Elapsed(), Standing(self.name), Lives(), Jobs()
-        self._open, self._history, self._domains, self._known = OpenBursts(), History(), Domains(), _Known()
+        self._open, self._history, self._domains, self._known = OpenBursts(), History(), Domains(), Known()
         self._remedies = Remedies()
         super().__init__(
             columns=self._columns,

@@ -1,0 +1,85 @@
+"""Uncorrectable errors that were counted, and the XIDs that say how serious they are; each may come first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.columns import Columns, Ring, rows_where
+
+# XIDs that say how serious an uncorrectable error was (NVIDIA XID catalogue): not contained, contained, and not said yet.
+UNCONTAINED, CONTAINED, UNDECIDED = range(3)
+XIDS = {64: UNCONTAINED, 95: UNCONTAINED, 140: UNCONTAINED, 94: CONTAINED, 48: UNDECIDED, 171: UNDECIDED, 172: UNDECIDED}
+S = 10**9
+PATIENCE_NS = 60 * S  # within which the XID of an uncorrectable error comes, before or after it was counted
+DECIDE_NS = 10 * S  # and within which the driver says whether it was contained
+CLEAN_NS = 24 * 3600 * S  # without another error, or until the next reset
+
+
+class Errors:
+    """Joins the counts with the XIDs, per GPU."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+
+    @staticmethod
+    def fills() -> dict[str, int | Ring]:
+        """The columns it needs: errors that wait for their XID, since when they do, when the last was counted, when an XID came."""
+        return {"errors": 0, "waits_ns": 0, "error_ns": 0, "xid_ns": Ring(3, 0)}
+
+    def hear(self, row: int, code: int, at_ns: int) -> None:
+        """The driver told of an XID."""
+        if code in XIDS:
+            self._columns["xid_ns"][XIDS[code], row] = at_ns
+
+    def add(self, errors: NDArray[np.float64], now_ns: int) -> Iterator[tuple[int, bool, bool]]:
+        """New errors of one frame, (row,), NaN = not observed. Rows to tell of: whether it is a page, and whether any XID told of it.
+
+        Those told of wait until ``done`` is called.
+        """
+        columns, new = self._columns, errors > 0
+        waiting = columns["waits_ns"] > 0
+        columns["errors"] = np.where(new, np.where(waiting, columns["errors"], 0) + np.nan_to_num(errors), columns["errors"])
+        columns["waits_ns"] = np.where(new & ~waiting, now_ns, columns["waits_ns"])
+        columns["error_ns"] = np.where(new, now_ns, columns["error_ns"])
+        if columns["waits_ns"].any():
+            told = self._told()
+            page = self._page(told, now_ns)
+            for row in rows_where(page | told[CONTAINED]):
+                yield row, bool(page[row]), bool(told[:, row].any())
+
+    def done(self, now_ns: int) -> None:
+        """Wait no more for those that were told of as loudly as they can be, or waited long enough."""
+        if self._columns["waits_ns"].any():
+            self._columns.reset(self._page(self._told(), now_ns) | self._late(now_ns), "waits_ns")
+
+    def count(self, row: int) -> int:
+        """Errors that are told of together."""
+        return int(self._columns["errors"][row])
+
+    def since_ns(self, row: int) -> int:
+        """When the first of them was counted."""
+        return int(self._columns["waits_ns"][row])
+
+    def over(self, row: int, now_ns: int) -> bool:
+        """Whether the last one was long ago."""
+        return bool(now_ns - self._columns["error_ns"][row] >= CLEAN_NS)
+
+    def _told(self) -> NDArray[np.bool_]:
+        """Which kinds of XIDs tell of the errors that wait, (kind, row)."""
+        waits = self._columns["waits_ns"]
+        told: NDArray[np.bool_] = (waits > 0) & (self._columns["xid_ns"] >= waits - PATIENCE_NS)
+        return told
+
+    def _late(self, now_ns: int) -> NDArray[np.bool_]:
+        waits = self._columns["waits_ns"]
+        late: NDArray[np.bool_] = (waits > 0) & (now_ns - waits >= PATIENCE_NS)
+        return late
+
+    def _page(self, told: NDArray[np.bool_], now_ns: int) -> NDArray[np.bool_]:
+        """Not contained, or nobody says that it was."""
+        undecided = told[UNDECIDED] & (now_ns - self._columns["xid_ns"][UNDECIDED] >= DECIDE_NS)
+        page: NDArray[np.bool_] = told[UNCONTAINED] | (~told[CONTAINED] & (undecided | self._late(now_ns)))
+        return page
