@@ -211,12 +211,9 @@ class IbBer(Remembering):
         return f"the other end, {name}, counts none: this receiver, its fibre or the other end's transmitter"
 
     def _end(self, h: NDArray[np.float64], seen: NDArray[np.bool_], at: Moment) -> Iterator[Finding]:
-        columns, standing = self._columns, self._standing.all()
-        if not standing:
+        columns = self._columns
+        if not self._standing.all():
             return
         calm = columns["S"] < CLEAR_SHARE * h
         columns["good"] = np.where(seen, np.where(calm, columns["good"] + 1, 0), columns["good"])
-        for finding in standing:
-            row = columns.row(finding.device)
-            if row is not None and columns["good"][row] >= CLEAR_BLOCKS:
-                yield from self._standing.ends(finding.device, finding.fault, at)
+        yield from self._standing.end_rows(columns, columns["good"] >= CLEAR_BLOCKS, at)
