@@ -64,7 +64,7 @@ def _rule(name: str) -> Iterator[str]:
         return
     yield f"How {name} judges"
     for paragraph in prose_of(name):
-        yield from _wrapped(paragraph, "   ")
+        yield from _wrapped(paragraph.replace("``", ""), "   ")
     yield from _fields(
         ("rule", page.formula),
         ("from", "; ".join(page.sources)),
