@@ -30,7 +30,7 @@ class ProcRenderer:
             },
         )
         for gpu, pci in enumerate(node.profile.gpu.pci):
-            text = f"Model: \t\t {node.profile.answers['nvmlDeviceGetName()']}\nGPU UUID: \t {node.uuids[gpu]}\nBus Location: \t {pci}.0"
+            text = f"Model: \t\t {node.profile.answers['nvmlDeviceGetName()']}\nGPU UUID: \t {node.uuids[gpu]}\nDevice Minor: \t {gpu}\nBus Location: \t {pci}.0"
             put(root, {f"driver/nvidia/gpus/{pci}.0/information": text})
         self._memory = LiveFile(root / "meminfo", self._meminfo())
         self._root, self._pids = root, frozenset[int]()

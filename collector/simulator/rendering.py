@@ -14,6 +14,7 @@ from pathlib import Path
 
 from collector.simulator.injection import inject
 from collector.simulator.kmsg import KernelLog, boot_lines
+from collector.simulator.nccl.node_job import NodeJob
 from collector.simulator.node import Node
 from collector.simulator.nvml_render import NvmlRenderer
 from collector.simulator.nvml_state import NvmlState
@@ -29,12 +30,12 @@ DRIVER_NOT_LOADED = 9  # nvml.h
 
 
 class Rendering:
-    """Owns a directory for as long as it lives; ``step`` goes on by some seconds and writes what changed.
+    """Owns a directory for as long as it lives; ``step`` goes on by some seconds and writes what changed. ``serve``: its job takes RAS clients.
 
     FileExistsError where the directory belongs to something else, or to a simulation that is running.
     """
 
-    def __init__(self, directory: Path, profile: str, *, seed: int, clock: Clock | None = None) -> None:
+    def __init__(self, directory: Path, profile: str, *, seed: int, clock: Clock | None = None, serve: bool = False) -> None:
         model = load_profile(profile)
         self.directory = directory
         self._clock = clock or SystemClock()
@@ -45,6 +46,7 @@ class Rendering:
             self._sys = SysfsRenderer(directory / "sys", self.node)
             boot_ns = self._clock.time_ns() - self._clock.monotonic_ns()
             self._proc = ProcRenderer(directory / "proc", self.node, boot_ns)
+            self._job = NodeJob(directory / "proc", self.node, self._clock) if serve else None
             self._log = KernelLog(directory / "dev" / "kmsg")
             self.node.kernel.extend(boot_lines(self.node))
             (directory / MARKER).write_text(json.dumps({"profile": profile, "seed": seed, "pid": os.getpid()}) + "\n")
@@ -65,6 +67,8 @@ class Rendering:
         self._nvml.render(self._clock.time_ns())
         self._sys.render()
         self._proc.render()
+        if self._job is not None:
+            self._job.render()
 
     def ready(self) -> None:
         """Say that the directory can be read: those who start at the same time wait for this file."""
@@ -73,8 +77,9 @@ class Rendering:
     def close(self) -> None:
         """Let go of the directory; what it shows stays, without ``ready``."""
         (self.directory / READY).unlink(missing_ok=True)
-        for part in (self._nvml, self._sys, self._proc, self._log):
-            part.close()
+        for part in (self._nvml, self._sys, self._proc, self._log, self._job):
+            if part is not None:
+                part.close()
         os.close(self._lock)
 
 

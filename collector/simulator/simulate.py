@@ -45,7 +45,7 @@ def simulate(
     for spec in inject:
         parse(spec, model)
     clock = clock or SystemClock()
-    rendering = Rendering(directory, profile, seed=seed, clock=clock)
+    rendering = Rendering(directory, profile, seed=seed, clock=clock, serve=True)
     try:
         lock = Lock()
         rendering.step(WARM_UP_S)

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 from collector.simulator.kernel_log import oom_kill as oom_kill_line
 from collector.simulator.node import Node
 from collector.simulator.workload import WATCHDOG_S
 
+How = Literal["stopped", "late", "mismatched", "in_flight"]
+
 
 def nccl_stall(
-    node: Node, gpu: int, *, lasts: Annotated[float, "until it goes on; 0: the watchdog kills the job after 10 minutes"] = 0.0
+    node: Node,
+    gpu: int,
+    *,
+    lasts: Annotated[float, "until it goes on; 0: the watchdog kills the job after 10 minutes"] = 0.0,
+    how: Annotated[
+        How, "its process is stopped, late (has not called the operation), calls another one, or all are in flight"
+    ] = "stopped",
 ) -> Iterator[float]:
-    """A collective that never ends: the GPU's rank is dead, all others spin at 100 % with no tensor work, low flat power, no traffic."""
-    node.culprit[gpu] = True
-    node.workload.stall(f"gpu{gpu} dead")
+    """A collective that never ends: all wait for the GPU's rank, and spin at 100 % with no tensor work, low flat power, no traffic."""
+    node.culprit[gpu] = how != "in_flight"
+    node.stuck[gpu] = how
+    node.workload.stall(f"gpu{gpu} {how}")
     yield lasts or WATCHDOG_S
     node.culprit[gpu] = False
-    node.workload.resume(f"gpu{gpu} dead")
+    node.stuck.pop(gpu, None)
+    node.workload.resume(f"gpu{gpu} {how}")
     if not lasts:
         node.workload.kill(node.time_s, 0)
 
