@@ -22,8 +22,8 @@ from pipeline.frame import Frame
 from pipeline.observation import Observation
 
 BLOCK_S = 60.0  # block means: neighbouring samples of a clock are too alike to be tested one by one
-# Effect-size floors and persistence: calibrated on a simulated fleet with the published spread of silicon ("Not all GPUs are created
-# equal", SC'22): the page gave no false alarm in a thousand GPU-months, and finds half of all 10 % slow-downs in 200 s.
+# Effect-size floors and persistence. The floors stand well above what silicon does by itself (its spread is published: "Not all GPUs are
+# created equal", SC'22) and what a minute of it wanders; how many false alarms that leaves, and how late it is, is measured by `tocsin score`.
 CRITICAL, WARNING = "critical", "warning"
 INSIDE = {CRITICAL: Limit(0.07, 5.0, 3), WARNING: Limit(0.05, 4.0, 5)}
 BETWEEN = Limit(0.10, 5.0, 10)

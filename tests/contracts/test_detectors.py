@@ -23,6 +23,20 @@ from tests.contracts.noise import PERIOD_S, Noise
 
 ALL = sorted(DETECTORS)
 TICKS = 400
+# These judge single readings. Trends, peers and jobs need longer and saner lives: tests of each, and scoring, restart them mid-finding.
+FACTS = {
+    "availability",
+    "ecc",
+    "ib_adapter",
+    "ib_errors",
+    "ib_link",
+    "ib_saturation",
+    "nvlink",
+    "pcie",
+    "power_limit",
+    "throttle",
+    "xid",
+}
 REMEMBERING = [name for name in ALL if isinstance(DETECTORS[name](), Snapshotable)]
 each = pytest.mark.parametrize("name", ALL)
 each_that_remembers = pytest.mark.parametrize("name", REMEMBERING)
@@ -256,7 +270,7 @@ def test_a_damaged_snapshot_is_refused_as_a_whole() -> None:
 
 
 def test_the_stream_is_as_wild_as_it_is_meant_to_be() -> None:
-    """Most detectors find something in it; otherwise these tests would test little. Trends need longer lives: scoring restarts them."""
-    loud = [name for name in ALL if said(DETECTORS[name](), noise())]
-    assert len(loud) > len(ALL) / 2, f"silent: {sorted(set(ALL) - set(loud))}"
+    """Detectors of facts find something in it; otherwise these tests would test little."""
+    loud = {name for name in ALL if said(DETECTORS[name](), noise())}
+    assert loud >= FACTS
     assert PERIOD_S * TICKS > 3 * 3600

@@ -105,6 +105,24 @@ def test_it_does_not_learn_the_fault_but_accepts_it_after_a_week(metal: Metal) -
     assert "new normal" in said[0].evidence[-1]
 
 
+def test_nobody_notices_a_restart_in_the_middle(metal: Metal) -> None:
+    """Half an hour into the fault its memory moves to a new detector, which tells and ends it at the same instants."""
+    metal.worse[metal.gpus[BAD]] = 1.4
+    metal.run(0.5 * HOUR)
+    other = deepcopy(metal)
+    two_loads(other)
+    restarted = ThermalResistance()
+    restarted.restore(metal.feed.detector.state())  # type: ignore[attr-defined] # it remembers
+    other.feed.detector = restarted
+    said = []
+    for node in (metal, other):
+        told = node.run(2 * HOUR)
+        node.worse[node.gpus[BAD]] = 1.0
+        said.append([*told, *node.run(2 * HOUR)])
+    assert said[0] == said[1]
+    assert [f.phase for f in said[0]] == ["onset", "cleared"]
+
+
 def test_a_gpu_is_not_judged_in_its_first_five_days() -> None:
     """Its own line is not known yet."""
     node = Metal(ThermalResistance(), 8, period_s=60.0)
