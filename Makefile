@@ -8,10 +8,10 @@ ADDRESS ?= 127.0.0.1:9400
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench rules docs lock
+.PHONY: help install demo test test-torch check bench rules docs lock
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
 
 install: $(VENV)/.runs ## tocsin into .venv, and nothing else
 
@@ -25,6 +25,13 @@ demo: $(VENV)/.runs ## a live agent on 127.0.0.1:9400, reading a simulated HGX H
 
 test: $(VENV)/.tests parts check ## everything CI checks; as root it installs the Debian packages the tests run against
 	$(VENV)/bin/python -m pytest -n auto --dist loadfile
+
+TORCH_VENV ?= .venv-torch
+
+test-torch: $(VENV)/.tests ## real PyTorch jobs (on CPUs) that hang, localised from their own dumps; PyTorch goes into .venv-torch
+	@test -x $(TORCH_VENV)/bin/python || $(PYTHON) -m venv $(TORCH_VENV)
+	@$(TORCH_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --requirement tests/torch/requirements.txt
+	TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python $(VENV)/bin/python -m pytest tests/torch
 
 check: $(VENV)/.tests ## format, lint and types
 	$(VENV)/bin/ruff format --check .

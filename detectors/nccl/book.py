@@ -16,6 +16,7 @@ S = 10**9
 MOST_JOBS = 256  # of one agent a handful; of a cluster's some hundred
 MOST_HITS = 2000  # of one job
 MOST_DUMPS = 16_384  # ranks of one job
+MOST_ENDED = 256  # processes of one job that ended one by one
 RAS_LOOKS = 6  # enough to see who is always behind (slow.py)
 LASTS_NS = 3600 * S  # evidence that nothing renewed in an hour says nothing of now
 LINES_LAST_NS = 900 * S  # a line is of its moment
@@ -32,6 +33,9 @@ class JobBook:
     hits: dict[tuple[str, str], tuple[int, Hit]] = field(
         default_factory=dict
     )  # with when they were read, on the detector's clock
+    ended: dict[int, tuple[str, int, str]] = field(
+        default_factory=dict
+    )  # by pid: host, rank and GPU of processes that ended alone
     heard_ns: int = 0
     due_ns: int = 0  # when it is judged next, 0 where nothing is new
     suspected_ns: int = 0  # since when the same verdict stands, 0 where there is none
@@ -48,7 +52,7 @@ class JobBook:
         if report.teller == "ras":
             if report.trusted:
                 if self.looks and _moves(self.looks[-1], report):
-                    self.others, self.hits = {}, {}  # the job goes on: what was said of a stall is over
+                    self.others, self.hits, self.ended = {}, {}, {}  # the job goes on: what was said of a stall is over
                 self.looks = [*self.looks, lean(report)][-RAS_LOOKS:]
             return
         key = f"{report.teller} {report.world_rank} {report.host} {report.pid} {report.origin if report.world_rank < 0 else ''}"
@@ -61,6 +65,12 @@ class JobBook:
         if len(self.hits) >= MOST_HITS:
             del self.hits[next(iter(self.hits))]
         self.hits.setdefault((hit.name, hit.text), (now_ns, hit))
+
+    def lost(self, host: str, pid: int, rank: int, uuid: str, now_ns: int) -> None:
+        """A process ended while others of the job live."""
+        self.heard_ns = now_ns
+        if len(self.ended) < MOST_ENDED:
+            self.ended[pid] = (host, rank, uuid)
 
     def forget(self, now_ns: int) -> None:
         """What is too old."""
@@ -128,6 +138,7 @@ def _document(job: JobBook) -> dict[str, object]:
         "looks": [packed(report) for report in job.looks],
         "others": {key: packed(report) for key, report in job.others.items()},
         "hits": [[at, packed(hit)] for at, hit in job.hits.values()],
+        "ended": [[pid, *of] for pid, of in job.ended.items()],
         "numbers": [job.heard_ns, job.due_ns, job.suspected_ns],
         "suspicion": job.suspicion,
         "told": job.told,
@@ -135,16 +146,17 @@ def _document(job: JobBook) -> dict[str, object]:
 
 
 def _job(document: Mapping[str, object]) -> JobBook:
-    looks, others, hits, numbers, told = (document[name] for name in ("looks", "others", "hits", "numbers", "told"))
+    looks, others, hits, numbers, told, ended = (document[n] for n in ("looks", "others", "hits", "numbers", "told", "ended"))
     if not (isinstance(looks, list) and isinstance(others, dict) and isinstance(hits, list)):
         raise TypeError("book: wanted lists of reports and lines")
-    if not (isinstance(numbers, list) and isinstance(told, list)):
+    if not (isinstance(numbers, list) and isinstance(told, list) and isinstance(ended, list)):
         raise TypeError("book: wanted numbers, and what was told")
     heard, due, suspected = (int(n) for n in numbers)
     return JobBook(
         [unpacked_report(text) for text in looks],
         {str(key): unpacked_report(text) for key, text in others.items()},
         {(hit.name, hit.text): (int(at), hit) for at, text in hits if (hit := unpacked_hit(text))},
+        {int(pid): (str(host), int(rank), str(uuid)) for pid, host, rank, uuid in ended},
         heard,
         due,
         suspected,

@@ -10,7 +10,7 @@ from detectors.elapsed import Elapsed, Moment
 from detectors.jobs import Jobs
 from detectors.memory import Commit, Remembering, from_text_array, text_array
 from detectors.nccl.book import Book, JobBook
-from detectors.nccl.judge import Case, GpuFault, PortFault, judge
+from detectors.nccl.judge import Case, Ended, GpuFault, PortFault, judge
 from detectors.nccl.places import Places
 from detectors.nccl.verdict import Cause, Verdict
 from detectors.nccl.words import summary
@@ -114,8 +114,10 @@ class Nccl(Remembering):
             self._jobs.take(observation.events)
             for event in observation.events:
                 self._hardware.take(event, at.now_ns)
-                if event.kind == "job_ended":
-                    said += self._over(str(event.attributes.get("job", "")), at)
+                if event.kind == "nccl_process_lost":
+                    self._ended(event, at)
+                elif event.kind == "job_ended" and not self._jobs.members(name := str(event.attributes.get("job", ""))):
+                    said += self._over(name, at)  # on one node of several the end may be the fault
             self._lines(observation, at)
             self._reports(observation, at)
         for name, job in self._book.due(at.now_ns):
@@ -147,6 +149,14 @@ class Nccl(Remembering):
                     job.hear(hit, at.now_ns)
                     _note(job, at)
 
+    def _ended(self, event: Event, at: Moment) -> None:
+        facts = event.attributes
+        pid, rank, gpus = facts.get("own_pid"), facts.get("rank", -1), str(facts.get("gpus", "")).split()
+        if isinstance(pid, int) and isinstance(rank, int):
+            job = self._book.of(_name(str(facts.get("job", ""))) or self._job_of(event.device.host))
+            job.lost(event.device.host, pid, rank, gpus[0] if len(gpus) == 1 else "", at.now_ns)
+            _note(job, at)
+
     def _job_of(self, host: str) -> str:
         return _name(self._jobs.on(host)) or f"{UNNAMED} on {host}"
 
@@ -161,6 +171,7 @@ class Nccl(Remembering):
                 [hit for _, hit in job.hits.values()],
                 [GpuFault(uuid, text) for uuid, (_, text) in self._hardware.gpus.items()],
                 [PortFault(host, port, text) for (host, port), (_, text) in self._hardware.ports.items()] if _stuck(job) else (),
+                [Ended(host, pid, rank, uuid) for pid, (host, rank, uuid) in job.ended.items()],
                 name,
             )
         )

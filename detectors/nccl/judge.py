@@ -73,6 +73,16 @@ class PortFault:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """A process of the job that ended while others of it live, as the node itself saw it. ``rank`` is -1 where its launcher did not tell."""
+
+    host: str
+    pid: int
+    rank: int = -1
+    uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """What is known about one job: reports in any order, lines in the order of their logs, and hardware that failed meanwhile."""
 
@@ -80,6 +90,7 @@ class Case:
     hits: Sequence[Hit] = ()
     gpus: Sequence[GpuFault] = ()
     ports: Sequence[PortFault] = ()
+    ended: Sequence[Ended] = ()
     job: str = ""
 
 
@@ -102,6 +113,7 @@ def judge(case: Case) -> Verdict:
     ]
     if graph.balanced or any(clue.cause for clue in clues):  # hardware explains a stall; it does not make one
         clues += _hardware(case, known)
+    clues += _ended_here(case, known, firm=graph.balanced or (graph.waits is not None and bool(graph.waits.pending)))
     verdict = _verdict(case, clues, _Known(communicators, known, graph, lines))
     return _ended(verdict, lines.cancelled) if lines.cancelled else verdict
 
@@ -131,6 +143,16 @@ def _lost(reports: Sequence[Report], identities: Identities) -> list[Clue]:
             words = "is dead: it has not answered for a minute" if sure else "does not answer"
             text = f"process {process.pid} on node {process.host or process.address} {words}"
             found += [Clue("ras", text, GONE, target, "process_lost", report.origin) for target in _targets(process, identities)]
+    return found
+
+
+def _ended_here(case: Case, identities: Identities, *, firm: bool) -> list[Clue]:
+    """A process that ended is to blame where others wait; where nobody does, it may have done its work."""
+    found = []
+    for ended in case.ended:
+        who = Who(ended.rank, ended.host, ended.pid, uuid=ended.uuid)
+        text = f"{who.words()} ended while others of its job live"
+        found.append(Clue("proc", text, GONE, RankTarget(identities.find(who)), "process_lost", firm=firm))
     return found
 
 

@@ -73,7 +73,7 @@ def _end(
         _place(found, waits, at)
         found.stage = found.stage or "in_flight"
         text = f"all ranks of {at.name} that told of it have begun {_what(waits)}, and it does not end"
-        whole = at.confirmed and not at.unknown and at.communicator.size <= len(at.members) and at.tellers != {"log"}
+        whole = at.confirmed and not at.unknown and 0 < at.communicator.size <= len(at.members)
         found.clues.append(Clue(_teller(at), text, 0.0, None, "in_flight", at.origin, firm=whole))
     elif len(ranks) > 1:
         found.circle = found.circle or ranks

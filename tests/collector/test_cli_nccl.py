@@ -132,6 +132,13 @@ def test_dumps_name_the_rank_that_never_came(case: str, form: str, sequence: int
     assert [c["rank"] for c in told["culprits"]] == [2]
 
 
+@pytest.mark.parametrize("cause", ["host_hang", "order_mismatch"])
+def test_dumps_of_a_job_with_subgroups_name_the_right_rank(cause: str, explain: Explain) -> None:
+    """Recorded by `make test-torch`: ranks work in pairs and a world; rank 2 is to blame, its partner, as far behind, is a victim."""
+    told = explain(ROOT / "tests/data/torch_stall" / cause)
+    assert (told["class"], [c["rank"] for c in told["culprits"]], told["victims"]) == (cause, [2], 3)
+
+
 @pytest.mark.parametrize("form", ["json", "pickle"])
 def test_dumps_name_the_rank_that_called_something_else(form: str, explain: Explain) -> None:
     """Rank 1 called broadcast where the others called all_reduce: not a stall in flight."""
