@@ -129,7 +129,7 @@ def contest(
     ]
     restart_at_ns = run.topology.begin_ns + round(run.seconds / 2 * 1e9) if job.restart else None
     periods = dict.fromkeys(("nvml", "infiniband", "kmsg", "jobs"), STEP_S) | {"host": HOST_PERIOD_S}
-    until_ns = judge(_watched(run, watch), contestants, periods, restart_at_ns=restart_at_ns)
+    until_ns = judge(_watched(run, watch), contestants, periods, restart_at_ns=restart_at_ns, restarts=run.restarts)
     if said is not None:
         for contestant in contestants:
             said(f"{contestant.name}-{contestant.scope}", contestant.findings)

@@ -60,10 +60,16 @@ class Panel:
 
     def restarted(self) -> Panel:
         """A new panel that remembers what could be written down."""
-        other = Panel(self._make, "fleet" if self._by_host is None else "node", self._fuse, only=self._only)
+        other = self.fresh()
         for host, one in self._sets.items():
-            load(dump(one.memories), other._set(host).memories)
+            new = self._new()
+            load(dump(one.memories), new.memories)
+            other._sets[host] = new  # noqa: SLF001 - another of its kind
         return other
+
+    def fresh(self) -> Panel:
+        """A new panel that remembers nothing: what was written down was too old, or damaged."""
+        return Panel(self._make, "fleet" if self._by_host is None else "node", self._fuse, only=self._only)
 
     def forgetful(self) -> tuple[str, ...]:
         """Detectors that have no memory to write down: whatever they know is lost in a restart."""
@@ -108,6 +114,11 @@ class Contestant:
         """What people were told."""
         return self.panel.alerts(self.findings, self.incidents)
 
+    def begin_anew(self, saved: str) -> None:
+        """The agents restart, and go on with what they saved where that is ``whole``."""
+        if self.restarts:
+            self.panel = self.panel.restarted() if saved == "whole" else self.panel.fresh()
+
     def restart(self) -> None:
         """From here on a restarted twin is asked too."""
         if self.restarts:
@@ -126,18 +137,24 @@ def judge(
     periods_s: Mapping[str, float],
     *,
     restart_at_ns: int | None = None,
+    restarts: Sequence[tuple[int, str]] = (),
 ) -> int:
     """Show every observation to every contestant; the time of the last one, unix ns (0 without any).
 
-    Increments are made once, by the rules of the agent's engine. From ``restart_at_ns`` on whoever restarts has a restarted twin.
+    Increments are made once, by the rules of the agent's engine. From ``restart_at_ns`` on whoever restarts has a restarted twin. At each
+    of ``restarts`` (unix ns, how what was saved looks then) whoever restarts really does.
     """
     rates: dict[tuple[str, str], Rates] = {}
-    last_ns = 0
+    last_ns, ahead = 0, list(restarts)
     for observation in observations:
         if restart_at_ns is not None and observation.time_ns >= restart_at_ns:
             restart_at_ns = None
             for contestant in contestants:
                 contestant.restart()
+        while ahead and observation.time_ns >= ahead[0][0]:
+            _, saved = ahead.pop(0)
+            for contestant in contestants:
+                contestant.begin_anew(saved)
         whole = _with_increments(observation, rates, periods_s)
         for contestant in contestants:
             contestant.update(whole)

@@ -134,3 +134,13 @@ def test_what_is_only_recorded_is_told_though_it_opens_no_incident() -> None:
     incident = Incident("i", gpu("n2"), "f", "page", "NONE", 0, (page.id, held.id), "s")
     alerts = Panel(lambda: [Hot()], "fleet", Incidents).alerts([record, page, held], [(0, incident)])
     assert [(alert.ranked[0].id, alert.severity) for alert in alerts] == [(gpu("n2").id, "page"), (gpu("n1").id, "record")]
+
+
+def test_agents_that_restart_go_on_with_what_they_saved_if_it_is_whole() -> None:
+    """Restarted at 30 s, when n1 is hot: with a whole memory it is told once; without, it is told again, as a new agent would."""
+    said = {}
+    for saved in ("whole", "damaged"):
+        one = Contestant("hot", "fleet", Panel(lambda: [Hot()], "fleet"))
+        judge(day(), [one], {"nvml": 1.0}, restarts=[(30 * NS, saved)])
+        said[saved] = sum(f.phase == "onset" and f.device.host == "n1" for f in one.findings)
+    assert said == {"whole": 1, "damaged": 2}
