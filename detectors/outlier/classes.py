@@ -10,7 +10,7 @@ from detectors.outlier.shrinkage import BINS, Scatter, bin_of, tail_limit
 from detectors.snapshot import State
 
 FADE = 2.0**-20  # of the histogram per vector: it holds about a million, as the covariance does
-FLOOR = 1e-6  # of the mean variance: added to the diagonal where a quantity never moved
+FLOOR = 1.0  # added to the diagonal: a difference below the unit that matters is none, however steady a quantity usually is
 
 
 class Model:
@@ -24,11 +24,9 @@ class Model:
     def precision(self) -> NDArray[np.float64] | None:
         """The inverse of its covariance, None before it has one."""
         covariance = self.scatter.covariance()
-        variance = float(np.trace(covariance))
-        if self.scatter.n <= len(covariance) or variance <= 0:
+        if self.scatter.n <= len(covariance):
             return None
-        floor = FLOOR * variance / len(covariance) * np.eye(len(covariance))
-        return np.asarray(np.linalg.inv(covariance + floor), np.float64)
+        return np.asarray(np.linalg.inv(covariance + FLOOR * np.eye(len(covariance))), np.float64)
 
     def limit(self, share: float) -> float:
         """The distance that this share of its healthy blocks lies beyond."""

@@ -14,7 +14,7 @@ from detectors.elapsed import Elapsed, Moment
 from detectors.memory import Remembering
 from detectors.outlier.classes import Models
 from detectors.outlier.shrinkage import distances
-from detectors.peers import Peers
+from detectors.peers import ACTIVE_PERCENT, Peers
 from detectors.places import Groups
 from detectors.readings import reading
 from detectors.standing import Standing, Verdict
@@ -32,22 +32,23 @@ OWN_BLOCKS, OWN_WEIGHT = 60, 1 / 1440  # a GPU's own place among its peers: an h
 
 
 class Quantity(NamedTuple):
-    """A gauge, whether its logarithm is taken, and the word for people."""
+    """A gauge, whether its logarithm is taken, the smallest difference that matters (ln units, kelvin, percent), and its word."""
 
     field: str
     log: bool
+    unit: float
     words: str
 
 
 QUANTITIES = (
-    Quantity("sm_clock_megahertz", True, "SM clock"),
-    Quantity("power_milliwatts", True, "power"),
-    Quantity("temperature_celsius", False, "temperature"),
-    Quantity("memory_temperature_celsius", False, "memory temperature"),
-    Quantity("tensor_activity_percent", False, "tensor activity"),
-    Quantity("dram_activity_percent", False, "memory activity"),
-    Quantity("sm_activity_percent", False, "SM activity"),
-    Quantity("gpu_utilization_percent", False, "utilisation"),
+    Quantity("sm_clock_megahertz", True, 0.02, "SM clock"),
+    Quantity("power_milliwatts", True, 0.03, "power"),
+    Quantity("temperature_celsius", False, 1.5, "temperature"),
+    Quantity("memory_temperature_celsius", False, 1.5, "memory temperature"),
+    Quantity("tensor_activity_percent", False, 2.0, "tensor activity"),
+    Quantity("dram_activity_percent", False, 2.0, "memory activity"),
+    Quantity("sm_activity_percent", False, 2.0, "SM activity"),
+    Quantity("gpu_utilization_percent", False, 2.0, "utilisation"),
 )
 UTILISATION = len(QUANTITIES) - 1
 
@@ -55,10 +56,11 @@ UTILISATION = len(QUANTITIES) - 1
 class Outlier(Remembering):
     """Mahalanobis distance of each working GPU from its peers and its own place among them, in blocks of a minute.
 
-    The covariance is pooled over all GPUs of a model and shrunk (Ledoit and Wolf); the limit is the distance that one of 100,000
-    healthy blocks lies beyond. Five of the last six blocks beyond it are a record that names the quantities. It stays a record: on the
-    scenario suite it has not shown that it finds what the other detectors miss. ``warm_ns`` and ``tail`` are for fleets that are
-    smaller, or known for longer, than most.
+    The covariance is pooled over all GPUs of a model and shrunk (Ledoit and Wolf); differences too small to matter count as none; the
+    limit is the distance that one of 100,000 healthy blocks lies beyond. Five of the last six blocks beyond it are a record that names
+    the quantities. It stays a record, as it has shown no worth of its own: on the development seeds GPUs that lose a tenth of their
+    clock, which the straggler detector tells, lie at squared distances of 25 to 60 where the limit is 38. ``warm_ns`` and ``tail`` are
+    for fleets that are smaller, or known for longer, than most.
 
     >>> Outlier().name
     'outlier'
@@ -70,7 +72,9 @@ class Outlier(Remembering):
         self._warm_ns, self._tail = warm_ns, tail
         d = len(QUANTITIES)
         names = [f"q{j}" for j in range(d)]
-        self._columns = Columns(**BlockMeans.fills(*names), **Peers.fills(), own=Ring(d, 0.0), learnt=0, history=0, good=0)
+        self._columns = Columns(
+            **BlockMeans.fills(*names), **Peers.fills(), own=Ring(d, 0.0), learnt=0, history=0, good=0, least=np.inf
+        )
         self._clock, self._means = BlockClock(BLOCK_S), BlockMeans(self._columns, names)
         self._peers, self._models, self._classes = Peers(self._columns), Models(d), Groups(_class)
         self._elapsed, self._standing = Elapsed(), Standing(self.name)
@@ -104,6 +108,7 @@ class Outlier(Remembering):
         if self._peers.changed.any():
             self._means.drop(self._peers.changed)
             columns.reset(self._peers.changed, "history")
+        columns["least"] = np.fmin(columns["least"], columns.wide(reading(frame, QUANTITIES[UTILISATION].field)))
         self._means.add(**{f"q{j}": columns.wide(reading(frame, q.field)) for j, q in enumerate(QUANTITIES)})
 
     def _block(self, at: Moment) -> Iterator[Finding]:
@@ -133,14 +138,16 @@ class Outlier(Remembering):
         yield from self._standing.due(at)
 
     def _centred(self, means: list[NDArray[np.float64]]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Each quantity above the median of its peers, (quantity, row), 0 where it is not observed; and which rows work beside peers."""
+        """Each quantity above the median of its peers, (quantity, row) in units that matter, 0 where it is not observed; and which rows work beside peers."""
         utilisation = means[UTILISATION]
         y = np.zeros((len(QUANTITIES), len(utilisation)))
-        works = np.isfinite(self._peers.centred(utilisation, utilisation).d)
+        # A block in which it paused mixes two phases of its job, and those of its peers may end in another second.
+        works = np.isfinite(self._peers.centred(utilisation, utilisation).d) & (self._columns["least"] >= ACTIVE_PERCENT)
+        self._columns.reset(np.ones(len(works), np.bool_), "least")
         for j, (quantity, x) in enumerate(zip(QUANTITIES, means, strict=True)):
             scaled = np.log(np.where(x > 0, x, np.nan)) if quantity.log else x
             d = self._peers.centred(scaled, utilisation).d
-            y[j] = np.where(np.isfinite(d), d, 0.0)
+            y[j] = np.where(np.isfinite(d), d / quantity.unit, 0.0)
         return y, works
 
     def _judge(
@@ -185,4 +192,5 @@ def _verdict(d2: float, limit: float, parts: NDArray[np.float64], vector: NDArra
 
 
 def _above(j: int, y: float) -> str:
-    return f"{np.expm1(y):+.1%} from what is usual for it" if QUANTITIES[j].log else f"{y:+.1f} from what is usual for it"
+    by = y * QUANTITIES[j].unit
+    return f"{np.expm1(by):+.1%} from what is usual for it" if QUANTITIES[j].log else f"{by:+.1f} from what is usual for it"

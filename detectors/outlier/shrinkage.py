@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_VECTORS = 1e6  # beyond it old ones fade: a week of a hundred GPUs at one block a minute
+ANCHORS, LEAST_BEYOND = (1e-2, 1e-3), 5  # shares that a far tail is drawn through; so many blocks must lie beyond the second
 BINS, PER_DOUBLING = 160, 8  # of the histogram of distances: up to 2^20, each 9 % wide
 
 
@@ -73,18 +74,27 @@ def bin_of(d2: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def tail_limit(counts: NDArray[np.float64], share: float) -> float:
-    """The distance that at most this share of what was counted lies beyond, by bins; infinite where too few were counted to say.
+    """The distance that this share of what was counted lies beyond, by bins (bin,); infinite where too few were counted to say.
 
-    From the data and not from the chi-square law, which fleets do not follow.
+    From the data and not from the chi-square law, which fleets do not follow. Below one in a thousand the tail is drawn on as a power law
+    through its hundredth and thousandth: further out lie the faults that nobody has told of yet, more of them than rare healthy blocks.
 
     >>> counts = np.zeros(BINS)
-    >>> counts[[0, 40]] = 998, 2
-    >>> [round(tail_limit(counts, share), 1) for share in (0.01, 0.001, 0.0001)]
-    [1.1, 34.9, inf]
+    >>> counts[[0, 16, 24]] = 98500, 1450, 50
+    >>> [round(tail_limit(counts, share), 1) for share in (0.02, 0.01, 0.001, 0.0001)]
+    [1.1, 4.4, 4.4, 4.4]
+    >>> tail_limit(counts / 100, 0.001)
+    inf
     """
-    total = float(counts.sum())
-    if total * share < 1:
+    if float(counts.sum()) * ANCHORS[1] < LEAST_BEYOND:
         return float("inf")
-    beyond = np.cumsum(counts[::-1])[::-1] - counts  # strictly above each bin
-    fits = np.flatnonzero(beyond <= share * total)
-    return float(2 ** ((int(fits[0]) + 1) / PER_DOUBLING))
+    if share >= ANCHORS[1]:
+        return _quantile(counts, share)
+    near, far = (_quantile(counts, anchor) for anchor in ANCHORS)
+    return float(far * (far / near) ** (np.log(ANCHORS[1] / share) / np.log(ANCHORS[0] / ANCHORS[1])))
+
+
+def _quantile(counts: NDArray[np.float64], share: float) -> float:
+    """Upper end of the first bin that at most this share lies above."""
+    beyond = np.cumsum(counts[::-1])[::-1] - counts
+    return float(2 ** ((int(np.flatnonzero(beyond <= share * counts.sum())[0]) + 1) / PER_DOUBLING))
