@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -23,6 +24,13 @@ class Place(NamedTuple):
     name: str
 
 
+class Roster(NamedTuple):
+    """The devices of one kind that one source reads."""
+
+    source: str
+    kind: str
+
+
 class Graph:
     """Learns the devices from frames and the jobs from events.
 
@@ -33,8 +41,10 @@ class Graph:
 
     def __init__(self) -> None:
         self.jobs = Jobs()
-        self._seen: dict[tuple[str, str], tuple[Device, ...]] = {}  # (source, kind) -> devices of the last frame
-        self._racks: dict[str, str] = {}  # host -> rack
+        self._seen: dict[Roster, tuple[Device, ...]] = {}  # devices of the last frame, to be compared by identity
+        self._parts: dict[Roster, dict[Place, int]] = {}  # how many of its devices stand where
+        self._racked: dict[Roster, dict[str, str]] = {}  # host -> rack, as its devices say
+        self._racks: dict[str, str] = {}
         self._count: dict[tuple[Place, str], int] = {}
         self._hosts: dict[str, int] = {}  # rack -> hosts
 
@@ -43,12 +53,13 @@ class Graph:
         self.jobs.take(observation.events)
         changed = False
         for frame in observation.frames:
-            key = (observation.source, frame.kind)
+            key = Roster(observation.source, frame.kind)
             if frame.kind in COUNTED and self._seen.get(key) is not frame.devices:
                 self._seen[key] = frame.devices
+                self._parts[key], self._racked[key] = _parts(frame.devices), _racks(frame.devices)
                 changed = True
         if changed:
-            self._learn()
+            self._add_up()
 
     def places(self, device: Device) -> tuple[Place, ...]:
         """Everything that a device is part of, the nearest first; itself where it is a container."""
@@ -83,43 +94,50 @@ class Graph:
             return self.jobs.of(device.host, device.id)
         return self.jobs.on(device.host)
 
-    def _learn(self) -> None:
+    def _add_up(self) -> None:
         self._count = {}
-        hosts: dict[str, set[str]] = {}
-        for devices in self._seen.values():
-            for device in devices:
-                rack = device.attributes.get("rack", "")
-                if rack:
-                    self._racks[device.host] = rack
-                    hosts.setdefault(rack, set()).add(device.host)
-                leaf = device.attributes.get("leaf", "") if device.kind == "ib_port" else ""
-                for place in (Place("node", device.host), Place("switch", leaf)):
-                    if place.name and not (place.level == "node" and device.host == leaf):
-                        self._count[place, device.kind] = self._count.get((place, device.kind), 0) + 1
-        self._hosts = {rack: len(names) for rack, names in hosts.items()}
+        for key, parts in self._parts.items():
+            for place, n in parts.items():
+                self._count[place, key.kind] = self._count.get((place, key.kind), 0) + n
+        self._racks |= {host: rack for racked in self._racked.values() for host, rack in racked.items()}
+        racked = {(rack, host) for one in self._racked.values() for host, rack in one.items()}
+        self._hosts = dict(Counter(rack for rack, _ in racked))
 
     def state(self) -> State:
-        """Jobs and racks; devices come anew with the next frames."""
-        counts = [[*place, kind, n] for (place, kind), n in self._count.items()]
-        return {
-            **self.jobs.state(),
-            "racks": text_array(self._racks),
-            "hosts_of_racks": text_array(self._hosts),
-            "counts": text_array(counts),
-        }
+        """Jobs, racks, and how many devices stand where; which they are comes anew with the next frames."""
+        rosters = [[*key, [[*place, n] for place, n in parts.items()], self._racked[key]] for key, parts in self._parts.items()]
+        return {**self.jobs.state(), "racks": text_array(self._racks), "rosters": text_array(rosters)}
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
         jobs = self.jobs.prepare(state)
         racks = {str(host): str(rack) for host, rack in dict(from_text_array(state["racks"])).items()}
-        hosts = {str(rack): int(n) for rack, n in dict(from_text_array(state["hosts_of_racks"])).items()}
-        counts = {(Place(str(level), str(name)), str(kind)): int(n) for level, name, kind, n in from_text_array(state["counts"])}
+        parts, racked = {}, {}
+        for source, kind, places, hosts in from_text_array(state["rosters"]):
+            key = Roster(str(source), str(kind))
+            parts[key] = {Place(str(level), str(name)): int(n) for level, name, n in places}
+            racked[key] = {str(host): str(rack) for host, rack in dict(hosts).items()}
 
         def commit() -> None:
             jobs()
-            self._racks, self._hosts, self._count, self._seen = racks, hosts, counts, {}
+            self._seen, self._parts, self._racked, self._racks = {}, parts, racked, racks
+            self._add_up()
 
         return commit
+
+
+def _parts(devices: Iterable[Device]) -> dict[Place, int]:
+    """How many of these devices each node and leaf switch has."""
+    found: Counter[Place] = Counter()
+    for device in devices:
+        leaf = device.attributes.get("leaf", "") if device.kind == "ib_port" else ""
+        places = (Place("node", device.host), Place("switch", leaf))
+        found.update(place for place in places if place.name and not (place.level == "node" and device.host == leaf))
+    return dict(found)
+
+
+def _racks(devices: Iterable[Device]) -> dict[str, str]:
+    return {device.host: rack for device in devices if (rack := device.attributes.get("rack", ""))}
 
 
 def affected(devices: Iterable[Device], graph: Graph, place: Place) -> tuple[int, int]:

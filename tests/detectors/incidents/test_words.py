@@ -22,9 +22,8 @@ FOUND = Finding("d", gpu(0), "throttle", "onset", "ticket", 0, 0, "It is.")
         ("gpu_lost", "page", "failed"),
         ("throttle", "ticket", "degraded"),
         ("throttle", "record", "ok"),
-        ("ib_ber", "ticket", "predicted_failure"),
         ("ib_ber", "page", "failed"),
-        *((fault, "ticket", "predicted_failure") for fault in PREDICTIONS),
+        *((fault, "ticket", "predicted_failure") for fault in sorted(PREDICTIONS)),
     ],
 )
 def test_health_of_a_device_by_what_stands_about_it(fault: str, severity: str, word: str) -> None:
