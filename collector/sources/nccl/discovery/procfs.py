@@ -12,9 +12,7 @@ TICKS_PER_SECOND = 100  # USER_HZ, the same on all architectures that have NVIDI
 _GPU = re.compile(rb" /dev/nvidia(\d{1,3})$", re.MULTILINE)
 _ANY_GPU = re.compile(rb" /dev/nvidia(?:\d{1,3}|ctl|-uvm)$", re.MULTILINE)
 # libtorch_cuda has NCCL linked in where PyTorch was built that way.
-_LIBRARY = re.compile(
-    rb"([0-9a-f]{2,4}:[0-9a-f]{2,4}) (\d{1,20}) +(/\S[^\n]{0,1000}?/(libnccl\.so[^/\n]{0,40}|libtorch_cuda\.so))$", re.MULTILINE
-)
+_SPEAKS = re.compile(rb"libnccl\.so[^/]{0,40}|libtorch_cuda\.so")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +44,11 @@ def mapped(maps: bytes) -> Mapped:
     if not _ANY_GPU.search(maps):
         return Mapped(holds_gpu=False)
     gpus = tuple(sorted({int(n) for n in _GPU.findall(maps)}))
+    rows = (line.split(None, 5) for line in maps.splitlines() if b"libnccl.so" in line or b"libtorch_cuda" in line)
     libraries = {
-        Library(path.decode(errors="replace"), device.decode(), int(inode)) for device, inode, path, _ in _LIBRARY.findall(maps)
+        Library(path.decode(errors="replace"), device.decode(errors="replace"), int(inode))
+        for _, _, _, device, inode, path in (row for row in rows if len(row) == 6)
+        if inode.isdigit() and _SPEAKS.fullmatch(path.rpartition(b"/")[2])
     }
     # NCCL's own library speaks where both are there.
     chosen = min(libraries, key=lambda x: ("libnccl" not in x.path, x.path), default=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
 import pytest
 from hypothesis import given
@@ -198,3 +199,25 @@ def test_a_flood_of_lines_is_refused() -> None:
     """Beyond any report that a job could have, nothing is read."""
     with pytest.raises(FormatError, match="at most"):
         parse_text("NCCL version 2.30.7 compiled with CUDA 13.0\n" * 200_001)
+
+
+BOMBS = [
+    " " * 4000 + "x",
+    "  Rank 1 reported " + "a " * 2000 + "!",
+    "  The missing ranks: " + "1, " * 1300 + "x",
+    "1 " * 2000 + "x",
+]
+BOMBS += [
+    "  Process 1 on node n managing GPUs " + "1," * 1900 + " (NVML" * 20,
+    "Nodes " * 680 + "x",
+    "(total)" * 580 + "x",
+    "Group " + " " * 4000,
+]
+
+
+@pytest.mark.parametrize("bomb", BOMBS, ids=range(len(BOMBS)))
+def test_no_line_takes_more_than_a_moment(bomb: str) -> None:
+    """The time is linear in the length: a line that is nearly right costs no more than one that is. Quadratic took 300 ms."""
+    began = time.process_time()
+    parse_text(reply("ok.txt").decode().replace("\nErrors\n", f"\n{bomb}\nErrors\n"))
+    assert time.process_time() - began < 0.1
