@@ -12,6 +12,7 @@ from typing import Literal, get_args
 
 from collector.simulator.nccl.job import Job
 from collector.simulator.nccl.json_reply import render_json
+from collector.simulator.nccl.monitor_event import MonitorEvent, render_event
 from collector.simulator.nccl.text_reply import render_text
 from pipeline.interfaces import Clock
 
@@ -39,6 +40,7 @@ class RasServer:
         self.job, self.clock, self.manner = job, clock, manner
         self.asked: list[str] = []  # commands, in the order they came
         self.closing = threading.Event()
+        self.listeners: dict[socket.socket, tuple[bool, frozenset[str]]] = {}  # of events: whether as JSON, and which groups
         self._server = _Listener((host, port), _Talk)
         self._server.ras = self
         self.host, self.port = self._server.server_address[:2]
@@ -51,6 +53,15 @@ class RasServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    def tell(self, event: MonitorEvent) -> None:
+        """Send an event to those who listen to its group; one that hung up is forgotten."""
+        for connection, (as_json, groups) in list(self.listeners.items()):
+            if event.group in groups:
+                try:
+                    connection.sendall(render_event(event, self.timestamp(), as_json=as_json).encode())
+                except OSError:
+                    self.listeners.pop(connection, None)
 
     def timestamp(self) -> str:
         """Now, as NCCL prints it: local time of the node."""
@@ -118,8 +129,11 @@ class _Talk(socketserver.BaseRequestHandler):
                 self._report(verbose=len(words) == 2)
                 return False
             case ["MONITOR", *groups] if self._can(MONITOR_SINCE) and ras.manner != "no_monitor":
-                wrong = [g for g in (groups[0].lower().split(",") if groups else []) if g not in GROUPS]
-                self._say(f"ERROR: Invalid event group '{argument}'" if wrong else "OK")
+                wanted = frozenset(groups[0].lower().split(",") if groups else ["lifecycle"])
+                self._say("OK" if wanted <= GROUPS else f"ERROR: Invalid event group '{argument}'")
+                if wanted <= GROUPS:
+                    heard = wanted if "all" not in wanted else frozenset({"lifecycle", "trace"})
+                    ras.listeners[self.request] = (self.format == "json", heard)
             case _:
                 self._say(f"ERROR: Unknown command {line}")
         return True

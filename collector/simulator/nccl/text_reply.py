@@ -118,14 +118,15 @@ def _lost(peers: Sequence[Peer], verbose: bool) -> Iterator[str]:
                 head = f"DEAD\n  {len(gone)} job {process} {verb} considered dead (unreachable via the RAS network)\n"
             else:
                 head = f"INCOMPLETE\n  Missing communicator data from {len(gone)} job {process}\n"
-            yield head + "".join(_process(p) for p in gone if _listed(len(gone), None, verbose)) + "\n"
+            yield head + "".join(f"  {process_words(p)}\n" for p in gone if _listed(len(gone), None, verbose)) + "\n"
 
 
-def _process(peer: Peer) -> str:
+def process_words(peer: Peer) -> str:
+    """A process as reports and events name it."""
     nvml = ",".join(map(str, peer.nvml))
     plural = "s" if len(peer.gpus) > 1 else ""
     gpus = ",".join(map(str, peer.gpus))
-    return f"  Process {peer.pid} on node {peer.host} managing GPU{plural} {gpus}{f' (NVML {nvml})' if nvml else ''}\n"
+    return f"Process {peer.pid} on node {peer.host} managing GPU{plural} {gpus}{f' (NVML {nvml})' if nvml else ''}"
 
 
 def _errors(name: str, comm: Comm, verbose: bool) -> Iterator[str]:

@@ -45,7 +45,7 @@ class Address:
 def ask(address: Address, *, connect_s: float = CONNECT_S, read_s: float = READ_S, most_bytes: int = MOST_BYTES) -> bytes:
     """One JSON report as it came. RasError: refused, silent, cut, flood, no_json, garbage."""
     end = time.monotonic() + connect_s + read_s
-    with _connect(address, connect_s) as connection:
+    with connect(address, connect_s) as connection:
         talk = _Talk(connection, end, most_bytes)
         # The report is asked for only when the server has said that it will be JSON: text is what crashes.
         talk.send(_ASK)
@@ -122,7 +122,8 @@ class _Talk:
         return bool(piece)
 
 
-def _connect(address: Address, timeout_s: float) -> socket.socket:
+def connect(address: Address, timeout_s: float) -> socket.socket:
+    """A connection to the server, made inside its network namespace. RasError (refused) where there is none in time."""
     try:
         if address.namespace is None:
             return socket.create_connection((address.host, address.port), timeout_s)
@@ -131,7 +132,7 @@ def _connect(address: Address, timeout_s: float) -> socket.socket:
         raise RasError("refused", f"{address.host}:{address.port}: {error}") from error
 
 
-def _within(namespace: Path, connect: Callable[[], socket.socket]) -> socket.socket:
+def _within(namespace: Path, dial: Callable[[], socket.socket]) -> socket.socket:
     """Connect inside another network namespace: in a thread that enters it and ends there; the socket stays in it for good.
 
     It needs CAP_SYS_ADMIN; OSError without.
@@ -148,7 +149,7 @@ def _within(namespace: Path, connect: Callable[[], socket.socket]) -> socket.soc
                     raise OSError(number, f"{namespace}: {os.strerror(number)}")
             finally:
                 os.close(fd)
-            result.append(connect())
+            result.append(dial())
         except OSError as error:
             result.append(error)
 
