@@ -1,0 +1,100 @@
+"""Incidents as people meet them: a simulated node, a fault, the page, the commands, a crash."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from collector.simulator.simulate import inject
+from pipeline.child import run
+from pipeline.store.query import Store
+from tests.agents import PROGRAM, AgentProcess
+from tests.sources import ROOT
+from tests.wait import until
+
+SIMULATED = ("--simulate", "hgx-h100")
+
+
+def command(storage: Path, *arguments: str) -> tuple[int | None, str]:
+    """Exit code and output of a command about the agent there."""
+    start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); {PROGRAM}"
+    done = run([sys.executable, "-c", start, *arguments, "--storage.path", str(storage)], timeout_s=60)
+    return done.returncode, (done.stdout + done.stderr).decode()
+
+
+def incidents(agent: AgentProcess) -> list[dict[str, Any]]:
+    """What the API says is open."""
+    status, body = agent.get("/api/v1/incidents")
+    assert status == 200
+    found: list[dict[str, Any]] = json.loads(body)["incidents"]
+    return found
+
+
+def lose_a_gpu(agent: AgentProcess) -> dict[str, Any]:
+    """GPU 3 falls off the bus; the incident."""
+    inject(agent.storage / "simulated", "gpu_lost@gpu3")
+    until(lambda: len(incidents(agent)) == 1, what="the incident", seconds=60)
+    return incidents(agent)[0]
+
+
+def test_a_lost_gpu_is_an_incident_everywhere_and_somebody_takes_it_on(tmp_path: Path) -> None:
+    """In the metrics, on the page, in the log and in the store, with the GPU to blame, why to do what, and who does it."""
+    with AgentProcess(tmp_path / "s", *SIMULATED).ready() as agent:
+        incident = lose_a_gpu(agent)
+        (series,) = agent.values("tocsin_incident_active")
+        for label in ('root_kind="gpu"', f'root_device="{incident["device"]}"', 'severity="page"', 'scope="node"'):
+            assert label in series
+        code, said = command(agent.storage, "ack", incident["id"][:6], "--note", "RMA 4711")
+        assert (code, said) == (0, f"incident {incident['id']} is taken on: {incident['summary']}\n")
+        assert incidents(agent)[0]["note"] == "RMA 4711"
+        assert len(agent.values("tocsin_incident_acknowledged")) == 1
+        health = agent.values("tocsin_device_health")
+        assert [labels for labels in health if 'health="failed"' in labels and incident["device"] in labels]
+        page = agent.get("/")[1]
+        assert incident["reason"] in page
+        assert "RMA 4711" in page
+        assert agent.log.count("logger=tocsin.incident") == 2
+        assert agent.stop() == 0
+    rows = Store(tmp_path / "s").sql("SELECT id, acknowledged_by, note FROM incidents ORDER BY seq").rows()
+    assert {row[0] for row in rows} == {incident["id"]}
+    assert rows[-1][2] == "RMA 4711"
+
+
+def test_a_killed_agent_knows_its_incidents(tmp_path: Path) -> None:
+    """After kill -9 the incident has the same id and the same root, and nobody is told of it a second time."""
+    with AgentProcess(tmp_path / "s", *SIMULATED).ready() as agent:
+        before = lose_a_gpu(agent)
+        agent.stop(signal.SIGKILL)
+    with AgentProcess(tmp_path / "s", *SIMULATED) as agent:
+        until(lambda: "the detectors remember" in agent.log, what="the memory to be restored", seconds=60)
+        assert [i["id"] for i in incidents(agent)] == [before["id"]]
+        agent.ready()
+        assert agent.values("tocsin_incidents_total") == {}
+        assert not [line for line in agent.log.splitlines() if "tocsin.incident" in line and '\\"cleared\\":null' in line]
+
+
+def test_a_node_out_of_service_pages_nobody(tmp_path: Path) -> None:
+    """What happens meanwhile is told when it is back and still wrong; everybody can see that it is out."""
+    with AgentProcess(tmp_path / "s", *SIMULATED).ready() as agent:
+        assert command(agent.storage, "maintenance", "on", "--reason", "new firmware")[0] == 0
+        assert "The whole node is out of service" in agent.get("/")[1]
+        inject(agent.storage / "simulated", "gpu_lost@gpu3")
+        until(lambda: agent.values("tocsin_finding_active"), what="the finding", seconds=60)
+        assert incidents(agent) == []
+        assert command(agent.storage, "maintenance", "off") == (0, "node n1 is back in service\n")
+        assert [i["severity"] for i in incidents(agent)] == ["page"]
+        assert agent.values("tocsin_maintenance") == {}
+
+
+def test_a_reload_forgets_nothing(tmp_path: Path) -> None:
+    """Another configuration has another engine, and its judge goes on with the incident."""
+    with AgentProcess(tmp_path / "s", *SIMULATED).ready() as agent:
+        before = lose_a_gpu(agent)
+        agent.process.send_signal(signal.SIGHUP)
+        until(lambda: "configuration reloaded" in agent.log, what="the reload", seconds=60)
+        code, _ = command(agent.storage, "ack", before["id"], "--note", "still there")
+        assert code == 0
+        assert [(i["id"], i["note"]) for i in incidents(agent)] == [(before["id"], "still there")]
