@@ -113,9 +113,15 @@ def _joblog(parts: Parts) -> Source:
 
 
 def _nccl(parts: Parts) -> Source:
-    world = parts.world
+    section, world = parts.config.sources.nccl, parts.world
     return NcclSource(
-        world.procfs, world.host, world.clock, parts.own, suspicions=parts.suspicions, mode=parts.config.sources.nccl.ras
+        world.procfs,
+        world.host,
+        world.clock,
+        parts.own,
+        suspicions=parts.suspicions,
+        mode=section.ras,
+        monitor=section.monitor,
     )
 
 

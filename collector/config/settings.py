@@ -130,6 +130,7 @@ class Nccl(Section, frozen=True):
             "Ask a job's RAS: `auto` on suspicion, `on` also once a minute, `off` never. Only NCCL 2.29.2 and later is ever asked."
         ),
     ] = "auto"
+    monitor: Annotated[bool, _says("Keep a connection to RAS's event stream open, of jobs that may be asked.")] = False
 
 
 class Sources(Section, frozen=True):

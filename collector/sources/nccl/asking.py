@@ -15,7 +15,8 @@ from collector.sources.nccl.join import joined
 from collector.sources.nccl.ras.client import Address, RasError, ask_any
 from collector.sources.nccl.ras.continuity import Continuity
 from collector.sources.nccl.ras.json_report import parse_json
-from collector.sources.nccl.ras.policy import Mode, Refusal, Standing, own_host, poller, refusal, slot_of
+from collector.sources.nccl.ras.listening import Listening
+from collector.sources.nccl.ras.policy import Mode, Refusal, Standing, own_host, poller, refusal, slot_of, unfit
 from pipeline.catalog import agent
 from pipeline.nccl.report import Report
 from pipeline.selfmetrics import SelfMetrics
@@ -40,6 +41,7 @@ class Asked:
     listeners: dict[int, tuple[Listener, ...]] = field(default_factory=dict)
     report: Report | None = None  # the last that was trusted
     refused: Refusal | None = None
+    listening: Listening = field(default_factory=Listening)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,27 @@ class Asking:
 
     def forget(self, name: str) -> None:
         """The job is over."""
-        self._jobs.pop(name, None)
+        if asked := self._jobs.pop(name, None):
+            asked.listening.close()
+
+    def close(self) -> None:
+        """Hang up everywhere. Safe to call twice."""
+        for asked in self._jobs.values():
+            asked.listening.close()
+
+    def listen(self, job: Present, now_s: float, time_ns: int) -> Report | None:
+        """Events of the job's RAS since the last look, as a report; None where there are none, or it may not be listened to."""
+        asked = self.of(job.name)
+        standing = _standing(job, asked)
+        if unfit(self._mode, standing, now_s) or standing.first_to_ask is not True:
+            asked.listening.close()
+            return None
+        address = self._addresses(job, asked)[0]
+        peers = tuple(asked.listening.look(address, now_s))
+        if not peers:
+            return None
+        dead = tuple(dict.fromkeys(e.peer for e in peers if e.event == "PEER_DEAD"))
+        return Report("ras", f"{address.host}:{address.port}", time_ns, job.name, peers=peers, dead=dead)
 
     def look(self, job: Present, now_s: float, time_ns: int) -> Report | None:
         """A report of the job, trusted or not; None where it was not asked, or did not answer."""

@@ -34,7 +34,7 @@ MOST_JOBS = 64  # shown; a node of 16 GPUs in 7 instances holds at most 112, and
 
 
 class NcclSource:
-    """Reads below ``proc``; asks jobs only as ``mode`` and the policy allow, when ``suspicions`` has a reason.
+    """Reads below ``proc``; asks jobs only as ``mode`` and the policy allow, when ``suspicions`` has a reason. ``monitor`` also listens.
 
     ``ask``, ``read`` and ``find`` are how RAS is asked, dumps are read and versions found: over TCP, and in children.
     """
@@ -50,12 +50,13 @@ class NcclSource:
         *,
         suspicions: Suspicions,
         mode: Mode = "auto",
+        monitor: bool = False,
         ask: Callable[[Sequence[Address]], bytes] = ask_any,
         read: Read = read_dumps,
         find: Callable[[Path, str], str] = find_version,
     ) -> None:
         self._host, self._clock, self._own, self._suspicions = host, clock, own, suspicions
-        self._node = Device(host, "node", host)
+        self._node, self._monitor = Device(host, "node", host), monitor
         self._scanner = Scanner(proc)
         self._versions = Versions(proc, find)
         self._jobs = Jobs(host)
@@ -93,6 +94,7 @@ class NcclSource:
     def close(self) -> None:
         """Let go of all files."""
         self._inspector.close()
+        self._asking.close()
 
     def _scan(self, now_s: float, at: tuple[int, int]) -> list[Event]:
         scan = self._scanner.scan(now_s)
@@ -120,6 +122,9 @@ class NcclSource:
         if report := self._asking.look(present, now_s, time_ns):
             told.append(report)
             unread += [Unread("untrusted", job.name, "ras")] if not report.trusted else []
+        if self._monitor and (heard := self._asking.listen(present, now_s, time_ns)):
+            told.append(heard)
+            job.lost_s = now_s if heard.dead else job.lost_s
         seen = self._completed.setdefault(job.name, {})
         for process, seen_now in self._inspector.look(job.present, now_s):
             seen[process.pid] = replace(seen_now, job=job.name, world_rank=process.rank)

@@ -56,8 +56,8 @@ class Standing:
     first_to_ask: bool | None = True
 
 
-def refusal(mode: Mode, job: Standing, now_s: float, slot: float = 0.0) -> Refusal | None:
-    """Why the job may not be asked now; None: ask. ``slot`` (0 to 1) spreads the nodes that cannot tell who asks."""
+def unfit(mode: Mode, job: Standing, now_s: float) -> Refusal | None:
+    """Why the job may not be connected to at all, whatever is suspected; None: it may."""
     if mode == "off":
         return "off"
     if job.disabled:
@@ -70,6 +70,13 @@ def refusal(mode: Mode, job: Standing, now_s: float, slot: float = 0.0) -> Refus
         return "version_unsafe"
     if now_s - min(job.starts_s) < YOUNG_JOB_S or now_s - max(job.starts_s) < YOUNG_PROCESS_S:
         return "young"
+    return None
+
+
+def refusal(mode: Mode, job: Standing, now_s: float, slot: float = 0.0) -> Refusal | None:
+    """Why the job may not be asked now; None: ask. ``slot`` (0 to 1) spreads the nodes that cannot tell who asks."""
+    if reason := unfit(mode, job, now_s):
+        return reason
     since_asked = float("inf") if job.asked_s is None else now_s - job.asked_s
     if job.suspected_s is None and (mode != "on" or since_asked < ROUTINE_S):
         return "quiet"

@@ -11,6 +11,7 @@ import pytest
 
 from collector.simulator.nccl.job import Job, build
 from collector.simulator.nccl.json_reply import render_json
+from collector.simulator.nccl.monitor_event import MonitorEvent
 from collector.simulator.nccl.server import RasServer
 from collector.sources.nccl.ras.client import Address, RasError
 from collector.sources.nccl.ras.policy import Mode
@@ -27,6 +28,7 @@ from tests.collector.sources.nccl.discovery.proctree import add_gpus, add_proces
 from tests.collector.sources.nccl.discovery.test_sockets import HEAD, row
 from tests.collector.sources.nccl.recordings import DUMPS
 from tests.fakes import FakeClock
+from tests.wait import until
 
 NODE = Device("n1", "node", "n1")
 SAFE = "/usr/lib/libnccl.so.2.30.7"
@@ -230,6 +232,27 @@ def test_a_node_without_gpus_costs_a_look_now_and_then(tmp_path: Path) -> None:
     """An empty frame, and no children."""
     source = NcclSource(tmp_path, "n1", FakeClock(), SelfMetrics(), suspicions=Suspicions())
     assert source.read().frames[0].devices == ()
+
+
+def test_a_death_that_is_heard_is_reason_enough(tmp_path: Path) -> None:
+    """With the event stream switched on, a peer that NCCL calls dead is told, and its job asked."""
+    bench = Bench(tmp_path)
+    with RasServer(lambda: bench.job, bench.clock) as server:
+        for peer in bench.job.peers:
+            folder = tmp_path / str(peer.pid)
+            with (folder / "environ").open("ab") as environ:
+                environ.write(f"\0NCCL_RAS_ADDR=localhost:{server.port}".encode())
+            (folder / "net/tcp").write_text(HEAD + row(f"0100007F:{server.port:04X}", inode=peer.pid))
+        source = NcclSource(tmp_path, "n1", bench.clock, SelfMetrics(), suspicions=bench.board, monitor=True)
+        source.read()
+        until(lambda: bool(server.listeners), "the server to know its listener")
+        server.tell(MonitorEvent("PEER_DEAD", bench.job.peers[2]))
+        (heard,) = until(lambda: reports(source.read()), "the event")
+        bench.clock.advance(6)
+        (asked,) = reports(source.read())
+        source.close()
+    assert [p.pid for p in heard.dead] == [bench.job.peers[2].pid]
+    assert asked.communicators
 
 
 def test_a_real_server_is_asked_over_the_network(tmp_path: Path) -> None:
