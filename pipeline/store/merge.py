@@ -7,8 +7,8 @@ in time follow one another; those that do (a clock that was set back, a late fil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +19,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.store.parquet import Writer, conform, named, opened
+from pipeline.store.schema import schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-CHUNK_BYTES = 12 << 20  # of decoded values held at once; the process needs three to four times this beside pyarrow itself
+CHUNK_BYTES = 36 << 20  # of decoded values held at once; the process needs about twice this beside pyarrow itself
 SCRATCH_ROWS = 1024  # least rows of a scratch file's group: 25 us per column chunk against rows decoded in vain
 # Half a day of one device at 1 Hz, where a chunk holds so many: a column of it is decoded in 0.3 ms, while a footer entry costs 130 bytes
 # per column and group, and 0.4 us each time the file is opened, whatever is asked.
@@ -72,11 +73,7 @@ def merge(paths: Sequence[Path], name: str, file: Writer, scratch: Path) -> None
 
 def sorted_rows(paths: Iterable[Path], name: str, columns: Sequence[str] | None = None) -> pa.Table:
     """These columns (all by default) of all rows of these files, sorted."""
-    tables = []
-    for path in paths:
-        with opened(path, name) as file:
-            tables.append(conform(file.read(), name, columns))
-    return in_order(pa.concat_tables(tables).unify_dictionaries().combine_chunks())
+    return load(sorted(run for path in paths for run in runs(path, name)), name, columns or schema(name).names)
 
 
 def runs(path: Path, name: str) -> Iterator[Run]:
@@ -87,13 +84,18 @@ def runs(path: Path, name: str) -> Iterator[Run]:
             yield from _runs_of(index.combine_chunks(), path, group)
 
 
-def chunks(ordered: Iterable[Run], most_rows: int) -> Iterator[list[Run]]:
-    """Sorted runs in lists of about ``most_rows`` rows; runs of a device that overlap in time stay together."""
+def chunks(ordered: Sequence[Run], most_rows: int) -> Iterator[list[Run]]:
+    """Sorted runs in lists of about ``most_rows`` rows; devices whole where they fit, and runs of one that overlap in time together."""
+    whole: Counter[tuple[str, str]] = Counter()
+    for run in ordered:
+        whole[run.host, run.device] += run.rows
     chunk: list[Run] = []
     rows, reached = 0, 0
     for run in ordered:
-        apart = not chunk or (chunk[-1].host, chunk[-1].device) != (run.host, run.device) or run.first_us > reached
-        if apart and chunk and rows + run.rows > most_rows:
+        begins = not chunk or (chunk[-1].host, chunk[-1].device) != (run.host, run.device)
+        needed = min(whole[run.host, run.device], most_rows) if begins else run.rows
+        apart = begins or run.first_us > reached
+        if apart and chunk and rows + needed > most_rows:
             yield chunk
             chunk, rows = [], 0
         reached = run.last_us if apart else max(reached, run.last_us)
@@ -105,30 +107,32 @@ def chunks(ordered: Iterable[Run], most_rows: int) -> Iterator[list[Run]]:
 
 def load(chunk: Sequence[Run], name: str, columns: Sequence[str]) -> pa.Table:
     """These columns of the rows of these runs as one sorted table. A few columns at a time: what their groups hold besides is soon let go."""
+    if not chunk:
+        return conform(schema(name).empty_table(), name, columns)
     keys = [c for c in KEYS if c in columns]
     rest = [c for c in columns if c not in keys]
-    with ExitStack() as stack:
-        files = {path: stack.enter_context(opened(path, name)) for path in sorted({run.path for run in chunk})}
-        parts = [_columns(chunk, files, name, keys)]
-        order = _order(parts[0])
-        parts += [
-            _taken(_columns(chunk, files, name, rest[start : start + COLUMNS_AT_ONCE]), order)
-            for start in range(0, len(rest), COLUMNS_AT_ONCE)
-        ]
-    parts[0] = _taken(parts[0], order)
+    footers: dict[Path, pq.FileMetaData] = {}
+    first = _columns(chunk, footers, name, keys)
+    order = _order(first)
+    parts = [_taken(first, order)]
+    for start in range(0, len(rest), COLUMNS_AT_ONCE):
+        some = _columns(chunk, footers, name, rest[start : start + COLUMNS_AT_ONCE])
+        parts.append(_taken(some, order))
     return pa.table({column: part[column] for part in parts for column in part.column_names}).select(list(columns))
 
 
-def _columns(chunk: Sequence[Run], files: Mapping[Path, pq.ParquetFile], name: str, columns: Sequence[str]) -> pa.Table:
-    """Some columns of the rows of these runs, one run after the other; each row group is decoded once."""
+def _columns(chunk: Sequence[Run], footers: dict[Path, pq.FileMetaData], name: str, columns: Sequence[str]) -> pa.Table:
+    """Some columns of the rows of these runs, one run after the other; each row group is decoded once, each footer parsed once."""
     pieces: dict[int, pa.Table] = {}
-    for path, file in files.items():
+    for path in sorted({run.path for run in chunk}):
         wanted = [(place, run) for place, run in enumerate(chunk) if run.path == path]
-        with named(path):
+        with opened(path, name, footer=footers.get(path)) as file:
+            footers[path] = file.metadata
             for group in sorted({run.group for _, run in wanted}):
                 rows = conform(file.read_row_group(group, columns=list(columns)), name, columns)
                 pieces |= {place: rows.slice(run.start, run.rows) for place, run in wanted if run.group == group}
-    return pa.concat_tables(pieces[place] for place in range(len(chunk))).unify_dictionaries().combine_chunks()
+    with named(chunk[0].path):
+        return pa.concat_tables(pieces[place] for place in range(len(chunk))).unify_dictionaries().combine_chunks()
 
 
 def in_order(table: pa.Table) -> pa.Table:
