@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from threading import Lock
 
+from collector.sources.nccl.stillness import Stillness
 from pipeline.finding import Finding, Incident
 from pipeline.observation import Observation
 
@@ -17,17 +18,21 @@ MOST = 1000
 
 
 class Suspicions:
-    """A sink of findings; any thread may ask ``since_ns``."""
+    """A sink of findings and of what the GPUs do; any thread may ask ``since_ns``."""
 
     name = "suspicions"
 
     def __init__(self) -> None:
         self._lock = Lock()
+        self._stillness = Stillness()
         self._standing: dict[str, tuple[int, bool]] = {}  # finding: monotonic time it was first said, and whether it lasts
 
     def write(self, observation: Observation, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> None:  # noqa: ARG002 - a sink gets all
         """See Sink. Incidents say nothing that their findings did not."""
         with self._lock:
+            for frame in observation.frames:
+                if frame.kind == "gpu":
+                    self._stillness.look(frame, observation.boot_id)
             for finding in findings:
                 if not finding.active:
                     self._standing.pop(finding.id, None)
@@ -39,4 +44,6 @@ class Suspicions:
     def since_ns(self, now_ns: int) -> int | None:
         """Since when something is suspected (monotonic), None where nothing is."""
         with self._lock:
-            return min((at for at, lasts in self._standing.values() if lasts or now_ns - at < HARD_NS), default=None)
+            since = [at for at, lasts in self._standing.values() if lasts or now_ns - at < HARD_NS]
+            still = self._stillness.since_ns()
+            return min(since if still is None else [*since, still], default=None)
