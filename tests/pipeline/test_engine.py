@@ -11,9 +11,10 @@ import pytest
 
 from pipeline.catalog import agent
 from pipeline.engine import Engine, Schedule
+from pipeline.frame import Device
 from pipeline.interfaces import Detector, Source
 from pipeline.judge import Judge
-from pipeline.observation import Observation, Reading, Unread
+from pipeline.observation import Event, Observation, Reading, Unread
 from pipeline.selfmetrics import SelfMetrics
 from tests.fakes import SECOND, FakeClock, FakeSink, FakeSource, gpu_frame
 from tests.wait import until
@@ -257,6 +258,25 @@ def test_what_comes_after_the_close_is_not_published() -> None:
     lanes.stop(house.engine)
     for lane in house.engine._threads:
         lane.join(20)
+    assert house.sink.observations == []
+
+
+def test_what_no_source_reads_is_published_as_an_observation_of_its_own() -> None:
+    """What people say is numbered, judged and shown at once, between what the sources read."""
+    house = House(FakeSource("nvml"))
+    house.engine.step()
+    event = Event(house.clock.time_ns(), 0, Device("n1", "node", "n1"), "maintenance_started", {"reason": "x"})
+    assert house.engine.publish("operator", (event,))
+    (_, said) = house.sink.observations
+    assert (said.source, said.events) == ("operator", (event,))
+    assert said.seq == house.sink.observations[0].seq + 1
+
+
+def test_nothing_is_published_after_the_close() -> None:
+    """And whoever tried is told so."""
+    house = House(FakeSource("nvml"))
+    house.engine.close()
+    assert not house.engine.publish("operator", ())
     assert house.sink.observations == []
 
 
