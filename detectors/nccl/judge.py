@@ -113,7 +113,7 @@ def judge(case: Case) -> Verdict:
     ]
     if graph.balanced or any(clue.cause for clue in clues):  # hardware explains a stall; it does not make one
         clues += _hardware(case, known)
-    clues += _ended_here(case, known, firm=graph.balanced or (graph.waits is not None and bool(graph.waits.pending)))
+    clues += _ended_here(case, known, firm=graph.balanced or graph.victims > 0)
     verdict = _verdict(case, clues, _Known(communicators, known, graph, lines))
     return _ended(verdict, lines.cancelled) if lines.cancelled else verdict
 

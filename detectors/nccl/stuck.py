@@ -10,7 +10,7 @@ from detectors.nccl.communicators import Communicators, Joined
 from detectors.nccl.graph import sinks
 from detectors.nccl.identity import Identities
 from detectors.nccl.verdict import Stage
-from detectors.nccl.waiting import Flight, Node, Rank, Waiting, waiting
+from detectors.nccl.waiting import Flight, Node, Rank, Waiting, heads, waiting
 
 TEARDOWN = ("finalize", "abort")
 
@@ -32,13 +32,15 @@ class Stuck:
 def stuck(communicators: Communicators, identities: Identities) -> Stuck:
     """Follow who waits for whom to where it ends."""
     joined = {"/".join(key): j for key, j in communicators.all.items()}
-    alone = {key: waiting(key, j) for key, j in joined.items() if not (j.moving or _ending(j)) or _lost(j)}
+    frozen = {key: j for key, j in joined.items() if not (j.moving or _ending(j)) or _lost(j)}
+    first = heads(frozen)
+    alone = {key: waiting(key, j, first, [identities.of_world_rank(r) for r in j.unknown]) for key, j in frozen.items()}
     found = Stuck()
     edges: dict[Node, list[Node]] = {}
     for each in alone.values():
         for node, targets in each.edges.items():
             edges.setdefault(node, []).extend(targets)
-    ends = sinks(edges)
+    ends = _sparing_flights(found, sinks(edges), alone, joined)
     waiters = {node.number for node in edges if isinstance(node, Rank)}
     for end in ends:
         _end(found, end, alone, joined, identities)
@@ -51,6 +53,28 @@ def stuck(communicators: Communicators, identities: Identities) -> Stuck:
     accused = {c.target.number for c in found.clues if isinstance(c.target, RankTarget) and c.weight > 0}
     found.victims = len(waiters - accused)
     return found
+
+
+def _sparing_flights(
+    found: Stuck, ends: list[frozenset[Node]], alone: Mapping[str, Waiting], joined: Mapping[str, Joined]
+) -> list[frozenset[Node]]:
+    """Without the ranks that may all wait in one collective of their own: RAS counts launches, so it looks as if they had not come.
+
+    Where all members of a communicator are waited for, wait for nobody, and have launched the same in it, it may be in flight.
+    """
+    alone_at_the_end = {node.number for end in ends if len(end) == 1 for node in end if isinstance(node, Rank)}
+    spared: set[int] = set()
+    for key, each in alone.items():
+        members = joined[key].members.keys()
+        if each.situation == "balanced" and len(members) > 1 and members <= alone_at_the_end:
+            spared |= members
+            _place(found, each, joined[key])
+            found.stage = "in_flight"
+            text = f"all ranks of {joined[key].name} are waited for elsewhere and have launched the same in it: it does not end, or all are stuck alike"
+            found.clues.append(
+                Clue(_teller(joined[key]), text, 0.0, None, "in_flight", joined[key].origin, firm=joined[key].confirmed)
+            )
+    return [end for end in ends if not (len(end) == 1 and all(isinstance(n, Rank) and n.number in spared for n in end))]
 
 
 def _ending(joined: Joined) -> bool:
@@ -90,6 +114,8 @@ def _behind(
 ) -> None:
     """A rank that others wait for and that waits for nobody."""
     for key, each in alone.items():
+        if number in each.unheard and each.pending:
+            _place(found, each, joined[key])
         if number not in each.behind:
             continue
         at = joined[key]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -34,7 +34,7 @@ class Before(NamedTuple):
 
 
 Node = Rank | Flight | Before
-Situation = Literal["idle", "behind", "in_flight", "partial", "balanced", "gone", "nothing"]
+Situation = Literal["idle", "behind", "held", "in_flight", "partial", "balanced", "gone", "nothing"]
 
 
 @dataclass(slots=True)
@@ -51,6 +51,7 @@ class Waiting:
     behind: list[int] = field(default_factory=list)
     pending: list[int] = field(default_factory=list)
     gone: list[int] = field(default_factory=list)
+    unheard: list[int] = field(default_factory=list)  # that belong to it, and of which nobody told
     sequence: int = -1
     operation: str = ""
     odd: list[int] = field(default_factory=list)
@@ -62,40 +63,61 @@ class Waiting:
             self.edges.setdefault(waiter, []).extend(awaited)
 
 
-def waiting(key: str, joined: Joined) -> Waiting:
-    """Who waits for whom. ``key`` names the communicator in the graph."""
-    found = Waiting(key, gone=[n for n, m in joined.members.items() if m.gone])
+Heads = Mapping[int, str]
+"""The communicator of each rank's oldest call that has not ended. Later calls stand in the rank's queue behind it."""
+
+
+def heads(communicators: Mapping[str, Joined]) -> Heads:
+    """From when each unfinished call was made; a rank's own clock orders its calls. Ranks of which that is not told are left out."""
+    oldest: dict[int, tuple[int, str]] = {}
+    for key, joined in communicators.items():
+        for number, member in joined.members.items():
+            calls = [o.created_ns for o in member.operations if o.seq > count(member.completed) >= 0 and not o.completed]
+            if calls and min(calls) > 0:
+                oldest[number] = min(oldest.get(number, (min(calls), key)), (min(calls), key))
+    return {number: key for number, (_, key) in oldest.items()}
+
+
+def waiting(key: str, joined: Joined, first: Heads | None = None, unheard: Sequence[int] = ()) -> Waiting:
+    """Who waits for whom. ``key`` names the communicator in the graph, ``unheard`` are its ranks of which nobody told."""
+    found = Waiting(key, gone=[n for n, m in joined.members.items() if m.gone], unheard=list(unheard))
     members = {n: m for n, m in joined.members.items() if not m.gone and m.state not in ("left", "finalize", "abort")}
     if any(count(m.completed) >= 0 for m in members.values()):
-        _by_sequence(found, members)
+        _by_sequence(found, members, first or {})
     else:
         _by_launches(found, members)
     return found
 
 
-def _by_sequence(found: Waiting, members: dict[int, Member]) -> None:
-    """One sequence per rank, and what it completed: the first operation that somebody has not completed decides."""
+def _by_sequence(found: Waiting, members: dict[int, Member], first: Heads) -> None:
+    """One sequence per rank, and what it completed: the first operation that somebody has not completed decides.
+
+    Who has called it but is still held by an older call elsewhere is waited for like one who has not come.
+    """
     done = {n: count(m.completed) for n, m in members.items()}
     begun = {n: count(m.launched) for n, m in members.items()}
-    first = 1 + min(d for d in done.values() if d >= 0)
-    found.behind = [n for n, launched in begun.items() if 0 <= launched < first]
-    found.pending = [n for n, launched in begun.items() if launched >= first and (done[n] < first or done[n] < 0)]
-    found.sequence = first
-    _compare_calls(found, members, first)
+    sequence = 1 + min(d for d in done.values() if d >= 0)
+    found.behind = [n for n, launched in begun.items() if 0 <= launched < sequence]
+    found.pending = [n for n, launched in begun.items() if launched >= sequence and (done[n] < sequence or done[n] < 0)]
+    held = [n for n in found.pending if first.get(n, found.key) != found.key]
+    here = [n for n in found.pending if n not in set(held)]
+    found.sequence = sequence
+    _compare_calls(found, members, sequence)
+    awaited = [*found.behind, *held, *found.gone, *found.unheard]
     if not found.pending and not found.gone:
         found.situation = "idle"
         found.sequence = -1
         return
-    if not found.behind and not found.gone:
+    if not awaited:
         found.situation = "in_flight" if len(found.pending) == len(members) else "partial"
-        for n in found.pending:
+        for n in here:
             found.wait(Rank(n), Flight(found.key))
         return
-    found.situation = "behind" if found.behind else "gone"
-    hub = Before(found.key, ((WHOLE, first),))
-    for n in found.pending or ([] if found.behind else list(members)):
+    found.situation = "behind" if found.behind else "gone" if found.gone else "held"
+    hub = Before(found.key, ((WHOLE, sequence),))
+    for n in here or ([] if found.behind or held else list(members)):
         found.wait(Rank(n), hub)
-    found.wait(hub, *map(Rank, (*found.behind, *found.gone)))
+    found.wait(hub, *map(Rank, awaited))
 
 
 def _by_launches(found: Waiting, members: dict[int, Member]) -> None:
