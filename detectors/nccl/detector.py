@@ -10,7 +10,8 @@ from detectors.elapsed import Elapsed, Moment
 from detectors.jobs import Jobs
 from detectors.memory import Commit, Remembering, from_text_array, text_array
 from detectors.nccl.book import Book, JobBook
-from detectors.nccl.judge import Case, Ended, GpuFault, PortFault, judge
+from detectors.nccl.case import Case, Ended, GpuFault, PortFault
+from detectors.nccl.judge import judge
 from detectors.nccl.places import Places
 from detectors.nccl.verdict import Cause, Verdict
 from detectors.nccl.words import summary

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from pathlib import PurePath
 
-from detectors.nccl.judge import Case
+from detectors.nccl.case import Case
 from pipeline.nccl.hit import Hit
 from pipeline.nccl.report import Report
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from detectors.nccl.case import Case
 from detectors.nccl.clue import COUNTERS_MOVED, FATAL_XID, GONE, LEFT, Clue, NodeTarget, PortTarget, RankTarget, Target, scores
 from detectors.nccl.communicators import Communicators
 from detectors.nccl.identity import Identities, Who
@@ -14,7 +15,6 @@ from detectors.nccl.slow import slow_clues
 from detectors.nccl.stuck import Stuck, stuck, unknown_ranks
 from detectors.nccl.verdict import Cause, Culprit, Evidence, Phase, Stage, Verdict
 from detectors.nccl.votes import addresses, network_clues
-from pipeline.nccl.hit import Hit
 from pipeline.nccl.report import Process, Report
 
 MOST_CANDIDATES = 8
@@ -53,45 +53,6 @@ STAGES: dict[Cause, Stage] = {
     "in_flight": "in_flight",
     "init_hang": "init",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class GpuFault:
-    """A serious error that the driver reported of a GPU while the job stood still, or shortly before."""
-
-    uuid: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class PortFault:
-    """A network port that went down, or whose error counters moved, in that time."""
-
-    host: str
-    port: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A process of the job that ended while others of it live, as the node itself saw it. ``rank`` is -1 where its launcher did not tell."""
-
-    host: str
-    pid: int
-    rank: int = -1
-    uuid: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """What is known about one job: reports in any order, lines in the order of their logs, and hardware that failed meanwhile."""
-
-    reports: Sequence[Report] = ()
-    hits: Sequence[Hit] = ()
-    gpus: Sequence[GpuFault] = ()
-    ports: Sequence[PortFault] = ()
-    ended: Sequence[Ended] = ()
-    job: str = ""
 
 
 def judge(case: Case) -> Verdict:

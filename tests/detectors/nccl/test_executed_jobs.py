@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from detectors.nccl.judge import Case, Ended, judge
+from detectors.nccl.case import Case, Ended
+from detectors.nccl.judge import judge
 from detectors.nccl.verdict import Verdict
 from tests.detectors.nccl.execution import Fault, Run, looks
 from tests.detectors.nccl.jobs import process

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import pytest
 
+from detectors.nccl.case import Case
 from detectors.nccl.jobs import cases
-from detectors.nccl.judge import Case, judge
+from detectors.nccl.judge import judge
 from detectors.nccl.verdict import Verdict
 from pipeline.nccl.member import Operation
 from pipeline.nccl.report import Process, Report

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from collector.sources.joblog.lines import unwrap
 from collector.sources.joblog.match import hits
-from detectors.nccl.judge import Case, judge
+from detectors.nccl.case import Case
+from detectors.nccl.judge import judge
 from detectors.nccl.verdict import Verdict
 from pipeline.nccl.hit import Hit
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from detectors.nccl.judge import Case, judge
+from detectors.nccl.case import Case
+from detectors.nccl.judge import judge
 from detectors.nccl.verdict import Verdict
 from pipeline.nccl.member import Member, Timing
 from pipeline.nccl.report import Communicator, Report

@@ -1,0 +1,48 @@
+"""Case: all that is known about one job when it is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.nccl.hit import Hit
+from pipeline.nccl.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFault:
+    """A serious error that the driver reported of a GPU while the job stood still, or shortly before."""
+
+    uuid: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PortFault:
+    """A network port that went down, or whose error counters moved, in that time."""
+
+    host: str
+    port: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A process of the job that ended while others of it live, as the node itself saw it. ``rank`` is -1 where its launcher did not tell."""
+
+    host: str
+    pid: int
+    rank: int = -1
+    uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is known about one job: reports in any order, lines in the order of their logs, and hardware that failed meanwhile."""
+
+    reports: Sequence[Report] = ()
+    hits: Sequence[Hit] = ()
+    gpus: Sequence[GpuFault] = ()
+    ports: Sequence[PortFault] = ()
+    ended: Sequence[Ended] = ()
+    job: str = ""
