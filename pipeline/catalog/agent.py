@@ -26,7 +26,10 @@ SOURCE_UNREAD = Metric(
     "tocsin_source_unread", "gauge", "Fields and devices that the last read could not read, by reason.", ("source", "reason")
 )
 SOURCE_BACKOFF = Metric(
-    "tocsin_source_backoff_seconds", "gauge", "Pause before the next try of a failing source, 0 when healthy.", ("source",)
+    "tocsin_source_backoff_seconds",
+    "gauge",
+    "Pause before the next try of a failing source, 0 when healthy.",
+    ("source",),
 )
 STAGE_FAILURES = Metric(
     "tocsin_stage_failures_total",
@@ -34,7 +37,7 @@ STAGE_FAILURES = Metric(
     "Exceptions by stage (source, detector, sink), name and cause.",
     ("stage", "name", "cause"),
 )
-STAGE_SECONDS = Metric("tocsin_stage_seconds_total", "counter", "Time spent per stage and name.", ("stage", "name"))
+STAGE_SECONDS = Metric("tocsin_stage_seconds_total", "counter", "Time spent per stage and name.", ("stage", "name"), "full")
 QUEUE_LENGTH = Metric("tocsin_queue_length", "gauge", "Observations waiting in a sink's queue.", ("sink",))
 QUEUE_DROPPED = Metric(
     "tocsin_queue_dropped_total", "counter", "Observations dropped because a sink's queue was full.", ("sink",)
@@ -215,7 +218,7 @@ STORE_BYTES = Metric(
 )
 STORE_BUDGET = Metric("tocsin_store_budget_bytes", "gauge", "Bytes that the store may take.")
 STORE_OLDEST = Metric(
-    "tocsin_store_oldest_timestamp_seconds", "gauge", "Unix time at which the oldest day of a table begins.", ("table",)
+    "tocsin_store_oldest_timestamp_seconds", "gauge", "Unix time at which the oldest day of a table begins.", ("table",), "full"
 )
 STORE_REMOVED_BYTES = Metric(
     "tocsin_store_removed_bytes_total",
