@@ -1,4 +1,4 @@
-"""The cheapest suspicion: for a minute some GPUs of the node wait in a kernel, and none of them works or moves data.
+"""The cheapest suspicion: for a while some GPUs of the node wait in a kernel, and none of them works or moves data.
 
 A checkpoint or a slow step may look so too. It is no finding, only a reason to ask jobs that may be asked, long before a detector is sure.
 """
@@ -12,7 +12,7 @@ from detectors.columns import Columns
 from detectors.hang.activity import BUSY, MOVING, SPINS, Activity
 from pipeline.frame import Frame
 
-STILL_S = 60.0
+STILL_S = 40.0  # longer than a step of training takes, 2 to 30 s, each of which communicates
 
 
 class Stillness:

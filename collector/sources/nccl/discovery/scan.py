@@ -24,7 +24,7 @@ KTHREADD = 2  # the parent of all kernel threads
 class Found:
     """A process that holds a GPU.
 
-    ``pid`` is the host's, ``inner_pid`` what the process calls itself and RAS reports. ``started_s`` is seconds since boot. ``uuids`` are the
+    ``pid`` and ``parent`` are the host's, ``inner_pid`` what the process calls itself and RAS reports. ``started_s`` is seconds since boot. ``uuids`` are the
     GPUs it has mapped. ``library`` is where it has NCCL from, None where it has none (yet). ``network`` tells network namespaces
     apart, 0 where that is not known.
     """
@@ -39,6 +39,7 @@ class Found:
     uuids: tuple[str, ...] = ()
     library: procfs.Library | None = None
     network: int = 0
+    parent: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -75,7 +76,7 @@ class Scanner:
             del self._known[pid]
         for pid in pids:
             self._look(pid, now_s)
-        found = [known.found for _, known in sorted(self._known.items()) if known.found]
+        found = _ranks([known.found for _, known in sorted(self._known.items()) if known.found])
         return Scan(tuple(found[:MOST_FOUND]), sum(known.hidden for known in self._known.values()))
 
     def _pids(self) -> Iterator[int]:
@@ -128,6 +129,7 @@ class Scanner:
             uuids,
             mapped.library,
             _namespace(process / "ns" / "net"),
+            stat.parent,
             environment,
         )
 
@@ -141,6 +143,12 @@ class Scanner:
                 continue
             found += [pair] if pair else []
         return found
+
+
+def _ranks(found: list[Found]) -> list[Found]:
+    """Without the children that a rank forked, such as workers that load its data: they inherit its mappings and its environment."""
+    ranks = {p.pid: p.rank for p in found}
+    return [p for p in found if p.rank < 0 or ranks.get(p.parent) != p.rank]
 
 
 def _namespace(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""Stillness: a minute in which GPUs wait in a kernel and nobody works is a reason to ask."""
+"""Stillness: GPUs that wait in a kernel for a while, and nobody works, are a reason to ask."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_job_at_work_is_not_suspect(node: Node) -> None:
     assert node.since_s is None
 
 
-def test_ranks_that_wait_for_one_are_suspect_after_a_minute(node: Node) -> None:
+def test_ranks_that_wait_for_one_are_suspect_after_a_while(node: Node) -> None:
     """Three spin in a collective, the fourth is idle."""
     began = node.second
     node.live(STILL_S - 5, [SPINS, SPINS, SPINS, IDLE])

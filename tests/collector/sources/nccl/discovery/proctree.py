@@ -29,11 +29,12 @@ def add_process(
     started: int = 100,
     comm: str = "python3",
     user: int = 1000,
+    parent: int = 1,
 ) -> Path:
     """A process; with GPUs and a library it speaks NCCL. ``environ`` is words."""
     folder = proc / str(pid)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "stat").write_text(f"{pid} ({comm}) S 1 {' '.join(['0'] * 17)} {started} 0 0\n")
+    (folder / "stat").write_text(f"{pid} ({comm}) S {parent} {' '.join(['0'] * 17)} {started} 0 0\n")
     inner = pid if inner is None else inner
     (folder / "status").write_text(f"Name:\t{comm}\nUid:\t{user}\t{user}\t{user}\t{user}\nNSpid:\t{pid}\t{inner}\n")
     rows = ["55d0-55d1 r-xp 00000000 08:01 11 /usr/bin/python3"]

@@ -37,6 +37,14 @@ def test_processes_without_a_gpu_are_none_of_ours(proc: Path) -> None:
     assert Scanner(proc).scan(0).processes == ()
 
 
+def test_workers_that_a_rank_forked_are_no_ranks(proc: Path) -> None:
+    """They inherit what it has mapped, and come and go with every epoch."""
+    add_process(proc, 812, gpus=(0,), library=LIBRARY, environ="RANK=0")
+    add_process(proc, 900, gpus=(0,), library=LIBRARY, environ="RANK=0", parent=812)
+    add_process(proc, 813, gpus=(1,), library=LIBRARY, environ="RANK=1", parent=500)
+    assert [found.pid for found in Scanner(proc).scan(0).processes] == [812, 813]
+
+
 def test_secrets_in_an_environment_are_not_kept(proc: Path) -> None:
     """Only known names are."""
     add_process(proc, 812, gpus=(0,), environ="RANK=1 WANDB_API_KEY=secret NCCL_RAS_ADDR=localhost:30000")
