@@ -1,4 +1,4 @@
-"""Leaving people's programs out of what is handed to others: process names, process ids, command lines, control groups.
+"""Leaving people and their programs out of what is handed to others: users, notes, process names and ids, command lines, control groups.
 
 Everything about the hardware stays. Lines in which the kernel tells mainly of a process go whole; in others its name is masked.
 """
@@ -16,6 +16,7 @@ from pipeline.catalog import EVENTS
 
 MASK = "***"
 HIDDEN = ("process", "pid", "cgroup")
+OF_PEOPLE = ("user", "note")  # of those who took an incident on, or a device out of service
 # The driver's own lines name the process among much that a vendor needs: `pid=1234, name=python3, Ch 00000008, ...`.
 KEPT_LINES = ("xid", "sxid")
 _NAMED = re.compile(r"(?i)\b(name|comm|process|task|cmdline|command)(\s*[=:]\s*)([^,;]+)|\b(pid)(\s*[=:]\s*)([^,;\s)\]]+)")
@@ -41,8 +42,8 @@ class Redaction:
         return _NUMBERED.sub(rf"\1\2{MASK}", _NAMED.sub(rf"\1\2\4\5{MASK}", text))
 
     def attributes(self, kind: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        """Attributes of an event without what is about a process."""
-        kept = {k: v for k, v in attributes.items() if k not in HIDDEN}
+        """Attributes of an event without what is about a process or a person."""
+        kept = {k: v for k, v in attributes.items() if k not in HIDDEN and k not in OF_PEOPLE}
         if "text" in kept:
             about_process = kind not in KEPT_LINES and kind in _OF_PROCESSES
             kept["text"] = MASK if about_process else self.text(str(kept["text"]))
@@ -56,6 +57,9 @@ class Redaction:
             return _with(rows, "attributes", masked)
         if name in ("findings", "incidents"):
             rows = _with(rows, "summary", _each(self.text, rows["summary"].to_pylist()))
+        if name == "incidents":
+            for column in ("note", "acknowledged_by"):
+                rows = _with(rows, column, [MASK if value else value for value in rows[column].to_pylist()])
         if name == "findings":
             evidence = [None if e is None else [self.text(line) for line in e] for e in rows["evidence"].to_pylist()]
             rows = _with(rows, "evidence", evidence)

@@ -29,6 +29,7 @@ def test_a_simulated_node_is_served_through_the_real_collectors(tmp_path: Path) 
         assert agent.values("tocsin_gpu_visible") == {"": 8}
         assert len(agent.values("tocsin_ib_port_receive_bytes_total")) == 8
         assert len(agent.values("DCGM_FI_DEV_POWER_USAGE")) == 8
+        assert agent.values("tocsin_exposition_series")[""] <= 1500  # what the default profile promises
         assert "This node is simulated" in agent.get("/")[1]
         assert '"simulated":"hgx-h100"' in agent.get("/api/v1/status")[1]
         assert "nothing here is real hardware" in agent.log

@@ -1,0 +1,28 @@
+"""What people wrote does not leave with what is handed to others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipeline.finding import Incident
+from pipeline.store.redact import MASK, Redaction
+from pipeline.store.tables import Gathered
+from tests.fakes import START_NS, FakeClock, gpu, observed
+
+TOLD = Incident("i", gpu(0), "ecc", "page", "COMPONENT_RESET", START_NS, (), "Uncorrectable.", reason="Reset it.")
+
+
+def test_who_took_an_incident_on_and_their_note_are_masked() -> None:
+    """What is not written stays empty; what the agent says of the hardware stays."""
+    gathered = Gathered()
+    taken_on = replace(TOLD, acknowledged_ns=START_NS, note="Ada looks", acknowledged_by="ada")
+    gathered.add(observed(FakeClock()), (), (TOLD, taken_on))
+    rows = Redaction().table("incidents", dict(gathered.tables())["incidents"]).to_pylist()
+    assert sorted((row["note"], row["acknowledged_by"]) for row in rows) == [("", ""), (MASK, MASK)]
+    assert {(row["summary"], row["reason"]) for row in rows} == {("Uncorrectable.", "Reset it.")}
+
+
+def test_users_in_events_are_left_out() -> None:
+    """Of maintenance and of acknowledgements."""
+    assert Redaction().attributes("maintenance_started", {"reason": "firmware", "user": "ada"}) == {"reason": "firmware"}
+    assert Redaction().attributes("incident_acknowledged", {"incident": "i", "note": "Ada", "user": "ada"}) == {"incident": "i"}
