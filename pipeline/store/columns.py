@@ -31,7 +31,8 @@ def of_rows(name: str, rows: pa.Table) -> pa.Schema:
 def of_sources(name: str, sources: Iterable[pa.Schema]) -> pa.Schema:
     """Columns of a file that takes in all rows of files with these columns."""
     found = list(sources)
-    kept = [column for column in schema(name) if not _may_go(name, column) or any(column.name in have.names for have in found)]
+    names = {one for have in found for one in have.names}
+    kept = [column for column in schema(name) if column.name in names or not _may_go(name, column)]
     return _schema(name, [_decimal_field(c) if _decimal_in_all(c, found) else c for c in kept])
 
 
@@ -50,14 +51,15 @@ def of_rollup(name: str, day: pa.Schema) -> pa.Schema:
 
 def holds(columns: pa.Schema, others: pa.Schema) -> bool:
     """Whether a file with ``columns`` can take in all rows of one with ``others`` (both of this version's making)."""
-    return all(c.name in columns.names and columns.field(c.name).type in (c.type, pa.float64()) for c in others)
+    types = dict(zip(columns.names, columns.types, strict=True))
+    return all(types.get(c.name) in (c.type, pa.float64()) for c in others)
 
 
 def stored(rows: pa.Table, columns: pa.Schema) -> pa.Table:
     """Rows of a table as a file with these columns takes them. ValueError where that would lose a value."""
-    lost = [name for name in rows.column_names if name not in columns.names and rows[name].null_count < len(rows)]
+    lost = [name for name in set(rows.column_names).difference(columns.names) if rows[name].null_count < len(rows)]
     if lost:
-        raise ValueError(f"columns with values have no place in the file: {', '.join(lost)}")
+        raise ValueError(f"columns with values have no place in the file: {', '.join(sorted(lost))}")
     arrays = [_to_decimal(rows[c.name], c.type) if pa.types.is_decimal(c.type) else rows[c.name] for c in columns]
     return pa.table(arrays, schema=columns)
 
@@ -88,7 +90,8 @@ def _decimal_field(column: pa.Field) -> pa.Field:
 
 def _decimal_in_all(column: pa.Field, sources: list[pa.Schema]) -> bool:
     wanted = pa.decimal128(DIGITS, _decimals(column)) if _decimals(column) else None
-    return wanted is not None and all(have.field(column.name).type == wanted for have in sources if column.name in have.names)
+    places = [(have, have.get_field_index(column.name)) for have in sources] if wanted is not None else []
+    return wanted is not None and all(have.field(place).type == wanted for have, place in places if place >= 0)
 
 
 def _fits(column: pa.Field, values: pa.ChunkedArray) -> bool:

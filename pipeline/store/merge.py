@@ -24,11 +24,11 @@ from pipeline.store.schema import schema
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-CHUNK_BYTES = 36 << 20  # of decoded values held at once; the process needs about twice this beside pyarrow itself
+CHUNK_BYTES = 24 << 20  # of decoded values held at once; the process needs about twice this beside pyarrow itself
 SCRATCH_ROWS = 1024  # least rows of a scratch file's group: 25 us per column chunk against rows decoded in vain
-# Half a day of one device at 1 Hz, where a chunk holds so many: a column of it is decoded in 0.3 ms, while a footer entry costs 130 bytes
+# Eight hours of one device at 1 Hz, where a chunk holds so many: a column of it is decoded in 0.2 ms, while a footer entry costs 130 bytes
 # per column and group, and 0.4 us each time the file is opened, whatever is asked.
-GROUP_ROWS = 43_200
+GROUP_ROWS = 28_800
 KEYS = ("host", "device", "time", "boot_id", "seq", "n", "row")  # rows are sorted by those of them that a table has
 COLUMNS_AT_ONCE = 16  # of a chunk, while it is put together
 

@@ -58,13 +58,16 @@ class Possible:
         return possible
 
     def _possible(self, part: _Part, bounds: Bounds) -> Any:
-        ends = [pl.DataFrame([pl.Series(n, bounds[n][end], self._columns[n]) for n in part.columns]) for end in (0, 1)]
-        low, high = (frame.select(part.condition.fill_null(value=False)).to_series().to_numpy() for frame in ends)
+        ends = pl.DataFrame(
+            [pl.Series(n, [*bounds[n][0], *bounds[n][1]], self._columns[n]) for n in part.columns]
+        )  # low ones, high ones
+        low, high = ends.select(part.condition.fill_null(value=False)).to_series().to_numpy().reshape(2, -1)
         unknown = np.zeros(len(low), np.bool_)
         for name in part.columns:
-            unknown |= (ends[0][name].is_null() | ends[1][name].is_null()).to_numpy()
+            pairs = list(zip(*bounds[name], strict=True))
+            unknown |= [one is None or other is None for one, other in pairs]
             if not part.monotone:
-                unknown |= (ends[0][name] != ends[1][name]).fill_null(value=True).to_numpy()
+                unknown |= [one != other for one, other in pairs]
         return low | high | unknown
 
 

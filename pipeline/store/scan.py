@@ -139,12 +139,15 @@ class Scan:
         return [span for span, keep in zip(spans, possible, strict=True) if keep]
 
     def _finish(self, rows: pa.Table) -> pl.DataFrame:
-        """Rows as they are asked for."""
+        """Rows as they are asked for: one step for polars, each of which has its price."""
+        if not len(rows):
+            return pl.DataFrame(schema={name: columns_of(self._table)[name] for name in self._columns})
         frame = pl.DataFrame(rows.select(self._read))
-        frame = frame.cast({name: pl.String for name, kind in frame.schema.items() if kind == pl.Categorical})
+        words = [name for name, kind in frame.schema.items() if kind == pl.Categorical]
+        wanted = frame.lazy().with_columns(pl.col(words).cast(pl.String))
         if self._predicate is not None:
-            frame = frame.filter(self._predicate)
-        return frame.select(self._columns)
+            wanted = wanted.filter(self._predicate)
+        return wanted.select(self._columns).collect()
 
     def _opened(self, work: Callable[[pq.ParquetFile, list[int]], _R], file: Stored) -> _R:
         with file.opened(self._table) as opened, named(file.path):

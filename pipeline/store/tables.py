@@ -17,7 +17,7 @@ from pipeline.observation import Event, Observation
 from pipeline.store.parquet import conform
 from pipeline.store.schema import BEGIN, OF_FRAMES, arrow_type, schema
 
-FIELDS_AT_ONCE = 16  # of all frames of a kind, while columns are made of them
+FIELDS_AT_ONCE = 64  # of all frames of a kind, while columns are made of them
 Begin = tuple[int, str, str, str, int, int]
 
 
