@@ -153,6 +153,7 @@ class Snapshots:
             data = self._path.read_bytes()
             facts = facts_in(data)
             age_s = (self._clock.time_ns() - int(facts["time_ns"])) / 1e9
+            int(facts["seq"])
             if abs(age_s) > STALE_S:
                 return {}, "stale", ()
             outcome = "restored" if facts["boot_id"] == self._boot_id else "rebooted"

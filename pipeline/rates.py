@@ -138,7 +138,8 @@ class Rates:
         at = [place for _, place in known]
         kinds: dict[str, type[np.generic]] = {"last": np.uint64, "seen": np.bool_, "last_ns": np.int64, "p99": np.float64}
         samples = {name: state[name].astype(kind)[at] for name, kind in kinds.items()}
-        if len(state["epoch"]) != len(rows) or any(array.shape != (len(at), len(rows)) for array in samples.values()):
+        shape = (len(state["counter"]), len(rows))
+        if len(state["epoch"]) != len(rows) or any(state[name].shape != shape for name in samples):
             raise ValueError("samples that are not of these devices and counters")
         self._rows, self._epoch, self._devices = rows, state["epoch"].tolist(), ()
         self._live = np.array([live for live, _ in known], np.intp)

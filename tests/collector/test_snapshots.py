@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collector.snapshots import FILE, KEPT, Snapshots
-from detectors.snapshot import facts_in
+from detectors.snapshot import dump, facts_in
 from pipeline.catalog import agent
 from pipeline.finding import Incident
 from pipeline.judge import Judge
@@ -158,6 +158,13 @@ def test_damaged_memory_is_left_alone(first: Life, clock: FakeClock, damage: byt
     assert second.outcomes() == {"corrupt"}
     assert second.see(90, 90, 90) == ["onset"]
     assert second.kept() == 10
+
+
+def test_memory_without_its_facts_is_left_alone(first: Life, clock: FakeClock) -> None:
+    """Nobody could say what came after it."""
+    first.see(50, 90, 90)
+    (first.root / "state" / FILE).write_bytes(dump(first.judge.memories, time_ns=str(clock.time_ns()), boot_id="b1", seq="soon"))
+    assert Life(first.root, clock, seq=10).outcomes() == {"corrupt"}
 
 
 def test_memory_of_another_version_costs_that_detector_only(

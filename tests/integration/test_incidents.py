@@ -89,6 +89,19 @@ def test_a_node_out_of_service_pages_nobody(tmp_path: Path) -> None:
         assert agent.values("tocsin_maintenance") == {}
 
 
+def test_a_node_stays_out_of_service_though_the_detectors_forgot(tmp_path: Path) -> None:
+    """Their memory is gone, what people said is not."""
+    with AgentProcess(tmp_path / "s", *SIMULATED).ready() as agent:
+        assert command(agent.storage, "maintenance", "on", "--reason", "new firmware")[0] == 0
+        assert agent.stop() == 0
+    (tmp_path / "s" / "state" / "detectors.npz").unlink()
+    with AgentProcess(tmp_path / "s", *SIMULATED).ready() as agent:
+        assert "new firmware" in command(agent.storage, "maintenance")[1]
+        inject(agent.storage / "simulated", "gpu_lost@gpu3")
+        until(lambda: agent.values("tocsin_finding_active"), what="the finding", seconds=60)
+        assert incidents(agent) == []
+
+
 def test_a_reload_forgets_nothing(tmp_path: Path) -> None:
     """Another configuration has another engine, and its judge goes on with the incident."""
     with AgentProcess(tmp_path / "s", *SIMULATED).ready() as agent:

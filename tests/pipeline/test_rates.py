@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -240,3 +242,46 @@ def test_devices_may_change_places() -> None:
     assert sample("ba", START_NS + SECOND, 3) == [3.0, 3.0]
     assert sample("b", START_NS + 2 * SECOND, 4) == [1.0]
     assert sample("ab", START_NS + 3 * SECOND, 9) == [6.0, 5.0]
+
+
+SAMPLES = st.fixed_dictionaries(
+    {"after_s": st.sampled_from([0.1, 1.0, 60.0]), "boot": st.sampled_from("ab"), "device": st.sampled_from("de")},
+    optional={name: st.one_of(st.none(), st.integers(0, 2**16 - 1)) for name in ("plain", "sticky16", "limited")},
+)
+
+
+@given(st.lists(SAMPLES, max_size=12), st.integers(0, 11))
+def test_a_restart_anywhere_changes_no_increment(samples: list[dict[str, Any]], cut: int) -> None:
+    """Resets, gaps, swapped parts and counters that appear later: with the last samples restored in between the increments are the same."""
+    one, other = Meter(), Meter()
+    for number, sample in enumerate(samples):
+        if number == cut:
+            state, other.rates = other.rates.state(), Rates(SCHEMA, 1.0)
+            other.rates.restore(state)
+        mine, theirs = one.sample(**sample), other.sample(**sample)
+        assert np.array_equal(mine.delta, theirs.delta, equal_nan=True)
+        assert np.array_equal(mine.seconds, theirs.seconds, equal_nan=True)
+        assert np.array_equal(mine.quality, theirs.quality)
+
+
+def test_samples_of_another_catalogue_are_matched_by_field() -> None:
+    """A counter that this version lacks is left out, the others keep their place."""
+    meter = Meter()
+    meter.sample(plain=5, limited=7)
+    state = dict(meter.rates.state())
+    state["counter"] = np.array([999 if number == FIELDS[0].id else number for number in state["counter"].tolist()])
+    meter.rates = Rates(SCHEMA, 1.0)
+    meter.rates.restore(state)
+    increments = meter.sample(plain=6, limited=9)
+    assert of(increments, "limited") == (2.0, OK)
+    assert of(increments, "plain")[1] == FIRST
+
+
+@pytest.mark.parametrize("name", ["host", "epoch", "counter", "last"])
+def test_samples_that_do_not_fit_are_refused(name: str) -> None:
+    """Another number of devices or counters: nothing is changed."""
+    meter = Meter()
+    meter.sample(plain=5)
+    state = {key: array[:0] if key == name else array for key, array in meter.rates.state().items()}
+    with pytest.raises((ValueError, IndexError)):
+        Rates(SCHEMA, 1.0).restore(state)
