@@ -50,7 +50,8 @@ def append(path: Path, lines: Sequence[str]) -> None:
 
 
 def _figures(summary: Mapping[str, Any]) -> list[str]:
-    pages, recall, top1 = summary["false_pages_per_gpu_month"], summary["recall_critical"], summary["attribution_top1"]
+    pages, intervals = summary["false_pages_per_gpu_month"], summary["intervals"]
+    recall, top1 = intervals["recall_critical"], intervals["attribution_top1"]
     return [
         f"{summary['healthy_gpu_months']:.1f}",
         str(summary["false_pages"]),

@@ -71,15 +71,18 @@ class Report:
         by_class = {fault: [case for case in every if case.fault == fault] for fault in sorted({case.fault for case in every})}
         false = rates(group.alarms, group.exposure)
         pages, tickets = (false[severity]["per_gpu_month"] for severity in ("pages", "tickets"))
+        critical = recall(case for case in every if case.severity == "page")
+        top1 = share_of(case.top1 for case in every if case.in_time)
         return {
             "healthy_gpu_months": group.exposure.gpu_months,
             "false_pages": sum(alarm.severity == "page" for alarm in group.alarms),
             "false_pages_per_gpu_month": pages,
             "false_tickets_per_gpu_month": tickets["rate"],
             "false_alarms": false,
-            "recall_critical": recall(case for case in every if case.severity == "page").document(),
+            "recall_critical": critical.value,
+            "intervals": {"recall_critical": critical.document(), "attribution_top1": top1.document()},
             "recall_by_class": {fault: recall(cases).document() for fault, cases in by_class.items()},
-            "attribution_top1": share_of(case.top1 for case in every if case.in_time).document(),
+            "attribution_top1": top1.value,
             "straggler_delay_p90_s": _delay(known.get(STRAGGLER, ()), 0.9),
             "hang_delay_p99_s": _delay(known.get(HANG, ()), 0.99),
             "precision": precisions(

@@ -41,11 +41,15 @@ def median_mad(
     """
     work = np.empty_like(x) if work is None else work
     np.copyto(work, x)
-    valid = np.isfinite(x).sum(axis=1)
-    np.copyto(work, np.nan, where=np.isinf(work))
+    finite = np.isfinite(x)
+    valid = finite.sum(axis=1)
+    missing = None if valid.sum() == x.size else ~finite
+    if missing is not None:  # infinity would not lie last
+        np.copyto(work, np.nan, where=missing)
     median = _median(work, valid)
     np.abs(np.subtract(x, median[:, None], out=work), out=work)
-    np.copyto(work, np.nan, where=np.isinf(work))
+    if missing is not None:
+        np.copyto(work, np.nan, where=missing)
     return median, SIGMA * _median(work, valid)
 
 

@@ -33,14 +33,14 @@ def test_magnitudes_are_apart_and_only_the_nominal_counts_in_the_summary() -> No
     """Half magnitude is missed: shown in its own row, not in the summary's recall."""
     made = document(result("F16", part(cases=[case(100)])), result("F16", part(cases=[case(None)]), magnitude="half"))
     assert [(row["magnitude"], row["recall"]["value"]) for row in made["scenarios"]] == [("half", 0.0), ("nominal", 1.0)]
-    assert made["summary"]["fleet"]["recall_critical"]["of"] == 1
+    assert made["summary"]["fleet"]["intervals"]["recall_critical"]["of"] == 1
 
 
 def test_what_was_not_watched_to_its_deadline_is_not_missed() -> None:
     """A run that was cut short says nothing: no miss, no recall."""
     made = document(result("F16", part(cases=[case(None, watched=False)])))
     assert made["misses"] == []
-    assert made["scenarios"][0]["recall"]["of"] == made["summary"]["fleet"]["recall_critical"]["of"] == 0
+    assert made["scenarios"][0]["recall"]["of"] == made["summary"]["fleet"]["intervals"]["recall_critical"]["of"] == 0
 
 
 def test_false_alarms_are_those_of_healthy_runs() -> None:
@@ -62,7 +62,10 @@ def test_a_fault_that_needs_the_fleet_is_not_asked_of_a_node() -> None:
     """Missed by the node, found by the fleet: the node's summary leaves it out, its row stays."""
     both = result("F16", part(scope="node", cases=[case(None)]), part(scope="fleet", cases=[case(1)]), needs="fleet")
     summary = document(both)["summary"]
-    assert (summary["node"]["recall_critical"]["of"], summary["fleet"]["recall_critical"]["of"]) == (0, 1)
+    assert (summary["node"]["intervals"]["recall_critical"]["of"], summary["fleet"]["intervals"]["recall_critical"]["of"]) == (
+        0,
+        1,
+    )
     assert len(document(both)["scenarios"]) == 2
 
 
@@ -71,7 +74,7 @@ def test_baselines_stand_beside_ours_in_every_scope() -> None:
     made = document(result("F16", part(scope="node", cases=[case(1)]), part(cases=[case(1)]), part("gpud", cases=[case(None)])))
     for scope in ("node", "fleet"):
         summary = made["summary"][scope]
-        assert summary["baselines"]["gpud"]["recall_critical"]["value"] == 0.0
+        assert summary["baselines"]["gpud"]["recall_critical"] == 0.0
         assert summary.keys() - {"baselines"} == summary["baselines"]["gpud"].keys()
 
 
