@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CLIP = 3.0  # one wild sample moves S by at most this: tails and spikes do not alarm
+BLOCK = 8192  # values at a time: what is in between stays in the cache
 OVERSHOOT = 1.166  # Siegmund's correction of the boundary for the excess over it
 
 
@@ -22,8 +23,17 @@ def cusum(S: NDArray[np.float64], z: NDArray[np.float64], k: float, h: float) ->
     >>> cusum(np.array([1.0, 1.0, 1.0]), np.array([2.0, 9.0, np.nan]), k=0.5, h=8.0).tolist()
     [2.5, 3.5, 1.0]
     """
-    step = np.clip(z, -CLIP, CLIP) - k
-    return np.where(np.isfinite(step), np.clip(S + np.nan_to_num(step), 0.0, 2.0 * h), S)
+    after = np.empty(np.broadcast_shapes(S.shape, z.shape))
+    for begin in range(0, len(after), BLOCK):
+        at = slice(begin, begin + BLOCK)
+        step = np.clip(z[at], -CLIP, CLIP)
+        step -= k
+        step += S[at]
+        np.clip(step, 0.0, 2.0 * h, out=after[at])
+        missing = np.isnan(step)
+        if missing.any():
+            np.copyto(after[at], S[at], where=missing)
+    return after
 
 
 def siegmund_arl(k: float, h: float, delta: float = 0.0) -> float:

@@ -15,6 +15,7 @@ WARM = 30  # samples before the spread is good enough to clip by
 # Clipping a Gaussian at three sigma takes about half a percent of its variance, and the estimate is fed back into the clip:
 # 1.02 offsets both. It stands inside the bracket; outside, v would grow by two percent a step.
 OFFSET = 1.02
+BLOCK = 8192  # values at a time: what is in between stays in the cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,11 +60,32 @@ def ew_update(
     >>> moments.m.tolist(), moments.n.tolist()
     ([2.0], [3])
     """
+    for begin in range(0, len(x), BLOCK):
+        at = slice(begin, begin + BLOCK)
+        block = Moments(moments.m[at], moments.v[at], moments.n[at])
+        _learn(block, x[at], alpha, floor, None if frozen is None else frozen[at])
+
+
+def _learn(block: Moments, x: NDArray[np.float64], alpha: float, floor: float, frozen: NDArray[np.bool_] | None) -> None:
+    """One block, in place. Beginners and missing samples are only asked after where there are any."""
+    m, v, n = block.m, block.v, block.n
     learn = np.isfinite(x) if frozen is None else np.isfinite(x) & ~frozen
-    a = np.maximum(alpha, 1.0 / (moments.n + 1.0))
-    e = np.where(learn, x, moments.m) - moments.m
-    limit = np.where(moments.n >= WARM, CLIP * moments.spread(floor), np.inf)
-    e = np.clip(e, -limit, limit)
-    np.copyto(moments.m, moments.m + a * e, where=learn)
-    np.copyto(moments.v, (1.0 - a) * (moments.v + OFFSET * a * e * e), where=learn)
-    np.add(moments.n, 1, out=moments.n, where=learn)
+    every, least = bool(learn.all()), int(n.min())
+    a = alpha if alpha * (least + 1.0) >= 1.0 else np.maximum(alpha, 1.0 / (n + 1.0))
+    e = x - m if every else np.where(learn, x, m) - m
+    limit = np.sqrt(v)
+    np.maximum(limit, floor, out=limit)
+    limit *= CLIP
+    if least < WARM:
+        limit[n < WARM] = np.inf
+    np.minimum(e, limit, out=e)
+    np.maximum(e, np.negative(limit, out=limit), out=e)
+    gained = OFFSET * a * e
+    gained *= e
+    gained += v
+    gained *= 1.0 - a
+    e *= a
+    e += m
+    np.copyto(m, e, where=True if every else learn)
+    np.copyto(v, gained, where=True if every else learn)
+    np.add(n, 1, out=n, where=True if every else learn)
