@@ -60,6 +60,7 @@ class Node:
         self.pcie_generation = np.full(n, profile.gpu.pcie_generation)
         self.recovery_action = np.zeros(n, np.int64)
         self.culprit = np.zeros(n, bool)
+        self.ras_manner = "sound"  # of the job's RAS server (simulator/nccl/server.py)
         self.stuck: dict[int, str] = {}  # GPUs whose rank the others wait for, and how (faults/job.py)
         self.results: dict[str, int] = {}  # NVML return code (or HANG, ...) by key of the table
         self.kernel: list[KernelLine] = []

@@ -9,6 +9,7 @@ from collector.simulator.kernel_log import oom_kill as oom_kill_line
 from collector.simulator.node import Node
 from collector.simulator.workload import WATCHDOG_S
 
+Manner = Literal["hang", "cut", "drip", "flood", "phantom", "text_only", "refuse"]
 How = Literal["stopped", "late", "mismatched", "in_flight"]
 
 
@@ -31,6 +32,20 @@ def nccl_stall(
     node.workload.resume(f"gpu{gpu} {how}")
     if not lasts:
         node.workload.kill(node.time_s, 0)
+
+
+def ras_manner(
+    node: Node,
+    *,
+    manner: Annotated[
+        Manner, "silent after accepting, cut replies, a byte at a time, endless, a made-up communicator, no JSON, or hanging up"
+    ] = "hang",
+    lasts: Annotated[float, "until it answers again"] = 300.0,
+) -> Iterator[float]:
+    """The job's RAS server misbehaves: whoever asks it must not suffer."""
+    node.ras_manner = manner
+    yield lasts
+    node.ras_manner = "sound"
 
 
 def host_stall(node: Node, *, lasts: Annotated[float, "until it goes on"] = 300.0) -> Iterator[float]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from collector.simulator.files import put
 from collector.simulator.nccl.job import Comm, Job, Peer, Seat
-from collector.simulator.nccl.server import RasServer
+from collector.simulator.nccl.server import MANNERS, RasServer
 from collector.simulator.node import Node
 from pipeline.interfaces import Clock
 
@@ -48,6 +48,7 @@ class NodeJob:
             self._progress, self._since = 0.0, {}
             for gpu, pid in enumerate(pids):
                 self._process(pid, gpu)
+        self._server.manner = MANNERS[node.ras_manner]
         self._since = {gpu: self._since.get(gpu, node.time_s) for gpu in node.stuck}
         if node.demand.phase in {"train", "eval"} and not node.stuck:
             self._progress += (node.time_s - self._time_s) / job.step_s * COLLECTIVES_PER_STEP

@@ -17,7 +17,7 @@ from collector.simulator.nccl.text_reply import render_text
 from pipeline.interfaces import Clock
 
 Manner = Literal["sound", "hang", "cut", "drip", "flood", "phantom", "text_only", "no_monitor", "refuse"]
-MANNERS: tuple[Manner, ...] = get_args(Manner)
+MANNERS: dict[str, Manner] = {manner: manner for manner in get_args(Manner)}
 
 BUFFER = 1024  # bytes; a full one without the end of a line closes the connection (src/ras/client_support.cc)
 PROTOCOL = 2

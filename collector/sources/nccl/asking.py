@@ -25,6 +25,7 @@ log = logging.getLogger("tocsin.nccl")
 
 LISTENERS_S = 60.0  # between two looks for sockets of a job that is not suspected
 MOST_TRIES = 4  # to reach the right one of several jobs that share a port
+MOST_SILENT = 4  # servers that are waited for in one look, 12 s each: a stopped process accepts, and its neighbours answer
 
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not bound to
 
@@ -127,7 +128,7 @@ class Asking:
         addresses = self._addresses(job, asked)
         tries = min(MOST_TRIES, len(addresses))
         for _ in range(tries):
-            report = parse_json(self._ask(addresses), f"{addresses[0].host}:{addresses[0].port}")
+            report = parse_json(self._ask(addresses[:MOST_SILENT]), f"{addresses[0].host}:{addresses[0].port}")
             if own_host(_members(report), _own_pids(job)) or not _members(report):
                 return report
         raise RasError("refused", "only another job answers on its port")

@@ -29,7 +29,7 @@ from pipeline.selfmetrics import SelfMetrics
 log = logging.getLogger("tocsin.nccl")
 
 SCAN_S = 15.0  # between two looks over /proc; every read looks while something is suspected, or a job loses processes and may be ending
-TELL_S = 30.0  # between two reports of what the Inspector saw
+TELL_S = 60.0  # between two reports of what the Inspector saw
 MOST_JOBS = 64  # shown; a node of 16 GPUs in 7 instances holds at most 112, and one to four in practice
 
 

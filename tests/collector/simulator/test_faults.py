@@ -289,6 +289,14 @@ def nccl_stall(stage: Stage) -> None:
 
 
 @signature
+def ras_manner(stage: Stage) -> None:
+    """The job's RAS server is told how to behave, until it ends; how it behaves is tested where it serves (nccl/test_node_job.py)."""
+    stage.let("ras_manner:manner=cut,lasts=30s", 1)
+    assert stage.node.ras_manner == "cut"
+    assert stage.later(30).node.ras_manner == "sound"
+
+
+@signature
 def host_stall(stage: Stage) -> None:
     """All GPUs idle at once while the processes hold them, until it ends."""
     stage.let("host_stall:lasts=60s", 30)

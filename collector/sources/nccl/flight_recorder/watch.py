@@ -19,6 +19,7 @@ log = logging.getLogger("tocsin.nccl")
 
 SETTLED_NS = 2 * 10**9  # a file that changed a moment ago is still being written
 ASK_AGAIN_S = 120.0
+READ_AGAIN_S = 30.0  # a job that writes its dump anew all the time costs a child every half minute
 MOST_AT_ONCE = 16  # dumps that one child reads
 
 Read = Callable[[Sequence[dict[str, Any]]], list[dict[str, Any]]]
@@ -30,6 +31,7 @@ class _Rank:
 
     seen: dict[str, tuple[int, int]] = field(default_factory=dict)  # time and size of what was read, by path
     asked_s: float = float("-inf")
+    read_s: float = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,10 @@ class DumpWatch:
         for key, process in keys.items():
             rank = self._ranks[key]
             born_ns = time_ns - int((now_s - process.started_s) * 1e9)
-            wanted += [(process, request) for request in self._files(process, rank, born_ns, time_ns)]
+            if now_s - rank.read_s >= READ_AGAIN_S:
+                found = [(process, request) for request in self._files(process, rank, born_ns, time_ns)]
+                rank.read_s = now_s if found else rank.read_s
+                wanted += found
             if suspected and now_s - rank.asked_s >= ASK_AGAIN_S:
                 rank.asked_s = now_s
                 self._ring(process)

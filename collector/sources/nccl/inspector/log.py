@@ -26,12 +26,18 @@ class _Seat:
     pid: int
     timings: deque[Timing] = field(default_factory=lambda: deque(maxlen=KEPT_TIMINGS))
     completed: dict[str, int] = field(default_factory=dict)
+    since: dict[str, tuple[int, int]] = field(default_factory=dict)  # of each operation: number and time of the first seen
 
 
 class InspectorLog:
-    """Takes lines as they come. Memory is bounded by ``MOST_RANKS`` and the timings kept of each."""
+    """Takes lines as they come. Memory is bounded by ``MOST_RANKS`` and the timings kept of each.
 
-    def __init__(self) -> None:
+    Of each operation about ``per_second`` timings are kept: those whose number is a multiple of a power of two, so that of all ranks
+    the same operations are kept, though their logs are written at different moments.
+    """
+
+    def __init__(self, per_second: float = math.inf) -> None:
+        self._per_second = per_second
         self.lines = 0
         self.latest_ns = 0
         self.unread = Unread()
@@ -80,9 +86,15 @@ class InspectorLog:
         timing = found.timing
         if timing is None or (timing.operation not in seat.completed and len(seat.completed) >= MOST_OPERATIONS):
             return
-        if math.isfinite(timing.microseconds):
+        if math.isfinite(timing.microseconds) and timing.seq % self._stride(seat, timing, found.time_ns) == 0:
             seat.timings.append(timing)
         seat.completed[timing.operation] = max(seat.completed.get(timing.operation, 0), timing.seq + 1)
+
+    def _stride(self, seat: _Seat, timing: Timing, time_ns: int) -> int:
+        """One timing in so many is kept: a power of two."""
+        number, began_ns = seat.since.setdefault(timing.operation, (timing.seq, time_ns))
+        rate = max(timing.seq - number, 1) / max((time_ns - began_ns) / 1e9, 1.0)
+        return 1 << math.ceil(math.log2(rate / self._per_second)) if rate > self._per_second else 1
 
 
 def _member(rank: int, seat: _Seat, timings: int) -> Member:

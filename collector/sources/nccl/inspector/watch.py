@@ -16,7 +16,8 @@ from collector.sources.untrusted import names_in, read_regular
 from pipeline.nccl.report import Report
 
 READ_BYTES = 1 << 20  # of one log at one look: 400 lines a second for five seconds and ten times as much
-TIMINGS = 64  # told of each rank: stragglers show in a dozen
+TIMINGS = 32  # told of each rank, of the last minute: stragglers show in a dozen
+PER_SECOND = 0.5  # kept of each operation
 LOOK_AGAIN_S = 60.0  # for a log that is not there
 BANDWIDTH = "nccl_bus_bandwidth_gbs"
 
@@ -28,7 +29,7 @@ class _Followed:
         self.due_s = 0.0
         self.folder = ""
         self.tail: Tail | None = None
-        self.log = InspectorLog()
+        self.log = InspectorLog(PER_SECOND)
 
 
 class InspectorWatch:

@@ -112,6 +112,15 @@ def test_a_rank_that_calls_something_else_cannot_be_compared(stage: Stage) -> No
     assert found[7]["AllReduce"] == found[0]["AllReduce"] - 1
 
 
+def test_a_server_that_misbehaves_is_no_source(stage: Stage) -> None:
+    """A communicator that is half set up: the report is told, and not believed."""
+    inject(stage.rendering.node, "ras_manner:manner=phantom,lasts=30")
+    stage.live(5)
+    assert not stage.report().trusted
+    stage.live(60)
+    assert stage.report().trusted
+
+
 def test_what_is_in_flight_looks_well(stage: Stage) -> None:
     """All ranks have launched the same: RAS alone names nobody."""
     inject(stage.rendering.node, "nccl_stall@gpu1:how=in_flight")

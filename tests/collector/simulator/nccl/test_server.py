@@ -62,7 +62,7 @@ def test_a_line_longer_than_the_buffer_ends_the_connection() -> None:
         assert talk(server, b"x" * 1024) == ""
 
 
-@pytest.mark.parametrize("manner", MANNERS)
+@pytest.mark.parametrize("manner", MANNERS.values())
 def test_a_server_of_any_manner_can_be_closed(manner: Manner) -> None:
     """Whatever it is doing to a client at the moment."""
     job = build(8)

@@ -12,7 +12,7 @@ import pytest
 
 from collector.sources.nccl.children import read_dumps
 from collector.sources.nccl.discovery.scan import Found
-from collector.sources.nccl.flight_recorder.watch import ASK_AGAIN_S, SETTLED_NS, Dumped, DumpWatch
+from collector.sources.nccl.flight_recorder.watch import ASK_AGAIN_S, READ_AGAIN_S, SETTLED_NS, Dumped, DumpWatch
 from pipeline.frame import Device
 from pipeline.nccl.wire import reports_in
 from pipeline.observation import Event
@@ -60,14 +60,16 @@ def look(watch: DumpWatch, found: Found, *, suspected: bool = False, now_s: floa
 
 
 def test_a_new_dump_is_read_once(watch: DumpWatch, reader: Reader, tmp_path: Path) -> None:
-    """And again when it was written again."""
+    """And again when it was written again, half a minute later."""
     found = process(tmp_path, rank=3, TORCH_FR_DUMP_TEMP_FILE="/dumps/r_")
     put(root_of(tmp_path, found) / "dumps/r_3")
     look(watch, found)
     look(watch, found)
     assert [(r["path"], r["rank"], r["job"], r["http"]) for r in reader.requests] == [("/dumps/r_3", 3, "71", False)]
     put(root_of(tmp_path, found) / "dumps/r_3", age_ns=5 * 10**9)
-    look(watch, found)
+    look(watch, found, now_s=NOW_S + READ_AGAIN_S - 1)
+    assert len(reader.requests) == 1
+    look(watch, found, now_s=NOW_S + READ_AGAIN_S)
     assert len(reader.requests) == 2
 
 

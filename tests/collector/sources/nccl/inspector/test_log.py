@@ -67,6 +67,19 @@ def test_the_latest_timings_are_kept() -> None:
     assert dict(member.completed) == {"AllReduce": KEPT_TIMINGS + 100}
 
 
+def test_of_many_operations_the_same_are_kept_on_all_ranks() -> None:
+    """500 a second of two ranks whose logs are written at different moments: of the kept ones most are on both."""
+    logs = [InspectorLog(per_second=1.0), InspectorLog(per_second=1.0)]
+    for log, shift in zip(logs, (0, 333), strict=True):
+        log.feed(
+            line(n, us="10").replace(b"1795151188000000", b"%d" % (1795151188000000 + 2000 * n))
+            for n in range(shift, 30_000 + shift)
+        )
+    kept = [{t.seq for t in only(log.report(timings=32)).timings} for log in logs]
+    assert len(kept[0] & kept[1]) >= 30
+    assert dict(only(logs[0].report()).completed) == {"AllReduce": 30_000}
+
+
 def test_a_job_that_started_again_under_the_same_hash_counts_anew() -> None:
     """Another pid is another life."""
     log = InspectorLog()
