@@ -56,8 +56,8 @@ class Blame:
 
 
 def _strongest(findings: Sequence[Finding]) -> Finding:
-    """The first of equals: the first evidence."""
-    return max(findings, key=lambda f: (strength(f), RANK[f.severity]))
+    """The first of equals: the first evidence. What was only recorded is behind all that was told."""
+    return max(findings, key=lambda f: (f.severity != "record", strength(f), RANK[f.severity]))
 
 
 def _device(place: Place) -> Device:

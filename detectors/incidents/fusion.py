@@ -13,6 +13,7 @@ from detectors.incidents.graph import Graph
 from detectors.incidents.held import Held
 from detectors.incidents.kinship import classes, head, keys_of, near, wide
 from detectors.incidents.lemon import LIMIT, Lemons
+from detectors.incidents.records import Records
 from detectors.maintenance import Maintenance
 from detectors.memory import Remembering
 from detectors.standing import RANK
@@ -27,8 +28,9 @@ MOST_FINDINGS = 1000  # of one incident: what comes after is explained by it, an
 
 
 class Incidents(Remembering):
-    """Joins findings along device, link, node, leaf switch, rack and job. Findings of severity record join, but open nothing.
+    """Joins findings along device, link, node, leaf switch, rack and job.
 
+    Findings of severity record join, but open nothing; those of the last ten minutes are the first evidence of what then opens.
     What happens to devices in maintenance opens nothing until they are back; an incident whose root is in maintenance is a record as
     long. An incident keeps its id when later evidence shows another root. It is told when its root, class, severity or who took it
     on changes, and with more findings: with each of the first, then whenever they have doubled.
@@ -41,7 +43,7 @@ class Incidents(Remembering):
 
     def __init__(self) -> None:
         self._graph, self._maintenance, self._elapsed, self._lemons = Graph(), Maintenance(), Elapsed(), Lemons()
-        self._book, self._held = Book(), Held()
+        self._book, self._held, self._records = Book(), Held(), Records()
         super().__init__(
             graph=self._graph,
             maintenance=self._maintenance,
@@ -49,6 +51,7 @@ class Incidents(Remembering):
             lemons=self._lemons,
             book=self._book,
             held=self._held,
+            records=self._records,
         )
 
     def update(self, observation: Observation, findings: Iterable[Finding]) -> tuple[Incident, ...]:
@@ -103,6 +106,7 @@ class Incidents(Remembering):
             self._held.keep(finding)
             return
         if not finding.active:
+            self._records.keep(finding, at.now_ns)
             return
         joined = self._book.find(near(finding, self._graph), at.now_ns, fresh=False)
         around = list(wide(finding, self._graph))
@@ -111,9 +115,12 @@ class Incidents(Remembering):
         joined = joined or self._common(finding)
         if joined is None:
             if finding.severity == "record":
+                self._records.keep(finding, at.now_ns)
                 return
             name = finding_id(self.name, finding.device, finding.time_ns)
             joined = self._book.open.setdefault(name, OpenIncident(name, finding.time_ns, at.now_ns))
+            for earlier in self._records.about(finding.device, at.now_ns):
+                self._join(joined, earlier, at)
         if self._join(joined, finding, at):
             yield from self._break(joined, finding, at)
             yield from self._say(joined, at)

@@ -24,10 +24,39 @@ def test_a_page_is_an_incident_that_blames_its_device() -> None:
 def test_records_open_nothing_and_join_what_is_open() -> None:
     """Nobody is told of a record; beside a page about the same device it is evidence."""
     story = Story()
-    story.finds(gpu(0), "ecc", "record", "early")
-    assert story.told == []
+    story.finds(gpu(1), "ecc", "record")
     page, later = story.finds(gpu(0), "gpu_lost"), story.finds(gpu(0), "ecc", "record", "late")
     assert [i.findings for i in story.told] == [(page.id,), (page.id, later.id)]
+
+
+def test_what_was_recorded_a_moment_before_is_the_first_evidence() -> None:
+    """The kernel's line comes a second before the driver's state: the page has both, in their order, and the words of the page."""
+    story = Story()
+    first = story.finds(gpu(0), "xid/gpu", "record", "early")
+    story.wait(2, step=1)
+    page = story.finds(gpu(0), "gpu_lost")
+    (told,) = story.told
+    assert (told.findings, told.fault) == ((first.id, page.id), "gpu_lost")
+
+
+@pytest.mark.parametrize("cleared", [True, False])
+def test_records_that_ended_or_are_old_are_no_evidence(cleared: bool) -> None:
+    """Ended a minute ago, or recorded an hour ago."""
+    story = Story()
+    before = story.finds(gpu(0), "ecc", "record", "early")
+    if cleared:
+        story.clears(before)
+    story.wait(60 if cleared else 3600)
+    page = story.finds(gpu(0), "gpu_lost")
+    assert story.told[0].findings == (page.id,)
+
+
+def test_a_record_never_names_the_class_of_a_page() -> None:
+    """Memory errors weigh more than throttling, but here they were only recorded."""
+    story = Story()
+    story.finds(gpu(0), "ecc", "record", "early")
+    story.finds(gpu(0), "throttle", "page")
+    assert story.open == {gpu(0).id: ("gpu", "throttle", "page")}
 
 
 def test_findings_about_one_device_are_one_incident_in_the_order_of_evidence() -> None:
