@@ -73,6 +73,10 @@ class Standing:
         """Everything that stands, in the order it was told."""
         return list(self._findings.values())
 
+    def every(self) -> list[Finding]:
+        """What stands, and what came back and waits for its rest to be over: that may end too, and is then never told."""
+        return [*self._findings.values(), *(rest.waits for rest in self._rests.values() if rest.waits is not None)]
+
     def holds(self, device: Device, verdict: Verdict, at: Moment, onset_ns: int = 0, *, anew: bool = False) -> Iterator[Finding]:
         """The fault is there: told when it begins and when it gets worse, or where ``anew`` asks for it. ``onset_ns`` is unix time, now if left out."""
         key = (device, verdict.fault)

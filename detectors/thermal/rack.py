@@ -122,7 +122,7 @@ class ThermalRack(Remembering):
     def _end(self, seen: NDArray[np.bool_], at: Moment) -> Iterator[Finding]:
         places = self._places
         places["stood"] += seen
-        for finding in self._standing.all():
+        for finding in self._standing.every():
             row = places.row(finding.device)
             if row is None:
                 continue

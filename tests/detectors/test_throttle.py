@@ -150,6 +150,14 @@ def test_a_finding_ends_after_five_calm_minutes_and_rests_for_an_hour(node: Feed
     assert [f.phase for f in node.run(3600, gpu_utilization_percent=99, **duties(hot=one(0.2)))] == ["onset"]
 
 
+def test_what_comes_back_and_goes_again_within_the_rest_is_not_told_after_it(node: Feed) -> None:
+    """Another episode half an hour after the first, over long before the hour is: nobody hears of it when it is past."""
+    node.run(300, gpu_utilization_percent=99, **duties(hot=one(0.2)))
+    node.run(900, gpu_utilization_percent=99, **duties())
+    assert node.run(300, gpu_utilization_percent=99, **duties(hot=one(0.2))) == []
+    assert node.run(7200, gpu_utilization_percent=99, **duties()) == []
+
+
 def test_a_gap_in_the_readings_decides_nothing(node: Feed) -> None:
     """A finding neither begins nor ends while the counters are not observed."""
     node.run(300, gpu_utilization_percent=99, **duties(hot=one(0.2)))
