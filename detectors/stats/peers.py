@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_PADDING = 4  # a table of groups may be this much larger than what is in it
+LARGE = 1 << 15  # devices from which a row fills the cache: then one row after the other
 SIGMA = 1.4826  # MAD of a Gaussian times this is its standard deviation: 1/Phi^-1(3/4)
 
 
@@ -40,6 +41,10 @@ def median_mad(
     ([2.0, 6.0], [1.4826, 1.4826])
     """
     work = np.empty_like(x) if work is None else work
+    if x.shape[1] > LARGE and len(x) > 1:
+        rows = [median_mad(x[row : row + 1], work[:1]) for row in range(len(x))]
+        medians, spreads = zip(*rows, strict=True)
+        return np.concatenate(medians), np.concatenate(spreads)
     np.copyto(work, x)
     finite = np.isfinite(x)
     valid = finite.sum(axis=1)
