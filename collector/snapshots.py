@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import queue
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from detectors.snapshot import Memory, SnapshotError, facts_in, load
 from pipeline.catalog import agent
 from pipeline.finding import Finding, Incident
-from pipeline.guard import Health
+from pipeline.guard import Guard, Health
 from pipeline.interfaces import Clock
 from pipeline.judge import Judge
 from pipeline.observation import Observation
@@ -49,7 +51,12 @@ class Snapshots:
         self._kept_ns: int | None = None
         self._urgent = False
         self._epoch = self._day = ""
+        self._guard = Guard(own, clock)
         self._health = Health("keeping the detectors' memory")
+        # A thread that waits, not one per snapshot: starting one would wait for it, and for the interpreter's lock that it then holds.
+        self._waiting: queue.SimpleQueue[tuple[Memory, Mapping[str, str]]] = queue.SimpleQueue()
+        self._idle = threading.Event()
+        self._idle.set()
         self._thread: threading.Thread | None = None
         for outcome in ("ok", "failed"):
             own.add(agent.SNAPSHOTS, outcome, amount=0)
@@ -93,16 +100,13 @@ class Snapshots:
     @property
     def busy(self) -> bool:
         """Whether it is being written."""
-        return self._thread is not None and self._thread.is_alive()
+        return not self._idle.is_set()
 
     def close(self) -> None:
         """Keep what is remembered now, within a deadline."""
-        if self._thread is not None:
-            self._thread.join(CLOSE_S)
-        if self._last is not None:
+        if self._idle.wait(CLOSE_S) and self._last is not None:
             self._keep(self._last)
-        if self._thread is not None:
-            self._thread.join(CLOSE_S)
+            self._idle.wait(CLOSE_S)
 
     def _due(self) -> bool:
         """At the first observation, each minute, and soon after incidents."""
@@ -117,8 +121,17 @@ class Snapshots:
         memory = Memory.of(self._judge.memories)
         facts = {"host": last.host, "boot_id": last.boot_id, "epoch": self._epoch, "seq": str(last.seq)}
         facts |= {"time_ns": str(last.time_ns), "mono_ns": str(last.mono_ns)}
-        self._thread = threading.Thread(target=self._write, args=(memory, facts), name="snapshot", daemon=True)
-        self._thread.start()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="snapshot", daemon=True)
+            self._thread.start()
+        self._idle.clear()
+        self._waiting.put((memory, facts))
+
+    def _run(self) -> None:
+        while True:
+            work = partial(self._write, *self._waiting.get())
+            self._guard.call("sink", self.name, work)
+            self._idle.set()
 
     def _write(self, memory: Memory, facts: Mapping[str, str]) -> None:
         data = memory.to_bytes(**facts)
