@@ -9,7 +9,7 @@ from pathlib import Path
 
 from collector.sources.nccl.discovery.library import Version
 from collector.sources.nccl.discovery.scan import Found
-from collector.sources.nccl.discovery.sockets import Listener, ras_clients
+from collector.sources.nccl.discovery.sockets import Listener, addresses, ras_clients
 from collector.sources.nccl.hostile import FormatError
 from collector.sources.nccl.join import joined
 from collector.sources.nccl.ras.client import Address, RasError, ask_any
@@ -40,6 +40,7 @@ class Asked:
     suspected_s: float | None = None
     looked_s: float = float("-inf")
     listeners: dict[int, tuple[Listener, ...]] = field(default_factory=dict)
+    addresses: frozenset[str] = frozenset()  # of the job's network namespace here
     report: Report | None = None  # the last that was trusted
     refused: Refusal | None = None
     listening: Listening = field(default_factory=Listening)
@@ -111,7 +112,7 @@ class Asking:
             log.warning("the RAS of job %s gave no report: %s", job.name, error)
             return None
         self._own.add(agent.NCCL_POLLS, "trusted" if report.trusted else "untrusted")
-        report = joined(report, job.name, own_host(_members(report), _own_pids(job)), job.processes)
+        report = joined(report, job.name, own_host(_members(report), _own_pids(job), asked.addresses), job.processes)
         if report.trusted:
             asked.report = report
         return report
@@ -122,6 +123,7 @@ class Asking:
             asked.looked_s = now_s
             rows = [(p.pid, p.network, p.environment.get("NCCL_RAS_ADDR", "")) for p in job.processes]
             asked.listeners = ras_clients(self._proc, rows)
+            asked.addresses = addresses(self._proc / str(job.processes[0].pid) / "net")
 
     def _fetch(self, job: Present, asked: Asked) -> Report:
         """The report of this job: another one of the same user may listen on the same port, and answer for itself."""
@@ -129,12 +131,12 @@ class Asking:
         tries = min(MOST_TRIES, len(addresses))
         for _ in range(tries):
             report = parse_json(self._ask(addresses[:MOST_SILENT]), f"{addresses[0].host}:{addresses[0].port}")
-            if own_host(_members(report), _own_pids(job)) or not _members(report):
+            if not _members(report) or _own_pids(job) & {pid for _, pid in _members(report)}:
                 return report
         raise RasError("refused", "only another job answers on its port")
 
     def _addresses(self, job: Present, asked: Asked) -> list[Address]:
-        ours = _namespace(self._proc / "self" / "ns" / "net")
+        ours = _namespace(Path("/proc/self/ns/net"))  # our own, whichever tree the jobs are found in
         found = []
         for process in job.processes:
             foreign = process.network not in {0, ours}
@@ -152,15 +154,16 @@ def _standing(job: Present, asked: Asked) -> Standing:
         asked_s=asked.at_s,
         asked_times=asked.times,
         suspected_s=job.suspected_s,
-        first_to_ask=_first_to_ask(job, asked.report),
+        first_to_ask=_first_to_ask(job, asked),
     )
 
 
-def _first_to_ask(job: Present, report: Report | None) -> bool | None:
+def _first_to_ask(job: Present, asked: Asked) -> bool | None:
     """Whether this node asks for the job: as its last report says, else the node of rank 0; None where that is another one."""
+    report = asked.report
     if report is not None:
         members = _members(report)
-        here = own_host(members, _own_pids(job))
+        here = own_host(members, _own_pids(job), asked.addresses)
         gone = {(m.host, m.pid) for c in report.communicators for m in c.members if m.gone}
         return poller(members - gone) == here if here else None
     ranks = {p.rank for p in job.processes}

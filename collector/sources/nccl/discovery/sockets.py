@@ -31,13 +31,9 @@ class Listener:
 def listeners(net: Path) -> Iterator[Listener]:
     """Of one network namespace: ``net`` is a /proc/PID/net. A table that is not there has no rows."""
     for name in ("tcp", "tcp6"):
-        try:
-            with (net / name).open(encoding="ascii", errors="replace") as file:
-                for _, line in zip(range(MOST_LINES), file, strict=False):
-                    if found := _listener(line):
-                        yield found
-        except OSError:
-            continue
+        for line in _lines(net / name):
+            if found := _listener(line):
+                yield found
 
 
 def _listener(line: str) -> Listener | None:
@@ -58,6 +54,31 @@ def _address(text: str) -> str:
     """
     words = (int(text[i : i + 8], 16).to_bytes(4, "little") for i in range(0, len(text), 8))
     return str(ipaddress.ip_address(b"".join(words)))
+
+
+def addresses(net: Path) -> frozenset[str]:
+    """The addresses of a network namespace, as text: by one of them RAS knows the node. A table that is not there has none.
+
+    /proc/net/fib_trie has local IPv4 addresses as leaves that are followed by ``/32 host LOCAL``, /proc/net/if_inet6 IPv6 ones.
+    """
+    found = set()
+    leaf = ""
+    for line in _lines(net / "fib_trie"):
+        if "|--" in line:
+            leaf = line.split()[-1]
+        elif "/32 host LOCAL" in line:
+            found.add(leaf)
+    for line in _lines(net / "if_inet6"):
+        digits = line.partition(" ")[0]
+        if re.fullmatch("[0-9a-f]{32}", digits):
+            found.add(str(ipaddress.IPv6Address(bytes.fromhex(digits))))
+    return frozenset(found)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with contextlib.suppress(OSError), path.open(encoding="ascii", errors="replace") as file:
+        for _, line in zip(range(MOST_LINES), file, strict=False):
+            yield line
 
 
 def sockets_of(process: Path) -> frozenset[int]:

@@ -106,14 +106,17 @@ def poller(members: Iterable[tuple[str, int]]) -> str:
     return min(pids, key=lambda host: hashlib.blake2b(f"{host}\0{sorted(set(pids[host]))}".encode()).digest(), default="")
 
 
-def own_host(members: Collection[tuple[str, int]], own_pids: Collection[int]) -> str:
-    """What RAS calls this node: the host whose processes have most of the pids that are ours; empty where none has.
+def own_host(members: Collection[tuple[str, int]], own_pids: Collection[int], own_addresses: Collection[str] = ()) -> str:
+    """What RAS calls this node: the address that is ours, else the host whose processes have most of the pids that are ours; empty for none.
 
-    Pids are those the processes themselves see, and another node may have the same by chance.
+    Pids are those the processes themselves see: in containers every node may have the same.
 
     >>> own_host([("10.0.0.1", 5), ("10.0.0.2", 5), ("10.0.0.2", 6)], [5, 6])
     '10.0.0.2'
     """
+    ours = {host for host, _ in members if host in own_addresses}
+    if len(ours) == 1:
+        return ours.pop()
     common: dict[str, int] = {}
     for host, pid in set(members):
         if pid in own_pids:

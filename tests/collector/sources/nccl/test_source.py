@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from collector.simulator.nccl.job import Job, build
+from collector.simulator.nccl.job import Job, Seat, build
 from collector.simulator.nccl.json_reply import render_json
 from collector.simulator.nccl.monitor_event import MonitorEvent
 from collector.simulator.nccl.server import RasServer
@@ -272,3 +273,21 @@ def test_a_real_server_is_asked_over_the_network(tmp_path: Path) -> None:
         source.close()
     assert report.trusted
     assert len(report.communicators[0].members) == 8
+
+
+def test_pods_of_equal_pids_are_one_job(tmp_path: Path) -> None:
+    """Two nodes whose processes have the same pids: the report is ours, and only our own ranks are joined."""
+    bench = Bench(tmp_path)
+    peers = list(bench.job.peers)
+    there = [replace(peer, host="10.9.9.9") for peer in peers]
+    bench.job.peers += there
+    bench.job.comms[0].seats += [Seat(peer, peer.gpus[0]) for peer in there]
+    for peer in peers:
+        (tmp_path / str(peer.pid) / "net/fib_trie").write_text(f"  |-- {peer.host}\n     /32 host LOCAL\n")
+    bench.read()
+    bench.suspect()
+    (report,) = reports(bench.read())
+    members = report.communicators[0].members
+    assert [m.world_rank for m in members if m.host == peers[0].host] == list(range(8))
+    assert {m.world_rank for m in members if m.host == "10.9.9.9"} == {-1}
+    bench.source.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.sources.nccl.discovery.sockets import Listener, listeners, ras_clients
+from collector.sources.nccl.discovery.sockets import Listener, addresses, listeners, ras_clients
 from tests.parts import need
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
@@ -45,6 +45,21 @@ def test_a_listening_process_of_this_machine_is_found(listening: int) -> None:
 def test_another_process_on_the_port_is_not_ours(listening: int) -> None:
     """The inode says whose socket it is: the parent of this test does not listen."""
     assert ras_clients(Path("/proc"), [(os.getppid(), 0, f"localhost:{listening}")]) == {}
+
+
+def test_the_addresses_of_a_namespace_are_read(tmp_path: Path) -> None:
+    """Local ones, not networks and broadcasts."""
+    (tmp_path / "fib_trie").write_text(
+        "Main:\n  +-- 10.0.0.0/24 2 0 2\n     |-- 10.0.0.0\n        /24 link UNICAST\n     |-- 10.0.0.7\n        /32 host LOCAL\n"
+        "     |-- 10.0.0.255\n        /32 link BROADCAST\n"
+    )
+    (tmp_path / "if_inet6").write_text("fe800000000000000000000000000001 02 40 20 80 eth0\n")
+    assert addresses(tmp_path) == {"10.0.0.7", "fe80::1"}
+
+
+def test_this_machine_has_addresses() -> None:
+    """As its kernel shows them."""
+    assert "127.0.0.1" in addresses(Path("/proc/self/net"))
 
 
 @pytest.mark.root

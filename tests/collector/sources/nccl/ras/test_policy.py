@@ -115,3 +115,10 @@ def test_a_node_knows_itself_by_its_pids() -> None:
     assert own_host([("a", 1), ("a", 2), ("b", 1), ("b", 9)], [1, 2]) == "a"
     assert own_host([("a", 1), ("b", 1)], [1]) == ""
     assert own_host([], [1]) == ""
+
+
+def test_containers_of_equal_pids_are_told_apart_by_address() -> None:
+    """Every pod numbers its processes alike."""
+    members = [("10.0.0.1", 50), ("10.0.0.1", 51), ("10.0.0.2", 50), ("10.0.0.2", 51)]
+    assert own_host(members, [50, 51]) == ""
+    assert own_host(members, [50, 51], {"127.0.0.1", "10.0.0.2", "fe80::1"}) == "10.0.0.2"
