@@ -20,7 +20,7 @@ class ForeignError(ValueError):
     """A file that is damaged, not one of ours, or of a newer layout than this version reads: ``path`` and why."""
 
     def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{path}: {why}")
+        super().__init__(f"{path}: {' '.join(why.split())}")  # one line: pyarrow says some things in several
         self.path = path
 
 
