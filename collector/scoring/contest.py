@@ -26,6 +26,7 @@ from pipeline.observation import Observation
 OURS = "ours"
 Split = Literal["dev", "test"]
 STEP_S = 10.0
+COMPARED_NS = 12 * 3600 * 10**9  # so long a restarted twin is asked too: whatever it had forgotten is missed by then
 HOST_PERIOD_S = 60.0  # slow facts are read once a minute, everything else at each step
 
 
@@ -33,7 +34,7 @@ HOST_PERIOD_S = 60.0  # slow facts are read once a minute, everything else at ea
 class Job:
     """One rendering to judge: scenario, magnitude (nominal, half, range or a number), seed and split, and who takes part.
 
-    ``contestants`` are (name, scope): ``ours`` or a baseline. With ``restart`` ours are restarted half-way, beside going on. With more or
+    ``contestants`` are (name, scope): ``ours`` or a baseline. With ``restart`` ours are restarted half-way, beside going on, and compared for half a day. With more or
     fewer ``nodes`` than the scenario says it has more or fewer cases. ``agents`` is how many nodes are judged in scope node at most.
     """
 
@@ -129,7 +130,9 @@ def contest(
     ]
     restart_at_ns = run.topology.begin_ns + round(run.seconds / 2 * 1e9) if job.restart else None
     periods = dict.fromkeys(("nvml", "infiniband", "kmsg", "jobs"), STEP_S) | {"host": HOST_PERIOD_S}
-    until_ns = judge(_watched(run, watch), contestants, periods, restart_at_ns=restart_at_ns, restarts=run.restarts)
+    until_ns = judge(
+        _watched(run, watch), contestants, periods, restart_at_ns=restart_at_ns, compare_ns=COMPARED_NS, restarts=run.restarts
+    )
     if said is not None:
         for contestant in contestants:
             said(f"{contestant.name}-{contestant.scope}", contestant.findings)
@@ -175,9 +178,9 @@ def _result(contestant: Contestant, truths: Sequence[Truth], until_ns: int, run:
         "false": [_finite(asdict(alarm)) for alarm in false_alarms(stray)],
         "findings": len(contestant.findings),
         "incidents": len({incident.id for _, incident in contestant.incidents}),
-        "restarted": contestant.twin is not None,
+        "restarted": contestant.compared,
         "differences": contestant.differences[:100],
-        "forgetful": list(contestant.panel.forgetful()) if contestant.twin is not None else [],
+        "forgetful": list(contestant.panel.forgetful()) if contestant.compared else [],
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from collector.scoring.contest import OURS, STEP_S, Job
+from collector.scoring.contest import COMPARED_NS, OURS, STEP_S, Job
 from collector.simulator.fleet import Scenario, load_scenario, scenario_ids
 
 DAY_S = 86_400.0
@@ -14,7 +14,8 @@ WORLD = (0.0003, 0.000008)
 FLEET = (0.0020, 0.000012)
 AGENT = 0.0015  # one agent, which is a fleet of one node
 BASELINE = (0.0001, 0.000007)
-LEARNING = {"half-space-trees": (0.0005, 0.0001), "isolation-forest": (0.0005, 0.0001)}  # not measured here
+# From the per-sample rates of river and scikit-learn (docs/performance.md), a sample per GPU and minute.
+LEARNING = {"half-space-trees": (0.0001, 0.00008), "isolation-forest": (0.001, 0.000008)}
 
 
 @cache
@@ -26,8 +27,9 @@ def every_scenario() -> Mapping[str, Scenario]:
 def seconds_of(job: Job) -> float:
     """CPU seconds that a run takes, roughly. ValueError for an unknown scenario."""
     scenario = every_scenario().get(job.scenario) or load_scenario(job.scenario)
-    nodes, ticks = job.nodes or scenario.nodes, (job.days or scenario.days) * DAY_S / STEP_S
-    again = 1.5 if job.restart else 1.0  # the restarted twin sees the second half
+    nodes = job.nodes or scenario.nodes
+    days = job.days or scenario.days
+    again = 1.0 + min(COMPARED_NS / 1e9 / DAY_S / days, 0.5) if job.restart else 1.0  # the restarted twin
     tick = _of(WORLD, nodes)
     for name, scope in job.contestants:
         if name != OURS:
@@ -36,7 +38,7 @@ def seconds_of(job: Job) -> float:
             tick += _of(FLEET, nodes) * again
         else:
             tick += AGENT * min(job.agents or nodes, scenario.cases or nodes) * again
-    return ticks * tick
+    return days * DAY_S / STEP_S * tick
 
 
 def _of(price: tuple[float, float], nodes: int) -> float:

@@ -95,6 +95,7 @@ class Contestant:
     findings: list[Finding] = field(default_factory=list)
     incidents: list[tuple[int, Incident]] = field(default_factory=list)  # with when they were told, unix ns
     twin: Panel | None = None
+    compared: bool = False  # whether it ever had a twin
     differences: list[str] = field(default_factory=list)
 
     def update(self, observation: Observation) -> None:
@@ -122,7 +123,7 @@ class Contestant:
     def restart(self) -> None:
         """From here on a restarted twin is asked too."""
         if self.restarts:
-            self.twin = self.panel.restarted()
+            self.twin, self.compared = self.panel.restarted(), True
 
 
 def _words(judged: Iterable[Judged]) -> list[tuple[str, str]]:
@@ -137,20 +138,26 @@ def judge(
     periods_s: Mapping[str, float],
     *,
     restart_at_ns: int | None = None,
+    compare_ns: int | None = None,
     restarts: Sequence[tuple[int, str]] = (),
 ) -> int:
     """Show every observation to every contestant; the time of the last one, unix ns (0 without any).
 
-    Increments are made once, by the rules of the agent's engine. From ``restart_at_ns`` on whoever restarts has a restarted twin. At each
-    of ``restarts`` (unix ns, how what was saved looks then) whoever restarts really does.
+    Increments are made once, by the rules of the agent's engine. From ``restart_at_ns`` on whoever restarts has a restarted twin,
+    for ``compare_ns`` or to the end. At each of ``restarts`` (unix ns, how what was saved looks then) whoever restarts really does.
     """
     rates: dict[tuple[str, str], Rates] = {}
-    last_ns, ahead = 0, list(restarts)
+    last_ns, ahead, part_at_ns = 0, list(restarts), None
     for observation in observations:
         if restart_at_ns is not None and observation.time_ns >= restart_at_ns:
+            part_at_ns = None if compare_ns is None else observation.time_ns + compare_ns
             restart_at_ns = None
             for contestant in contestants:
                 contestant.restart()
+        if part_at_ns is not None and observation.time_ns >= part_at_ns:
+            part_at_ns = None
+            for contestant in contestants:
+                contestant.twin = None
         while ahead and observation.time_ns >= ahead[0][0]:
             _, saved = ahead.pop(0)
             for contestant in contestants:

@@ -144,3 +144,14 @@ def test_agents_that_restart_go_on_with_what_they_saved_if_it_is_whole() -> None
         judge(day(), [one], {"nvml": 1.0}, restarts=[(30 * NS, saved)])
         said[saved] = sum(f.phase == "onset" and f.device.host == "n1" for f in one.findings)
     assert said == {"whole": 1, "damaged": 2}
+
+
+def test_a_twin_is_asked_no_longer_than_was_said() -> None:
+    """Restarted at 35 s, one that forgets tells all heat anew at 37 s: nobody compares it by then."""
+    differences = {}
+    for compare_s in (2, 10):
+        one = Contestant("hot", "fleet", Panel(lambda: [Forgets()], "fleet"))
+        judge(day(), [one], {"nvml": 1.0}, restart_at_ns=35 * NS, compare_ns=compare_s * NS)
+        assert one.compared
+        differences[compare_s] = len(one.differences)
+    assert differences[2] == 0 < differences[10]
