@@ -16,6 +16,8 @@ from pipeline.store import cluster
 from pipeline.store.cluster import EXPIRE_US, ORPHAN_US, Cluster, Merged
 from pipeline.store.manifest import Manifest, live_objects
 from pipeline.store.objects import Directory, Objects
+from pipeline.store.query import Store
+from tests.fakes import gpu_frame, observed
 from tests.pipeline.store.days import MIDNIGHT_NS, at, seen, two_days
 from tests.pipeline.store.test_seal import store
 
@@ -263,3 +265,19 @@ def test_anything_else_is_no_manifest(text: bytes) -> None:
     """Hostile bytes end in a ValueError."""
     with pytest.raises(ValueError, match=r".+"):
         Manifest.from_json(text)
+
+
+def test_a_node_with_more_columns_begins_a_file_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file cannot grow columns: what the node before it lacked goes into the next file, and no value is lost."""
+    monkeypatch.setattr(cluster, "BATCH_BYTES", 1)  # so that each node is merged by itself
+    share, scratch, clock = tmp_path / "share", tmp_path / "scratch", at(1)
+    scratch.mkdir()
+    for seq, (owner, reading) in enumerate({"n0": "power_milliwatts", "n1": "energy_millijoules"}.items()):
+        clock.advance(1.0)
+        store(share, [(observed(clock, gpu_frame(clock, {reading: 7.0}), seq=seq), ())], clock)
+        for path in share.glob(f"*/*/*/*-n1-*{seq:016d}.parquet"):
+            path.rename(path.with_name(path.name.replace("-n1-", f"-{owner}-")))
+    Cluster(Directory(share), MIDNIGHT_US + 72 * HOUR_US, scratch).compact()
+    assert len(list(share.glob("compacted/gpu/*/*/*.parquet"))) == 2
+    answer = Store(share).sql("SELECT power_milliwatts, energy_millijoules FROM gpu ORDER BY seq")
+    assert answer.rows() == [(7, None), (None, 7)]
