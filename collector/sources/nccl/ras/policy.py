@@ -34,7 +34,7 @@ FIRST_SAFE: Version = (2, 29, 2)
 YOUNG_JOB_S, YOUNG_PROCESS_S = 120.0, 60.0
 SPACING_S, CLOSE_LOOKS = 15.0, 3  # the first looks of a suspicion follow closely: two that agree make a verdict
 ROUTINE_S = 60.0
-OTHERS_FIRST_S = 60.0  # a node that cannot know who asks waits so long for the one that can, and up to as long again
+OTHERS_FIRST_S = 60.0  # the others wait so long for the node that asks, and up to as long again
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,11 @@ def unfit(mode: Mode, job: Standing, now_s: float) -> Refusal | None:
 
 
 def refusal(mode: Mode, job: Standing, now_s: float, slot: float = 0.0) -> Refusal | None:
-    """Why the job may not be asked now; None: ask. ``slot`` (0 to 1) spreads the nodes that cannot tell who asks."""
+    """Why the job may not be asked now; None: ask.
+
+    A node that another one asks for looks once in each suspicion all the same, late and in its ``slot`` (0 to 1), which spreads the
+    nodes of a job: the other one may be what died, and after that look all know anew who asks.
+    """
     if reason := unfit(mode, job, now_s):
         return reason
     since_asked = float("inf") if job.asked_s is None else now_s - job.asked_s
@@ -82,11 +86,10 @@ def refusal(mode: Mode, job: Standing, now_s: float, slot: float = 0.0) -> Refus
         return "quiet"
     if since_asked < (SPACING_S if job.asked_times < CLOSE_LOOKS else ROUTINE_S):
         return "spacing"
-    if job.first_to_ask is False:
-        return "not_poller"
-    if job.first_to_ask is None and now_s - (job.suspected_s or now_s) < OTHERS_FIRST_S * (1 + slot):
-        return "not_poller"
-    return None
+    if job.first_to_ask is True:
+        return None
+    waited = job.suspected_s is not None and now_s - job.suspected_s >= OTHERS_FIRST_S * (1 + slot)
+    return None if waited and not job.asked_times else "not_poller"
 
 
 def slot_of(host: str, job: str) -> float:

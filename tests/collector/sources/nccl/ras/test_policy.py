@@ -87,11 +87,13 @@ def test_a_stall_that_lasts_is_looked_at_once_a_minute() -> None:
     assert refusal("auto", looked, NOW + 1) is None
 
 
-def test_a_node_that_cannot_tell_waits_for_the_one_that_can() -> None:
-    """In its slot it asks all the same: the other may be the dead one."""
-    unsure = replace(FIT, first_to_ask=None, suspected_s=NOW)
+@pytest.mark.parametrize("first", [None, False])
+def test_a_node_that_another_one_asks_for_looks_once(first: bool | None) -> None:
+    """Late, in its slot, and not again: the other may be the dead one."""
+    unsure = replace(FIT, first_to_ask=first, suspected_s=NOW)
     assert refusal("auto", unsure, NOW + OTHERS_FIRST_S * 1.5 - 1, slot=0.5) == "not_poller"
     assert refusal("auto", unsure, NOW + OTHERS_FIRST_S * 1.5, slot=0.5) is None
+    assert refusal("auto", replace(unsure, asked_times=1), NOW + 1000, slot=0.5) == "not_poller"
 
 
 def test_slots_are_spread_over_the_nodes() -> None:
