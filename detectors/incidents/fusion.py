@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from detectors.elapsed import Elapsed, Moment
@@ -188,14 +188,6 @@ class Incidents(Remembering):
         severity = max((f.severity for f in findings), key=RANK.__getitem__)
         if self._maintenance.covers(root):
             severity = "record"
-        others = len(findings) - 1
-        summary = blamed.summary
-        if others or root != blamed.device:
-            kinds = ", ".join(classes(findings))
-            devices = len({f.device for f in findings})
-            summary = (
-                f"{root.kind} {root.id}: {blamed.summary} It explains {len(findings)} findings on {devices} devices ({kinds})."
-            )
         taken_on = incident.taken_on or TakenOn(0, "", "")
         return Incident(
             id=incident.id,
@@ -205,7 +197,7 @@ class Incidents(Remembering):
             action=blamed.action,
             opened_ns=incident.opened_ns,
             findings=tuple(incident.findings),
-            summary=summary,
+            summary=_summary(root, blamed, findings),
             reason=reason(blamed.fault, blamed.action, severity),
             acknowledged_ns=taken_on.time_ns,
             note=taken_on.note,
@@ -236,6 +228,16 @@ class Incidents(Remembering):
                 continue
             self._book.close(one)
             yield replace(one.told, cleared_ns=at.time_ns)
+
+
+def _summary(root: Device, blamed: Finding, findings: Sequence[Finding]) -> str:
+    """In a line: the strongest evidence, and what else it explains."""
+    devices, kinds = {finding.device for finding in findings}, ", ".join(classes(findings))
+    if len(devices) > 1 or root != blamed.device:
+        return (
+            f"{root.kind} {root.id}: {blamed.summary} It explains {len(findings)} findings on {len(devices)} devices ({kinds})."
+        )
+    return f"{blamed.summary} It explains {len(findings)} findings ({kinds})." if len(findings) > 1 else blamed.summary
 
 
 def _news(incident: Incident) -> tuple[object, ...]:
