@@ -75,7 +75,7 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
     rendering.close()
 
 
-@pytest.mark.parametrize(("how", "gpu"), [("late", 5), ("stopped", 2)])
+@pytest.mark.parametrize(("how", "gpu"), [("late", 5), ("stopped", 2), ("mismatched", 7)])
 def test_a_rank_that_others_wait_for_is_named(agent: Agent, how: str, gpu: int) -> None:
     """Its GPU, within a minute and a half, and nobody else."""
     node = agent.rendering.node

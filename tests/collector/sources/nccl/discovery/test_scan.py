@@ -154,4 +154,4 @@ def test_maps_of_any_names_are_read_in_a_moment() -> None:
     row = b"7f00-7f01 r-xp 00000000 08:01 11 /" + b"08:01 1 /" * 400 + b"libnccl.so.x/y"
     began = time.process_time()
     assert mapped(b"\n".join([b"7f02-7f03 rw-s 00000000 00:05 77 /dev/nvidiactl", *[row] * 4000])).library is None
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 2

@@ -63,7 +63,7 @@ def test_a_server_that_does_not_answer_costs_no_more_than_the_deadline(manner: M
         with pytest.raises(RasError) as refused:
             ask(address, read_s=0.3)
         assert refused.value.cause == cause
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 5
 
 
 def test_a_flood_ends_at_the_limit() -> None:

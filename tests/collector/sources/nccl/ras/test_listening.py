@@ -103,5 +103,5 @@ def test_a_look_never_waits(manner: str, listening: Listening) -> None:
             with contextlib.suppress(BlockingIOError):
                 theirs.send(b"x" * 100_000)
         assert listening.look(Address("h", 1), 0.0) == []
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 5
     theirs.close()
