@@ -18,6 +18,7 @@ MOST_HITS = 2000  # of one job
 MOST_DUMPS = 16_384  # ranks of one job
 MOST_ENDED = 256  # processes of one job that ended one by one
 RAS_LOOKS = 6  # enough to see who is always behind (slow.py)
+LARGE = 4000  # members of a report, of which only as many looks are kept as a verdict needs: about 1 MB each
 LASTS_NS = 3600 * S  # evidence that nothing renewed in an hour says nothing of now
 LINES_LAST_NS = 900 * S  # a line is of its moment
 KEPT_DONE, KEPT_OPEN = 4, 8  # operations of a rank: completed ones, to compare with who is behind, and unfinished ones
@@ -53,7 +54,8 @@ class JobBook:
             if report.trusted:
                 if self.looks and _moves(self.looks[-1], report):
                     self.others, self.hits, self.ended = {}, {}, {}  # the job goes on: what was said of a stall is over
-                self.looks = [*self.looks, lean(report)][-RAS_LOOKS:]
+                large = sum(len(c.members) for c in report.communicators) > LARGE
+                self.looks = [*self.looks, lean(report)][-2 if large else -RAS_LOOKS :]
             return
         key = f"{report.teller} {report.world_rank} {report.host} {report.pid} {report.origin if report.world_rank < 0 else ''}"
         if key in self.others or len(self.others) < MOST_DUMPS:

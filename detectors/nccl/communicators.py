@@ -10,6 +10,7 @@ from pipeline.nccl.member import WHOLE, Counts, Member
 from pipeline.nccl.report import Communicator, Report, Unlisted
 
 S = 10**9
+MOST_RANKS = 65_536  # of one communicator: more than any job has, so that a report that lies costs no more
 DEFAULT_GROUP = "0"  # PyTorch's name of the group of all ranks
 SPACING_NS = 15 * S  # between two looks that may confirm each other: longer than any collective, shorter than patience
 STALE_NS = 60 * S  # a dump that was written so long before others were still calling is of an earlier stall; clocks differ
@@ -56,6 +57,7 @@ class Communicators:
     def __init__(self, reports: Iterable[Report], identities: Identities) -> None:
         self._identities = identities
         self.all: dict[tuple[str, str, str], Joined] = {}
+        self._seconds: dict[str, set[str]] = {}  # second hashes by the first
         kept = sorted((r for r in reports if r.trusted), key=lambda r: r.time_ns)
         for report in kept:
             if report.teller == "ras":
@@ -80,9 +82,10 @@ class Communicators:
 
     def _key(self, communicator: Communicator) -> tuple[str, str, str]:
         """Text reports lack the second hash: they speak of the one communicator that is known by the first."""
-        known = [key for key in self.all if key[0] == "hash" and key[1] == communicator.id]
-        if len(known) == 1 and not (communicator.second and known[0][2]):
-            return known[0]
+        known = self._seconds.setdefault(communicator.id, set())
+        if len(known) == 1 and not (communicator.second and "" not in known):
+            return "hash", communicator.id, next(iter(known))
+        known.add(communicator.second)
         return "hash", communicator.id, communicator.second
 
     def _joined(self, communicator: Communicator, report: Report) -> Joined:
@@ -118,7 +121,7 @@ class Communicators:
             if family == "group":
                 self._never_called(joined, group, reports)
                 told = {self._identities.who(n).rank for n in joined.members}
-                joined.unknown = tuple(r for r in joined.communicator.ranks if r not in told)
+                joined.unknown = tuple(r for r in joined.communicator.ranks[:MOST_RANKS] if r not in told)
                 begun = [o.created_ns for m in joined.members.values() for o in m.operations if not o.completed and o.created_ns]
                 joined.since_ns = min(begun, default=0)
 
@@ -150,10 +153,8 @@ class Communicators:
     def _inspector(self, report: Report) -> None:
         """What was completed, put beside what RAS says was launched."""
         for communicator in report.communicators:
-            joined = next((j for (f, i, _), j in self.all.items() if f == "hash" and i == communicator.id), None)
-            if joined is None:
-                joined = self.all["hash", communicator.id, ""] = Joined(replace(communicator, members=(), unlisted=()))
-                joined.looks = 0
+            key = self._key(replace(communicator, second=""))
+            joined = self.all.setdefault(key, Joined(replace(communicator, members=(), unlisted=()), looks=0))
             joined.tellers.add("inspector")
             seat = replace(communicator, second=joined.communicator.second)
             for member in communicator.members:
@@ -203,6 +204,8 @@ def _last_call(report: Report) -> int:
 def _with_unlisted(communicator: Communicator) -> tuple[Member, ...]:
     """The members, with those that the report only counts where it is clear which ranks they are: all that it did not name there."""
     members = {m.rank: m for m in communicator.members}
+    if communicator.size > MOST_RANKS:
+        return communicator.members
     for told in communicator.unlisted:
         rest = [
             r

@@ -44,6 +44,7 @@ class Identities:
         self._names: dict[Name, int] = {}
         self._parent: list[int] = []
         self._who: list[Who] = []
+        self._pids: dict[int, list[int]] = {}  # numbers by process id
 
     def number(self, communicator: Communicator, member: Member) -> int:
         """The number of a member, which is the same for every name it is known by."""
@@ -55,11 +56,13 @@ class Identities:
         if not numbers:
             numbers = [len(self._parent)]
             self._parent.append(numbers[0])
-            self._who.append(who)
+            self._who.append(Who())
         first = numbers[0]
         for other in numbers[1:]:
             self._parent[other] = first
             self._who[first] = _merged(self._who[first], self._who[other])
+        if who.pid >= 0 and self._who[first].pid < 0:
+            self._pids.setdefault(who.pid, []).append(first)
         self._who[first] = _merged(self._who[first], who)
         for name in names:
             self._names[name] = first
@@ -87,7 +90,8 @@ class Identities:
         if who.rank >= 0:
             return self.same([("world", who.rank)], who)
         if who.pid >= 0:
-            like = [(n, w) for n, w in self.all() if w.pid == who.pid and (not who.gpu >= 0 or w.gpu in (-1, who.gpu))]
+            roots = {self._root(n) for n in self._pids.get(who.pid, ())}
+            like = [(n, self._who[n]) for n in sorted(roots) if who.gpu < 0 or self._who[n].gpu in (-1, who.gpu)]
             here = [n for n, w in like if w.host == who.host]
             if len(here or like) == 1:
                 return here[0] if here else like[0][0]

@@ -149,7 +149,8 @@ def _verdict(case: Case, clues: list[Clue], known: _Known) -> Verdict:
     phase: Phase = "confirmed"
     if cause is None:
         cause, phase = _foremost(clues), "suspect"
-    accused = [t for t in standing if any(_root(c.target, known.identities) == t and c.cause == cause for c in clues)]
+    blamed = {_root(c.target, known.identities) for c in clues if c.cause == cause}
+    accused = [target for target in standing if target in blamed]
     accused.sort(key=lambda t: -standing[t])
     culprits = _whole_nodes([_culprit(t, standing[t], known.identities) for t in accused], cause, known.identities)
     named = [c for c in culprits if c.score > culprits[0].score - LEAD]

@@ -200,9 +200,8 @@ def _init(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
         there, size = {h.number("rank") for h in those}, those[0].number("nranks")
         text = f"{len(there)} of {size} ranks began to make communicator {commid} and are not done"
         yield Clue("log", text, 0.0, None, "init_hang", those[0].origin)
-        absent = [r for r in range(min(size, MOST_RANK)) if r not in there]
         if len(there) > size // 2:
-            for rank in absent[:8]:
+            for rank in [r for r in range(size) if r not in there][:8]:
                 target = RankTarget(identities.find(Who(rank)))
                 yield Clue("log", f"rank {rank} never began to", LEFT_OUT, target, "init_hang", those[0].origin)
 

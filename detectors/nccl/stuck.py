@@ -25,7 +25,6 @@ class Stuck:
     stage: Stage = ""
     circle: list[int] = field(default_factory=list)
     victims: int = 0
-    firm: bool = True
     balanced: bool = False  # all have launched the same, and that for a while
 
 
@@ -44,6 +43,8 @@ def stuck(communicators: Communicators, identities: Identities) -> Stuck:
     waiters = {node.number for node in edges if isinstance(node, Rank)}
     for end in ends:
         _end(found, end, alone, joined, identities)
+    last = {node.number for end in ends if len(end) == 1 for node in end if isinstance(node, Rank)}
+    _behind(found, last, alone, joined, identities)
     _gone(found, alone, joined, identities)
     _mismatch(found, alone, joined, identities)
     _left(found, joined, identities)
@@ -105,30 +106,23 @@ def _end(
         found.clues.append(
             Clue("graph", f"{len(ranks)} ranks wait for each other in a circle: {names}", 0.0, None, "launch_order_deadlock")
         )
-    elif ranks:
-        _behind(found, ranks[0], alone, joined, identities)
 
 
 def _behind(
-    found: Stuck, number: int, alone: Mapping[str, Waiting], joined: Mapping[str, Joined], identities: Identities
+    found: Stuck, last: set[int], alone: Mapping[str, Waiting], joined: Mapping[str, Joined], identities: Identities
 ) -> None:
-    """A rank that others wait for and that waits for nobody."""
+    """Ranks that others wait for and that wait for nobody."""
     for key, each in alone.items():
-        if number in each.unheard and each.pending:
-            _place(found, each, joined[key])
-        if number not in each.behind:
-            continue
-        at = joined[key]
-        _place(found, each, at)
-        found.stage = "host"
-        text = (
-            f"{identities.who(number).words()} never began {_what(each)} of {at.name}, in which {len(each.pending)} rank(s) wait"
-        )
-        if not at.confirmed:
-            text += "; seen once only, which a rank that is merely late looks like too"
-        found.firm = found.firm and at.confirmed
-        source = _teller(at)
-        found.clues.append(Clue(source, text, BEHIND[source], RankTarget(number), "host_hang", at.origin, firm=at.confirmed))
+        at, source = joined[key], _teller(joined[key])
+        late = [n for n in each.behind if n in last]
+        if late or (each.pending and not last.isdisjoint(each.unheard)):
+            _place(found, each, at)
+        for number in late:
+            found.stage = "host"
+            who, waits = identities.who(number).words(), f"in which {len(each.pending)} rank(s) wait"
+            once = "" if at.confirmed else "; seen once only, which a rank that is merely late looks like too"
+            text = f"{who} never began {_what(each)} of {at.name}, {waits}{once}"
+            found.clues.append(Clue(source, text, BEHIND[source], RankTarget(number), "host_hang", at.origin, firm=at.confirmed))
 
 
 def _place(found: Stuck, waits: Waiting, joined: Joined) -> None:

@@ -67,6 +67,9 @@ Heads = Mapping[int, str]
 """The communicator of each rank's oldest call that has not ended. Later calls stand in the rank's queue behind it."""
 
 
+MOST_PLACES = 1024  # that ranks of one communicator are at: so many differ in a lie, or in a job that moves
+
+
 def heads(communicators: Mapping[str, Joined]) -> Heads:
     """From when each unfinished call was made; a rank's own clock orders its calls. Ranks of which that is not told are left out."""
     oldest: dict[int, tuple[int, str]] = {}
@@ -126,7 +129,7 @@ def _by_launches(found: Waiting, members: dict[int, Member]) -> None:
     for n, member in members.items():
         if member.launched:
             ranks.setdefault(tuple(sorted(member.launched)), []).append(n)
-    places = list(ranks)
+    places = list(ranks) if len(ranks) <= MOST_PLACES else []
     ahead, crossed = compared(places)
     near = nearest(ahead)
     for i, place in enumerate(places):
