@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-MOST_BYTES = 64 << 20
+MOST_BYTES = 32 << 20  # 520 bytes per rank and communicator: 1,024 ranks in 60 communicators
 CONNECT_S, READ_S = 1.0, 12.0  # a collection takes at most 10 s: 5 and 5 more per leg (src/ras/ras_internal.h)
 COLLECT_S = 5  # what the server is told: 0, without limit, makes the job leak memory
 LONGEST_PREFACE = 4096  # bytes of what is said before the report

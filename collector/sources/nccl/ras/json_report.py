@@ -9,11 +9,12 @@ from datetime import tzinfo
 import msgspec
 
 from collector.sources.nccl.hostile import FormatError, printable
-from collector.sources.nccl.ras.words import ADDRESS_UNKNOWN, local_time_ns
+from collector.sources.nccl.ras.words import ADDRESS_UNKNOWN, OPERATIONS, local_time_ns
 from pipeline.nccl.member import NO_ERROR, Counts, Member, State
 from pipeline.nccl.report import Communicator, Discard, Report
 
-MOST_OPERATIONS = 32  # kinds of collectives with a counter of their own: 5 in NCCL 2.30
+# Three for each rank of each communicator: 1,024 ranks in 65 communicators. It bounds memory: what is not in the classes below is skipped.
+MOST_OBJECTS = 200_000
 MOST_DOUBTS = 5
 
 # 2.28.7 to 2.28.9 leave out this one comma, in missing_ranks.
@@ -30,6 +31,14 @@ class _Status(msgspec.Struct, frozen=True, gc=False):
     considered_dead: bool = False
 
 
+class _Counts(msgspec.Struct, frozen=True, gc=False):
+    Broadcast: int | None = None
+    Reduce: int | None = None
+    AllGather: int | None = None
+    ReduceScatter: int | None = None
+    AllReduce: int | None = None
+
+
 class _Rank(msgspec.Struct, frozen=True, gc=False):
     rank: int
     status: _Status
@@ -37,7 +46,7 @@ class _Rank(msgspec.Struct, frozen=True, gc=False):
     pid: int = -1
     cuda_dev: int = -1
     nvml_dev: int = -1
-    collective_counts: dict[str, int] = {}
+    collective_counts: _Counts = _Counts()
 
 
 class _Communicator(msgspec.Struct, frozen=True, gc=False):
@@ -73,6 +82,8 @@ def parse_json(data: bytes, origin: str = "", zone: tzinfo | None = None) -> Rep
     if not brace:
         raise FormatError("no JSON report: there is no object in it")
     body = data[len(before) :]
+    if body.count(b"{") > MOST_OBJECTS:
+        raise FormatError(f"a JSON report of more than {MOST_OBJECTS} objects")
     repaired, repairs = _NO_COMMA.subn(rb"\1,\2", body)
     try:
         found = msgspec.json.decode(repaired, type=_Report)
@@ -131,7 +142,8 @@ def _communicator(c: _Communicator, counts: dict[Counts, Counts]) -> Communicato
 
 def _member(r: _Rank, state: State, counts: dict[Counts, Counts]) -> Member:
     """``counts`` keeps one tuple for all ranks that count alike: in a job at work nearly all do."""
-    launched = tuple((printable(name, 32), count) for name, count in list(r.collective_counts.items())[:MOST_OPERATIONS])
+    told = zip(OPERATIONS, msgspec.structs.astuple(r.collective_counts), strict=True)
+    launched = tuple((name, count) for name, count in told if count is not None)
     return Member(
         r.rank,
         host="" if r.host == ADDRESS_UNKNOWN else printable(r.host, 64),

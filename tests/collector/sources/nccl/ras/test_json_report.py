@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.sources.nccl.hostile import FormatError
-from collector.sources.nccl.ras.json_report import parse_json
+from collector.sources.nccl.ras.json_report import MOST_OBJECTS, parse_json
 from pipeline.nccl.report import Report
 from tests.collector.sources.nccl.recordings import FIRST_NODE, SECOND_NODE, WORLD, communicator, gone, member, reply
 
@@ -112,6 +112,19 @@ def test_sums_that_are_wrong_discredit_the_report(old: bytes, new: bytes) -> Non
     whole = reply("ok.json")
     assert whole.count(old) == 1
     assert not parse_json(whole.replace(old, new)).trusted
+
+
+def test_a_report_of_too_many_objects_is_refused_before_it_is_decoded() -> None:
+    """Memory follows the number of objects: one that would fill it is not looked at."""
+    with pytest.raises(FormatError, match="objects"):
+        parse_json(b'{"nccl_version":"2.30.7","communicators":[' + b"{}," * MOST_OBJECTS + b"{}]}")
+
+
+def test_counters_that_are_not_known_cost_nothing() -> None:
+    """A rank with a million made-up operations has the five that there are."""
+    flood = b"".join(b'"op%d": 1, ' % n for n in range(100_000))
+    whole = reply("ok.json").replace(b'"Broadcast": 0', flood + b'"Broadcast": 0', 1)
+    assert {len(m.launched) for c in parse_json(whole).communicators for m in c.members} == {5}
 
 
 def test_fields_that_a_later_nccl_adds_are_passed_over() -> None:
