@@ -14,6 +14,7 @@ import pytest
 
 from collector.cli import nccl_files
 from collector.cli.main import main
+from tests.collector.sources.nccl.discovery.proctree import UUIDS, add_gpus, add_process
 from tests.sources import ROOT
 
 DATA = ROOT / "tests/data/nccl"
@@ -220,3 +221,37 @@ def test_in_words_the_verdict_comes_first(capsys: pytest.CaptureFixture[str]) ->
     assert first.startswith("host_hang (confirmed): ")
     assert "rank 2" in first
     assert any(line.endswith("flight recorder: 6 entries") for line in rest)
+
+
+def status(proc: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What ``tocsin nccl status`` prints as JSON."""
+    assert main(["nccl", "status", "--format", "json", "--path.procfs", str(proc)]) == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def test_status_says_what_each_process_would_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Job, rank, GPU, NCCL, and whether RAS may be asked; a version that may crash its job is not."""
+    add_gpus(tmp_path)
+    new, old = "/usr/lib/libnccl.so.2.30.7", "/usr/lib/libnccl.so.2.27.7"
+    add_process(tmp_path, 812, gpus=[0], library=new, environ="SLURM_JOB_ID=71 RANK=4 NCCL_DEBUG_FILE=/x NCCL_RAS_ENABLE=0")
+    add_process(tmp_path, 813, gpus=[1], library=old, environ="SLURM_JOB_ID=72 RANK=0")
+    add_process(tmp_path, 814, gpus=[2])
+    told = status(tmp_path, capsys)
+    first, second = told["processes"]
+    assert (first["job"], first["rank"], first["nccl"], first["gpu_uuids"]) == ("71", 4, "2.30.7", [UUIDS[0]])
+    assert (first["ras"], first["also"]) == ("switched off in the job", ["log"])
+    assert second["ras"].startswith("not asked: may crash the job")
+    assert told["hold_gpus"] == 3
+
+
+def test_status_of_a_node_without_jobs_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In one line."""
+    assert main(["nccl", "status", "--path.procfs", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("0 process(es) speak NCCL")
+
+
+def test_status_without_proc_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And names the folder."""
+    assert main(["nccl", "status", "--path.procfs", str(tmp_path / "missing")]) == 1
+    assert "missing" in capsys.readouterr().err
