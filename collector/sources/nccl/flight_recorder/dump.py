@@ -21,6 +21,7 @@ from pipeline.nccl.report import Communicator, Discard, Report
 
 MOST_BYTES = 256 << 20
 MOST_ENTRIES = 200_000
+MOST_CONTAINERS, MOST_VALUES = 2_000_000, 20_000_000  # of a JSON dump; each entry has about 8 and 40
 MOST_GROUPS = 10_000
 MOST_RANKS = 1 << 20  # of one group
 
@@ -59,6 +60,8 @@ def parse_dump(data: bytes, origin: str = "", *, world_rank: int = -1, time_ns: 
 
 def _document(data: bytes) -> Any:
     if data[:1] in (b"{", b"["):
+        if data.count(b"{") + data.count(b"[") > MOST_CONTAINERS or data.count(b",") > MOST_VALUES:
+            raise FormatError(f"a JSON dump of more than {MOST_CONTAINERS} containers or {MOST_VALUES} values")
         try:
             return msgspec.json.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from io import BytesIO
 
 from collector.sources.nccl.hostile import FormatError, Unread
 from collector.sources.nccl.inspector.line import Completed, parse_line
@@ -116,9 +117,9 @@ def parse_log(data: bytes, origin: str = "") -> Report:
     if len(data) > MOST_BYTES:
         raise FormatError(f"an Inspector log of {len(data)} bytes: at most {MOST_BYTES} are read")
     log = InspectorLog()
-    *lines, rest = data.split(b"\n")
-    log.feed(lines)
-    if rest:
+    end = data.rfind(b"\n") + 1
+    log.feed(line.rstrip(b"\r\n") for line in BytesIO(data[:end]))
+    if end < len(data):
         log.unread.add("a last line without its end")
     if not log.lines:
         raise FormatError("no Inspector log: no line of it is understood")

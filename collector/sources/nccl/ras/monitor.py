@@ -13,6 +13,7 @@ from pipeline.nccl.report import Discard, PeerEvent, Process, Report
 
 LONGEST_LINE = 4096
 LONGEST_OBJECT = 1 << 16  # bytes; an event of NCCL takes some hundred
+MOST_LINES = 1_000_000
 MOST_EVENTS = 10_000  # of one saved stream
 
 # Facts of the job; all other events are of group TRACE and also name healthy peers whose link is being re-routed.
@@ -105,6 +106,8 @@ class MonitorStream:
 
 def parse_monitor(data: bytes, origin: str = "", zone: tzinfo | None = None) -> Report:
     """The events of a saved stream. FormatError where there are none, or more than ``MOST_EVENTS``."""
+    if data.count(b"\n") > MOST_LINES:
+        raise FormatError(f"a RAS monitor stream of more than {MOST_LINES} lines")
     stream = MonitorStream(zone)
     events = stream.feed(data + (b"" if data.endswith(b"\n") else b"\n"))
     if not events:

@@ -24,10 +24,9 @@ TABLES = ("INCOMPLETE", "ERROR", "MISMATCH")
 def parse_text(text: str, origin: str = "") -> Report:
     """The report in a text. What looks cut or impossible gives a report with ``distrust``; FormatError where it is no report."""
     reader = _Reader(origin)
-    lines = text.split("\n")
-    if len(lines) > MOST_LINES:
-        raise FormatError(f"RAS report of {len(lines)} lines: at most {MOST_LINES} are read")
-    *lines, fragment = lines
+    if text.count("\n") >= MOST_LINES:
+        raise FormatError(f"a RAS report of more than {MOST_LINES} lines")
+    *lines, fragment = text.split("\n")
     for line in lines:
         reader.feed(line.removesuffix("\r"))
     return reader.end(fragment)
