@@ -76,7 +76,7 @@ class _Tail:
         for name in self._names:
             if frame.counter(name)[1].any():
                 count = columns.wide(frame.increase(name))
-                columns["count"] += np.nan_to_num(count)
+                columns["count"] += np.fmax(count, 0.0)  # NaN adds nothing
                 columns["seen"] |= np.isfinite(count)
 
     def _hour(self, hours: int, standing: Standing, at: Moment) -> Iterator[Finding]:

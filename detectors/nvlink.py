@@ -134,7 +134,7 @@ class _Links:
             raise ValueError("increments are made by the engine; this frame has not passed it")
         retried, rate = np.zeros(len(frame.devices)), np.full(len(frame.devices), np.nan)
         for name in _RETRIES:
-            retried += np.nan_to_num(frame.increase(self._prefix + name))
+            retried += np.fmax(frame.increase(self._prefix + name), 0.0)  # NaN adds nothing
         for name in _CRC:
             rate = np.fmax(rate, frame.increments.rate(frame.schema.counter_row[self._prefix + name]))
         columns["retried"] |= columns.wide(retried) > 0

@@ -104,7 +104,7 @@ class IbBer(Remembering):
             np.isin(state, ACTIVE), columns["up_s"] + seconds, np.where(np.isnan(state), columns["up_s"], 0.0)
         )
         errors = self._errors(frame)
-        amount = np.where(columns["up_s"] > TRAINING_S, np.nan_to_num(errors), 0.0)
+        amount = np.where(columns["up_s"] > TRAINING_S, np.fmax(errors, 0.0), 0.0)
         columns["n"] += amount
         columns["seen"] += np.isfinite(state)
         columns["counted"] += np.isfinite(errors)
