@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import resource
 from collections.abc import Sequence
@@ -33,11 +34,9 @@ def read_dumps(requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
     A request is what flight_recorder/child.py takes.
     """
-    done = run(
-        python("collector.sources.nccl.flight_recorder.child", json.dumps(list(requests))),
-        timeout_s=DUMPS_S,
-        most_bytes=MOST_BYTES,
-    )
+    argv = python("collector.sources.nccl.flight_recorder.child", json.dumps(list(requests)))
+    # numpy's BLAS reserves address space for a thread per core: on a large node more than the child may have.
+    done = run(argv, timeout_s=DUMPS_S, most_bytes=MOST_BYTES, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
     answers = [json.loads(line) for line in done.stdout.split(b"\n")[:-1]] if not done.truncated else []
     if len(answers) < len(requests):
         log.warning("%d Flight Recorder dumps were not read: the child %s", len(requests) - len(answers), _end(done.returncode))
