@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from collector.sources.nccl.ras.policy import (
     FIRST_SAFE,
     OTHERS_FIRST_S,
+    REFUSALS,
     ROUTINE_S,
     SPACING_S,
     YOUNG_JOB_S,
@@ -23,6 +24,7 @@ from collector.sources.nccl.ras.policy import (
     refusal,
     slot_of,
 )
+from tests.sources import ROOT
 
 NOW = 10_000.0
 FIT = Standing(starts_s=(100.0, 100.0), versions=((2, 30, 7), (2, 30, 7)), listeners=2, suspected_s=NOW - 1)
@@ -124,3 +126,9 @@ def test_containers_of_equal_pids_are_told_apart_by_address() -> None:
     members = [("10.0.0.1", 50), ("10.0.0.1", 51), ("10.0.0.2", 50), ("10.0.0.2", 51)]
     assert own_host(members, [50, 51]) == ""
     assert own_host(members, [50, 51], {"127.0.0.1", "10.0.0.2", "fe80::1"}) == "10.0.0.2"
+
+
+def test_every_reason_is_explained() -> None:
+    """Whoever sees one on a dashboard finds it in the guide."""
+    guide = (ROOT / "docs" / "nccl.md").read_text(encoding="utf-8")
+    assert [reason for reason in REFUSALS if f"`{reason}`" not in guide] == []
