@@ -38,7 +38,10 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is known about one job: reports in any order, lines in the order of their logs, and hardware that failed meanwhile."""
+    """What is known about one job: reports in any order, lines in the order of their logs, and hardware that failed meanwhile.
+
+    ``live``: nobody has said that it stands still; people who bring files have.
+    """
 
     reports: Sequence[Report] = ()
     hits: Sequence[Hit] = ()
@@ -46,3 +49,4 @@ class Case:
     ports: Sequence[PortFault] = ()
     ended: Sequence[Ended] = ()
     job: str = ""
+    live: bool = False

@@ -32,6 +32,7 @@ class Joined:
     until_ns: int = 0
     tellers: set[str] = field(default_factory=set)
     origin: str = ""  # of the newest report
+    waited_ns: int = -1  # how long the longest unfinished call had lasted when its rank told of it, -1 where nobody told
     moving: bool = False  # the newest look differs from the one before
     unknown: tuple[int, ...] = ()  # world ranks that belong to it and of which nothing was told
 
@@ -43,19 +44,25 @@ class Joined:
 
     @property
     def confirmed(self) -> bool:
-        """Whether it was seen twice with enough time between, or by somebody who knows what is unfinished.
+        """Whether it was seen twice with enough time between, or somebody had waited that long in a call.
 
-        Looks whose time is not known (pasted text) count by themselves.
+        Ranks of a job that moves write their dumps one after the other, and so differ. What bears no time (pasted text, lines of a
+        watchdog that has lost its patience) counts by itself.
         """
+        if self.completing:
+            return self.waited_ns < 0 or self.waited_ns >= SPACING_NS
         told = self.until_ns - self.since_ns
-        return self.completing or (self.looks > 1 and (told >= SPACING_NS or not (self.since_ns and self.until_ns)))
+        return self.looks > 1 and (told >= SPACING_NS or not (self.since_ns and self.until_ns))
 
 
 class Communicators:
-    """Takes reports in any order; gives the communicators as they are known last."""
+    """Takes reports in any order; gives the communicators as they are known last.
 
-    def __init__(self, reports: Iterable[Report], identities: Identities) -> None:
-        self._identities = identities
+    ``live``: nobody has said that the job stands still, so dumps confirm it only where somebody had waited for long.
+    """
+
+    def __init__(self, reports: Iterable[Report], identities: Identities, *, live: bool = False) -> None:
+        self._identities, self._live = identities, live
         self.all: dict[tuple[str, str, str], Joined] = {}
         self._seconds: dict[str, set[str]] = {}  # second hashes by the first
         kept = sorted((r for r in reports if r.trusted), key=lambda r: r.time_ns)
@@ -115,6 +122,7 @@ class Communicators:
                 if communicator.size > joined.communicator.size or (communicator.ranks and not joined.communicator.ranks):
                     joined.communicator = bare
                 for member in communicator.members:
+                    joined.waited_ns = max(joined.waited_ns, _waited(member, report.time_ns) if self._live else -1)
                     number = self._identities.number(communicator, member)
                     joined.members[number] = _newer(joined.members.get(number), member)
         for (family, group, _), joined in self.all.items():
@@ -195,6 +203,12 @@ def _newer(known: Member | None, told: Member) -> Member:
     return max(
         known, told, key=lambda m: (max((o.created_ns for o in m.operations), default=0), count(m.launched), count(m.completed))
     )
+
+
+def _waited(member: Member, time_ns: int) -> int:
+    """How long its oldest unfinished call had lasted at a time of its own clock; -1 where the times do not tell."""
+    begun = min((o.created_ns for o in member.operations if not o.completed and o.created_ns), default=0)
+    return time_ns - begun if 0 < begun <= time_ns else -1
 
 
 def _last_call(report: Report) -> int:

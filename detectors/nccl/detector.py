@@ -174,6 +174,7 @@ class Nccl(Remembering):
                 [PortFault(host, port, text) for (host, port), (_, text) in self._hardware.ports.items()] if _stuck(job) else (),
                 [Ended(host, pid, rank, uuid) for pid, (host, rank, uuid) in job.ended.items()],
                 name,
+                live=True,
             )
         )
         if verdict.cause in NOTHING or verdict.phase == "ended":

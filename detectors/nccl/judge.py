@@ -61,7 +61,7 @@ def judge(case: Case) -> Verdict:
     said = before_the_end(case.hits)
     steps = progress(said)
     reports = [*case.reports, *([steps] if steps else [])]
-    communicators = Communicators(reports, known)
+    communicators = Communicators(reports, known, live=case.live)
     graph = stuck(communicators, known)
     lines = told(said, known)
     slow = slow_clues(communicators, reports, known)

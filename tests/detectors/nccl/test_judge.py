@@ -138,6 +138,14 @@ def test_the_recorder_names_who_never_came() -> None:
     assert (verdict.cause, ranks(verdict), verdict.operation, verdict.sequence) == ("host_hang", [2], "all_reduce", 6)
 
 
+def test_dumps_of_a_job_that_moves_name_nobody() -> None:
+    """Ranks write one after the other, so that one is a call behind; but nobody had waited for long when it wrote."""
+    soon = -3600 + 6 + 2.0  # two seconds after call number 6
+    told = [dump(0, {"0": (6, 5)}, at=soon), dump(1, {"0": (6, 5)}, at=soon), dump(2, {"0": (5, 5)}, at=soon - 1)]
+    assert judge(Case(told, live=True)).culprits == ()
+    assert ranks(of(told)) == [2]  # somebody who brings these files says that the job stands still
+
+
 def test_a_rank_without_a_dump_is_no_culprit() -> None:
     """Nothing is known of it: it is a candidate, and what the others wait for stays open."""
     members = {"0": range(3)}
