@@ -33,6 +33,7 @@ what it finds is a record, whatever it is called below. Medians and spreads are 
 """
 CURVES_INTRODUCTION = """\
 How well faults are found stands in the operating curves: recall at each budget of false alarms per GPU-month, with exact 95 % intervals.
+A hollow point: too few months were watched to show so low a rate, and the recall is that of no false alarm at all.
 """
 
 

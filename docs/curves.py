@@ -46,13 +46,14 @@ def _frame(fault: str, budgets: Sequence[float]) -> Iterator[str]:
 def _lines(budgets: Sequence[float], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for number, row in enumerate(rows):
         colour, shift = COLOURS[number % len(COLOURS)], (number - (len(rows) - 1) / 2) * 0.06
-        known = [(place, p["recall"]) for place, p in enumerate(row["points"]) if p["recall"]["value"] is not None]
-        points = " ".join(f"{_x(place, budgets, shift):.1f},{_y(r['value']):.1f}" for place, r in known)
+        known = [(place, p["recall"], p["resolved"]) for place, p in enumerate(row["points"]) if p["recall"]["value"] is not None]
+        points = " ".join(f"{_x(place, budgets, shift):.1f},{_y(r['value']):.1f}" for place, r, _ in known)
         yield f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
-        for place, r in known:
+        for place, r, resolved in known:
             x = _x(place, budgets, shift)
             yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_y(r["low95"]):.1f}" y2="{_y(r["high95"]):.1f}" stroke="{colour}"/>'
-            yield f'<circle cx="{x:.1f}" cy="{_y(r["value"]):.1f}" r="3" fill="{colour}"/>'
+            fill = colour if resolved else "#fff"  # hollow: too few months were watched to show so low a rate
+            yield f'<circle cx="{x:.1f}" cy="{_y(r["value"]):.1f}" r="3" fill="{fill}" stroke="{colour}"/>'
         of = known[0][1]["of"] if known else 0
         name = f"{row['contestant']} ({row['scope']}, {of} cases)"
         yield f'<text x="{WIDTH - RIGHT + 14}" y="{TOP + 12 + 18 * number}" fill="{colour}">{escape(name)}</text>'

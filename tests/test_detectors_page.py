@@ -62,7 +62,7 @@ def test_a_curve_is_a_picture_with_every_contestant() -> None:
     """Two contestants, one of whom found nothing at the strictest budget: a well-formed SVG that names both."""
     recall = {"value": 0.9, "low95": 0.8, "high95": 0.95, "of": 40}
     nothing = {"value": None, "low95": 0.0, "high95": 1.0, "of": 0}
-    points = [{"recall": nothing}, *({"recall": recall} for _ in BUDGETS[1:])]
+    points = [{"recall": nothing, "resolved": False}, *({"recall": recall, "resolved": True} for _ in BUDGETS[1:])]
     rows = [{"contestant": name, "scope": "fleet", "points": points} for name in ("gpud", "ours")]
     text = run(f"import curves; sys.stdout.write(curves.curve('ib-ber', {BUDGETS!r}, {rows!r}))")
     drawn = ET.fromstring(text)  # noqa: S314 - written by the code under test

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -53,10 +54,11 @@ def score(args: argparse.Namespace) -> int:
             return FAILED
         report = report_of(results_of(folder, [job for job in jobs if job.name not in failed])).document()
     about: dict[str, Any] = {"tocsin": VERSION, "commit": commit, "code": code, "suite": wanted.split, "failed": failed}
-    about |= {"seeds": list(wanted.seeds), "scenarios": list(wanted.scenarios)}
+    seeds = sorted({job.seed for job in jobs})
+    about |= {"seeds": seeds, "scenarios": list(wanted.scenarios)}
     _write(args.json, {"about": about, **report})
     if args.suite == "test" and not failed:
-        _log(args.log, ROOT, report, commit, wanted)
+        _log(args.log, ROOT, report, commit, replace(wanted, seeds=tuple(seeds)))
     return FAILED if failed else DONE
 
 
