@@ -11,19 +11,20 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockClock, BlockMeans
+from detectors.block_clock import BlockMeans
+from detectors.blockwise import Blockwise
 from detectors.columns import Columns, rows_where
-from detectors.elapsed import Elapsed, Moment
+from detectors.elapsed import Moment
 from detectors.lanes import Limit
-from detectors.memory import Commit, Numbers, Remembering
+from detectors.memory import Commit, Numbers
 from detectors.peers import ACTIVE_PERCENT, Peers
 from detectors.readings import per_second, reading
 from detectors.snapshot import State
-from detectors.standing import Standing, Verdict
+from detectors.standing import Verdict
 from detectors.two_lanes import ACROSS, Judged, TwoLanes
 from pipeline.finding import Finding
 from pipeline.frame import Frame
-from pipeline.observation import Observation
+from pipeline.observation import Event
 
 BLOCK_S = 60.0
 WARNING = "warning"
@@ -39,7 +40,7 @@ MOST, CLIP = np.array([4.0, 4.0, 4.0]), 0.05
 FAULT = "power"
 
 
-class Power(Remembering):
+class Power(Blockwise):
     """A ticket when a working GPU draws 10 % less for ten minutes than its clock and activity, its peers and its past tell.
 
     It ends after five blocks within half of that. What is accepted: another job, and a setting that was changed (power limit, clock
@@ -54,36 +55,14 @@ class Power(Remembering):
     def __init__(self) -> None:
         names = ("watts", "used", *CAUSES)
         fills = BlockMeans.fills(*names) | TwoLanes.fills(WARNING) | {"good": 0, "stood": 0}
-        self._columns = Columns(**fills, **Peers.fills(), told=False)
+        columns = Columns(**fills, **Peers.fills(), told=False)
         self._numbers = Numbers(**TwoLanes.numbers())
-        self._clock, self._means, self._peers = BlockClock(BLOCK_S), BlockMeans(self._columns, names), Peers(self._columns)
-        self._lanes, self._model = TwoLanes(self._columns, self._numbers, {WARNING: LIMIT}, LIMIT), _Regression()
-        self._elapsed, self._standing = Elapsed(), Standing(self.name)
-        super().__init__(
-            columns=self._columns,
-            numbers=self._numbers,
-            clock=self._clock,
-            means=self._means,
-            peers=self._peers,
-            model=self._model,
-            elapsed=self._elapsed,
-            standing=self._standing,
-        )
+        self._means, self._peers = BlockMeans(columns, names), Peers(columns)
+        self._lanes, self._model = TwoLanes(columns, self._numbers, {WARNING: LIMIT}, LIMIT), _Regression()
+        super().__init__(BLOCK_S, columns, numbers=self._numbers, means=self._means, peers=self._peers, model=self._model)
 
-    def update(self, observation: Observation) -> Iterable[Finding]:
-        """Judge the block that ended, then take in the frame."""
-        said: list[Finding] = []
-        self._peers.jobs.take(observation.events)
-        for frame in observation.frames:
-            if frame.kind == "gpu":
-                at = self._elapsed.at(observation)
-                said += self._standing.swapped(frame, at)
-                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
-                if ended:
-                    said += self._block(at)
-                if ended is not None:
-                    self._sample(frame)
-        return said
+    def _hear(self, events: Iterable[Event]) -> None:
+        self._peers.jobs.take(events)
 
     def _sample(self, frame: Frame) -> None:
         columns = self._columns

@@ -11,18 +11,18 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockClock, BlockMeans
+from detectors.block_clock import BlockMeans
+from detectors.blockwise import Blockwise
 from detectors.columns import Columns, rows_where
-from detectors.elapsed import Elapsed, Moment
-from detectors.memory import Remembering
+from detectors.elapsed import Moment
 from detectors.peers import Peers
 from detectors.readings import duty, reading
 from detectors.runs import Runs
-from detectors.standing import Standing, Verdict
+from detectors.standing import Verdict
 from detectors.two_lanes import BEHIND
 from pipeline.finding import Finding
 from pipeline.frame import Frame
-from pipeline.observation import Observation
+from pipeline.observation import Event
 
 BLOCK_S = 60.0
 AFTER, CLEAR = 5, 5  # blocks
@@ -33,7 +33,7 @@ MEANS = ("duty", "clock", "used")
 FAULT = "throttle/power_cap"
 
 
-class PowerCap(Remembering):
+class PowerCap(Blockwise):
     """A ticket when a GPU is capped far more than its peers for five minutes at the default limit, and 2 % slower than they are.
 
     Fast silicon reaches the limit first and is not behind: silent. What is accepted at once: a limit below the default (that is
@@ -46,33 +46,13 @@ class PowerCap(Remembering):
     name = "power_cap"
 
     def __init__(self) -> None:
-        self._columns = Columns(**BlockMeans.fills(*MEANS), **Runs.fills(1), **Peers.fills(), lowered=False)
-        self._runs = Runs(self._columns, [AFTER], [CLEAR])
-        self._clock, self._means, self._peers = BlockClock(BLOCK_S), BlockMeans(self._columns, MEANS), Peers(self._columns)
-        self._elapsed, self._standing = Elapsed(), Standing(self.name)
-        super().__init__(
-            columns=self._columns,
-            clock=self._clock,
-            means=self._means,
-            peers=self._peers,
-            elapsed=self._elapsed,
-            standing=self._standing,
-        )
+        columns = Columns(**BlockMeans.fills(*MEANS), **Runs.fills(1), **Peers.fills(), lowered=False)
+        self._runs = Runs(columns, [AFTER], [CLEAR])
+        self._means, self._peers = BlockMeans(columns, MEANS), Peers(columns)
+        super().__init__(BLOCK_S, columns, means=self._means, peers=self._peers)
 
-    def update(self, observation: Observation) -> Iterable[Finding]:
-        """Judge the block that ended, then take in the frame."""
-        said: list[Finding] = []
-        self._peers.jobs.take(observation.events)
-        for frame in observation.frames:
-            if frame.kind == "gpu":
-                at = self._elapsed.at(observation)
-                said += self._standing.swapped(frame, at)
-                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
-                if ended:
-                    said += self._block(frame.time_ns, at)
-                if ended is not None:
-                    self._sample(frame)
-        return said
+    def _hear(self, events: Iterable[Event]) -> None:
+        self._peers.jobs.take(events)
 
     def _sample(self, frame: Frame) -> None:
         columns = self._columns
@@ -86,14 +66,14 @@ class PowerCap(Remembering):
         samples |= {"clock": reading(frame, "sm_clock_megahertz"), "used": reading(frame, "gpu_utilization_percent")}
         self._means.add(**{name: columns.wide(x) for name, x in samples.items()})
 
-    def _block(self, time_ns: int, at: Moment) -> Iterator[Finding]:
+    def _block(self, at: Moment) -> Iterator[Finding]:
         columns, means = self._columns, self._means.close()
         logit = _logit(means["duty"])
         above = self._peers.centred(logit, means["used"]).d
         behind = self._peers.centred(np.log(means["clock"]), means["used"]).d
         known = np.isfinite(above) & np.isfinite(behind)
         bad = (above > ABOVE) & (behind < -BEHIND) & ~columns["lowered"]
-        begins, ends = self._runs.step(np.where(known, bad * 1.0, np.nan)[None, :], time_ns)
+        begins, ends = self._runs.step(np.where(known, bad * 1.0, np.nan)[None, :], at.time_ns)
         for row in rows_where(begins[0]):
             usual = float(1 / (1 + np.exp(above[row] - logit[row])))
             verdict = _verdict(float(means["duty"][row]), usual, float(np.expm1(behind[row])), self._peers.size(row))

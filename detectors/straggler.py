@@ -7,19 +7,20 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockClock, BlockMeans
+from detectors.block_clock import BlockMeans
+from detectors.blockwise import Blockwise
 from detectors.columns import Columns, rows_where
-from detectors.elapsed import Elapsed, Moment
+from detectors.elapsed import Moment
 from detectors.lanes import Limit
-from detectors.memory import Numbers, Remembering
+from detectors.memory import Numbers
 from detectors.peers import Peers
 from detectors.readings import duty, reading
 from detectors.regime import Regime
-from detectors.standing import RANK, Standing, Verdict
+from detectors.standing import RANK, Verdict
 from detectors.two_lanes import ACROSS, Judged, TwoLanes
 from pipeline.finding import SEVERITIES, Finding, Severity
 from pipeline.frame import Frame
-from pipeline.observation import Observation
+from pipeline.observation import Event
 
 BLOCK_S = 60.0  # block means: neighbouring samples of a clock are too alike to be tested one by one
 # Effect-size floors and persistence. The floors stand well above what silicon does by itself (its spread is published: "Not all GPUs are
@@ -40,7 +41,7 @@ MEANS = ("d", "level", *REASONS)
 NONE, TICKET, PAGE = 0, 1 + RANK["ticket"], 1 + RANK["page"]
 
 
-class Straggler(Remembering):
+class Straggler(Blockwise):
     """Compares the SM clock of each working GPU with its peers, ``d = ln clock - median``, in blocks of a minute.
 
     A page after three blocks 7 % below its own place among them, a ticket after five 5 % below, after ten 10 % below its place in
@@ -64,35 +65,14 @@ class Straggler(Remembering):
             | Regime.fills()
             | dict.fromkeys(("history", "good", "stood", "idle"), 0)
         )
-        self._columns = Columns(**fills, **Peers.fills(), said=NONE)
+        columns = Columns(**fills, **Peers.fills(), said=NONE)
         self._numbers = Numbers(**TwoLanes.numbers())
-        self._clock, self._means = BlockClock(BLOCK_S), BlockMeans(self._columns, MEANS)
-        self._peers, self._lanes = Peers(self._columns), TwoLanes(self._columns, self._numbers, INSIDE, BETWEEN)
-        self._regime, self._elapsed, self._standing = Regime(self._columns), Elapsed(), Standing(self.name)
-        super().__init__(
-            columns=self._columns,
-            numbers=self._numbers,
-            clock=self._clock,
-            means=self._means,
-            peers=self._peers,
-            elapsed=self._elapsed,
-            standing=self._standing,
-        )
+        self._means, self._peers, self._regime = BlockMeans(columns, MEANS), Peers(columns), Regime(columns)
+        self._lanes = TwoLanes(columns, self._numbers, INSIDE, BETWEEN)
+        super().__init__(BLOCK_S, columns, numbers=self._numbers, means=self._means, peers=self._peers)
 
-    def update(self, observation: Observation) -> Iterable[Finding]:
-        """Judge the block that ended, then take in the frame."""
-        said: list[Finding] = []
-        self._peers.jobs.take(observation.events)
-        for frame in observation.frames:
-            if frame.kind == "gpu":
-                at = self._elapsed.at(observation)
-                said += self._standing.swapped(frame, at)
-                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
-                if ended:
-                    said += self._block(at)
-                if ended is not None:
-                    self._sample(frame)
-        return said
+    def _hear(self, events: Iterable[Event]) -> None:
+        self._peers.jobs.take(events)
 
     def _sample(self, frame: Frame) -> None:
         columns = self._columns

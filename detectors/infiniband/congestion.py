@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
-from detectors.block_clock import BlockClock, BlockMeans
+from detectors.block_clock import BlockMeans
+from detectors.blockwise import Blockwise
 from detectors.columns import Columns, rows_where
-from detectors.elapsed import Elapsed, Moment
+from detectors.elapsed import Moment
 from detectors.infiniband.ports import Twins
-from detectors.memory import Remembering
 from detectors.places import Groups, host_of, share_by_group
-from detectors.standing import Standing, Verdict
+from detectors.standing import Verdict
 from detectors.stats import Moments, alpha_of, ew_update
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
-from pipeline.observation import Observation
 
 BLOCK_S = 60.0
 LEAST = np.log(10.0)  # ten times its own usual waiting: another job may well wait twice or four times as much
@@ -29,7 +28,7 @@ LEAST_PORTS, LEAST_SHARE = 3, 0.5
 FAULT = "congestion"
 
 
-class IbCongestion(Remembering):
+class IbCongestion(Blockwise):
     """Compares each port's transmit-wait rate with its own past; half of a switch's or node's ports together are recorded.
 
     No calibrated limit is published for this counter (its tick is the vendor's own), so it is never more than a record.
@@ -39,29 +38,15 @@ class IbCongestion(Remembering):
     """
 
     name = "ib_congestion"
+    kind = "ib_port"
 
     def __init__(self) -> None:
-        self._columns = Columns(
+        columns = Columns(
             **Twins.fills("transmit_wait_ticks"), **BlockMeans.fills("wait", "bits"), rate=np.nan, m=0.0, v=0.0, learnt=0, run=0
         )
-        self._clock, self._means = BlockClock(BLOCK_S), BlockMeans(self._columns, ("wait", "bits"))
-        self._elapsed, self._standing = Elapsed(), Standing(self.name)
-        self._twins, self._groups = Twins(self._columns, "transmit_wait_ticks"), (Groups(_leaf), Groups(host_of))
-        super().__init__(
-            columns=self._columns, clock=self._clock, means=self._means, elapsed=self._elapsed, standing=self._standing
-        )
-
-    def update(self, observation: Observation) -> Iterable[Finding]:
-        """Judge the block that ended, then take in the frame."""
-        said: list[Finding] = []
-        for frame in observation.frames:
-            if frame.kind == "ib_port":
-                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
-                if ended:
-                    said += self._block(self._elapsed.at(observation))
-                if ended is not None:
-                    self._sample(frame)
-        return said
+        self._means = BlockMeans(columns, ("wait", "bits"))
+        self._twins, self._groups = Twins(columns, "transmit_wait_ticks"), (Groups(_leaf), Groups(host_of))
+        super().__init__(BLOCK_S, columns, means=self._means)
 
     def _sample(self, frame: Frame) -> None:
         columns = self._columns

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockClock
+from detectors.blockwise import Blockwise
 from detectors.columns import Columns, Ring, rows_where
-from detectors.elapsed import Elapsed, Moment
+from detectors.elapsed import Moment
 from detectors.infiniband.ports import Twins, port_name
-from detectors.memory import Remembering
-from detectors.standing import Standing, Verdict
+from detectors.standing import Verdict
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Frame
-from pipeline.observation import Observation
 
 WINDOW_S = 300.0
 CLEAR_WINDOWS = 5
@@ -64,7 +62,7 @@ FAULT = "ib/errors"
 NAMES = tuple(rule.counter for rule in RULES)
 
 
-class IbErrors(Remembering):
+class IbErrors(Blockwise):
     """Sums each counter over windows of five minutes and holds it against its rule; one finding per port.
 
     >>> IbErrors().name
@@ -72,33 +70,21 @@ class IbErrors(Remembering):
     """
 
     name = "ib_errors"
+    kind = "ib_port"
 
     def __init__(self) -> None:
-        self._columns = Columns(**Twins.fills(*NAMES), sums=Ring(len(RULES), 0.0), over=Ring(len(RULES), 0), packets=0.0, good=0)
-        self._clock, self._elapsed, self._standing = BlockClock(WINDOW_S), Elapsed(), Standing(self.name)
-        self._twins = Twins(self._columns, *NAMES)
-        super().__init__(columns=self._columns, clock=self._clock, elapsed=self._elapsed, standing=self._standing)
+        columns = Columns(**Twins.fills(*NAMES), sums=Ring(len(RULES), 0.0), over=Ring(len(RULES), 0), packets=0.0, good=0)
+        self._twins = Twins(columns, *NAMES)
+        super().__init__(WINDOW_S, columns)
 
-    def update(self, observation: Observation) -> Iterable[Finding]:
-        """Judge the window that ended, then take in the frame."""
-        said: list[Finding] = []
-        for frame in observation.frames:
-            if frame.kind == "ib_port":
-                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
-                if ended:
-                    said += self._window(self._elapsed.at(observation))
-                if ended is not None:
-                    self._count(frame)
-        return said
-
-    def _count(self, frame: Frame) -> None:
+    def _sample(self, frame: Frame) -> None:
         columns = self._columns
         columns.place(frame.devices)
         for k, name in enumerate(NAMES):
-            columns["sums"][k] += np.nan_to_num(self._twins.increase(frame, name))
-        columns["packets"] += np.nan_to_num(columns.wide(frame.increase("receive_packets")))
+            columns["sums"][k] += np.fmax(self._twins.increase(frame, name), 0.0)  # NaN adds nothing
+        columns["packets"] += np.fmax(columns.wide(frame.increase("receive_packets")), 0.0)
 
-    def _window(self, at: Moment) -> Iterator[Finding]:
+    def _block(self, at: Moment) -> Iterator[Finding]:
         columns, sums = self._columns, self._columns["sums"]
         packets = columns["packets"]
         over = np.stack([self._over(rule, sums[k], packets) for k, rule in enumerate(RULES)])

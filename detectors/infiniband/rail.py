@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
-from detectors.block_clock import BlockClock, BlockMeans
+from detectors.block_clock import BlockMeans
+from detectors.blockwise import Blockwise
 from detectors.columns import Columns, rows_where
-from detectors.elapsed import Elapsed, Moment
+from detectors.elapsed import Moment
 from detectors.infiniband.ports import ACTIVE, gigabits, port_name
 from detectors.lanes import Lane, Limit, runs
-from detectors.memory import Numbers, Remembering
+from detectors.memory import Numbers
 from detectors.places import Groups
-from detectors.standing import Standing, Verdict
+from detectors.standing import Verdict
 from detectors.stats import peer_deviation
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
-from pipeline.observation import Observation
 
 BLOCK_S = 60.0
 LIMIT = Limit(0.25, 5.0, 5)  # ln units: rails share a job's traffic evenly, but not exactly
@@ -28,7 +28,7 @@ CLEAR_BLOCKS = 5
 FAULT = "straggler"
 
 
-class IbRail(Remembering):
+class IbRail(Blockwise):
     """Compares the traffic of each port with the median of its node's rails, and with its own past; a ticket at most.
 
     >>> IbRail().name
@@ -36,33 +36,14 @@ class IbRail(Remembering):
     """
 
     name = "ib_rail"
+    kind = "ib_port"
 
     def __init__(self) -> None:
-        self._columns = Columns(**BlockMeans.fills("bits"), **Lane.fills("rail"), rate=np.nan, run=0, good=0)
+        columns = Columns(**BlockMeans.fills("bits"), **Lane.fills("rail"), rate=np.nan, run=0, good=0)
         self._numbers = Numbers(**Lane.numbers("rail"))
-        self._lane = Lane(self._columns, self._numbers, "rail", warm=20, half_life=120.0, clip=lambda s: 3 * s)
-        self._clock, self._means = BlockClock(BLOCK_S), BlockMeans(self._columns, ("bits",))
-        self._elapsed, self._standing, self._nodes = Elapsed(), Standing(self.name), Groups(_rails)
-        super().__init__(
-            columns=self._columns,
-            numbers=self._numbers,
-            clock=self._clock,
-            means=self._means,
-            elapsed=self._elapsed,
-            standing=self._standing,
-        )
-
-    def update(self, observation: Observation) -> Iterable[Finding]:
-        """Judge the block that ended, then take in the frame."""
-        said: list[Finding] = []
-        for frame in observation.frames:
-            if frame.kind == "ib_port":
-                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
-                if ended:
-                    said += self._block(self._elapsed.at(observation))
-                if ended is not None:
-                    self._sample(frame)
-        return said
+        self._lane = Lane(columns, self._numbers, "rail", warm=20, half_life=120.0, clip=lambda s: 3 * s)
+        self._means, self._nodes = BlockMeans(columns, ("bits",)), Groups(_rails)
+        super().__init__(BLOCK_S, columns, numbers=self._numbers, means=self._means)
 
     def _sample(self, frame: Frame) -> None:
         columns = self._columns

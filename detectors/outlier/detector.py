@@ -8,19 +8,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockClock, BlockMeans
+from detectors.block_clock import BlockMeans
+from detectors.blockwise import Blockwise
 from detectors.columns import Columns, Ring, rows_where
-from detectors.elapsed import Elapsed, Moment
-from detectors.memory import Remembering
+from detectors.elapsed import Moment
 from detectors.outlier.classes import Models
 from detectors.outlier.shrinkage import distances
 from detectors.peers import ACTIVE_PERCENT, Peers
 from detectors.places import Groups
 from detectors.readings import reading
-from detectors.standing import Standing, Verdict
+from detectors.standing import Verdict
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
-from pipeline.observation import Observation
+from pipeline.observation import Event
 
 S = 10**9
 BLOCK_S = 60.0
@@ -53,7 +53,7 @@ QUANTITIES = (
 UTILISATION = len(QUANTITIES) - 1
 
 
-class Outlier(Remembering):
+class Outlier(Blockwise):
     """Mahalanobis distance of each working GPU from its peers and its own place among them, in blocks of a minute.
 
     The covariance is pooled over all GPUs of a model and shrunk (Ledoit and Wolf); differences too small to matter count as none; the
@@ -72,34 +72,15 @@ class Outlier(Remembering):
         self._warm_ns, self._tail = warm_ns, tail
         d = len(QUANTITIES)
         names = [f"q{j}" for j in range(d)]
-        self._columns = Columns(
+        columns = Columns(
             **BlockMeans.fills(*names), **Peers.fills(), own=Ring(d, 0.0), learnt=0, history=0, good=0, least=np.inf
         )
-        self._clock, self._means = BlockClock(BLOCK_S), BlockMeans(self._columns, names)
-        self._peers, self._models, self._classes = Peers(self._columns), Models(d), Groups(_class)
-        self._elapsed, self._standing = Elapsed(), Standing(self.name)
-        super().__init__(
-            columns=self._columns,
-            clock=self._clock,
-            means=self._means,
-            peers=self._peers,
-            models=self._models,
-            elapsed=self._elapsed,
-            standing=self._standing,
-        )
+        self._means = BlockMeans(columns, names)
+        self._peers, self._models, self._classes = Peers(columns), Models(d), Groups(_class)
+        super().__init__(BLOCK_S, columns, means=self._means, peers=self._peers, models=self._models)
 
-    def update(self, observation: Observation) -> Iterable[Finding]:
-        """Judge the block that ended, then take in the frame."""
-        said: list[Finding] = []
-        self._peers.jobs.take(observation.events)
-        for frame in observation.frames:
-            if frame.kind == "gpu":
-                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
-                if ended:
-                    said += self._block(self._elapsed.at(observation))
-                if ended is not None:
-                    self._sample(frame)
-        return said
+    def _hear(self, events: Iterable[Event]) -> None:
+        self._peers.jobs.take(events)
 
     def _sample(self, frame: Frame) -> None:
         columns = self._columns

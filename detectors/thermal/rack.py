@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockClock
+from detectors.blockwise import Blockwise
 from detectors.columns import Columns, Ring, rows_where
-from detectors.elapsed import Elapsed, Moment
-from detectors.memory import Remembering
+from detectors.elapsed import Moment
 from detectors.places import Groups, host_of, rack_of
-from detectors.standing import Standing, Verdict
+from detectors.standing import Verdict
 from detectors.stats import alpha_of, grouped_median
 from detectors.thermal.steady import KELVIN_PER_WATT, MINUTE_S, Steady
 from pipeline.finding import Finding, Severity
-from pipeline.frame import Device
-from pipeline.observation import Observation
+from pipeline.frame import Device, Frame
 
 # Proposed limits, not calibrated on hardware: so far above the others, or a rise so fast, for so many minutes.
 ABOVE_K, ABOVE_MINUTES = 5.0, 5
@@ -34,7 +32,7 @@ CLEAR_MINUTES = 10
 ACCEPT_MINUTES = 2 * 1440  # of settled load at the new level: it has been decided to live with it
 
 
-class ThermalRack(Remembering):
+class ThermalRack(Blockwise):
     """Judges the median over a rack's settled GPUs, without what all racks do; a page. Where fewer racks are seen, a ticket per node.
 
     Temperatures are taken without what the power makes. Two minutes of a rise by 0.3 K a minute over at least five, or five minutes
@@ -50,34 +48,16 @@ class ThermalRack(Remembering):
 
     def __init__(self) -> None:
         # u: temperature without what the power makes, of the last minutes, the newest first; NaN where it was not settled
-        self._columns = Columns(**Steady.fills(), u=Ring(LOOK_BACK + 1, np.nan), m=0.0, n=0)
+        columns = Columns(**Steady.fills(), u=Ring(LOOK_BACK + 1, np.nan), m=0.0, n=0)
         self._places = Columns(above=0, rising=0, good=0, stood=0)  # a row per rack or node
-        self._clock, self._steady = BlockClock(MINUTE_S), Steady(self._columns)
-        self._elapsed, self._standing = Elapsed(), Standing(self.name)
+        self._steady = Steady(columns)
         self._racks, self._hosts = Groups(rack_of), Groups(host_of)
-        super().__init__(
-            columns=self._columns,
-            places=self._places,
-            clock=self._clock,
-            means=self._steady.means,
-            steps=self._steady.steps,
-            elapsed=self._elapsed,
-            standing=self._standing,
-        )
+        super().__init__(MINUTE_S, columns, places=self._places, means=self._steady.means, steps=self._steady.steps)
 
-    def update(self, observation: Observation) -> Iterable[Finding]:
-        """Judge the minute that ended, then take in the frame."""
-        said: list[Finding] = []
-        for frame in observation.frames:
-            if frame.kind == "gpu":
-                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
-                if ended:
-                    said += self._minute(self._elapsed.at(observation))
-                if ended is not None:
-                    self._steady.sample(frame, observation.boot_id)
-        return said
+    def _take(self, frame: Frame, boot_id: str) -> None:
+        self._steady.sample(frame, boot_id)
 
-    def _minute(self, at: Moment) -> Iterator[Finding]:
+    def _block(self, at: Moment) -> Iterator[Finding]:
         columns, minute = self._columns, self._steady.minute()
         u = np.where(minute.steady >= SETTLED, minute.temperature - KELVIN_PER_WATT * minute.power, np.nan)
         columns["u"] = np.concatenate((u[None, :], columns["u"][:-1]))

@@ -6,21 +6,21 @@ away by the median of its neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockClock
+from detectors.blockwise import Blockwise
 from detectors.columns import Columns, rows_where
-from detectors.elapsed import Elapsed, Moment
-from detectors.memory import Numbers, Remembering
+from detectors.elapsed import Moment
+from detectors.memory import Numbers
 from detectors.places import Groups, host_of, rack_of
-from detectors.standing import Standing, Verdict
+from detectors.standing import Verdict
 from detectors.stats import alpha_of, peer_deviation
 from detectors.thermal.steady import MINUTE_S, Minute, Steady
 from pipeline.finding import Finding
-from pipeline.observation import Observation
+from pipeline.frame import Frame
 
 HALF_LIFE = 3 * 1440.0  # minutes
 # A GPU that is not known yet: 50 C at 300 W, 0.055 K/W.
@@ -37,7 +37,7 @@ LEAST_IN_RACK, LEAST_IN_NODE = 9, 4  # steady neighbours that a median needs
 FAULT = "thermal/resistance"
 
 
-class ThermalResistance(Remembering):
+class ThermalResistance(Blockwise):
     """A ticket when a GPU is 3 K warmer than it used to be at the same power, in four quarters of an hour in a row.
 
     Silent in the first five days of a GPU. It ends after five quarters below half of that. What is accepted: the room, as neighbours
@@ -50,7 +50,7 @@ class ThermalResistance(Remembering):
     name = "thermal_resistance"
 
     def __init__(self) -> None:
-        self._columns = Columns(
+        columns = Columns(
             **Steady.fills(),
             Tb=START_C,
             Pm=START_W,
@@ -66,34 +66,17 @@ class ThermalResistance(Remembering):
             told=False,
         )
         self._numbers = Numbers(minute=0)
-        self._clock, self._steady = BlockClock(MINUTE_S), Steady(self._columns)
-        self._elapsed, self._standing = Elapsed(), Standing(self.name)
+        self._steady = Steady(columns)
         self._racks, self._hosts = Groups(rack_of), Groups(host_of)
-        super().__init__(
-            columns=self._columns,
-            numbers=self._numbers,
-            clock=self._clock,
-            means=self._steady.means,
-            steps=self._steady.steps,
-            elapsed=self._elapsed,
-            standing=self._standing,
-        )
+        super().__init__(MINUTE_S, columns, numbers=self._numbers, means=self._steady.means, steps=self._steady.steps)
 
-    def update(self, observation: Observation) -> Iterable[Finding]:
-        """Judge the minute that ended, then take in the frame."""
-        said: list[Finding] = []
-        for frame in observation.frames:
-            if frame.kind == "gpu":
-                at = self._elapsed.at(observation)
-                said += self._standing.swapped(frame, at)
-                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
-                if ended:
-                    self._columns["age"] += ended
-                    self._minute(self._steady.minute())
-                    said += self._quarter(ended, at)
-                if ended is not None:
-                    self._steady.sample(frame, observation.boot_id)
-        return said
+    def _take(self, frame: Frame, boot_id: str) -> None:
+        self._steady.sample(frame, boot_id)
+
+    def _ended(self, blocks: int, at: Moment) -> Iterator[Finding]:
+        self._columns["age"] += blocks
+        self._minute(self._steady.minute())
+        yield from self._quarter(blocks, at)
 
     def _minute(self, minute: Minute) -> None:
         """Residual of the line, then the line itself; rows under suspicion teach nothing."""

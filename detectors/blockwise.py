@@ -1,0 +1,65 @@
+"""The frame of a detector that samples every reading and judges by blocks of time: what all of those do alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from detectors.block_clock import BlockClock
+from detectors.columns import Columns
+from detectors.elapsed import Elapsed, Moment
+from detectors.memory import Part, Remembering
+from detectors.standing import Standing
+from pipeline.finding import Finding
+from pipeline.frame import Frame
+from pipeline.observation import Event, Observation
+
+
+class Blockwise(Remembering):
+    """A detector of one kind of device that judges when a block of ``seconds`` has ended, and samples what begins the next.
+
+    A subclass says what it hears of events, how it judges and what it samples. Its memory is its columns, the clock, what stands, and
+    the ``parts`` that it names.
+    """
+
+    name: ClassVar[str]
+    kind: ClassVar[str] = "gpu"
+
+    def __init__(self, seconds: float, columns: Columns, **parts: Part) -> None:
+        self._columns, self._clock = columns, BlockClock(seconds)
+        self._elapsed, self._standing = Elapsed(), Standing(self.name)
+        super().__init__(columns=columns, clock=self._clock, elapsed=self._elapsed, standing=self._standing, **parts)
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """Judge the block that ended, then take in the frame; one that comes twice or late is left out."""
+        said: list[Finding] = []
+        self._hear(observation.events)
+        for frame in observation.frames:
+            if frame.kind == self.kind:
+                at = self._elapsed.at(observation)
+                said += self._standing.swapped(frame, at)
+                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
+                if ended:
+                    said += self._ended(ended, at)
+                if ended is not None:
+                    self._take(frame, observation.boot_id)
+        return said
+
+    def _hear(self, events: Iterable[Event]) -> None:
+        """Events that came with the reading, before it is judged."""
+
+    def _ended(self, blocks: int, at: Moment) -> Iterable[Finding]:  # noqa: ARG002 - for those who count them
+        """So many blocks have ended."""
+        return self._block(at)
+
+    def _block(self, at: Moment) -> Iterable[Finding]:
+        """Judge what was sampled."""
+        raise NotImplementedError
+
+    def _take(self, frame: Frame, boot_id: str) -> None:  # noqa: ARG002 - for those who keep a clock of their own
+        """A reading of the block that runs."""
+        self._sample(frame)
+
+    def _sample(self, frame: Frame) -> None:
+        """What of a reading is kept until the block ends."""
+        raise NotImplementedError
