@@ -42,3 +42,11 @@ def test_the_bar_goes_away_at_the_end() -> None:
     steps.end()
     assert "F10 failed\n" in out.getvalue()
     assert out.getvalue().endswith("\r\x1b[K")
+
+
+def test_steps_that_differ_count_by_their_work() -> None:
+    """The first of two steps was a tenth of the work and took 30 s: nine times as much is left, 4 minutes."""
+    out, now = Terminal(), iter((0.0, 30.0))
+    steps = Steps(2, 0, out, lambda: next(now), work=10.0)
+    steps.step("a", 1.0)
+    assert "1/2, 4 min left a" in out.getvalue()
