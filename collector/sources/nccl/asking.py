@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,22 +17,22 @@ from collector.sources.nccl.ras.json_report import parse_json
 from collector.sources.nccl.ras.listening import Listening
 from collector.sources.nccl.ras.policy import Mode, Refusal, Standing, own_host, poller, refusal, slot_of, unfit
 from pipeline.catalog import agent
+from pipeline.guard import Health
 from pipeline.nccl.report import Report
 from pipeline.selfmetrics import SelfMetrics
 
-log = logging.getLogger("tocsin.nccl")
-
 LISTENERS_S = 60.0  # between two looks for sockets of a job that is not suspected
 MOST_TRIES = 4  # to reach the right one of several jobs that share a port
-MOST_SILENT = 4  # servers that are waited for in one look, 12 s each: a stopped process accepts, and its neighbours answer
+MOST_SILENT = 2  # servers that are waited for in one look, 12 s each: a stopped process accepts, and its neighbours answer
 
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not bound to
 
 
 @dataclass(slots=True)
 class Asked:
-    """What is remembered of one job."""
+    """What is remembered of one job. ``health`` says once that its RAS fails, and once that it works again."""
 
+    health: Health
     continuity: Continuity = field(default_factory=Continuity)
     at_s: float | None = None
     times: int = 0  # since something was suspected
@@ -67,7 +66,7 @@ class Asking:
 
     def of(self, name: str) -> Asked:
         """What is remembered of a job."""
-        return self._jobs.setdefault(name, Asked())
+        return self._jobs.setdefault(name, Asked(Health(f"RAS of job {name}")))
 
     def forget(self, name: str) -> None:
         """The job is over."""
@@ -109,8 +108,9 @@ class Asking:
         except (RasError, FormatError) as error:
             cause = error.cause if isinstance(error, RasError) else "garbage"
             self._own.add(agent.NCCL_POLLS, cause)
-            log.warning("the RAS of job %s gave no report: %s", job.name, error)
+            asked.health.failed(str(error), time_ns)
             return None
+        asked.health.succeeded()
         self._own.add(agent.NCCL_POLLS, "trusted" if report.trusted else "untrusted")
         report = joined(report, job.name, own_host(_members(report), _own_pids(job), asked.addresses), job.processes)
         if report.trusted:
