@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import select
 import selectors
@@ -14,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+PR_SET_PDEATHSIG = 1
 KILL_GRACE_S = 1.0  # a process that survives SIGKILL this long is stuck in the kernel and is left alone
 
 
@@ -96,6 +98,14 @@ _BOOTSTRAP = "import importlib, sys; sys.path.insert(0, sys.argv[1]); importlib.
 def python(module: str, *arguments: str) -> list[str]:
     """Command line that calls ``main(arguments)`` of one of our modules in a fresh interpreter, installed or not."""
     return [sys.executable, "-I", "-c", _BOOTSTRAP, str(Path(__file__).resolve().parents[1]), module, *arguments]
+
+
+def end_with_parent() -> None:
+    """Called in a child: the kernel kills it when the thread that started it ends, however that ended (prctl(2), PR_SET_PDEATHSIG)."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before it could be watched
+        sys.exit(1)
 
 
 class Child:

@@ -10,11 +10,13 @@ from pathlib import Path
 
 from collector.scoring.contest import Job, contest
 from collector.scoring.dump import Dump
+from pipeline.child import end_with_parent
 from pipeline.observation import Observation
 
 
 def main(arguments: Sequence[str]) -> None:
     """Serve until standard input ends. ``arguments``: folder of results, hash of the code, folder of dumps or nothing."""
+    end_with_parent()  # a run takes minutes: nobody waits for it once the suite was ended
     folder, code, dumps = Path(arguments[0]), arguments[1], Path(arguments[2]) if arguments[2:] else None
     for line in sys.stdin:
         job = Job.from_json(line)

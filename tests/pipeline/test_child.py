@@ -13,6 +13,7 @@ import pytest
 import pipeline
 from pipeline import child
 from pipeline.child import Child, python, run
+from tests.wait import until
 
 BODY = "tests.pipeline.child_body"
 PATIENCE = 10.0  # a bound for a loaded machine, not a wait
@@ -92,6 +93,16 @@ def test_a_deaf_child_does_not_block_its_owner() -> None:
         pass
     one.kill()
     ended(one)
+
+
+def test_a_child_that_is_bound_to_its_parent_ends_with_it() -> None:
+    """Whoever is killed outright takes the children along that asked for it, and leaves nothing running."""
+    middle = start("parent")
+    grandchild = int(middle.receive(PATIENCE) or b"0")
+    assert Path(f"/proc/{grandchild}").exists()
+    middle.kill()
+    until(lambda: not Path(f"/proc/{grandchild}").exists(), "the child of the child to end")
+    ended(middle)
 
 
 def test_our_modules_are_found_wherever_it_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
