@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from detectors.memory import Commit, from_text_array, text_array
 from detectors.snapshot import State
@@ -16,6 +17,7 @@ S = 10**9
 MOST_JOBS = 256  # of one agent a handful; of a cluster's some hundred
 MOST_HITS = 2000  # of one job
 MOST_DUMPS = 16_384  # ranks of one job
+MOST_HOSTS = 4096  # of one job
 MOST_ENDED = 256  # processes of one job that ended one by one
 RAS_LOOKS = 6  # enough to see who is always behind (slow.py)
 LARGE = 4000  # members of a report, of which only as many looks are kept as a verdict needs: about 1 MB each
@@ -41,6 +43,7 @@ class JobBook:
     due_ns: int = 0  # when it is judged next, 0 where nothing is new
     suspected_ns: int = 0  # since when the same verdict stands, 0 where there is none
     suspicion: str = ""  # what that verdict is
+    hosts: list[str] = field(default_factory=list)  # whose agents told of it
     told: list[list[str]] = field(default_factory=list)  # host, kind, id and fault of what was said
 
     def reports(self) -> list[Report]:
@@ -67,6 +70,11 @@ class JobBook:
         if len(self.hits) >= MOST_HITS:
             del self.hits[next(iter(self.hits))]
         self.hits.setdefault((hit.name, hit.text), (now_ns, hit))
+
+    def at(self, host: str) -> None:
+        """An agent of this node told of the job."""
+        if host not in self.hosts and len(self.hosts) < MOST_HOSTS:
+            self.hosts.append(host)
 
     def lost(self, host: str, pid: int, rank: int, uuid: str, now_ns: int) -> None:
         """A process ended while others of the job live."""
@@ -143,11 +151,12 @@ def _document(job: JobBook) -> dict[str, object]:
         "ended": [[pid, *of] for pid, of in job.ended.items()],
         "numbers": [job.heard_ns, job.due_ns, job.suspected_ns],
         "suspicion": job.suspicion,
+        "hosts": job.hosts,
         "told": job.told,
     }
 
 
-def _job(document: Mapping[str, object]) -> JobBook:
+def _job(document: Mapping[str, Any]) -> JobBook:
     looks, others, hits, numbers, told, ended = (document[n] for n in ("looks", "others", "hits", "numbers", "told", "ended"))
     if not (isinstance(looks, list) and isinstance(others, dict) and isinstance(hits, list)):
         raise TypeError("book: wanted lists of reports and lines")
@@ -163,5 +172,6 @@ def _job(document: Mapping[str, object]) -> JobBook:
         due,
         suspected,
         str(document["suspicion"]),
+        [str(host) for host in document["hosts"]],
         [[str(word) for word in said] for said in told],
     )

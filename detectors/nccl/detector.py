@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from detectors.elapsed import Elapsed, Moment
 from detectors.jobs import Jobs
 from detectors.memory import Commit, Remembering, from_text_array, text_array
@@ -19,7 +21,7 @@ from detectors.snapshot import State
 from detectors.standing import Standing
 from detectors.standing import Verdict as Said
 from pipeline.finding import Action, Finding, Severity
-from pipeline.frame import Device
+from pipeline.frame import Device, Frame
 from pipeline.nccl.wire import COMMUNICATOR, LINE, REPORT, WireError, hit_of, reports_in
 from pipeline.observation import Event, Observation
 from pipeline.xid import xid_entry
@@ -62,6 +64,17 @@ class _Hardware:
         elif event.kind in ("link_down", "hca_health") and event.device.kind == "ib_port":
             port = event.device.attributes.get("device", event.device.id)
             self.ports[event.device.host, port] = (now_ns, f"{port} of {event.device.host}: {event.kind.replace('_', ' ')}")
+
+    def watch(self, frame: Frame, now_ns: int) -> None:
+        """Ports that went down between two reads, which no line of a log need say."""
+        if frame.increments is None:
+            return
+        with np.errstate(invalid="ignore"):
+            went = np.flatnonzero(frame.increase("link_downed") > 0)
+        for row in went:
+            device = frame.devices[row]
+            port = device.attributes.get("device", device.id)
+            self.ports[device.host, port] = (now_ns, f"{port} of {device.host}: its link went down")
 
     def forget(self, now_ns: int) -> None:
         """What is too old to explain anything."""
@@ -110,6 +123,9 @@ class Nccl(Remembering):
         """What the reports and lines of this observation, and the time since the last one, say."""
         at = self._elapsed.at(observation)
         self._places.take(observation)
+        for frame in observation.frames:
+            if frame.kind == "ib_port":
+                self._hardware.watch(frame, at.now_ns)
         said: list[Finding] = []
         if observation.events:
             self._jobs.take(observation.events)
@@ -138,6 +154,7 @@ class Nccl(Remembering):
                 for report, event in reports_in(events):
                     job = self._book.of(_name(report.job) or self._job_of(event.device.host))
                     job.take(report, at.now_ns)
+                    job.at(event.device.host)
                     _note(job, at)
 
     def _lines(self, observation: Observation, at: Moment) -> None:
@@ -148,6 +165,7 @@ class Nccl(Remembering):
                     name = _name(str(event.attributes.get("job", ""))) or self._job_of(event.device.host)
                     job = self._book.of(name)
                     job.hear(hit, at.now_ns)
+                    job.at(event.device.host)
                     _note(job, at)
 
     def _ended(self, event: Event, at: Moment) -> None:
@@ -166,12 +184,13 @@ class Nccl(Remembering):
         job.due_ns = 0
         job.forget(at.now_ns)
         self._hardware.forget(at.now_ns)
+        hosts = {*job.hosts, *(place.host for place in self._jobs.members(name))}
         verdict = judge(
             Case(
                 job.reports(),
                 [hit for _, hit in job.hits.values()],
                 [GpuFault(uuid, text) for uuid, (_, text) in self._hardware.gpus.items()],
-                [PortFault(host, port, text) for (host, port), (_, text) in self._hardware.ports.items()] if _stuck(job) else (),
+                [PortFault(host, port, text) for (host, port), (_, text) in self._hardware.ports.items() if host in hosts],
                 [Ended(host, pid, rank, uuid) for pid, (host, rank, uuid) in job.ended.items()],
                 name,
                 live=True,
@@ -227,10 +246,6 @@ class Nccl(Remembering):
 def _note(job: JobBook, at: Moment) -> None:
     """Something new: it is judged when the others had time to tell as well."""
     job.due_ns = job.due_ns or at.now_ns + DEBOUNCE_NS
-
-
-def _stuck(job: JobBook) -> bool:
-    return any(report.teller != "inspector" for report in job.reports())
 
 
 def _severity(verdict: Verdict) -> Severity:

@@ -73,7 +73,8 @@ def judge(case: Case) -> Verdict:
         *network_clues(said, addresses(case.hits)),
     ]
     if graph.balanced or any(clue.cause for clue in clues):  # hardware explains a stall; it does not make one
-        clues += _hardware(case, known)
+        stuck_there = graph.balanced or any(clue.cause == "in_flight" for clue in clues)
+        clues += _hardware(case, known, firm=stuck_there)
     clues += _ended_here(case, known, firm=graph.balanced or graph.victims > 0)
     verdict = _verdict(case, clues, _Known(communicators, known, graph, lines))
     return _ended(verdict, lines.cancelled) if lines.cancelled else verdict
@@ -117,14 +118,17 @@ def _ended_here(case: Case, identities: Identities, *, firm: bool) -> list[Clue]
     return found
 
 
-def _hardware(case: Case, identities: Identities) -> list[Clue]:
+def _hardware(case: Case, identities: Identities, *, firm: bool) -> list[Clue]:
+    """``firm``: something says that the job may be stuck in the network, so that a port may be why."""
     ranks = {who.uuid: number for number, who in identities.all() if who.uuid}
     gpus = [
         Clue("kernel", fault.text, FATAL_XID, RankTarget(ranks[fault.uuid]), "hardware_fault")
         for fault in case.gpus
         if fault.uuid in ranks
     ]
-    return gpus + [Clue("counters", f.text, COUNTERS_MOVED, PortTarget(f.host, f.port), "in_flight") for f in case.ports]
+    return gpus + [
+        Clue("counters", f.text, COUNTERS_MOVED, PortTarget(f.host, f.port), "in_flight", firm=firm) for f in case.ports
+    ]
 
 
 def _targets(process: Process, identities: Identities) -> list[RankTarget | NodeTarget]:

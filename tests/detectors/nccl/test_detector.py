@@ -11,10 +11,11 @@ from detectors.nccl.detector import Nccl
 from detectors.snapshot import dump as kept
 from detectors.snapshot import load
 from pipeline.finding import Finding
-from pipeline.frame import Device, frame_of
+from pipeline.frame import Device, Frame, frame_of, schema_of
 from pipeline.nccl.report import Report
 from pipeline.nccl.wire import events_of, line_event
 from pipeline.observation import Event, Observation
+from pipeline.rates import Rates
 from tests.detectors.nccl.jobs import BEGIN_NS, S, all_reduces, dump, ras, ras_communicator
 
 JOB = "71"
@@ -234,3 +235,32 @@ def test_an_agent_that_was_restarted_goes_on_waiting() -> None:
 def words(findings: Iterable[Finding]) -> list[str]:
     """Findings without the attributes of their devices, which come with the next frame."""
     return [repr(replace(f, device=Device(f.device.host, f.device.kind, f.device.id))) for f in findings]
+
+
+def port_frame(rates: Rates, port: Device, downs: int, at_ns: int) -> Frame:
+    """One port, with its increments as the engine makes them."""
+    return rates.add(frame_of("ib_port", [(port, {"link_downed": downs})], at_ns, at_ns), "b")
+
+
+def edge_after_a_link_went_down(where: str) -> list[tuple[str, str]]:
+    """What is told of a failed request from mlx5_0 of n1, after the link of such a port of a node went down."""
+    life, rates = Life(), Rates(schema_of("ib_port"), 1.0)
+    port = Device(where, "ib_port", f"0x{where}", {"device": "mlx5_0"})
+    for downs in (3, 4):
+        life.second += 1
+        now = BEGIN_NS + round(life.second * S)
+        life.said += life.detector.update(Observation("ib", "n1", "b", 0, now, now, 0, (port_frame(rates, port, downs, now),)))
+    failed = "with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_RDMA_WRITE(1) vendor_err=129  hca mlx5_0"
+    life.lines(f"n1:1:2 [3] transport/net_ib/p2p.cc:688 NCCL WARN NET/IB: Got completion from peer n2<40554> {failed}")
+    life.wait(60)
+    return [(fault, device) for _, _, fault, device in life.told()]
+
+
+def test_the_end_of_an_edge_whose_link_went_down_is_named() -> None:
+    """A failed request has two ends; the counter of one of them says which."""
+    assert edge_after_a_link_went_down("n1") == [("hang/in_flight", "0xn1")]
+
+
+def test_a_link_of_another_jobs_node_is_none_of_this_ones() -> None:
+    """A fleet has links that go down at any time."""
+    assert edge_after_a_link_went_down("n9") == []
