@@ -13,9 +13,9 @@ from collector.cli.progress import Progress
 from collector.config import Config
 from collector.config.given import ConfigError
 from collector.config.load import load
-from collector.explaining.case import UnknownCaseError, case_of
 from collector.explaining.picture import panels
 from collector.explaining.words import words
+from pipeline.store.case import UnknownCaseError, case_of
 from pipeline.store.objects import RefusedError
 from pipeline.store.places import ChangingError
 from pipeline.store.plot import svg

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
-from collector.explaining.case import Case
 from detectors.pages import PAGES
 from pipeline.catalog import KINDS, field
 from pipeline.store.base import base_name
 from pipeline.store.canned.question import means, names, risen
+from pipeline.store.case import Case
 from pipeline.store.plot import Panel
 from pipeline.store.query import Store, Window
 

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from collector.explaining.case import Case, Row, Told
 from detectors.pages import PAGES, prose_of
+from pipeline.store.case import Case, Row, Told
 
 WIDTH = 110
 BOOK = "docs/detectors.md"
