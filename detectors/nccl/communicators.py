@@ -39,7 +39,7 @@ class Joined:
     @property
     def name(self) -> str:
         """As people call it."""
-        words = self.communicator.name or ""
+        words = "" if self.communicator.name == "undefined" else self.communicator.name  # PyTorch's word for a group without one
         return f"{self.communicator.id} ({words})" if words and words != self.communicator.id else self.communicator.id or words
 
     @property

@@ -11,6 +11,7 @@ from detectors.nccl.graph import sinks
 from detectors.nccl.identity import Identities
 from detectors.nccl.verdict import Stage
 from detectors.nccl.waiting import Flight, Node, Rank, Waiting, heads, waiting
+from pipeline.nccl.member import Member
 
 TEARDOWN = ("finalize", "abort")
 
@@ -121,8 +122,16 @@ def _behind(
             found.stage = "host"
             who, waits = identities.who(number).words(), f"in which {len(each.pending)} rank(s) wait"
             once = "" if at.confirmed else "; seen once only, which a rank that is merely late looks like too"
-            text = f"{who} never began {_what(each)} of {at.name}, {waits}{once}"
+            text = f"{who} never began {_what(each)} of {at.name}, {waits}{_last_call(at.members[number])}{once}"
             found.clues.append(Clue(source, text, BEHIND[source], RankTarget(number), "host_hang", at.origin, firm=at.confirmed))
+
+
+def _last_call(member: Member) -> str:
+    """Where the code of a rank was last heard of: what it did after that is what it is stuck in."""
+    last = max(member.operations, key=lambda o: o.seq, default=None)
+    if last is None:
+        return ""
+    return f"; its last call there was {last.name} #{last.seq}{f' at {last.frame}' if last.frame else ''}"
 
 
 def _place(found: Stuck, waits: Waiting, joined: Joined) -> None:

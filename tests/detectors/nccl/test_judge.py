@@ -138,6 +138,13 @@ def test_the_recorder_names_who_never_came() -> None:
     assert (verdict.cause, ranks(verdict), verdict.operation, verdict.sequence) == ("host_hang", [2], "all_reduce", 6)
 
 
+def test_the_evidence_says_where_the_culprits_code_was_last() -> None:
+    """The line that made its last call: what comes after it is what it is stuck in."""
+    calls = {("0", 5): Operation(5, "all_reduce", frame="train.py:88 step", completed=True)}
+    verdict = of([dump(0, {"0": (6, 5)}), dump(1, {"0": (6, 5)}), dump(2, {"0": (5, 5)}, calls=calls)])
+    assert "all_reduce #5 at train.py:88 step" in verdict.evidence[0].text
+
+
 def test_dumps_of_a_job_that_moves_name_nobody() -> None:
     """Ranks write one after the other, so that one is a call behind; but nobody had waited for long when it wrote."""
     soon = -3600 + 6 + 2.0  # two seconds after call number 6
