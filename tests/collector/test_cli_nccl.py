@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from collector.cli import nccl_files
 from collector.cli.main import main
@@ -179,6 +181,40 @@ def test_a_bad_file_does_not_hide_the_good_ones(explain: Explain, tmp_path: Path
     told = explain(tmp_path / "broken.json", *dumps("missing", "json"))
     assert [c["rank"] for c in told["culprits"]] == [2]
     assert told["files"][0]["discarded"][0]["what"] == "the whole file"
+
+
+BEGINNINGS = st.sampled_from(
+    [
+        b"",
+        b"\x80\x02",
+        b"{",
+        b"[",
+        b'{"log":',
+        b"NCCL version 2.30.7 compiled with CUDA 13.0\n",
+        b'{"header":{',
+        b"srun: error: n: task 3: ",
+    ]
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(BEGINNINGS, st.binary(max_size=300))
+def test_no_content_makes_reading_fail(tmp_path: Path, beginning: bytes, rest: bytes) -> None:
+    """Whatever a file holds it is used, or said not to be and why."""
+    path = tmp_path / "any"
+    path.write_bytes(beginning + rest)
+    read = nccl_files.read_saved(str(path))
+    assert read.understood or read.discarded
+
+
+@pytest.mark.parametrize("name", ["kill_t7.json", "kill_t7.txt", "mismatch_4of16.txt"])
+def test_a_report_that_is_cut_anywhere_names_nobody_wrongly(name: str, tmp_path: Path) -> None:
+    """A cut report is discarded, or a log of nothing; it is never half believed."""
+    whole = (DATA / "ras" / name).read_bytes()
+    for cut in range(1, len(whole) - 2, max(len(whole) // 60, 1)):
+        (tmp_path / "cut").write_bytes(whole[:cut])
+        read = nccl_files.read_saved(str(tmp_path / "cut"))
+        assert read.report is None or not read.report.trusted, f"cut at {cut} of {len(whole)}"
 
 
 def test_what_is_no_file_is_refused(explain: Explain, tmp_path: Path) -> None:
