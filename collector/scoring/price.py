@@ -10,9 +10,9 @@ from collector.simulator.fleet import Scenario, load_scenario, scenario_ids
 
 DAY_S = 86_400.0
 # CPU seconds per tick of 10 s, measured on one core of a 2-vCPU x86 machine: a fixed part and one per node.
-WORLD = (0.0003, 0.000008)
-FLEET = (0.0020, 0.000012)
-AGENT = 0.0015  # one agent, which is a fleet of one node
+WORLD = (0.00023, 0.0000065)
+FLEET = (0.0024, 0.0000096)
+AGENT = 0.0019  # one agent, which is a fleet of one node
 BASELINE = (0.0001, 0.000007)
 # From the per-sample rates of river and scikit-learn (docs/performance.md), a sample per GPU and minute.
 LEARNING = {"half-space-trees": (0.0001, 0.00008), "isolation-forest": (0.001, 0.000008)}
