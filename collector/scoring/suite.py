@@ -14,10 +14,14 @@ from detectors.scoring.scope import Scope
 Contestants = tuple[tuple[str, Scope], ...]
 
 CASES = 200  # of every class at each magnitude: with 200 of 200 found the recall is at least 0.98, with 189 still at least 0.9 (exact, 95 %)
+SPARE = 1.05  # more are asked for: a few are not over when their run is
 HEALTHY_MONTHS = 2000.0  # without a false page there are at most 0.0015 in a GPU-month (rule of three)
 FLEET, FLEET_DAYS = 512, 4.0  # nodes and length of the large runs of the healthy fleet
 LARGEST = 512  # nodes of a run; more cases than fit take another seed
 LARGE_AND_LONG = "H00"
+# Cases that a large run has room for, as a share of those asked for: two faults leave a job alone for hours. Measured; elsewhere it is all.
+ROOM = {"F06": 0.6, "F07": 0.74, "F08": 0.85, "F09": 0.9, "F16": 0.92, "F27": 0.9, "F28": 0.62, "F30": 0.86}
+SMALLER = {"F24": 32}  # nodes: congestion takes a whole part of the fabric, and a larger run has room for hardly more
 # A month each; the rule counts findings, and what it counts is scored elsewhere.
 FEWER = {"F31": 40}
 # Node-days that are looked at in scope node, of each run; an agent at a time is a hundred times the price of the fleet at once.
@@ -71,9 +75,9 @@ def _many_cases(scenario: Scenario, claim: Claim) -> Iterator[Job]:
     if scenario.verdict is None:
         return
     for magnitude in MAGNITUDES if scenario.swept else MAGNITUDES[:1]:
-        wanted = FEWER.get(scenario.id) or math.ceil(claim.cases / _sharing(scenario.verdict.fault, magnitude))
-        nodes = math.ceil(wanted * scenario.nodes / scenario.cases)
-        runs = math.ceil(nodes / LARGEST)
+        wanted = FEWER.get(scenario.id) or math.ceil(SPARE * claim.cases / _sharing(scenario.verdict.fault, magnitude))
+        nodes = math.ceil(wanted * scenario.nodes / scenario.cases / ROOM.get(scenario.id, 1.0))
+        runs = math.ceil(nodes / SMALLER.get(scenario.id, LARGEST))
         size = math.ceil(nodes / runs)
         for number in range(runs):
             yield Job(scenario.id, magnitude, claim.first_seed + 1 + number, claim.split, ((OURS, "fleet"),), nodes=size)
