@@ -14,8 +14,7 @@ WORLD = (0.00023, 0.0000065)
 FLEET = (0.0024, 0.0000096)
 AGENT = 0.0019  # one agent, which is a fleet of one node
 BASELINE = (0.0001, 0.000007)
-# From the per-sample rates of river and scikit-learn (docs/performance.md), a sample per GPU and minute.
-LEARNING = {"half-space-trees": (0.0001, 0.00008), "isolation-forest": (0.001, 0.000008)}
+LEARNING = {"half-space-trees": (0.0003, 0.00004), "isolation-forest": (0.0005, 0.000009)}
 
 
 @cache
