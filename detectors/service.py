@@ -17,6 +17,9 @@ from pipeline.selfmetrics import SelfMetrics
 # A statistical detector joins when its false alarms, scored on unseen seeds (docs/scoring.md), are within its share of the budget.
 PROVED = frozenset({"availability"})
 
+# Detectors that take the observations of many nodes in turn, and join what these tell of one job. The others keep one node's devices.
+JOINING = frozenset({"nccl"})
+
 
 class OnTrial:
     """A detector whose findings are records, whatever severity it gives them."""

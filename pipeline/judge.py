@@ -123,6 +123,8 @@ class Judge:
         return Rates(schema_of(kind), self._periods.get(source, DEFAULT_PERIOD_S))
 
     def _with_increments(self, observation: Observation, frame: Frame) -> Frame:
+        if frame.increments is not None:  # made by the judge of the frame's own node
+            return frame
         key = (observation.source, frame.kind)
         if key not in self._rates:
             self._rates[key] = self._fresh(*key)

@@ -6,6 +6,8 @@ import argparse
 
 from collector.cli.options import add_settings
 
+SCOPES = ("node", "fleet")
+
 NAME = "replay"
 USAGE = "replay --from DIR [--detectors NAME,...] [--since TIME] [--until TIME] [options]"
 HELP = "Run the detectors over what the store has kept; findings and incidents as JSON lines."
@@ -15,8 +17,10 @@ Examples:
   tocsin replay --from s3://bucket/fleet --host node17 --detectors straggler,xid --since 2026-11-20T07:00 --warm-up 6h
   tocsin replay --from /var/lib/tocsin --off-trial | jq 'select(.severity == "page")'
   tocsin replay --from /var/lib/tocsin --compare
+  tocsin replay --from s3://bucket/fleet --scope fleet --host node17 --host node18 --since 2h
 
-Every node is judged by itself, as its agent does. Detectors begin without a memory at the begin of the replay: --warm-up lets them learn
+Every node is judged by itself, as its agent does; with --scope fleet the detectors of jobs that can (nccl) judge all nodes as one, and hold
+an hour of them in memory. Detectors begin without a memory at the begin of the replay: --warm-up lets them learn
 from what lies before it. The settings in force (--config) say how often sources were read and which XID table counts."""
 
 
@@ -32,6 +36,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", action="append", default=[], metavar="NAME", help="only this node; repeatable")
     parser.add_argument(
         "--off-trial", action="store_true", help="severities as detectors give them, also of those that are on trial in the agent"
+    )
+    parser.add_argument(
+        "--scope",
+        choices=SCOPES,
+        default="node",
+        help="node: each node by itself, as its agent; fleet: what all nodes together tell of a job",
     )
     parser.add_argument(
         "--compare",

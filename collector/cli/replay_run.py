@@ -22,8 +22,9 @@ from collector.config.units import Seconds
 from collector.replaying.again import Again, judged_again
 from collector.replaying.lines import differences, lines
 from collector.replaying.stored import Span, extent, stored
+from collector.replaying.together import judged_together
 from detectors import DETECTORS
-from detectors.service import in_service, judge_in_service
+from detectors.service import JOINING, in_service, judge_in_service
 from pipeline.clock import SystemClock
 from pipeline.judge import Judge
 from pipeline.selfmetrics import SelfMetrics
@@ -38,14 +39,19 @@ def replay(args: argparse.Namespace) -> int:
     """Judge again and print; 1 where nothing is there, or where a comparison differs."""
     config = load(inputs(args)).config
     told, read = _spans(args)
-    judge = _judge(config, _names(args.detectors), on_trial=not args.off_trial)
+    names = _fleet(args) if args.scope == "fleet" else _names(args.detectors)
+    judge = _judge(config, names, on_trial=not args.off_trial)
     url, setting = (args.root, "--from") if args.root else (config.storage.path, "storage.path")
     try:
         with tempfile.TemporaryDirectory(prefix="tocsin-fetched-") as scratch:
             root, fetch = near(url, config.storage.upload.target, Path(scratch), setting)
             fetch(TABLES, _window(read), tuple(args.host))
             observations = stored(root, read, frozenset(args.host))
-            return _print(_followed(judged_again(observations, judge), extent(root, read)), told, compare=args.compare)
+            if args.scope == "fleet":
+                every = judged_together(observations, _judge(config, (), on_trial=True), judge())
+            else:
+                every = judged_again(observations, judge)
+            return _print(_followed(every, extent(root, read)), told, compare=args.compare)
     except (RefusedError, OSError) as error:
         print(f"tocsin: {error}", file=sys.stderr)
         return FAILED
@@ -99,6 +105,16 @@ def _names(text: str) -> tuple[str, ...] | None:
     for name in names or ():
         if name not in DETECTORS:
             raise ConfigError(f"--detectors: {name!r} is none of {', '.join(DETECTORS)}")
+    return names
+
+
+def _fleet(args: argparse.Namespace) -> tuple[str, ...]:
+    """Detectors that can judge many nodes as one. ConfigError where others are asked for, or a comparison: agents judge alone."""
+    names = _names(args.detectors) or tuple(sorted(JOINING))
+    if strange := sorted(set(names) - JOINING):
+        raise ConfigError(f"--scope fleet: {', '.join(strange)} judges each node by itself; {', '.join(sorted(JOINING))} can")
+    if args.compare:
+        raise ConfigError("--scope fleet: there is nothing to --compare with, agents judge their own node only")
     return names
 
 
