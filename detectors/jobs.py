@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from detectors.memory import Commit, from_text_array, text_array
 from detectors.snapshot import State
+from pipeline.frame import Device
 from pipeline.observation import Event
 
 
@@ -17,12 +19,20 @@ class Place(NamedTuple):
     gpu: str
 
 
+def in_job(device: Device, job: str) -> Device:
+    """The device as one of a job: a finding about it is a finding about the job (pipeline/exposition/stalls.py).
+
+    >>> in_job(Device("n1", "gpu", "G", {"index": "0"}), "7").attributes["job"]
+    '7'
+    """
+    return replace(device, attributes={**device.attributes, "job": job})
+
+
 class Jobs:
     """The jobs of now. A GPU that a job takes belongs to no other any more; what a host gives back is free.
 
     ``version`` goes up with every change, so that what was made from it can be kept.
 
-    >>> from pipeline.frame import Device
     >>> node, jobs = Device("n1", "node", "n1"), Jobs()
     >>> jobs.take([Event(0, 0, node, "job_started", {"job": "7", "gpus": "GPU-a GPU-b", "hosts": 1})])
     >>> jobs.of("n1", "GPU-a"), jobs.members("7"), jobs.of("n1", "GPU-c")

@@ -15,6 +15,7 @@ from detectors.hang.members import Members
 from detectors.hang.pauses import EVIDENCE_S, STARVES, WAITS, learnt, patience
 from detectors.hang.suspects import Blame, Member, Reach, blame
 from detectors.hang.told import Told
+from detectors.jobs import in_job
 from detectors.memory import Remembering
 from detectors.standing import Standing, Verdict
 from pipeline.finding import Finding
@@ -186,7 +187,7 @@ class Hang(Remembering):
         verdict = _verdict(found, name, who, silent_s, limit_s)
         self._told.add(name, found.culprits, found.fault)
         for device in found.culprits:
-            yield from self._standing.holds(device, verdict, at, at.time_ns - round(silent_s * S))
+            yield from self._standing.holds(in_job(device, name), verdict, at, at.time_ns - round(silent_s * S))
 
     def _reach(self, job: int, who: list[Member]) -> Reach:
         hosts = self._members.hosts(job)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from detectors.elapsed import Elapsed, Moment
-from detectors.jobs import Jobs
+from detectors.jobs import Jobs, in_job
 from detectors.memory import Commit, Remembering, from_text_array, text_array
 from detectors.nccl.book import Book, JobBook
 from detectors.nccl.case import Case, Ended, GpuFault, PortFault
@@ -226,7 +226,7 @@ class Nccl(Remembering):
         )
         yield from self._take_back(job, [[d.host, d.kind, d.id, fault] for d in devices], at, "another verdict took its place")
         for device in dict.fromkeys(devices):
-            yield from self._standing.holds(device, said, at, verdict.began_ns)
+            yield from self._standing.holds(in_job(device, name), said, at, verdict.began_ns)
             told = [device.host, device.kind, device.id, fault]
             if told not in job.told:
                 job.told.append(told)

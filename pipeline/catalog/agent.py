@@ -261,5 +261,23 @@ NCCL_NOT_POLLED = Metric(
 NCCL_DUMPS = Metric(
     "tocsin_nccl_flight_recorder_dumps_total", "counter", "Flight Recorder dumps by outcome: read or refused.", ("outcome",)
 )
+NCCL_STATE = Metric(
+    "tocsin_nccl_job_state",
+    "gauge",
+    "1 for the state of each job of this node: running (nothing speaks against it), slow, suspect (it may stand still) or stalled.",
+    ("job", "state"),
+)
+NCCL_STALL = Metric(
+    "tocsin_nccl_stall_seconds",
+    "gauge",
+    "Time since the job stands still, by the oldest finding that says so; 0 where none does.",
+    ("job",),
+)
+NCCL_VERDICT = Metric(
+    "tocsin_nccl_verdict",
+    "gauge",
+    "1 for each class of verdict that stands about a job (docs/nccl.md, and the detector of hangs); absent otherwise.",
+    ("job", "class"),
+)
 
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

@@ -16,6 +16,7 @@ from pipeline.exposition.incidents import OpenIncidents
 from pipeline.exposition.latest import Latest, Snapshot
 from pipeline.exposition.loose import LoosePage, Sample
 from pipeline.exposition.process import ProcessSamples
+from pipeline.exposition.stalls import stall_samples
 from pipeline.exposition.text import Family
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
@@ -67,6 +68,7 @@ class Exposition:
         process: ProcessSamples | None = None,
     ) -> None:
         self._own = own
+        self._clock = clock
         self._profile = profile
         self._xids = xids
         self._dialect = dialect
@@ -138,8 +140,19 @@ class Exposition:
     def _samples(self, snapshot: Snapshot) -> Iterator[Sample]:
         process = self._process.samples() if self._process is not None else iter(())
         return chain(
-            self._findings.samples(), self._incidents.samples(), self._xid_samples(snapshot), self._own_samples(), process
+            self._findings.samples(),
+            self._incidents.samples(),
+            self._stall_samples(snapshot),
+            self._xid_samples(snapshot),
+            self._own_samples(),
+            process,
         )
+
+    def _stall_samples(self, snapshot: Snapshot) -> Iterator[Sample]:
+        if not shown(agent.NCCL_STATE.profile, self._profile):
+            return iter(())
+        jobs = [device.id for entry in snapshot.of("job") if entry.fresh for device in entry.frame.devices]
+        return stall_samples(jobs, self._findings.all(), self._clock.time_ns())
 
     def _own_samples(self) -> Iterator[Sample]:
         for metric, rows in self._own.series():

@@ -28,6 +28,11 @@ def test_a_rank_that_does_nothing_while_all_others_wait_is_paged_within_five_min
     assert "wait for this gpu" in said[0].summary
 
 
+def test_a_stall_bears_its_job() -> None:
+    """Whoever shows it by job need not read its words."""
+    assert {f.device.attributes["job"] for f in Training().all(WAITS, 300, gpu11=HELD)} == {"7"}
+
+
 def test_a_rank_whose_process_is_gone_is_paged_within_ninety_seconds() -> None:
     """Hard evidence needs no patience."""
     assert pages(Training().all(WAITS, 90, gpu4=GONE)) == [("gpu", "GPU-n0-4", "hang/process_lost")]

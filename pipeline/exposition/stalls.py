@@ -1,0 +1,58 @@
+"""What stands about the jobs of this node, by job: its state, since when it stands still, and the class of the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from pipeline.catalog import agent
+from pipeline.exposition.loose import Sample
+from pipeline.exposition.text import Family
+from pipeline.finding import Finding
+
+MOST_JOBS = 64  # as many as the NCCL source shows; a node has one to four
+JOB = "job"  # the attribute of a finding's device that says whose stall it is
+STALLED, SLOW = "hang/", "straggler/"  # how faults of jobs begin; the rest is the class
+NOBODY = ("hang/unknown", "hang/undecided")  # something stands still, and neither what nor who is known
+State = Literal["running", "slow", "suspect", "stalled"]
+
+_STATE, _SECONDS, _VERDICT = (Family(m.name, m.type, m.help) for m in (agent.NCCL_STATE, agent.NCCL_STALL, agent.NCCL_VERDICT))
+
+
+def stall_samples(jobs: Iterable[str], findings: Iterable[Finding], now_ns: int) -> Iterator[Sample]:
+    """Of each of the ``jobs`` that are there, and of those that ``findings`` name; at most 64 jobs, those with findings first.
+
+    ``now_ns`` is unix time.
+    """
+    there = list(jobs)
+    said: dict[str, list[Finding]] = {}
+    for finding in findings:
+        name = finding.device.attributes.get(JOB, "")
+        if name and finding.fault.startswith((STALLED, SLOW)):
+            said.setdefault(_shown(name, there), []).append(finding)
+    for job in list(dict.fromkeys((*said, *there)))[:MOST_JOBS]:
+        about = said.get(job, [])
+        since = [f.onset_ns for f in about if f.fault.startswith(STALLED)]
+        yield Sample(_STATE, ((JOB, job), ("state", _state(f.fault for f in about))), 1)
+        yield Sample(_SECONDS, ((JOB, job),), max(now_ns - min(since, default=now_ns), 0) / 1e9)
+        for kind in dict.fromkeys(f.fault.partition("/")[2] for f in about):
+            yield Sample(_VERDICT, ((JOB, job), ("class", kind)), 1)
+
+
+def _state(faults: Iterable[str]) -> State:
+    """The gravest that any of them says."""
+    said = set(faults)
+    if any(fault.startswith(STALLED) and fault not in NOBODY for fault in said):
+        return "stalled"
+    if said.intersection(NOBODY):
+        return "suspect"
+    return "slow" if said else "running"
+
+
+def _shown(name: str, there: Iterable[str]) -> str:
+    """A job by the name that its other series have: detectors leave out Slurm's step.
+
+    >>> _shown("71", ["8.0", "71.0"]), _shown("9", [])
+    ('71.0', '9')
+    """
+    return next((job for job in there if name in (job, job.partition(".")[0])), name)
