@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from detectors.nccl.clue import FASTEST, Clue, RankTarget
 from detectors.nccl.communicators import Communicators, Joined
 from detectors.nccl.identity import Identities
+from detectors.stats.peers import median_mad
 from pipeline.nccl.member import Timing
 from pipeline.nccl.report import Communicator, Report
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 FEWEST = 20  # collectives that all ranks timed, before anybody is called slow
 OFTEN = 0.7  # of them in which one rank was the last to come
 APPRECIABLE = 0.1  # of the median time that the others waited for it
+APART = (
+    5.0  # robust standard deviations that it is from the others: stages of a pipeline follow each other, and none stands apart
+)
 REDUCED = 0.7  # of the bus bandwidth of before
 LOOKS = 4  # of RAS, before its counts say who is always behind
 LATECOMER = 0.4
@@ -31,21 +41,38 @@ def slow_clues(communicators: Communicators, reports: Sequence[Report], identiti
 
 
 def _last_to_come(joined: Joined, identities: Identities) -> Iterator[Clue]:
-    calls: dict[tuple[str, int], dict[int, float]] = defaultdict(dict)
+    """Whose collectives are the shortest, by far and for long. A rank whose own take longest came first: it is the one that waits."""
+    numbers, times = _shared(joined)
+    if len(times) < FEWEST:
+        return
+    typical, spread = median_mad(times)
+    waited = (typical[:, None] - times) / np.maximum(typical[:, None], 1e-9)
+    last = (waited >= APPRECIABLE) & (typical[:, None] - times >= APART * spread[:, None])
+    half = len(times) // 2
+    often = np.minimum(last[:half].mean(axis=0), last[half:].mean(axis=0))  # it must go on, not have been
+    row = int(often.argmax())
+    if often[row] > OFTEN:
+        who, mine = identities.who(numbers[row]).words(), last[:, row]
+        text = (
+            f"{who} came last to {mine.sum()} of {len(times)} collectives of {joined.name}: "
+            f"the others waited {np.median(waited[mine, row]):.0%} of their time for it"
+        )
+        yield Clue("inspector", text, FASTEST, RankTarget(numbers[row]), "slow_straggler")
+
+
+def _shared(joined: Joined) -> tuple[list[int], NDArray[np.float64]]:
+    """Numbers of the ranks, and how long each collective that all of them timed took, (collective, rank), oldest first.
+
+    A collective is an operation's count with its size: where ranks moved different amounts their times say nothing of each other.
+    """
+    numbers = list(joined.members)
+    calls: dict[tuple[str, int, int], dict[int, float]] = defaultdict(dict)
     for number, member in joined.members.items():
         for timing in member.timings:
             if math.isfinite(timing.microseconds):
-                calls[timing.operation, timing.seq][number] = timing.microseconds
-    shared = [times for times in calls.values() if len(times) == len(joined.members) > 2]
-    if len(shared) < FEWEST:
-        return
-    shortest = Counter(min(times, key=lambda n: times[n]) for times in shared)
-    last, often = shortest.most_common(1)[0]
-    waited = median((median(times.values()) - times[last]) / max(median(times.values()), 1e-9) for times in shared)
-    if often > OFTEN * len(shared) and waited >= APPRECIABLE:
-        who = identities.who(last).words()
-        text = f"{who} came last to {often} of {len(shared)} collectives of {joined.name}: the others waited {waited:.0%} of their time for it"
-        yield Clue("inspector", text, FASTEST, RankTarget(last), "slow_straggler")
+                calls[timing.operation, timing.seq, timing.bytes][number] = timing.microseconds
+    whole = sorted((call for call, times in calls.items() if len(times) == len(numbers) > 2), key=lambda call: call[1])
+    return numbers, np.array([[calls[call][n] for n in numbers] for call in whole], np.float64)
 
 
 def _narrowed(joined: Joined) -> Iterator[Clue]:
@@ -77,12 +104,18 @@ def _always_behind(reports: Iterable[Report], identities: Identities) -> Iterato
         moved = [sums for (_, before), (_, sums) in pairwise(told) if min(sums.values()) > min(before.values())]
         if len(moved) < LOOKS:
             continue
-        behind = Counter(
-            next(iter(low)) for sums in moved if len(low := {n for n, c in sums.items() if c == min(sums.values())}) == 1
-        )
+        behind = Counter(number for sums in moved for number in _behind(sums))
         for number, times in behind.most_common(1):
             if times > OFTEN * len(moved):
                 text = (
                     f"{identities.who(number).words()} was behind all others of {told[0][0].id} at {times} of {len(moved)} looks"
                 )
                 yield Clue("ras", text, LATECOMER, RankTarget(number), "slow_straggler")
+
+
+def _behind(sums: Mapping[int, int]) -> list[int]:
+    """The one rank that stands apart from the others: ranks that follow each other, as stages of a pipeline do, do not."""
+    counts = np.array([list(sums.values())], np.float64)
+    (typical,), (spread,) = median_mad(counts)
+    last = [n for n, count in sums.items() if count == min(sums.values())]
+    return last if len(last) == 1 and typical - sums[last[0]] >= APART * spread else []

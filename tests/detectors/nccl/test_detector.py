@@ -12,7 +12,8 @@ from detectors.snapshot import dump as kept
 from detectors.snapshot import load
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame, frame_of, schema_of
-from pipeline.nccl.report import Report
+from pipeline.nccl.member import Member, Timing
+from pipeline.nccl.report import Communicator, Report
 from pipeline.nccl.wire import events_of, line_event
 from pipeline.observation import Event, Observation
 from pipeline.rates import Rates
@@ -88,6 +89,35 @@ def test_two_looks_page_the_gpu_of_the_rank() -> None:
     life.wait(60)
     assert life.told() == [("onset", "page", "hang/host_hang", "GPU-n1-2")]
     assert life.said[-1].time_ns - BEGIN_NS <= 90 * S
+
+
+def test_a_finding_bears_its_job() -> None:
+    """Whoever shows it by job need not read its words; and so does the finding that takes it back."""
+    life = Life()
+    for second in (0.0, 20.0):
+        life.report(with_gpus(late(second), life))
+        life.wait(20)
+    life.see("n1", Event(BEGIN_NS, 0, Device("n1", "node", "n1"), "job_ended", {"job": JOB}))
+    assert {(f.phase, f.device.attributes["job"]) for f in life.said} == {("onset", JOB), ("cleared", JOB)}
+
+
+def test_a_straggler_is_a_ticket() -> None:
+    """The Inspector of all ranks says who comes last: the job moves, and nobody is woken."""
+    life = Life()
+    members = tuple(
+        Member(
+            rank,
+            host="n1",
+            pid=100 + rank,
+            uuid=life.gpus["n1"][rank].id,
+            completed=(("AllReduce", 40),),
+            timings=tuple(Timing("AllReduce", seq, 1 << 20, 200.0 if rank == 1 else 500.0 + rank) for seq in range(40)),
+        )
+        for rank in range(4)
+    )
+    life.report(Report("inspector", communicators=(Communicator("c0".rjust(16, "0"), 4, members),)))
+    life.wait(60)
+    assert life.told() == [("onset", "ticket", "straggler/slow_straggler", "GPU-n1-1")]
 
 
 def test_one_look_is_no_alarm() -> None:
