@@ -189,7 +189,7 @@ class Pcie(Remembering):
             yield from self._standing.holds(columns.devices[row], verdict, at)
 
     def _end(self, at: Moment) -> Iterator[Finding]:
-        for finding in self._standing.every():
+        for finding in self._standing.all():
             if self._over(finding, at):
                 yield from self._standing.ends(finding.device, finding.fault, at)
 

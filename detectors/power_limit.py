@@ -155,7 +155,7 @@ class PowerLimit(Remembering):
         low, devices = self._runs.stands(0), self._columns.devices
         bad = {devices[row] for row in rows_where(low)}
         hosts = {device.host for device in bad}
-        for finding in self._standing.every():
+        for finding in self._standing.all():
             still = finding.device in bad if finding.device.kind == "gpu" else finding.device.host in hosts
             if finding.fault == LOW and not still:
                 yield from self._standing.ends(finding.device, LOW, at)

@@ -70,11 +70,7 @@ class Standing:
         return self._findings.get((device, fault))
 
     def all(self) -> list[Finding]:
-        """Everything that stands, in the order it was told."""
-        return list(self._findings.values())
-
-    def every(self) -> list[Finding]:
-        """What stands, and what came back and waits for its rest to be over: that may end too, and is then never told."""
+        """What stands, in the order it was told, then what came back and waits for its rest to be over: that may end too, and is then never told."""
         return [*self._findings.values(), *(rest.waits for rest in self._rests.values() if rest.waits is not None)]
 
     def holds(self, device: Device, verdict: Verdict, at: Moment, onset_ns: int = 0, *, anew: bool = False) -> Iterator[Finding]:
@@ -125,11 +121,13 @@ class Standing:
         if frame.devices is self._devices:
             return
         self._devices = frame.devices
-        slots = {_slot(device): device for device in frame.devices} if self._findings else {}
-        for device, fault in list(self._findings):
-            there = slots.get(_slot(device))
-            if there is not None and there != device and _slot(device)[2]:
-                yield from self.ends(device, fault, at, f"{there.id} is in its place now")
+        told = self.all()
+        slots = {_slot(device): device for device in frame.devices} if told else {}
+        for finding in told:
+            slot = _slot(finding.device)
+            there = slots.get(slot)
+            if there is not None and there != finding.device and slot[2]:
+                yield from self.ends(finding.device, finding.fault, at, f"{there.id} is in its place now")
 
     def _keep(self, finding: Finding) -> Finding:
         self._findings[finding.device, finding.fault] = finding
@@ -159,7 +157,7 @@ class Standing:
             [document_of(device), fault, rest.ended_ns, rest.severity, rest.waits and document_of(rest.waits)]
             for (device, fault), rest in self._rests.items()
         ]
-        return {"standing": text_array([document_of(finding) for finding in self.all()]), "rests": text_array(rests)}
+        return {"standing": text_array([document_of(finding) for finding in self._findings.values()]), "rests": text_array(rests)}
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""

@@ -182,7 +182,7 @@ class Throttle(Remembering):
 
     def _end(self, at: Moment) -> Iterator[Finding]:
         warm = self._columns["warm"] != 0
-        for finding in self._standing.every():
+        for finding in self._standing.all():
             k = next(k for k, reason in enumerate(REASONS) if reason.fault == finding.fault)
             rows = self._rows_of(finding.device)
             if len(rows) and not warm[k, rows].any():

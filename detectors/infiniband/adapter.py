@@ -49,6 +49,7 @@ class IbAdapter(Remembering):
         for finding in self._standing.all():
             if at.now_ns - self._last.at.get(finding.device, at.now_ns) > CLEAN_S * 1e9:
                 said += self._standing.ends(finding.device, finding.fault, at, "nothing more was said for two hours")
+        said += self._standing.due(at)
         return said
 
     def _sick(self, event: Event, at: Moment) -> Iterator[Finding]:

@@ -95,6 +95,7 @@ class IbFlap(Remembering):
         over = columns["open"] & (columns["calm_s"] >= CALM_S)
         columns.reset(over, "open", "counted", "away_s")
         yield from self._end(at)
+        yield from self._standing.due(at)
 
     def _count(self, active: NDArray[np.bool_], at: Moment) -> Iterator[Finding]:
         columns, links = self._columns, self._links

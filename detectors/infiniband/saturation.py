@@ -67,6 +67,7 @@ class IbSaturation(Remembering):
                 yield from self._standing.holds(device, _verdict(port_name(device), stuck), at)
             else:
                 yield from self._standing.ends(device, FAULT, at)
+        yield from self._standing.due(at)
 
 
 def _verdict(port: str, stuck: list[str]) -> Verdict:

@@ -102,7 +102,7 @@ class ThermalRack(Blockwise):
     def _end(self, seen: NDArray[np.bool_], at: Moment) -> Iterator[Finding]:
         places = self._places
         places["stood"] += seen
-        for finding in self._standing.every():
+        for finding in self._standing.all():
             row = places.row(finding.device)
             if row is None:
                 continue

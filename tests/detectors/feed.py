@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from detectors.standing import REST_NS
 from pipeline.catalog import field
 from pipeline.finding import Finding
 from pipeline.frame import Device, frame_of, schema_of
@@ -95,6 +96,17 @@ class Feed:
         self._seq += 1
         now = (self.clock.time_ns(), self.clock.monotonic_ns())
         return Observation(source, self.gpus[0].host, self.boot, self._seq, *now, 0, **parts)  # type: ignore[arg-type] # by name
+
+
+def relapse(clock: FakeClock, sick: Callable[[], list[Finding]], well: Callable[[], list[Finding]]) -> list[Finding]:
+    """What is said of a fault that was told, ended, came back within its rest and went again, until its rest is long over."""
+    assert [f.phase for f in (*sick(), *well())] == ["onset", "cleared"]
+    until_ns = clock.monotonic_ns() + 2 * REST_NS
+    said = [*sick(), *well()]
+    assert clock.monotonic_ns() < until_ns - REST_NS, "it rested no longer when it had come and gone"
+    while clock.monotonic_ns() < until_ns:
+        said += well()
+    return said
 
 
 def told(findings: Sequence[Finding]) -> list[tuple[str, str, str, str, str]]:

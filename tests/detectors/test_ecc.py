@@ -9,7 +9,7 @@ from detectors.ecc import Ecc
 from detectors.ecc.detector import TREND, UNCORRECTABLE
 from detectors.ecc.trend import LIMITS
 from detectors.stats import bernoulli_arl
-from tests.detectors.feed import Feed, Number, stands, told
+from tests.detectors.feed import Feed, Number, relapse, stands, told
 
 GPU = "GPU-n1-5"
 HEALTHY: dict[str, Number | list[Number]] = {
@@ -332,3 +332,9 @@ def test_many_sick_gpus_do_not_make_errors_normal() -> None:
     feed = Feed(Ecc(), period_s=600)
     hours(feed, [n % 10 == 0 for n in range(240)])
     assert feed.detector._trend.share < 0.0025  # type: ignore[attr-defined] # its 24 hits in 1,920 GPU-hours would be 1.3 %
+
+
+def test_what_comes_back_and_goes_again_within_the_rest_is_not_told_after_it(node: Feed) -> None:
+    """A flag that a reset took away, twice within the hour."""
+    sick, well = with_(row_remap_failed=one(1)), HEALTHY
+    assert relapse(node.clock, lambda: node.run(300, **sick), lambda: node.run(300, **well)) == []

@@ -10,7 +10,7 @@ from pipeline.finding import Finding
 from pipeline.frame import Device, frame_of, schema_of
 from pipeline.observation import Observation
 from pipeline.rates import Rates
-from tests.detectors.feed import Feed, Number, a_gpu, told
+from tests.detectors.feed import Feed, Number, a_gpu, relapse, told
 
 GPUS = 4
 READ: dict[str, Number] = {"state": 0, "power_milliwatts": 500_000, "energy_millijoules": 500_000, "gpu_utilization_percent": 99}
@@ -131,3 +131,9 @@ def test_a_restart_in_the_middle_of_a_run_changes_nothing() -> None:
     assert load(dump([node.feed.detector]), [fresh]) == ()
     node.feed.detector = fresh
     assert len(node.polls(1, NOTHING)) == 1
+
+
+def test_what_comes_back_and_goes_again_within_the_rest_is_not_told_after_it() -> None:
+    """A collector that hung twice within the hour, and lives."""
+    node = Node()
+    assert relapse(node.feed.clock, lambda: node.polls(10, STILL), lambda: node.polls(5, READ)) == []

@@ -162,3 +162,15 @@ def test_gaps_of_the_collector_hold_everything(feed: PortFeed) -> None:
     feed.clock.advance(900)
     assert feed.once(symbol_errors=300) == []
     assert hours(feed, 2, 0) == []
+
+
+def test_what_comes_back_within_the_rest_and_stays_is_told_after_it() -> None:
+    """A counter that was set to 0 and stood at its end again within the hour."""
+    feed = PortFeed(IbSaturation(), [PORT])
+
+    def grows_from(count: int, by: int) -> list[str]:
+        feed.totals[PORT.id, "symbol_errors"] = count
+        return [f.phase for f in feed.run(60, symbol_errors=by)]
+
+    assert grows_from(65_000, 1000) + grows_from(0, 1) + grows_from(65_000, 1000) == ["onset", "cleared"]
+    assert stands(feed.run(HOUR, symbol_errors=0)) == [("ib_port", PORT.id, "counter_saturated", "ticket")]

@@ -152,3 +152,17 @@ def test_a_full_counter_leaves_the_state(saturated: bool) -> None:
         feed.totals[PORT.id, "link_downed"] = 255
         feed.run(600, link_downed=0)
     assert stands([f for _ in range(3) for f in flap(feed, PORT, down_s=60)]) == PAGE
+
+
+def test_what_comes_back_within_the_rest_and_stays_is_told_after_it() -> None:
+    """Three more events right after the clear: nothing new happens in the hour, and nobody must miss them."""
+    feed = feed_of(PORT)
+    for _ in range(3):
+        flap(feed, PORT)
+    feed.period_s = 60
+    while not (said := feed.once(link_downed=0)):
+        pass
+    assert [f.phase for f in said] == ["cleared"]
+    feed.period_s = 10
+    assert [f for _ in range(3) for f in flap(feed, PORT)] == []
+    assert stands(feed.run(HOUR, link_downed=0)) == PAGE

@@ -226,3 +226,12 @@ def test_a_link_that_is_down_when_its_node_is_back_is_told_after_four_minutes() 
     feed.run(3600, off)
     assert feed.run(230, state=DOWN) == []
     assert stands(feed.run(20, state=DOWN)) == [("ib_port", near.id, "ib/link_down", "page")]
+
+
+def test_what_comes_back_within_the_rest_and_stays_is_told_after_it() -> None:
+    """An adapter of which the driver spoke once more, soon after two quiet hours."""
+    feed = PortFeed(IbAdapter(), RAILS, period_s=60)
+    feed.event(ONE, "hca_health", reason="health", text="health compromised")
+    assert [f.phase for f in feed.run(127 * 60)] == ["cleared"]
+    assert feed.event(ONE, "hca_health", reason="health", text="health compromised") == []
+    assert stands(feed.run(3600)) == [("ib_port", ONE.id, "ib/adapter_health", "page")]

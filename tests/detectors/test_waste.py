@@ -6,7 +6,7 @@ import pytest
 
 from detectors.waste import Waste
 from pipeline.frame import Device
-from tests.detectors.feed import Feed, Number, told
+from tests.detectors.feed import Feed, Number, relapse, told
 
 HOUR = 3600.0
 MEMORY = 40 << 30
@@ -84,3 +84,9 @@ def test_an_idle_gpu_that_works_again_clears() -> None:
     feed = gpus()
     feed.run(2.5 * HOUR, **IDLE)
     assert [f.phase for f in feed.run(180, **WORKS)] == ["cleared"]
+
+
+def test_what_comes_back_and_goes_again_within_the_rest_is_not_told_after_it() -> None:
+    """Two jobs of one hour that left their memory behind, each put right."""
+    feed = gpus()
+    assert relapse(feed.clock, lambda: feed.run(900, **ORPHANED), lambda: feed.run(300, **FREE)) == []

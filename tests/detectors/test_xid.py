@@ -8,10 +8,11 @@ import pytest
 
 from detectors.snapshot import Snapshotable
 from detectors.xid.repetition import REPEATED
+from pipeline.finding import Finding
 from pipeline.frame import Device
 from pipeline.observation import Event
 from pipeline.xid import xid_entry, xid_table
-from tests.detectors.feed import a_gpu, stands, told
+from tests.detectors.feed import a_gpu, relapse, stands, told
 from tests.detectors.xid_log import DAY, GPU, HOUR, LINK, MEMORY, NODE, PROGRAM, Log, id_
 
 
@@ -524,3 +525,14 @@ def test_an_event_out_of_order_is_counted_where_it_belongs(log: Log) -> None:
 def test_events_of_other_kinds_are_left_alone(log: Log) -> None:
     """A module that is loaded is no XID."""
     assert log.events(Event(log.clock.time_ns(), 0, NODE, "module_loaded", {"module": "nvidia"})) == []
+
+
+def test_what_comes_back_and_goes_again_within_the_rest_is_not_told_after_it(log: Log) -> None:
+    """A code that came again after the reset, and not after the second one."""
+
+    def reset() -> list[Finding]:
+        said = log.quiet(HOUR / 12)
+        log.counters_begin_anew()
+        return said + log.quiet(HOUR / 5)
+
+    assert relapse(log.clock, lambda: log.xid(119), reset) == []

@@ -9,7 +9,7 @@ import numpy as np
 from detectors.outlier import Outlier
 from detectors.snapshot import dump, load
 from pipeline.finding import Finding
-from tests.detectors.feed import Feed, told
+from tests.detectors.feed import Feed, relapse, told
 
 GPUS = 8
 NONE: dict[int, dict[str, float]] = {}
@@ -95,3 +95,9 @@ def test_it_clears_when_the_gpu_is_like_the_others_again() -> None:
     (onset,) = fleet.minutes(20, ODD)
     (cleared,) = fleet.minutes(20)
     assert (cleared.id, cleared.phase) == (onset.id, "cleared")
+
+
+def test_what_comes_back_and_goes_again_within_the_rest_is_not_told_after_it() -> None:
+    """Two odd spells of one hour."""
+    fleet = known()
+    assert relapse(fleet.feed.clock, lambda: fleet.minutes(20, ODD), lambda: fleet.minutes(10)) == []
