@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -118,7 +119,7 @@ def _read(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
             arrays = {name: archive[name] for name in archive.files}
         header = json.loads(arrays.pop(HEADER).tobytes())
         known = header["format"] == FORMAT and isinstance(header["versions"], dict) and isinstance(header["facts"], dict)
-    except (ValueError, KeyError, TypeError, OSError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
+    except (ValueError, KeyError, TypeError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise SnapshotError(f"snapshot cannot be read: {error}") from error
     if not known:
         raise SnapshotError(f"snapshot is of format {header['format']}, this program keeps format {FORMAT}")

@@ -94,6 +94,20 @@ def test_damage_is_refused_or_harmless(data: st.DataObject) -> None:
         assert len(detector._run) == len(detector._rows)
 
 
+def test_one_bit_that_flipped_anywhere_is_refused_or_harmless() -> None:
+    """A worn disk: in the packed data, in lengths and names, or in the flag that says a part is encrypted."""
+    whole = dump([after(90, 90)])
+    refused = 0
+    for place in range(len(whole)):
+        bad = bytearray(whole)
+        bad[place] ^= 1
+        try:
+            load(bytes(bad), [Hot()])
+        except SnapshotError:
+            refused += 1
+    assert 0 < refused < len(whole)
+
+
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"\x93NUMPY", b"{}"])
 def test_what_is_no_snapshot_is_refused(data: bytes) -> None:
     """The message says that it cannot be read."""
