@@ -62,13 +62,10 @@ def run(args: argparse.Namespace) -> int:
 def _work(config: Config, *, shared: bool) -> Callable[[], str]:
     """One run over the store that is meant, with what to say of it; ConfigError where it is none."""
     url = config.storage.path
-    try:
-        kind = scheme(url if "://" in url else str(Path(url).absolute()))
-    except ValueError as error:
-        raise ConfigError(f"storage.path: {error}") from error
-    if "://" not in url and not Path(url).is_dir():
+    local = scheme(url) == "directory"
+    if local and not Path(url).is_dir():
         raise ConfigError(f"storage.path: {url} does not exist")
-    if kind != "directory" or shared:
+    if shared or not local:
         return lambda: _cluster(config)
     return lambda: _node(config)
 
@@ -103,8 +100,7 @@ def _node(config: Config) -> str:
 def _cluster(config: Config) -> str:
     objects: Any = importlib.import_module("pipeline.store.objects")
     cluster: Any = importlib.import_module("pipeline.store.cluster")
-    url = config.storage.path
-    target = replace(config.storage.upload.target, url=url if "://" in url else str(Path(url).absolute()))
+    target = replace(config.storage.upload.target, url=config.storage.path)
     with tempfile.TemporaryDirectory(prefix="tocsin-compact-") as scratch:
         done = cluster.Cluster(objects.open_objects(target), _now_us(), Path(scratch)).compact()
     return "\n".join(

@@ -20,7 +20,6 @@ from pipeline.store.objects import RefusedError
 from pipeline.store.places import ChangingError
 from pipeline.store.plot import svg
 from pipeline.store.query import Store
-from pipeline.store.upload_plan import scheme
 
 DONE, FAILED = 0, 1
 
@@ -54,8 +53,6 @@ def explain(args: argparse.Namespace) -> int:
 def _store(config: Config, bar: Progress) -> Store:
     url = config.storage.path
     try:
-        if "://" in url:
-            scheme(url)
         return Store(url, target=replace(config.storage.upload.target, url=url), progress=bar)
-    except (ValueError, FileNotFoundError) as error:
+    except FileNotFoundError as error:
         raise ConfigError(f"storage.path: {error}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, get_origin
 
 from collector import dcgm_flags
@@ -22,6 +23,9 @@ SHORT = {
     ("simulate", "profile"): "--simulate",
     ("simulate", "inject"): "--inject",
 }
+
+
+STORE = ("storage", "path")  # relative on a command line: seen from the folder in which it is typed
 
 
 class _Gather(argparse.Action):
@@ -83,12 +87,14 @@ def inputs(args: argparse.Namespace) -> Inputs:
 
 
 def _joined(setting: Setting, before: Given | None, value: str) -> object:
-    """A list takes one element per flag, a table one ``name=value``; of all others the last one holds."""
+    """A list takes one element per flag, a table one ``name=value``; of all others the last one holds, the store's folder as an absolute path."""
     if get_origin(setting.plain) is tuple:
         earlier = before.value if before is not None and isinstance(before.value, tuple) else ()
         return (*earlier, *((value,) if value else ()))
     if get_origin(setting.plain) is dict and before is not None:
         return f"{before.value},{value}"
+    if setting.path == STORE and value and "://" not in value:
+        return str(Path(value).absolute())
     return value
 
 

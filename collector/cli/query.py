@@ -18,7 +18,6 @@ from collector.config import Config
 from collector.config.given import ConfigError
 from collector.config.load import load
 from pipeline.store.questions import QUESTIONS
-from pipeline.store.upload_plan import scheme
 
 NAME = "query"
 USAGE = 'query ("SQL" | QUESTION | device ID) [--since TIME] [--until TIME] [--format FORM] [options]'
@@ -108,10 +107,6 @@ def _store(query: Any, config: Config, bar: Progress) -> Any:
     url = config.storage.path
     if "://" not in url and not Path(url).is_dir():
         raise ConfigError(f"storage.path: {url} does not exist")
-    try:
-        scheme(url)
-    except ValueError as error:
-        raise ConfigError(f"storage.path: {error}") from error
     return query.Store(url, target=replace(config.storage.upload.target, url=url), progress=bar)
 
 

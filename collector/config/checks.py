@@ -25,6 +25,7 @@ def check(config: Config) -> Iterator[tuple[Path, str]]:
     yield from _web(config)
     yield from _periods(config)
     yield from _topology(config)
+    yield from _store(config)
     yield from _retention(config)
     yield from _upload(config)
     yield from _dialect(config)
@@ -121,6 +122,13 @@ def _topology(config: Config) -> Iterator[tuple[Path, str]]:
         yield ("topology", given[1]), f"only one of file, command and labels_file: topology.{given[0]} is set too"
     if topology.node_labels and not topology.labels_file:
         yield ("topology", "node_labels"), "names labels of topology.labels_file, which is not set"
+
+
+def _store(config: Config) -> Iterator[tuple[Path, str]]:
+    try:
+        scheme(config.storage.path)  # a URL is for commands that only read
+    except ValueError as error:
+        yield ("storage", "path"), str(error)
 
 
 def _retention(config: Config) -> Iterator[tuple[Path, str]]:

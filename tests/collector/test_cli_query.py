@@ -106,6 +106,19 @@ def test_a_store_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str], t
     assert "storage.path" in capsys.readouterr().err
 
 
+def test_a_relative_folder_is_meant_from_where_one_stands(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
+    """As people type it; a file or variable, which hold wherever they are read, names the whole path."""
+    monkeypatch.chdir(root.parent)
+    asked = ["query", "SELECT count(*) AS n FROM reads WHERE false", "--format", "csv"]
+    assert main([*asked, "--storage.path", root.name]) == 0
+    assert capsys.readouterr().out == "n\n0\n"
+    monkeypatch.setenv("TOCSIN_STORAGE__PATH", root.name)
+    assert main(asked) == 2
+    assert f"TOCSIN_STORAGE__PATH: '{root.name}': a directory is given by its absolute path" in capsys.readouterr().err
+
+
 def test_damaged_files_are_named_beside_the_answer(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """The rest answers on standard output, the file and the reason stand on standard error."""
     two_days(tmp_path, hours=(1, 2))

@@ -196,6 +196,8 @@ def test_lists_and_tables_come_from_the_environment_with_commas() -> None:
         ({"exposition.counters_file": "/nonexistent.csv"}, "Could not read metrics file '/nonexistent.csv'"),
         ({"detectors.xid_table": "/nonexistent.csv"}, "--detectors.xid_table: /nonexistent.csv: No such file"),
         ({"exposition.xid_count_window": "0"}, "longer than 0"),
+        ({"storage.path": "history"}, "--storage.path: 'history': a directory is given by its absolute path"),
+        ({"storage.path": "ftp://a/b"}, "unknown scheme ftp"),
         ({"storage.cluster": "a/b"}, "'a/b' is no name"),
         ({"storage.cluster": ""}, "'' is no name"),
         ({"storage.retention.one_minute": "7d"}, "storage.retention.raw (30d)"),
