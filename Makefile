@@ -27,10 +27,11 @@ test: $(VENV)/.tests parts check ## everything CI checks; as root it installs th
 	$(VENV)/bin/python -m pytest -n auto --dist loadfile
 
 TORCH_VENV ?= .venv-torch
+TORCH_REQUIREMENTS ?= tests/torch/requirements.txt
 
 test-torch: $(VENV)/.tests ## real PyTorch jobs (on CPUs) that hang, localised from their own dumps; PyTorch goes into .venv-torch
 	@test -x $(TORCH_VENV)/bin/python || $(PYTHON) -m venv $(TORCH_VENV)
-	@$(TORCH_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --requirement tests/torch/requirements.txt
+	@$(TORCH_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --requirement $(TORCH_REQUIREMENTS)
 	TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python $(VENV)/bin/python -m pytest tests/torch
 
 check: $(VENV)/.tests ## format, lint and types

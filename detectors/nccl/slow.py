@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 FEWEST = 20  # collectives that all ranks timed, before anybody is called slow
 OFTEN = 0.7  # of them in which one rank was the last to come
 APPRECIABLE = 0.1  # of the median time that the others waited for it
-APART = (
-    5.0  # robust standard deviations that it is from the others: stages of a pipeline follow each other, and none stands apart
-)
+APART = 5.0  # robust standard deviations from the others: stages of a pipeline come one after the other, none stands apart
 REDUCED = 0.7  # of the bus bandwidth of before
 LOOKS = 4  # of RAS, before its counts say who is always behind
 LATECOMER = 0.4
