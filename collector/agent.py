@@ -15,13 +15,13 @@ from collector.config import Config
 from collector.config.given import ConfigError
 from collector.control import Control
 from collector.dialect import dialect_of
+from collector.judging import judge_of, periods_of
 from collector.limits import raise_open_files
 from collector.people import People
 from collector.simulated_node import SimulatedNode
 from collector.standing import Standing
 from collector.web import ListenError, Web
 from collector.world import World, real, simulated
-from detectors.service import judge_in_service
 from detectors.snapshot import dump, load
 from pipeline import xid
 from pipeline.catalog import agent
@@ -67,7 +67,7 @@ class Agent:
                 self._config, world, unhealthy=self._unhealthy, unready=self._unready, reloading=lambda: self._reloading
             )
             self._engine, dialect = self._build(self._config)
-            self._standing.exposition.configure(self._config.exposition.profile, self._periods(self._config), dialect)
+            self._standing.exposition.configure(self._config.exposition.profile, periods_of(self._config), dialect)
             self._people = People(world.host, world.clock, self._standing.exposition, self._standing.out, self._publish)
             self._web = await self._serve(self._config)
             try:
@@ -120,16 +120,11 @@ class Agent:
             boot_id=standing.world.boot_id,
             clock=standing.world.clock,
             schedules=tuple(schedules(parts)),
-            judge=judge_in_service(standing.own, standing.world.clock, self._periods(config)),
+            judge=judge_of(config, standing.own, standing.world.clock),
             sinks=standing.sinks,
             own=standing.own,
         )
         return engine, dialect
-
-    @staticmethod
-    def _periods(config: Config) -> dict[str, float]:
-        names = type(config.sources).__struct_fields__
-        return {name: float(getattr(config.sources, name).period) for name in names}
 
     async def _serve(self, config: Config) -> Web:
         web = Web(
@@ -186,7 +181,7 @@ class Agent:
         old_engine, old_web = self._engine, self._web
         await asyncio.to_thread(old_engine.close, STOP_READS_S)
         self._config, self._engine, self._web = config, engine, web
-        self._standing.exposition.configure(config.exposition.profile, self._periods(config), dialect)
+        self._standing.exposition.configure(config.exposition.profile, periods_of(config), dialect)
         load(dump(old_engine.judge.memories), engine.judge.memories)  # another configuration is no reason to forget
         self._standing.snapshots.follow(engine.judge)
         engine.start(old_engine.seq)
@@ -225,7 +220,7 @@ class Agent:
         return "" if self._engine.alive() else "the engine has not come round for 30 s"
 
     def _unready(self) -> str:
-        periods = self._periods(self._config)
+        periods = periods_of(self._config)
         sources = self._config.sources
         missing = [
             name

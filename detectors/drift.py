@@ -39,6 +39,7 @@ MODEL: Mapping[str, tuple[str, ...]] = {
     "ib_port": ("hca_type", "board_id"),
     "node": ("product",),
 }
+COMPARED = tuple(f"{kind}.{fact}" for kind in FACTS for fact in (*FACTS[kind], *MODES.get(kind, ())))
 OF_HOST = frozenset({"driver_version", "kernel", "mlx5_driver"})  # facts that all devices of a host share
 DECLARED = "declared"
 
@@ -71,7 +72,7 @@ class Drift(Remembering):
     """Compares versions and modes once in ten minutes; a ticket where one has differed for a day, from what is declared for an hour.
 
     ``declared`` maps ``kind.fact`` to the value that all devices should have, as in ``{"gpu.driver_version": "580.95.05"}``; ValueError
-    for a fact that is not compared. Where many hosts differ alike it is a rollout, and a record.
+    names its mistakes. Where many hosts differ alike it is a rollout, and a record.
 
     >>> Drift({"gpu.colour": "green"})
     Traceback (most recent call last):
@@ -83,11 +84,9 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
     name = "drift"
 
     def __init__(self, declared: Mapping[str, str] = MappingProxyType({})) -> None:
-        known = [f"{kind}.{fact}" for kind in FACTS for fact in (*FACTS[kind], *MODES.get(kind, ()))]
-        for key in declared:
-            if key not in known:
-                raise ValueError(f"{key} is not compared; there are {', '.join(known)}")
-        self._declared = dict(declared)
+        if wrong := [*mistakes(declared)]:
+            raise ValueError("; ".join(wrong))
+        self._declared = {key: _text(key.partition(".")[2], value) for key, value in declared.items()}
         self._clocks = {kind: BlockClock(BLOCK_S) for kind in FACTS}
         self._kept: dict[str, _Compared] = {}
         self._since, self._elapsed, self._standing = _Since(), Elapsed(), Standing(self.name)
@@ -155,6 +154,18 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
             clear = all_of_it >= LEAST_DEVICES and most >= MAJORITY * all_of_it
             wanted[model] = (value, f"{most} of {all_of_it}") if clear else ("", "")
         return [wanted.get(model, ("", "")) for model in models]
+
+
+def mistakes(declared: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with declared values: facts that are not compared, and values that no device can have."""
+    modes = {f"{kind}.{mode}" for kind, names in MODES.items() for mode in names}
+    for key, value in declared.items():
+        if key not in COMPARED:
+            yield f"{key} is not compared; there are {', '.join(COMPARED)}"
+        elif not value:
+            yield f"{key} is empty: leave it out, and devices are compared with each other"
+        elif key in modes and value not in ("0", "1"):
+            yield f"{key}: {value!r} is neither 0 (off) nor 1 (on)"
 
 
 def _values(frame: Frame) -> dict[str, list[str]]:

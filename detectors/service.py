@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from detectors import DETECTORS
+from detectors.drift import Drift
 from detectors.incidents import Incidents
 from detectors.snapshot import Snapshotable, State
 from pipeline.finding import Finding
@@ -56,14 +58,17 @@ class OnTrial:
         return self._detector
 
 
-def in_service(only: Collection[str] | None = None, *, on_trial: bool = True) -> list[Detector]:
+def in_service(
+    only: Collection[str] | None = None, *, on_trial: bool = True, declared: Mapping[str, str] = MappingProxyType({})
+) -> list[Detector]:
     """Detectors as the agent asks them: all, or ``only`` those named. Without ``on_trial`` everybody says what it means.
 
-    KeyError for a detector that there is none of.
+    ``declared``: what the site says that its devices have (detectors/drift.py). KeyError for a detector that there is none of.
     """
     for name in only or ():
         DETECTORS[name]
-    asked = {name: make for name, make in DETECTORS.items() if only is None or name in only}
+    makers: dict[str, Callable[[], Detector]] = {**DETECTORS, Drift.name: lambda: Drift(declared)}
+    asked = {name: make for name, make in makers.items() if only is None or name in only}
     return [make() if name in PROVED or not on_trial else OnTrial(make()) for name, make in asked.items()]
 
 

@@ -19,12 +19,13 @@ from collector.config import Config
 from collector.config.given import ConfigError
 from collector.config.load import load
 from collector.config.units import Seconds
+from collector.judging import judge_of
 from collector.replaying.again import Again, judged_again
 from collector.replaying.lines import differences, lines
 from collector.replaying.stored import Span, extent, stored
 from collector.replaying.together import judged_together
 from detectors import DETECTORS
-from detectors.service import JOINING, in_service, judge_in_service
+from detectors.service import JOINING
 from pipeline.clock import SystemClock
 from pipeline.judge import Judge
 from pipeline.selfmetrics import SelfMetrics
@@ -93,10 +94,8 @@ def _followed(every: Iterable[Again], extent_us: tuple[int, int]) -> Iterator[Ag
 
 def _judge(config: Config, names: tuple[str, ...] | None, *, on_trial: bool) -> Callable[[], Judge]:
     """How the judge of a node is made."""
-    sources = config.sources
-    periods = {name: float(getattr(sources, name).period) for name in type(sources).__struct_fields__}
     own, clock = SelfMetrics(), SystemClock()
-    return lambda: judge_in_service(own, clock, periods, in_service(names, on_trial=on_trial))
+    return lambda: judge_of(config, own, clock, names, on_trial=on_trial)
 
 
 def _names(text: str) -> tuple[str, ...] | None:

@@ -30,6 +30,7 @@ def check(config: Config) -> Iterator[tuple[Path, str]]:
     yield from _upload(config)
     yield from _dialect(config)
     yield from _detectors(config)
+    yield from _declared(config)
     yield from _simulate(config)
     if not _NAME.fullmatch(config.storage.cluster):
         yield ("storage", "cluster"), f"{config.storage.cluster!r} is no name: letters, digits, dots, dashes and underscores"
@@ -81,6 +82,15 @@ def _dialect(config: Config) -> Iterator[tuple[Path, str]]:
     for name in ("xid_count_window", "clock_events_count_window", "collect_interval"):
         if getattr(exposition, name) <= 0:
             yield ("exposition", name), "must be longer than 0"
+
+
+def _declared(config: Config) -> Iterator[tuple[Path, str]]:
+    declared = config.detectors.drift.declared
+    if declared:
+        from detectors.drift import mistakes  # noqa: PLC0415 - only who declares something pays for the detectors
+
+        for mistake in mistakes(declared):
+            yield ("detectors", "drift", "declared"), mistake
 
 
 def _detectors(config: Config) -> Iterator[tuple[Path, str]]:

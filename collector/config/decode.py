@@ -44,6 +44,9 @@ def _value(setting: Setting, given: Given) -> object:
         return Seconds.parse(value)
     if isinstance(value, str) and setting.choices and value not in setting.choices:
         raise ValueError(f"expected one of {', '.join(setting.choices)}, got {value!r}")
+    kinds = {name: type(one) for name, one in value.items()} if isinstance(value, dict) else {}
+    for name in (name for name, kind in kinds.items() if kind is not str):  # YAML takes 580.10 for the number 580.1
+        raise ValueError(f"{name}: expected text, got `{kinds[name].__name__}`; put it in quotes")
     return msgspec.convert(value, setting.type)  # msgspec.ValidationError is a ValueError
 
 

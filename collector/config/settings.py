@@ -229,6 +229,19 @@ class Storage(Section, frozen=True):
         )
 
 
+class Drift(Section, frozen=True):
+    """Versions and modes that devices should have: what is declared counts, not what most of them have."""
+
+    declared: Annotated[
+        dict[str, str],
+        _says(
+            "Kind and fact to the value that all devices should have, such as `gpu.driver_version: 580.95.05`. Facts: `gpu.driver_version`, "
+            "`gpu.vbios`, `gpu.inforom_image`, `gpu.ecc_mode_current`, `gpu.persistence_mode` (0 or 1), `ib_port.firmware`, `ib_port.mtu`, "
+            "`ib_port.gid` (its first four groups), `node.kernel`, `node.mlx5_driver`."
+        ),
+    ] = field(default_factory=dict)
+
+
 class Detectors(Section, frozen=True):
     """How what was read is judged."""
 
@@ -236,6 +249,7 @@ class Detectors(Section, frozen=True):
         str,
         _says("CSV file with the columns of `pipeline/xid.csv`: its rows take the place of the built-in ones, code by code."),
     ] = ""
+    drift: Drift = field(default_factory=Drift)
 
 
 class Topology(Section, frozen=True):

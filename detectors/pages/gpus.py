@@ -120,7 +120,7 @@ PAGES: Mapping[str, Page] = {
         "fact of a device != declared value for 1 h, or != the value of 80 % of its model for 24 h",
         ("IBTA, InfiniBand Architecture Specification volume 1, 4.1.1 (GID)",),
         _gpu("ecc_mode_current", "persistence_mode"),
-        "Bring the node to the fleet's version or setting at its next drain.",
+        "Bring the node to the fleet's version or setting at its next drain. What it should be can be declared: `detectors.drift.declared`.",
     ),
     "waste": Page(
         "memory in use > 1 GiB without a process for 10 min; utilisation <= 1 % for 2 h in a job",

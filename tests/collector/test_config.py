@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +15,7 @@ from collector.config import Config, Seconds
 from collector.config.given import ConfigError, Given
 from collector.config.load import Inputs, Loaded, load
 from collector.config.tree import settings
+from detectors.drift import COMPARED
 from pipeline.xid import HEADER
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -108,7 +110,8 @@ def test_all_problems_are_said_at_once(tmp_path: Path) -> None:
         ("sources: {nvml: {enabled: 1}}", "expected `bool`, got `int`"),
         ("sources: {nvml: {period: fast}}", "expected a duration such as 15s"),
         ("sources: {nvml: {period: -1s}}", "expected a duration such as 15s"),
-        ("topology: {node_labels: {rack: 3}}", "expected text, got `int`"),
+        ("topology: {node_labels: {rack: 3}}", "rack: expected text, got `int`; put it in quotes"),
+        ("detectors: {drift: {declared: {gpu.driver_version: 580.10}}}", "gpu.driver_version: expected text, got `float`"),
         ("? [a]\n: b", "unknown setting"),
         ("a: &a {b: *a}", "unknown setting"),
         ("!!python/object/apply:os.system ['true']", "expected settings"),
@@ -195,6 +198,12 @@ def test_lists_and_tables_come_from_the_environment_with_commas() -> None:
         ({"exposition.devices": "x:1"}, "but found 'x'"),
         ({"exposition.counters_file": "/nonexistent.csv"}, "Could not read metrics file '/nonexistent.csv'"),
         ({"detectors.xid_table": "/nonexistent.csv"}, "--detectors.xid_table: /nonexistent.csv: No such file"),
+        (
+            {"detectors.drift.declared": "gpu.vbois=96.00.74"},
+            "--detectors.drift.declared: gpu.vbois is not compared; there are gpu.driver_version",
+        ),
+        ({"detectors.drift.declared": "gpu.vbios="}, "gpu.vbios is empty"),
+        ({"detectors.drift.declared": "gpu.ecc_mode_current=on"}, "'on' is neither 0 (off) nor 1 (on)"),
         ({"exposition.xid_count_window": "0"}, "longer than 0"),
         ({"storage.path": "history"}, "--storage.path: 'history': a directory is given by its absolute path"),
         ({"storage.path": "ftp://a/b"}, "unknown scheme ftp"),
@@ -207,6 +216,19 @@ def test_lists_and_tables_come_from_the_environment_with_commas() -> None:
 def test_settings_that_do_not_fit_are_refused(settings_given: dict[str, str], said: str) -> None:
     """Cross checks name what the user typed."""
     assert said in problems(settings_given)[0]
+
+
+def test_declared_values_come_from_a_file_by_kind_and_fact(tmp_path: Path) -> None:
+    """Dots belong to the name of the fact."""
+    text = "detectors:\n  drift:\n    declared:\n      gpu.driver_version: 580.95.05\n      ib_port.mtu: '4096'\n"
+    declared = loaded(file=written(tmp_path, text)).config.detectors.drift.declared
+    assert declared == {"gpu.driver_version": "580.95.05", "ib_port.mtu": "4096"}
+
+
+def test_every_fact_that_may_be_declared_is_named_where_the_setting_is_explained() -> None:
+    """Nobody has to guess them, and none is promised that is not compared."""
+    text = settings()["detectors", "drift", "declared"].help
+    assert set(re.findall(r"`((?:gpu|ib_port|node)\.\w+)`", text)) == set(COMPARED)
 
 
 def test_rules_of_a_sites_xid_table_are_read_at_the_start(tmp_path: Path) -> None:

@@ -110,6 +110,12 @@ def test_of_a_gid_the_subnet_is_compared() -> None:
     assert told(Days(Drift()).hours(26, ports, "ib_port")) == [("ib_port", "0x4", "drift/ib_port_gid", "ticket", "onset")]
 
 
+def test_a_declared_gid_is_compared_by_its_subnet() -> None:
+    """Whoever declares one may copy it whole from any port."""
+    port = Device("n1", "ib_port", "0x1", {"hca_type": "MT4129", "gid": "fe80:0000:0000:0000:b8ce:f603:00a1:0001"})
+    assert Days(Drift({"ib_port.gid": "fe80:0000:0000:0000:b8ce:f603:00a1:0002"})).hours(2, [port], "ib_port") == []
+
+
 def test_it_clears_when_the_version_is_that_of_the_others() -> None:
     """With the id of its onset."""
     good = fleet(4)
@@ -131,3 +137,10 @@ def test_a_fact_that_is_not_compared_is_refused_by_name() -> None:
     """A typing error in the configuration."""
     with pytest.raises(ValueError, match=r"gpu\.vbois is not compared; there are .*gpu\.vbios"):
         Drift({"gpu.vbois": "1"})
+
+
+@pytest.mark.parametrize("declared", [{"gpu.vbios": ""}, {"gpu.ecc_mode_current": "on"}])
+def test_a_value_that_no_device_can_have_is_refused(declared: dict[str, str]) -> None:
+    """Every device would differ from it for ever, or none."""
+    with pytest.raises(ValueError, match=r"is empty|neither 0"):
+        Drift(declared)

@@ -91,6 +91,15 @@ def test_only_the_detectors_that_were_asked_for_are_heard(tmp_path: Path, capsys
     assert {line["detector"] for line in lines if line["type"] == "finding"} == {"availability"}
 
 
+def test_what_a_site_declared_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A driver version that no GPU of the node has is told of the node; without it all is well."""
+    keep(tmp_path / "store", lived(1))
+    asked = ("--from", str(tmp_path / "store"), "--detectors", "drift", *SETTINGS)
+    assert replayed(capsys, *asked)[1] == []
+    _, lines, _ = replayed(capsys, *asked, "--detectors.drift.declared", "gpu.driver_version=1.2.3")
+    assert [line["fault"] for line in lines if line["type"] == "finding"] == ["drift/gpu_driver_version"]
+
+
 def test_a_comparison_of_the_same_detectors_finds_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """--compare is silent and successful where live and replay agree, and fails where they do not."""
     keep(tmp_path / "store", lived(1))

@@ -1,0 +1,25 @@
+"""The judge that a configuration asks for: the same one in the agent and in a replay, as both must find the same."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from collector.config import Config
+from detectors.service import in_service, judge_in_service
+from pipeline.interfaces import Clock
+from pipeline.judge import Judge
+from pipeline.selfmetrics import SelfMetrics
+
+
+def periods_of(config: Config) -> dict[str, float]:
+    """How often each source is read, seconds."""
+    names = type(config.sources).__struct_fields__
+    return {name: float(getattr(config.sources, name).period) for name in names}
+
+
+def judge_of(
+    config: Config, own: SelfMetrics, clock: Clock, only: Collection[str] | None = None, *, on_trial: bool = True
+) -> Judge:
+    """A judge that knows nothing yet, with all detectors or ``only`` some, as ``detectors.service.in_service`` gives them."""
+    asked = in_service(only, on_trial=on_trial, declared=config.detectors.drift.declared)
+    return judge_in_service(own, clock, periods_of(config), asked)
