@@ -71,8 +71,8 @@ class _Compared(NamedTuple):
 class Drift(Remembering):
     """Compares versions and modes once in ten minutes; a ticket where one has differed for a day, from what is declared for an hour.
 
-    ``declared`` maps ``kind.fact`` to the value that all devices should have, as in ``{"gpu.driver_version": "580.95.05"}``; ValueError
-    names its mistakes. Where many hosts differ alike it is a rollout, and a record.
+    Where many hosts differ alike it is a rollout, and a record. ``declared`` (the setting `detectors.drift.declared`) maps ``kind.fact`` to
+    the value that all devices should have, as in ``{"gpu.driver_version": "580.95.05"}``; its mistakes are a ValueError.
 
     >>> Drift({"gpu.colour": "green"})
     Traceback (most recent call last):

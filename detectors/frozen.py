@@ -1,4 +1,4 @@
-"""Readings that stopped, or stay what they were, while the node lives: everything else that is said of it is then worth nothing.
+"""GPU readings that stopped or repeat themselves while the node lives: nothing else that is shown of these GPUs can be trusted then.
 
 No powered GPU uses no energy: its counter (nvml.h, nvmlDeviceGetTotalEnergyConsumption) moves by 70 J a second even at idle. Where it
 stands still from poll to poll, somebody repeats what was read once. Boards without the counter are not judged for that.

@@ -1,4 +1,4 @@
-"""NVLinks that are down, or whose error counters do not rest."""
+"""NVLinks that are down, or whose error counters keep rising."""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ is stale. `tocsin explain ID` says the same of one finding, with its numbers.
 
 A *page* wakes somebody, a *ticket* goes into a queue, a *record* is only kept. A detector pages in the agent when its false alarms, scored
 on unseen seeds, are within its share of the budget: 0.0015 false pages per GPU-month for all together. Until then it is *on trial*:
-what it finds is a record, whatever it is called below. Medians and spreads are robust (median, 1.4826 MAD); what is flagged teaches nothing.
+what it finds is a record, whatever it is called below. Medians and spreads are robust (median, 1.4826 MAD); nothing is learnt from
+readings that were flagged. A *block* is a span of time that is judged as one, mostly a minute.
 """
 CURVES_INTRODUCTION = """\
 How well faults are found stands in the operating curves: recall at each budget of false alarms per GPU-month, with exact 95 % intervals.

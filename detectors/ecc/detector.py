@@ -1,4 +1,4 @@
-"""The detector of memory errors: facts at once, errors that nobody else tells after a minute, trends by the hour."""
+"""GPU memory errors: failed repairs and uncorrectable errors within a minute, correctable ones when they keep coming back."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ FAULTS = tuple(dict.fromkeys(rule.fault for rule in RULES))
 class Ecc(Remembering):
     """Judges the memory of every GPU.
 
-    Flags and spare rows speak for themselves (facts.py). An uncorrectable error is as serious as its XID says: a ticket where it was
-    contained, else a page; so is one of which no XID tells within a minute. Correctable errors are a ticket when too many hours have any (trend.py). Counts from before the agent
-    came are history: only increments count.
+    Failed or pending repairs and missing spare rows are told as they stand. An uncorrectable error is as serious as its XID says:
+    a ticket where it was contained, else a page; so is one of which no XID tells within a minute. Correctable errors are a ticket
+    when too many hours have any. What was counted before the agent came is history: only new errors matter.
 
     >>> from pipeline.frame import Device, frame_of
     >>> gpu, ecc = Device("n1", "gpu", "GPU-1"), Ecc()

@@ -1,4 +1,4 @@
-"""The detector of stalled jobs: nobody of a job moves a byte for longer than is usual for it, and some still wait in a kernel."""
+"""Stalled jobs: no GPU of a job moves data for longer than is usual for that job; blames the one that the others wait for."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NAMES = {
 
 
 class Hang(Remembering):
-    """Tells jobs that stand still, from what their GPUs do alone, and whom they wait for.
+    """Tells from GPU readings alone which jobs stand still, and which of their GPUs the others wait for.
 
     A page after three minutes of silence when some wait and one does not (a minute when its process is gone or its driver reported a
     serious error), after seven when all are idle; later for jobs that are young or are known for longer pauses. On one node of several

@@ -1,4 +1,4 @@
-"""Symbol errors that grow: a bit-error rate by the speed of the link, far below what stops a job, long before it does.
+"""Symbol errors that grow: a bit-error rate too high for a link of this speed, told long before it is high enough to stop a job.
 
 From HDR on symbol errors are counted behind the FEC: a good link makes one in days, so what is judged are rare counts, by a Poisson
 CUSUM between the port's own past and the worst rate that is still good. One constant for all speeds would be wrong for most: 120 errors an

@@ -1,4 +1,4 @@
-"""Counters that stand at their end: whatever happens from now on, nobody will see it."""
+"""Port error counters that have reached their highest value: they count no further, so new errors go unseen until they are reset."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ JUDGED = (
 
 
 class IbSaturation(Remembering):
-    """A ticket per port with judged counters at their end that have no 64-bit twin; it ends when all count again.
+    """A ticket per port with judged counters at their highest value that have no 64-bit twin; it ends when all count again.
 
     >>> IbSaturation().name
     'ib_saturation'

@@ -1,4 +1,4 @@
-"""The detector of NCCL stalls: joins all that is told of a job, and says of whom it waits for once two looks agree."""
+"""Stalled NCCL jobs, by their own reports: names the rank that the others wait for, once two looks at the job agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The detector of GPUs that are unlike all others of their model, by the distance of all their quantities together."""
+"""GPUs unlike all others of their model: no single reading stands out, but power, clock, heat and load together do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The detector of XIDs: counts each once, reads bursts as a whole, remembers what came back, ends what was put right."""
+"""XIDs, the driver's error codes: each counted once, a burst read as one, repeats remembered, and ended when the GPU was put right."""
 
 from __future__ import annotations
 
