@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from collector.cli.ending import Ending
 from collector.cli.options import add_settings, inputs
 from collector.config import Config
 from collector.config.given import ConfigError
@@ -49,14 +48,13 @@ def run(args: argparse.Namespace) -> int:
     """Compact until told to stop; with --once 1 where that one run failed."""
     config = load(inputs(args)).config
     work = _work(config, shared=args.shared)
-    stop = threading.Event()
-    if not args.once:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
-    while True:
-        failed = _attempt(work)
-        if args.once or stop.wait(EVERY_S):
-            return int(failed and args.once)
+    if args.once:
+        return int(_attempt(work))
+    ending = Ending().on_signals()
+    while not ending.is_set():
+        _attempt(work)
+        ending.wait(EVERY_S)
+    return 0
 
 
 def _work(config: Config, *, shared: bool) -> Callable[[], str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 from pathlib import Path
-from threading import Event, Thread
+from threading import Thread
 from typing import TextIO
 
 from collector.cli import logs
+from collector.cli.ending import Ending
 from collector.config.given import ConfigError
 
 NAME = "simulate"
@@ -82,16 +82,14 @@ def _live(args: argparse.Namespace, directory: Path) -> int:
     from collector.simulator.simulate import simulate  # noqa: PLC0415
 
     logs.set_up("info", "logfmt")
-    stop = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = Ending().on_signals()
     if args.owned:
         Thread(target=_until_end, args=(sys.stdin, stop), daemon=True).start()
     simulate(directory, args.profile or DEFAULT_PROFILE, seed=args.seed, inject=args.inject, speed=args.speed, stop=stop)
     return 0
 
 
-def _until_end(stream: TextIO, stop: Event) -> None:
+def _until_end(stream: TextIO, stop: Ending) -> None:
     """Its owner holds the other end: that closes when the owner ends, however it ends."""
     while stream.read(4096):
         pass

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Event, Lock
-from typing import Any
+from threading import Lock
+from typing import Any, Protocol
 
 from collector.control import Control, request
 from collector.simulator.injection import faults_help, parse
@@ -25,6 +25,14 @@ LONGEST_STEP_S = 60.0  # a pause of the machine is made up for in pieces
 WARM_UP_S = 900.0  # of the node's time, before anybody looks: no GPU draws 700 W at 30 degrees, and a job is well under way
 
 
+class Stop(Protocol):
+    """What says when a node has lived long enough: a ``threading.Event``, or what may be set by a signal."""
+
+    def wait(self, timeout_s: float, /) -> bool:
+        """Whether it was said within that time."""
+        ...
+
+
 def simulate(
     directory: Path,
     profile: str,
@@ -33,7 +41,7 @@ def simulate(
     inject: Sequence[str] = (),
     speed: float = 1.0,
     clock: Clock | None = None,
-    stop: Event,
+    stop: Stop,
 ) -> None:
     """Let a node live in a directory until ``stop`` is set; ``speed`` 60 lets an hour pass in a minute.
 
@@ -75,7 +83,7 @@ def status(directory: Path) -> dict[str, Any]:
     return request(directory, {"command": "status"})
 
 
-def _live(rendering: Rendering, lock: Lock, speed: float, clock: Clock, stop: Event) -> None:
+def _live(rendering: Rendering, lock: Lock, speed: float, clock: Clock, stop: Stop) -> None:
     last, failing = clock.monotonic_ns(), False
     while not stop.wait(1 / HERTZ):
         now = clock.monotonic_ns()

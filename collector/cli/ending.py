@@ -1,0 +1,40 @@
+"""Being told to end: by SIGTERM or SIGINT, at any instruction of the main thread."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+
+
+class Ending:
+    """As ``threading.Event``, but may be set from a signal's handler.
+
+    An Event must not: the handler runs in the main thread, which may be inside that Event's own lock at that moment, and then waits for
+    itself for ever. A byte in a pipe is no lock.
+    """
+
+    def __init__(self) -> None:
+        self._seen, self._told = os.pipe()
+        os.set_blocking(self._told, False)
+        self._set = False
+
+    def on_signals(self) -> Ending:
+        """From now on SIGTERM and SIGINT set it. Main thread only."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.set())
+        return self
+
+    def set(self) -> None:
+        """Whoever waits goes on, now and ever after."""
+        if not self._set:
+            self._set = True
+            os.write(self._told, b".")
+
+    def is_set(self) -> bool:
+        """Whether somebody said so."""
+        return self._set
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether it was set within that time."""
+        return bool(select.select([self._seen], [], [], max(timeout_s, 0.0))[0])
