@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Literal
 
-# Where a site keeps rules/README.md and Grafana: `make rules RUNBOOK_URL=... GRAFANA_URL=...` writes its own.
+# Where a site keeps rules/README.md: `make rules RUNBOOK_URL=https://...` writes its own.
 RUNBOOK_URL = os.environ.get("RUNBOOK_URL", "https://runbooks.example.org/tocsin")
 
 Severity = Literal["critical", "warning", "info"]

@@ -32,6 +32,7 @@ from tests.agents import AgentProcess
 from tests.golden import FOLDER
 from tests.parts import need
 from tests.pipeline.dcgm.nodes import busy, gpu
+from tests.servers import end
 from tests.wait import until
 
 pytestmark = pytest.mark.integration
@@ -136,15 +137,9 @@ class Prometheus:
         return [line for line in lines if re.search(r"level=(warn|error)", line, re.IGNORECASE) and "SIGTERM" not in line]
 
     def stop(self) -> None:
-        """End it, whatever it does."""
-        self._process.terminate()
-        try:
-            self._process.wait(15)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(5)
-        finally:
-            self._written.close()
+        """End it, and its log."""
+        end(self._process)
+        self._written.close()
 
 
 @pytest.mark.parametrize("compat", ["dcgm-4.8", "both"])

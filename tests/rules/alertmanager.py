@@ -15,6 +15,7 @@ from socket import create_server
 from typing import Any
 
 from tests.parts import need
+from tests.servers import end
 from tests.wait import until
 
 CONFIG = Path(__file__).parents[2] / "rules" / "alertmanager.yml"
@@ -102,12 +103,6 @@ class Alertmanager:
         return {alert["labels"].get("id", ""): bool(alert["status"]["inhibitedBy"]) for alert in alerts}
 
     def stop(self) -> None:
-        """End it, whatever it does."""
-        self._process.terminate()
-        try:
-            self._process.wait(15)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(5)
-        finally:
-            self._written.close()
+        """End it, and its log."""
+        end(self._process)
+        self._written.close()
