@@ -17,7 +17,7 @@ from detectors.incidents.records import Records
 from detectors.maintenance import Maintenance
 from detectors.memory import Remembering
 from detectors.standing import RANK
-from pipeline.finding import Finding, Incident, finding_id
+from pipeline.finding import Finding, Incident, Severity, finding_id
 from pipeline.frame import Device
 from pipeline.observation import Event, Observation
 
@@ -137,17 +137,20 @@ class Incidents(Remembering):
         return True
 
     def _common(self, finding: Finding) -> OpenIncident | None:
-        """An open incident that is common to all devices with such a fault."""
+        """An open incident that is common to all devices with such a fault, and as serious: a page is not one of many tickets."""
         kind = head(finding.fault)
-        return next((one for one in self._book.open.values() if one.common and kind in classes(one.findings.values())), None)
+        common = (one for one in self._book.open.values() if one.common and RANK[finding.severity] <= RANK[_severity(one)])
+        return next((one for one in common if kind in classes(one.findings.values())), None)
 
     def _break(self, joined: OpenIncident, finding: Finding, at: Moment) -> Iterator[Incident]:
-        """The circuit breaker: many incidents of one class at once become one, and the others end."""
-        kind = head(finding.fault)
+        """The circuit breaker: many incidents of one class and severity at once become one, and the others end."""
+        kind, severity = head(finding.fault), _severity(joined)
         alike = [
             one
             for one in self._book.open.values()
-            if at.now_ns - one.fresh_ns <= WINDOW_NS and all(head(f.fault) == kind for f in one.findings.values())
+            if at.now_ns - one.fresh_ns <= WINDOW_NS
+            and _severity(one) == severity
+            and all(head(f.fault) == kind for f in one.findings.values())
         ]
         devices = {f.device for one in alike for f in one.findings.values()}
         if len(alike) < 2 or len(devices) <= max(MANY, MANY_SHARE * self._graph.peers(finding.device.kind)):
@@ -185,7 +188,7 @@ class Incidents(Remembering):
     def _told(self, incident: OpenIncident) -> Incident:
         findings = list(incident.findings.values())
         root, blamed = Blame(self._graph, findings).root(common=incident.common)
-        severity = max((f.severity for f in findings), key=RANK.__getitem__)
+        severity = _severity(incident)
         if self._maintenance.covers(root):
             severity = "record"
         taken_on = incident.taken_on or TakenOn(0, "", "")
@@ -228,6 +231,11 @@ class Incidents(Remembering):
                 continue
             self._book.close(one)
             yield replace(one.told, cleared_ns=at.time_ns)
+
+
+def _severity(incident: OpenIncident) -> Severity:
+    """That of its gravest finding; a record's where it has none, as a lemon."""
+    return max((f.severity for f in incident.findings.values()), key=RANK.__getitem__, default="record")
 
 
 def _summary(root: Device, blamed: Finding, findings: Sequence[Finding]) -> str:

@@ -136,6 +136,16 @@ class Xid(Remembering):
                 REPEATED, suspicion.severity, suspicion.action, suspicion.summary, (suspicion.words, *burst.evidence())
             )
             yield from self._say(event.device, verdict, at, burst.first_ns)
+            yield from self._acquit(event.device, past.job, at)
+
+    def _acquit(self, gpu: Device, job: str, at: Moment) -> Iterator[Finding]:
+        """The program is not to blame for what one GPU alone repeats."""
+        others = (
+            p for other in self._history.devices() if other != gpu for p in self._history.of(other, at.now_ns, FORGOTTEN_NS)
+        )
+        if job and not any(p.job == job and is_application(p.code) for p in others):
+            self._known.last.pop((Device("", "job", job), APPLICATION), None)
+            yield from self._standing.ends(Device("", "job", job), APPLICATION, at, f"GPU {gpu.id} alone repeats it")
 
     def _past(self, event: Event, boot_id: str, at: Moment, age: int) -> Past:
         facts = event.attributes

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from detectors.xid.burst import is_application
-from detectors.xid.history import DAY_NS, WEEK_NS, History, Past
+from detectors.xid.history import DAY_NS, GAP_NS, WEEK_NS, History, Past
 from pipeline.finding import Action, Severity
 from pipeline.frame import Device
 from pipeline.xid import xid_entry
@@ -14,7 +15,6 @@ from pipeline.xid import xid_entry
 REPEATED = "xid/repeated"
 # Bursts in 24 hours (NVIDIA's advice: a program's XID that comes back on one GPU is to be diagnosed; five of a fatal code go to support).
 SUSPECT, FATAL_TOO_OFTEN, PAGE_BURSTS = 2, 5, 5
-OTHERS = 2  # GPUs of the same job with the same code: then it is the program
 BOOTS = 3  # the same code in three lives of the machine, so after two reboots
 SECOND_TIME = frozenset({93, 157, 161})  # for the record once, a ticket the second time (93: in another life of the driver)
 SM_EXCEPTION, MMU_FAULT = 13, 31
@@ -59,27 +59,49 @@ def too_often(device: Device, history: History, now_ns: int) -> bool:
     return any(bursts >= FATAL_TOO_OFTEN for bursts in day.values())
 
 
-def others_of(device: Device, past: Past, history: History, now_ns: int) -> int:
-    """How many other GPUs of the same job, where jobs are known, else of the same host, showed the same code within a day."""
-
-    def same(p: Past, other: Device) -> bool:
-        return p.code == past.code and (p.job == past.job if past.job else other.host == device.host)
-
-    return sum(any(same(p, other) for p in history.of(other, now_ns, DAY_NS)) for other in history.devices() if other != device)
-
-
 def _program(device: Device, past: Past, history: History, now_ns: int) -> Suspicion | None:
-    """Codes of programs: 13 speaks against one unit, 31 only where no other GPU has it, the rest where fewer than two have."""
-    bursts = [p for p in history.of(device, now_ns, DAY_NS) if _alike(p, past)]
-    others = others_of(device, past, history, now_ns)
-    if len(bursts) < SUSPECT or others >= (1 if past.code == MMU_FAULT else OTHERS):
+    """Codes of programs speak against a GPU that alone had them, again and again: 13 on one unit, the rest far more than others."""
+    if sum(_alike(p, past) for p in history.of(device, now_ns, DAY_NS)) < SUSPECT:
         return None
+    alone = [(gpu, p) for gpu, p in _alone(history, now_ns) if _alike(p, past)]
+    bursts = [p for gpu, p in alone if gpu == device]
+    elsewhere = sum(gpu != device and _source(gpu, p) == _source(device, past) for gpu, p in alone)
+    if len(bursts) < SUSPECT or (past.code != SM_EXCEPTION and len(bursts) <= 2 * elsewhere):
+        return None  # a program that fails now here, now there returns to a GPU by chance; to one unit of it hardly
     jobs = {p.job for p in bursts}
     page = len(bursts) >= PAGE_BURSTS and (len(jobs) > 1 or jobs == {""})  # one program that is started again proves nothing
     words = f"{len(bursts)} bursts in 24 h" + (f", always on {past.place}" if past.place else "")
-    words += f", {others} other GPUs of its {'job' if past.job else 'node'}" + (f", {len(jobs)} jobs" if past.job else "")
+    words += f", {elsewhere} on other GPUs of its {'job' if past.job else 'node'}" + (f", {len(jobs)} jobs" if past.job else "")
     summary = f"XID {past.code} of programs comes back on this GPU and not on others: diagnose it."
     return Suspicion("page" if page else "ticket", "RUN_DCGMEUD", summary, words)
+
+
+def _alone(history: History, now_ns: int) -> Iterator[tuple[Device, Past]]:
+    """Bursts of programs' codes within a day that one GPU of a job had, and no other at the same time."""
+    sources: dict[tuple[str, int], list[tuple[Device, Past]]] = {}
+    for gpu in history.devices():
+        for p in history.of(gpu, now_ns, DAY_NS):
+            if is_application(p.code):
+                sources.setdefault((_source(gpu, p), p.code), []).append((gpu, p))
+    for bursts in sources.values():
+        episode: list[tuple[Device, Past]] = []
+        lasted = 0
+        for gpu, p in sorted(bursts, key=lambda burst: burst[1].first_ns):
+            if episode and p.first_ns - lasted >= GAP_NS:
+                yield from _if_alone(episode)
+                episode = []
+            episode.append((gpu, p))
+            lasted = max(lasted, p.last_ns)
+        yield from _if_alone(episode)
+
+
+def _if_alone(episode: list[tuple[Device, Past]]) -> list[tuple[Device, Past]]:
+    return episode if len({gpu for gpu, _ in episode}) == 1 else []
+
+
+def _source(gpu: Device, p: Past) -> str:
+    """Whose program it was: the job's, where jobs are known, else the host's."""
+    return f"job {p.job}" if p.job else f"host {gpu.host}"
 
 
 def _alike(p: Past, past: Past) -> bool:

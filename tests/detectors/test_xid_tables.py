@@ -35,6 +35,12 @@ STORIES = {
     "31 twice on one GPU: hardware": (bursts(31, 3, times=2), {Told(id_(3), REPEATED, "ticket")}),
     "31 twice on two GPUs: the program": (bursts(31, 3, 4, times=2), set()),
     "13 twice on one unit: hardware": (bursts(13, 1, times=2, **HARD), {Told(id_(1), REPEATED, "ticket")}),
+    "13 twice on one unit, and a program that fails all over": (
+        [*bursts(13, 1, **HARD), *bursts(13, 4, 5, 6, **SOFT), *bursts(13, 1, **HARD)],
+        {Told(id_(1), REPEATED, "ticket")},
+    ),
+    "31 now here, now there: the program": (bursts(31, 3, 4, 5, 3), set()),
+    "31 again and again on one GPU, once on another: hardware": (bursts(31, 4, 3, 3, 3), {Told(id_(3), REPEATED, "ticket")}),
     "13 on two units: the program": ([*bursts(13, 1, **HARD), *bursts(13, 1, **SOFT)], set()),
     "any other code of programs twice on one GPU: hardware": (bursts(69, 2, times=2), {Told(id_(2), REPEATED, "ticket")}),
     "the same on three GPUs: the program": (bursts(69, 2, 3, 4, times=2), set()),
@@ -52,6 +58,18 @@ def test_repetition_tells_hardware_from_programs(story: list[tuple[int, int, dic
         node.xid(code, gpu=gpu, **facts)
         node.quiet(HOUR / 2)
     assert {Told(f.device.id, f.fault, f.severity) for f in node.said if f.phase == "onset" and f.fault != PROGRAM} == expected
+
+
+def test_the_job_is_acquitted_when_one_gpu_alone_repeats_its_code() -> None:
+    """Within the hour that a program's failure is remembered; with another GPU that failed it still stands."""
+    for others, stood in (((), []), ((5,), [("job", "42", PROGRAM, "ticket")])):
+        node = Log(period_s=60)
+        node.job("42", *range(8))
+        for gpu in (*others, 1):
+            node.xid(13, gpu=gpu, **HARD)
+            node.quiet(600)
+        node.xid(13, gpu=1, **HARD)
+        assert [told for told in stands(node.said) if told[2] == PROGRAM] == stood
 
 
 def test_a_contained_error_that_comes_back_after_reboots_is_no_case_for_an_inspection() -> None:

@@ -215,6 +215,19 @@ def test_many_faults_of_different_classes_are_no_common_cause() -> None:
     assert len(story.open) == 12
 
 
+def test_a_page_beside_many_tickets_of_its_class_stays_a_page_of_its_own() -> None:
+    """A dozen tickets are one ticket; a page that comes before or after them keeps its device and does not make them a page."""
+    story = Story()
+    hosts = [f"n{n}" for n in range(14)]
+    story.nodes(*hosts)
+    story.finds(gpu(0, "n0"), "ecc", "page")
+    for host in hosts[1:-1]:
+        story.finds(gpu(0, host), "ecc", "ticket")
+    story.finds(gpu(0, "n13"), "ecc", "page")
+    told = {(i.root.kind, i.root.host, i.severity) for i in story.fusion.open()}
+    assert told == {("gpu", "n0", "page"), ("gpu", "n13", "page"), ("cluster", "", "ticket")}
+
+
 @pytest.mark.parametrize(("days", "told"), [(5, True), (60, False)])
 def test_a_node_with_many_small_faults_is_a_lemon(days: float, told: bool) -> None:
     """Six weak faults of different kinds within thirty days are told at the sixth at the latest, with the node to blame; over a year they are not."""
