@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import signal
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from collector.control import Control
 from collector.dialect import dialect_of
 from collector.judging import judge_of, periods_of
 from collector.limits import raise_open_files
+from collector.notify import Notifier
 from collector.people import People
 from collector.simulated_node import SimulatedNode
 from collector.standing import Standing
@@ -25,6 +28,7 @@ from collector.world import World, real, simulated
 from detectors.snapshot import dump, load
 from pipeline import xid
 from pipeline.catalog import agent
+from pipeline.clock import FastClock
 from pipeline.engine import Engine
 from pipeline.exposition.sink import Dialect
 from pipeline.guard import Guard
@@ -42,7 +46,7 @@ CANNOT_START = (ConfigError, ListenError, DirectoryTakenError)
 def main(config: Config, reload: Callable[[], Config] | None = None) -> int:
     """Run until told to stop; the exit code: 0 stopped as told, 1 could not start."""
     try:
-        return asyncio.run(Agent(config, reload or (lambda: config)).run())
+        return asyncio.run(Agent(config, reload or (lambda: config), Notifier(os.environ)).run())
     except CANNOT_START as error:
         log.error("cannot start: %s", error)
         return 1
@@ -51,8 +55,8 @@ def main(config: Config, reload: Callable[[], Config] | None = None) -> int:
 class Agent:
     """The process: what stands, the engine of the present configuration, the server, the signals."""
 
-    def __init__(self, config: Config, reload: Callable[[], Config]) -> None:
-        self._config, self._load = config, reload
+    def __init__(self, config: Config, reload: Callable[[], Config], notifier: Notifier) -> None:
+        self._config, self._load, self._notifier = config, reload, notifier
         self._stop = asyncio.Event()
         self._asked = False  # for a reload, by signal
         self._reloading = False
@@ -102,10 +106,14 @@ class Agent:
         if not settings.profile:
             return real(self._config)
         directory = Path(settings.directory or Path(self._config.storage.path) / "simulated")
-        self._node = SimulatedNode(directory, settings.profile, settings.seed, settings.inject)
+        since_ns = time.monotonic_ns()
+        self._node = SimulatedNode(directory, settings, since_ns)
         stack.callback(self._node.close)
         log.warning("this node is simulated (%s, seed %d): nothing here is real hardware", settings.profile, settings.seed)
-        return simulated(directory, settings.profile)
+        if settings.speed == 1:
+            return simulated(directory, settings.profile)
+        log.warning("its time runs %d times as fast as that of the machine", settings.speed)
+        return simulated(directory, settings.profile, clock=FastClock(settings.speed, since_ns))
 
     def _build(self, config: Config) -> tuple[Engine, Dialect | None]:
         """An engine for a configuration, not yet started. Raises one of CANNOT_START, with the present one untouched."""
@@ -123,6 +131,7 @@ class Agent:
             judge=judge_of(config, standing.own, standing.world.clock),
             sinks=standing.sinks,
             own=standing.own,
+            wait=standing.world.wait,
         )
         return engine, dialect
 
@@ -134,7 +143,8 @@ class Agent:
             metrics_path=config.web.telemetry_path,
             most_scrapes=config.web.max_concurrent_scrapes,
         )
-        for address in await web.start():
+        self._serving = await web.start()
+        for address in self._serving:
             log.info("listening on http://%s%s", address, config.web.telemetry_path)
         return web
 
@@ -147,20 +157,26 @@ class Agent:
         files = self._stamps()
         gc.collect()
         gc.freeze()  # what is here now stays: full collections need not look at it again
+        self._notifier.ready(f"Serving {', '.join(self._serving)}")
         while not self._stop.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), WATCH_S)
             self._standing.watch()
             self._people.watch()
+            self._notifier.beat(self._standing.world.clock.monotonic_ns(), alive=self._engine.alive())
             if self._config.simulate.profile:
                 self._node.watch()
             now = self._stamps()
             if self._asked or now != files:
                 self._asked, files = False, now
-                await self._reload()
+                self._notifier.reloading(self._standing.world.clock.monotonic_ns())
+                taken = await self._reload()
+                self._notifier.ready(
+                    f"Serving {', '.join(self._serving)}{'' if taken else '; the new configuration is not taken'}"
+                )
 
-    async def _reload(self) -> None:
-        """Put the new configuration in place whole, or keep the old one; a metric and one line say which."""
+    async def _reload(self) -> bool:
+        """Put the new configuration in place whole, or keep the old one; a metric and one line say which. Whether it was taken."""
         self._reloading = True
         try:
             config = self._load()
@@ -172,10 +188,11 @@ class Agent:
         except CANNOT_START as error:
             self._standing.own.set(agent.CONFIG_RELOAD_SUCCESS, 0)
             log.error("the new configuration is not taken, the old one stays: %s", error)
-            return
+            return False
         finally:
             self._reloading = False
         await self._swap(config, engine, dialect, web)
+        return True
 
     async def _swap(self, config: Config, engine: Engine, dialect: Dialect | None, web: Web) -> None:
         old_engine, old_web = self._engine, self._web
@@ -193,6 +210,7 @@ class Agent:
     async def _end(self) -> None:
         """Stop reading, then serving, then drain and seal."""
         log.info("stopping")
+        self._notifier.stopping()
         await asyncio.to_thread(self._engine.close, STOP_READS_S)
         await self._web.stop()
         await asyncio.to_thread(self._standing.close, STOP_STORE_S)
