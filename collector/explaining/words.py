@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
+from collector.spans import span
 from detectors.pages import PAGES, prose_of
 from pipeline.store.case import Case, Row, Told
 
@@ -95,28 +96,12 @@ def _taken(row: Row) -> str:
 
 
 def _lasted(begin: datetime, end: datetime | None, now: datetime) -> str:
-    span = _span((end or now) - begin)
-    return f"from {_clock(begin)} to {_clock(end)}, {span}" if end is not None else f"since {_clock(begin)}, for {span}"
+    lasted = span(((end or now) - begin).total_seconds())
+    return f"from {_clock(begin)} to {_clock(end)}, {lasted}" if end is not None else f"since {_clock(begin)}, for {lasted}"
 
 
 def _clock(time: datetime) -> str:
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
-
-
-def _span(time: timedelta) -> str:
-    """A duration in its two largest units.
-
-    >>> _span(timedelta(seconds=59)), _span(timedelta(minutes=61)), _span(timedelta(days=2, hours=5))
-    ('59 s', '1 h 1 min', '2 d 5 h')
-    """
-    seconds = int(time.total_seconds())
-    if seconds < 60:
-        return f"{max(seconds, 0)} s"
-    if seconds < 3600:
-        return f"{seconds // 60} min"
-    if seconds < 86_400:
-        return f"{seconds // 3600} h {seconds % 3600 // 60} min"
-    return f"{seconds // 86_400} d {seconds % 86_400 // 3600} h"
 
 
 def _fields(*rows: tuple[str, str]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 from pipeline.catalog import agent
@@ -19,7 +20,17 @@ State = Literal["running", "slow", "suspect", "stalled"]
 _STATE, _SECONDS, _VERDICT = (Family(m.name, m.type, m.help) for m in (agent.NCCL_STATE, agent.NCCL_STALL, agent.NCCL_VERDICT))
 
 
-def stall_samples(jobs: Iterable[str], findings: Iterable[Finding], now_ns: int) -> Iterator[Sample]:
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """One job: what its findings say of it, for how many seconds it stands still (0 = it does not), and the classes of the verdict."""
+
+    job: str
+    state: State
+    seconds: float
+    verdicts: tuple[str, ...]
+
+
+def stalls(jobs: Iterable[str], findings: Iterable[Finding], now_ns: int) -> Iterator[Stall]:
     """Of each of the ``jobs`` that are there, and of those that ``findings`` name; at most 64 jobs, those with findings first.
 
     ``now_ns`` is unix time.
@@ -33,10 +44,18 @@ def stall_samples(jobs: Iterable[str], findings: Iterable[Finding], now_ns: int)
     for job in list(dict.fromkeys((*said, *there)))[:MOST_JOBS]:
         about = said.get(job, [])
         since = [f.onset_ns for f in about if f.fault.startswith(STALLED)]
-        yield Sample(_STATE, ((JOB, job), ("state", _state(f.fault for f in about))), 1)
-        yield Sample(_SECONDS, ((JOB, job),), max(now_ns - min(since, default=now_ns), 0) / 1e9)
-        for kind in dict.fromkeys(f.fault.partition("/")[2] for f in about):
-            yield Sample(_VERDICT, ((JOB, job), ("class", kind)), 1)
+        seconds = max(now_ns - min(since, default=now_ns), 0) / 1e9
+        verdicts = tuple(dict.fromkeys(f.fault.partition("/")[2] for f in about))
+        yield Stall(job, _state(f.fault for f in about), seconds, verdicts)
+
+
+def stall_samples(jobs: Iterable[str], findings: Iterable[Finding], now_ns: int) -> Iterator[Sample]:
+    """The same as series."""
+    for stall in stalls(jobs, findings, now_ns):
+        yield Sample(_STATE, ((JOB, stall.job), ("state", stall.state)), 1)
+        yield Sample(_SECONDS, ((JOB, stall.job),), stall.seconds)
+        for kind in stall.verdicts:
+            yield Sample(_VERDICT, ((JOB, stall.job), ("class", kind)), 1)
 
 
 def _state(faults: Iterable[str]) -> State:
