@@ -29,6 +29,7 @@ from pipeline.observation import Event
 BLOCK_S = 60.0
 WARNING = "warning"
 LIMIT = Limit(0.10, 5.0, 10)  # ln units; proposed, hence a ticket at most
+IDLE_PERCENT = 2.0  # of tensor and of memory activity: a kernel that waits for others is busy and computes nothing
 CAUSES = ("clock", "tensor", "dram")  # what power follows: the voltage with the clock, and the units that switch
 CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.5
 ACCEPT_BLOCKS = 1440  # a day of work at the new level is the new normal
@@ -73,11 +74,11 @@ class Power(Blockwise):
             self._lanes.next_job(self._peers.changed, columns["told"])
         watts = columns.wide(per_second(frame, "energy_millijoules")) / 1000
         used = columns.wide(reading(frame, "gpu_utilization_percent"))
-        works = used >= ACTIVE_PERCENT
-        self._means.drop(np.isfinite(used) & ~works)
-        samples = {"clock": columns.wide(reading(frame, "sm_clock_megahertz"))}
-        samples |= {name: columns.wide(reading(frame, f"{name}_activity_percent")) / 100 for name in ("tensor", "dram")}
-        samples |= {"watts": watts, "used": used}
+        tensor, dram = (columns.wide(reading(frame, f"{name}_activity_percent")) for name in ("tensor", "dram"))
+        self._means.drop(used < ACTIVE_PERCENT)
+        works = (used >= ACTIVE_PERCENT) & ~((tensor < IDLE_PERCENT) & (dram < IDLE_PERCENT))
+        clock = columns.wide(reading(frame, "sm_clock_megahertz"))
+        samples = {"clock": clock, "tensor": tensor / 100, "dram": dram / 100, "watts": watts, "used": used}
         self._means.add(**{name: np.where(works, x, np.nan) for name, x in samples.items()})
 
     def _block(self, at: Moment) -> Iterator[Finding]:

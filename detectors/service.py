@@ -59,9 +59,15 @@ class OnTrial:
 
 
 def in_service(
-    only: Collection[str] | None = None, *, on_trial: bool = True, declared: Mapping[str, str] = MappingProxyType({})
+    only: Collection[str] | None = None,
+    *,
+    on_trial: bool = True,
+    off_trial: Collection[str] = (),
+    declared: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Detector]:
     """Detectors as the agent asks them: all, or ``only`` those named. Without ``on_trial`` everybody says what it means.
+
+    ``off_trial``: those that the site takes off trial itself (``all``: every one).
 
     ``declared``: what the site says that its devices have (detectors/drift.py). KeyError for a detector that there is none of.
     """
@@ -69,7 +75,8 @@ def in_service(
         DETECTORS[name]
     makers: dict[str, Callable[[], Detector]] = {**DETECTORS, Drift.name: lambda: Drift(declared)}
     asked = {name: make for name, make in makers.items() if only is None or name in only}
-    return [make() if name in PROVED or not on_trial else OnTrial(make()) for name, make in asked.items()]
+    free = DETECTORS.keys() if not on_trial or "all" in off_trial else PROVED | set(off_trial)
+    return [make() if name in free else OnTrial(make()) for name, make in asked.items()]
 
 
 def judge_in_service(

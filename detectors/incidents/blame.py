@@ -40,10 +40,11 @@ class Blame:
     def _explains(self, place: Place, inside: Sequence[Finding]) -> bool:
         if len(inside) < EXPLAINS * len(self._findings):
             return False
-        told = any((f.device.kind, f.device.id) == place for f in inside)
+        itself = [RANK[f.severity] for f in inside if (f.device.kind, f.device.id) == place]
+        told = bool(itself)
         if place.level == DOMAIN:
             return told  # only its detector knows when so many complain that it is the domain
-        if told and self.strongest.device.kind in CONTAINERS:
+        if told and self.strongest.device.kind in CONTAINERS and max(itself) >= RANK[self.strongest.severity]:
             return True
         kind = head(self.strongest.fault)
         if place.level == "job" and (kind not in ("xid", "hang") or strength(self.strongest) > 0):

@@ -47,6 +47,21 @@ def test_five_percent_less_is_silent(node: Feed) -> None:
     assert node.run(4 * 3600, **work(less=0.05)) == []
 
 
+def test_a_kernel_that_waits_for_others_tells_nothing_of_power(node: Feed) -> None:
+    """In a job that stands still every GPU is busy and computes nothing; what it draws then follows neither clock nor activity."""
+    waits = work(less=0.15, load=0.2) | {"tensor_activity_percent": 0.0, "dram_activity_percent": 0.5}
+    assert node.run(4 * 3600, **waits) == []
+
+
+def test_waiting_in_each_step_hides_nothing(node: Feed) -> None:
+    """A GPU that computes in every other second only is judged by those."""
+    said = []
+    for _ in range(120):
+        said += node.run(10, **work(less=0.15))
+        said += node.run(10, **(work(less=0.15) | {"tensor_activity_percent": 0.0, "dram_activity_percent": 0.5}))
+    assert stands(said) == [("gpu", "GPU-n1-5", "power", "ticket")]
+
+
 def test_it_is_never_a_page(node: Feed) -> None:
     """However much is missing: an inference from other readings wakes nobody."""
     said = node.run(2 * 3600, **work(less=0.6))

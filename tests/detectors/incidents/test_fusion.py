@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.frame import frame_of
+from pipeline.frame import Device, frame_of
 from tests.detectors.incidents.story import Story, gpu, node, port
 from tests.fakes import START_NS
 
@@ -106,6 +106,21 @@ def test_a_hang_inherits_the_xid_of_a_gpu_of_its_job() -> None:
     story.finds(gpu(0, "n1"), "hang")
     story.finds(gpu(5, "n2"), "xid/gpu")
     assert story.open == {gpu(5, "n2").id: ("gpu", "xid/gpu", "page")}
+
+
+def test_a_failed_program_before_a_stall_does_not_blame_its_job_for_it() -> None:
+    """The page names the node that the others wait for, not the ticket about the job minutes before."""
+    story = Story()
+    story.nodes("n1", "n2")
+    gpus = " ".join(gpu(n, "n1").id for n in range(8))
+    story.happens("job_started", node("n1"), job="42", gpus=gpus)
+    story.happens("job_started", node("n2"), job="42", gpus=" ".join(gpu(n, "n2").id for n in range(8)))
+    story.finds(Device("", "job", "42"), "xid/application", "ticket")
+    story.wait(120)
+    story.finds(node("n2"), "hang/rank_stuck", "page")
+    assert [(i.root, i.fault, i.severity) for i in story.told if i.severity == "page"] == [
+        (node("n2"), "hang/rank_stuck", "page")
+    ]
 
 
 def test_most_gpus_of_a_node_blame_the_node_without_a_second_page() -> None:
