@@ -59,6 +59,7 @@ lock: $(VENV)/.tests ## requirements*.txt from pyproject.toml; make lock UPGRADE
 .PHONY: parts
 parts:
 	@sh tools/parts.sh
+	@sh tools/newer_parts.sh
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Tocsin needs Python 3.11 or newer, $(PYTHON) is {sys.version.split()[0]}: set PYTHON=")'

@@ -14,7 +14,7 @@ from pathlib import Path
 from socket import create_server
 from typing import Any
 
-from tests.parts import need
+from tests.parts import Part, need
 from tests.servers import end
 from tests.wait import until
 
@@ -57,7 +57,7 @@ class Receivers:
 class Alertmanager:
     """``prometheus-alertmanager`` with our file, its waits shortened to a second and its receivers pointed at the test's."""
 
-    def __init__(self, folder: Path, receivers: Receivers) -> None:
+    def __init__(self, folder: Path, receivers: Receivers, part: Part = need) -> None:
         with create_server(("127.0.0.1", 0)) as free:
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
         text = CONFIG.read_text(encoding="utf-8").replace("127.0.0.1:9099", receivers.address)
@@ -68,7 +68,7 @@ class Alertmanager:
         self._written = self.log.open("wb")
         self._process = subprocess.Popen(
             [
-                need("prometheus-alertmanager", "prometheus-alertmanager"),
+                part("prometheus-alertmanager", "prometheus-alertmanager"),
                 f"--config.file={folder / 'alertmanager.yml'}",
                 f"--storage.path={folder / 'am'}",
                 f"--web.listen-address={self.address}",

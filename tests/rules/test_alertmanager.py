@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.child import run
 from rules.build import alerts
-from tests.parts import need
+from tests.parts import VERSIONS, Part
 from tests.rules.alertmanager import CONFIG, Alertmanager, Receivers
 from tests.wait import until
 
@@ -34,11 +34,18 @@ def receivers() -> Iterator[Receivers]:
     listening.close()
 
 
+@pytest.fixture(params=VERSIONS.values(), ids=[*VERSIONS])
+def part(request: pytest.FixtureRequest) -> Part:
+    """Where Alertmanager and amtool come from: the oldest version, then the newer one."""
+    source: Part = request.param
+    return source
+
+
 @pytest.fixture
-def alertmanager(tmp_path: Path, receivers: Receivers) -> Iterator[Alertmanager]:
+def alertmanager(tmp_path: Path, receivers: Receivers, part: Part) -> Iterator[Alertmanager]:
     """A fresh one."""
     receivers.told.clear()
-    server = Alertmanager(tmp_path, receivers)
+    server = Alertmanager(tmp_path, receivers, part)
     yield server
     server.stop()
 
@@ -121,17 +128,17 @@ MUTES = [
 ]
 
 
-def test_amtool_takes_the_file() -> None:
+def test_amtool_takes_the_file(part: Part) -> None:
     """The configuration is valid for Alertmanager's own tool."""
-    checked = run([need("amtool", "prometheus-alertmanager"), "check-config", str(CONFIG)], timeout_s=30)
+    checked = run([part("amtool", "prometheus-alertmanager"), "check-config", str(CONFIG)], timeout_s=30)
     assert checked.returncode == 0, checked.stderr.decode()
 
 
 @pytest.mark.parametrize("name", sorted(RULES))
-def test_every_alert_has_its_receiver(name: str) -> None:
+def test_every_alert_has_its_receiver(name: str, part: Part) -> None:
     """Critical alerts wake the pager, warnings never do; the watchdog has its own listener; RMAs make a ticket as well."""
     labels = [f"{key}={value}" for key, value in ({"alertname": name} | RULES[name]).items()]
-    tool = need("amtool", "prometheus-alertmanager")
+    tool = part("amtool", "prometheus-alertmanager")
     said = run([tool, "config", "routes", "test", f"--config.file={CONFIG}", *labels], timeout_s=30).stdout.decode().split()
     reached = {receiver for word in said for receiver in word.split(",")}
     severity = RULES[name]["severity"]

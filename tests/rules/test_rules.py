@@ -15,7 +15,7 @@ from pipeline.catalog import FIELDS, METRICS
 from pipeline.child import run
 from rules.build import SETS, alerts, pages
 from rules.model import Alert
-from tests.parts import need
+from tests.parts import VERSIONS, Part, need
 
 RULES = Path(__file__).parents[2] / "rules"
 TESTS = sorted((RULES / "tests").glob("*.yaml"))
@@ -107,9 +107,10 @@ def test_every_alert_is_seen_quiet_firing_and_resolved(alert: Alert) -> None:
 
 
 @pytest.mark.integration
-def test_promtool_takes_the_rules_and_their_tests_pass() -> None:
+@pytest.mark.parametrize("part", VERSIONS.values(), ids=VERSIONS)
+def test_promtool_takes_the_rules_and_their_tests_pass(part: Part) -> None:
     """Promtool itself checks the files and runs every test."""
-    promtool = str(need("promtool", "prometheus"))
+    promtool = part("promtool", "prometheus")
     checked = run([promtool, "check", "rules", *(str(RULES / f"{name}.yaml") for name in SETS)], timeout_s=60)
     assert checked.returncode == 0, checked.stderr.decode()
     tested = run([promtool, "test", "rules", *map(str, TESTS)], timeout_s=120)
@@ -129,7 +130,7 @@ def _times_ten(expression: str) -> str:
 @pytest.mark.parametrize("spoil", [_emptied, _times_ten], ids=["emptied", "threshold_times_ten"])
 def test_the_tests_notice_a_rule_that_is_wrong(tmp_path: Path, spoil: Callable[[str], str]) -> None:
     """With every expression spoilt, the promtool tests of every spoilt alert fail."""
-    promtool = str(need("promtool", "prometheus"))
+    promtool = need("promtool", "prometheus")
     spoilt = {alert.name for alert in ALERTS if spoil(alert.expr) != alert.expr}
     for name, (_, groups) in SETS.items():
         document = {"groups": [group.document() for group in groups]}
