@@ -1,0 +1,210 @@
+"""Fleet: is all well, and where is it not."""
+
+from __future__ import annotations
+
+from dashboards import places
+from dashboards.meaning import ALL_IS_WELL, EXISTS, HEALTH, NONE_IS_BEST, NONE_IS_WELL, PORT_STATE, SEVERITY, SILENT, Step
+from dashboards.panels import Column, Dashboard, Lines, Query, Row, Stat, Table, Timeline
+from dashboards.queries import UP, measured, own
+from dashboards.shared import (
+    AGENTS,
+    BY_NODE,
+    BY_PORT,
+    CLUSTERS,
+    INCIDENTS,
+    NODES,
+    ROW_TO_NODE,
+    TO_GPU,
+    TO_NODE,
+    coded,
+    gpu_health,
+    health,
+    zero_where,
+)
+from pipeline.catalog import agent
+
+_LOOKED = own(agent.INCIDENTS_OVERFLOW)  # every agent that answers shows it
+_EXPECTED_GPUS = measured("node", "gpus_expected")
+_EXPECTED_PORT = measured("ib_port", "expected")
+_ACTIVE_PORT = measured("ib_port", "state", state="active")
+_MAINTENANCE = own(agent.MAINTENANCE, kind="node")
+_MONTH_S = 2_629_800  # a twelfth of a Julian year
+_GPU_MONTHS = f"sum((time() - process_start_time_seconds) * on (cluster, instance) {_EXPECTED_GPUS}) / {_MONTH_S}"
+# Unexpected interruptions per GPU and month: 419 on 16,384 GPUs in 54 days (The Llama 3 Herd of Models, section 3.3.4).
+_FAULTS_PER_MONTH = 0.0142
+
+
+def _open(severity: str) -> str:
+    return zero_where(f"count({own(agent.INCIDENT_ACTIVE, severity=severity)})", _LOOKED)
+
+
+NUMBERS = (
+    Stat(
+        title="Nodes",
+        about="Agents that answer, of those that Prometheus is told to ask. A node whose agent is silent is not watched.",
+        queries=(Query(f"sum({UP})", "answer"), Query(f"count({UP})", "of")),
+    ),
+    Stat(
+        title="GPUs",
+        about="Those that answer, of those that should: each agent keeps an inventory, so that a GPU that fell off the bus is missed.",
+        queries=(Query(f"sum({measured('node', 'gpus_visible')})", "answer"), Query(f"sum({_EXPECTED_GPUS})", "of")),
+    ),
+    Stat(
+        title="Open pages",
+        about="Incidents that wake somebody. 0 is shown only where an agent says that it has none.",
+        queries=(Query(_open("page")),),
+        steps=NONE_IS_WELL,
+        width=3,
+    ),
+    Stat(
+        title="Open tickets",
+        about="Incidents for the work queue.",
+        queries=(Query(_open("ticket")),),
+        steps=NONE_IS_BEST,
+        width=3,
+    ),
+    Stat(
+        title="Ports not active",
+        about="InfiniBand and RoCE ports that should be active (declared, or active once) and are not.",
+        queries=(
+            Query(
+                zero_where(
+                    f"count(({_EXPECTED_PORT} == 1) unless on ({BY_PORT}) ({_ACTIVE_PORT} == 1))",
+                    _EXPECTED_PORT,
+                )
+            ),
+        ),
+        steps=NONE_IS_WELL,
+        width=3,
+    ),
+    Stat(
+        title="In maintenance",
+        about="Nodes that somebody, or the scheduler, took out of service: their alerts wake nobody.",
+        queries=(Query(zero_where(f"count({_MAINTENANCE})", AGENTS)),),
+        steps=EXISTS,
+        width=3,
+        place=places.MAINTENANCE,
+    ),
+    Stat(
+        title="Sources read",
+        about="Share of the agents' sources (driver, ports, kernel log ...) whose last read gave anything: what is not read is not judged.",
+        queries=(Query(f"avg({own(agent.SOURCE_SUCCESS)})"),),
+        unit="percentunit",
+        steps=ALL_IS_WELL,
+        width=4,
+    ),
+)
+
+OPEN = (
+    Table(
+        title="Open incidents",
+        about="One row per cause, not per symptom: the device to blame, what is wrong with it, and the action that is proposed. "
+        "`tocsin explain` on the node tells the evidence. Empty, with 0 above: nothing is open.",
+        queries=(
+            Query(INCIDENTS),
+            # How long it stood within the last day, in steps of the subquery.
+            Query(f"15 * count_over_time({INCIDENTS}[1d:15s]) and {INCIDENTS}"),
+        ),
+        columns=(
+            Column("severity", "Severity", states=SEVERITY, width=90),
+            Column("instance", "Node"),
+            Column("class", "Fault"),
+            Column("root_kind", "Kind", width=90),
+            Column("root_device", "To blame"),
+            Column("action", "Proposed"),
+            Column("B", "Stood, last day", unit="s", width=130),
+        ),
+        by="Stood, last day",
+        empty="no incident is open, or no agent answers",
+        links=(ROW_TO_NODE,),
+        width=24,
+        height=7,
+        place=places.INCIDENTS,
+    ),
+)
+
+WHERE = (
+    Stat(
+        title="Every GPU",
+        about="One cell per GPU: green ok, yellow degraded, orange will fail, red failed. A GPU that is not here was never seen.",
+        queries=(Query(gpu_health(), "{{instance}} {{gpu}}"),),
+        states=HEALTH,
+        cells=True,
+        links=(TO_GPU,),
+        height=8,
+        width=12,
+    ),
+    Stat(
+        title="Every port",
+        about="One cell per InfiniBand or RoCE port that should be active: green active, yellow coming up, red down or gone.",
+        queries=(
+            Query(
+                coded(BY_PORT, PORT_STATE, lambda state: measured("ib_port", "state", state=state))
+                + f" and on ({BY_PORT}) ({_EXPECTED_PORT} == 1)",
+                "{{instance}} {{device}}",
+            ),
+        ),
+        states=PORT_STATE,
+        cells=True,
+        links=(TO_NODE,),
+        height=8,
+        width=12,
+    ),
+    Timeline(
+        title="Worst health of each node",
+        about="The worst of its GPUs, ports and itself. Grey: the agent does not answer, so nobody knows.",
+        queries=(Query(f"{health(BY_NODE, '=~.+')} or {len(HEALTH)} * max by ({BY_NODE}) ({UP} == bool 0) > 0", "{{instance}}"),),
+        states=(*HEALTH, SILENT),
+        links=(TO_NODE,),
+        width=24,
+    ),
+)
+
+TRUST = (
+    Lines(
+        title="Open incidents over time",
+        about="By severity, as they stood.",
+        queries=(Query(f"count by (severity) ({INCIDENTS})", "{{severity}}"),),
+        empty="no incident was open, or no agent answered",
+        decimals=0,
+        minimum=0,
+        stacked=True,
+        width=12,
+        height=7,
+    ),
+    Stat(
+        title="Pages per GPU and month",
+        about="Since the agents started. Real faults that need hands come about 0.014 times per GPU and month, as published for large "
+        "training clusters: a fleet that pages much more often than that is crying wolf, or is sick. Wait for some GPU-months.",
+        queries=(Query(f"(sum({own(agent.INCIDENTS, severity='page')}) or 0 * count({_LOOKED})) / ({_GPU_MONTHS})"),),
+        steps=(Step(0, "green"), Step(3 * _FAULTS_PER_MONTH, "yellow"), Step(10 * _FAULTS_PER_MONTH, "orange")),
+        decimals=3,
+        width=4,
+        height=7,
+    ),
+    Stat(
+        title="GPU-months watched",
+        about="How much the figure beside it rests on: GPUs times the time since their agents started.",
+        queries=(Query(_GPU_MONTHS),),
+        decimals=2,
+        width=4,
+        height=7,
+    ),
+    Stat(
+        title="Simulated nodes",
+        about="Agents that read a simulated node: nothing here is hardware where this is not 0.",
+        queries=(Query(f"sum({own(agent.SIMULATED)})"),),
+        steps=EXISTS,
+        width=4,
+        height=7,
+    ),
+)
+
+FLEET = Dashboard(
+    places.FLEET,
+    "Tocsin / Fleet",
+    "Is the fleet well, and where is it not?",
+    (*NUMBERS, *OPEN, Row("Where"), *WHERE, Row("How far this can be trusted"), *TRUST),
+    (CLUSTERS, NODES),
+    incidents=INCIDENTS,
+)

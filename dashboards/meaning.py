@@ -1,0 +1,59 @@
+"""What colours mean, everywhere the same: green is well, yellow is worth a look, orange will fail, red has failed, blue is meant so."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+WELL, LOOK, SOON, FAILED, MEANT, UNKNOWN = "green", "yellow", "orange", "red", "blue", "#808080"
+
+
+class State(NamedTuple):
+    """One state of an enumeration: the value of the label that names it, the words for it, and its colour."""
+
+    label: str
+    words: str
+    colour: str
+
+
+class Step(NamedTuple):
+    """From this value on the colour holds."""
+
+    value: float
+    colour: str
+
+
+HEALTH = (
+    State("ok", "ok", WELL),
+    State("degraded", "degraded", LOOK),
+    State("predicted_failure", "will fail", SOON),
+    State("failed", "failed", FAILED),
+)
+SILENT = State("", "agent silent", UNKNOWN)
+GPU_STATE = (
+    State("ok", "ok", WELL),
+    State("unreadable", "unreadable", LOOK),
+    State("hung", "hung", SOON),
+    State("absent", "absent", FAILED),
+    State("lost", "lost", FAILED),
+)
+PORT_STATE = (
+    State("active", "active", WELL),
+    State("active_defer", "active, deferred", WELL),
+    State("armed", "armed", LOOK),
+    State("init", "initialising", LOOK),
+    State("down", "down", FAILED),
+    State("absent", "absent", FAILED),
+)
+JOB_STATE = (
+    State("running", "running", WELL),
+    State("slow", "slow", LOOK),
+    State("suspect", "may stand still", SOON),
+    State("stalled", "stands still", FAILED),
+)
+SEVERITY = (State("page", "page", FAILED), State("ticket", "ticket", LOOK), State("record", "record", MEANT))
+
+PLAIN = (Step(0, "text"),)  # a number that is neither good nor bad
+NONE_IS_WELL = (Step(0, WELL), Step(1, FAILED))
+NONE_IS_BEST = (Step(0, WELL), Step(1, LOOK))
+ALL_IS_WELL = (Step(0, FAILED), Step(0.95, LOOK), Step(1, WELL))
+EXISTS = (Step(0, "text"), Step(1, MEANT))

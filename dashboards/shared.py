@@ -1,0 +1,62 @@
+"""What several dashboards ask: variables, states as numbers, links, rates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dashboards.meaning import HEALTH, State
+from dashboards.panels import Link, Variable
+from dashboards.places import GPU, NODE
+from dashboards.queries import facts, measured, own
+from pipeline.catalog import agent
+
+CLUSTERS = Variable("cluster", "Cluster", agent.BUILD_INFO.name, "cluster", every=".*")
+_OF_CLUSTER = f'{agent.BUILD_INFO.name}{{cluster=~"$cluster"}}'
+NODES = Variable("instance", "Node", _OF_CLUSTER, "instance")
+ONE_NODE = Variable("instance", "Node", _OF_CLUSTER, "instance", one=True)
+GPUS = Variable("gpu", "GPU", measured("gpu", "state"), "gpu")
+ONE_GPU = Variable("gpu", "GPU", measured("gpu", "state"), "gpu", one=True)
+UUID = Variable("uuid", "UUID", measured("gpu", "state", gpu="=~$gpu"), "uuid", hidden=True)
+PORTS = Variable("device", "Adapter", facts("ib_port"), "device")
+
+TO_NODE = Link("Node ${__field.labels.instance}", NODE, (("instance", "instance"),))
+TO_GPU = Link("GPU ${__field.labels.gpu} of ${__field.labels.instance}", GPU, (("instance", "instance"), ("gpu", "gpu")))
+ROW_TO_NODE = Link("This node", NODE, (("instance", "Node"),))
+ROW_TO_GPU = Link("This GPU", GPU, (("instance", "Node"), ("gpu", "GPU")))
+
+BY_NODE = "cluster, instance"
+BY_GPU = "cluster, instance, gpu, uuid"
+BY_PORT = "cluster, instance, device, port"
+
+INCIDENTS = own(agent.INCIDENT_ACTIVE)
+AGENTS = own(agent.BUILD_INFO)  # one series per agent that answers
+
+
+def rate(series: str) -> str:
+    """Increase per second over the step of the picture."""
+    return f"rate({series}[$__rate_interval])"
+
+
+def coded(by: str, states: Sequence[State], select: Callable[[str], str]) -> str:
+    """Which of several states holds, as its number 0, 1, 2 ...; of several devices the last in the list, which is the worst.
+
+    ``select`` gives the selector of one state's series, by its label.
+    """
+    terms = (f"{number} * ({select(state.label)} > 0)" for number, state in enumerate(states))
+    return f"max by ({by}) ({' or '.join(terms)})"
+
+
+def zero_where(expression: str, witness: str) -> str:
+    """The number that an expression counts, 0 only where a ``witness`` says that somebody looked; else nothing at all."""
+    return f"{expression} or 0 * count({witness})"
+
+
+def health(by: str, kind: str) -> str:
+    """Health of the devices of a kind as a number (see meaning.HEALTH)."""
+    return coded(by, HEALTH, lambda label: own(agent.DEVICE_HEALTH, kind=kind, health=label))
+
+
+def gpu_health() -> str:
+    """Health of each GPU as a number, with its index beside its UUID."""
+    named = f'label_replace({health("cluster, instance, device", "gpu")}, "uuid", "$1", "device", "(.+)")'
+    return f"{named} + on (cluster, instance, uuid) group_left (gpu) 0 * {measured('gpu', 'state', state='ok')}"
