@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from collector.gates.health import devices, identities
+from collector.gates.verdict import verdict
 from collector.out_of_service import Out
 from collector.web.status import Node, Said, incidents, status
-from pipeline.exposition import Exposition, Format
+from pipeline.exposition import Exposition, Format, Snapshot
 from pipeline.frame import Device
 from pipeline.interfaces import Clock
 from pipeline.selfmetrics import SelfMetrics
@@ -38,6 +40,10 @@ class Pages(Protocol):
 
     def incidents(self) -> Sequence[Mapping[str, Any]]:
         """The open incidents alone."""
+        ...
+
+    def health(self) -> Mapping[str, Any]:
+        """The node in one word, and a score per device, for schedulers."""
         ...
 
 
@@ -88,6 +94,27 @@ class AgentPages:
     def incidents(self) -> Sequence[Mapping[str, Any]]:
         """The open incidents."""
         return incidents(self._said())
+
+    def health(self) -> Mapping[str, Any]:
+        """The verdict, and every device with its score and headroom."""
+        snapshot, said = self._exposition.snapshot(), self._said()
+        return self._verdict(snapshot, said) | {"devices": devices(snapshot, said.findings, said.health, said.out)}
+
+    def check(self) -> dict[str, Any]:
+        """The verdict, and which parts answer in which of their lives: what `tocsin check` asks for."""
+        snapshot = self._exposition.snapshot()
+        return self._verdict(snapshot, self._said()) | {"parts": list(identities(snapshot))}
+
+    def _verdict(self, snapshot: Snapshot, said: Said) -> dict[str, Any]:
+        return verdict(
+            self._node.host,
+            snapshot,
+            said.incidents,
+            said.out,
+            dead=self.unhealthy(),
+            unready=self.unready(),
+            now_ns=self._clock.time_ns(),
+        )
 
     def _said(self) -> Said:
         return Said(self._exposition.findings(), self._exposition.incidents(), self._health(), self._out())

@@ -119,6 +119,7 @@ class Web:
         app.router.add_get("/healthz", self._dcgm_health)
         app.router.add_get("/api/v1/status", self._status)
         app.router.add_get("/api/v1/incidents", self._incidents)
+        app.router.add_get("/api/v1/health", self._node_health)
         if self._metrics_path != "/":
             app.router.add_get("/", self._landing)
         app.on_response_prepare.append(_secure)
@@ -181,6 +182,10 @@ class Web:
 
     async def _incidents(self, _: web.Request) -> web.Response:
         body = self._made("incidents", lambda: orjson.dumps({"incidents": self._pages.incidents()}))
+        return web.Response(body=body, content_type="application/json")
+
+    async def _node_health(self, _: web.Request) -> web.Response:
+        body = self._made("health", lambda: orjson.dumps(self._pages.health()))
         return web.Response(body=body, content_type="application/json")
 
     async def _landing(self, _: web.Request) -> web.Response:

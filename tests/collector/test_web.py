@@ -66,6 +66,9 @@ class FakePages:
     def incidents(self) -> Sequence[Mapping[str, Any]]:
         return [{"id": "5a2e"}]
 
+    def health(self) -> Mapping[str, Any]:
+        return {"verdict": "ok"}
+
 
 def guard() -> Guard:
     """A guard whose counts nobody looks at."""

@@ -1,0 +1,115 @@
+"""The node in one word for schedulers: ok, problem or unknown, and the incidents behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from collector.out_of_service import Out
+from pipeline.exposition import Snapshot
+from pipeline.finding import SEVERITIES, Incident
+from pipeline.frame import Attributes, Device
+
+State = Literal["ok", "problem", "unknown"]
+MOST_INCIDENTS = 20  # the gravest; one answer fits one line of the socket
+LONGEST_TEXT = 500  # characters of a summary or reason, which may quote what a kernel log said
+# Findings about other kinds (a job, a rack) speak of more than this node: no gate of a node acts on them.
+OF_A_NODE = frozenset({"node", "gpu", "gpu_instance", "nvlink", "nvswitch", "ib_port"})
+# Whose readings must be fresh for a word about them to count; what is read of the others comes with these.
+READ = {"gpu": "gpu", "gpu_instance": "gpu", "nvlink": "gpu", "nvswitch": "gpu", "ib_port": "ib_port"}
+
+
+def verdict(
+    host: str, snapshot: Snapshot, incidents: Sequence[Incident], out: Iterable[Out], *, dead: str, unready: str, now_ns: int
+) -> dict[str, Any]:
+    """``dead`` says why the agent judges nothing, ``unready`` what it has not read yet; both are empty while all is well.
+
+    No data is never a fault, and never health: it is ``unknown``. What stands about devices that are being read counts all the same.
+
+    ``severity`` is the gravest of the open incidents whose devices are being read and in service, null without any.
+    """
+    away = {one.device for one in out}
+    node_out = next((one for one in out if one.kind == "node"), None)
+    standing = [i for i in incidents if i.root.host == host and i.root.kind in OF_A_NODE and i.root not in away]
+    seen = [i for i in standing if _is_read(i.root, snapshot)]
+    worst = max((i.severity for i in seen), key=SEVERITIES.index, default=None)
+    state, reason = _word(seen, unseen=len(standing) - len(seen), dead=dead, blind=unready or _silent(snapshot))
+    return {
+        "host": host,
+        "time": _time(now_ns),
+        "verdict": state,
+        "reason": reason[:LONGEST_TEXT],
+        "severity": worst,
+        "out_of_service": text(node_out.reason)[:LONGEST_TEXT] if node_out is not None else None,
+        "incidents": [incident(i, snapshot.facts(i.root)) for i in seen[:MOST_INCIDENTS]],
+    }
+
+
+def incident(one: Incident, facts: Attributes) -> dict[str, Any]:
+    """An incident as a gate needs it: what, which part, how grave, what to do."""
+    return {
+        "id": one.id,
+        "severity": one.severity,
+        "action": one.action,
+        "class": one.fault,
+        "kind": one.root.kind,
+        "device": text(one.root.id)[:LONGEST_TEXT],
+        "name": text(called(one.root, facts))[:LONGEST_TEXT],
+        "since": _time(one.opened_ns),
+        "summary": text(one.summary)[:LONGEST_TEXT],
+        "acknowledged": bool(one.acknowledged_ns),
+    }
+
+
+def called(device: Device, facts: Attributes) -> str:
+    """As people call it: ``GPU 3``, ``mlx5_5/1``, ``NVLink 4 of GPU 3``.
+
+    >>> called(Device("n1", "gpu", "GPU-8a"), {"index": "3"})
+    'GPU 3'
+    """
+    names: Mapping[str, str] = {
+        "gpu": f"GPU {facts.get('index', '')}",
+        "ib_port": f"{facts.get('device', '')}/{facts.get('port', '')}",
+        "nvlink": f"NVLink {facts.get('link', '')} of GPU {facts.get('index', '')}",
+    }
+    name = names.get(device.kind, "")
+    return name if name.strip("/ ") not in ("", "GPU", "NVLink  of GPU") else f"{device.kind} {device.id}"
+
+
+def text(value: str) -> str:
+    """One line; what is no character (an undecodable byte of a file or log) becomes ``?``: JSON has no place for it."""
+    return " ".join(value.encode("utf-8", "replace").decode().split())
+
+
+def _word(seen: Sequence[Incident], *, unseen: int, dead: str, blind: str) -> tuple[State, str]:
+    if dead:
+        return "unknown", dead
+    told = [i for i in seen if i.severity != "record"]
+    if told:
+        worst = max(told, key=lambda i: SEVERITIES.index(i.severity))
+        more = f" and {len(told) - 1} more" if len(told) > 1 else ""
+        return "problem", f"{text(worst.summary)}{more}"
+    if blind:
+        return "unknown", blind
+    if unseen:
+        return "unknown", f"{unseen} incidents stand about devices that are not read now"
+    return "ok", "nothing stands against this node"
+
+
+def _is_read(device: Device, snapshot: Snapshot) -> bool:
+    kind = READ.get(device.kind)
+    return kind is None or any(entry.fresh for entry in snapshot.of(kind))
+
+
+def _silent(snapshot: Snapshot) -> str:
+    """Why nothing can be said: no device is read at all, or one kind of those that were is silent."""
+    kinds = [kind for kind in ("gpu", "ib_port") if snapshot.of(kind)]
+    stale = [kind for kind in kinds if not any(entry.fresh for entry in snapshot.of(kind))]
+    if not kinds:
+        return "no GPU and no port has been read yet"
+    return f"no fresh readings of {' and '.join(stale)}" if stale else ""
+
+
+def _time(ns: int) -> str:
+    return datetime.fromtimestamp(ns / 1e9, UTC).isoformat(timespec="seconds")
