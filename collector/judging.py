@@ -21,5 +21,6 @@ def judge_of(
     config: Config, own: SelfMetrics, clock: Clock, only: Collection[str] | None = None, *, on_trial: bool = True
 ) -> Judge:
     """A judge that knows nothing yet, with all detectors or ``only`` some, as ``detectors.service.in_service`` gives them."""
-    asked = in_service(only, on_trial=on_trial, declared=config.detectors.drift.declared)
+    section = config.detectors
+    asked = in_service(only, on_trial=on_trial, off_trial=section.off_trial, declared=section.drift.declared)
     return judge_in_service(own, clock, periods_of(config), asked)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from collector.config.given import ConfigError
+from collector.config.settings import Simulate
 from pipeline.child import Child, python
 
 log = logging.getLogger("tocsin.agent")
@@ -16,22 +17,27 @@ READY_S = 30.0  # to write a node's first state on a busy machine
 
 
 class SimulatedNode:
-    """Owns the process that plays the hardware below ``directory``. ConfigError where it does not come up."""
+    """Owns the process that plays the hardware below ``directory``. ConfigError where it does not come up.
+
+    ``since_ns``: instant of CLOCK_MONOTONIC from which on the node's clocks run at its speed, where that is not 1.
+    """
 
     def __init__(
         self,
         directory: Path,
-        profile: str,
-        seed: int,
-        inject: Sequence[str] = (),
+        settings: Simulate,
+        since_ns: int = 0,
         *,
         start: Callable[[Sequence[str]], Child] = Child,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self.directory = directory
-        self._argv = python("collector.cli", "simulate", str(directory), "--profile", profile, "--seed", str(seed), "--owned")
-        for spec in inject:
-            self._argv += ["--inject", spec]
+        given = {"--profile": settings.profile, "--seed": str(settings.seed), "--day": settings.day}
+        if settings.speed != 1:
+            given |= {"--speed": str(settings.speed), "--since": str(since_ns)}
+        self._argv = python("collector.cli", "simulate", str(directory), "--owned")
+        for flag, value in (*given.items(), *(("--inject", spec) for spec in settings.inject)):
+            self._argv += [flag, value] if value else []
         self._start, self._pause = start, pause
         self._ready = directory / "ready"
         self._ready.unlink(missing_ok=True)

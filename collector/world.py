@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from collector.config import Config
-from pipeline.clock import SystemClock
+from pipeline.clock import FastClock, SystemClock
 from pipeline.interfaces import Clock
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Everything outside the process that sources read. ``library`` is "" for the real NVML, or ``simulated:DIR``."""
+    """Everything outside the process that sources read. ``library`` is "" for the real NVML, or ``simulated:DIR``.
+
+    ``wait`` is how to wait by ``clock`` (seconds) where that is not the machine's.
+    """
 
     host: str
     boot_id: str
@@ -25,6 +28,7 @@ class World:
     kernel_log: Path
     library: str
     simulated: str = ""
+    wait: Callable[[float], None] | None = None
 
 
 def real(config: Config, environ: Mapping[str, str] = os.environ, clock: Clock | None = None) -> World:
@@ -41,7 +45,9 @@ def real(config: Config, environ: Mapping[str, str] = os.environ, clock: Clock |
     )
 
 
-def simulated(directory: Path, profile: str, environ: Mapping[str, str] = os.environ, clock: Clock | None = None) -> World:
+def simulated(
+    directory: Path, profile: str, environ: Mapping[str, str] = os.environ, clock: FastClock | SystemClock | None = None
+) -> World:
     """The simulated node in a directory."""
     return World(
         host=host_name(environ),
@@ -52,6 +58,7 @@ def simulated(directory: Path, profile: str, environ: Mapping[str, str] = os.env
         kernel_log=directory / "dev" / "kmsg",
         library=f"simulated:{directory}",
         simulated=profile,
+        wait=clock.wait if isinstance(clock, FastClock) else None,
     )
 
 

@@ -14,12 +14,13 @@ from collector.cli.ending import Ending
 from collector.config.given import ConfigError
 
 NAME = "simulate"
-USAGE = "simulate DIR [--profile NAME] [--inject FAULT]... | simulate DIR --status | simulate --list"
+USAGE = "simulate DIR [--profile NAME] [--day NAME] [--inject FAULT]... | simulate DIR --status | simulate --list"
 HELP = "Run a simulated GPU node in a folder, or inject faults into one that runs."
 EXAMPLE = """\
 Examples:
   tocsin simulate --list
   tocsin simulate /tmp/node --profile hgx-h100 --inject ecc_storm@gpu3+60s
+  tocsin simulate /tmp/node --day bad --speed 10
   tocsin simulate /tmp/node --inject xid@gpu2:code=79          (into the one that runs there)
 
 `tocsin agent --simulate hgx-h100` runs one by itself, in the folder `simulated` of its storage path."""
@@ -35,11 +36,16 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="same seed, same node (0)")
     parser.add_argument("--speed", type=float, default=1.0, metavar="X", help="60 lets an hour pass in a minute (1)")
+    parser.add_argument(
+        "--day", default="", metavar="NAME", help="a day of faults, each at its minute (see --list), or a TOML file"
+    )
     parser.add_argument("--inject", action="append", default=[], metavar="FAULT", help="let a fault happen; repeatable")
     parser.add_argument("--list", action="store_true", help="print profiles, and faults with their parameters")
     parser.add_argument("--status", action="store_true", help="print what the node that runs there is doing, as JSON")
     # For `tocsin agent --simulate`: end with the process that started this one, and say errors where it listens.
     parser.add_argument("--owned", action="store_true", help=argparse.SUPPRESS)
+    # And to share its clock: it runs at --speed since this instant of CLOCK_MONOTONIC. Otherwise the node alone hurries.
+    parser.add_argument("--since", type=int, default=0, help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,12 +64,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from collector.simulator.day import day_names  # noqa: PLC0415 - other commands need no simulator
     from collector.simulator.injection import faults_help  # noqa: PLC0415 - other commands need no simulator
     from collector.simulator.profile import profile_names  # noqa: PLC0415
     from collector.simulator.simulate import inject, status  # noqa: PLC0415
 
     if args.list:
-        print(f"Profiles: {', '.join(profile_names())}\n\nFaults:\n{faults_help()}")
+        print(f"Profiles: {', '.join(profile_names())}\n\nDays: {', '.join(day_names())}\n\nFaults:\n{faults_help()}")
         return 0
     if not args.directory:
         raise ValueError("simulate: in which folder? Give DIR, or --list")
@@ -71,7 +78,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.status:
         print(json.dumps(status(directory)))
         return 0
-    if args.inject and not args.profile:
+    if args.inject and not args.profile and not args.day:
         for spec in args.inject:
             print(json.dumps(inject(directory, spec)))
         return 0
@@ -80,12 +87,17 @@ def _run(args: argparse.Namespace) -> int:
 
 def _live(args: argparse.Namespace, directory: Path) -> int:
     from collector.simulator.simulate import simulate  # noqa: PLC0415
+    from pipeline.clock import FastClock  # noqa: PLC0415
 
     logs.set_up("info", "logfmt")
     stop = Ending().on_signals()
     if args.owned:
         Thread(target=_until_end, args=(sys.stdin, stop), daemon=True).start()
-    simulate(directory, args.profile or DEFAULT_PROFILE, seed=args.seed, inject=args.inject, speed=args.speed, stop=stop)
+    given = {"seed": args.seed, "inject": args.inject, "day": args.day, "stop": stop}
+    if args.since:
+        simulate(directory, args.profile or DEFAULT_PROFILE, clock=FastClock(args.speed, args.since), **given)
+    else:
+        simulate(directory, args.profile or DEFAULT_PROFILE, speed=args.speed, **given)
     return 0
 
 

@@ -8,6 +8,7 @@ from pathlib import Path as File
 from typing import Any
 
 from collector.config import address
+from collector.config.given import ConfigError
 from collector.config.settings import Config
 from collector.config.tree import Path
 from pipeline.dcgm import CountersError, SelectionError, load, parse_selection
@@ -39,14 +40,27 @@ def check(config: Config) -> Iterator[tuple[Path, str]]:
 def _web(config: Config) -> Iterator[tuple[Path, str]]:
     if not config.web.listen_address:
         yield ("web", "listen_address"), "at least one address is needed"
-    for text in config.web.listen_address:
-        try:
-            address.parse(text)
-        except ValueError as error:
-            yield ("web", "listen_address"), str(error)
+    for name in ("listen_address", "health_listen_address"):
+        for text in getattr(config.web, name):
+            try:
+                address.parse(text)
+            except ValueError as error:
+                yield ("web", name), str(error)
+    if config.web.config_file:
+        yield from _web_config(File(config.web.config_file))
     path = config.web.telemetry_path
     if not path.startswith("/") or path in RESERVED or path.startswith("/api/") or any(c in path for c in "?#{} "):
         yield ("web", "telemetry_path"), f"{path!r} is no free path, such as /metrics"
+
+
+def _web_config(file: File) -> Iterator[tuple[Path, str]]:
+    from collector.web.security import WebFile  # noqa: PLC0415 - only who has a web configuration pays for TLS
+
+    try:
+        WebFile(file)
+    except ConfigError as error:
+        for problem in error.problems:
+            yield ("web", "config_file"), problem
 
 
 def _periods(config: Config) -> Iterator[tuple[Path, str]]:
@@ -94,6 +108,11 @@ def _declared(config: Config) -> Iterator[tuple[Path, str]]:
 
 
 def _detectors(config: Config) -> Iterator[tuple[Path, str]]:
+    if config.detectors.off_trial:
+        from detectors import DETECTORS  # noqa: PLC0415 - only who names some pays for the detectors
+
+        for name in sorted(set(config.detectors.off_trial) - {"all", *DETECTORS}):
+            yield ("detectors", "off_trial"), f"no detector {name!r}; there are all, {', '.join(DETECTORS)}"
     if not config.detectors.xid_table:
         return
     from detectors.xid import nvlink5  # noqa: PLC0415 - only who has a table of their own pays for the detectors
@@ -109,9 +128,13 @@ def _detectors(config: Config) -> Iterator[tuple[Path, str]]:
 def _simulate(config: Config) -> Iterator[tuple[Path, str]]:
     simulate = config.simulate
     if not simulate.profile:
-        if simulate.inject:
-            yield ("simulate", "inject"), "faults are injected into a simulated node only: set simulate.profile too"
+        for name in ("inject", "day"):
+            if getattr(simulate, name):
+                yield ("simulate", name), "faults are injected into a simulated node only: set simulate.profile too"
+        if simulate.speed != 1:
+            yield ("simulate", "speed"), "only a simulated node can hurry: set simulate.profile too"
         return
+    from collector.simulator.day import load_day  # noqa: PLC0415 - only who simulates pays for the simulator
     from collector.simulator.injection import parse  # noqa: PLC0415 - only who simulates pays for the simulator
     from collector.simulator.profile import load_profile  # noqa: PLC0415
 
@@ -121,6 +144,9 @@ def _simulate(config: Config) -> Iterator[tuple[Path, str]]:
         where = "inject"
         for fault in simulate.inject:
             parse(fault, profile)
+        where = "day"
+        if simulate.day:
+            load_day(simulate.day, profile)
     except ValueError as error:
         yield ("simulate", where), str(error)
 

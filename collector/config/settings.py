@@ -37,6 +37,20 @@ class Web(Section, frozen=True):
     max_concurrent_scrapes: Annotated[
         int, Meta(ge=1, description="Scrapes served at the same time; one more is answered 503.")
     ] = 16
+    config_file: Annotated[
+        str,
+        _says(
+            "TLS, passwords and limits: a file in the format of Prometheus' exporters (`web.config.yml`), taken anew whenever it or a file that "
+            "it names changes. See docs/security.md."
+        ),
+    ] = ""
+    health_listen_address: Annotated[
+        tuple[str, ...],
+        _says(
+            "Addresses of a second, plain listener for `/-/healthy`, `/-/ready` and `/health` alone: for probes that know no certificates. "
+            "None by default."
+        ),
+    ] = ()
 
 
 class Exposition(Section, frozen=True):
@@ -249,6 +263,13 @@ class Detectors(Section, frozen=True):
         str,
         _says("CSV file with the columns of `pipeline/xid.csv`: its rows take the place of the built-in ones, code by code."),
     ] = ""
+    off_trial: Annotated[
+        tuple[str, ...],
+        _says(
+            "Detectors on trial (docs/detectors.md) whose findings have the severity here that they give themselves; `all` is every one. "
+            "Their false alarms are not known yet."
+        ),
+    ] = ()
     drift: Drift = field(default_factory=Drift)
 
 
@@ -271,6 +292,13 @@ class Simulate(Section, frozen=True):
     profile: Annotated[str, _says("Profile of the simulated node, such as `hgx-h100`; empty reads the hardware.")] = ""
     seed: Annotated[int, _says("Same seed, same node.")] = 0
     inject: Annotated[tuple[str, ...], _says("Faults, such as `ecc_storm@gpu3+60s`; see `tocsin simulate --list`.")] = ()
+    day: Annotated[
+        str, _says("A day of faults, each at its minute: `bad`, `quiet`, or the path of a TOML file; empty is without.")
+    ] = ""
+    # 60: beyond it one core no longer reads and judges in time what happens.
+    speed: Annotated[
+        int, Meta(ge=1, le=60, description="So many times as fast the node and the agent's clock run: a rehearsal in minutes.")
+    ] = 1
     directory: Annotated[str, _says("Where the simulated node lives; empty is `simulated` below the storage path.")] = ""
 
 

@@ -9,17 +9,19 @@ from threading import Lock
 from typing import Any, Protocol
 
 from collector.control import Control, request
+from collector.simulator.day import load_day
 from collector.simulator.injection import faults_help, parse
 from collector.simulator.injection import inject as inject_into
 from collector.simulator.node import Node
 from collector.simulator.profile import load_profile
 from collector.simulator.rendering import Rendering
-from pipeline.clock import SystemClock
+from pipeline.clock import FastClock, SystemClock
 from pipeline.interfaces import Clock
 
 log = logging.getLogger("tocsin.simulator")
 
 HERTZ = 4.0  # how often the node is written: sensors of real GPUs renew about as often
+MOST_HERTZ = 30.0  # of one whose time runs faster: once in each of its seconds, up to here
 LONGEST_STEP_S = 60.0  # a pause of the machine is made up for in pieces
 
 WARM_UP_S = 900.0  # of the node's time, before anybody looks: no GPU draws 700 W at 30 degrees, and a job is well under way
@@ -39,25 +41,29 @@ def simulate(
     *,
     seed: int = 0,
     inject: Sequence[str] = (),
+    day: str = "",
     speed: float = 1.0,
     clock: Clock | None = None,
     stop: Stop,
 ) -> None:
     """Let a node live in a directory until ``stop`` is set; ``speed`` 60 lets an hour pass in a minute.
 
+    ``day`` is a script of faults (day.py). With a ``clock`` that runs faster itself (pipeline.clock.FastClock), leave ``speed`` at 1.
+
     ValueError for an unknown profile or fault, FileExistsError where the directory is taken: before anything is written.
     """
     if not 0 < speed <= 3600:
         raise ValueError(f"speed must be above 0 and at most 3600, not {speed:g}")
     model = load_profile(profile)
-    for spec in inject:
+    faults = [*inject, *(step.spec for step in (load_day(day, model).steps if day else ()))]
+    for spec in faults:
         parse(spec, model)
     clock = clock or SystemClock()
     rendering = Rendering(directory, profile, seed=seed, clock=clock, serve=True)
     try:
         lock = Lock()
         rendering.step(WARM_UP_S)
-        for spec in inject:
+        for spec in faults:
             inject_into(rendering.node, spec)
         control = Control(directory, lambda message: _handle(rendering.node, lock, message))
         try:
@@ -85,7 +91,8 @@ def status(directory: Path) -> dict[str, Any]:
 
 def _live(rendering: Rendering, lock: Lock, speed: float, clock: Clock, stop: Stop) -> None:
     last, failing = clock.monotonic_ns(), False
-    while not stop.wait(1 / HERTZ):
+    hurry = speed * (clock.speed if isinstance(clock, FastClock) else 1.0)
+    while not stop.wait(1 / max(HERTZ, min(hurry, MOST_HERTZ))):
         now = clock.monotonic_ns()
         seconds, last = max(now - last, 0) / 1e9, now
         try:

@@ -21,6 +21,13 @@ def test_every_detector_is_asked_and_those_not_proved_are_on_trial() -> None:
     assert {detector.name for detector in asked if not isinstance(detector, OnTrial)} == PROVED
 
 
+def test_a_site_takes_detectors_off_trial_by_name_or_all() -> None:
+    """Those that it names, beside those that are proved; the others stay as they are."""
+    for names, free in ((("ecc",), PROVED | {"ecc"}), (("all",), frozenset(DETECTORS))):
+        asked = in_service(off_trial=names)
+        assert {detector.name for detector in asked if not isinstance(detector, OnTrial)} == free
+
+
 def test_a_finding_on_trial_is_a_record_with_everything_else_untouched() -> None:
     """Severity apart, it is what the detector said, under the same id."""
     clock = FakeClock()

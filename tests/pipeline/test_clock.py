@@ -1,0 +1,32 @@
+"""A clock that runs faster than the machine's."""
+
+from __future__ import annotations
+
+import time
+
+from pipeline.clock import FastClock, SystemClock
+
+SECOND = 1_000_000_000
+
+
+def test_both_of_its_times_run_at_its_speed() -> None:
+    """Ten seconds ago it was started; ten minutes have passed for it."""
+    since = time.monotonic_ns() - 10 * SECOND
+    clock = FastClock(60, since)
+    assert 600 <= (clock.monotonic_ns() - since) / SECOND < 660
+    assert 590 <= (clock.time_ns() - SystemClock().time_ns()) / SECOND < 660
+
+
+def test_processes_that_are_told_the_same_instant_agree() -> None:
+    """The simulated node and the agent that reads it start at different times."""
+    since = time.monotonic_ns() - 10 * SECOND
+    node, agent = FastClock(60, since), FastClock(60, since)
+    before, now, after = node.time_ns(), agent.time_ns(), node.time_ns()
+    assert before - SECOND < now < after + SECOND
+
+
+def test_it_waits_by_its_own_seconds() -> None:
+    """An hour at that speed is a moment for the machine."""
+    began = time.monotonic()
+    FastClock(1_000_000, time.monotonic_ns()).wait(3600)
+    assert 0.003 < time.monotonic() - began < 10
