@@ -33,6 +33,7 @@ def check(config: Config) -> Iterator[tuple[Path, str]]:
     yield from _detectors(config)
     yield from _declared(config)
     yield from _simulate(config)
+    yield from _gates(config)
     if not _NAME.fullmatch(config.storage.cluster):
         yield ("storage", "cluster"), f"{config.storage.cluster!r} is no name: letters, digits, dots, dashes and underscores"
 
@@ -149,6 +150,20 @@ def _simulate(config: Config) -> Iterator[tuple[Path, str]]:
             load_day(simulate.day, profile)
     except ValueError as error:
         yield ("simulate", where), str(error)
+
+
+def _gates(config: Config) -> Iterator[tuple[Path, str]]:
+    slurm, kubernetes = config.gates.slurm, config.gates.kubernetes
+    if not config.gates.off_file.startswith("/"):
+        yield ("gates", "off_file"), f"{config.gates.off_file!r} is no absolute path"
+    if slurm.most_per_hour > slurm.most_drained:
+        yield ("gates", "slurm", "most_per_hour"), f"{slurm.most_per_hour} is more than most_drained ({slurm.most_drained})"
+    if slurm.proof_deadline <= 0:
+        yield ("gates", "slurm", "proof_deadline"), "must be longer than 0"
+    if kubernetes.period < 1:
+        yield ("gates", "kubernetes", "period"), f"{kubernetes.period} is shorter than 1s: the API server belongs to everybody"
+    if kubernetes.api and not kubernetes.api.startswith("https://"):
+        yield ("gates", "kubernetes", "api"), f"{kubernetes.api!r} is no address such as https://10.96.0.1:443"
 
 
 def _topology(config: Config) -> Iterator[tuple[Path, str]]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, field
 
+from collector.config.gates import Gates
+from collector.config.section import Section
+from collector.config.section import says as _says
 from collector.config.units import Seconds
 from pipeline.catalog import Profile
 from pipeline.store.policy import DAY_S, Policy
@@ -16,14 +19,6 @@ Compat = Literal["dcgm-4.8", "dcgm-4.9", "both"]
 HostLabel = Literal["Hostname", "hostname"]
 Level = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["logfmt", "json"]
-
-
-def _says(text: str) -> Meta:
-    return Meta(description=text)
-
-
-class Section(Struct, frozen=True, kw_only=True):
-    """A frozen group of settings."""
 
 
 class Web(Section, frozen=True):
@@ -338,6 +333,7 @@ class Config(Section, frozen=True):
     storage: Storage = field(default_factory=Storage)
     detectors: Detectors = field(default_factory=Detectors)
     topology: Topology = field(default_factory=Topology)
+    gates: Gates = field(default_factory=Gates)
     simulate: Simulate = field(default_factory=Simulate)
     log: Log = field(default_factory=Log)
     path: Roots = field(default_factory=Roots)
