@@ -17,6 +17,7 @@ from collector.state import State
 from collector.told import Told
 from collector.version import VERSION
 from collector.web import AgentPages
+from collector.web.recent import Recent
 from collector.web.status import Node
 from collector.world import World
 from detectors.incidents import Incidents
@@ -58,6 +59,7 @@ class Standing:
         self.out = OutOfService(self.state, self.own)
         self.told = Told(self.own, self.exposition.findings)
         self.snapshots = Snapshots(root, world.boot_id, world.clock, self.own)
+        recent = Recent()
         node = Node(world.host, VERSION, world.simulated)
         self.pages = AgentPages(
             self.exposition,
@@ -69,6 +71,7 @@ class Standing:
             reloading=reloading,
             health=lambda: self.told.health,
             out=self.out.all,
+            recent=recent,
         )
         plan = config.storage.upload.plan
         seal = seal_in_child(root, config.storage.cluster, plan)
@@ -87,6 +90,7 @@ class Standing:
             FindingsLog(),
             self.snapshots,
             self.suspicions,
+            recent,
             *self._outlets,
         )
         self._gpus: tuple[object, ...] = ()

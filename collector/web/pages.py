@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from collector.gates.health import devices, identities
 from collector.gates.verdict import verdict
 from collector.out_of_service import Out
+from collector.web.recent import Recent
 from collector.web.status import Node, Said, incidents, status
 from pipeline.exposition import Exposition, Format, Snapshot
 from pipeline.frame import Device
@@ -38,6 +39,10 @@ class Pages(Protocol):
         """Devices, incidents, findings and sources for people and programs."""
         ...
 
+    def recently(self, kind: str, device: str) -> Mapping[str, Sequence[float | None]]:
+        """The last minutes of a device by column, the oldest first, None = nothing was read."""
+        ...
+
     def incidents(self) -> Sequence[Mapping[str, Any]]:
         """The open incidents alone."""
         ...
@@ -66,6 +71,7 @@ class AgentPages:
         reloading: Callable[[], bool] = bool,
         health: Callable[[], Mapping[Device, str]] = dict,
         out: Callable[[], Sequence[Out]] = tuple,
+        recent: Recent | None = None,
     ) -> None:
         self._exposition = exposition
         self._own = own
@@ -75,6 +81,7 @@ class AgentPages:
         self.unready = unready
         self.reloading = reloading
         self._health, self._out = health, out
+        self._recent = recent or Recent()
 
     def metrics(self, form: Format) -> bytes:
         """The exposition."""
@@ -90,6 +97,10 @@ class AgentPages:
             now_ns=self._clock.time_ns(),
             unready=self.unready(),
         )
+
+    def recently(self, kind: str, device: str) -> Mapping[str, Sequence[float | None]]:
+        """The last minutes of a device."""
+        return self._recent.of(kind, device, self._clock.monotonic_ns())
 
     def incidents(self) -> Sequence[Mapping[str, Any]]:
         """The open incidents."""

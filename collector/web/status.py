@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from datetime import UTC, datetime
 from typing import Any
 
 from collector.out_of_service import Out
-from pipeline.catalog import FIELDS, Field, agent
-from pipeline.exposition import Entry, Snapshot
+from collector.web.agent_parts import parts, sources
+from collector.web.columns import NOW
+from collector.web.verdict import verdict
+from pipeline.catalog import field
+from pipeline.exposition import Entry, Snapshot, stalls
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
 from pipeline.selfmetrics import SelfMetrics
@@ -21,7 +26,7 @@ class Said:
 
     findings: Sequence[Finding] = ()
     incidents: Sequence[Incident] = ()
-    health: Mapping[Device, str] = field(default_factory=dict)
+    health: Mapping[Device, str] = dataclass_field(default_factory=dict)
     out: Sequence[Out] = ()
 
 
@@ -34,43 +39,36 @@ class Node:
     simulated: str = ""
 
 
-def _by_dcgm(number: int) -> Field | None:
-    """The GPU field with this DCGM id."""
-    return next((f for f in FIELDS if f.kind == "gpu" and any(d.id == number for d in f.dcgm)), None)
-
-
-def _by_name(kind: str, name: str) -> Field | None:
-    return next((f for f in FIELDS if (f.kind, f.name) == (kind, name)), None)
-
-
-# Column of the document, unit included, to the field that fills it. 150, 155, 203, 252: ids of dcgm_fields.h.
-GPU_COLUMNS = {
-    "temperature_celsius": _by_dcgm(150),
-    "power_watts": _by_dcgm(155),
-    "utilization_ratio": _by_dcgm(203),
-    "memory_used_bytes": _by_dcgm(252),
+# Slow facts that help to find a part: in a rack, in a ticket, in an order for another one.
+FACTS = {
+    "gpu": ("pci_bus_id", "serial", "module", "numa_node", "vbios", "driver_version"),
+    "ib_port": ("pci_bus_id", "net_device", "link_layer", "numa_node", "firmware", "node_guid"),
 }
-PORT_COLUMNS = {"rate_bytes_per_second": _by_name("ib_port", "rate_bits_per_second")}
 
 
 def status(node: Node, snapshot: Snapshot, said: Said, own: SelfMetrics, *, now_ns: int, unready: str) -> dict[str, Any]:
     """The whole document. Values in base units; null = not observed; a device of a silent source is ``fresh: false``."""
-    return {
+    document: dict[str, Any] = {
         "host": node.host,
         "version": node.version,
         "simulated": node.simulated or None,
         "time": _time(now_ns),
         "ready": not unready,
         "unready_reason": unready or None,
-        "gpus": [row for entry in snapshot.of("gpu") for row in _devices(entry, snapshot, "name", GPU_COLUMNS, said.health)],
+        "gpus": [row for entry in snapshot.of("gpu") for row in _devices(entry, snapshot, "name", said.health)],
         "ports": [
-            row for entry in snapshot.of("ib_port") for row in _devices(entry, snapshot, "device", PORT_COLUMNS, said.health)
+            row | {"expected": _expected(entry, number)}
+            for entry in snapshot.of("ib_port")
+            for number, row in enumerate(_devices(entry, snapshot, "device", said.health))
         ],
+        "jobs": list(_jobs(snapshot, said, now_ns)),
         "incidents": incidents(said),
         "maintenance": [_out(out) for out in said.out],
         "findings": [_finding(finding) for finding in said.findings],
-        "sources": list(_sources(own, now_ns)),
+        "sources": list(sources(own, now_ns)),
+        "agent": list(parts(own, now_ns)),
     }
+    return document | {"verdict": verdict(document)}
 
 
 def incidents(said: Said) -> list[dict[str, Any]]:
@@ -110,9 +108,9 @@ def _out(out: Out) -> dict[str, Any]:
     }
 
 
-def _devices(
-    entry: Entry, snapshot: Snapshot, title: str, columns: dict[str, Field | None], health: Mapping[Device, str]
-) -> Iterator[dict[str, Any]]:
+def _devices(entry: Entry, snapshot: Snapshot, title: str, health: Mapping[Device, str]) -> Iterator[dict[str, Any]]:
+    kind = entry.frame.kind
+    columns = {column.name: column.read(entry.frame) for column in NOW[kind]}
     for row, device in enumerate(entry.frame.devices):
         facts = snapshot.facts(device)
         yield {
@@ -122,19 +120,42 @@ def _devices(
             "state": _state(entry, row),
             "health": health.get(device, "ok"),
             "fresh": entry.fresh,
-            **{column: _value(entry, field, row) for column, field in columns.items()},
+            **{name: _number(values[row]) if entry.fresh else None for name, values in columns.items()},
+            "facts": {name: _text(facts[name]) for name in FACTS[kind] if facts.get(name)},
         }
 
 
 def _state(entry: Entry, row: int) -> str:
-    field = _by_name(entry.frame.kind, "state")
     code = entry.frame.value("state", row)
-    return next((name for number, name in field.states if number == code), "unknown") if field else "unknown"
+    return next((name for number, name in field(entry.frame.kind, "state").states if number == code), "unknown")
 
 
-def _value(entry: Entry, field: Field | None, row: int) -> float | None:
-    native = entry.frame.value(field.name, row) if field is not None and entry.fresh else None
-    return None if native is None or field is None else field.base(native)
+def _expected(entry: Entry, row: int) -> bool | None:
+    value = entry.frame.value("expected", row)
+    return None if value is None else bool(value)
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _jobs(snapshot: Snapshot, said: Said, now_ns: int) -> Iterator[dict[str, Any]]:
+    """Jobs that speak NCCL, those that do not run as they should first."""
+    there = {
+        device.id: entry.frame.value("processes", row)
+        for entry in snapshot.of("job")
+        if entry.fresh
+        for row, device in enumerate(entry.frame.devices)
+    }
+    for stall in stalls(there, said.findings, now_ns):
+        processes = there.get(stall.job)
+        yield {
+            "job": _text(stall.job),
+            "state": stall.state,
+            "stalled_seconds": stall.seconds,
+            "verdicts": [_text(kind) for kind in stall.verdicts],
+            "processes": None if processes is None else int(processes),
+        }
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
@@ -150,18 +171,6 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "summary": _text(finding.summary),
         "evidence": [_text(line) for line in finding.evidence],
     }
-
-
-def _sources(own: SelfMetrics, now_ns: int) -> Iterator[dict[str, Any]]:
-    names = [labels[0] for metric, rows in own.series() if metric is agent.SOURCE_SUCCESS for labels, _ in rows]
-    for name in names:
-        last = own.value(agent.SOURCE_LAST_SUCCESS, name)
-        yield {
-            "name": name,
-            "success": own.value(agent.SOURCE_SUCCESS, name) == 1,
-            "age_seconds": round(max(now_ns / 1e9 - last, 0.0), 3) if last else None,
-            "duration_seconds": own.value(agent.SOURCE_DURATION, name),
-        }
 
 
 def _text(value: str) -> str:

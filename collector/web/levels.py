@@ -1,0 +1,60 @@
+"""One word and one level for each device of the status document: the worst of what was read of it and what was said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+Level = Literal["bad", "warn", "blind", "out", "note", "ok"]
+WORST_FIRST: tuple[Level, ...] = ("bad", "warn", "blind", "out", "note", "ok")
+
+_HEALTH: Mapping[str, Level] = {"failed": "bad", "predicted_failure": "warn", "degraded": "warn", "ok": "ok"}
+_PORT: Mapping[str, Level] = {
+    "active": "ok",
+    "active_defer": "ok",
+    "init": "warn",
+    "armed": "warn",
+    "down": "bad",
+    "absent": "bad",
+}
+SEVERITY: Mapping[str, Level] = {"page": "bad", "ticket": "warn", "record": "note"}
+
+
+def gpu(row: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Level, str]:
+    """Of a GPU.
+
+    >>> row = {"id": "G", "state": "hung", "health": "ok", "fresh": True}
+    >>> gpu(row, {"maintenance": [], "findings": []})
+    ('bad', 'hung')
+    """
+    state: tuple[Level, str] = ("ok", "ok") if row["state"] == "ok" else ("bad", row["state"])
+    return _device(row, state, document)
+
+
+def port(row: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Level, str]:
+    """Of a port. One that nobody expects to be active may be down.
+
+    >>> row = {"id": "P", "state": "down", "health": "ok", "fresh": True, "expected": True}
+    >>> port(row, {"maintenance": [], "findings": []}), port(row | {"expected": False}, {"maintenance": [], "findings": []})
+    (('bad', 'down'), ('note', 'down, not expected up'))
+    """
+    level = _PORT.get(row["state"], "blind")
+    if level in ("warn", "bad") and row["expected"] is False:
+        return _device(row, ("note", f"{row['state']}, not expected up"), document)
+    return _device(row, (level, row["state"]), document)
+
+
+def _device(row: Mapping[str, Any], state: tuple[Level, str], document: Mapping[str, Any]) -> tuple[Level, str]:
+    if any(out["device"] == row["id"] for out in document["maintenance"]):
+        return "out", "out of service"
+    said: list[tuple[Level, str]] = [state, (_HEALTH[row["health"]], row["health"].replace("_", " "))]
+    if not row["fresh"]:
+        said.append(("blind", "not read"))
+    if any(finding["device"] == row["id"] for finding in document["findings"]):
+        said.append(("note", "noted"))
+    return min(said, key=lambda one: WORST_FIRST.index(one[0]))
+
+
+def worst(levels: Sequence[Level]) -> Level:
+    """The first in order of gravity; ok where there are none."""
+    return min(levels, key=WORST_FIRST.index, default="ok")

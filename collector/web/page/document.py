@@ -1,0 +1,120 @@
+"""The whole page of a status document. What it says of the node is here; how it looks and stays live is in page.css and page.js."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from collector.web.page import cells, incidents, tables
+from collector.web.page.cells import Recently
+from collector.web.page.icons import bell, icon, tab_icon
+from collector.web.page.markup import Html, Node, el, join
+from collector.web.page.words import moment, upper
+from collector.web.verdict import blind, name
+
+# What a level means, for those who see neither colour nor shape.
+_SAID = {
+    "bad": "Failed",
+    "warn": "Degraded",
+    "blind": "Unknown",
+    "out": "Out of service",
+    "note": "Well, with remarks",
+    "ok": "Well",
+}
+_WITHOUT_SCRIPT_S = 10
+
+
+def page(document: Mapping[str, Any], recently: Recently, metrics_path: str) -> str:
+    """The page: ``recently`` gives the last minutes of a device by its kind and id."""
+    level = document["verdict"]["level"]
+    return "<!doctype html>" + el(
+        "html",
+        _head(document),
+        el("body", _banner(document), _main(document, recently), _footer(document, metrics_path)),
+        lang="en",
+        data_level=level,
+        data_version=document["version"],
+    )
+
+
+def _head(document: Mapping[str, Any]) -> Html:
+    level = document["verdict"]["level"]
+    return el(
+        "head",
+        el("meta", charset="utf-8"),
+        el("meta", name="viewport", content="width=device-width"),
+        el("title", f"{_SAID[level]}: {document['host']} - Tocsin"),
+        el("link", rel="icon", href=tab_icon(level)),
+        el("link", rel="stylesheet", href="page.css"),
+        el("script", src="page.js", defer=True),
+        el("noscript", el("meta", http_equiv="refresh", content=_WITHOUT_SCRIPT_S)),
+    )
+
+
+def _banner(document: Mapping[str, Any]) -> Html:
+    return el(
+        "header",
+        el("a", "Skip to the verdict", href="#verdict", class_="skip"),
+        el("h1", bell(), el("span", "Tocsin on ", class_="brand"), document["host"]),
+        el("p", el("span", "Read ", id="manner"), moment(document["time"]), id="live"),
+        el("p", id="silence", role="alert"),
+    )
+
+
+def _main(document: Mapping[str, Any], recently: Recently) -> Html:
+    return el(
+        "main",
+        _verdict(document),
+        incidents.incidents(document),
+        cells.gpus(document, recently),
+        cells.ports(document, recently),
+        tables.jobs(document),
+        incidents.on_record(document),
+        el("div", tables.sources(document), tables.agent(document), class_="pair"),
+    )
+
+
+def _verdict(document: Mapping[str, Any]) -> Html:
+    said = document["verdict"]
+    action = el("p", el("b", "Next step "), said["action"], class_="next") if said["action"] else None
+    sentence = el(
+        "p",
+        icon(said["level"]),
+        el("span", el("span", f"{_SAID[said['level']]}: ", class_="unseen"), said["text"]),
+        class_="said",
+    )
+    remarks = join(*(el("li", remark) for remark in _remarks(document)))
+    return el(
+        "section",
+        el("div", sentence, action, role="status", aria_live="polite"),
+        el("ul", remarks, class_="remarks", role="list") if remarks else None,
+        id="verdict",
+        tabindex="-1",
+        data_level=said["level"],
+        aria_label="Verdict",
+    )
+
+
+def _remarks(document: Mapping[str, Any]) -> Iterator[Node]:
+    """What puts the rest of the page in its light."""
+    if document["simulated"]:
+        yield join(el("b", f"This node is simulated ({document['simulated']})."), " No reading here comes from hardware.")
+    if document["unready_reason"]:
+        yield f"Not ready: {document['unready_reason']}"
+    if missing := blind(document):
+        yield f"Blind: {', '.join(missing)}. What would be seen there is not seen."
+    for out in document["maintenance"]:
+        until = join(" until ", moment(out["until"])) if out["until"] else None
+        yield join(upper(name(out, document)), " is out of service", until, f": {out['reason']} ({out['user']})")
+
+
+def _footer(document: Mapping[str, Any], metrics_path: str) -> Html:
+    places = {
+        "Metrics": metrics_path.lstrip("/"),
+        "Status as JSON": "api/v1/status",
+        "Incidents as JSON": "api/v1/incidents",
+        "Healthy": "-/healthy",
+        "Ready": "-/ready",
+    }
+    links = el("nav", *(el("a", title, href=path) for title, path in places.items()), aria_label="For programs")
+    return el("footer", links, el("p", f"GPU Exporter, Tocsin {document['version']}"))

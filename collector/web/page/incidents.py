@@ -1,0 +1,103 @@
+"""Open incidents as cards: whom to blame, what happened, the next step, who is on it, and the evidence. And what stands on record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from collector.web import levels
+from collector.web.page.icons import icon
+from collector.web.page.markup import Html, el, join
+from collector.web.page.words import age, upper
+from collector.web.verdict import name
+
+MOST_SHOWN = 50  # of incidents, of the members of each, and of findings on record; all are in /api/v1/status
+
+
+def incidents(document: Mapping[str, Any]) -> Html | None:
+    """The section, where any is open."""
+    rows = document["incidents"]
+    if not rows:
+        return None
+    cards = (_card(row, document, first=number == 0) for number, row in enumerate(rows[:MOST_SHOWN]))
+    head = el("h2", "Open incidents", el("small", str(len(rows))), id="incidents-title")
+    return el(
+        "section",
+        head,
+        el("ol", *cards, class_="cards", role="list"),
+        _more(rows),
+        id="incidents",
+        aria_labelledby="incidents-title",
+    )
+
+
+def on_record(document: Mapping[str, Any]) -> Html | None:
+    """Findings that stand and belong to no open incident: of detectors on trial, or about devices out of service."""
+    told = {member["id"] for incident in document["incidents"] for member in incident["standing"]}
+    rows = [finding for finding in document["findings"] if finding["id"] not in told]
+    if not rows:
+        return None
+    head = el("h2", "On record", el("small", "seen, and nobody is paged for it"), id="record-title")
+    listed = el("ol", *(_member(row, document) for row in rows[:MOST_SHOWN]), class_="members card", role="list")
+    return el("section", head, listed, _more(rows), id="record", aria_labelledby="record-title")
+
+
+def _card(incident: Mapping[str, Any], document: Mapping[str, Any], *, first: bool) -> Html:
+    level = levels.SEVERITY[incident["severity"]]
+    head = el(
+        "h3",
+        upper(name(incident, document)),
+        el("span", icon(level), incident["severity"], class_="state"),
+    )
+    facts = el(
+        "p",
+        el("code", incident["class"]),
+        join(" open for ", age(incident["since"], document)),
+        join(" · incident ", el("code", incident["id"])),
+        class_="facts",
+    )
+    step = (
+        el("p", el("b", "Next step "), incident["reason"], " ", el("code", incident["action"]), class_="next")
+        if incident["reason"]
+        else None
+    )
+    return el(
+        "li",
+        head,
+        el("p", incident["summary"], class_="summary"),
+        step,
+        el("p", *_taken_on(incident, document), class_="taken"),
+        facts,
+        _evidence(incident, document, first=first),
+        class_="card",
+        data_level=level,
+        id=f"incident-{incident['id']}",
+    )
+
+
+def _taken_on(incident: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Html | str, ...]:
+    if not incident["acknowledged"]:
+        return "Nobody has taken it on yet: ", el("code", f"tocsin ack {incident['id'][:8]} --note …")
+    who, when = incident["acknowledged_by"] or "somebody", age(incident["acknowledged"], document)
+    return el("b", "Taken on"), " by ", el("b", who), " ", when, " ago: ", incident["note"]
+
+
+def _evidence(incident: Mapping[str, Any], document: Mapping[str, Any], *, first: bool) -> Html | None:
+    members = incident["standing"]
+    if not members:
+        return None
+    title = f"Evidence: {len(members)} finding{'' if len(members) == 1 else 's'} explained"
+    listed = el("ol", *(_member(member, document) for member in members[:MOST_SHOWN]), class_="members", role="list")
+    return el("details", el("summary", title), listed, _more(members), open=first)
+
+
+def _member(finding: Mapping[str, Any], document: Mapping[str, Any]) -> Html:
+    level = levels.SEVERITY[finding["severity"]]
+    lines = el("ul", *(el("li", line) for line in finding["evidence"])) if finding["evidence"] else None
+    about = el("span", el("code", finding["detector"]), " for ", age(finding["since"], document), class_="facts")
+    head = el("p", icon(level), el("b", upper(name(finding, document))), " ", finding["summary"], " ", about)
+    return el("li", head, lines, data_level=level, id=f"finding-{finding['id']}")
+
+
+def _more(rows: Sequence[object]) -> Html | None:
+    return el("p", f"{len(rows) - MOST_SHOWN} more are in the JSON.", class_="empty") if len(rows) > MOST_SHOWN else None

@@ -1,0 +1,103 @@
+"""The tables of the page: jobs that speak NCCL, sources, and the agent itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from collector.spans import span
+from collector.web.levels import Level
+from collector.web.page.icons import icon
+from collector.web.page.markup import Html, Node, el, join
+from collector.web.page.words import upper
+from detectors.nccl.verdict import Cause
+from detectors.nccl.words import CAUSES
+
+_JOBS: Mapping[str, Level] = {"running": "ok", "slow": "warn", "suspect": "warn", "stalled": "bad"}
+
+
+def jobs(document: Mapping[str, Any]) -> Html | None:
+    """What NCCL's own tellers say of each job, where there is any."""
+    rows = [
+        el(
+            "tr",
+            _head(job["job"]),
+            _state(_JOBS[job["state"]], _job(job)),
+            el("td", *_verdict(job)),
+            _number(job["processes"], "{:.0f}"),
+        )
+        for job in document["jobs"]
+    ]
+    return _table("jobs", "NCCL jobs", ("Job", "State", "Verdict", "#Processes here"), rows) if rows else None
+
+
+def sources(document: Mapping[str, Any]) -> Html:
+    """Where readings come from, and who is blind."""
+    rows = [
+        el(
+            "tr",
+            _head(source["name"]),
+            _state("ok", "reads", _unread(source)) if source["success"] else _state("blind", "blind", _again(source)),
+            _number(source["age_seconds"], "{:.1f} s ago"),
+            _number(source["duration_seconds"], "{:.1f} ms", 1000),
+        )
+        for source in document["sources"]
+    ]
+    if not rows:
+        return el(
+            "section", el("h2", "Sources", id="sources-title"), el("p", "No source has been read.", class_="empty"), id="sources"
+        )
+    return _table("sources", "Sources", ("Source", "State", "#Last reading", "#Took"), rows)
+
+
+def agent(document: Mapping[str, Any]) -> Html | None:
+    """The agent's own health."""
+    rows = [
+        el(
+            "tr",
+            _head(part["name"]),
+            _state("ok" if part["ok"] else "warn", "well" if part["ok"] else "not well"),
+            el("td", part["text"]),
+        )
+        for part in document["agent"]
+    ]
+    return _table("agent", "This agent", ("Part", "State", "What it says"), rows) if rows else None
+
+
+def _job(job: Mapping[str, Any]) -> str:
+    return f"{job['state']} for {span(job['stalled_seconds'])}" if job["stalled_seconds"] else str(job["state"])
+
+
+def _verdict(job: Mapping[str, Any]) -> Iterable[Node]:
+    if not job["verdicts"]:
+        return ("nothing speaks against it",)
+    return (upper("; ".join(CAUSES.get(cast("Cause", kind), kind) for kind in job["verdicts"])),)
+
+
+def _unread(source: Mapping[str, Any]) -> str | None:
+    told = [f"{count} {reason.replace('_', ' ')}" for reason, count in source["unread"].items()]
+    return f"left out: {', '.join(told)}" if told else None
+
+
+def _again(source: Mapping[str, Any]) -> str | None:
+    return f"tried again within {span(source['backoff_seconds'] + 1)}" if source["backoff_seconds"] else None
+
+
+def _table(key: str, title: str, heads: Iterable[str], rows: Iterable[Html]) -> Html:
+    named = (el("th", head.lstrip("#"), scope="col", class_="n" if head.startswith("#") else None) for head in heads)
+    table = el("table", el("thead", el("tr", *named)), el("tbody", *rows), aria_labelledby=f"{key}-title")
+    return el("section", el("h2", title, id=f"{key}-title"), table, id=key, aria_labelledby=f"{key}-title")
+
+
+def _head(name: str) -> Html:
+    return el("th", name, scope="row")
+
+
+def _state(level: Level, word: str, more: str | None = None) -> Html:
+    return el("td", el("span", icon(level), word, class_="state"), el("small", more) if more else None, data_level=level)
+
+
+def _number(value: float | None, form: str, times: float = 1) -> Html:
+    if value is None:
+        return el("td", "-", class_="n")
+    return el("td", join(form.format(value * times)), class_="n")

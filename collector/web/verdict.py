@@ -1,0 +1,98 @@
+"""The node in one sentence: what is to blame and what to do, or that nothing is, or that nobody can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from collector.web import levels
+from collector.web.levels import Level
+
+
+def verdict(document: Mapping[str, Any]) -> dict[str, Any]:
+    """``level``, the sentence ``text``, and ``action``, the next step (null where there is none), of a status document."""
+    level, text, action = _incident(document) or _blind(document) or _out(document) or _devices(document) or _well(document)
+    return {"level": level, "text": text, "action": action}
+
+
+def names(document: Mapping[str, Any]) -> dict[str, str]:
+    """What people call a device, by its id."""
+    gpus = {gpu["id"]: f"GPU {gpu['index']}" for gpu in document["gpus"]}
+    ports = {port["id"]: f"port {port['name']}/{port['index']}" for port in document["ports"]}
+    return {document["host"]: "this node"} | gpus | ports
+
+
+def name(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    """Of the device of an incident, a finding or a maintenance."""
+    return names(document).get(row["device"], f"{row['kind']} {row['device']}")
+
+
+def blind(document: Mapping[str, Any]) -> list[str]:
+    """Sources whose last read gave nothing."""
+    return [source["name"] for source in document["sources"] if not source["success"]]
+
+
+Said = tuple[Level, str, str | None]
+
+
+def _incident(document: Mapping[str, Any]) -> Said | None:
+    incidents = document["incidents"]
+    if not incidents:
+        return None
+    first, more = incidents[0], len(incidents) - 1
+    who, others = name(first, document), f" {_count(more, 'more incident')} {'is' if more == 1 else 'are'} open." if more else ""
+    blame = "is to blame" if first["severity"] != "record" else "stands out, and nobody is paged"
+    return levels.SEVERITY[first["severity"]], f"{_upper(who)} {blame}. {first['summary']}{others}", first["reason"] or None
+
+
+def _blind(document: Mapping[str, Any]) -> Said | None:
+    if document["unready_reason"]:
+        return "blind", f"Nothing can be said yet: {document['unready_reason']}.", None
+    if missing := blind(document):
+        return "blind", f"This node is not seen whole: {_list(missing)} {'gives' if len(missing) == 1 else 'give'} nothing.", None
+    return None
+
+
+def _out(document: Mapping[str, Any]) -> Said | None:
+    out = next((out for out in document["maintenance"] if out["kind"] == "node"), None)
+    return None if out is None else ("out", f"This node is out of service: {out['reason']}", None)
+
+
+def _devices(document: Mapping[str, Any]) -> Said | None:
+    told = [(level, f"{who} is {word}") for who, level, word in _cells(document) if level in ("bad", "warn", "blind")]
+    if not told:
+        return None
+    gravest = levels.worst([level for level, _ in told])
+    shown = [text for level, text in told if level == gravest]
+    more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
+    return gravest, f"No incident is open, but {_list(shown[:3])}{more}.", None
+
+
+def _cells(document: Mapping[str, Any]) -> Iterator[tuple[str, Level, str]]:
+    called = names(document)
+    for gpu in document["gpus"]:
+        yield called[gpu["id"]], *levels.gpu(gpu, document)
+    for port in document["ports"]:
+        yield called[port["id"]], *levels.port(port, document)
+
+
+def _well(document: Mapping[str, Any]) -> Said:
+    gpus, ports = len(document["gpus"]), len(document["ports"])
+    if not gpus and not ports:
+        return "blind", "No GPU and no port was seen.", None
+    read = f"{_count(gpus, 'GPU')} and {_count(ports, 'port')} are read"
+    if document["findings"]:
+        return "note", f"Nothing needs you. {read}; {_count(len(document['findings']), 'finding')} on record.", None
+    return "ok", f"All is well. {read}, nothing stands against them.", None
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+
+
+def _list(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
