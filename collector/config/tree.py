@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 
 import msgspec
 
-from collector.config.settings import Config, Section
+from collector.config.section import Section
+from collector.config.settings import Config
 
 Path = tuple[str, ...]
 
