@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from collector.assembly import Parts, schedules, topology_of
 from collector.config import Config
@@ -72,7 +73,9 @@ class Agent:
             )
             self._engine, dialect = self._build(self._config)
             self._standing.exposition.configure(self._config.exposition.profile, periods_of(self._config), dialect)
-            self._people = People(world.host, world.clock, self._standing.exposition, self._standing.out, self._publish)
+            self._people = People(
+                world.host, world.clock, self._standing.exposition, self._standing.out, self._publish, check=self._check
+            )
             self._web = await self._serve(self._config)
             try:
                 self._taken()
@@ -91,6 +94,12 @@ class Agent:
     def _publish(self, events: Sequence[Event]) -> bool:
         """What people say goes the way of what sources read."""
         return self._engine.publish("operator", events)
+
+    def _check(self) -> dict[str, Any]:
+        """What `tocsin check` is told: the verdict, and what the present configuration lets it do."""
+        world, gates = self._standing.world, self._config.gates
+        allowed = {"off_file": gates.off_file, "slurm": gates.slurm.document}
+        return self._standing.pages.check() | {"boot_id": world.boot_id, "simulated": world.simulated, "gates": allowed}
 
     def _listen(self) -> Callable[[], None]:
         """Open the socket for people; how to close it. An agent that cannot is no worse a watchman: it says so and goes on."""

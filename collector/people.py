@@ -22,15 +22,30 @@ class People:
     """Answers requests of the socket. ValueError says what is wrong with one.
 
     ``publish`` numbers, judges and stores events before it returns; it says False while there is nobody to do it.
+    ``check`` gives what `tocsin check` is told.
     """
 
-    def __init__(self, host: str, clock: Clock, exposition: Exposition, out: OutOfService, publish: Publish) -> None:
-        self._node = Device(host, "node", host)
+    def __init__(
+        self,
+        host: str,
+        clock: Clock,
+        exposition: Exposition,
+        out: OutOfService,
+        publish: Publish,
+        *,
+        check: Callable[[], dict[str, Any]] = dict,
+    ) -> None:
+        self._node, self._check = Device(host, "node", host), check
         self._clock, self._exposition, self._out, self._publish = clock, exposition, out, publish
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Do what is asked, and say what was done."""
-        commands = {"ack": self._ack, "maintenance": self._maintenance, "status": self._status}
+        commands = {
+            "ack": self._ack,
+            "maintenance": self._maintenance,
+            "status": self._status,
+            "check": lambda _: self._check(),
+        }
         command = request.get("command")
         if not isinstance(command, str) or command not in commands:
             raise ValueError(f"unknown command {command!r}; there are {', '.join(commands)}")

@@ -13,7 +13,7 @@ from pipeline.frame import Attributes, Device
 
 State = Literal["ok", "problem", "unknown"]
 MOST_INCIDENTS = 20  # the gravest; one answer fits one line of the socket
-LONGEST_TEXT = 500  # characters of a summary or reason, which may quote what a kernel log said
+LONGEST_TEXT = 300  # characters of a summary or reason, which may quote what a kernel log said
 # Findings about other kinds (a job, a rack) speak of more than this node: no gate of a node acts on them.
 OF_A_NODE = frozenset({"node", "gpu", "gpu_instance", "nvlink", "nvswitch", "ib_port"})
 # Whose readings must be fresh for a word about them to count; what is read of the others comes with these.

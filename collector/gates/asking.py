@@ -1,0 +1,125 @@
+"""What the running agent of a node says when it is asked: over its socket, or over HTTP, within a deadline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from collector.control import SOCKET, request
+from collector.gates.policy import Policy
+
+DEADLINE_S = 5.0  # an agent that is well answers within milliseconds; HealthCheckProgram is killed after 60 s
+MOST_BYTES = 4 << 20
+PATH = "/api/v1/health"
+
+
+class SilentError(Exception):
+    """The agent gave no answer that can be read: what there is to know of the node is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An open incident, as far as a gate needs it."""
+
+    id: str
+    severity: str
+    action: str
+    fault: str
+    kind: str
+    device: str
+    name: str
+    summary: str
+    acknowledged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``state`` is ok, problem or unknown; ``parts`` maps (kind, id) of the devices that answer to their epoch.
+
+    ``policy`` allows nothing where the answer came over HTTP, which anybody on the node could have given.
+    """
+
+    host: str
+    state: str
+    reason: str
+    out_of_service: str = ""
+    problems: tuple[Problem, ...] = ()
+    boot_id: str = ""
+    simulated: str = ""
+    parts: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    policy: Policy = field(default_factory=Policy)
+    document: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def worst(self) -> str:
+        """page, ticket, or nothing where the node is out of service or nothing stands."""
+        told = {problem.severity for problem in self.problems} if not self.out_of_service else set()
+        return next((severity for severity in ("page", "ticket") if severity in told), "")
+
+
+def ask(agent: str, deadline_s: float = DEADLINE_S) -> Answer:
+    """Ask at a URL, a socket, or the folder that a socket is in. SilentError says why there is no answer."""
+    try:
+        if agent.startswith(("http://", "https://")):
+            return read(_get(agent, deadline_s))
+        folder = Path(agent).parent if agent.endswith(f"/{SOCKET}") else Path(agent)
+        return read(request(folder, {"command": "check"}, what="agent", timeout_s=deadline_s))
+    except (OSError, ValueError) as error:
+        raise SilentError(f"the agent does not answer: {error}") from error
+
+
+def read(document: Mapping[str, Any]) -> Answer:
+    """ValueError where it is no answer of an agent."""
+    try:
+        gates = document.get("gates")
+        return Answer(
+            host=str(document["host"]),
+            state=_one_of(document["verdict"], ("ok", "problem", "unknown")),
+            reason=str(document["reason"]),
+            out_of_service=str(document["out_of_service"] or ""),
+            problems=tuple(map(_problem, document["incidents"])),
+            boot_id=str(document.get("boot_id", "")),
+            simulated=str(document.get("simulated") or ""),
+            parts={(str(p["kind"]), str(p["id"])): str(p["epoch"]) for p in document.get("parts", ())},
+            policy=Policy.of(gates) if isinstance(gates, Mapping) else Policy(),
+            document=document,
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"no answer of an agent: {error!r}") from error
+
+
+def _problem(row: Mapping[str, Any]) -> Problem:
+    return Problem(
+        id=str(row["id"]),
+        severity=str(row["severity"]),
+        action=str(row["action"]),
+        fault=str(row["class"]),
+        kind=str(row["kind"]),
+        device=str(row["device"]),
+        name=str(row["name"]),
+        summary=str(row["summary"]),
+        acknowledged=row["acknowledged"] is True,
+    )
+
+
+def _one_of(value: object, words: Sequence[str]) -> str:
+    if value not in words:
+        raise ValueError(f"expected {' or '.join(words)}, got {value!r}")
+    return str(value)
+
+
+def _get(url: str, deadline_s: float) -> dict[str, Any]:
+    from urllib.error import HTTPError  # noqa: PLC0415 - asking a socket needs no HTTP, and starts in half the time
+    from urllib.request import urlopen  # noqa: PLC0415
+
+    try:
+        with urlopen(url.rstrip("/") + PATH, timeout=deadline_s) as answer:  # noqa: S310 - the caller saw that it is http(s)
+            document = json.loads(answer.read(MOST_BYTES))
+    except HTTPError as error:
+        raise ConnectionError(f"{url}: HTTP {error.code}") from error
+    if not isinstance(document, dict):
+        raise ValueError("expected one JSON object")  # noqa: TRY004 - the server is wrong, not a caller
+    return document
