@@ -22,6 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from collector.out_of_service import Out
 from collector.web import AgentPages, ListenError, Web
 from collector.web.addresses import parse
+from collector.web.connections import Connections
 from collector.web.gather import Gather, compress, with_zlib
 from collector.web.status import Node
 from pipeline.catalog import agent
@@ -102,11 +103,16 @@ async def serving(web: Web) -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
         await web.stop()
 
 
+def connections_of(web: Web) -> Connections:
+    """Those of a started server."""
+    assert web._listener.connections is not None
+    return web._listener.connections
+
+
 async def accepted(web: Web, connections: int) -> None:
     """Returns once so many connections have reached the server."""
-    assert web._connections is not None
     async with asyncio.timeout(10):
-        while len(web._connections._server.connections) < connections:  # noqa: ASYNC110 - aiohttp has no event for it
+        while len(connections_of(web)._server.connections) < connections:  # noqa: ASYNC110 - aiohttp has no event for it
             await asyncio.sleep(0)
 
 
@@ -311,10 +317,9 @@ def test_a_client_that_says_nothing_is_cut_off() -> None:
             reader, writer = await asyncio.open_connection(host, port)
             writer.write(b"GET /metrics HTTP/1.1\r\n")  # a head that never ends
             await writer.drain()
-            assert web._connections is not None
             await accepted(web, 1)
             now = asyncio.get_running_loop().time()
-            early, late = web._connections.sweep(now + 1), web._connections.sweep(now + 11)
+            early, late = connections_of(web).sweep(now + 1), connections_of(web).sweep(now + 11)
             with contextlib.suppress(ConnectionResetError):
                 assert await reader.read() == b""
             writer.close()
@@ -330,8 +335,7 @@ def test_clients_that_hold_connections_do_not_keep_a_scraper_out() -> None:
         web = Web(FakePages(), guard(), ["127.0.0.1:0"])
         async with serving(web) as (session, address):
             host, port = parse(address)
-            assert web._connections is not None
-            web._connections._most = 2
+            connections_of(web)._most = 2
             held = []
             for _ in range(2):
                 held.append(await asyncio.open_connection(host, port))
@@ -343,7 +347,7 @@ def test_clients_that_hold_connections_do_not_keep_a_scraper_out() -> None:
                 assert await held[0][0].read() == b""
             for _, writer in held:
                 writer.close()
-            return status, body, len(web._connections._deadline)
+            return status, body, len(connections_of(web))
 
     assert asyncio.run(run()) == (200, b"up 1\n", 2)
 
@@ -355,8 +359,7 @@ def test_a_connection_is_hung_up_on_where_all_others_are_being_served() -> None:
         web = Web(FakePages(b"x" * 50_000_000), guard(), ["127.0.0.1:0"])
         async with serving(web) as (_, address):
             host, port = parse(address)
-            assert web._connections is not None
-            web._connections._most = 1
+            connections_of(web)._most = 1
             reader, writer = await asyncio.open_connection(host, port)
             writer.write(b"GET /metrics HTTP/1.1\r\nHost: n1\r\n\r\n")
             head = await reader.readline()  # the rest does not fit into the buffers between us
@@ -375,15 +378,14 @@ def test_connections_that_have_ended_are_forgotten() -> None:
     async def run() -> int:
         web = Web(FakePages(), guard(), ["127.0.0.1:0"])
         async with serving(web) as (_, address):
-            assert web._connections is not None
             for _ in range(50):
                 async with aiohttp.request("GET", f"http://{address}/metrics", headers={"Connection": "close"}) as answer:
                     await answer.read()
             async with asyncio.timeout(10):
-                while web._connections._server.connections:  # noqa: ASYNC110 - aiohttp has no event for it
+                while connections_of(web)._server.connections:  # noqa: ASYNC110 - aiohttp has no event for it
                     await asyncio.sleep(0)
-            web._connections.sweep(asyncio.get_running_loop().time())
-            return len(web._connections._deadline) + len(web._connections._asked) + len(web._connections._served)
+            connections_of(web).sweep(asyncio.get_running_loop().time())
+            return len(connections_of(web)) + len(connections_of(web)._by_protocol)
 
     assert asyncio.run(run()) == 0
 
@@ -504,7 +506,8 @@ def test_the_status_document_has_devices_findings_and_sources() -> None:
     (row,) = document["gpus"]
     assert (row["index"], row["state"], row["temperature_celsius"], row["power_watts"]) == ("0", "ok", 41.0, 71.234)
     assert row["memory_used_bytes"] is None
-    assert document["sources"] == [{"name": "nvml", "success": True, "age_seconds": 0.0, "duration_seconds": None}]
+    (source,) = document["sources"]
+    assert (source["name"], source["success"], source["age_seconds"], source["duration_seconds"]) == ("nvml", True, 0.0, None)
     (finding,) = document["findings"]
     assert (finding["severity"], finding["device"]) == ("page", "GPU-00000000")
     assert document["simulated"] is None
@@ -517,27 +520,6 @@ def test_old_readings_are_not_shown_as_new() -> None:
     clock.advance(60)
     (row,) = pages.status()["gpus"]
     assert (row["fresh"], row["temperature_celsius"], row["state"]) == (False, None, "ok")
-
-
-def test_the_landing_page_is_plain_and_refreshes() -> None:
-    """A small page without scripts or foreign resources, with the tables, light and dark."""
-    status, headers, body = get(agent_pages(FakeClock()), "/")
-    text = body.decode()
-    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
-    assert "http-equiv=refresh content=5" in text
-    assert "color-scheme: light dark" in text
-    for word in ("NVIDIA H100 80GB HBM3", "41 °C", "71 W", "nvml", "href='/metrics'"):
-        assert word in text
-    assert "<script" not in text
-    assert "http://" not in text
-    assert "https://" not in text
-    assert "simulated" not in text
-
-
-def test_a_finding_on_the_landing_page_says_which_gpu() -> None:
-    """People know a GPU by its number; its UUID is there for whoever points at it."""
-    _, _, body = get(agent_pages(FakeClock()), "/")
-    assert b'<td title="GPU-00000000">GPU 0</td>' in body
 
 
 def incident_pages(clock: FakeClock, note: str = "on it") -> AgentPages:
@@ -560,41 +542,3 @@ def test_open_incidents_are_served_to_programs() -> None:
     assert (incident["acknowledged_by"], incident["note"]) == ("ada", "on it")
     assert len(incident["findings"]) == 2
     assert [finding["summary"] for finding in incident["standing"]] == ["XID 79."]
-
-
-def test_the_landing_page_tells_incidents_and_who_is_out_of_service() -> None:
-    """In words, with the next step; what people wrote is text, whatever it looks like."""
-    _, _, body = get(incident_pages(FakeClock(), note=HOSTILE), "/")
-    text = body.decode()
-    for words in (
-        "Power-cycle it.",
-        "Taken on by ada",
-        "The whole node is out of service until 2027-01-15 09:00:00 UTC: new firmware",
-    ):
-        assert words in text
-    assert "<script>" not in text
-
-
-def test_hostile_names_are_escaped_on_the_landing_page() -> None:
-    """Markup in a device's name or a finding's text is shown as text, and a byte that is no character does not break the page."""
-    status, _, body = get(agent_pages(FakeClock(), name=HOSTILE), "/")
-    assert status == 200
-    assert b"<script>" not in body
-    assert body.count(b"&lt;script&gt;") == 2
-    assert get(agent_pages(FakeClock(), name=HOSTILE), "/api/v1/status")[0] == 200
-
-
-def test_a_simulated_node_says_so_on_its_page() -> None:
-    """Nobody can take a rehearsal for hardware."""
-    _, _, body = get(agent_pages(FakeClock(), simulated="hgx-h100"), "/")
-    assert b"This node is simulated (hgx-h100)" in body
-
-
-def test_a_node_without_devices_has_a_page() -> None:
-    """No driver, no adapter and no reading yet are states, not errors."""
-    clock = FakeClock()
-    own = SelfMetrics()
-    pages = AgentPages(Exposition(own, clock=clock), own, clock, Node("n1", "0.1.0"))
-    status, _, body = get(pages, "/")
-    assert status == 200
-    assert b"No GPU was seen." in body
