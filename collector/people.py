@@ -40,7 +40,7 @@ class People:
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Do what is asked, and say what was done."""
-        commands = {
+        commands: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "ack": self._ack,
             "maintenance": self._maintenance,
             "status": self._status,
