@@ -22,6 +22,7 @@ from collector.scoring.plan import ROOT, Wanted, code_hash, jobs_of, results_of,
 from collector.scoring.pool import run_jobs
 from collector.scoring.price import seconds_of
 from collector.scoring.report import report_of
+from collector.scoring.strata import strata
 from collector.scoring.suite import Claim, suite
 from collector.scoring.table import tables
 from collector.simulator.fleet import scenario_ids
@@ -52,7 +53,8 @@ def score(args: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             print("\ntocsin: interrupted" + ("; what is done is kept" if args.resume else ""), file=sys.stderr)
             return FAILED
-        report = report_of(results_of(folder, [job for job in jobs if job.name not in failed])).document()
+        results = list(results_of(folder, [job for job in jobs if job.name not in failed]))
+        report = report_of(results).document() | {"strata": strata(results)}
     about: dict[str, Any] = {"tocsin": VERSION, "commit": commit, "code": code, "suite": wanted.split, "failed": failed}
     seeds = sorted({job.seed for job in jobs})
     about |= {"seeds": seeds, "scenarios": list(wanted.scenarios)}
