@@ -24,7 +24,7 @@ demo: $(VENV)/.runs ## a live agent on 127.0.0.1:9400, reading a simulated HGX H
 	@exec $(VENV)/bin/tocsin agent --simulate hgx-h100 --web.listen-address $(ADDRESS) --storage.path $(DEMO)/state
 
 test: $(VENV)/.tests parts check ## everything CI checks; as root it installs the Debian packages the tests run against
-	$(VENV)/bin/python -m pytest -n auto --dist loadfile
+	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations 25
 
 TORCH_VENV ?= .venv-torch
 TORCH_REQUIREMENTS ?= tests/torch/requirements.txt

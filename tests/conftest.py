@@ -18,7 +18,9 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked ``root`` say why they are skipped where they cannot run."""
+    """Files that start real servers come first, so that no core waits for one at the end; ``root`` says why it is skipped."""
+    real = {item.path for item in items if item.get_closest_marker("integration")}
+    items.sort(key=lambda item: item.path not in real)
     if os.geteuid() != 0:
         for item in items:
             if item.get_closest_marker("root"):
