@@ -7,12 +7,21 @@ from pathlib import Path
 
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-from dashboards import fleet
+from dashboards import fabric, fleet, gpu, job, memory, node, thermal, waste
 from dashboards.grafana import dashboard
 from dashboards.panels import Dashboard
 
 HERE = Path(__file__).parent
-ALL: tuple[Dashboard, ...] = (fleet.FLEET,)
+ALL: tuple[Dashboard, ...] = (
+    fleet.FLEET,
+    node.NODE,
+    gpu.GPU,
+    fabric.FABRIC,
+    job.JOB,
+    memory.MEMORY,
+    thermal.THERMAL,
+    waste.WASTE,
+)
 
 
 def files() -> dict[Path, str]:

@@ -38,6 +38,17 @@ def measured(kind: str, name: str, **matchers: str) -> str:
     return _selector(row.metric.name, known, dict(row.labels), matchers)
 
 
+def family(kind: str, name: str, **matchers: str) -> str:
+    """Selector of the whole family that a field belongs to: all reasons, directions, modes ...
+
+    >>> family("gpu", "temperature_celsius", sensor="!=core")
+    'tocsin_gpu_temperature_celsius{cluster=~"$cluster", instance=~"$instance", sensor!="core"}'
+    """
+    row = field(kind, name)
+    known = (*(label for label, _ in KINDS[kind].labels), *row.metric.labels, *(label for label, _ in row.labels))
+    return _selector(row.metric.name, known, {}, matchers)
+
+
 def own(metric: Metric, **matchers: str) -> str:
     """Selector of one of the agent's own series.
 

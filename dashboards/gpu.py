@@ -1,0 +1,235 @@
+"""GPU: is this one healthy, and does it do its work."""
+
+from __future__ import annotations
+
+from dashboards import places
+from dashboards.meaning import GPU_STATE, HEALTH, SEVERITY, SOON, WELL, State
+from dashboards.panels import Column, Dashboard, Lines, Query, Row, Table, Timeline
+from dashboards.queries import facts, family, measured, own
+from dashboards.shared import BY_GPU, CLUSTERS, INCIDENTS, ONE_GPU, ONE_NODE, UUID, coded, rate
+from pipeline.catalog import agent
+from pipeline.catalog.gpu_memory_errors import RECOVERY_ACTIONS
+
+_RECOVERY = tuple(State(name, name.replace("_", " "), SOON if code else WELL) for code, name in RECOVERY_ACTIONS)
+
+
+def _of(name: str, **matchers: str) -> str:
+    return measured("gpu", name, gpu="=~$gpu", **matchers)
+
+
+def _all_of(name: str, **matchers: str) -> str:
+    return family("gpu", name, gpu="=~$gpu", **matchers)
+
+
+STANDING = (
+    Table(
+        title="What stands against it",
+        about="Findings of the detectors, records included: those wake nobody and are the first signs.",
+        queries=(Query(own(agent.FINDING_ACTIVE, kind="gpu", device="=~$uuid")),),
+        columns=(
+            Column("severity", "Severity", states=SEVERITY, width=90),
+            Column("detector", "Detector"),
+            Column("action", "Proposed"),
+        ),
+        empty="no finding stands, or the agent does not answer",
+        height=6,
+    ),
+    Table(
+        title="What it is",
+        about="Slow facts of the part: quote them to the vendor.",
+        queries=(Query(facts("gpu", gpu="=~$gpu")),),
+        columns=(
+            Column("name", "Model"),
+            Column("serial", "Serial"),
+            Column("uuid", "UUID"),
+            Column("pci_bus_id", "PCI"),
+            Column("vbios", "VBIOS"),
+        ),
+        height=6,
+    ),
+    Timeline(
+        title="Does it answer",
+        about="From the inventory that the agent keeps. Lost: fell off the bus. Hung: driver calls do not return.",
+        queries=(Query(coded(BY_GPU, GPU_STATE, lambda state: _of("state", state=state)), "answers"),),
+        states=GPU_STATE,
+        width=8,
+        height=5,
+    ),
+    Timeline(
+        title="Health",
+        about="By what the detectors hold against it.",
+        queries=(
+            Query(
+                coded(
+                    "cluster, instance, device",
+                    HEALTH,
+                    lambda state: own(agent.DEVICE_HEALTH, kind="gpu", device="=~$uuid", health=state),
+                ),
+                "health",
+            ),
+        ),
+        states=HEALTH,
+        width=8,
+        height=5,
+    ),
+    Timeline(
+        title="The driver asks for",
+        about="What the driver itself says would bring the GPU back; green is nothing.",
+        queries=(Query(coded(BY_GPU, _RECOVERY, lambda state: _of("recovery_action", action=state)), "action"),),
+        states=_RECOVERY,
+        width=8,
+        height=5,
+    ),
+)
+
+WORK = (
+    Lines(
+        title="Activity",
+        about="In use: a kernel ran. SM: of all SMs. Tensor: their matrix units; this is what training pays for. In use at 100 % with no tensor "
+        "work is a rank that waits.",
+        queries=(
+            Query(_of("gpu_utilization_percent"), "in use"),
+            Query(_of("sm_activity_percent"), "SM"),
+            Query(_of("tensor_activity_percent"), "tensor"),
+            Query(_of("dram_activity_percent"), "memory"),
+        ),
+        unit="percentunit",
+        minimum=0,
+        maximum=1,
+    ),
+    Lines(
+        title="Power",
+        about="Of the board, and the limits that are enforced and that the board is made for.",
+        queries=(
+            Query(_of("power_milliwatts"), "power"),
+            Query(_of("power_limit_enforced_milliwatts"), "enforced limit"),
+            Query(_of("power_limit_default_milliwatts"), "default limit"),
+        ),
+        unit="watt",
+        minimum=0,
+    ),
+    Lines(
+        title="Temperature",
+        about="At core and memory, and where it lowers its clocks and where it shuts down.",
+        queries=(
+            Query(_of("temperature_celsius"), "core"),
+            Query(_of("memory_temperature_celsius"), "memory"),
+            Query(_of("temperature_slowdown_celsius"), "slowdown limit"),
+            Query(_of("temperature_shutdown_celsius"), "shutdown limit"),
+        ),
+        unit="celsius",
+    ),
+    Lines(
+        title="Clocks",
+        about="As they run, and the highest SM clock that the GPU allows.",
+        queries=(
+            Query(_of("sm_clock_megahertz"), "SM"),
+            Query(_of("memory_clock_megahertz"), "memory"),
+            Query(_of("sm_maximum_clock_megahertz"), "SM limit"),
+        ),
+        unit="hertz",
+        minimum=0,
+    ),
+    Lines(
+        title="Held back",
+        about="Share of time in which clocks were held back, by reason. The power cap is normal under load; heat and the power brake are not.",
+        queries=(Query(rate(_all_of("throttled_power_cap_nanoseconds")), "{{reason}}"),),
+        unit="percentunit",
+        minimum=0,
+    ),
+    Lines(
+        title="Memory",
+        about="Device memory in use and held back by the driver, of what there is.",
+        queries=(
+            Query(_of("memory_used_bytes"), "used"),
+            Query(_of("memory_reserved_bytes"), "reserved"),
+            Query(_of("memory_total_bytes"), "total limit"),
+        ),
+        unit="bytes",
+        minimum=0,
+    ),
+)
+
+ERRORS = (
+    Lines(
+        title="XIDs",
+        about="Errors that the driver reported within five minutes, by code.",
+        queries=(Query(f"increase({own(agent.XID_ERRORS, gpu='=~$gpu')}[5m]) > 0", "XID {{xid}}"),),
+        empty="no XID in this time, or the agent does not answer",
+        bars=True,
+        minimum=0,
+        width=8,
+    ),
+    Lines(
+        title="Memory errors",
+        about="Corrected and uncorrectable errors since they were first counted, kept by the part itself. Corrected ones are normal in small numbers; "
+        "a step of uncorrectable ones ends a job.",
+        queries=(Query(_all_of("ecc_corrected_aggregate", counter="aggregate"), "{{type}}"),),
+        minimum=0,
+        width=8,
+    ),
+    Lines(
+        title="Spare rows",
+        about="Banks by how many spare rows they have left, and rows replaced after uncorrectable errors. A bank without spares: the next error stays.",
+        queries=(
+            Query(_of("row_remap_banks_none"), "banks without spares"),
+            Query(_of("row_remap_banks_low"), "banks with few"),
+            Query(_of("remapped_rows_uncorrectable"), "rows replaced"),
+            Query(_of("row_remap_pending"), "a row waits for a reset"),
+        ),
+        minimum=0,
+        width=8,
+    ),
+    Lines(
+        title="PCIe",
+        about="Data received and sent over the host link.",
+        queries=(
+            Query(rate(_of("pcie_receive_bytes")), "in"),
+            Query(f"-{rate(_of('pcie_transmit_bytes'))}", "out"),
+        ),
+        unit="Bps",
+        width=6,
+    ),
+    Lines(
+        title="PCIe errors",
+        about="Packets that were sent again, and what the link reported beside, per second.",
+        queries=(
+            Query(rate(_of("pcie_replays")), "replays"),
+            Query(rate(_of("pcie_correctable_errors")), "correctable"),
+            Query(rate(_of("pcie_fatal_errors")), "fatal"),
+        ),
+        unit="cps",
+        minimum=0,
+        width=6,
+    ),
+    Lines(
+        title="NVLink",
+        about="Data received and sent over all its links together.",
+        queries=(
+            Query(rate(_of("nvlink_receive_kibibytes")), "in"),
+            Query(f"-{rate(_of('nvlink_transmit_kibibytes'))}", "out"),
+        ),
+        unit="Bps",
+        width=6,
+    ),
+    Lines(
+        title="NVLink errors",
+        about="By kind, per second, all links together; and how many links are down.",
+        queries=(
+            Query(rate(_all_of("nvlink_replay_errors")), "{{error}}"),
+            Query(_of("nvlinks_down"), "links down"),
+        ),
+        unit="cps",
+        minimum=0,
+        width=6,
+    ),
+)
+
+GPU = Dashboard(
+    places.GPU,
+    "Tocsin / GPU",
+    "Is this GPU healthy, and does it do its work?",
+    (*STANDING, Row("Work"), *WORK, Row("Errors and links"), *ERRORS),
+    (CLUSTERS, ONE_NODE, ONE_GPU, UUID),
+    incidents=INCIDENTS.replace("}", ', root_device=~"$uuid"}'),
+)

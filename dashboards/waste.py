@@ -1,0 +1,151 @@
+"""Waste: which GPUs are held and do nothing, and which are free."""
+
+from __future__ import annotations
+
+from dashboards import places
+from dashboards.meaning import NONE_IS_BEST
+from dashboards.panels import Column, Dashboard, Heatmap, Lines, Query, Row, Stat, Table
+from dashboards.queries import measured
+from dashboards.shared import BY_GPU, CLUSTERS, NODES, ROW_TO_GPU, TO_GPU, rate, zero_where
+
+_GPU = "{{instance}} GPU {{gpu}}"
+_PROCESSES, _USE = measured("gpu", "compute_processes"), measured("gpu", "gpu_utilization_percent")
+_MEMORY, _ENERGY = measured("gpu", "memory_used_bytes"), measured("gpu", "energy_millijoules")
+# A process that holds a GPU for this long without a kernel waits for something that does not come, or was forgotten.
+_LONG = "30m"
+# A context of the driver alone, and what persistence keeps, is well below this.
+_LEFTOVER_BYTES = 1 << 30
+
+_HELD = f"({_PROCESSES} > 0)"
+_IDLE_LONG = f"(max_over_time({_USE}[{_LONG}]) == 0 and on ({BY_GPU}) min_over_time({_PROCESSES}[{_LONG}]) > 0)"
+_IDLE_NOW = f"({_USE} == 0 and on ({BY_GPU}) {_HELD})"
+_FREE = f"({_PROCESSES} == 0)"
+_LEFT_BEHIND = f"({_MEMORY} > {_LEFTOVER_BYTES} and on ({BY_GPU}) {_FREE})"
+
+NUMBERS = (
+    Stat(
+        title="GPUs held",
+        about="By processes, of all that answer.",
+        queries=(Query(zero_where(f"count({_HELD})", _PROCESSES), "held"), Query(f"count({_PROCESSES})", "of")),
+        width=6,
+    ),
+    Stat(
+        title="Held and idle",
+        about=f"Held by a process for {_LONG} in which no kernel ran.",
+        queries=(Query(zero_where(f"count({_IDLE_LONG})", _PROCESSES)),),
+        steps=NONE_IS_BEST,
+        width=6,
+    ),
+    Stat(
+        title="Free",
+        about="Held by no process.",
+        queries=(Query(zero_where(f"count({_FREE})", _PROCESSES)),),
+        width=6,
+    ),
+    Stat(
+        title="Memory held by nobody",
+        about="GPUs with more than 1 GiB in use that no process holds: left behind by one that died. A reset frees it.",
+        queries=(Query(zero_where(f"count({_LEFT_BEHIND})", _PROCESSES)),),
+        steps=NONE_IS_BEST,
+        width=6,
+    ),
+)
+
+OVER_TIME = (
+    Lines(
+        title="GPUs by use",
+        about="Working, held without a kernel at that moment, and free.",
+        queries=(
+            Query(zero_where(f"count({_USE} > 0 and on ({BY_GPU}) {_HELD})", _PROCESSES), "working"),
+            Query(zero_where(f"count({_IDLE_NOW})", _PROCESSES), "held, no kernel"),
+            Query(zero_where(f"count({_FREE})", _PROCESSES), "free"),
+        ),
+        stacked=True,
+        minimum=0,
+    ),
+    Heatmap(
+        title="Tensor activity of held GPUs",
+        about="How many GPUs do how much of the work they were bought for. Busy by the driver's count and near zero here: they wait.",
+        queries=(Query(f"{measured('gpu', 'tensor_activity_percent')} and on ({BY_GPU}) {_HELD}"),),
+        unit="percentunit",
+        bucket=0.05,
+        minimum=0,
+        maximum=1,
+        empty="no GPU is held, or no agent answers",
+    ),
+    Lines(
+        title="Power of GPUs without work",
+        about="Watts drawn by GPUs in which no kernel runs: held, and free.",
+        queries=(
+            Query(f"sum({rate(_ENERGY)} and on ({BY_GPU}) {_IDLE_NOW})", "held, no kernel"),
+            Query(f"sum({rate(_ENERGY)} and on ({BY_GPU}) {_FREE})", "free"),
+        ),
+        unit="watt",
+        stacked=True,
+        minimum=0,
+        empty="every GPU works, or no agent answers",
+    ),
+    Lines(
+        title="Mean use of held GPUs",
+        about="Share of time in which a kernel ran, and the tensor activity beside it, over all GPUs that processes hold.",
+        queries=(
+            Query(f"avg({_USE} and on ({BY_GPU}) {_HELD})", "in use"),
+            Query(f"avg({measured('gpu', 'tensor_activity_percent')} and on ({BY_GPU}) {_HELD})", "tensor"),
+        ),
+        unit="percentunit",
+        minimum=0,
+        maximum=1,
+        empty="no GPU is held, or no agent answers",
+    ),
+)
+
+WHICH = (
+    Table(
+        title="Held and idle",
+        about=f"GPUs that a process has held for {_LONG} without a kernel.",
+        queries=(Query(f"{_MEMORY} and on ({BY_GPU}) {_IDLE_LONG}"),),
+        columns=(
+            Column("instance", "Node"),
+            Column("gpu", "GPU", width=60),
+            Column("uuid", "UUID"),
+            Column("A", "Memory", unit="bytes"),
+        ),
+        by="Memory",
+        links=(ROW_TO_GPU,),
+        empty="no GPU is held and idle, or no agent answers",
+    ),
+    Table(
+        title="Memory held by nobody",
+        about="GPUs with more than 1 GiB in use and no process.",
+        queries=(Query(_LEFT_BEHIND),),
+        columns=(
+            Column("instance", "Node"),
+            Column("gpu", "GPU", width=60),
+            Column("uuid", "UUID"),
+            Column("A", "Memory", unit="bytes"),
+        ),
+        by="Memory",
+        links=(ROW_TO_GPU,),
+        empty="no GPU has memory left behind, or no agent answers",
+    ),
+    Lines(
+        title="Least used of the held",
+        about="The ten GPUs whose kernels ran least over the last half hour, of those that a process holds.",
+        queries=(Query(f"bottomk(10, avg_over_time({_USE}[{_LONG}]) and on ({BY_GPU}) {_HELD})", _GPU),),
+        unit="percentunit",
+        minimum=0,
+        maximum=1,
+        links=(TO_GPU,),
+        empty="no GPU is held, or no agent answers",
+        width=24,
+    ),
+)
+
+WASTE = Dashboard(
+    places.WASTE,
+    "Tocsin / Waste",
+    "Which GPUs are held and do nothing, and which are free?",
+    (*NUMBERS, *OVER_TIME, Row("Which"), *WHICH),
+    (CLUSTERS, NODES),
+    since="now-24h",
+)
