@@ -25,6 +25,7 @@ from collector.people import People
 from collector.simulated_node import SimulatedNode
 from collector.standing import Standing
 from collector.web import ListenError, Web
+from collector.web.security import WebFile
 from collector.world import World, real, simulated
 from detectors.snapshot import dump, load
 from pipeline import xid
@@ -151,10 +152,15 @@ class Agent:
             config.web.listen_address,
             metrics_path=config.web.telemetry_path,
             most_scrapes=config.web.max_concurrent_scrapes,
+            health_listen=config.web.health_listen_address,
+            file=WebFile(Path(config.web.config_file)) if config.web.config_file else None,
+            own=self._standing.own,
         )
         self._serving = await web.start()
         for address in self._serving:
-            log.info("listening on http://%s%s", address, config.web.telemetry_path)
+            log.info("listening on %s://%s%s", web.security.scheme, address, config.web.telemetry_path)
+        for address in web.health_bound:
+            log.info("health on http://%s/-/healthy", address)
         return web
 
     async def _watch(self) -> None:

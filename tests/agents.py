@@ -18,7 +18,7 @@ from tests.wait import until
 
 PROGRAM = "import sys; from collector.cli import main; sys.exit(main(sys.argv[1:]))"
 _LIVES = count(1)
-LISTENING = re.compile(r"listening on http://([^/\s\"]+)")
+LISTENING = re.compile(r"listening on https?://([^/\s\"]+)")
 
 
 class AgentProcess:

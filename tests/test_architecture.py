@@ -24,8 +24,9 @@ HOMES: dict[str, tuple[str, ...]] = {
     "prometheus_client": ("pipeline/exposition/",),
     "isal": ("pipeline/exposition/", "collector/web/"),
     "orjson": ("pipeline/exposition/", "collector/findings_log.py", "pipeline/store/", "collector/state.py", "collector/web/"),
-    "msgspec": ("collector/config/", "collector/sources/nccl/"),
-    "yaml": ("collector/config/", "collector/topology.py"),
+    "msgspec": ("collector/config/", "collector/sources/nccl/", "collector/web/web_config.py"),
+    "bcrypt": ("collector/web/auth.py",),
+    "yaml": ("collector/config/", "collector/topology.py", "collector/web/web_config.py"),
     "pyarrow": ("pipeline/store/", "pipeline/replay.py"),
     "polars": ("pipeline/store/",),
     "obstore": ("pipeline/store/objects.py",),
@@ -136,7 +137,7 @@ def test_no_other_distribution_claims_our_names() -> None:
     assert {name: claimed.get(name, []) for name in PACKAGES if set(claimed.get(name, [])) - {"tocsin"}} == {}
 
 
-@pytest.mark.parametrize("module", ["collector.cli", "collector.agent", "collector.assembly"])
+@pytest.mark.parametrize("module", ["collector.cli.agent", "collector.agent", "collector.assembly"])
 def test_the_steady_agent_imports_nothing_heavy(module: str) -> None:
     """The driver library lives in the driver child, columnar stores and fits in short-lived children: the agent stays small."""
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {module}; print(*sys.modules)"

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
-import ssl
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 import orjson
 from aiohttp import web
 
 from collector.web import addresses
-from collector.web.complaints import Complaints
-from collector.web.connections import IDLE_S, Connections
+from collector.web.auth import Passwords, TooManyGuesses
 from collector.web.gather import Gather, TooManyScrapes, compress
+from collector.web.listener import Handler, Listener
 from collector.web.page import ASSETS, page
 from collector.web.pages import Pages
+from collector.web.security import Security, WebFile
+from pipeline.catalog import agent
 from pipeline.exposition import accepts_gzip, negotiate
 from pipeline.guard import Guard, Health
+from pipeline.selfmetrics import SelfMetrics
 
-DRAIN_S = 5.0  # as dcgm-exporter: running scrapes may end
-SWEEP_S = 1.0
-ACCEPTS = 8
+LOOK_S = 1.0  # between two looks at the files of a web configuration
 
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -54,74 +53,71 @@ class Web:
         *,
         metrics_path: str = "/metrics",
         most_scrapes: int = 16,
-        tls: ssl.SSLContext | None = None,
+        health_listen: Sequence[str] = (),
+        file: WebFile | None = None,
+        own: SelfMetrics | None = None,
     ) -> None:
         self._pages = pages
         self._guard = guard
+        self._own = own or SelfMetrics()
         self._health: dict[str, Health] = {}
-        self._addresses = tuple(listen)
-        self._tls = tls
+        self._addresses, self._health_addresses = tuple(listen), tuple(health_listen)
+        self._file = file
+        self._passwords = Passwords()
         self._metrics_path = metrics_path
         self._gather = Gather(lambda form: self._made("metrics", lambda: pages.metrics(form)), most_scrapes)
-        self._runner: web.AppRunner | None = None
-        self._servers: list[asyncio.Server] = []
-        self._connections: Connections | None = None
-        self._sweeper: asyncio.Task[None] | None = None
+        self._listener = Listener(self._application(), guard, security=lambda: self.security, refused=self._refused)
+        self._health_listener = Listener(self._health_application(), guard, refused=self._refused)
+        self._watcher: asyncio.Task[None] | None = None
+        self.health_bound: list[str] = []
+
+    @property
+    def security(self) -> Security:
+        """Who is let in at this moment."""
+        return self._file.security if self._file is not None else Security()
 
     async def start(self) -> list[str]:
-        """Listen and serve; the addresses that are bound, with the ports that were given for port 0."""
+        """Listen and serve; the addresses that are bound, with the ports that were given for port 0.
+
+        Those of the health listener, which asks nobody who they are, are in ``health_bound``.
+        """
         sockets = addresses.listen(self._addresses)
-        self._runner = web.AppRunner(
-            self._application(),
-            access_log=None,
-            keepalive_timeout=IDLE_S,
-            shutdown_timeout=DRAIN_S,
-            handle_signals=False,
-            logger=Complaints(self._guard),
-        )
-        await self._runner.setup()
-        assert self._runner.server is not None  # noqa: S101 - setup has made it
-        self._connections = Connections(self._runner.server)
-        self._servers = [await self._serve(bound) for bound in sockets]
-        self._sweeper = asyncio.get_running_loop().create_task(self._sweep(self._connections))
+        try:
+            health = addresses.listen(self._health_addresses)
+        except addresses.ListenError:
+            for bound in sockets:
+                bound.close()
+            raise
+        await self._listener.start(sockets)
+        if health:
+            await self._health_listener.start(health)
+        if self._file is not None:
+            self._own.set(agent.WEB_CONFIG_SUCCESS, 1)
+            self._watcher = asyncio.get_running_loop().create_task(self._watch(self._file))
+        self.health_bound = [addresses.shown(bound) for bound in health]
         return [addresses.shown(bound) for bound in sockets]
 
     async def stop(self) -> None:
         """Stop listening, let running answers end, close. Safe to call twice."""
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._sweeper
-            self._sweeper = None
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+                await self._watcher
+            self._watcher = None
+        await asyncio.gather(self._listener.stop(), self._health_listener.stop())
 
-    async def _serve(self, bound: socket.socket) -> asyncio.Server:
-        assert self._connections is not None  # noqa: S101 - start has made it
-        # asyncio accepts, and out of file descriptors fails, so many times in a row: few. The kernel's queue is made longer again.
-        server = await asyncio.get_running_loop().create_server(
-            self._connections.protocol, sock=bound, ssl=self._tls, backlog=ACCEPTS
-        )
-        bound.listen(addresses.BACKLOG)
-        return server
-
-    @staticmethod
-    async def _sweep(connections: Connections) -> None:
+    async def _watch(self, file: WebFile) -> None:
+        """Takes a changed web configuration over: for the next connection, and by ending those of the one before."""
         while True:
-            await asyncio.sleep(SWEEP_S)
-            connections.sweep(asyncio.get_running_loop().time())
+            await asyncio.sleep(LOOK_S)
+            if await asyncio.to_thread(file.look):
+                self._listener.renew()
+            self._own.set(agent.WEB_CONFIG_SUCCESS, float(not file.error))
 
     def _application(self) -> web.Application:
-        app = web.Application(middlewares=[self._around], client_max_size=4096)
+        app = web.Application(middlewares=[self._policed, _failed], client_max_size=4096)
         app.router.add_get(self._metrics_path, self._metrics)
-        app.router.add_get("/-/healthy", self._healthy)
-        app.router.add_get("/-/ready", self._ready)
-        app.router.add_get("/health", self._dcgm_health)
-        app.router.add_get("/healthz", self._dcgm_health)
+        self._add_health(app)
         app.router.add_get("/api/v1/status", self._status)
         app.router.add_get("/api/v1/incidents", self._incidents)
         app.router.add_get("/api/v1/health", self._node_health)
@@ -129,20 +125,47 @@ class Web:
             app.router.add_get("/", self._page)
             for path in ASSETS:
                 app.router.add_get(path, self._asset)
-        app.on_response_prepare.append(_secure)
+        app.on_response_prepare.append(self._secure)
         return app
 
+    def _health_application(self) -> web.Application:
+        app = web.Application(client_max_size=4096)
+        self._add_health(app)
+        app.on_response_prepare.append(self._secure)
+        return app
+
+    def _add_health(self, app: web.Application) -> None:
+        app.router.add_get("/-/healthy", self._healthy)
+        app.router.add_get("/-/ready", self._ready)
+        app.router.add_get("/health", self._dcgm_health)
+        app.router.add_get("/healthz", self._dcgm_health)
+
     @web.middleware
-    async def _around(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        """Keeps time for the connection while it is served and between two requests."""
-        assert self._connections is not None  # noqa: S101 - start has made it
-        with self._connections.serving(request.protocol):
+    async def _policed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Turns away who may not ask, before anything is made for them."""
+        security = self.security
+        if request.can_read_body:
+            return self._turned_away("body", 413, "requests have no body here\n")
+        if security.users:
+            header, peer = request.headers.get("Authorization", ""), str(request.remote)
             try:
-                return await handler(request)
-            except Failed:
-                return web.Response(status=500, text="internal server error\n")
+                if not await self._passwords.admits(header, security.users, peer):
+                    return self._turned_away("password", 401, "unauthorized\n")
+            except TooManyGuesses:
+                return self._turned_away("guesses", 429, "too many passwords to check\n")
+        if security.bucket is not None and not security.bucket.take(time.monotonic()):
+            return self._turned_away("rate", 429, "too many requests\n")
+        return await handler(request)
+
+    def _turned_away(self, reason: str, status: int, text: str) -> web.Response:
+        self._refused(reason)
+        response = web.Response(status=status, text=text, headers={"WWW-Authenticate": "Basic"} if status == 401 else None)
+        if status == 413:
+            response.force_close()
+        return response
+
+    def _refused(self, reason: str) -> None:
+        self._own.add(agent.WEB_REFUSED, reason)
 
     def _made(self, name: str, make: Callable[[], bytes]) -> bytes:
         """What ``make`` gives, or Failed; a failure is counted each time and logged once."""
@@ -210,10 +233,17 @@ class Web:
         asset = ASSETS[request.path]
         return web.Response(body=asset.body, content_type=asset.content_type, charset="utf-8")
 
+    async def _secure(self, _: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update({**SECURITY_HEADERS, **self.security.headers})
+
+
+@web.middleware
+async def _failed(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except Failed:
+        return web.Response(status=500, text="internal server error\n")
+
 
 def _said(trouble: str, fine: str) -> web.Response:
     return web.Response(status=503, text=trouble + "\n") if trouble else web.Response(text=fine)
-
-
-async def _secure(_: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(SECURITY_HEADERS)

@@ -279,5 +279,36 @@ NCCL_VERDICT = Metric(
     "1 for each class of verdict that stands about a job (docs/nccl.md, and the detector of hangs); absent otherwise.",
     ("job", "class"),
 )
+WEB_CONFIG_SUCCESS = Metric(
+    "tocsin_web_config_last_reload_successful",
+    "gauge",
+    "1 if the web configuration in force is what its file says, 0 if the file is wrong and the last good one stays; absent without one.",
+)
+WEB_REFUSED = Metric(
+    "tocsin_web_refused_total",
+    "counter",
+    "Clients turned away, by reason: handshake, certificate, password, guesses, rate, body or full.",
+    ("reason",),
+)
+
+JOBS_TELLER_UP = Metric(
+    "tocsin_jobs_teller_up",
+    "gauge",
+    "1 while kubelet, mapping or processes can be asked who holds which GPU; 0 while its jobs are not attributed.",
+    ("teller",),
+    "minimal",
+)
+JOBS_UNATTRIBUTED = Metric(
+    "tocsin_jobs_unattributed_processes",
+    "gauge",
+    "Processes that hold a GPU outside Slurm's jobs: no_job, or not_visible (in another pid namespace, or ended).",
+    ("reason",),
+)
+KUBERNETES_ALLOCATABLE = Metric(
+    "tocsin_kubernetes_allocatable_devices",
+    "gauge",
+    "GPUs and MIG instances that the kubelet could give to pods, by resource.",
+    ("resource",),
+)
 
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

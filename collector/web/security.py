@@ -1,0 +1,121 @@
+"""What protects the server now: made from a web configuration, and made anew when the file, or one that it names, changes."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import stat
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from collector.config.given import ConfigError
+from collector.web import tls
+from collector.web.rate_limit import Bucket
+from collector.web.web_config import HttpServer, RateLimit, TlsServer, WebConfig, read
+
+log = logging.getLogger("tocsin.web")
+
+_Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """Who is let in, and how. The default lets everybody in, without TLS: what stands between is the address that is listened on.
+
+    ``names`` are of client certificates, None takes any that the authority signed; ``users`` maps names to bcrypt hashes.
+    """
+
+    context: ssl.SSLContext | None = None
+    names: tuple[str, ...] | None = None
+    users: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    bucket: Bucket | None = None
+
+    @property
+    def scheme(self) -> str:
+        """``http`` or ``https``."""
+        return "http" if self.context is None else "https"
+
+
+class WebFile:
+    """A web configuration on disk. ConfigError where it is not good at the start; afterwards the last good one stays."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._config = WebConfig()
+        self._stamps: dict[Path, _Stamp | None] = {}
+        self._said: set[str] = set()
+        self._limit = RateLimit()
+        self.error = ""
+        self.security = self._make()
+
+    def look(self) -> bool:
+        """True where another configuration came into force. Blocks on the disk; an error is said once, and stands in ``error``."""
+        if all(_stamp(file) == stamp for file, stamp in self._stamps.items()):
+            return False
+        try:
+            made = self._make()
+            if weaker := _weaker(self.security, made):
+                raise ConfigError(f"{self._file}: {weaker}; a file that is half written would look the same: restart the agent")
+        except ConfigError as error:
+            if str(error) != self.error:
+                log.error("the new web configuration is not taken, the old one stays: %s", "; ".join(error.problems))
+            self.error = str(error)
+            return False
+        log.info("web configuration taken anew: %s", self._file)
+        self.security, self.error = made, ""
+        return True
+
+    def _make(self) -> Security:
+        """What the files say. Each is stamped before it is read, so that a change in between is seen at the next look."""
+        self._stamps = {self._file: _stamp(self._file)}
+        config = read(self._file)
+        if self._file.stat().st_mode & stat.S_IWOTH:
+            raise ConfigError(f"{self._file}: everybody may write it: chmod o-w")
+        context, server = None, config.tls_server_config or TlsServer()
+        if server != TlsServer():
+            self._stamps |= {file: _stamp(file) for file in tls.files(server, self._file.parent)}
+            context = tls.context(server, self._file.parent, self._notice)
+        elif config.basic_auth_users:
+            self._notice(f"{self._file}: basic_auth_users without tls_server_config: passwords travel in the clear")
+        return Security(
+            context=context,
+            names=server.client_allowed_sans,
+            users=config.basic_auth_users or {},
+            headers={k: v for k, v in ((config.http_server_config or HttpServer()).headers or {}).items() if v},
+            bucket=self._bucket(config.rate_limit or RateLimit()),
+        )
+
+    def _bucket(self, limit: RateLimit) -> Bucket | None:
+        """The bucket that stands, unless the limit is another one now."""
+        if limit == self._limit:
+            return self.security.bucket if limit.seconds else None
+        self._limit = limit
+        return Bucket(limit.seconds, limit.burst, now_s=time.monotonic()) if limit.seconds else None
+
+    def _notice(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            log.warning("%s", text)
+
+
+def _stamp(file: Path) -> _Stamp | None:
+    """What differs once a file was changed or another took its place; None where it cannot be seen (a ConfigMap in mid-swap)."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def _weaker(old: Security, new: Security) -> str:
+    """What a new configuration would no longer ask of clients; empty where it asks as much."""
+    if old.context is not None and new.context is None:
+        return "TLS is gone"
+    if old.users and not new.users:
+        return "passwords are gone"
+    if old.context is not None and new.context is not None and new.context.verify_mode < old.context.verify_mode:
+        return "client certificates are no longer asked for"
+    return "client_allowed_sans is gone" if old.names is not None and new.names is None else ""
