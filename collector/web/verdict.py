@@ -39,10 +39,18 @@ def _incident(document: Mapping[str, Any]) -> Said | None:
     incidents = document["incidents"]
     if not incidents:
         return None
-    first, more = incidents[0], len(incidents) - 1
+    first = next(
+        (one for one in incidents if one["severity"] == incidents[0]["severity"] and not one["acknowledged"]), incidents[0]
+    )
+    taken = f" {first['acknowledged_by'] or 'Somebody'} has taken it on." if first["acknowledged"] else ""
+    more = len(incidents) - 1
     who, others = name(first, document), f" {_count(more, 'more incident')} {'is' if more == 1 else 'are'} open." if more else ""
     blame = "is to blame" if first["severity"] != "record" else "stands out, and nobody is paged"
-    return levels.SEVERITY[first["severity"]], f"{_upper(who)} {blame}. {first['summary']}{others}", first["reason"] or None
+    return (
+        levels.SEVERITY[first["severity"]],
+        f"{_upper(who)} {blame}. {first['summary']}{taken}{others}",
+        first["reason"] or None,
+    )
 
 
 def _blind(document: Mapping[str, Any]) -> Said | None:

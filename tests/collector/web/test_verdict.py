@@ -1,0 +1,117 @@
+"""The node in one sentence."""
+
+from __future__ import annotations
+
+from collector.web.verdict import verdict
+from pipeline.frame import Device
+from tests.collector.web.scene import Scene
+from tests.fakes import gpu
+
+
+def said(scene: Scene) -> tuple[str, str]:
+    """Level and sentence."""
+    made = verdict(scene.status())
+    return made["level"], made["text"]
+
+
+def test_a_node_that_is_well() -> None:
+    """Says what was looked at: good news of nothing read would be none."""
+    assert said(Scene().play()) == ("ok", "All is well. 2 GPUs and 2 ports are read, nothing stands against them.")
+
+
+def test_a_node_of_which_nothing_was_seen() -> None:
+    """Is not well, it is unknown."""
+    assert said(Scene()) == ("blind", "No GPU and no port was seen.")
+
+
+def test_the_gravest_incident_is_told() -> None:
+    """A page before a ticket, whichever came first, and how many others there are."""
+    scene = Scene().play()
+    scene.blame(scene.say(gpu(0), "Warm.", severity="ticket"))
+    scene.clock.advance(1)
+    scene.blame(scene.say(gpu(1), "Gone.", severity="page"))
+    assert said(scene) == ("bad", "GPU 1 is to blame. Gone. 1 more incident is open.")
+
+
+def test_what_nobody_has_taken_on_is_told_first() -> None:
+    """Of two as grave, the one that waits for somebody."""
+    scene = Scene().play()
+    scene.blame(scene.say(gpu(0), "Gone."), acknowledged_ns=scene.clock.time_ns(), acknowledged_by="ada", note="on it")
+    scene.clock.advance(1)
+    scene.blame(scene.say(gpu(1), "Gone too."))
+    assert said(scene)[1].startswith("GPU 1 is to blame.")
+
+
+def test_an_incident_that_somebody_took_on_says_who() -> None:
+    """So that a second person need not start."""
+    scene = Scene().play()
+    scene.blame(scene.say(gpu(0), "Gone."), acknowledged_ns=scene.clock.time_ns(), acknowledged_by="ada", note="on it")
+    assert said(scene)[1] == "GPU 0 is to blame. Gone. ada has taken it on."
+
+
+def test_an_incident_has_a_next_step() -> None:
+    """The one of the incident that is told."""
+    scene = Scene().play()
+    scene.blame(scene.say(gpu(0), "Gone."), reason="Power-cycle it.")
+    assert verdict(scene.status())["action"] == "Power-cycle it."
+
+
+def test_an_incident_of_records_blames_and_pages_nobody() -> None:
+    """A detector on trial is heard, and its word is not a verdict."""
+    scene = Scene().play()
+    scene.blame(scene.say(scene.ports[1][0], "It flaps.", severity="record"))
+    assert said(scene) == ("note", "Port mlx5_1/1 stands out, and nobody is paged. It flaps.")
+
+
+def test_a_port_that_is_down_is_told_though_no_detector_pages_for_it() -> None:
+    """What everybody can see in a cell is not called well."""
+    scene = Scene()
+    scene.ports[1][1].update(state=1)
+    assert said(scene.play()) == ("bad", "No incident is open, but port mlx5_1/1 is down.")
+
+
+def test_a_port_that_nobody_expects_to_be_up_is_no_news() -> None:
+    """A port without a cable is not a fault."""
+    scene = Scene()
+    scene.ports[1][1].update(state=1, expected=0)
+    assert said(scene.play())[0] == "ok"
+
+
+def test_a_blind_source_is_no_good_news() -> None:
+    """What is not seen may be broken."""
+    scene = Scene().play()
+    scene.source("nvml", reads=False)
+    assert said(scene) == ("blind", "This node is not seen whole: nvml gives nothing.")
+
+
+def test_an_agent_that_begins_says_what_it_waits_for() -> None:
+    """Nothing is said of the node before."""
+    scene = Scene()
+    scene.missing = "the source nvml has given nothing yet"
+    assert said(scene) == ("blind", "Nothing can be said yet: the source nvml has given nothing yet.")
+
+
+def test_a_node_out_of_service_says_why() -> None:
+    """Its faults are then somebody's work, unless an incident is open all the same."""
+    scene = Scene().play()
+    node = Device("n1", "node", "n1")
+    scene.take_out(node, "new firmware")
+    assert said(scene) == ("out", "This node is out of service: new firmware")
+
+
+def test_readings_that_stopped_are_not_called_well() -> None:
+    """A minute without a reading makes the devices unknown."""
+    scene = Scene().play()
+    scene.clock.advance(60)
+    assert said(scene)[0] == "blind"
+
+
+def test_of_many_devices_three_are_named() -> None:
+    """A sentence, not a list."""
+    scene = Scene()
+    for device, row in scene.ports:
+        row.update(state=1)
+        scene.ports = [*scene.ports, (Device("n1", "ib_port", device.id + "x", device.attributes), row)]
+    for _, row in scene.gpus:
+        row.update(state=1)
+    assert said(scene.play())[1].endswith("and 3 more.")
