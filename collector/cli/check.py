@@ -1,0 +1,73 @@
+"""``tocsin check``: what the running agent knows of this node, in the words of a scheduler or monitor; drains it where that is allowed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from collector.gates.asking import Answer, SilentError, ask
+
+NAME = "check"
+USAGE = "check [--agent URL|SOCKET] [--format slurm|nhc|npd|nagios|json] [--dry-run | --return]"
+HELP = (
+    "Ask the running agent whether this node is well; as Slurm's HealthCheckProgram, drain it where the configuration allows it."
+)
+EXAMPLE = """\
+Examples:
+  tocsin check                                     (one line of JSON; exit 0 ok, 1 a problem, 2 unknown)
+  tocsin check --format nagios                     (exit 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN)
+  tocsin check --format npd                        (exit 0 OK, 1 a problem, 2 unknown)
+  tocsin check --format nhc                        (exit 1 for a page, 0 for anything else)
+  tocsin check --format slurm --dry-run            (exit 0; says what it would do)
+  tocsin check --return                            (proves a repair, then resumes what was drained here)
+  tocsin check --agent https://gpu07:9400 --format json
+
+Nothing is probed: the agent answers from memory. An agent that is down or blind is unknown, and nothing is done to the node.
+What may be drained, how many nodes and how often is said by gates.slurm in the agent's configuration; see docs/gates.md."""
+EXIT_CODES = "Exit codes: those of the format, as above; 2 the command line is wrong."
+
+STORAGE_VARIABLE = "TOCSIN_STORAGE__PATH"
+STORAGE = "/var/lib/tocsin"  # as storage.path
+FORMS = ("slurm", "nhc", "npd", "nagios", "json")
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Whom to ask, and in whose words to say it. Settings are not read: that alone would take longer than the answer."""
+    parser.add_argument(
+        "--agent",
+        default=os.environ.get(STORAGE_VARIABLE) or STORAGE,
+        metavar="URL|SOCKET",
+        help=f"the agent: its URL, its socket, or its storage path (${STORAGE_VARIABLE}; default {STORAGE})",
+    )
+    parser.add_argument("--format", dest="form", choices=FORMS, default="json", help="whose words and exit codes (default: json)")
+    parser.add_argument(
+        "--node", default="", metavar="NAME", help="this node's name in Slurm ($SLURMD_NODENAME; default: the host's)"
+    )
+    doing = parser.add_mutually_exclusive_group()
+    doing.add_argument("--dry-run", action="store_true", help="with --format slurm: only say what would be done")
+    doing.add_argument(
+        "--return", dest="back", action="store_true", help="resume this node if we drained it and its repair is proved"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask, say it, and return the format's exit code."""
+    answer = asked(args.agent)
+    if args.back or args.form == "slurm":
+        from collector.cli import check_slurm  # noqa: PLC0415 - other formats need no controller
+
+        return check_slurm.run(args, answer)
+    from collector.gates.formats import FORMATS  # noqa: PLC0415
+
+    text, code = FORMATS[args.form](answer)
+    sys.stdout.write(f"{text}\n")
+    return code
+
+
+def asked(agent: str) -> Answer:
+    """The agent's answer; unknown, with the reason, where there is none."""
+    try:
+        return ask(agent)
+    except SilentError as error:
+        return Answer(host=os.uname().nodename, state="unknown", reason=str(error))
