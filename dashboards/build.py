@@ -7,7 +7,7 @@ from pathlib import Path
 
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-from dashboards import fabric, fleet, gpu, job, memory, node, thermal, waste
+from dashboards import agents, dcgm, fabric, fleet, gpu, job, memory, node, store, thermal, waste
 from dashboards.grafana import dashboard
 from dashboards.panels import Dashboard
 
@@ -21,6 +21,9 @@ ALL: tuple[Dashboard, ...] = (
     memory.MEMORY,
     thermal.THERMAL,
     waste.WASTE,
+    agents.AGENTS_THEMSELVES,
+    store.STORE,
+    dcgm.DCGM,
 )
 
 

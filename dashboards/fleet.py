@@ -5,7 +5,7 @@ from __future__ import annotations
 from dashboards import places
 from dashboards.meaning import ALL_IS_WELL, EXISTS, HEALTH, NONE_IS_BEST, NONE_IS_WELL, PORT_STATE, SEVERITY, SILENT, Step
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Stat, Table, Timeline
-from dashboards.queries import UP, measured, own
+from dashboards.queries import foreign, measured, own
 from dashboards.shared import (
     AGENTS,
     BY_NODE,
@@ -16,6 +16,7 @@ from dashboards.shared import (
     ROW_TO_NODE,
     TO_GPU,
     TO_NODE,
+    UP,
     coded,
     gpu_health,
     health,
@@ -29,7 +30,7 @@ _EXPECTED_PORT = measured("ib_port", "expected")
 _ACTIVE_PORT = measured("ib_port", "state", state="active")
 _MAINTENANCE = own(agent.MAINTENANCE, kind="node")
 _MONTH_S = 2_629_800  # a twelfth of a Julian year
-_GPU_MONTHS = f"sum((time() - process_start_time_seconds) * on (cluster, instance) {_EXPECTED_GPUS}) / {_MONTH_S}"
+_GPU_MONTHS = f"sum((time() - {foreign('process_start_time_seconds')}) * on (cluster, instance) {_EXPECTED_GPUS}) / {_MONTH_S}"
 # Unexpected interruptions per GPU and month: 419 on 16,384 GPUs in 54 days (The Llama 3 Herd of Models, section 3.3.4).
 _FAULTS_PER_MONTH = 0.0142
 

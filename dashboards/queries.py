@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
 
 from pipeline.catalog import KINDS, Metric, facts_of, field
@@ -14,11 +15,12 @@ TARGET = ("cluster", "node", "instance", "job")
 CHOSEN = {"cluster": "=~$cluster", "instance": "=~$instance"}
 # A label of ours that Prometheus' own takes the name of is renamed by the scrape (honor_labels: false, its default).
 RENAMED = {"job": "exported_job"}
-UP = 'up{job=~".*tocsin.*", cluster=~"$cluster", instance=~"$instance"}'
 # Labels beyond its own that a metric of the agent has because it is shown with a device.
 _OF_GPU = ("gpu", "uuid")
 _WITH_DEVICE = {XID_ERRORS.name: _OF_GPU, XID_LAST_SEEN.name: _OF_GPU}
 
+# Series that every program with a Prometheus client, and Prometheus itself, has.
+FOREIGN = ("up", "process_cpu_seconds_total", "process_resident_memory_bytes", "process_start_time_seconds")
 # What dcgm-exporter puts on every series of a GPU, and on every container's.
 DCGM_LABELS = ("gpu", "UUID", "device", "modelName", "Hostname", "pci_bus_id")
 
@@ -64,13 +66,30 @@ def facts(kind: str, **matchers: str) -> str:
     return _selector(f"tocsin_{kind}_info", known, {}, matchers)
 
 
-def dialect(kind: str, name: str, **matchers: str) -> str:
-    """A field as dcgm-exporter shows it, in base units and under whichever generation's name. ValueError for one it does not show."""
+def foreign(name: str, **matchers: str) -> str:
+    """Selector of a series that is not ours. ValueError where it is none of FOREIGN.
+
+    >>> foreign("up", job="=~.*tocsin.*")
+    'up{cluster=~"$cluster", instance=~"$instance", job=~".*tocsin.*"}'
+    """
+    if name not in FOREIGN:
+        raise ValueError(f"{name} is not among {', '.join(FOREIGN)}")
+    return _selector(name, (), {}, matchers)
+
+
+def dialect(kind: str, name: str, of: Callable[[str], str] = str, **matchers: str) -> str:
+    """A field as dcgm-exporter shows it, or what a function ``of`` makes of it: in base units, under whichever generation's name.
+
+    ValueError for a field that dcgm-exporter does not show.
+
+    >>> dialect("gpu", "sm_clock_megahertz", gpu="0")[:70]
+    '(DCGM_FI_DEV_SM_CLOCK{cluster=~"$cluster", instance=~"$instance", job=~'
+    """
     row = field(kind, name)
     shown = dict.fromkeys(
         (each, Fraction(of.per * row.times, of.times * row.per)) for of in row.dcgm for each in (of.name, of.new_name)
     )
-    terms = [_scaled(_selector(each, DCGM_LABELS, {"job": "=~$job"}, matchers), scale) for each, scale in shown if each]
+    terms = [_scaled(of(_selector(each, DCGM_LABELS, {"job": "=~$job"}, matchers)), scale) for each, scale in shown if each]
     if not terms:
         raise ValueError(f"dcgm-exporter has no series of {kind} {name}")
     return f"({' or '.join(terms)})"

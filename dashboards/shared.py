@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dashboards.meaning import HEALTH, State
 from dashboards.panels import Link, Variable
 from dashboards.places import GPU, NODE
-from dashboards.queries import facts, measured, own
+from dashboards.queries import facts, foreign, measured, own
 from pipeline.catalog import agent
 
 CLUSTERS = Variable("cluster", "Cluster", agent.BUILD_INFO.name, "cluster", every=".*")
@@ -29,7 +29,13 @@ BY_GPU = "cluster, instance, gpu, uuid"
 BY_PORT = "cluster, instance, device, port"
 
 INCIDENTS = own(agent.INCIDENT_ACTIVE)
+UP = foreign("up", job="=~.*tocsin.*")
 AGENTS = own(agent.BUILD_INFO)  # one series per agent that answers
+
+
+def process(name: str, of: Callable[[str], str] = str) -> str:
+    """A series of the process of each agent, or what a function ``of`` makes of it."""
+    return f"{of(foreign(name))} and on (cluster, instance) {AGENTS}"
 
 
 def rate(series: str) -> str:

@@ -17,7 +17,10 @@ _LONG = "30m"
 _LEFTOVER_BYTES = 1 << 30
 
 _HELD = f"({_PROCESSES} > 0)"
-_IDLE_LONG = f"(max_over_time({_USE}[{_LONG}]) == 0 and on ({BY_GPU}) min_over_time({_PROCESSES}[{_LONG}]) > 0)"
+_IDLE_LONG = (
+    f"(max_over_time({_USE}[{_LONG}]) == 0 and on ({BY_GPU}) min_over_time({_PROCESSES}[{_LONG}]) > 0"
+    f" and on ({BY_GPU}) {_PROCESSES} offset {_LONG} > 0)"  # not one that was seen for the first time a minute ago
+)
 _IDLE_NOW = f"({_USE} == 0 and on ({BY_GPU}) {_HELD})"
 _FREE = f"({_PROCESSES} == 0)"
 _LEFT_BEHIND = f"({_MEMORY} > {_LEFTOVER_BYTES} and on ({BY_GPU}) {_FREE})"

@@ -1,0 +1,205 @@
+"""The agents themselves: which are blind, old or wrongly configured, and what they cost."""
+
+from __future__ import annotations
+
+from dashboards import places
+from dashboards.meaning import ALL_IS_WELL, FAILED, LOOK, NONE_IS_WELL, UNKNOWN, WELL, State, Step
+from dashboards.panels import Column, Dashboard, Lines, Query, Row, Stat, Table, Timeline
+from dashboards.queries import own
+from dashboards.shared import AGENTS, BY_NODE, CLUSTERS, NODES, ROW_TO_NODE, TO_NODE, UP, process, rate, zero_where
+from pipeline.catalog import agent
+
+_NODE = "{{instance}}"
+_TAKEN = own(agent.CONFIG_RELOAD_SUCCESS)
+_LAST = own(agent.SOURCE_LAST_SUCCESS)
+_AGE = f"time() - {_LAST}"
+_FAILED_READS = own(agent.SOURCE_READS, outcome="!=ok")
+# The slowest of our sources reads its slow facts once a minute: three minutes without anything is blindness.
+_BLIND_S = 180
+_ANSWERS = (State("0", "silent", FAILED), State("1", "answers", WELL))
+_NVML = (State("0", "may be asked", WELL), State("1", "driver children stuck", FAILED))
+
+NUMBERS = (
+    Stat(
+        title="Agents",
+        about="That answer, of those that Prometheus is told to ask.",
+        queries=(Query(f"sum({UP})", "answer"), Query(f"count({UP})", "of")),
+    ),
+    Stat(
+        title="Blind",
+        about="Sources that have given nothing for three minutes: what they would show is not judged.",
+        queries=(Query(zero_where(f"count(({_AGE}) > {_BLIND_S})", _LAST)),),
+        steps=NONE_IS_WELL,
+    ),
+    Stat(
+        title="Configuration refused",
+        about="Agents that kept their old configuration because the new one is wrong.",
+        queries=(Query(zero_where(f"count({_TAKEN} == 0)", _TAKEN)),),
+        steps=NONE_IS_WELL,
+    ),
+    Stat(
+        title="Versions",
+        about="How many different ones run. More than one outside a roll-out: some were forgotten.",
+        queries=(Query(f"count(count by (version) ({AGENTS}))"),),
+        steps=(Step(0, WELL), Step(2, LOOK)),
+    ),
+    Stat(
+        title="Sources read",
+        about="Share of all sources whose last read gave anything.",
+        queries=(Query(f"avg({own(agent.SOURCE_SUCCESS)})"),),
+        unit="percentunit",
+        steps=ALL_IS_WELL,
+    ),
+    Stat(
+        title="Findings hidden",
+        about="Beyond the 500 that an agent shows: something common to many devices is wrong, or a detector is.",
+        queries=(Query(f"sum({own(agent.FINDINGS_OVERFLOW)})"),),
+        steps=NONE_IS_WELL,
+    ),
+)
+
+BLIND = (
+    Timeline(
+        title="Do they answer",
+        about="Whether each agent could be scraped. A gap without colour: Prometheus was not told to ask it.",
+        queries=(Query(UP, _NODE),),
+        states=_ANSWERS,
+        links=(TO_NODE,),
+        place=places.BLIND,
+    ),
+    Lines(
+        title="Age of what was read",
+        about="Time since each source last gave anything: the ten oldest. Sources that are asked every second should stay near one second.",
+        queries=(Query(f"topk(10, {_AGE})", f"{_NODE} {{{{source}}}}"),),
+        unit="s",
+        steps=(Step(0, WELL), Step(_BLIND_S, FAILED)),
+        minimum=0,
+        links=(TO_NODE,),
+        place=places.SOURCES,
+    ),
+    Lines(
+        title="Reads that gave nothing, or were skipped",
+        about="Per second, by source and outcome: failed, overdue; skipped because the one before was still running.",
+        queries=(
+            Query(f"sum by (source, outcome) ({rate(_FAILED_READS)})", "{{source}} {{outcome}}"),
+            Query(f"sum by (source) ({rate(own(agent.SOURCE_SKIPPED))})", "{{source}} skipped"),
+        ),
+        unit="cps",
+        minimum=0,
+    ),
+    Lines(
+        title="Fields that could not be read",
+        about="In the last read, by source and reason. A step up: a driver changed, or a device stopped answering some question.",
+        queries=(Query(f"sum by (source, reason) ({own(agent.SOURCE_UNREAD)})", "{{source}}: {{reason}}"),),
+        minimum=0,
+        empty="every field was read, or no agent answers",
+    ),
+    Timeline(
+        title="Driver children",
+        about="Red: too many driver children are stuck in the kernel, so that no more are started and the GPUs of the node are not read.",
+        queries=(Query(own(agent.NVML_BLIND), _NODE),),
+        states=_NVML,
+        links=(TO_NODE,),
+    ),
+    Lines(
+        title="Driver calls that hung",
+        about="Within five minutes, by node and call; each cost one child and one tick, not the agent.",
+        queries=(Query(f"increase({own(agent.NVML_HUNG_CALLS)}[5m]) > 0", f"{_NODE} {{{{call}}}}"),),
+        bars=True,
+        minimum=0,
+        empty="no call hung, or no agent answers",
+        links=(TO_NODE,),
+    ),
+)
+
+WRONG = (
+    Table(
+        title="What runs",
+        about="Version of each agent, whether its last configuration was taken, and whether its node is simulated.",
+        queries=(
+            Query(AGENTS),
+            Query(f"max by ({BY_NODE}) ({_TAKEN})"),
+            Query(f"max by ({BY_NODE}) ({own(agent.SIMULATED)})"),
+            Query(f"1000 * max by ({BY_NODE}) ({own(agent.CONFIG_RELOAD_TIME)})"),
+        ),
+        columns=(
+            Column("instance", "Node"),
+            Column("version", "Version"),
+            Column("python", "Python"),
+            Column("B", "Configuration", states=(State("0", "refused", FAILED), State("1", "taken", WELL))),
+            Column("D", "Taken at", unit="dateTimeAsIso"),
+            Column("C", "Reads", states=(State("0", "hardware", WELL), State("1", "a simulation", UNKNOWN))),
+        ),
+        by="Version",
+        links=(ROW_TO_NODE,),
+        place=places.CONFIGURATIONS,
+    ),
+    Lines(
+        title="Parts that fail",
+        about="Exceptions per second by stage and name; the other parts go on.",
+        queries=(Query(f"sum by (stage, name) ({rate(own(agent.STAGE_FAILURES))})", "{{stage}} {{name}}"),),
+        unit="cps",
+        minimum=0,
+        empty="no part ever failed, or no agent answers",
+        place=places.FAILURES,
+    ),
+    Lines(
+        title="Data lost",
+        about="Observations dropped from full queues, records of the kernel log lost before they were read, samples left out of pages; per second.",
+        queries=(
+            Query(f"sum by (sink) ({rate(own(agent.QUEUE_DROPPED))})", "queue of {{sink}}"),
+            Query(f"sum by (reason) ({rate(own(agent.KERNEL_LOG_LOST))})", "kernel log: {{reason}}"),
+            Query(f"sum by (reason) ({rate(own(agent.EXPOSITION_DROPPED))})", "page: {{reason}}"),
+        ),
+        unit="cps",
+        minimum=0,
+        place=places.LOST_DATA,
+    ),
+    Lines(
+        title="Queues",
+        about="Observations that wait for a sink, the longest queue of all nodes.",
+        queries=(Query(f"max by (sink) ({own(agent.QUEUE_LENGTH)})", "{{sink}}"),),
+        minimum=0,
+    ),
+)
+
+COST = (
+    Lines(
+        title="Memory of the agents",
+        about="Resident, the ten largest; a third of it is shared with other programs. Its children, for the driver and for the store, come on top.",
+        queries=(Query(f"topk(10, {process('process_resident_memory_bytes')})", _NODE),),
+        unit="bytes",
+        minimum=0,
+        links=(TO_NODE,),
+    ),
+    Lines(
+        title="CPU of the agents",
+        about="Seconds per second of one core, the ten busiest; without their children.",
+        queries=(Query(f"topk(10, {process('process_cpu_seconds_total', rate)})", _NODE),),
+        unit="percentunit",
+        minimum=0,
+        links=(TO_NODE,),
+    ),
+    Lines(
+        title="How long a read takes",
+        about="The slowest node of each source. Near a second for sources of every second: ticks will be skipped.",
+        queries=(Query(f"max by (source) ({own(agent.SOURCE_DURATION)})", "{{source}}"),),
+        unit="s",
+        minimum=0,
+    ),
+    Lines(
+        title="Series per page",
+        about="The largest page. What it may have says docs/operating.md, by profile.",
+        queries=(Query(f"max({own(agent.EXPOSITION_SERIES)})", "series"),),
+        minimum=0,
+    ),
+)
+
+AGENTS_THEMSELVES = Dashboard(
+    places.AGENTS,
+    "Tocsin / Agents",
+    "Which agents are blind, old or wrongly configured, and what do they cost?",
+    (*NUMBERS, Row("Blind"), *BLIND, Row("Old, wrong, failing"), *WRONG, Row("What they cost"), *COST),
+    (CLUSTERS, NODES),
+    since="now-3h",
+)

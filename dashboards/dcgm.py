@@ -1,0 +1,156 @@
+"""dcgm-exporter alone: the GPUs of nodes that run no agent of ours, by the counters that dcgm-exporter shows as it is shipped."""
+
+from __future__ import annotations
+
+from dashboards import places
+from dashboards.meaning import NONE_IS_BEST, NONE_IS_WELL, Step
+from dashboards.panels import Column, Dashboard, Heatmap, Lines, Query, Row, Stat, Table, Variable
+from dashboards.queries import dialect
+from dashboards.shared import rate, zero_where
+
+_GPU = "{{instance}} GPU {{gpu}}"
+_ANY = '{__name__=~"DCGM_FI_DEV_GPU_TEMP|DCGM_FI_DEV_GPU_TEMP_CELSIUS"}'
+_CLUSTERS = Variable("cluster", "Cluster", _ANY, "cluster", every=".*")
+_JOBS = Variable("job", "Scrape job", _ANY, "job")
+_NODES = Variable("instance", "Exporter", _ANY, "instance")
+
+
+def _of(name: str) -> str:
+    return dialect("gpu", name)
+
+
+_TEMPERATURE, _POWER, _USE = _of("temperature_celsius"), _of("power_milliwatts"), _of("gpu_utilization_percent")
+_USED, _FREE = _of("memory_used_bytes"), _of("memory_free_bytes")
+_REPLACED, _FAILED = _of("remapped_rows_uncorrectable"), _of("row_remap_failed")
+
+NUMBERS = (
+    Stat(
+        title="GPUs",
+        about="That the exporters show. One that fell off the bus is simply missing: only an inventory would miss it.",
+        queries=(Query(f"count({_TEMPERATURE})"),),
+        width=6,
+    ),
+    Stat(
+        title="To be replaced",
+        about="GPUs whose row remapping failed.",
+        queries=(Query(zero_where(f"count({_FAILED} > 0)", _FAILED)),),
+        steps=NONE_IS_WELL,
+        width=6,
+    ),
+    Stat(
+        title="Rows replaced",
+        about="GPUs with memory rows replaced after uncorrectable errors.",
+        queries=(Query(zero_where(f"count({_REPLACED} > 0)", _REPLACED)),),
+        steps=NONE_IS_BEST,
+        width=6,
+    ),
+    Stat(
+        title="Power now",
+        about="Of all boards.",
+        queries=(Query(f"sum({_POWER})"),),
+        unit="watt",
+        width=6,
+    ),
+)
+
+WORK = (
+    Lines(
+        title="Utilisation",
+        about="Share of time in which a kernel ran.",
+        queries=(Query(_USE, _GPU),),
+        unit="percentunit",
+        minimum=0,
+        maximum=1,
+    ),
+    Heatmap(
+        title="Tensor activity",
+        about="How many GPUs do how much of the work they were bought for.",
+        queries=(Query(_of("tensor_activity_percent")),),
+        unit="percentunit",
+        bucket=0.05,
+        minimum=0,
+        maximum=1,
+        empty="no exporter shows profiling metrics",
+    ),
+    Lines(
+        title="Power",
+        about="Of each board.",
+        queries=(Query(_POWER, _GPU),),
+        unit="watt",
+        minimum=0,
+    ),
+    Lines(
+        title="SM clock",
+        about="A GPU below its mates at equal work is slow, or held back.",
+        queries=(Query(_of("sm_clock_megahertz"), _GPU),),
+        unit="hertz",
+        minimum=0,
+    ),
+    Lines(
+        title="Temperature",
+        about="At the core.",
+        queries=(Query(_TEMPERATURE, _GPU),),
+        unit="celsius",
+    ),
+    Lines(
+        title="Memory temperature",
+        about="Of the device memory.",
+        queries=(Query(_of("memory_temperature_celsius"), _GPU),),
+        unit="celsius",
+    ),
+    Lines(
+        title="Memory in use",
+        about="Share of the device memory; what the driver keeps for itself is in neither number.",
+        queries=(Query(f"{_USED} / ({_USED} + {_FREE})", _GPU),),
+        unit="percentunit",
+        minimum=0,
+        maximum=1,
+    ),
+    Lines(
+        title="PCIe replays",
+        about="Packets that were sent again, per second.",
+        queries=(Query(dialect("gpu", "pcie_replays", rate), _GPU),),
+        unit="cps",
+        steps=(Step(0, "green"), Step(1, "red")),
+        minimum=0,
+    ),
+)
+
+ERRORS = (
+    Table(
+        title="Memory",
+        about="Rows replaced after errors, and whether a replacement failed.",
+        queries=tuple(
+            Query(f"max by (cluster, instance, gpu, UUID) ({each})")
+            for each in (_FAILED, _REPLACED, _of("remapped_rows_correctable"))
+        ),
+        columns=(
+            Column("instance", "Exporter"),
+            Column("gpu", "GPU", width=60),
+            Column("UUID", "UUID"),
+            Column("A", "Remap failed", steps=NONE_IS_WELL),
+            Column("B", "Rows, uncorrectable", steps=NONE_IS_BEST),
+            Column("C", "Rows, corrected"),
+        ),
+        by="Rows, uncorrectable",
+    ),
+    Lines(
+        title="PCIe",
+        about="Mean traffic of a GPU over the host link; sent is below zero.",
+        queries=(
+            Query(f"avg({_of('pcie_receive_mebibytes_per_second')})", "in"),
+            Query(f"-avg({_of('pcie_transmit_mebibytes_per_second')})", "out"),
+        ),
+        unit="Bps",
+        minimum=0,
+        empty="no exporter shows profiling metrics",
+    ),
+)
+
+DCGM = Dashboard(
+    places.DCGM,
+    "Tocsin / dcgm-exporter alone",
+    "How are the GPUs of nodes that run dcgm-exporter and no agent?",
+    (*NUMBERS, *WORK, Row("Errors and links"), *ERRORS),
+    (_CLUSTERS, _JOBS, _NODES),
+)

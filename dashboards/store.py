@@ -1,0 +1,159 @@
+"""Store: does every node keep its history, and does the evidence leave it."""
+
+from __future__ import annotations
+
+from dashboards import places
+from dashboards.meaning import NONE_IS_BEST, NONE_IS_WELL, Step
+from dashboards.panels import Dashboard, Lines, Query, Row, Stat
+from dashboards.queries import own
+from dashboards.shared import BY_NODE, CLUSTERS, NODES, TO_NODE, rate, zero_where
+from pipeline.catalog import agent
+
+_NODE = "{{instance}}"
+_BYTES, _BUDGET = own(agent.STORE_BYTES), own(agent.STORE_BUDGET)
+_SEALED = own(agent.STORE_LAST_SEAL)
+_SEAL_LATE_S = 3600  # a segment is sealed after 15 minutes at the latest: four were missed
+_FAILED_SEALS, _FAILED_UPKEEPS = own(agent.STORE_SEALS, outcome="failed"), own(agent.STORE_UPKEEPS, outcome="failed")
+_UNSENT = own(agent.STORE_REMOVED_BYTES, reason="budget_not_uploaded")
+_WAITING = own(agent.UPLOAD_PENDING_FILES)
+_NO_UPLOAD = "no agent uploads, or none answers"
+
+NUMBERS = (
+    Stat(
+        title="Fullest",
+        about="Of the bytes that a node's store may take. At the budget the oldest is given up, so that no disk ever fills.",
+        queries=(Query(f"max(sum by ({BY_NODE}) ({_BYTES}) / on (cluster, instance) {_BUDGET})"),),
+        unit="percentunit",
+        steps=(Step(0, "green"), Step(0.9, "yellow")),
+        decimals=1,
+    ),
+    Stat(
+        title="Kept in all",
+        about="By all chosen nodes together, on their own disks.",
+        queries=(Query(f"sum({_BYTES})"),),
+        unit="bytes",
+    ),
+    Stat(
+        title="Not sealed for an hour",
+        about="Nodes whose log was not turned into Parquet for an hour; it is due after 15 minutes.",
+        queries=(Query(zero_where(f"count(time() - {_SEALED} > {_SEAL_LATE_S})", _SEALED)),),
+        steps=NONE_IS_WELL,
+    ),
+    Stat(
+        title="Waiting for the object store",
+        about="Sealed files of all chosen nodes.",
+        queries=(Query(f"sum({_WAITING})"),),
+        steps=(Step(0, "green"), Step(100, "yellow")),
+        empty=_NO_UPLOAD,
+    ),
+    Stat(
+        title="Quarantined",
+        about="Files that could not be read and were put aside, since the agents started.",
+        queries=(Query(f"sum({own(agent.STORE_QUARANTINED)})"),),
+        steps=NONE_IS_BEST,
+    ),
+    Stat(
+        title="Log given up",
+        about="Segments of the write-ahead log that were dropped unsealed to stay within its size, since the agents started.",
+        queries=(Query(f"sum({own(agent.WAL_DROPPED_SEGMENTS)})"),),
+        steps=NONE_IS_WELL,
+    ),
+)
+
+KEPT = (
+    Lines(
+        title="What is kept",
+        about="By table, all chosen nodes together: wal is the log that is not sealed yet, outbox what waits to be uploaded.",
+        queries=(Query(f"sum by (table) ({_BYTES})", "{{table}}"),),
+        unit="bytes",
+        minimum=0,
+        stacked=True,
+    ),
+    Lines(
+        title="Share of the budget",
+        about="The ten fullest nodes.",
+        queries=(Query(f"topk(10, sum by ({BY_NODE}) ({_BYTES}) / on (cluster, instance) {_BUDGET})", _NODE),),
+        unit="percentunit",
+        steps=(Step(0, "green"), Step(1, "red")),
+        minimum=0,
+        links=(TO_NODE,),
+    ),
+    Lines(
+        title="Time since the last sealing",
+        about="The ten nodes that have waited longest. It is due after 15 minutes, and within 10 seconds of a page.",
+        queries=(Query(f"topk(10, time() - {_SEALED})", _NODE),),
+        unit="s",
+        steps=(Step(0, "green"), Step(_SEAL_LATE_S, "red")),
+        minimum=0,
+        links=(TO_NODE,),
+    ),
+    Lines(
+        title="Work that failed",
+        about="Sealings and upkeeps (compaction, roll-ups, retention) within an hour, by node; they are tried again.",
+        queries=(
+            Query(f"increase({_FAILED_SEALS}[1h])", f"{_NODE} sealing"),
+            Query(f"increase({_FAILED_UPKEEPS}[1h])", f"{_NODE} upkeep"),
+        ),
+        minimum=0,
+        links=(TO_NODE,),
+    ),
+    Lines(
+        title="Given up",
+        about="Bytes within a day, by reason. By age is meant so; for the budget: give the store more room, or keep less; not uploaded: evidence that "
+        "nobody has any more.",
+        queries=(Query(f"sum by (reason) (increase({own(agent.STORE_REMOVED_BYTES)}[1d]))", "{{reason}}"),),
+        unit="bytes",
+        minimum=0,
+        empty="nothing was given up yet, or no agent answers",
+    ),
+    Lines(
+        title="Memory of the detectors",
+        about="Age of the last snapshot of each node, the ten oldest: a restart goes on from there.",
+        queries=(Query(f"topk(10, time() - {own(agent.SNAPSHOT_TIME)})", _NODE),),
+        unit="s",
+        minimum=0,
+        links=(TO_NODE,),
+    ),
+)
+
+SENT = (
+    Lines(
+        title="Uploaded",
+        about="Bytes per second that the object store has taken.",
+        queries=(Query(f"sum({rate(own(agent.UPLOAD_BYTES))})", "uploaded"),),
+        unit="Bps",
+        minimum=0,
+        empty=_NO_UPLOAD,
+        width=8,
+    ),
+    Lines(
+        title="Oldest that waits",
+        about="Time since the oldest waiting file of each node was sealed, the ten oldest. A node that is rebuilt now takes it along.",
+        queries=(Query(f"topk(10, time() - {own(agent.UPLOAD_OLDEST)})", _NODE),),
+        unit="s",
+        steps=(Step(0, "green"), Step(3600, "red")),
+        minimum=0,
+        empty="nothing waits, or no agent uploads",
+        links=(TO_NODE,),
+        width=8,
+        place=places.UPLOADS,
+    ),
+    Lines(
+        title="Refused",
+        about="Files per second that the object store did not take, by cause; they are tried again.",
+        queries=(Query(f"sum by (cause) ({rate(own(agent.UPLOAD_FAILURES))})", "{{cause}}"),),
+        unit="cps",
+        minimum=0,
+        empty="nothing was refused, or no agent uploads",
+        width=8,
+    ),
+)
+
+STORE = Dashboard(
+    places.STORE,
+    "Tocsin / Store",
+    "Does every node keep its history, and does the evidence leave it?",
+    (*NUMBERS, Row("On the nodes"), *KEPT, Row("To the object store"), *SENT),
+    (CLUSTERS, NODES),
+    since="now-24h",
+)
