@@ -88,7 +88,7 @@ def _driver(own: SelfMetrics, _now_s: float) -> Part | None:
         return None
     if blind:
         return False, f"{stuck:.0f} processes are stuck in it: no further one is started, and the GPUs are not read."
-    return not stuck, f"{stuck:.0f} processes are stuck in it." if stuck else "Answers."
+    return not stuck, f"{stuck:.0f} processes are stuck in it." if stuck else "No process is stuck in it."
 
 
 def _kernel_log(own: SelfMetrics, _now_s: float) -> Part | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 Level = Literal["bad", "warn", "blind", "out", "note", "ok"]
@@ -53,8 +53,3 @@ def _device(row: Mapping[str, Any], state: tuple[Level, str], document: Mapping[
     if any(finding["device"] == row["id"] for finding in document["findings"]):
         said.append(("note", "noted"))
     return min(said, key=lambda one: WORST_FIRST.index(one[0]))
-
-
-def worst(levels: Sequence[Level]) -> Level:
-    """The first in order of gravity; ok where there are none."""
-    return min(levels, key=WORST_FIRST.index, default="ok")

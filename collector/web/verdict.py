@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from collector.web import levels
@@ -57,7 +57,11 @@ def _blind(document: Mapping[str, Any]) -> Said | None:
     if document["unready_reason"]:
         return "blind", f"Nothing can be said yet: {document['unready_reason']}.", None
     if missing := blind(document):
-        return "blind", f"This node is not seen whole: {_list(missing)} {'gives' if len(missing) == 1 else 'give'} nothing.", None
+        return (
+            "blind",
+            f"This node is not seen whole: {listed(missing)} {'gives' if len(missing) == 1 else 'give'} nothing.",
+            None,
+        )
     return None
 
 
@@ -67,21 +71,31 @@ def _out(document: Mapping[str, Any]) -> Said | None:
 
 
 def _devices(document: Mapping[str, Any]) -> Said | None:
-    told = [(level, f"{who} is {word}") for who, level, word in _cells(document) if level in ("bad", "warn", "blind")]
-    if not told:
-        return None
-    gravest = levels.worst([level for level, _ in told])
-    shown = [text for level, text in told if level == gravest]
-    more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
-    return gravest, f"No incident is open, but {_list(shown[:3])}{more}.", None
+    told = untold(document)
+    return (told[0][0], f"No incident is open, but {listed([text for _, text in told])}.", None) if told else None
 
 
-def _cells(document: Mapping[str, Any]) -> Iterator[tuple[str, Level, str]]:
-    called = names(document)
-    for gpu in document["gpus"]:
-        yield called[gpu["id"]], *levels.gpu(gpu, document)
-    for port in document["ports"]:
-        yield called[port["id"]], *levels.port(port, document)
+def untold(document: Mapping[str, Any]) -> list[tuple[Level, str]]:
+    """Devices that do not look well and of which no open incident tells, the gravest first: level, and who is how."""
+    blamed = {incident["device"] for incident in document["incidents"]}
+    explained = {member["device"] for incident in document["incidents"] for member in incident["standing"]}
+    called, cells = names(document), []
+    for rows, level_of in ((document["gpus"], levels.gpu), (document["ports"], levels.port)):
+        for row in rows:
+            level, word = level_of(row, document)
+            if level in ("bad", "warn", "blind") and row["id"] not in blamed | explained:
+                cells.append((level, f"{called[row['id']]} is {word}"))
+    return sorted(cells, key=lambda cell: levels.WORST_FIRST.index(cell[0]))
+
+
+def listed(words: Sequence[str], most: int = 3) -> str:
+    """So many of them, and how many more there are.
+
+    >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c", "d", "e"])
+    ('a', 'a and b', 'a, b, c and 2 more')
+    """
+    shown = list(words[:most]) + ([f"{len(words) - most} more"] if len(words) > most else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def _well(document: Mapping[str, Any]) -> Said:
@@ -96,10 +110,6 @@ def _well(document: Mapping[str, Any]) -> Said:
 
 def _count(number: int, what: str) -> str:
     return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
-
-
-def _list(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _upper(text: str) -> str:

@@ -76,7 +76,7 @@ def _cell(row: Mapping[str, Any], kind: str, past: Past, said: tuple[Level, str]
         head,
         el("p", aside) if aside else None,
         figures,
-        _identity(row),
+        _identity(row, title),
         class_="cell",
         data_level=level,
         id=f"cell-{row['id']}",
@@ -97,9 +97,7 @@ def _range(figure: Figure, past: Sequence[float | None]) -> str:
     return f"in the last ten minutes {figure.write(min(seen))} to {figure.write(max(seen))}"
 
 
-def _identity(row: Mapping[str, Any]) -> Html:
+def _identity(row: Mapping[str, Any], title: str) -> Html:
     facts = {"id": row["id"], "model": row["name"], **row["facts"]}
     pairs = (el("div", el("dt", key.replace("_", " ")), el("dd", value)) for key, value in facts.items())
-    return el(
-        "details", el("summary", "Identity", el("span", f" of {row['name']} {row['index']}", class_="unseen")), el("dl", *pairs)
-    )
+    return el("details", el("summary", "Identity", el("span", f" of {title}", class_="unseen")), el("dl", *pairs))

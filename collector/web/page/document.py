@@ -10,7 +10,7 @@ from collector.web.page.cells import Recently
 from collector.web.page.icons import bell, icon, tab_icon
 from collector.web.page.markup import Html, Node, el, join
 from collector.web.page.words import moment, upper
-from collector.web.verdict import blind, name
+from collector.web.verdict import blind, listed, name, untold
 
 # What a level means, for those who see neither colour nor shape.
 _SAID = {
@@ -30,7 +30,13 @@ def page(document: Mapping[str, Any], recently: Recently, metrics_path: str) -> 
     return "<!doctype html>" + el(
         "html",
         _head(document),
-        el("body", _banner(document), _main(document, recently), _footer(document, metrics_path)),
+        el(
+            "body",
+            _banner(document),
+            el("p", id="silence", role="alert"),
+            _main(document, recently),
+            _footer(document, metrics_path),
+        ),
         lang="en",
         data_level=level,
         data_version=document["version"],
@@ -56,8 +62,8 @@ def _banner(document: Mapping[str, Any]) -> Html:
         "header",
         el("a", "Skip to the verdict", href="#verdict", class_="skip"),
         el("h1", bell(), el("span", "Tocsin on ", class_="brand"), document["host"]),
+        el("p", f"simulated: {document['simulated']}", class_="rehearsal") if document["simulated"] else None,
         el("p", el("span", "Read ", id="manner"), moment(document["time"]), id="live"),
-        el("p", id="silence", role="alert"),
     )
 
 
@@ -103,6 +109,8 @@ def _remarks(document: Mapping[str, Any]) -> Iterator[Node]:
         yield f"Not ready: {document['unready_reason']}"
     if missing := blind(document):
         yield f"Blind: {', '.join(missing)}. What would be seen there is not seen."
+    if document["incidents"] and (more := untold(document)):
+        yield f"No incident tells that {listed([text for _, text in more])}."
     for out in document["maintenance"]:
         until = join(" until ", moment(out["until"])) if out["until"] else None
         yield join(upper(name(out, document)), " is out of service", until, f": {out['reason']} ({out['user']})")

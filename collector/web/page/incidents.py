@@ -7,7 +7,7 @@ from typing import Any
 
 from collector.web import levels
 from collector.web.page.icons import icon
-from collector.web.page.markup import Html, el, join
+from collector.web.page.markup import Html, el
 from collector.web.page.words import age, upper
 from collector.web.verdict import name
 
@@ -44,35 +44,25 @@ def on_record(document: Mapping[str, Any]) -> Html | None:
 
 def _card(incident: Mapping[str, Any], document: Mapping[str, Any], *, first: bool) -> Html:
     level = levels.SEVERITY[incident["severity"]]
-    head = el(
-        "h3",
-        upper(name(incident, document)),
-        el("span", icon(level), incident["severity"], class_="state"),
-    )
-    facts = el(
-        "p",
-        el("code", incident["class"]),
-        join(" open for ", age(incident["since"], document)),
-        join(" · incident ", el("code", incident["id"])),
-        class_="facts",
-    )
-    step = (
-        el("p", el("b", "Next step "), incident["reason"], " ", el("code", incident["action"]), class_="next")
-        if incident["reason"]
-        else None
-    )
     return el(
         "li",
-        head,
-        el("p", incident["summary"], class_="summary"),
-        step,
-        el("p", *_taken_on(incident, document), class_="taken"),
-        facts,
+        el("h3", upper(name(incident, document)), el("span", icon(level), incident["severity"], class_="state")),
+        el("p", incident["summary"]),
+        el("p", el("b", "Next step "), incident["reason"], class_="next") if incident["reason"] else None,
+        el("p", *_taken_on(incident, document)),
+        _facts(incident, document),
         _evidence(incident, document, first=first),
         class_="card",
         data_level=level,
         id=f"incident-{incident['id']}",
     )
+
+
+def _facts(incident: Mapping[str, Any], document: Mapping[str, Any]) -> Html:
+    """What programs call it, for whoever looks for it elsewhere."""
+    called = (el("li", el("code", incident[key])) for key in ("class", "action"))
+    since = el("li", "open for ", age(incident["since"], document))
+    return el("ul", *called, since, el("li", "incident ", el("code", incident["id"])), class_="facts", role="list")
 
 
 def _taken_on(incident: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Html | str, ...]:

@@ -33,9 +33,9 @@ def bits(bytes_per_second: float) -> str:
 
 FIGURES: Mapping[str, tuple[Figure, ...]] = {
     "gpu": (
-        Figure("utilization_ratio", "Busy", lambda ratio: f"{ratio:.0%}".replace("%", " %"), 1.0),
+        Figure("utilization_ratio", "Utilisation", lambda ratio: f"{ratio:.0%}".replace("%", " %"), 1.0),
         Figure("power_watts", "Power", "{:.0f} W".format, "power_limit_watts"),
-        Figure("temperature_celsius", "Heat", "{:.0f} °C".format, "slowdown_temperature_celsius"),
+        Figure("temperature_celsius", "Temperature", "{:.0f} °C".format, "slowdown_temperature_celsius"),
         Figure("memory_used_bytes", "Memory", lambda size: f"{size / 2**30:.1f} GiB", "memory_total_bytes"),
     ),
     "ib_port": (
