@@ -33,7 +33,6 @@ class DcgmFlag(NamedTuple):
     """One flag: its spellings, variable, the setting it is, and what to say when it has no meaning here.
 
     ``values`` translates the words of dcgm-exporter into ours; a value that is not among them passes as it is.
-    A ``refused`` flag ends the start: to ignore it would be worse than to stop.
     """
 
     names: tuple[str, ...]
@@ -42,7 +41,6 @@ class DcgmFlag(NamedTuple):
     kind: Kind = "text"
     setting: tuple[str, ...] = ()
     values: Mapping[str, object] | None = None
-    refused: bool = False
 
     @property
     def long(self) -> str:
@@ -114,8 +112,8 @@ FLAGS: tuple[DcgmFlag, ...] = (
     _flag(
         "--web-config-file --web.config.file",
         "E_WEB_CONFIG_FILE",
-        f"TLS and passwords: {NOT_YET}; put a proxy in front. Refused, so that nothing is served in the clear that was meant not to be",
-        refused=True,
+        "TLS, passwords and limits: the file of exporter-toolkit (web.config.yml)",
+        setting="web.config_file",
     ),
     _flag("--web-systemd-socket", "E_SYSTEMD_SOCKET", f"socket activation: {NOT_YET}; set the address instead", "switch"),
     _flag("--web-read-timeout", "E_WEB_READ_TIMEOUT", "requests have Tocsin's own deadlines"),
@@ -158,9 +156,7 @@ def translate(given: Iterable[tuple[DcgmFlag, str, str]]) -> tuple[list[Given], 
         except ValueError as error:
             refusals.append(f"{origin}: {error}")
             continue
-        if flag.refused:
-            refusals.append(f"{origin}: {flag.help}")
-        elif typed in ITS_OWN_FILES and not Path(value).exists():
+        if typed in ITS_OWN_FILES and not Path(value).exists():
             settings.append(Given(flag.setting, "", origin))
             notices.append(f"{origin}: there is no {value}; the counters that come with Tocsin are shown")
         elif flag.kind == "interval":

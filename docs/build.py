@@ -204,8 +204,6 @@ def _dcgm_flags() -> str:
 
 
 def _effect(flag: dcgm_flags.DcgmFlag) -> str:
-    if flag.refused:
-        return "refused"
     return f"`{'.'.join(flag.setting)}`" if flag.setting else "nothing"
 
 

@@ -12,8 +12,10 @@ from collector.config.given import ConfigError
 from collector.config.load import Inputs, Loaded, load
 from collector.dcgm_flags import FLAGS, ITS_OWN_FILES, DcgmFlag
 from pipeline.dcgm import DEFAULT_FILE
+from tests.sources import ROOT
 
 NOWHERE = Path("/nonexistent/config.yaml")
+OPEN = ROOT / "tests" / "data" / "web" / "open.yml"
 
 
 def agent(*argv: str, **environ: str) -> Loaded:
@@ -24,7 +26,7 @@ def agent(*argv: str, **environ: str) -> Loaded:
 
 def value_for(flag: DcgmFlag) -> str:
     """A value the flag takes."""
-    known = {"--log-format": "json", "--devices": "g:0", "--collectors": str(DEFAULT_FILE)}
+    known = {"--log-format": "json", "--devices": "g:0", "--collectors": str(DEFAULT_FILE), "--web-config-file": str(OPEN)}
     if flag.long in known:
         return known[flag.long]
     return {"switch": "true", "milliseconds": "5000", "interval": "500", "text": "1:7"}[flag.kind]
@@ -35,7 +37,7 @@ def taken(flag: DcgmFlag, loaded: Loaded) -> bool:
     return flag.setting in loaded.origins if flag.setting else len(loaded.notices) == 1
 
 
-EFFECTIVE = [flag for flag in FLAGS if not flag.refused and flag.long != "--max-concurrent-scrapes"]
+EFFECTIVE = [flag for flag in FLAGS if flag.long != "--max-concurrent-scrapes"]
 
 
 @pytest.mark.parametrize("flag", EFFECTIVE, ids=lambda f: f.long)
@@ -63,7 +65,25 @@ def test_the_usual_start_of_dcgm_exporter() -> None:
     assert loaded.config.exposition.counters_file == str(DEFAULT_FILE)
     assert loaded.config.sources.nvml.period == 0.5
     assert loaded.config.web.listen_address == (":9400",)
-    assert loaded.notices == ("DCGM_EXPORTER_KUBERNETES is accepted and has no effect here: pod labels: not built yet",)
+    assert loaded.config.exposition.kubernetes
+    assert loaded.notices == ()
+
+
+def test_its_switches_for_pods_and_jobs_do_what_they_say() -> None:
+    """Socket, resources, claims, shares and mapping folder are settings of ours."""
+    loaded = agent(
+        *("-k", "--kubernetes-virtual-gpus", "--kubernetes-enable-dra"),
+        *("--pod-resources-kubelet-socket", "/run/k.sock", "--nvidia-resource-names", "a.com/gpu,b.com/gpu"),
+        DCGM_HPC_JOB_MAPPING_DIR="/run/jobs",
+    )
+    shown, jobs = loaded.config.exposition, loaded.config.sources.jobs
+    assert (shown.kubernetes, shown.kubernetes_virtual_gpus, shown.kubernetes_enable_dra) == (True, True, True)
+    assert (jobs.kubelet_socket, jobs.resource_names, jobs.mapping_dir) == (
+        "/run/k.sock",
+        ("a.com/gpu", "b.com/gpu"),
+        "/run/jobs",
+    )
+    assert loaded.notices == ()
 
 
 @pytest.mark.parametrize("file", ITS_OWN_FILES)
@@ -123,12 +143,12 @@ def test_empty_variables_are_not_set() -> None:
 
 
 @pytest.mark.parametrize("argv", [["--web-config-file", "w.yaml"], ["-web-config-file=w.yaml"], ["--web.config.file=w.yaml"]])
-def test_tls_is_refused_rather_than_ignored(argv: list[str]) -> None:
+def test_a_web_configuration_that_is_no_good_ends_the_start(argv: list[str]) -> None:
     """Who asks for TLS or passwords must not be served in the clear."""
-    with pytest.raises(ConfigError, match="TLS and passwords"):
+    with pytest.raises(ConfigError, match=r"w\.yaml: cannot be read"):
         agent(*argv)
-    with pytest.raises(ConfigError, match="DCGM_EXPORTER_WEB_CONFIG_FILE: TLS"):
-        agent(DCGM_EXPORTER_WEB_CONFIG_FILE="/etc/web.yaml")
+    with pytest.raises(ConfigError, match=r"DCGM_EXPORTER_WEB_CONFIG_FILE: /nowhere/web\.yaml: cannot be read"):
+        agent(DCGM_EXPORTER_WEB_CONFIG_FILE="/nowhere/web.yaml")
 
 
 @pytest.mark.parametrize(
