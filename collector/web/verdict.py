@@ -27,6 +27,15 @@ def name(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     return names(document).get(row["device"], f"{row['kind']} {row['device']}")
 
 
+def summary(incident: Mapping[str, Any]) -> str:
+    """What is said of an incident, without the device's own name in front where there is one: it is called otherwise here.
+
+    >>> summary({"kind": "gpu", "device": "GPU-1", "summary": "gpu GPU-1: It left. It explains 3 findings on 2 devices (xid)."})
+    'It left. It explains 3 findings on 2 devices (xid).'
+    """
+    return str(incident["summary"]).removeprefix(f"{incident['kind']} {incident['device']}: ")
+
+
 def blind(document: Mapping[str, Any]) -> list[str]:
     """Sources whose last read gave nothing."""
     return [source["name"] for source in document["sources"] if not source["success"]]
@@ -48,7 +57,7 @@ def _incident(document: Mapping[str, Any]) -> Said | None:
     blame = "is to blame" if first["severity"] != "record" else "stands out, and nobody is paged"
     return (
         levels.SEVERITY[first["severity"]],
-        f"{_upper(who)} {blame}. {first['summary']}{taken}{others}",
+        f"{_upper(who)} {blame}. {summary(first)}{taken}{others}",
         first["reason"] or None,
     )
 

@@ -13,23 +13,21 @@ from collector.web.page.spark import spark
 from collector.web.page.words import FIGURES, Figure, bits, upper
 from collector.web.verdict import names
 
-Past = Mapping[str, Sequence[float | None]]  # the last minutes of a device by column
-Recently = Callable[[str, str], Past]  # by kind and id of the device
+Row = Mapping[str, Any]  # of the status document
+Recently = Callable[[str, str], Mapping[str, Sequence[float | None]]]  # kind and id of a device to its last minutes by column
 
 
 def gpus(document: Mapping[str, Any], recently: Recently) -> Html:
-    """The section of GPUs."""
-    rows = document["gpus"]
+    """The section of GPUs. The model is said once where all are alike."""
+    rows, called = document["gpus"], names(document)
     models = list(dict.fromkeys(row["name"] for row in rows))
-    called = names(document)
     cells = (
         _cell(
+            called[row["id"]],
+            row["name"] if len(models) > 1 else None,
             row,
-            "gpu",
-            recently("gpu", row["id"]),
             levels.gpu(row, document),
-            title=called[row["id"]],
-            aside=row["name"] if len(models) > 1 else None,
+            _figures("gpu", row, rows, recently),
         )
         for row in rows
     )
@@ -42,12 +40,11 @@ def ports(document: Mapping[str, Any], recently: Recently) -> Html:
     rows, called = document["ports"], names(document)
     cells = (
         _cell(
+            upper(called[row["id"]]),
+            None if row["rate_bytes_per_second"] is None else bits(row["rate_bytes_per_second"]),
             row,
-            "ib_port",
-            recently("ib_port", row["id"]),
             levels.port(row, document),
-            title=upper(called[row["id"]]),
-            aside=_rate(row),
+            _figures("ib_port", row, rows, recently),
         )
         for row in rows
     )
@@ -62,18 +59,11 @@ def _section(key: str, title: str, aside: str | None, cells: Iterable[Html], emp
     return el("section", head, body, id=key, aria_labelledby=f"{key}-title")
 
 
-def _rate(row: Mapping[str, Any]) -> str | None:
-    rate = row["rate_bytes_per_second"]
-    return None if rate is None else bits(rate)
-
-
-def _cell(row: Mapping[str, Any], kind: str, past: Past, said: tuple[Level, str], *, title: str, aside: str | None) -> Html:
+def _cell(title: str, aside: str | None, row: Row, said: tuple[Level, str], figures: Html) -> Html:
     level, word = said
-    head = el("h3", title, el("span", icon(level), word, class_="state"))
-    figures = el("dl", *(_figure(figure, row, past.get(figure.column, ())) for figure in FIGURES[kind]), class_="figures")
     return el(
         "li",
-        head,
+        el("h3", title, el("span", icon(level), word, class_="state")),
         el("p", aside) if aside else None,
         figures,
         _identity(row, title),
@@ -83,10 +73,23 @@ def _cell(row: Mapping[str, Any], kind: str, past: Past, said: tuple[Level, str]
     )
 
 
-def _figure(figure: Figure, row: Mapping[str, Any], past: Sequence[float | None]) -> Html:
-    value = row[figure.column]
+def _figures(kind: str, row: Row, alike: Sequence[Row], recently: Recently) -> Html:
+    past = recently(kind, row["id"])
+    drawn = (
+        _figure(figure, row[figure.column], past.get(figure.column, ()), _top(figure, row, alike)) for figure in FIGURES[kind]
+    )
+    return el("dl", *drawn, class_="figures")
+
+
+def _top(figure: Figure, row: Row, alike: Sequence[Row]) -> float | None:
+    """What is full height; where a device does not say, as a port without a link, that of the most able of its sort."""
+    if isinstance(figure.top, float):
+        return figure.top
+    return row[figure.top] or max((other[figure.top] or 0.0 for other in alike), default=0.0) or None
+
+
+def _figure(figure: Figure, value: float | None, past: Sequence[float | None], top: float | None) -> Html:
     now = el("dd", "not read", class_="value missing") if value is None else el("dd", figure.write(value), class_="value")
-    top = row[figure.top] if isinstance(figure.top, str) else figure.top
     return el("div", el("dt", figure.title), el("dd", spark(past, top, _range(figure, past)), class_="past"), now)
 
 
@@ -97,7 +100,7 @@ def _range(figure: Figure, past: Sequence[float | None]) -> str:
     return f"in the last ten minutes {figure.write(min(seen))} to {figure.write(max(seen))}"
 
 
-def _identity(row: Mapping[str, Any], title: str) -> Html:
+def _identity(row: Row, title: str) -> Html:
     facts = {"id": row["id"], "model": row["name"], **row["facts"]}
     pairs = (el("div", el("dt", key.replace("_", " ")), el("dd", value)) for key, value in facts.items())
     return el("details", el("summary", "Identity", el("span", f" of {title}", class_="unseen")), el("dl", *pairs))

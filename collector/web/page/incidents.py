@@ -9,7 +9,7 @@ from collector.web import levels
 from collector.web.page.icons import icon
 from collector.web.page.markup import Html, el
 from collector.web.page.words import age, upper
-from collector.web.verdict import name
+from collector.web.verdict import name, summary
 
 MOST_SHOWN = 50  # of incidents, of the members of each, and of findings on record; all are in /api/v1/status
 
@@ -47,7 +47,7 @@ def _card(incident: Mapping[str, Any], document: Mapping[str, Any], *, first: bo
     return el(
         "li",
         el("h3", upper(name(incident, document)), el("span", icon(level), incident["severity"], class_="state")),
-        el("p", incident["summary"]),
+        el("p", summary(incident)),
         el("p", el("b", "Next step "), incident["reason"], class_="next") if incident["reason"] else None,
         el("p", *_taken_on(incident, document)),
         _facts(incident, document),
@@ -76,7 +76,7 @@ def _evidence(incident: Mapping[str, Any], document: Mapping[str, Any], *, first
     members = incident["standing"]
     if not members:
         return None
-    title = f"Evidence: {len(members)} finding{'' if len(members) == 1 else 's'} explained"
+    title = f"Evidence: {len(members)} finding{' stands' if len(members) == 1 else 's stand'}"
     listed = el("ol", *(_member(member, document) for member in members[:MOST_SHOWN]), class_="members", role="list")
     return el("details", el("summary", title), listed, _more(members), open=first)
 

@@ -21,14 +21,13 @@ def jobs(document: Mapping[str, Any]) -> Html | None:
     rows = [
         el(
             "tr",
-            _head(job["job"]),
+            _head(job["job"], _processes(job)),
             _state(_JOBS[job["state"]], _job(job)),
             el("td", *_verdict(job)),
-            _number(job["processes"], "{:.0f}"),
         )
         for job in document["jobs"]
     ]
-    return _table("jobs", "NCCL jobs", ("Job", "State", "Verdict", "#Processes here"), rows) if rows else None
+    return _table("jobs", "NCCL jobs", ("Job", "State", "Verdict"), rows) if rows else None
 
 
 def sources(document: Mapping[str, Any]) -> Html:
@@ -68,6 +67,10 @@ def _job(job: Mapping[str, Any]) -> str:
     return f"{job['state']} for {span(job['stalled_seconds'])}" if job["stalled_seconds"] else str(job["state"])
 
 
+def _processes(job: Mapping[str, Any]) -> str | None:
+    return None if job["processes"] is None else f"{job['processes']} processes here"
+
+
 def _verdict(job: Mapping[str, Any]) -> Iterable[Node]:
     if not job["verdicts"]:
         return ("nothing speaks against it",)
@@ -89,8 +92,8 @@ def _table(key: str, title: str, heads: Iterable[str], rows: Iterable[Html]) -> 
     return el("section", el("h2", title, id=f"{key}-title"), table, id=key, aria_labelledby=f"{key}-title")
 
 
-def _head(name: str) -> Html:
-    return el("th", name, scope="row")
+def _head(name: str, more: str | None = None) -> Html:
+    return el("th", name, el("small", more) if more else None, scope="row")
 
 
 def _state(level: Level, word: str, more: str | None = None) -> Html:

@@ -110,7 +110,7 @@ def test_an_incident_says_whom_what_why_and_what_to_do() -> None:
     second = scene.say(gpu(0), "A peer is gone.")
     incident = scene.blame(first, second)
     words = text(scene)
-    for word in ("GPU 1 is to blame.", "XID 79.", "NVLink went down", "2 findings explained", "RESTART_BM", "power-cycle"):
+    for word in ("GPU 1 is to blame.", "XID 79.", "NVLink went down", "2 findings stand", "RESTART_BM", "power-cycle"):
         assert word in words
     assert f"tocsin ack {incident.id[:8]}" in words
 
