@@ -8,7 +8,11 @@ from pathlib import Path
 
 from collector.config import Config, settings
 from collector.config.given import ConfigError
+from collector.holders import Holders
 from collector.inventory import Inventory
+from collector.jobs.slurm.teller import local_user
+from collector.jobs.source import JobsSource
+from collector.jobs.tellers import KubeletTeller, MappingTeller, SlurmTeller, Teller
 from collector.placed import Placed
 from collector.sources.host import HostSource
 from collector.sources.infiniband import InfinibandSource
@@ -38,6 +42,7 @@ class Parts:
     topology: Topology | None = None
     saved: bool = False
     suspicions: Suspicions = field(default_factory=Suspicions)
+    holders: Holders = field(default_factory=Holders)
 
 
 def topology_of(section: settings.Topology, host: str) -> Topology | None:
@@ -77,6 +82,7 @@ def _nvml(parts: Parts) -> Source:
         facts_every_s=section.facts_period,
         expected=section.expected,
         proc=world.procfs,
+        holders=parts.holders,
     )
 
 
@@ -125,6 +131,21 @@ def _nccl(parts: Parts) -> Source:
     )
 
 
+def _jobs(parts: Parts) -> Source:
+    section, world = parts.config.sources.jobs, parts.world
+    tellers: list[Teller] = []
+    if section.kubernetes != "off" and not world.simulated:
+        socket = Path(section.kubelet_socket)
+        tellers.append(KubeletTeller(socket, section.resource_names, section.kubernetes, world.clock, parts.own))
+    if section.mapping_dir:
+        tellers.append(MappingTeller(Path(section.mapping_dir)))
+    if section.slurm:
+        tellers.append(SlurmTeller(world.procfs, local_user, world.clock, parts.own))
+    return JobsSource(
+        tellers, world.host, world.clock, parts.own, holders=parts.holders, inventory=parts.inventory, hidden=section.hide
+    )
+
+
 # In the order they are read: GPUs first, since the kernel log names them by address.
 SOURCES: dict[str, Callable[[Parts], Source]] = {
     "nvml": _nvml,
@@ -133,4 +154,5 @@ SOURCES: dict[str, Callable[[Parts], Source]] = {
     "host": _host,
     "joblog": _joblog,
     "nccl": _nccl,
+    "jobs": _jobs,
 }

@@ -26,6 +26,7 @@ LONGEST_PERIOD_S = 1.0
 ITS_OWN_FILES = ("/etc/dcgm-exporter/default-counters.csv", "/etc/dcgm-exporter/dcp-metrics-included.csv")
 
 NOT_YET = "not built yet"
+API_SERVER = "only the API server knows labels and uids of pods"
 DIRECT = "Tocsin reads the driver itself and needs no host engine"
 
 
@@ -66,7 +67,7 @@ FLAGS: tuple[DcgmFlag, ...] = (
         "interval",
         "exposition.collect_interval",
     ),
-    _flag("-k --kubernetes", "E_KUBERNETES", f"pod labels: {NOT_YET}", "switch"),
+    _flag("-k --kubernetes", "E_KUBERNETES", "labels pod, namespace and container", "switch", "exposition.kubernetes"),
     _flag("-o --use-old-namespace", "E_USE_OLD_NAMESPACE", "label uuid for UUID", "switch", "exposition.use_old_namespace"),
     _flag("-d --devices", "E_DEVICES_STR", _DEVICES, setting="exposition.devices"),
     _flag("-s --switch-devices", "E_OTHER_DEVICES_STR", f"NVSwitches: {NOT_YET}"),
@@ -98,15 +99,33 @@ FLAGS: tuple[DcgmFlag, ...] = (
         "switch",
         "exposition.replace_blanks_in_model_name",
     ),
-    _flag("--kubernetes-enable-pod-labels", "E_KUBERNETES_ENABLE_POD_LABELS", f"pod labels: {NOT_YET}", "switch"),
-    _flag("--kubernetes-enable-pod-uid", "E_KUBERNETES_ENABLE_POD_UID", f"pod labels: {NOT_YET}", "switch"),
-    _flag("--kubernetes-gpu-id-type", "E_KUBERNETES_GPU_ID_TYPE", f"pod labels: {NOT_YET}"),
-    _flag("--kubernetes-pod-label-allowlist-regex", "E_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX", f"pod labels: {NOT_YET}"),
-    _flag("--kubernetes-virtual-gpus", "KUBERNETES_VIRTUAL_GPUS", f"pod labels: {NOT_YET}", "switch"),
-    _flag("--kubernetes-enable-dra", "KUBERNETES_ENABLE_DRA", f"pod labels: {NOT_YET}", "switch"),
-    _flag("--pod-resources-kubelet-socket", "DCGM_POD_RESOURCES_KUBELET_SOCKET", f"pod labels: {NOT_YET}"),
-    _flag("--nvidia-resource-names", "NVIDIA_RESOURCE_NAMES", f"pod labels: {NOT_YET}"),
-    _flag("--hpc-job-mapping-dir", "DCGM_HPC_JOB_MAPPING_DIR", f"job labels: {NOT_YET}"),
+    _flag("--kubernetes-enable-pod-labels", "E_KUBERNETES_ENABLE_POD_LABELS", f"{API_SERVER}: {NOT_YET}", "switch"),
+    _flag("--kubernetes-enable-pod-uid", "E_KUBERNETES_ENABLE_POD_UID", f"{API_SERVER}: {NOT_YET}", "switch"),
+    _flag("--kubernetes-gpu-id-type", "E_KUBERNETES_GPU_ID_TYPE", "ids of every type are understood"),
+    _flag("--kubernetes-pod-label-allowlist-regex", "E_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX", f"{API_SERVER}: {NOT_YET}"),
+    _flag(
+        "--kubernetes-virtual-gpus",
+        "KUBERNETES_VIRTUAL_GPUS",
+        "a copy of the series of a shared GPU for each of its shares, with the label vgpu; values are the GPU's, not a pod's",
+        "switch",
+        "exposition.kubernetes_virtual_gpus",
+    ),
+    _flag("--kubernetes-enable-dra", "KUBERNETES_ENABLE_DRA", "labels of claims", "switch", "exposition.kubernetes_enable_dra"),
+    _flag(
+        "--pod-resources-kubelet-socket",
+        "DCGM_POD_RESOURCES_KUBELET_SOCKET",
+        "the kubelet's socket",
+        setting="sources.jobs.kubelet_socket",
+    ),
+    _flag(
+        "--nvidia-resource-names",
+        "NVIDIA_RESOURCE_NAMES",
+        "further resources whose devices are GPUs, separated by commas",
+        setting="sources.jobs.resource_names",
+    ),
+    _flag(
+        "--hpc-job-mapping-dir", "DCGM_HPC_JOB_MAPPING_DIR", "label hpc_job, a copy per job", setting="sources.jobs.mapping_dir"
+    ),
     _flag("--container-labels", "E_CONTAINER_LABELS", f"container labels: {NOT_YET}", "switch"),
     _flag("--container-runtime-socket", "DCGM_CONTAINER_RUNTIME_SOCKET", f"container labels: {NOT_YET}"),
     _flag(

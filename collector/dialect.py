@@ -7,7 +7,17 @@ from pathlib import Path
 
 from collector.config import settings
 from collector.config.given import ConfigError
-from pipeline.dcgm import DEFAULT_FILE, CountersError, DcgmDialect, LabelStyle, Options, SelectionError, load, parse_selection
+from pipeline.dcgm import (
+    DEFAULT_FILE,
+    CountersError,
+    DcgmDialect,
+    JobLabels,
+    LabelStyle,
+    Options,
+    SelectionError,
+    load,
+    parse_selection,
+)
 from pipeline.dcgm.options import Xids
 from pipeline.interfaces import Clock
 
@@ -31,6 +41,12 @@ def dialect_of(section: settings.Exposition, host: str, clock: Clock, xids: Xids
         old_namespace=section.use_old_namespace,
         replace_blanks=section.replace_blanks_in_model_name,
     )
+    jobs = JobLabels(
+        kubernetes=section.kubernetes,
+        virtual_gpus=section.kubernetes_virtual_gpus,
+        dra=section.kubernetes_enable_dra,
+        old_namespace=section.use_old_namespace,
+    )
     options = Options(
         counters,
         compat=section.compat,
@@ -39,5 +55,6 @@ def dialect_of(section: settings.Exposition, host: str, clock: Clock, xids: Xids
         xid_window_ms=round(section.xid_count_window * 1000),
         clock_window_ms=round(section.clock_events_count_window * 1000),
         collect_interval_ms=round(section.collect_interval * 1000),
+        jobs=jobs,
     )
     return DcgmDialect(options, clock, xids)

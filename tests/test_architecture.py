@@ -24,6 +24,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "prometheus_client": ("pipeline/exposition/",),
     "isal": ("pipeline/exposition/", "collector/web/"),
     "orjson": ("pipeline/exposition/", "collector/findings_log.py", "pipeline/store/", "collector/state.py", "collector/web/"),
+    "h2": ("collector/jobs/kubelet/grpc.py",),
     "msgspec": ("collector/config/", "collector/sources/nccl/", "collector/web/web_config.py"),
     "bcrypt": ("collector/web/auth.py",),
     "yaml": ("collector/config/", "collector/topology.py", "collector/web/web_config.py"),
@@ -51,7 +52,7 @@ GUARDS: dict[str, str] = {
     "pipeline/guard.py": "the guard around every stage: a plug-in just raises, the others go on",
 }
 
-HEAVY = ("pynvml", "pyarrow", "polars", "sklearn", "river", "scipy", "pandas")
+HEAVY = ("pynvml", "pyarrow", "polars", "sklearn", "river", "scipy", "pandas", "h2")
 
 
 def ours() -> list[Path]:

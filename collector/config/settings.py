@@ -19,6 +19,8 @@ Compat = Literal["dcgm-4.8", "dcgm-4.9", "both"]
 HostLabel = Literal["Hostname", "hostname"]
 Level = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["logfmt", "json"]
+# pipeline/catalog/device_job.py, PERSONAL: a test holds them equal.
+Personal = Literal["user", "account", "partition", "job_name", "namespace", "pod", "container", "claim", "claim_namespace"]
 
 
 class Web(Section, frozen=True):
@@ -62,6 +64,11 @@ class Exposition(Section, frozen=True):
     devices: Annotated[str, _says("GPUs in dcgm-exporter's series, as its `-d`: `f`, `g`, `i`, `g:0,2-4`, `i:0.1`.")] = "f"
     use_old_namespace: Annotated[bool, _says("Call the label `UUID` by its old name `uuid`, as dcgm-exporter's `-o`.")] = False
     replace_blanks_in_model_name: Annotated[bool, _says("Turn blanks of `modelName` into dashes, as `--rbmn`.")] = False
+    kubernetes: Annotated[bool, _says("Put pod, namespace and container on those series, as `-k`.")] = False
+    kubernetes_virtual_gpus: Annotated[
+        bool, _says("Copy those of a shared GPU for each of its shares, as `--kubernetes-virtual-gpus`.")
+    ] = False
+    kubernetes_enable_dra: Annotated[bool, _says("Put resource claims on those series, as `--kubernetes-enable-dra`.")] = False
     # Windows of 300000 ms and an interval of 30000 ms as in dcgm-exporter.
     xid_count_window: Annotated[Seconds, _says("Window of `DCGM_EXP_XID_ERRORS_COUNT`.")] = Seconds(300)
     clock_events_count_window: Annotated[Seconds, _says("Window of `DCGM_EXP_CLOCK_EVENTS_COUNT`.")] = Seconds(300)
@@ -142,6 +149,36 @@ class Nccl(Section, frozen=True):
     monitor: Annotated[bool, _says("Keep a connection to RAS's event stream open, of jobs that may be asked.")] = False
 
 
+class Jobs(Section, frozen=True):
+    """Which job or pod holds which GPU: Kubernetes by the kubelet's socket, Slurm by its processes and its prolog's files."""
+
+    enabled: Annotated[bool, _says("Read this source.")] = True
+    period: Annotated[Seconds, _says("Time between two reads.")] = Seconds(1)
+    deadline: Annotated[Seconds, _says("A read that takes longer counts as overdue; the others go on.")] = Seconds(5)
+    kubernetes: Annotated[
+        Literal["auto", "on", "off"], _says("Ask the kubelet: `auto` once its socket was seen, `on` always, `off` never.")
+    ] = "auto"
+    # The kubelet's path for all versions since 1.13; dcgm-exporter's default is the same.
+    kubelet_socket: Annotated[str, _says("The kubelet's pod-resources socket.")] = "/var/lib/kubelet/pod-resources/kubelet.sock"
+    resource_names: Annotated[
+        tuple[str, ...],
+        _says(
+            "Further resources whose devices are GPUs, beside `nvidia.com/gpu` and `nvidia.com/mig-*`, as `--nvidia-resource-names`."
+        ),
+    ] = ()
+    slurm: Annotated[bool, _says("Look for Slurm's jobs below /proc.")] = True
+    mapping_dir: Annotated[
+        str, _says("Folder with a file of jobs per GPU, as `--hpc-job-mapping-dir`: labels `hpc_job` in dcgm-exporter's series.")
+    ] = ""
+    hide: Annotated[
+        tuple[Personal, ...],
+        _says(
+            "What is left out before it is shown or stored, here and in dcgm-exporter's series: `user`, `account`, `partition`, `job_name`, "
+            "`namespace`, `pod`, `container`, `claim`, `claim_namespace`."
+        ),
+    ] = ()
+
+
 class Sources(Section, frozen=True):
     """What is read, and how often."""
 
@@ -151,6 +188,7 @@ class Sources(Section, frozen=True):
     host: Host = field(default_factory=Host)
     nccl: Nccl = field(default_factory=Nccl)
     joblog: Joblog = field(default_factory=Joblog)
+    jobs: Jobs = field(default_factory=Jobs)
 
 
 class Upload(Section, frozen=True):

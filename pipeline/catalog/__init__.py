@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from pipeline.catalog import agent, events, gpu, ib_port, nccl, node, nvlink
+from pipeline.catalog import agent, device_job, events, gpu, ib_port, nccl, node, nvlink
 from pipeline.catalog.fields import (
     PROFILES,
     Dcgm,
@@ -21,9 +21,11 @@ from pipeline.catalog.fields import (
     Profile,
 )
 
-KINDS: dict[str, Kind] = {k.name: k for k in (*gpu.KINDS, *nvlink.KINDS, *ib_port.KINDS, *node.KINDS, *nccl.KINDS)}
-FIELDS: tuple[Field, ...] = (*gpu.FIELDS, *nvlink.FIELDS, *ib_port.FIELDS, *node.FIELDS, *nccl.FIELDS)
-FACTS: tuple[Fact, ...] = (*gpu.FACTS, *nvlink.FACTS, *ib_port.FACTS, *node.FACTS, *nccl.FACTS)
+KINDS: dict[str, Kind] = {
+    k.name: k for k in (*gpu.KINDS, *nvlink.KINDS, *ib_port.KINDS, *node.KINDS, *nccl.KINDS, *device_job.KINDS)
+}
+FIELDS: tuple[Field, ...] = (*gpu.FIELDS, *nvlink.FIELDS, *ib_port.FIELDS, *node.FIELDS, *nccl.FIELDS, *device_job.FIELDS)
+FACTS: tuple[Fact, ...] = (*gpu.FACTS, *nvlink.FACTS, *ib_port.FACTS, *node.FACTS, *nccl.FACTS, *device_job.FACTS)
 EVENTS: dict[str, EventKind] = {e.name: e for e in events.EVENTS}
 METRICS: tuple[Metric, ...] = agent.METRICS
 

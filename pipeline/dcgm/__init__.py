@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipeline.dcgm.counters import DEFAULT_FILE, EXTENDED_FILE, Compat, Counter, Counters, CountersError, load, parse
 from pipeline.dcgm.dialect import DcgmDialect
 from pipeline.dcgm.entities import LabelStyle
+from pipeline.dcgm.jobs import JobLabels
 from pipeline.dcgm.options import Options
 from pipeline.dcgm.select import FLEX, Selection, SelectionError
 from pipeline.dcgm.select import parse as parse_selection
@@ -18,6 +19,7 @@ __all__ = [
     "Counters",
     "CountersError",
     "DcgmDialect",
+    "JobLabels",
     "LabelStyle",
     "Options",
     "Selection",

@@ -14,7 +14,7 @@ from pipeline.dcgm.entities import Entity, absent, entities
 from pipeline.dcgm.links import LinkEntity, link_entities
 from pipeline.dcgm.loose_values import CLOCK_FAMILIES, FACT_OF, LooseValues
 from pipeline.dcgm.names import LINK_LEVEL
-from pipeline.dcgm.options import Attribution, NoXids, Options, Xids, nobody
+from pipeline.dcgm.options import NoXids, Options, Xids
 from pipeline.dcgm.sheet import Sheet, answering, columns_of
 from pipeline.dcgm.shown import Shown, families, label_fields
 from pipeline.exposition.latest import Entry, Snapshot
@@ -51,9 +51,8 @@ class _View(NamedTuple):
 class DcgmDialect:
     """Renders a snapshot as dcgm-exporter would. Series names are joined anew only when a label of any of them changed."""
 
-    def __init__(self, options: Options, clock: Clock, xids: Xids | None = None, attribution: Attribution = nobody) -> None:
+    def __init__(self, options: Options, clock: Clock, xids: Xids | None = None) -> None:
         self._options = options
-        self._attribution = attribution
         self._shown = families(options.counters, options.compat)
         self._labels = label_fields(options.counters, options.compat)
         self._ids = [s.id for s in self._shown] + [label.id for label in self._labels]
@@ -89,7 +88,8 @@ class DcgmDialect:
         self._fill(view)
         rows = [*self._loose_rows(view), *self._link_rows(view)]
         typed = [self._typed(entity) for entity in view.entities]
-        copies = [tuple(self._attribution(entity.device)) for entity in view.entities]
+        holders = self._options.jobs.of(snapshot)
+        copies = [holders(entity.device) for entity in view.entities]
         key = (snapshot.generation, view.entities, view.links, typed, copies, [row[:3] for row in rows])
         if key != self._key:
             self._key = key

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from pipeline.dcgm.counters import Compat, Counters
 from pipeline.dcgm.entities import LabelStyle
+from pipeline.dcgm.jobs import JobLabels
 from pipeline.dcgm.select import FLEX, Selection
-from pipeline.exposition.loose import Labels
 from pipeline.frame import Device
 
 # dcgm-exporter's defaults: --xid-count-window-size, --clock-events-count-window-size, --collect-interval.
@@ -48,15 +48,6 @@ class NoXids:
         return {}
 
 
-# Labels of whoever holds a device: one set per copy of its series, and one empty set where nobody does. Kubernetes and HPC jobs.
-Attribution = Callable[[Device], Sequence[Labels]]
-
-
-def nobody(_: Device) -> Sequence[Labels]:
-    """One copy without further labels."""
-    return ((),)
-
-
 @dataclass(frozen=True, slots=True)
 class Options:
     """Everything that changes the page; windows and interval in ms as in dcgm-exporter's flags."""
@@ -68,3 +59,4 @@ class Options:
     xid_window_ms: int = WINDOW_MS
     clock_window_ms: int = WINDOW_MS
     collect_interval_ms: int = COLLECT_INTERVAL_MS
+    jobs: JobLabels = field(default_factory=JobLabels)

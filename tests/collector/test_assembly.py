@@ -57,6 +57,7 @@ def test_what_is_switched_off_is_not_made(tmp_path: Path) -> None:
         "host",
         "joblog",
         "nccl",
+        "jobs",
     }
 
 

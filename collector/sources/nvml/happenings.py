@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from collector.holders import NO_INSTANCE, Holder
 from collector.inventory import pci_key
 from collector.sources.nvml.states import ABSENT, HUNG, LOST, NAMES, OK, Change
 from collector.sources.nvml.supervisor import Hang
@@ -62,6 +63,10 @@ class Happenings:
             for kind, changed in (("gpu_process_started", started), ("gpu_process_ended", ended))
             for process, name in changed[:_MOST_PROCESSES]
         ]
+
+    def holders(self, uuid: str) -> list[Holder]:
+        """The processes of a GPU as last told, each with its GPU instance."""
+        return [Holder(pid, gi if 0 <= gi < _NO_INSTANCE else NO_INSTANCE) for pid, gi, _ in self._processes.get(uuid, {})]
 
     def hangs(self, hangs: Iterable[Hang], devices: Sequence[Device], now: Now) -> list[Event]:
         """Calls that did not return, each with the device it belongs to."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from collector.holders import Holders
 from collector.inventory import Inventory
 from collector.sources.nvml import wire
 from collector.sources.nvml.frames import Assembler, Block, Failure, Values
@@ -54,6 +55,7 @@ class NvmlSource:
         hold: float = 1.0,
         expected: int = 0,
         proc: Path = Path("/proc"),
+        holders: Holders | None = None,
         env: Mapping[str, str] | None = None,
         rng: random.Random | None = None,
     ) -> None:
@@ -73,6 +75,7 @@ class NvmlSource:
         self._assembler = Assembler()
         self._states = States()
         self._happenings = Happenings(proc)
+        self._holders = holders or Holders()
         self._energy: dict[str, int] = {}
         self._links: dict[str, tuple[int, int]] = {}
         self._since_links = links_every
@@ -103,6 +106,7 @@ class NvmlSource:
             self._targets = Targets(sweep.pid)
         unread = [Unread(sweep.trouble)] if sweep.trouble else []
         values, codes, events = self._take(sweep.messages, unread, now)
+        self._holders.note(self._roster.gpus(), self._roster.rows["gpu_instance"].devices)
         blocks, failures = self._assembler.blocks(values, self._roster.sizes())
         self._notice_new_lives(blocks["gpu"])
         self._count_links(blocks, values)
@@ -140,6 +144,7 @@ class NvmlSource:
                         events.append(self._happenings.xid(message, device, now))
                     elif message.kind == wire.PROCESSES:
                         events += self._happenings.processes(message, device, now)
+                        self._holders.hold(device.id, self._happenings.holders(device.id))
             except GarbageError as error:
                 unread.append(Unread(f"garbage from the driver child: {error}"))
         return list(values.values()), codes, events

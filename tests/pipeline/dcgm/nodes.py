@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pipeline.dcgm import DEFAULT_FILE, Counters, DcgmDialect, LabelStyle, Options, Selection, load
+from pipeline.dcgm import DEFAULT_FILE, Counters, DcgmDialect, JobLabels, LabelStyle, Options, Selection, load
 from pipeline.dcgm.counters import Compat
-from pipeline.dcgm.options import Attribution, Xids, nobody
+from pipeline.dcgm.options import Xids
 from pipeline.dcgm.select import FLEX
 from pipeline.exposition.latest import Latest
 from pipeline.frame import Device, Frame, schema_of
@@ -73,6 +73,17 @@ def instance(parent: Device, number: int, profile: str) -> Device:
     return Device("n1", "gpu_instance", f"MIG-{number}-{parent.attributes['index']}", facts)
 
 
+def holder(device: Device, **facts: str) -> tuple[Device, Values]:
+    """A pod or job that holds a GPU or instance; who has a pod is Kubernetes', who has not is Slurm's."""
+    place = {
+        "uuid": device.attributes.get("gpu_uuid", device.id),
+        "gpu_instance": device.attributes.get("gpu_instance", ""),
+        "scheduler": "kubernetes" if "pod" in facts else "slurm",
+    }
+    name = "/".join((*place.values(), *facts.values()))
+    return Device("n1", "device_job", name, {k: v for k, v in (place | facts).items() if v}), {}
+
+
 def only(kind: str, values: Values) -> dict[str, float | int | None]:
     """The values that this kind has columns for."""
     schema = schema_of(kind)
@@ -97,14 +108,18 @@ class Node:
         style: LabelStyle | None = None,
         selection: Selection = FLEX,
         xids: Xids | None = None,
-        attribution: Attribution = nobody,
+        jobs: JobLabels = JobLabels(),  # noqa: B008 - a frozen value
         clock: FakeClock | None = None,
     ) -> None:
         self.clock = clock or FakeClock()
         options = Options(
-            counters or load(DEFAULT_FILE, compat), compat=compat, style=style or LabelStyle("n1"), selection=selection
+            counters or load(DEFAULT_FILE, compat),
+            compat=compat,
+            style=style or LabelStyle("n1"),
+            selection=selection,
+            jobs=jobs,
         )
-        self.dialect = DcgmDialect(options, self.clock, xids, attribution)
+        self.dialect = DcgmDialect(options, self.clock, xids)
         self._latest = Latest(self.clock, {"nvml": 1.0})
         self._rates: dict[str, Rates] = {}
         self.dropped: Mapping[str, int] = {}

@@ -10,13 +10,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from pipeline.catalog import FACTS, FIELDS, Dcgm, Field
-from pipeline.dcgm import EXTENDED_FILE, Compat, LabelStyle, load, parse, parse_selection
+from pipeline.dcgm import EXTENDED_FILE, Compat, JobLabels, LabelStyle, load, parse, parse_selection
 from pipeline.dcgm.names import AMBIGUOUS
 from pipeline.dcgm.names import rows as known_rows
 from pipeline.frame import Device
 from tests.fakes import SECOND
 from tests.pipeline.dcgm import nodes
-from tests.pipeline.dcgm.nodes import GIB, Node, busy, gpu, instance
+from tests.pipeline.dcgm.nodes import GIB, Node, busy, gpu, holder, instance
 
 TEMP, XID = "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_XID_ERRORS"
 
@@ -67,9 +67,10 @@ def test_labels_come_in_dcgm_exporters_order() -> None:
         f"{XID}, gauge, x",
         "DCGM_FI_DEV_SERIAL, label, s",
         "DCGM_FI_DRIVER_VERSION, label, d",
-        attribution=lambda _: [(("pod", "p"), ("namespace", "ns"), ("container", "c"))],
+        jobs=JobLabels(kubernetes=True),
     )
-    (line,) = node.see(gpu=[(gpu(0, serial="165"), busy())]).lines(XID)
+    held = [holder(gpu(0), pod="p", namespace="ns", container="c")]
+    (line,) = node.see(gpu=[(gpu(0, serial="165"), busy())], device_job=held).lines(XID)
     own = ["gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname"]
     typed = ["DCGM_FI_DEV_SERIAL", "DCGM_FI_DRIVER_VERSION"]
     assert labels(line) == own + typed + ["container", "err_code", "err_msg", "namespace", "pod"]
@@ -108,25 +109,22 @@ def test_runs_of_blanks_become_one_dash() -> None:
 def test_a_hostile_pod_name_does_not_break_the_page() -> None:
     """A quote and a newline in an attribute come back from the parser as they were."""
     evil = 'p"}\n# HELP x'
-    node = Node(attribution=lambda _: [(("pod", evil),)]).see(gpu=[(gpu(0), busy())])
+    node = Node(jobs=JobLabels(kubernetes=True)).see(gpu=[(gpu(0), busy())], device_job=[holder(gpu(0), pod=evil)])
     found = [sample.labels["pod"] for family in parse_text(node.page()) for sample in family.samples]
     assert set(found) == {evil}
 
 
 def test_several_holders_copy_the_series() -> None:
-    """Every sample is repeated for each label set of the attribution; a device nobody holds has its one row."""
-    node = Node(attribution=lambda d: [(("hpc_job", "1"),), (("hpc_job", "2"),)] if d.id.endswith("00") else [()])
-    node.see(gpu=[(gpu(0), busy()), (gpu(1), busy())])
+    """Every sample is repeated for each line of the job mapping; a device nobody holds has its one row."""
+    node = Node().see(gpu=[(gpu(0), busy()), (gpu(1), busy())], device_job=[holder(gpu(0), mapped=job) for job in "12"])
     assert ["hpc_job" in line for line in node.lines(TEMP)] == [True, True, False]
 
 
 def test_a_holder_that_changes_changes_the_labels() -> None:
     """The next scrape after a job has moved shows the new one alone."""
-    job = ["a"]
-    node = Node(attribution=lambda _: [(("pod", job[0]),)]).see(gpu=[(gpu(0), busy())])
+    node = Node(jobs=JobLabels(kubernetes=True)).see(gpu=[(gpu(0), busy())], device_job=[holder(gpu(0), pod="a")])
     assert 'pod="a"' in node.lines(TEMP)[0]
-    job[0] = "b"
-    (line,) = node.lines(TEMP)
+    (line,) = node.see(device_job=[holder(gpu(0), pod="b")]).lines(TEMP)
     assert 'pod="b"' in line
 
 
@@ -512,8 +510,9 @@ def test_a_negative_counter_is_dropped_and_counted() -> None:
 
 
 def test_a_series_that_stands_twice_is_dropped_and_counted() -> None:
-    """Two copies with equal labels from an attribution gone wrong leave one."""
-    node = Node(attribution=lambda _: [(), ()]).see(gpu=[(gpu(0), busy())])
+    """Two copies with equal labels from a mapping gone wrong leave one."""
+    twice = [holder(gpu(0), job=job, mapped="7") for job in "ab"]
+    node = Node().see(gpu=[(gpu(0), busy())], device_job=twice)
     assert len(node.lines(TEMP)) == 1
     assert node.dropped["duplicate"] > 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from collector.sources.nccl.hostile import printable
 
@@ -26,15 +26,15 @@ _POD = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}
 _SLURM = re.compile(r"/job_(\d{1,12})(?:/step_([\w.+]{1,32}))?(?:/|$)", re.MULTILINE)
 
 
-def environment_of(raw: bytes) -> dict[str, str]:
-    r"""The known names of a /proc/PID/environ.
+def environment_of(raw: bytes, kept: Collection[str] = KEPT) -> dict[str, str]:
+    r"""The names of a /proc/PID/environ that are known, or that ``kept`` holds.
 
     >>> environment_of(b"RANK=3\0AWS_SECRET_ACCESS_KEY=x\0NCCL_RAS_ADDR=localhost:28028")
     {'RANK': '3', 'NCCL_RAS_ADDR': 'localhost:28028'}
     """
     pairs = (item.partition(b"=") for item in raw[:MOST_BYTES].split(b"\0"))
     found = ((name.decode(errors="replace"), value.decode(errors="replace")) for name, _, value in pairs)
-    return {name: printable(value, LONGEST_VALUE) for name, value in found if name in KEPT}
+    return {name: printable(value, LONGEST_VALUE) for name, value in found if name in kept}
 
 
 def job_of(environment: Mapping[str, str], cgroup: str) -> str:

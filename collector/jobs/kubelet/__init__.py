@@ -1,0 +1,1 @@
+"""Pods and their devices, asked of the kubelet over its pod-resources socket."""

@@ -1,0 +1,100 @@
+"""Asks the kubelet which pods have which devices: v1 of its pod-resources API, v1alpha1 where it has no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from collector.jobs.gpus import Gpus, Place
+from collector.jobs.holding import Holding
+from collector.jobs.kubelet.grpc import UNIMPLEMENTED, GrpcError, call
+from collector.jobs.kubelet.pods import Claim, Container, Devices, Pod, allocatable, listed
+from collector.jobs.kubelet.wire import WireError
+
+TIMEOUT_S = 2.0  # for all calls of one read; the agent reads every second, and the next read finds it again
+VERSIONS = ("v1", "v1alpha1")
+# The resources of NVIDIA's device plugin; dcgm-exporter takes the same, and others by --nvidia-resource-names.
+GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-"
+DRA_DRIVER = "gpu.nvidia.com"
+
+
+class KubeletError(OSError):
+    """The kubelet did not say who holds what; the message says why."""
+
+
+class Kubelet:
+    """The kubelet of this node behind its socket. ``resources`` are further names of resources whose devices are GPUs."""
+
+    def __init__(self, path: Path, resources: Iterable[str] = (), *, timeout_s: float = TIMEOUT_S) -> None:
+        self._path, self._timeout_s = path, timeout_s
+        self._resources = frozenset((GPU, *resources))
+        self._version = VERSIONS[0]
+
+    def pods(self) -> tuple[Pod, ...]:
+        """All pods of the node with what they were given. KubeletError."""
+        for version in dict.fromkeys((self._version, *VERSIONS)):
+            try:
+                answer = call(self._path, f"/{version}.PodResourcesLister/List", timeout_s=self._timeout_s)
+                self._version = version
+                return listed(answer)
+            except GrpcError as error:
+                if error.code != UNIMPLEMENTED:
+                    raise KubeletError(str(error)) from error
+            except WireError as error:
+                raise KubeletError(f"{self._path}: an answer that is none: {error}") from error
+        raise KubeletError(f"{self._path}: speaks neither {' nor '.join(VERSIONS)} of the pod-resources API")
+
+    def allocatable(self) -> dict[str, int]:
+        """How many GPUs or MIG instances it could give out, by resource; empty where it is too old to say. KubeletError."""
+        try:
+            answer = call(self._path, "/v1.PodResourcesLister/GetAllocatableResources", timeout_s=self._timeout_s)
+            rows = [devices for devices in allocatable(answer) if self._is_gpu(devices.resource)]
+        except GrpcError as error:
+            if error.code == UNIMPLEMENTED:
+                return {}
+            raise KubeletError(str(error)) from error
+        except WireError as error:
+            raise KubeletError(f"{self._path}: an answer that is none: {error}") from error
+        counts = dict.fromkeys((row.resource for row in rows), 0)
+        for row in rows:
+            counts[row.resource] += len(row.ids)
+        return counts
+
+    def holdings(self, gpus: Gpus) -> Iterator[Holding]:
+        """Who holds which of these GPUs. A device that the node does not have is left out. KubeletError."""
+        for pod in self.pods():
+            for container in pod.containers:
+                named = {"pod": pod.name, "namespace": pod.namespace, "container": container.name}
+                for place, facts in self._places(container, gpus):
+                    yield Holding(place.uuid, place.instance, "kubernetes", "kubelet", named | facts)
+
+    def _places(self, container: Container, gpus: Gpus) -> Iterator[tuple[Place, dict[str, str]]]:
+        for devices in container.devices:
+            if self._is_gpu(devices.resource):
+                yield from _given(devices, gpus)
+        for claim in container.claims:
+            yield from _claimed(claim, gpus)
+
+    def _is_gpu(self, resource: str) -> bool:
+        return resource in self._resources or resource.startswith(MIG)
+
+
+def _given(devices: Devices, gpus: Gpus) -> Iterator[tuple[Place, dict[str, str]]]:
+    for name in devices.ids:
+        if place := gpus.named(name):
+            yield place, {"replicas": place.replica} if place.replica else {}
+
+
+def _claimed(claim: Claim, gpus: Gpus) -> Iterator[tuple[Place, dict[str, str]]]:
+    for one in claim.devices:
+        if one.driver == DRA_DRIVER and (place := gpus.claimed(one.device)):
+            yield (
+                place,
+                {
+                    "claim": claim.name,
+                    "claim_namespace": claim.namespace,
+                    "claim_driver": one.driver,
+                    "claim_pool": one.pool,
+                    "claim_device": one.device,
+                },
+            )

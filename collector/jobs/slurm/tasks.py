@@ -1,0 +1,171 @@
+"""Which processes of the node belong to which job of Slurm, from /proc alone: new ones are looked at as they come.
+
+A job is known by the control group of its processes; where Slurm has none (proctrack/linuxproc, pgid), by the title of the slurmstepd of root
+that they descend from. What a job says of itself in its environment is only added to that.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from collector.jobs.slurm.control_group import Group, group_of
+from collector.sources.nccl.discovery import procfs
+from collector.sources.nccl.discovery.environment import environment_of
+
+MOST_PROCESSES = 100_000
+LOOKS = 3  # at a new process: it is moved into its group, and given its environment, moments after it was forked
+AGAIN_S = 60.0  # until one that is none of Slurm's is looked at again: its number may be another's by then
+
+# Environment variables of a task (man srun, man sbatch: OUTPUT ENVIRONMENT VARIABLES).
+KEPT = frozenset(
+    (
+        *("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_JOB_SLUID", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_JOB_USER"),
+        *("SLURM_JOB_ACCOUNT", "SLURM_JOB_PARTITION", "SLURM_JOB_NAME", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"),
+    )
+)
+DAEMON = "slurmstepd"
+# Its title: "slurmstepd: [71.batch]", since 24.05 also "slurmstepd: [71.batch stepmgr]".
+_TITLE = re.compile(rb"slurmstepd: \[(\d{1,12})\.([\w+]{1,32})(?: stepmgr)?\]")
+# Real and effective user: a program with the set-uid bit, under any name, has only the second.
+_ROOT = re.compile(rb"^Uid:\s+0\s+0\s", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A process of a job. ``launched``: slurmstepd started it, so its environment is what Slurm gave it, not what a program made of it."""
+
+    pid: int
+    job: str
+    step: str
+    user: int
+    launched: bool
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is remembered of a process. ``group`` is its own or its ancestor's; ``daemon``: it is a slurmstepd."""
+
+    parent: int = 0
+    started: int = -1
+    daemon: bool = False
+    looks: int = 0
+    group: Group | None = None
+    task: Task | None = None
+
+
+class Tasks:
+    """Follows the processes below ``proc``."""
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = proc
+        self._known: dict[int, _Known] = {}
+        self._anew_s = 0.0
+
+    def look(self, now_s: float) -> None:
+        """Look at what is new, and whether the tasks are still there; ``now_s`` is monotonic. OSError where /proc cannot be listed."""
+        pids = sorted(self._pids())
+        if now_s >= self._anew_s:
+            self._anew_s = now_s + AGAIN_S
+            self._known = {pid: known for pid, known in self._known.items() if known.group or known.daemon}
+        for pid in self._known.keys() - set(pids):
+            del self._known[pid]
+        for pid in pids:
+            self._follow(pid)
+
+    def of(self, pid: int) -> Task | None:
+        """The task with a pid; None where it is no job's."""
+        known = self._known.get(pid)
+        return known.task if known else None
+
+    def there(self, pid: int) -> bool:
+        """Whether there was such a process in the last look."""
+        return pid in self._known
+
+    def all(self) -> Iterator[Task]:
+        """Every task."""
+        return (known.task for known in self._known.values() if known.task)
+
+    def _pids(self) -> Iterator[int]:
+        with os.scandir(self._proc) as entries:
+            for _, entry in zip(range(MOST_PROCESSES), entries, strict=False):
+                if entry.name.isascii() and entry.name.isdecimal():
+                    yield int(entry.name)
+
+    def _follow(self, pid: int) -> None:
+        known = self._known.get(pid)
+        if known is not None and known.group is None and not known.daemon and known.looks >= LOOKS:
+            return
+        try:
+            stat = procfs.stat(self._read(pid, "stat"))
+        except OSError:
+            stat = None
+        if stat is None:  # it ended between two reads
+            self._known.pop(pid, None)
+            return
+        if known is None or known.started != stat.started:
+            known = self._known[pid] = _Known(stat.parent, stat.started)
+        if known.looks < LOOKS:
+            known.looks += 1
+            self._inspect(pid, known, stat)
+
+    def _inspect(self, pid: int, known: _Known, stat: procfs.Stat) -> None:
+        status = self._bytes(pid, "status")
+        group = group_of(self._bytes(pid, "cgroup").decode(errors="replace"))
+        if stat.comm == DAEMON and _ROOT.search(status):
+            known.daemon, known.group = True, self._titled(pid, group)
+            return
+        above = self._known.get(stat.parent) or self._known.get(known.parent)
+        known.group = group or (above.group if above else None) or known.group
+        if known.group is None:
+            return
+        said = environment_of(self._bytes(pid, "environ"), KEPT)
+        job = known.group.job or self._job_of_sluid(known.group.sluid, said)
+        if job:
+            ours = said if said.get("SLURM_JOB_ID", job) == job else {}
+            step = known.group.step or ours.get("SLURM_STEP_ID", "")
+            launched = above is not None and above.daemon
+            known.task = Task(pid, job, step, procfs.user(status), launched=launched, environment=ours)
+
+    def _job_of_sluid(self, sluid: str, said: Mapping[str, str]) -> str:
+        """The job of a SLUID by the title of its slurmstepd, else by the environment of a task of it; "" where neither says."""
+        for known in self._known.values():
+            if known.daemon and known.group and known.group.sluid == sluid and known.group.job:
+                return known.group.job
+        job = said.get("SLURM_JOB_ID", "") if said.get("SLURM_JOB_SLUID") == sluid else ""
+        return job if re.fullmatch("[0-9]{1,12}", job) else ""
+
+    def _titled(self, pid: int, group: Group | None) -> Group | None:
+        """The group of a slurmstepd, completed by what its title says."""
+        match = _TITLE.match(self._bytes(pid, "cmdline"))
+        if match is None:
+            return group
+        job, step = match[1].decode(), match[2].decode()
+        return group._replace(job=job) if group else Group(job, "", step)
+
+    def _read(self, pid: int, name: str) -> bytes:
+        return procfs.read(self._proc / str(pid) / name)
+
+    def _bytes(self, pid: int, name: str) -> bytes:
+        try:
+            return self._read(pid, name)
+        except OSError:  # not ours to read, or it ended
+            return b""
+
+
+def user_names(name_of: Callable[[int], str]) -> Callable[[int], str]:
+    """The same question, each answer remembered: a directory service may be slow."""
+    known: dict[int, str] = {}
+
+    def remembered(user: int) -> str:
+        if user not in known:
+            if len(known) >= 10_000:
+                known.clear()
+            known[user] = name_of(user)
+        return known[user]
+
+    return remembered

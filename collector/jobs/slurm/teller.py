@@ -1,0 +1,90 @@
+"""Slurm's jobs and the GPUs they have: by the processes that hold a GPU, and by what slurmstepd gave the tasks it launched."""
+
+from __future__ import annotations
+
+import pwd
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from collector.holders import NO_INSTANCE, Held
+from collector.jobs.gpus import Gpus
+from collector.jobs.holding import Holding
+from collector.jobs.slurm.tasks import Task, Tasks, user_names
+
+MOST_GPUS = 64
+_INDICES = re.compile(r"[0-9]{1,3}(?:-[0-9]{1,3})?(?:,[0-9]{1,3}(?:-[0-9]{1,3})?)*")
+# Facts of the catalogue by the variables they stand in.
+_FACTS = {
+    "account": "SLURM_JOB_ACCOUNT",
+    "partition": "SLURM_JOB_PARTITION",
+    "job_name": "SLURM_JOB_NAME",
+    "array_job": "SLURM_ARRAY_JOB_ID",
+    "array_task": "SLURM_ARRAY_TASK_ID",
+}
+
+
+class Slurm:
+    """Jobs of this node below ``proc``. ``user_name`` gives the name of a user id, "" where it has none."""
+
+    def __init__(self, proc: Path, user_name: Callable[[int], str]) -> None:
+        self._tasks = Tasks(proc)
+        self._user_name = user_names(user_name)
+        self.strangers = 0
+        self.hidden = 0
+
+    def holdings(self, gpus: Gpus, held: Held, now_s: float) -> Iterator[Holding]:
+        """Which job has which GPU. ``strangers`` counts processes that hold a GPU and are no job's, ``hidden`` those that /proc does not show.
+
+        OSError where /proc cannot be listed.
+        """
+        self._tasks.look(now_s)
+        self.strangers = self.hidden = 0
+        for uuid, holders in held.holders.items():
+            for pid, instance in holders:
+                task = self._tasks.of(pid)
+                if task is not None:
+                    inside = "" if instance == NO_INSTANCE else str(instance)
+                    yield Holding(uuid, inside, "slurm", "process", self._facts(task), frozenset((pid,)))
+                elif self._tasks.there(pid):
+                    self.strangers += 1
+                else:
+                    self.hidden += 1
+        for task in self._tasks.all():
+            if task.launched:
+                yield from self._given(task, gpus)
+
+    def _given(self, task: Task, gpus: Gpus) -> Iterator[Holding]:
+        """GPUs of the job by the variables of a task: SLURM_JOB_GPUS and SLURM_STEP_GPUS number device files, CUDA_VISIBLE_DEVICES does not."""
+        said = task.environment
+        numbers = indices(said.get("SLURM_STEP_GPUS", "") or said.get("SLURM_JOB_GPUS", ""))
+        for uuid in dict.fromkeys(gpus.device_file(str(n)) for n in numbers):
+            if uuid and not gpus.divided(uuid):  # Slurm numbers MIG instances too, by a table that only it has
+                yield Holding(uuid, "", "slurm", "environment", self._facts(task))
+
+    def _facts(self, task: Task) -> dict[str, str]:
+        said = task.environment
+        user = self._user_name(task.user) or said.get("SLURM_JOB_USER", "") or (str(task.user) if task.user >= 0 else "")
+        step = "" if task.step == "extern" else task.step
+        return {"job": task.job, "step": step, "user": user} | {fact: said.get(name, "") for fact, name in _FACTS.items()}
+
+
+def indices(text: str) -> tuple[int, ...]:
+    """Numbers of GPUs as Slurm lists them; none where the text is anything else.
+
+    >>> indices("0,2-4"), indices("0-9999"), indices("all")
+    ((0, 2, 3, 4), (), ())
+    """
+    if len(text) > 256 or not _INDICES.fullmatch(text):
+        return ()
+    ends = [part.partition("-") for part in text.split(",")]
+    spans = [range(int(first), int(last or first) + 1) for first, _, last in ends]
+    return tuple(n for span in spans for n in span)[:MOST_GPUS]
+
+
+def local_user(user: int) -> str:
+    """Name of a user id as this machine, or its directory service, has it; "" where it has none."""
+    try:
+        return pwd.getpwuid(user).pw_name
+    except (KeyError, OverflowError):
+        return ""

@@ -1,0 +1,121 @@
+"""The source of jobs: asks everybody who knows which job or pod has which GPU, and makes one frame of what they say."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from collector.holders import NO_INSTANCE, Held, Holders
+from collector.inventory import Inventory
+from collector.jobs.gpus import Gpus
+from collector.jobs.holding import Holding, clean, identity_of, merged
+from collector.jobs.tellers import Teller
+from pipeline.catalog import agent
+from pipeline.catalog.device_job import KIND
+from pipeline.frame import Device, frame_of
+from pipeline.interfaces import Clock
+from pipeline.observation import Reading, Unread
+from pipeline.selfmetrics import SelfMetrics
+
+log = logging.getLogger("tocsin.jobs")
+
+# Rows of one node: 16 GPUs in 7 instances, each shared by two. Beyond it attribution is cut, and says so.
+MOST_HOLDINGS = 256
+
+
+class JobsSource:
+    """Asks ``tellers``. ``hidden`` are facts that nobody shall see: they are left out here, before anything is shown or stored.
+
+    A teller that cannot be asked says nothing: what it said before is not repeated, for it may no longer be true.
+    """
+
+    name = "jobs"
+
+    def __init__(
+        self,
+        tellers: Sequence[Teller],
+        host: str,
+        clock: Clock,
+        own: SelfMetrics,
+        *,
+        holders: Holders,
+        inventory: Inventory,
+        hidden: Iterable[str] = (),
+    ) -> None:
+        self._tellers, self._holders, self._inventory = tuple(tellers), holders, inventory
+        self._host, self._clock, self._own, self._hidden = host, clock, own, tuple(hidden)
+        self._up: dict[str, bool] = {}
+        self._devices: tuple[Device, ...] = ()
+
+    def read(self) -> Reading:
+        """Who holds what now. Never raises for what a teller does."""
+        time_ns, mono_ns = self._clock.time_ns(), self._clock.monotonic_ns()
+        held = self._holders.look()
+        gpus = Gpus(held.gpus or self._inventory.devices("gpu"), held.instances)
+        unread: list[Unread] = []
+        said = [holding for teller in self._tellers for holding in self._ask(teller, gpus, held, unread)]
+        holdings = merged(replace(h, facts=clean(h.facts, self._hidden)) for h in said)
+        if len(holdings) > MOST_HOLDINGS:
+            unread.append(Unread("too many jobs", field=f"{len(holdings) - MOST_HOLDINGS} more"))
+        rows = [(self._device(h, gpus), {"processes": n}) for h, n in _counted(holdings[:MOST_HOLDINGS], held)]
+        frame = frame_of(KIND, rows, time_ns, mono_ns)
+        if _same(frame.devices, self._devices):
+            frame = replace(frame, devices=self._devices)
+        self._devices = frame.devices
+        return Reading((frame,), (), tuple(unread))
+
+    def _ask(self, teller: Teller, gpus: Gpus, held: Held, unread: list[Unread]) -> list[Holding]:
+        try:
+            if not teller.there():
+                return []
+            found = list(teller.holdings(gpus, held))
+        except OSError as error:
+            self._tell(teller.name, up=False, why=str(error))
+            unread.append(Unread("cannot be asked", field=teller.name))
+            return []
+        self._tell(teller.name, up=True)
+        unread += teller.unread
+        return found
+
+    def _tell(self, name: str, *, up: bool, why: str = "") -> None:
+        if self._up.get(name, True) != up:
+            if up:
+                log.info("%s answers again: jobs are attributed", name)
+            else:
+                log.warning("attribution is blind: %s cannot be asked (%s); metrics go on without its jobs", name, why)
+        self._up[name] = up
+        self._own.set(agent.JOBS_TELLER_UP, float(up), name)
+
+    def _device(self, holding: Holding, gpus: Gpus) -> Device:
+        place = {"index": gpus.index.get(holding.uuid, ""), "uuid": holding.uuid, "gpu_instance": holding.instance}
+        facts = {**place, "scheduler": holding.scheduler, **holding.facts, "evidence": holding.evidence}
+        return Device(self._host, KIND, identity_of(holding), {name: value for name, value in facts.items() if value})
+
+
+def _counted(holdings: Sequence[Holding], held: Held) -> list[tuple[Holding, float]]:
+    """Each with the processes that hold its device, NaN where that is not known.
+
+    A pod's processes cannot be told from another's by the kubelet's word: those of a device that it has alone are its own.
+    """
+    alone = Counter((h.uuid, h.instance) for h in holdings)
+    counts: list[tuple[Holding, float]] = []
+    for h in holdings:
+        holders = held.holders.get(h.uuid)
+        if holders is None or (h.scheduler == "kubernetes" and alone[h.uuid, h.instance] > 1):
+            counts.append((h, math.nan))
+        elif h.scheduler == "kubernetes":
+            counts.append((h, float(sum(h.instance in {"", _inside(i)} for _, i in holders))))
+        else:
+            counts.append((h, float(len(h.pids))))
+    return counts
+
+
+def _inside(instance: int) -> str:
+    return "" if instance == NO_INSTANCE else str(instance)
+
+
+def _same(a: Sequence[Device], b: Sequence[Device]) -> bool:
+    return len(a) == len(b) and all(x == y and x.attributes == y.attributes for x, y in zip(a, b, strict=True))

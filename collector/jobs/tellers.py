@@ -1,0 +1,120 @@
+"""Those who know which job or pod has which GPU, each behind the same three words, and which of them a node asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from collector.holders import Held
+from collector.jobs.gpus import Gpus
+from collector.jobs.holding import Holding
+from collector.jobs.slurm.mapping import Mapping
+from collector.jobs.slurm.teller import Slurm
+from pipeline.catalog import agent
+from pipeline.interfaces import Clock
+from pipeline.observation import Unread
+from pipeline.selfmetrics import SelfMetrics
+
+if TYPE_CHECKING:
+    from collector.jobs.kubelet.client import Kubelet
+
+Mode = Literal["auto", "on", "off"]
+ALLOCATABLE_NS = 60 * 10**9  # between two questions how many devices the kubelet could give out
+MOST_RESOURCES = 32
+
+
+class Teller(Protocol):
+    """Somebody who knows."""
+
+    @property
+    def name(self) -> str:
+        """Label of the teller."""
+        ...
+
+    @property
+    def unread(self) -> Sequence[Unread]:
+        """What the last answer lacked."""
+        ...
+
+    def there(self) -> bool:
+        """Whether this node has it, or must have it: one that is not there is not asked, and not missed."""
+        ...
+
+    def holdings(self, gpus: Gpus, held: Held) -> Iterable[Holding]:
+        """Who holds what. OSError where it cannot be asked."""
+        ...
+
+
+class KubeletTeller:
+    """The kubelet. In mode ``auto`` it is missed only once its socket was seen."""
+
+    name = "kubelet"
+    unread: Sequence[Unread] = ()
+
+    def __init__(self, socket: Path, resources: Iterable[str], mode: Mode, clock: Clock, own: SelfMetrics) -> None:
+        self._socket, self._resources = socket, tuple(resources)
+        self._clock, self._own = clock, own
+        self._wanted = mode == "on"
+        self._kubelet: Kubelet | None = None
+        self._due_ns = 0
+
+    def there(self) -> bool:
+        """See Teller."""
+        self._wanted = self._wanted or self._socket.is_socket()
+        return self._wanted
+
+    def holdings(self, gpus: Gpus, held: Held) -> Iterator[Holding]:  # noqa: ARG002 - the kubelet knows nothing of processes
+        """See Teller."""
+        if self._kubelet is None:
+            from collector.jobs.kubelet.client import Kubelet  # noqa: PLC0415 - nodes without a kubelet need no HTTP/2
+
+            self._kubelet = Kubelet(self._socket, self._resources)
+        yield from self._kubelet.holdings(gpus)
+        now_ns = self._clock.monotonic_ns()
+        if now_ns >= self._due_ns:
+            self._due_ns = now_ns + ALLOCATABLE_NS
+            counts = sorted(self._kubelet.allocatable().items())[:MOST_RESOURCES]
+            self._own.replace(agent.KUBERNETES_ALLOCATABLE, {(resource,): float(n) for resource, n in counts})
+
+
+class MappingTeller:
+    """The folder that prolog and epilog write."""
+
+    name = "mapping"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._mapping = folder, Mapping(folder)
+
+    @property
+    def unread(self) -> Sequence[Unread]:
+        """See Teller."""
+        return self._mapping.unread
+
+    def there(self) -> bool:
+        """A folder that is not there maps nothing, as in dcgm-exporter: the first prolog may make it."""
+        return self._folder.exists()
+
+    def holdings(self, gpus: Gpus, held: Held) -> Iterator[Holding]:  # noqa: ARG002 - files know nothing of processes
+        """See Teller."""
+        yield from self._mapping.holdings(gpus)
+
+
+class SlurmTeller:
+    """Slurm's tasks below /proc. On a node without any it costs a listing of /proc."""
+
+    name = "processes"
+    unread: Sequence[Unread] = ()
+
+    def __init__(self, proc: Path, user_name: Callable[[int], str], clock: Clock, own: SelfMetrics) -> None:
+        self._slurm, self._clock, self._own = Slurm(proc, user_name), clock, own
+
+    def there(self) -> bool:
+        """See Teller."""
+        return True
+
+    def holdings(self, gpus: Gpus, held: Held) -> Iterator[Holding]:
+        """See Teller."""
+        yield from self._slurm.holdings(gpus, held, self._clock.monotonic_ns() / 1e9)
+        self._own.set(agent.JOBS_UNATTRIBUTED, float(self._slurm.strangers), "no_job")
+        self._own.set(agent.JOBS_UNATTRIBUTED, float(self._slurm.hidden), "not_visible")
