@@ -102,6 +102,12 @@ class Slurm:
         """Names of the nodes that take no new job because somebody drained them."""
         return self.run("sinfo", "--noheader", "--Node", "--states=drain", "--format=%N").split()
 
+    def reservations(self, prefix: str = "") -> list[str]:
+        """Names of the reservations that begin so."""
+        words = self.run("scontrol", "--oneliner", "show", "reservation").split()
+        names = (word.partition("=")[2] for word in words if word.startswith("ReservationName="))
+        return [name for name in names if name.startswith(prefix)]
+
     def job_state(self, job: str) -> str:
         """State of a job: PENDING, RUNNING, COMPLETED ..."""
         return dict(w.split("=", 1) for w in self.run("scontrol", "show", "job", job).split() if "=" in w)["JobState"]

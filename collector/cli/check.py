@@ -6,10 +6,10 @@ import argparse
 import os
 import sys
 
-from collector.gates.asking import Answer, SilentError, ask
+from collector.gates.asking import asked
 
 NAME = "check"
-USAGE = "check [--agent URL|SOCKET] [--format slurm|nhc|npd|nagios|json] [--dry-run | --return]"
+USAGE = "check [--agent URL|SOCKET] [--format slurm|nhc|npd|nagios|json] [--return] [--dry-run]"
 HELP = (
     "Ask the running agent whether this node is well; as Slurm's HealthCheckProgram, drain it where the configuration allows it."
 )
@@ -63,11 +63,3 @@ def run(args: argparse.Namespace) -> int:
     text, code = FORMATS[args.form](answer)
     sys.stdout.write(f"{text}\n")
     return code
-
-
-def asked(agent: str) -> Answer:
-    """The agent's answer; unknown, with the reason, where there is none."""
-    try:
-        return ask(agent)
-    except SilentError as error:
-        return Answer(host=os.uname().nodename, state="unknown", reason=str(error))

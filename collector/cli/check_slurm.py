@@ -3,11 +3,60 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+import time
+from pathlib import Path
 
-from collector.gates.asking import Answer
+from collector.control import SOCKET
+from collector.gates.asking import Answer, asked
+
+RECORD = "gate.json"  # in the agent's storage path
 
 
 def run(args: argparse.Namespace, answer: Answer) -> int:
     """0 whatever was done: HealthCheckProgram's exit code means nothing to Slurm. ``--return`` gives 1 where the node was not resumed."""
-    print(args, answer)
-    return 0
+    folder = _folder(args.agent)
+    if folder is None or answer.state == "unknown":
+        _say(_report(answer))
+        return int(args.back)
+    if answer.state == "ok" and not args.back and not (folder / RECORD).exists():
+        _say(_report(answer))  # a node that is well costs the controller nothing
+        return 0
+    return _on_controller(args, folder, answer)
+
+
+def _on_controller(args: argparse.Namespace, folder: Path, answer: Answer) -> int:
+    from collector.gates.controller import CannotAskError, Controller  # noqa: PLC0415 - a node that is well needs none of these
+    from collector.gates.drain import Gate  # noqa: PLC0415
+    from collector.gates.giving_back import Return  # noqa: PLC0415
+    from collector.gates.record import BusyError, Record  # noqa: PLC0415
+
+    node = args.node or os.environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
+    record, controller, policy = Record(folder / RECORD), Controller(), answer.policy
+    try:
+        with record.held():
+            if args.back:
+                done = Return(node, controller, record, policy, lambda: asked(args.agent), dry_run=args.dry_run).attempt()
+                _say(done.text)
+                return int(not done.resumed)
+            _say(Gate(node, controller, record, policy, now=time.time, dry_run=args.dry_run).check(answer).text)
+            return 0
+    except (CannotAskError, BusyError, OSError) as error:
+        _say(f"nothing done ({error}): {_report(answer)}")
+        return int(args.back)
+
+
+def _folder(agent: str) -> Path | None:
+    """Where the socket is. An answer over HTTP could be anybody's: it is shown, and nothing is done because of it."""
+    if agent.startswith(("http://", "https://")):
+        return None
+    return Path(agent).parent if agent.endswith(f"/{SOCKET}") else Path(agent)
+
+
+def _report(answer: Answer) -> str:
+    return f"{answer.state}: {answer.reason}"
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"tocsin: {text}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,6 +70,14 @@ def ask(agent: str, deadline_s: float = DEADLINE_S) -> Answer:
         return read(request(folder, {"command": "check"}, what="agent", timeout_s=deadline_s))
     except (OSError, ValueError) as error:
         raise SilentError(f"the agent does not answer: {error}") from error
+
+
+def asked(agent: str) -> Answer:
+    """The agent's answer; unknown, with the reason, where there is none."""
+    try:
+        return ask(agent)
+    except SilentError as error:
+        return Answer(host=os.uname().nodename, state="unknown", reason=str(error))
 
 
 def read(document: Mapping[str, Any]) -> Answer:

@@ -1,0 +1,144 @@
+"""Slurm's controller, asked and told through its own commands: scontrol(1) and sinfo(1)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+
+from pipeline import child
+
+OURS = "tocsin:"  # every reason of ours begins so; nobody else's does
+DEADLINE_S = 10.0
+# Where sites have Slurm; a HealthCheckProgram is started with next to no environment.
+PATHS = "/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin:/usr/local/slurm/bin"
+FAR = "now+3650days"  # a token never takes effect: no job reaches so far (an unlimited one counts as a year)
+_REASON = re.compile(r" Reason=(?P<text>.*?) \[(?P<by>[^\[\]]*@\d{4}-[^\[\]]*)\]")
+_STATE = re.compile(r" State=([A-Z_+*~#!%$@^-]+)")
+_TOKEN = re.compile(r"^ReservationName=(\S+) .*? Nodes=(\S+)", re.MULTILINE)
+BUSY = frozenset({"ALLOCATED", "MIXED", "COMPLETING"})
+MAINTAINED = frozenset({"MAINT", "MAINTENANCE"})
+AWAY = frozenset({"DOWN", "FAIL", "POWERED_DOWN", "POWERING_DOWN", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "FUTURE"})
+
+
+class CannotAskError(Exception):
+    """The controller did not answer, or refused. Whoever cannot ask does nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """A node as the controller sees it. ``reason`` is the text alone, ``by`` who set it when (``root@2026-11-20T13:26:47``)."""
+
+    words: frozenset[str]
+    reason: str = ""
+    by: str = ""
+
+    @property
+    def drained(self) -> bool:
+        """Whether it takes no new jobs, whoever said so."""
+        return "DRAIN" in self.words
+
+    @property
+    def busy(self) -> bool:
+        """Whether jobs run on it."""
+        return bool(self.words & BUSY)
+
+
+class Controller:
+    """``scontrol`` and ``sinfo`` of this machine, each call within a deadline."""
+
+    def __init__(self, deadline_s: float = DEADLINE_S) -> None:
+        self._deadline_s = deadline_s
+        self._path = f"{os.environ.get('PATH', '')}:{PATHS}"
+
+    def node(self, name: str) -> NodeState:
+        """One node."""
+        return parse_node(self._ask("scontrol", "--oneliner", "show", "node", name))
+
+    def drained(self) -> dict[str, str]:
+        """Nodes that take no new jobs for a reason of ours, and the reason."""
+        lines = self._ask("sinfo", "--noheader", "--Node", "--states=drain", "--format=%N|%E").splitlines()
+        rows = (line.split("|", 1) for line in lines if "|" in line)
+        return {node: reason for node, reason in rows if reason.startswith(OURS)}
+
+    def tokens(self, prefix: str) -> dict[str, str]:
+        """Reservations whose names begin so, and the node each lies on."""
+        return {
+            name: node
+            for name, node in parse_tokens(self._ask("scontrol", "--oneliner", "show", "reservation"))
+            if name.startswith(prefix)
+        }
+
+    def take(self, token: str, node: str) -> bool:
+        """Make a reservation of that name; False where there is one already. slurmctld lets one of many win, whoever asks at once."""
+        what = [
+            f"ReservationName={token}",
+            f"Nodes={node}",
+            f"StartTime={FAR}",
+            "Duration=1",
+            "Users=root",
+            "Flags=OVERLAP,IGNORE_JOBS",
+        ]
+        done = self._run("scontrol", "create", "reservation", *what)
+        if done.returncode == 0:
+            return True
+        if "Duplicate reservation" in _words(done):
+            return False
+        raise CannotAskError(f"scontrol create reservation {token}: {_words(done)}")
+
+    def drop(self, token: str) -> None:
+        """Delete a reservation; one that is gone already is fine."""
+        done = self._run("scontrol", "delete", f"ReservationName={token}")
+        if done.returncode and "invalid" not in _words(done) and "not found" not in _words(done):
+            raise CannotAskError(f"scontrol delete ReservationName={token}: {_words(done)}")
+
+    def drain(self, node: str, reason: str) -> None:
+        """Let it finish its jobs and take no new ones."""
+        self._ask("scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")
+
+    def resume(self, node: str) -> None:
+        """Let it take jobs again."""
+        self._ask("scontrol", "update", f"NodeName={node}", "State=RESUME")
+
+    def _ask(self, *argv: str) -> str:
+        done = self._run(*argv)
+        if done.returncode:
+            raise CannotAskError(f"{' '.join(argv[:3])}: {_words(done)}")
+        return done.stdout.decode("utf-8", "replace")
+
+    def _run(self, *argv: str) -> child.Finished:
+        program = shutil.which(argv[0], path=self._path)
+        if program is None:
+            raise CannotAskError(f"{argv[0]} is not installed here")
+        try:
+            environ = {**os.environ, "TZ": "UTC"}  # the time that a reason was set is compared with what was read before
+            done = child.run([program, *argv[1:]], timeout_s=self._deadline_s, most_bytes=16 << 20, env=environ)
+        except OSError as error:
+            raise CannotAskError(f"{argv[0]}: {error.strerror}") from error
+        if done.timed_out or done.truncated:
+            raise CannotAskError(f"{argv[0]}: no answer within {self._deadline_s:g} s")
+        return done
+
+
+def parse_node(line: str) -> NodeState:
+    """From ``scontrol --oneliner show node``. CannotAskError where no state stands in it.
+
+    >>> parse_node("NodeName=gpu07 State=IDLE+DRAIN Port=1 Reason=tocsin:xid GPU 3 [root@2026-11-20T13:26:47]").reason
+    'tocsin:xid GPU 3'
+    """
+    state, reason = _STATE.search(line), _REASON.search(line)
+    if state is None:
+        raise CannotAskError(f"scontrol show node: no state in {line[:200]!r}")
+    words = frozenset(re.split(r"[+*~#!%$@^-]+", state[1])) - {""}
+    return NodeState(words, reason["text"] if reason else "", reason["by"] if reason else "")
+
+
+def parse_tokens(text: str) -> list[tuple[str, str]]:
+    """Name and nodes of each reservation."""
+    return _TOKEN.findall(text)
+
+
+def _words(done: child.Finished) -> str:
+    said = (done.stderr + b" " + done.stdout).decode("utf-8", "replace")
+    return " ".join(said.split())[:300] or f"exit code {done.returncode}"

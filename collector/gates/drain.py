@@ -1,0 +1,169 @@
+"""Draining a node for an incident: at most once, in words of our own, within the cap, and never against what people decided."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from collector.gates.asking import Answer, Problem
+from collector.gates.controller import AWAY, MAINTAINED, OURS, Controller, NodeState
+from collector.gates.policy import Policy
+from collector.gates.record import Drained, Record, key
+from collector.gates.tokens import Tokens
+
+# Actions (pipeline/finding.py) that need the node free of jobs. An application is restarted by its owner.
+NEEDS_NODE = frozenset(
+    ("COMPONENT_RESET", "CONTACT_SUPPORT", "RUN_FIELDDIAG", "RESTART_VM", "RESTART_BM", "REPLACE_VM", "RUN_DCGMEUD")
+)
+LONGEST_REASON = 200
+_UNSAFE = re.compile(
+    r"[^ !#-&(-<>-\[\]^-{}~]"
+)  # printable ASCII without quotes, =, backslash and |, which Slurm's tools read as theirs
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What was done, in one line. ``acted``: the controller was told to change something, or would have been without the dry run."""
+
+    text: str
+    acted: bool = False
+
+
+class Gate:
+    """One node before its controller. ``now`` gives unix seconds. With ``dry_run`` nothing is changed anywhere."""
+
+    def __init__(
+        self, node: str, controller: Controller, record: Record, policy: Policy, *, now: Callable[[], float], dry_run: bool
+    ) -> None:
+        self._node, self._controller, self._record, self._policy = node, controller, record, policy
+        self._now, self._dry_run = now, dry_run
+        self._tokens = Tokens(controller, node)
+
+    def check(self, answer: Answer) -> Said:
+        """Drain the node where the answer is a reason to. CannotAskError where the controller could not be asked: then nothing was done."""
+        record = self._record.read()
+        if record is not None:
+            left = self._reconcile(record, answer)
+            if left is not None:
+                return left
+        worst = worst_of(answer, self._policy)
+        if worst is None:
+            return Said(_calm(answer))
+        reason = reason_of(worst, simulated=bool(answer.simulated))
+        forbidden = self._policy.forbids(self._node) or self._unfit(self._controller.node(self._node), worst)
+        if forbidden:
+            return Said(f"not drained ({forbidden}): {reason}")
+        if self._dry_run:
+            return Said(f"dry run: would drain {self._node}{self._no_room()}: {reason}", acted=True)
+        return self._drain(answer, worst, reason)
+
+    def _drain(self, answer: Answer, worst: Problem, reason: str) -> Said:
+        """What is about to be done is written down first: whatever interrupts this, the next check finds out how far it came."""
+        meant = Drained(
+            node=self._node,
+            incident=worst.id,
+            action=worst.action,
+            kind=worst.kind,
+            device=worst.device,
+            slot="",
+            reason=reason,
+            by="",
+            boot_id=answer.boot_id,
+            time=self._now(),
+            parts={key(kind, part): epoch for (kind, part), epoch in answer.parts.items()},
+        )
+        self._record.write(meant)
+        slot, full = self._claim()
+        if full:
+            self._record.forget()
+            return Said(f"not drained ({full}): {reason}")
+        state = self._controller.node(self._node)  # people may have come first
+        if state.drained:
+            self._tokens.drop(slot)
+            self._record.forget()
+            return Said(f"not drained (somebody else drained it: {state.reason}): {reason}")
+        self._controller.drain(self._node, reason)
+        self._record.write(replace(meant, slot=slot, by=self._controller.node(self._node).by))
+        return Said(f"drained {self._node}: {reason}", acted=True)
+
+    def _claim(self) -> tuple[str, str]:
+        """A slot with an allowance of this hour, or why there is none."""
+        if self._tokens.all_off():
+            return "", "the fleet's switch is off: reservation tocsin_off"
+        drained = self._controller.drained()
+        if len(drained) >= self._policy.most_drained:
+            return "", f"cap reached: {len(drained)} nodes are drained by Tocsin, {self._policy.most_drained} may be"
+        slot = self._tokens.slot(self._policy.most_drained)
+        if not slot:
+            return "", f"cap reached: all {self._policy.most_drained} slots are taken"
+        if not self._tokens.hour(self._policy.most_per_hour, self._now()):
+            self._tokens.drop(slot)
+            return "", f"cap reached: {self._policy.most_per_hour} nodes an hour"
+        return slot, ""
+
+    def _reconcile(self, record: Drained, answer: Answer) -> Said | None:
+        """What became of our drain; None where it is over and done with, and this node is as any other."""
+        state = self._controller.node(self._node)
+        if ours(state, record):
+            if not record.by and not self._dry_run:  # an earlier check was interrupted right after it had drained
+                self._record.write(replace(record, by=state.by, slot=self._tokens.slot(self._policy.most_drained)))
+            return Said(f"drained by us: {record.reason}")
+        if self._dry_run:
+            return Said(f"dry run: no longer drained by us: {record.reason}")
+        self._tokens.drop_slots()
+        if record.by and any(problem.id == record.incident for problem in answer.problems):
+            if not record.over:
+                self._record.write(replace(record, over=True))
+            return Said(f"left to people, who decided otherwise: {record.reason}")
+        self._record.forget()
+        return None
+
+    def _unfit(self, state: NodeState, worst: Problem) -> str:
+        """Why the node as the controller sees it must not be drained, empty where it may."""
+        if not self._policy.drain and not self._dry_run:
+            return "gates.slurm.drain is off"
+        if state.drained:
+            return f"it is drained already: {state.reason}"
+        away = state.words & (AWAY | MAINTAINED)
+        if away:
+            return f"it is {' and '.join(sorted(away)).lower()}"
+        if state.busy and worst.severity != "page":
+            return "jobs run on it, and a ticket can wait"
+        return ""
+
+    def _no_room(self) -> str:
+        drained = len(self._controller.drained())
+        return f" if the cap let it ({drained} of {self._policy.most_drained})" if drained >= self._policy.most_drained else ""
+
+
+def worst_of(answer: Answer, policy: Policy) -> Problem | None:
+    """The incident to drain for: grave enough, nobody has taken it on, and its remedy needs the node. None where there is none."""
+    if answer.state != "problem" or answer.out_of_service:
+        return None
+    asking = [p for p in answer.problems if policy.grave(p.severity) and p.action in NEEDS_NODE and not p.acknowledged]
+    return min(asking, key=lambda p: (p.severity != "page", p.id), default=None)
+
+
+def reason_of(problem: Problem, *, simulated: bool = False) -> str:
+    """The drain's reason: whose it is, what is wrong, and with which part.
+
+    >>> lost = Problem("1", "page", "RESTART_BM", "gpu_lost", "gpu", "GPU-8a", "GPU 3", "Off the bus.", False)
+    >>> reason_of(lost)
+    'tocsin:gpu_lost GPU 3 (GPU-8a): Off the bus.'
+    """
+    what = f"{problem.fault} {problem.name} ({problem.device}): {problem.summary}{' [simulated]' if simulated else ''}"
+    return f"{OURS}{_UNSAFE.sub('?', what)}"[:LONGEST_REASON].rstrip()
+
+
+def ours(state: NodeState, record: Drained) -> bool:
+    """Whether the node is drained by us and nobody has touched that since: same words, same author, same second."""
+    return state.drained and state.reason == record.reason and record.by in ("", state.by) and not record.over
+
+
+def _calm(answer: Answer) -> str:
+    if answer.out_of_service:
+        return f"out of service: {answer.out_of_service}"
+    if answer.state == "problem":
+        return f"nothing to drain for: {answer.reason}"
+    return f"{answer.state}: {answer.reason}"

@@ -1,0 +1,94 @@
+"""Return to service: what we drained is resumed after evidence of a repair and a check under load; everything else is for people."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import NamedTuple
+
+from collector.gates.asking import Answer
+from collector.gates.controller import Controller
+from collector.gates.drain import ours
+from collector.gates.policy import Policy
+from collector.gates.record import Drained, Record
+from collector.gates.repair import evidence
+from collector.gates.tokens import Tokens
+from pipeline import child
+
+
+class GivenBack(NamedTuple):
+    """What was done, in one line, and whether the node takes jobs again because of it."""
+
+    text: str
+    resumed: bool = False
+
+
+class Return:
+    """One node before its controller. ``ask`` gives the agent's present answer; it is asked before and after the load."""
+
+    def __init__(
+        self,
+        node: str,
+        controller: Controller,
+        record: Record,
+        policy: Policy,
+        ask: Callable[[], Answer],
+        *,
+        dry_run: bool = False,
+    ) -> None:
+        self._node, self._controller, self._record, self._policy = node, controller, record, policy
+        self._ask, self._dry_run = ask, dry_run
+
+    def attempt(self) -> GivenBack:
+        """Resume the node if everything is proved. CannotAskError where the controller could not be asked."""
+        record = self._record.read()
+        if record is None or record.over or not record.by:
+            return GivenBack("nothing here was drained by us")
+        missing = self._missing(record)
+        if missing:
+            return GivenBack(f"not resumed ({missing}): {record.reason}")
+        if self._dry_run:
+            return GivenBack(f"dry run: would check {self._node} under load and resume it: {record.reason}")
+        failed = self._fails() or self._missing(
+            record
+        )  # the load may have brought the fault back, and people may have come meanwhile
+        if failed:
+            return GivenBack(f"not resumed ({failed}): {record.reason}")
+        proof = evidence(record, self._ask())
+        self._controller.resume(self._node)
+        Tokens(self._controller, self._node).drop_slots()
+        self._record.forget()
+        return GivenBack(f"resumed {self._node}: {proof}, and the check under load passed: {record.reason}", resumed=True)
+
+    def _missing(self, record: Drained) -> str:
+        """What speaks against a return now, empty where nothing does."""
+        answer = self._ask()
+        if answer.state != "ok":
+            return f"the agent says {answer.state}: {answer.reason}"
+        if answer.out_of_service:
+            return f"out of service: {answer.out_of_service}"
+        if not evidence(record, answer):
+            return f"no evidence of a repair that fits {record.action}: a person resumes"
+        if not self._policy.proof:
+            return "no check under load is configured (gates.slurm.proof): a person resumes"
+        if self._policy.forbids(self._node):
+            return self._policy.forbids(self._node)
+        if not self._policy.drain:
+            return "gates.slurm.drain is off"
+        if Tokens(self._controller, self._node).all_off():
+            return "the fleet's switch is off: reservation tocsin_off"
+        state = self._controller.node(self._node)
+        if not ours(state, record):
+            return f"people have taken it over: {state.reason or 'no reason given'}"
+        return "jobs still run on it" if state.busy else ""
+
+    def _fails(self) -> str:
+        """How the check under load failed, empty where it passed."""
+        shown = shlex.join(self._policy.proof)
+        try:
+            done = child.run(self._policy.proof, timeout_s=self._policy.proof_deadline_s, most_bytes=16 << 20)
+        except OSError as error:
+            return f"{shown}: {error.strerror}"
+        if done.timed_out:
+            return f"{shown} took longer than {self._policy.proof_deadline_s:g} s"
+        return f"{shown} ended with {done.returncode}" if done.returncode or done.truncated else ""

@@ -1,0 +1,80 @@
+"""What we drained here and why, kept on the node: whoever cannot show it owns nothing and resumes nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+
+class BusyError(Exception):
+    """Another check of this node is at it right now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """One drain. ``reason`` and ``by`` are the controller's own words right after it; ``parts`` is who answered then, by kind and id.
+
+    ``over`` is set once people have decided otherwise: for the incident ``incident`` this node is left alone from then on.
+    """
+
+    node: str
+    incident: str
+    action: str
+    kind: str
+    device: str
+    slot: str
+    reason: str
+    by: str
+    boot_id: str
+    time: float
+    parts: Mapping[str, str] = field(default_factory=dict)
+    over: bool = False
+
+
+class Record:
+    """One small file, written whole or not at all, and the lock that lets one check of a node act at a time."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Alone. BusyError where another process is; OSError where there is no such folder."""
+        with self.file.with_suffix(".lock").open("a", encoding="ascii") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise BusyError("another check of this node is running") from error
+            yield
+
+    def read(self) -> Drained | None:
+        """None where nothing was drained, or where the file cannot be understood: then nothing is ours."""
+        try:
+            return Drained(**json.loads(self.file.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+        except (TypeError, ValueError):
+            return None
+
+    def write(self, drained: Drained) -> None:
+        """Durably, before anything depends on it."""
+        scratch = self.file.with_suffix(".new")
+        with scratch.open("w", encoding="utf-8") as file:
+            json.dump(asdict(drained), file)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(self.file)
+
+    def forget(self) -> None:
+        """It is over."""
+        self.file.unlink(missing_ok=True)
+
+
+def key(kind: str, device: str) -> str:
+    """How a part is named in ``parts``."""
+    return f"{kind} {device}"

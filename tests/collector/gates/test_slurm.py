@@ -1,0 +1,378 @@
+"""The gate before a real Slurm: one controller and sixteen node daemons."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents import PROGRAM
+from tests.collector.gates.answers import ALL, LOST, OTHERS, REASON, Agent, document
+from tests.slurm import Slurm, slurm
+from tests.sources import ROOT
+from tests.wait import until
+
+pytestmark = [pytest.mark.integration, pytest.mark.root]
+
+NODES = 16
+SICK = document(LOST)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Slurm]:
+    """One for all tests of this file."""
+    with slurm(nodes=NODES) as one:
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def _a_cluster_without_marks(cluster: Slurm) -> Iterator[None]:
+    """Nothing that one test left counts in the next."""
+    yield
+    for token in cluster.reservations():
+        cluster.run("scontrol", "delete", f"ReservationName={token}")
+    for node in cluster.drained():
+        cluster.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
+
+
+class Node:
+    """One node: its agent's folder, and `tocsin check` run as a HealthCheckProgram is."""
+
+    def __init__(self, cluster: Slurm, folder: Path, name: str = "gpu01") -> None:
+        self.cluster, self.name = cluster, name
+        self.agent = Agent(folder / self.name, SICK)
+
+    def check(self, *options: str, environ: Mapping[str, str] | None = None) -> str:
+        """What it printed. Its exit code must be 0 unless it is asked for a return."""
+        argv = [sys.executable, "-c", PROGRAM, "check", "--agent", str(self.agent.root), "--format", "slurm", *options]
+        own = {**self.cluster.environ, "PYTHONPATH": str(ROOT), "SLURMD_NODENAME": self.name}
+        ran = subprocess.run(argv, env={**own, **(environ or {})}, capture_output=True, text=True, timeout=60, check=False)
+        assert ran.stderr == ""
+        assert ran.returncode == 0 or "--return" in options
+        return ran.stdout.removeprefix("tocsin: ").strip()
+
+    def told(self, *problems: dict[str, Any], **changed: Any) -> None:
+        """Let the agent say something else from now on."""
+        self.agent.answer = document(*problems, **changed)
+
+    @property
+    def state(self) -> str:
+        """IDLE or IDLE+DRAIN; a node daemon that was too busy to answer a ping is no matter here."""
+        return self.cluster.node(self.name)["State"].replace("+NOT_RESPONDING", "")
+
+    @property
+    def reason(self) -> str:
+        return self.cluster.node(self.name)["Reason"].rpartition(" [")[0]
+
+
+@pytest.fixture
+def node(cluster: Slurm, tmp_path: Path) -> Iterator[Node]:
+    """A sick one that may be drained."""
+    one = Node(cluster, tmp_path)
+    with one.agent:
+        yield one
+
+
+def people(node: Node, *update: str) -> None:
+    """What an administrator types."""
+    node.cluster.run("scontrol", "update", f"NodeName={node.name}", *update)
+
+
+def test_a_sick_node_is_drained_with_the_part_and_the_cause(node: Node) -> None:
+    """The reason is ours by its prefix and tells whoever reads `sinfo -R` what to do."""
+    assert node.check() == f"drained {node.name}: {REASON}"
+    assert node.state.endswith("+DRAIN")
+    assert node.reason == REASON
+
+
+def test_a_drained_node_is_not_drained_again(node: Node) -> None:
+    """Health checks go on every few minutes; the reason keeps the time of the first."""
+    node.check()
+    before = node.cluster.node(node.name)["Reason"]
+    assert node.check() == f"drained by us: {REASON}"
+    assert node.cluster.node(node.name)["Reason"] == before
+
+
+def test_checks_of_one_node_at_the_same_moment_drain_it_once(node: Node) -> None:
+    """One of them acts, the others say so or see its work; one slot is taken."""
+    with ThreadPoolExecutor(4) as pool:
+        said = list(pool.map(lambda _: node.check(), range(4)))
+    assert sum(text.startswith("drained gpu") for text in said) == 1
+    assert len(node.cluster.reservations("tocsin_slot_")) == 1
+
+
+def test_however_many_nodes_are_sick_at_once_no_more_are_drained_than_the_cap(cluster: Slurm, tmp_path: Path) -> None:
+    """A bad table makes every node sick in the same minute: two are drained, and the others say why not."""
+    nodes = [Node(cluster, tmp_path, name) for name in cluster.nodes]
+    try:
+        with ThreadPoolExecutor(NODES) as pool:
+            said = list(pool.map(lambda node: node.check(), nodes))
+    finally:
+        for node in nodes:
+            node.agent.__exit__()
+    assert len(cluster.drained()) == 2
+    assert sum(text.startswith("drained gpu") for text in said) == 2
+    assert sum(text.startswith("not drained (cap reached") for text in said) == NODES - 2
+
+
+def test_no_more_are_drained_within_an_hour_than_allowed(cluster: Slurm, tmp_path: Path) -> None:
+    """Room in the cluster is not room in the hour, even when the first is back in service."""
+    first, second = Node(cluster, tmp_path), Node(cluster, tmp_path, "gpu02")
+    with first.agent, second.agent:
+        for node in (first, second):
+            node.told(LOST, slurm={"most_drained": 5, "most_per_hour": 1})
+        first.check()
+        people(first, "State=RESUME")
+        first.check()  # it sees that people resumed it, and gives its slot back
+        assert second.check() == f"not drained (cap reached: 1 nodes an hour): {REASON}"
+        assert cluster.reservations("tocsin_slot_") == []
+
+
+def test_nothing_is_done_unless_draining_is_switched_on(node: Node) -> None:
+    """As shipped the command only says what it saw."""
+    node.told(LOST, slurm={"drain": False})
+    assert node.check() == f"not drained (gates.slurm.drain is off): {REASON}"
+    assert (node.state, node.cluster.reservations()) == ("IDLE", [])
+
+
+def test_a_dry_run_changes_nothing(node: Node) -> None:
+    """It tells what would be done."""
+    assert node.check("--dry-run") == f"dry run: would drain {node.name}: {REASON}"
+    assert (node.state, node.cluster.reservations()) == ("IDLE", [])
+
+
+def test_who_cannot_ask_the_controller_does_nothing(node: Node, tmp_path: Path) -> None:
+    """The controller's host is up and nobody listens."""
+    elsewhere = tmp_path / "slurm.conf"
+    elsewhere.write_text("ClusterName=x\nSlurmctldHost=head(127.0.0.1)\nSlurmctldPort=1\nTCPTimeout=1\nMessageTimeout=1\n")
+    said = node.check(environ={"SLURM_CONF": str(elsewhere)})
+    assert said.startswith("nothing done (scontrol --oneliner show: slurm_load_node error: Unable to contact slurm controller")
+    assert (node.state, (node.agent.root / "gate.json").exists()) == ("IDLE", False)
+
+
+def test_a_silent_agent_is_unknown_and_nothing_is_done(node: Node) -> None:
+    """No data is never a fault."""
+    node.agent.__exit__()
+    assert node.check().startswith("unknown: the agent does not answer")
+    assert node.state == "IDLE"
+
+
+def test_a_blind_agent_is_unknown_and_nothing_is_done(node: Node) -> None:
+    """It answers, and sees nothing."""
+    node.told(LOST, verdict="unknown", reason="no fresh readings of gpu")
+    assert node.check() == "unknown: no fresh readings of gpu"
+    assert node.state == "IDLE"
+
+
+def test_only_canaries_are_drained_where_there_are_any(node: Node) -> None:
+    """A site begins with a few nodes."""
+    node.told(LOST, slurm={"canaries": ["gpu09"]})
+    assert "none of the canaries" in node.check()
+    node.told(LOST, slurm={"canaries": ["gpu09", node.name]})
+    assert node.check().startswith("drained")
+
+
+def test_the_off_switch_as_a_file(node: Node, tmp_path: Path) -> None:
+    """On a shared file system it stops the fleet."""
+    switch = tmp_path / "gates.off"
+    switch.touch()
+    node.told(LOST, off_file=str(switch))
+    assert node.check() == f"not drained ({switch} is there: all gates are off): {REASON}"
+
+
+def test_the_off_switch_on_the_controller(node: Node) -> None:
+    """One command, and no node of the cluster is drained."""
+    node.cluster.run(str(ROOT / "deploy" / "slurm" / "tocsin-gates"), "off", environ=node.cluster.environ)
+    assert node.check() == f"not drained (the fleet's switch is off: reservation tocsin_off): {REASON}"
+    node.cluster.run(str(ROOT / "deploy" / "slurm" / "tocsin-gates"), "on", environ=node.cluster.environ)
+    assert node.check().startswith("drained")
+
+
+def test_what_people_drained_stays_theirs(node: Node) -> None:
+    """Their reason is not overwritten."""
+    people(node, "State=DRAIN", "Reason=cooling works, ada")
+    assert node.check() == f"not drained (it is drained already: cooling works, ada): {REASON}"
+    assert node.reason == "cooling works, ada"
+
+
+def test_what_people_resumed_is_not_drained_again_for_the_same_incident(node: Node) -> None:
+    """They know of it and decided otherwise; another incident is news."""
+    node.check()
+    people(node, "State=RESUME")
+    assert node.check() == f"left to people, who decided otherwise: {REASON}"
+    assert node.cluster.reservations("tocsin_slot_") == []
+    node.told(LOST | {"id": "another"})
+    assert node.check().startswith("drained")
+
+
+def test_what_people_took_over_is_never_resumed(node: Node) -> None:
+    """Their drain on top of ours is theirs, whatever was proved meanwhile."""
+    node.check()
+    people(node, "State=DRAIN", "Reason=waiting for the vendor, ada")
+    node.told(boot_id="9d20-second", slurm={"proof": ["true"]})
+    assert node.check("--return").startswith("not resumed (people have taken it over: waiting for the vendor, ada)")
+    assert node.reason == "waiting for the vendor, ada"
+
+
+def test_what_people_drained_again_in_our_words_is_theirs(node: Node) -> None:
+    """Whose drain it is tells its author and time, not the words alone."""
+    node.check()
+    record = node.agent.root / "gate.json"
+    record.write_text(record.read_text().replace('"by": "root@20', '"by": "root@19'))
+    node.told(boot_id="9d20-second", slurm={"proof": ["true"]})
+    assert "people have taken it over" in node.check("--return")
+    assert node.state.endswith("+DRAIN")
+
+
+@pytest.mark.parametrize(
+    ("now", "why"),
+    [
+        ({"parts": OTHERS}, "no evidence of a repair"),
+        ({}, "no evidence of a repair"),
+        ({"boot_id": "9d20-second", "slurm": {"proof": []}}, "no check under load is configured"),
+        ({"boot_id": "9d20-second", "slurm": {"proof": ["false"]}}, "false ended with 1"),
+        ({"boot_id": "9d20-second", "slurm": {"proof": ["/nowhere/diag"]}}, "No such file or directory"),
+        ({"boot_id": "9d20-second", "verdict": "unknown", "reason": "still starting"}, "unknown: still starting"),
+        ({"boot_id": "9d20-second", "out_of_service": "burning in"}, "out of service: burning in"),
+    ],
+)
+def test_nothing_returns_without_proof(node: Node, now: dict[str, Any], why: str) -> None:
+    """A fault that went away by itself, a reboot without a check under load, a check that fails: a person resumes."""
+    node.check()
+    node.told(**({"slurm": {"proof": ["true"]}} | now))
+    assert why in node.check("--return")
+    assert node.reason == REASON
+
+
+def test_a_repair_that_is_proved_returns_the_node(node: Node) -> None:
+    """Rebooted, and well under load: resumed, and its slot is free again."""
+    node.check()
+    node.told(boot_id="9d20-second", slurm={"proof": ["true"]})
+    said = node.check("--return")
+    assert said == (
+        f"resumed {node.name}: the node was rebooted (boot id 8c1f0000 is now 9d20-sec), and the check under load passed: {REASON}"
+    )
+    assert (node.state, node.cluster.reservations("tocsin_slot_")) == ("IDLE", [])
+
+
+def test_a_fault_that_comes_back_under_load_keeps_the_node_out(node: Node, tmp_path: Path) -> None:
+    """The agent is asked again after the check: here the check itself brings the incident back."""
+    node.check()
+    node.told(boot_id="9d20-second", slurm={"proof": ["mkfifo", str(tmp_path / "under-load")]})
+    well = node.agent.answer
+
+    class Relapse(dict[str, Any]):
+        """Well until the check under load has run."""
+
+        def __iter__(self) -> Iterator[str]:
+            return iter(self.now())
+
+        def keys(self) -> Any:
+            return self.now().keys()
+
+        def __getitem__(self, key: str) -> Any:
+            return self.now()[key]
+
+        def now(self) -> dict[str, Any]:
+            return document(LOST, boot_id="9d20-second") if (tmp_path / "under-load").exists() else well
+
+    node.agent.answer = Relapse(well)
+    assert node.check("--return").startswith("not resumed (the agent says problem")
+    assert node.state.endswith("+DRAIN")
+
+
+def test_a_check_that_was_killed_after_draining_owns_its_drain(node: Node) -> None:
+    """It had written down what it meant to do, and not yet what the controller made of it."""
+    node.check()
+    record = node.agent.root / "gate.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"by": "", "slot": ""}))
+    assert node.check() == f"drained by us: {REASON}"
+    node.told(boot_id="9d20-second", slurm={"proof": ["true"]})
+    assert node.check("--return").startswith("resumed")
+
+
+def test_a_check_that_was_killed_before_draining_leaves_no_slot_behind(node: Node) -> None:
+    """The incident is over when the next one runs: what was taken is given back."""
+    node.check()
+    people(node, "State=RESUME")
+    record = node.agent.root / "gate.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"by": "", "slot": ""}))
+    node.told()
+    assert node.check() == "ok: nothing stands against this node"
+    assert (node.cluster.reservations("tocsin_slot_"), record.exists()) == ([], False)
+
+
+def test_a_slot_that_the_node_holds_already_is_used(node: Node) -> None:
+    """Killed between taking its slot and draining, a check takes no second one."""
+    node.cluster.run(
+        "scontrol", "create", "reservation", "ReservationName=tocsin_slot_1", f"Nodes={node.name}", "StartTime=now+3650days",
+        "Duration=1", "Users=root", "Flags=OVERLAP,IGNORE_JOBS",
+    )  # fmt: skip
+    assert node.check().startswith("drained")
+    assert node.cluster.reservations("tocsin_slot_") == ["tocsin_slot_1"]
+
+
+def test_a_busy_node_is_not_drained_for_a_ticket_and_is_for_a_page(cluster: Slurm, tmp_path: Path) -> None:
+    """A page lets running jobs finish; a ticket waits until there are none."""
+    node = Node(cluster, tmp_path)
+    with node.agent:
+        job = cluster.submit("sleep 60", "--gres=gpu:1", "--nodelist=gpu01")
+        until(lambda: cluster.job_state(job) == "RUNNING", what="the job to run")
+        node.told(LOST | {"severity": "ticket"}, slurm={"severity": "ticket"})
+        assert "jobs run on it, and a ticket can wait" in node.check()
+        node.told(LOST, slurm={"severity": "ticket"})
+        assert node.check().startswith("drained gpu01")
+        assert cluster.job_state(job) == "RUNNING"
+        assert "DRAIN" in node.state
+        cluster.run("scancel", job)
+
+
+def test_a_node_in_a_maintenance_reservation_is_left_alone(cluster: Slurm, tmp_path: Path) -> None:
+    """Whoever planned it knows what the node is going through."""
+    node = Node(cluster, tmp_path)
+    with node.agent:
+        cluster.run(
+            "scontrol", "create", "reservation", "ReservationName=works", "Nodes=gpu01", "StartTime=now", "Duration=60", "Users=root",
+            "Flags=MAINT,IGNORE_JOBS",
+        )  # fmt: skip
+        until(lambda: "MAINT" in node.state, what="the reservation to begin")
+        assert "(it is maint" in node.check()
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        LOST | {"acknowledged": True},
+        LOST | {"severity": "ticket"},
+        LOST | {"action": "RESTART_APP"},
+        LOST | {"action": "NONE"},
+    ],
+    ids=["taken on by somebody", "a ticket", "the job's own fault", "nothing to be done"],
+)
+def test_what_is_no_reason_to_drain(node: Node, problem: dict[str, Any]) -> None:
+    """Only a page that needs the node, and that nobody has taken on."""
+    node.told(problem)
+    assert node.check().startswith("nothing to drain for")
+    assert node.state == "IDLE"
+
+
+def test_a_hostile_summary_cannot_add_words_for_slurm(node: Node) -> None:
+    """Names and summaries may quote a kernel log: what Slurm's tools read as theirs becomes a question mark."""
+    node.told(LOST | {"summary": 'x" State=RESUME\n| ; \x1b[31m é'})
+    node.check()
+    assert node.state.endswith("+DRAIN")
+    assert node.reason == "tocsin:gpu_lost GPU 3 (GPU-03): x? State?RESUME?? ; ?[31m ?"
+
+
+def test_the_health_of_a_well_node_costs_the_controller_nothing(node: Node) -> None:
+    """Two thousand nodes ask every few minutes: without a problem no Slurm command is started."""
+    node.agent.answer = document(parts=ALL)
+    argv = [sys.executable, "-c", PROGRAM, "check", "--agent", str(node.agent.root), "--format", "slurm"]
+    ran = subprocess.run(argv, env={"PATH": "", "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.stdout == "tocsin: ok: nothing stands against this node\n"
