@@ -6,7 +6,7 @@ from dashboards import places
 from dashboards.meaning import ALL_IS_WELL, FAILED, LOOK, NONE_IS_WELL, UNKNOWN, WELL, State, Step
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Stat, Table, Timeline
 from dashboards.queries import own
-from dashboards.shared import AGENTS, BY_NODE, CLUSTERS, NODES, ROW_TO_NODE, TO_NODE, UP, process, rate, zero_where
+from dashboards.shared import AGENTS, BY_NODE, CLUSTERS, NODES, ROW_TO_NODE, TO_NODE, UP, most, process, rate, zero_where
 from pipeline.catalog import agent
 
 _NODE = "{{instance}}"
@@ -16,6 +16,7 @@ _AGE = f"time() - {_LAST}"
 _FAILED_READS = own(agent.SOURCE_READS, outcome="!=ok")
 # The slowest of our sources reads its slow facts once a minute: three minutes without anything is blindness.
 _BLIND_S = 180
+_STALE_S = 90
 _ANSWERS = (State("0", "silent", FAILED), State("1", "answers", WELL))
 _NVML = (State("0", "may be asked", WELL), State("1", "driver children stuck", FAILED))
 
@@ -69,8 +70,9 @@ BLIND = (
     ),
     Lines(
         title="Age of what was read",
-        about="Time since each source last gave anything: the ten oldest. Sources that are asked every second should stay near one second.",
-        queries=(Query(f"topk(10, {_AGE})", f"{_NODE} {{{{source}}}}"),),
+        about="Time since each source last gave anything, where that is long ago: most are asked every second, slow facts once a minute.",
+        queries=(Query(f"({_AGE}) > {_STALE_S}", f"{_NODE} {{{{source}}}}"),),
+        empty="every source was read within 90 s, or no agent answers",
         unit="s",
         steps=(Step(0, WELL), Step(_BLIND_S, FAILED)),
         minimum=0,
@@ -81,9 +83,10 @@ BLIND = (
         title="Reads that gave nothing, or were skipped",
         about="Per second, by source and outcome: failed, overdue; skipped because the one before was still running.",
         queries=(
-            Query(f"sum by (source, outcome) ({rate(_FAILED_READS)})", "{{source}} {{outcome}}"),
-            Query(f"sum by (source) ({rate(own(agent.SOURCE_SKIPPED))})", "{{source}} skipped"),
+            Query(f"sum by (source, outcome) ({rate(_FAILED_READS)}) > 0", "{{source}} {{outcome}}"),
+            Query(f"sum by (source) ({rate(own(agent.SOURCE_SKIPPED))}) > 0", "{{source}} skipped"),
         ),
+        empty="every read gave something, or no agent answers",
         unit="cps",
         minimum=0,
     ),
@@ -131,26 +134,28 @@ WRONG = (
             Column("C", "Reads", states=(State("0", "hardware", WELL), State("1", "a simulation", UNKNOWN))),
         ),
         by="Version",
+        width=24,
         links=(ROW_TO_NODE,),
         place=places.CONFIGURATIONS,
     ),
     Lines(
         title="Parts that fail",
         about="Exceptions per second by stage and name; the other parts go on.",
-        queries=(Query(f"sum by (stage, name) ({rate(own(agent.STAGE_FAILURES))})", "{{stage}} {{name}}"),),
+        queries=(Query(f"sum by (stage, name) ({rate(own(agent.STAGE_FAILURES))}) > 0", "{{stage}} {{name}}"),),
         unit="cps",
         minimum=0,
-        empty="no part ever failed, or no agent answers",
+        empty="no part failed, or no agent answers",
         place=places.FAILURES,
     ),
     Lines(
         title="Data lost",
         about="Observations dropped from full queues, records of the kernel log lost before they were read, samples left out of pages; per second.",
         queries=(
-            Query(f"sum by (sink) ({rate(own(agent.QUEUE_DROPPED))})", "queue of {{sink}}"),
-            Query(f"sum by (reason) ({rate(own(agent.KERNEL_LOG_LOST))})", "kernel log: {{reason}}"),
-            Query(f"sum by (reason) ({rate(own(agent.EXPOSITION_DROPPED))})", "page: {{reason}}"),
+            Query(f"sum by (sink) ({rate(own(agent.QUEUE_DROPPED))}) > 0", "queue of {{sink}}"),
+            Query(f"sum by (reason) ({rate(own(agent.KERNEL_LOG_LOST))}) > 0", "kernel log: {{reason}}"),
+            Query(f"sum by (reason) ({rate(own(agent.EXPOSITION_DROPPED))}) > 0", "page: {{reason}}"),
         ),
+        empty="nothing was lost, or no agent answers",
         unit="cps",
         minimum=0,
         place=places.LOST_DATA,
@@ -167,7 +172,7 @@ COST = (
     Lines(
         title="Memory of the agents",
         about="Resident, the ten largest; a third of it is shared with other programs. Its children, for the driver and for the store, come on top.",
-        queries=(Query(f"topk(10, {process('process_resident_memory_bytes')})", _NODE),),
+        queries=(Query(most(process("process_resident_memory_bytes"), BY_NODE), _NODE),),
         unit="bytes",
         minimum=0,
         links=(TO_NODE,),
@@ -175,7 +180,7 @@ COST = (
     Lines(
         title="CPU of the agents",
         about="Seconds per second of one core, the ten busiest; without their children.",
-        queries=(Query(f"topk(10, {process('process_cpu_seconds_total', rate)})", _NODE),),
+        queries=(Query(most(process("process_cpu_seconds_total", rate), BY_NODE), _NODE),),
         unit="percentunit",
         minimum=0,
         links=(TO_NODE,),

@@ -6,7 +6,7 @@ from dashboards import places
 from dashboards.meaning import NONE_IS_BEST, NONE_IS_WELL, PORT_STATE, Step
 from dashboards.panels import Column, Dashboard, Heatmap, Lines, Query, Row, Stat, Table, Timeline
 from dashboards.queries import facts, measured
-from dashboards.shared import BY_PORT, CLUSTERS, INCIDENTS, NODES, PORTS, ROW_TO_NODE, TO_NODE, coded, rate, zero_where
+from dashboards.shared import BY_PORT, CLUSTERS, INCIDENTS, NODES, PORTS, ROW_TO_NODE, TO_NODE, coded, most, rate, zero_where
 
 _PORT = "{{instance}} {{device}}"
 # The highest bit error ratio after correction that InfiniBand allows a link in service (IBTA volume 2, physical layer): 1e-12.
@@ -100,11 +100,12 @@ LINKS = (
     ),
     Lines(
         title="Packets lost or repeated",
-        about="Per second, the worst ten: out of sequence, NAKed or timed out at this end. Loss somewhere on the way, not always at this port.",
+        empty="no port loses packets, or no agent answers",
+        about="Per second, where there are any: out of sequence, NAKed or timed out at this end. Loss somewhere on the way, not always at this port.",
         queries=(
-            Query(f"topk(10, {rate(_of('out_of_sequence'))})", f"{_PORT} out of sequence"),
-            Query(f"topk(10, {rate(_of('packet_seq_err'))})", f"{_PORT} NAK"),
-            Query(f"topk(10, {rate(_of('local_ack_timeout_err'))})", f"{_PORT} timeout"),
+            Query(f"{rate(_of('out_of_sequence'))} > 0", f"{_PORT} out of sequence"),
+            Query(f"{rate(_of('packet_seq_err'))} > 0", f"{_PORT} NAK"),
+            Query(f"{rate(_of('local_ack_timeout_err'))} > 0", f"{_PORT} timeout"),
         ),
         unit="cps",
         minimum=0,
@@ -112,10 +113,11 @@ LINKS = (
     ),
     Lines(
         title="Received with errors",
-        about="Packets per second, the worst ten: with an error in them, or marked bad elsewhere in the fabric: then the hurt link is another one.",
+        empty="no port receives errors, or no agent answers",
+        about="Packets per second, where there are any: with an error in them, or marked bad elsewhere in the fabric: then the hurt link is another one.",
         queries=(
-            Query(f"topk(10, {rate(_of('receive_errors'))})", f"{_PORT} here"),
-            Query(f"topk(10, {rate(_of('receive_remote_physical_errors'))})", f"{_PORT} elsewhere"),
+            Query(f"{rate(_of('receive_errors'))} > 0", f"{_PORT} here"),
+            Query(f"{rate(_of('receive_remote_physical_errors'))} > 0", f"{_PORT} elsewhere"),
         ),
         unit="cps",
         minimum=0,
@@ -146,7 +148,7 @@ LOAD = (
         title="Waiting for credit",
         about="Ticks per second in which there was data and no credit: the ten ports that wait most. Congestion, no error; the unit of a tick is the "
         "adapter's own.",
-        queries=(Query(f"topk(10, {rate(_of('transmit_wait_ticks'))})", _PORT),),
+        queries=(Query(most(rate(_of("transmit_wait_ticks")), BY_PORT), _PORT),),
         minimum=0,
         links=(TO_NODE,),
     ),

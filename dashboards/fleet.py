@@ -17,6 +17,7 @@ from dashboards.shared import (
     TO_GPU,
     TO_NODE,
     UP,
+    cells,
     coded,
     gpu_health,
     health,
@@ -128,7 +129,7 @@ WHERE = (
     Stat(
         title="Every GPU",
         about="One cell per GPU: green ok, yellow degraded, orange will fail, red failed. A GPU that is not here was never seen.",
-        queries=(Query(gpu_health(), "{{instance}} {{gpu}}"),),
+        queries=(cells(gpu_health(), "gpu"),),
         states=HEALTH,
         cells=True,
         links=(TO_GPU,),
@@ -139,10 +140,10 @@ WHERE = (
         title="Every port",
         about="One cell per InfiniBand or RoCE port that should be active: green active, yellow coming up, red down or gone.",
         queries=(
-            Query(
+            cells(
                 coded(BY_PORT, PORT_STATE, lambda state: measured("ib_port", "state", state=state))
                 + f" and on ({BY_PORT}) ({_EXPECTED_PORT} == 1)",
-                "{{instance}} {{device}}",
+                "device",
             ),
         ),
         states=PORT_STATE,
@@ -170,16 +171,18 @@ TRUST = (
         decimals=0,
         minimum=0,
         stacked=True,
+        named=SEVERITY,
         width=12,
         height=7,
     ),
     Stat(
-        title="Pages per GPU and month",
+        title="Pages a GPU-month",
         about="Since the agents started. Real faults that need hands come about 0.014 times per GPU and month, as published for large "
-        "training clusters: a fleet that pages much more often than that is crying wolf, or is sick. Wait for some GPU-months.",
-        queries=(Query(f"(sum({own(agent.INCIDENTS, severity='page')}) or 0 * count({_LOOKED})) / ({_GPU_MONTHS})"),),
+        "training clusters: a fleet that pages much more often than that is crying wolf, or is sick.",
+        queries=(Query(f"(sum({own(agent.INCIDENTS, severity='page')}) or 0 * count({_LOOKED})) / ({_GPU_MONTHS} > 1)"),),
         steps=(Step(0, "green"), Step(3 * _FAULTS_PER_MONTH, "yellow"), Step(10 * _FAULTS_PER_MONTH, "orange")),
         decimals=3,
+        empty="less than one GPU-month",
         width=4,
         height=7,
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards import places
-from dashboards.meaning import GPU_STATE, HEALTH, SEVERITY, SOON, WELL, State
+from dashboards.meaning import GPU_STATE, HEALTH, FAILED, LOOK, SEVERITY, SOON, WELL, State
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Table, Timeline
 from dashboards.queries import facts, family, measured, own
 from dashboards.shared import BY_GPU, CLUSTERS, INCIDENTS, ONE_GPU, ONE_NODE, UUID, coded, rate
@@ -32,6 +32,7 @@ STANDING = (
             Column("action", "Proposed"),
         ),
         empty="no finding stands, or the agent does not answer",
+        width=9,
         height=6,
     ),
     Table(
@@ -40,11 +41,12 @@ STANDING = (
         queries=(Query(facts("gpu", gpu="=~$gpu")),),
         columns=(
             Column("name", "Model"),
-            Column("serial", "Serial"),
+            Column("serial", "Serial", width=130),
             Column("uuid", "UUID"),
             Column("pci_bus_id", "PCI"),
-            Column("vbios", "VBIOS"),
+            Column("vbios", "VBIOS", width=130),
         ),
+        width=15,
         height=6,
     ),
     Timeline(
@@ -165,6 +167,7 @@ ERRORS = (
         about="Corrected and uncorrectable errors since they were first counted, kept by the part itself. Corrected ones are normal in small numbers; "
         "a step of uncorrectable ones ends a job.",
         queries=(Query(_all_of("ecc_corrected_aggregate", counter="aggregate"), "{{type}}"),),
+        named=(State("", "uncorrected", FAILED), State("", "corrected", LOOK)),
         minimum=0,
         width=8,
     ),
@@ -177,6 +180,7 @@ ERRORS = (
             Query(_of("remapped_rows_uncorrectable"), "rows replaced"),
             Query(_of("row_remap_pending"), "a row waits for a reset"),
         ),
+        named=(State("", "banks without spares", FAILED), State("", "banks with few", LOOK)),
         minimum=0,
         width=8,
     ),

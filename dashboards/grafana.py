@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from string import ascii_uppercase
 from typing import TypeVar
-from urllib.parse import quote
 
 from grafana_foundation_sdk.builders import common as ui
 from grafana_foundation_sdk.builders import dashboard as board
@@ -24,6 +23,9 @@ SOURCE = kinds.DataSourceRef(type_val="prometheus", uid="${datasource}")
 FIRST_ID = 100  # of panels that nothing points at; those below are given by places.py
 # What every link takes along, whatever it sets.
 ALONG = "${__url_time_range}&${datasource:queryparam}&${cluster:queryparam}"
+
+# Where all is zero an axis reaches up to here at least, so that nothing looks like something.
+SOFT_MAXIMUM = {"percentunit": 0.1, "cps": 1.0, "s": 1.0}
 
 AnyPanel = stat.Panel | timeseries.Panel | statetimeline.Panel | heatmap.Panel | table.Panel
 Builder = TypeVar("Builder", stat.Panel, timeseries.Panel, statetimeline.Panel, heatmap.Panel, table.Panel)
@@ -126,10 +128,17 @@ def _targets(of: Panel, *, now: bool) -> Iterator[prometheus.Dataquery]:
     for letter, query in zip(ascii_uppercase, of.queries, strict=False):
         made = prometheus.Dataquery().ref_id(letter).expr(query.expr).datasource(SOURCE)
         if query.legend:
-            made.legend_format(query.legend)
+            made.expr(_with_host(query)).legend_format(query.legend.replace("{{instance}}", "{{host}}"))
         if isinstance(of, Table):
             made.format(PromQueryFormat.TABLE)
         yield made.instant() if now else made.range()
+
+
+def _with_host(query: Query) -> str:
+    """Names of series show a node without the port that every agent listens on."""
+    if "{{instance}}" not in query.legend:
+        return query.expr
+    return f'label_replace({query.expr}, "host", "$1", "instance", "(.+?)(:[0-9]+)?")'
 
 
 def _thresholds(steps: Sequence[Step]) -> board.ThresholdsConfig:
@@ -150,10 +159,11 @@ def _link(of: Link, prefix: str) -> board.DashboardLink:
 
 
 def _stat(of: Stat) -> stat.Panel:
-    made = _dressed(stat.Panel(), of, now=True)
+    made = _dressed(stat.Panel(), of, now=not of.cells)  # the answer to a range is sorted, that to an instant is not
     made.reduce_options(ui.ReduceDataOptions().calcs(["lastNotNull"]).fields("").values(False))
     made.graph_mode(kinds.BigValueGraphMode.NONE).justify_mode(kinds.BigValueJustifyMode.CENTER)
     if of.cells:
+        made.time_from("1m").hide_time_override(True).text(ui.VizTextDisplayOptions().title_size(11).value_size(11))
         return made.color_mode(kinds.BigValueColorMode.BACKGROUND_SOLID).text_mode(kinds.BigValueTextMode.NAME)
     several = kinds.BigValueTextMode.VALUE_AND_NAME if len(of.queries) > 1 else kinds.BigValueTextMode.VALUE
     return made.color_mode(kinds.BigValueColorMode.VALUE).text_mode(several)
@@ -173,7 +183,11 @@ def _lines(of: Lines) -> timeseries.Panel:
         made.draw_style(kinds.GraphDrawStyle.BARS).fill_opacity(80)
     if of.logarithmic:
         made.scale_distribution(ui.ScaleDistributionConfig().type(kinds.ScaleDistribution.LOG).log(10))
-    return made.override_by_regexp(".*limit$", _limit_style())
+    if of.maximum is None and of.unit in SOFT_MAXIMUM:
+        made.axis_soft_max(SOFT_MAXIMUM[of.unit])
+    for state in of.named:
+        made.override_by_name(state.words, [model.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": state.colour})])
+    return made.override_by_regexp("(.* )?limit$", _limit_style())
 
 
 def _limit_style() -> list[model.DynamicConfigValue]:
@@ -243,8 +257,8 @@ def _field(column: Column, *, several: bool) -> str:
 
 
 def _column_style(column: Column) -> Iterator[model.DynamicConfigValue]:
-    if column.unit:
-        yield model.DynamicConfigValue("unit", column.unit)
+    if column.unit or column.source in ascii_uppercase:
+        yield model.DynamicConfigValue("unit", column.unit or "short")
     if column.width:
         yield model.DynamicConfigValue("custom.width", column.width)
     if column.states:
@@ -257,11 +271,3 @@ def _column_style(column: Column) -> Iterator[model.DynamicConfigValue]:
         yield model.DynamicConfigValue("thresholds", _thresholds(column.steps).build())
     if column.states or column.steps:
         yield model.DynamicConfigValue("custom.cellOptions", {"type": "color-text"})
-
-
-def uid_of(title: str) -> str:
-    """An address's part."""
-    return quote(title.lower())
-
-
-__all__ = ["Query", "dashboard"]

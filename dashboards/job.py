@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dashboards import places
-from dashboards.meaning import JOB_STATE, NONE_IS_BEST, NONE_IS_WELL, Step
+from dashboards.meaning import JOB_STATE, NONE_IS_BEST, NONE_IS_WELL, UNKNOWN, WELL, State, Step
 from dashboards.panels import Column, Dashboard, Heatmap, Lines, Query, Row, Stat, Table, Timeline, Variable
 from dashboards.queries import family, measured, own
-from dashboards.shared import BY_GPU, CLUSTERS, INCIDENTS, NODES, ROW_TO_NODE, TO_GPU, coded, rate, zero_where
+from dashboards.shared import BY_GPU, CLUSTERS, INCIDENTS, NODES, ROW_TO_NODE, TO_GPU, coded, most, rate, zero_where
 from pipeline.catalog import agent
 
 # The scrape renames our label `job`: Prometheus keeps that name for its own (honor_labels: false, its default).
@@ -89,7 +89,7 @@ STANDING = (
         queries=(
             Query(
                 coded(f"cluster, {_JOB}", JOB_STATE, lambda state: own(agent.NCCL_STATE, state=state, **_CHOSEN)),
-                f"{{{{{_JOB}}}}}",
+                f"job {{{{{_JOB}}}}}",
             ),
         ),
         states=JOB_STATE,
@@ -112,7 +112,7 @@ PROGRESS = (
     Lines(
         title="Standing for",
         about="By job and node; grows by a second a second while it stands.",
-        queries=(Query(own(agent.NCCL_STALL, **_CHOSEN), f"{{{{{_JOB}}}}} {{{{instance}}}}"),),
+        queries=(Query(own(agent.NCCL_STALL, **_CHOSEN), f"job {{{{{_JOB}}}}} {{{{instance}}}}"),),
         unit="s",
         minimum=0,
         empty="no job speaks NCCL, or no agent answers",
@@ -121,17 +121,17 @@ PROGRESS = (
     Lines(
         title="Collectives launched",
         about="In the last report of NCCL's RAS, which is asked on suspicion (or always: `sources.nccl.ras: on`).",
-        queries=(Query(_of("operations_launched"), f"{{{{{_JOB}}}}} {{{{instance}}}}"),),
+        queries=(Query(_of("operations_launched"), f"job {{{{{_JOB}}}}} {{{{instance}}}}"),),
         empty="RAS was not asked",
         width=8,
     ),
-    Lines(
-        title="What may be asked",
-        about="1 where RAS can be asked, the Flight Recorder or the Inspector is switched on in the job; docs/nccl.md says how.",
-        queries=(Query(f"min by ({_JOB}, teller) ({family('job', 'ras_usable', **_CHOSEN)})", f"{{{{{_JOB}}}}} {{{{teller}}}}"),),
-        minimum=0,
-        maximum=1,
-        decimals=0,
+    Timeline(
+        title="Who may be asked",
+        about="Where RAS can be asked, the Flight Recorder or the Inspector is switched on in the job; docs/nccl.md says how.",
+        queries=(
+            Query(f"min by ({_JOB}, teller) ({family('job', 'ras_usable', **_CHOSEN)})", f"job {{{{{_JOB}}}}} {{{{teller}}}}"),
+        ),
+        states=(State("0", "no", UNKNOWN), State("1", "may be asked", WELL)),
         empty="no job speaks NCCL, or no agent answers",
         width=8,
     ),
@@ -165,7 +165,7 @@ SPREAD = (
     Lines(
         title="The ten that draw least",
         about="Power of the GPUs of the chosen jobs. At equal work a GPU far below its mates is the one they wait for, or the one that waits.",
-        queries=(Query(f"bottomk(10, {_of_its_gpus('power_milliwatts')})", "{{instance}} GPU {{gpu}}"),),
+        queries=(Query(most(_of_its_gpus("power_milliwatts"), BY_GPU, least=True), "{{instance}} GPU {{gpu}}"),),
         unit="watt",
         minimum=0,
         links=(TO_GPU,),

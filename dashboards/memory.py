@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dashboards import places
-from dashboards.meaning import NONE_IS_BEST, NONE_IS_WELL, Step
+from dashboards.meaning import FAILED, LOOK, MEANT, NONE_IS_BEST, NONE_IS_WELL, WELL, State
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Stat, Table
 from dashboards.queries import facts, measured, own
-from dashboards.shared import BY_GPU, CLUSTERS, INCIDENTS, NODES, ROW_TO_GPU, TO_GPU, zero_where
+from dashboards.shared import BY_GPU, CLUSTERS, INCIDENTS, NODES, ROW_TO_GPU, TO_GPU, most, zero_where
 from pipeline.catalog import agent
 
 _GPU = "{{instance}} GPU {{gpu}}"
@@ -56,7 +56,7 @@ NUMBERS = (
         grave=False,
     ),
     _how_many(
-        "Ever had a row replaced",
+        "Row ever replaced",
         "GPUs with rows replaced after uncorrectable errors: known, and normal in small numbers.",
         _REPLACED,
         grave=False,
@@ -99,7 +99,8 @@ TREND = (
     Lines(
         title="Corrected errors per day",
         about="The ten GPUs with most, at the rate of the last six hours. Rising over days ends in an uncorrectable one; a level that stays does not.",
-        queries=(Query(f"topk(10, 86400 * rate({_CORRECTED}[6h]))", _GPU),),
+        empty="no GPU has corrected errors, or no agent answers",
+        queries=(Query(most(f"86400 * rate({_CORRECTED}[6h]) > 0", BY_GPU), _GPU),),
         minimum=0,
         links=(TO_GPU,),
     ),
@@ -129,6 +130,7 @@ TREND = (
             Query(f"sum({_FEW_SPARES})", "few left"),
             Query(f"sum({_NO_SPARES})", "none left"),
         ),
+        named=(State("", "some used", MEANT), State("", "few left", LOOK), State("", "none left", FAILED)),
         stacked=True,
         minimum=0,
     ),
@@ -143,7 +145,7 @@ TREND = (
             Column("serial", "Serial"),
             Column("board_part_number", "Board"),
             Column("vbios", "VBIOS"),
-            Column("A", "InfoROM valid", steps=(Step(0, "red"), Step(1, "green"))),
+            Column("A", "InfoROM", states=(State("0", "corrupt", FAILED), State("1", "valid", WELL))),
         ),
         links=(ROW_TO_GPU,),
         width=24,

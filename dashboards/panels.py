@@ -62,7 +62,7 @@ class Panel:
 
 @dataclass(frozen=True, kw_only=True)
 class Stat(Panel):
-    """Numbers of now. ``cells``: one coloured cell per series with its name in it, for many at a glance."""
+    """Numbers of now. ``cells``: one coloured cell per series with its name in it, in the order of their labels, for many at a glance."""
 
     cells: bool = False
     width: int = 4
@@ -71,12 +71,13 @@ class Stat(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Lines(Panel):
-    """Numbers over time. Series whose name ends in "limit" are drawn as dashed grey lines."""
+    """Numbers over time. Series whose name ends in " limit" are drawn as dashed grey lines; ``named`` gives others the colour they mean."""
 
     stacked: bool = False
     logarithmic: bool = False
     bars: bool = False
     legend: bool = True
+    named: tuple[State, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +99,7 @@ class Table(Panel):
 
     columns: tuple[Column, ...]
     by: str = ""
+    unit: str = "string"  # text that looks like a number stays as it is; columns of numbers say their own
 
 
 @dataclass(frozen=True, slots=True)

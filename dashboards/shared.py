@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dashboards.meaning import HEALTH, State
-from dashboards.panels import Link, Variable
+from dashboards.panels import Link, Query, Variable
 from dashboards.places import GPU, NODE
 from dashboards.queries import facts, foreign, measured, own
 from pipeline.catalog import agent
@@ -16,7 +16,7 @@ NODES = Variable("instance", "Node", _OF_CLUSTER, "instance")
 ONE_NODE = Variable("instance", "Node", _OF_CLUSTER, "instance", one=True)
 GPUS = Variable("gpu", "GPU", measured("gpu", "state"), "gpu")
 ONE_GPU = Variable("gpu", "GPU", measured("gpu", "state"), "gpu", one=True)
-UUID = Variable("uuid", "UUID", measured("gpu", "state", gpu="=~$gpu"), "uuid", hidden=True)
+UUID = Variable("uuid", "UUID", measured("gpu", "state", gpu="=~$gpu"), "uuid", one=True, hidden=True)
 PORTS = Variable("device", "Adapter", facts("ib_port"), "device")
 
 TO_NODE = Link("Node ${__field.labels.instance}", NODE, (("instance", "instance"),))
@@ -65,4 +65,18 @@ def health(by: str, kind: str) -> str:
 def gpu_health() -> str:
     """Health of each GPU as a number, with its index beside its UUID."""
     named = f'label_replace({health("cluster, instance, device", "gpu")}, "uuid", "$1", "device", "(.+)")'
-    return f"{named} + on (cluster, instance, uuid) group_left (gpu) 0 * {measured('gpu', 'state', state='ok')}"
+    with_index = f"{named} + on (cluster, instance, uuid) group_left (gpu) 0 * {measured('gpu', 'state', state='ok')}"
+    return f"max by ({BY_GPU}) ({with_index})"
+
+
+def cells(expression: str, label: str) -> Query:
+    """A cell for each series, in the order of nodes and then of a label: Prometheus sorts by the names of labels first."""
+    host = f'label_replace({expression}, "host", "$1", "instance", "(.+?)(:[0-9]+)?")'
+    return Query(f'max by (cell, cluster, instance, {label}) (label_join({host}, "cell", " ", "host", "{label}"))', "{{cell}}")
+
+
+def most(expression: str, by: str, *, least: bool = False) -> str:
+    """The ten series that went highest (lowest) over the whole picture, so that lines do not come and go from point to point."""
+    span = "[$__range:$__interval] @ end()"
+    chosen = f"bottomk(10, min_over_time(({expression}){span}))" if least else f"topk(10, max_over_time(({expression}){span}))"
+    return f"{expression} and on ({by}) {chosen}"

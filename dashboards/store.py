@@ -6,7 +6,7 @@ from dashboards import places
 from dashboards.meaning import NONE_IS_BEST, NONE_IS_WELL, Step
 from dashboards.panels import Dashboard, Lines, Query, Row, Stat
 from dashboards.queries import own
-from dashboards.shared import BY_NODE, CLUSTERS, NODES, TO_NODE, rate, zero_where
+from dashboards.shared import BY_NODE, CLUSTERS, NODES, TO_NODE, most, rate, zero_where
 from pipeline.catalog import agent
 
 _NODE = "{{instance}}"
@@ -40,7 +40,7 @@ NUMBERS = (
         steps=NONE_IS_WELL,
     ),
     Stat(
-        title="Waiting for the object store",
+        title="Waiting for upload",
         about="Sealed files of all chosen nodes.",
         queries=(Query(f"sum({_WAITING})"),),
         steps=(Step(0, "green"), Step(100, "yellow")),
@@ -72,16 +72,17 @@ KEPT = (
     Lines(
         title="Share of the budget",
         about="The ten fullest nodes.",
-        queries=(Query(f"topk(10, sum by ({BY_NODE}) ({_BYTES}) / on (cluster, instance) {_BUDGET})", _NODE),),
+        queries=(Query(most(f"sum by ({BY_NODE}) ({_BYTES}) / on (cluster, instance) {_BUDGET}", BY_NODE), _NODE),),
         unit="percentunit",
         steps=(Step(0, "green"), Step(1, "red")),
         minimum=0,
+        maximum=1,
         links=(TO_NODE,),
     ),
     Lines(
         title="Time since the last sealing",
         about="The ten nodes that have waited longest. It is due after 15 minutes, and within 10 seconds of a page.",
-        queries=(Query(f"topk(10, time() - {_SEALED})", _NODE),),
+        queries=(Query(most(f"time() - {_SEALED}", BY_NODE), _NODE),),
         unit="s",
         steps=(Step(0, "green"), Step(_SEAL_LATE_S, "red")),
         minimum=0,
@@ -90,9 +91,10 @@ KEPT = (
     Lines(
         title="Work that failed",
         about="Sealings and upkeeps (compaction, roll-ups, retention) within an hour, by node; they are tried again.",
+        empty="nothing failed, or no agent answers",
         queries=(
-            Query(f"increase({_FAILED_SEALS}[1h])", f"{_NODE} sealing"),
-            Query(f"increase({_FAILED_UPKEEPS}[1h])", f"{_NODE} upkeep"),
+            Query(f"increase({_FAILED_SEALS}[1h]) > 0", f"{_NODE} sealing"),
+            Query(f"increase({_FAILED_UPKEEPS}[1h]) > 0", f"{_NODE} upkeep"),
         ),
         minimum=0,
         links=(TO_NODE,),
@@ -109,7 +111,7 @@ KEPT = (
     Lines(
         title="Memory of the detectors",
         about="Age of the last snapshot of each node, the ten oldest: a restart goes on from there.",
-        queries=(Query(f"topk(10, time() - {own(agent.SNAPSHOT_TIME)})", _NODE),),
+        queries=(Query(most(f"time() - {own(agent.SNAPSHOT_TIME)}", BY_NODE), _NODE),),
         unit="s",
         minimum=0,
         links=(TO_NODE,),
@@ -129,7 +131,7 @@ SENT = (
     Lines(
         title="Oldest that waits",
         about="Time since the oldest waiting file of each node was sealed, the ten oldest. A node that is rebuilt now takes it along.",
-        queries=(Query(f"topk(10, time() - {own(agent.UPLOAD_OLDEST)})", _NODE),),
+        queries=(Query(most(f"time() - {own(agent.UPLOAD_OLDEST)}", BY_NODE), _NODE),),
         unit="s",
         steps=(Step(0, "green"), Step(3600, "red")),
         minimum=0,
@@ -141,7 +143,7 @@ SENT = (
     Lines(
         title="Refused",
         about="Files per second that the object store did not take, by cause; they are tried again.",
-        queries=(Query(f"sum by (cause) ({rate(own(agent.UPLOAD_FAILURES))})", "{{cause}}"),),
+        queries=(Query(f"sum by (cause) ({rate(own(agent.UPLOAD_FAILURES))}) > 0", "{{cause}}"),),
         unit="cps",
         minimum=0,
         empty="nothing was refused, or no agent uploads",

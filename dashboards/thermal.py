@@ -6,7 +6,7 @@ from dashboards import places
 from dashboards.meaning import NONE_IS_WELL, Step
 from dashboards.panels import Dashboard, Heatmap, Lines, Query, Row, Stat
 from dashboards.queries import family, measured
-from dashboards.shared import BY_GPU, BY_NODE, CLUSTERS, INCIDENTS, NODES, TO_GPU, TO_NODE, rate, zero_where
+from dashboards.shared import BY_GPU, BY_NODE, CLUSTERS, INCIDENTS, NODES, TO_GPU, TO_NODE, most, rate, zero_where
 
 _GPU = "{{instance}} GPU {{gpu}}"
 _CORE, _POWER = measured("gpu", "temperature_celsius"), measured("gpu", "power_milliwatts")
@@ -66,7 +66,7 @@ HEAT = (
     Lines(
         title="Least headroom",
         about="The ten GPUs that are nearest to slowing down.",
-        queries=(Query(f"bottomk(10, {measured('gpu', 'temperature_margin_celsius')})", _GPU),),
+        queries=(Query(most(measured("gpu", "temperature_margin_celsius"), BY_GPU, least=True), _GPU),),
         unit="celsius",
         steps=(Step(-50, "red"), Step(5, "green")),
         links=(TO_GPU,),
@@ -83,7 +83,7 @@ HEAT = (
         about="How much hotter than the median of its node each GPU is, the ten with most. Its own place in the air flow is in it: watch the change.",
         queries=(
             Query(
-                f"topk(10, {_CORE} - on (cluster, instance) group_left () quantile by ({BY_NODE}) (0.5, {_CORE}))",
+                most(f"{_CORE} - on (cluster, instance) group_left () quantile by ({BY_NODE}) (0.5, {_CORE})", BY_GPU),
                 _GPU,
             ),
         ),
@@ -97,7 +97,8 @@ BRAKES = (
         title="Braked by hardware",
         about="Share of time in which hardware lowered the clocks, for heat or by the power brake: the ten GPUs that suffer most. "
         "One GPU: cold plate, fan. A node: fans, power supply. A rack: the facility.",
-        queries=(Query(f"topk(10, sum by ({BY_GPU}, reason) ({rate(_BRAKES)}))", f"{_GPU} {{{{reason}}}}"),),
+        empty="no GPU is braked, or no agent answers",
+        queries=(Query(most(f"sum by ({BY_GPU}, reason) ({rate(_BRAKES)}) > 0", f"{BY_GPU}, reason"), f"{_GPU} {{{{reason}}}}"),),
         unit="percentunit",
         minimum=0,
         links=(TO_GPU,),

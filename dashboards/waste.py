@@ -6,7 +6,7 @@ from dashboards import places
 from dashboards.meaning import NONE_IS_BEST
 from dashboards.panels import Column, Dashboard, Heatmap, Lines, Query, Row, Stat, Table
 from dashboards.queries import measured
-from dashboards.shared import BY_GPU, CLUSTERS, NODES, ROW_TO_GPU, TO_GPU, rate, zero_where
+from dashboards.shared import BY_GPU, CLUSTERS, NODES, ROW_TO_GPU, TO_GPU, most, rate, zero_where
 
 _GPU = "{{instance}} GPU {{gpu}}"
 _PROCESSES, _USE = measured("gpu", "compute_processes"), measured("gpu", "gpu_utilization_percent")
@@ -134,7 +134,7 @@ WHICH = (
     Lines(
         title="Least used of the held",
         about="The ten GPUs whose kernels ran least over the last half hour, of those that a process holds.",
-        queries=(Query(f"bottomk(10, avg_over_time({_USE}[{_LONG}]) and on ({BY_GPU}) {_HELD})", _GPU),),
+        queries=(Query(most(f"avg_over_time({_USE}[{_LONG}]) and on ({BY_GPU}) {_HELD}", BY_GPU, least=True), _GPU),),
         unit="percentunit",
         minimum=0,
         maximum=1,
