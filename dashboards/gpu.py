@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards import places
-from dashboards.meaning import GPU_STATE, HEALTH, FAILED, LOOK, SEVERITY, SOON, WELL, State
+from dashboards.meaning import FAILED, GPU_STATE, HEALTH, LOOK, SEVERITY, SOON, WELL, State
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Table, Timeline
 from dashboards.queries import facts, family, measured, own
 from dashboards.shared import BY_GPU, CLUSTERS, INCIDENTS, ONE_GPU, ONE_NODE, UUID, coded, rate
