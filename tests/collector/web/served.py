@@ -31,18 +31,18 @@ class Served:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._address = "127.0.0.1:0"
+        self.address = "127.0.0.1:0"
         self.start()
 
     @property
     def url(self) -> str:
         """Of its page."""
-        return f"http://{self._address}/"
+        return f"http://{self.address}/"
 
     def start(self) -> None:
         """Serve, at the address it had before."""
-        self._web = Web(self.scene.pages, Guard(SelfMetrics(), SystemClock()), [self._address])
-        (self._address,) = self._run(self._web.start())
+        self._web = Web(self.scene.pages, Guard(SelfMetrics(), SystemClock()), [self.address])
+        (self.address,) = self._run(self._web.start())
 
     def stop(self) -> None:
         """Serve no more."""
