@@ -25,7 +25,7 @@ def get(node: Served, path: str, **headers: str) -> tuple[Mapping[str, str], byt
     with contextlib.closing(http.client.HTTPConnection(node.address, timeout=20)) as connection:
         connection.request("GET", path, headers={key.replace("_", "-"): value for key, value in headers.items()})
         answer = connection.getresponse()
-        return answer.headers, answer.read()
+        return dict(answer.headers), answer.read()
 
 
 @pytest.mark.parametrize(("path", "content_type"), [("/page.css", "text/css"), ("/page.js", "text/javascript")])
