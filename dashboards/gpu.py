@@ -6,7 +6,7 @@ from dashboards import places
 from dashboards.meaning import FAILED, GPU_STATE, HEALTH, LOOK, SEVERITY, SOON, WELL, State
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Table, Timeline
 from dashboards.queries import facts, family, measured, own
-from dashboards.shared import BY_GPU, CLUSTERS, INCIDENTS, ONE_GPU, ONE_NODE, UUID, coded, rate
+from dashboards.shared import BY_GPU, CLUSTERS, INCIDENTS, ONE_GPU, ONE_NODE, UUID, coded, rate, xids
 from pipeline.catalog import agent
 from pipeline.catalog.gpu_memory_errors import RECOVERY_ACTIONS
 
@@ -156,7 +156,7 @@ ERRORS = (
     Lines(
         title="XIDs",
         about="Errors that the driver reported within five minutes, by code.",
-        queries=(Query(f"increase({own(agent.XID_ERRORS, gpu='=~$gpu')}[5m]) > 0", "XID {{xid}}"),),
+        queries=(Query(xids(5, gpu="=~$gpu"), "XID {{xid}}"),),
         empty="no XID in this time, or the agent does not answer",
         bars=True,
         minimum=0,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dashboards import places
 from dashboards.meaning import FAILED, LOOK, MEANT, NONE_IS_BEST, NONE_IS_WELL, WELL, State
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Stat, Table
-from dashboards.queries import facts, measured, own
-from dashboards.shared import BY_GPU, CLUSTERS, INCIDENTS, NODES, ROW_TO_GPU, TO_GPU, most, zero_where
-from pipeline.catalog import agent
+from dashboards.queries import facts, measured
+from dashboards.shared import BY_GPU, CLUSTERS, INCIDENTS, NODES, ROW_TO_GPU, TO_GPU, most, xids, zero_where
 
 _GPU = "{{instance}} GPU {{gpu}}"
 _FAILED, _PENDING = measured("gpu", "row_remap_failed"), measured("gpu", "row_remap_pending")
@@ -116,7 +115,7 @@ TREND = (
     Lines(
         title="XIDs of memory",
         about="48, 63, 64, 92, 94 and 95 within an hour. 94: contained, restart the job. 95: not contained, reset the GPU. 64: a remap failed.",
-        queries=(Query(f"increase({own(agent.XID_ERRORS, xid=_XIDS)}[1h]) > 0", f"{_GPU} XID {{{{xid}}}}"),),
+        queries=(Query(xids(60, xid=_XIDS), f"{_GPU} XID {{{{xid}}}}"),),
         bars=True,
         minimum=0,
         links=(TO_GPU,),

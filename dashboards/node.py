@@ -6,7 +6,7 @@ from dashboards import places
 from dashboards.meaning import GPU_STATE, HEALTH, PORT_STATE, SEVERITY, Step
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Stat, Table, Timeline
 from dashboards.queries import facts, family, measured, own
-from dashboards.shared import BY_GPU, BY_NODE, BY_PORT, CLUSTERS, INCIDENTS, ONE_NODE, TO_GPU, coded, gpu_health, rate
+from dashboards.shared import BY_GPU, BY_NODE, BY_PORT, CLUSTERS, INCIDENTS, ONE_NODE, TO_GPU, coded, gpu_health, rate, xids
 from pipeline.catalog import agent
 
 _GPU = "GPU {{gpu}}"
@@ -71,7 +71,7 @@ DEVICES = (
         title="XIDs",
         about="Errors that the driver reported in the last five minutes, by GPU and code, from counters that survive restarts. "
         "13, 31, 43 and 45 are usually the application's.",
-        queries=(Query(f"increase({own(agent.XID_ERRORS)}[5m]) > 0", "GPU {{gpu}} XID {{xid}}"),),
+        queries=(Query(xids(5), "GPU {{gpu}} XID {{xid}}"),),
         empty="no XID in this time, or the agent does not answer",
         bars=True,
         minimum=0,

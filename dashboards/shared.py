@@ -33,6 +33,12 @@ UP = foreign("up", job="=~.*tocsin.*")
 AGENTS = own(agent.BUILD_INFO)  # one series per agent that answers
 
 
+def xids(minutes: int, **matchers: str) -> str:
+    """How many XIDs came within so many minutes; 1 for a code that came for the first time, since its series was born with it."""
+    seen = f"time() - {own(agent.XID_LAST_SEEN, **matchers)} <= bool {60 * minutes}"
+    return f"increase({own(agent.XID_ERRORS, **matchers)}[{minutes}m]) > 0 or ({seen}) > 0"
+
+
 def process(name: str, of: Callable[[str], str] = str) -> str:
     """A series of the process of each agent, or what a function ``of`` makes of it."""
     return f"{of(foreign(name))} and on (cluster, instance) {AGENTS}"
