@@ -44,9 +44,25 @@ def _of_node(metric: str, words: str) -> str:
     return f'{{{{ with printf "{metric}{{instance=%q}}" $labels.instance | query }}}} {_first(words)}{{{{ end }}}}'
 
 
+def _of_port(metric: str, words: str) -> str:
+    """The same for one number of the InfiniBand port to blame, whose series are named by adapter and port."""
+    query = f"{metric}{{instance=%q}} and on (instance, device, port) tocsin_ib_port_info{{instance=%q,port_guid=%q}}"
+    return f'{{{{ with printf "{query}" $labels.instance $labels.instance $labels.root_device | query }}}} {_first(words)}{{{{ end }}}}'
+
+
 def _first(words: str) -> str:
     return words.replace("#", "{{ . | first | value | humanize }}")
 
+
+# Which port a GUID is: the name that people know it by.
+PORT = (
+    '{{ with printf "tocsin_ib_port_info{instance=%q,port_guid=%q}" $labels.instance $labels.root_device | query }}'
+    ' It is {{ . | first | label "device" }}/{{ . | first | label "port" }}.{{ end }}'
+)
+XIDS = (
+    '{{ range printf "tocsin_gpu_xid_errors_total{instance=%q,uuid=%q} > 0" $labels.instance $labels.root_device'
+    ' | query | sortByLabel "xid" }} XID {{ .Labels.xid }} came {{ .Value }} times.{{ end }}'
+)
 
 CLASSES = (
     FaultClass(
@@ -66,7 +82,7 @@ CLASSES = (
         component="gpu",
         page="page",
         what="The driver reported an error that this GPU does not survive.",
-        numbers="",
+        numbers=XIDS,
         means="An XID, or a burst of them, was decoded by NVIDIA's catalogue; the first cause is named, its echoes are part of the incident.",
         confirm="`tocsin explain INCIDENT`; `tocsin query xids --since 1d`; `dmesg -T | grep -i xid`.",
         do="What the label `action` says: reset, reboot, or support.",
@@ -123,7 +139,9 @@ CLASSES = (
         component="fabric",
         page="page",
         what="An InfiniBand link or adapter is hurt.",
-        numbers="",
+        numbers=PORT
+        + _of_port("tocsin_ib_port_symbol_errors_total", "# symbol errors.")
+        + _of_port("tocsin_ib_port_link_downed_total", "The link was lost # times since the counters were reset."),
         means="Down, flapping, slow, or with more bit errors than its rate allows. Both ends were looked at where both are known.",
         confirm="`tocsin query links --since 1d`; `ibstat`, `iblinkinfo`, `perfquery -x` at both ends.",
         do="Clean or swap the cable; then the transceiver; then the port.",
@@ -134,7 +152,8 @@ CLASSES = (
         component="node",
         page="page",
         what="A training job stands still.",
-        numbers="",
+        numbers='{{ range printf "tocsin_nccl_stall_seconds{instance=%q} > 0" $labels.instance | query | sortByLabel "job" }}'
+        " Job {{ .Labels.job }} has stood for {{ .Value | humanizeDuration }}.{{ end }}",
         means="Its ranks wait for each other; the root is the rank, GPU or port that nobody else waits behind.",
         confirm="`tocsin nccl status`; `tocsin explain INCIDENT`.",
         do="Restart the job without the blamed node.",
