@@ -152,8 +152,9 @@ CLASSES = (
         component="node",
         page="page",
         what="A training job stands still.",
+        # The series' own label `job` is `exported_job` wherever Prometheus puts its own `job` on what it scrapes.
         numbers='{{ range printf "tocsin_nccl_stall_seconds{instance=%q} > 0" $labels.instance | query | sortByLabel "job" }}'
-        " Job {{ .Labels.job }} has stood for {{ .Value | humanizeDuration }}.{{ end }}",
+        " Job {{ or .Labels.exported_job .Labels.job }} has stood for {{ .Value | humanizeDuration }}.{{ end }}",
         means="Its ranks wait for each other; the root is the rank, GPU or port that nobody else waits behind.",
         confirm="`tocsin nccl status`; `tocsin explain INCIDENT`.",
         do="Restart the job without the blamed node.",
