@@ -97,7 +97,14 @@ class Agent:
         return self._engine.publish("operator", events)
 
     def _check(self) -> dict[str, Any]:
-        """What `tocsin check` is told: the verdict, and what the present configuration lets it do."""
+        """What `tocsin check` is told. ValueError where that cannot be made: the socket goes on answering."""
+        made, error = Guard(self._standing.own, self._standing.world.clock).call("web", "check", self._checked)
+        if made is None:
+            raise ValueError(f"no answer could be made: {error!r}")
+        return made
+
+    def _checked(self) -> dict[str, Any]:
+        """The verdict, and what the present configuration lets `tocsin check` do."""
         world, gates = self._standing.world, self._config.gates
         allowed = {"off_file": gates.off_file, "slurm": gates.slurm.document}
         return self._standing.pages.check() | {"boot_id": world.boot_id, "simulated": world.simulated, "gates": allowed}

@@ -45,8 +45,8 @@ class Slurm(Section, frozen=True):
     @property
     def document(self) -> dict[str, Any]:
         """As the agent tells it to `tocsin check`."""
-        document: dict[str, Any] = msgspec.to_builtins(self)
-        return document | {"proof_deadline": float(self.proof_deadline)}
+        document: dict[str, Any] = msgspec.to_builtins(self, enc_hook=float)
+        return document
 
 
 class Kubernetes(Section, frozen=True):
