@@ -68,9 +68,10 @@ def test_new_numbers_reach_their_cells(page: Page, node: Served) -> None:
 
 def test_nobody_is_asked_while_nobody_looks(page: Page, node: Served) -> None:
     """A tab in the background costs the agent nothing; looked at again it asks at once."""
+    pass_time(page, 0.1)
+    before = node.asked
     page.evaluate("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    before = node.asked
     pass_time(page, 60)
     assert node.asked == before
     page.evaluate("Object.defineProperty(document, 'hidden', {value: false, configurable: true})")
