@@ -3,12 +3,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 DEMO ?= .demo
-BENCHMARKS ?= $(patsubst benchmarks/%.py,%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
+BENCHMARKS ?= $(patsubst benchmarks/%.py,%,$(filter-out benchmarks/_% benchmarks/soak.py,$(wildcard benchmarks/*.py)))
 ADDRESS ?= 127.0.0.1:9400
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-torch check bench rules docs lock
+.PHONY: help install demo test test-torch check bench soak rules docs package bill audit lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -43,8 +43,18 @@ bench: $(VENV)/.tests parts ## what we claim, measured beside its peers in one r
 	@missed=; for name in $(BENCHMARKS); do echo "== $$name"; $(VENV)/bin/python -m benchmarks.$$name || missed="$$missed $$name"; done; \
 	[ -z "$$missed" ] || { echo "missed a goal, or failed:$$missed" >&2; exit 1; }
 
+soak: $(VENV)/.tests ## ten minutes at 20 reads and 50 scrapes a second with kills, and an hour of faults in three: memory and descriptors stay flat
+	$(VENV)/bin/python -m benchmarks.soak
+
 rules: $(VENV)/.tests ## rules/*.yaml and the runbook from their rows; RUNBOOK_URL= says where the runbook will stand
 	PYTHONPATH=. $(VENV)/bin/python rules/build.py
+
+.PHONY: pictures
+pictures: $(VENV)/.tests parts ## every dashboard drawn by Grafana's own components (npm brings them), typed, and photographed for docs/: 45 minutes
+	@command -v npm >/dev/null && command -v pngquant >/dev/null || { echo "install the Debian packages npm and pngquant" >&2; exit 1; }
+	npm install --prefix tools/pictures
+	$(VENV)/bin/python -m pytest tests/pictures -m grafana
+	PYTHONPATH=. $(VENV)/bin/python -m tests.pictures.take $(PICTURES)
 
 docs: $(VENV)/.tests ## docs/reference.md and docs/detectors.md from the code, operating curves from docs/scores.json
 	$(VENV)/bin/python docs/build.py
@@ -52,6 +62,22 @@ docs: $(VENV)/.tests ## docs/reference.md and docs/detectors.md from the code, o
 
 score: $(VENV)/.tests ## the whole scenario suite on unseen seeds: hours, resumed where it was left; docs/scores.json
 	$(VENV)/bin/tocsin score --suite test --plan --resume .scores --json docs/scores.json
+
+package: $(VENV)/bin/python ## dist/*.deb, and *.rpm where rpmbuild is: everything the agent runs on, for this architecture
+	@rm -rf dist/environment && PYTHON=$(PYTHON) PIP_PYTHON=$(abspath $(VENV))/bin/python deploy/packages/environment.sh dist/environment
+	ENVIRONMENT=dist/environment/opt/tocsin deploy/packages/build.sh deb
+	@if command -v rpmbuild >/dev/null; then ENVIRONMENT=dist/environment/opt/tocsin deploy/packages/build.sh rpm; else echo "no rpmbuild here: no .rpm"; fi
+
+bill: $(VENV)/.tests ## docs/licences.md, and dist/sbom.cdx.json: what the agent is made of, from the lock
+	@mkdir -p dist
+	$(VENV)/bin/python tools/bill.py licences > docs/licences.md
+	$(VENV)/bin/python tools/bill.py sbom > dist/sbom.cdx.json
+
+AUDIT_VENV ?= .venv-audit
+
+audit: $(VENV)/bin/python ## known vulnerabilities of what is locked, asked of the Python Packaging Advisory Database: a report, no gate
+	@test -x $(AUDIT_VENV)/bin/pip-audit || { $(PYTHON) -m venv $(AUDIT_VENV) && $(AUDIT_VENV)/bin/python -m pip --disable-pip-version-check --quiet install pip-audit; }
+	-$(AUDIT_VENV)/bin/pip-audit --requirement requirements.txt --disable-pip --require-hashes --desc
 
 lock: $(VENV)/.tests ## requirements*.txt from pyproject.toml; make lock UPGRADE=1 takes the newest releases
 	$(VENV)/bin/python tools/lock.py $(if $(UPGRADE),--upgrade)
