@@ -1,0 +1,284 @@
+"""Whether an agent stays as small as it was: minutes at 20 reads a second under scrapes and kills, and an hour of faults in a few minutes.
+
+``make soak`` runs both; ``python -m benchmarks.soak --seconds 60`` a shorter first one. Main process and driver child are watched from
+outside. The clients are this process: keep its share of the machine in mind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from tests.agents import AgentProcess
+
+# Growth that is let pass between the second and the last quarter of a run: what malloc and caches move by themselves.
+MOST_GROWTH_MIB = 1.5
+SCRAPERS = 5
+# Every kind of trouble that a simulated node knows, spread over an hour; the node, its driver and its job recover or are replaced.
+FAULTS = (
+    "ecc_storm@gpu1+2m:rate=5,lasts=5m",
+    "link_flap@mlx5_3+6m:down=30s,times=3,every=110s",
+    "thermal@gpu6+12m:resistance=6,lasts=5m",
+    "nccl_stall@gpu4+18m:lasts=3m,how=late",
+    "xid@gpu2+24m:code=31,count=200,every=1",
+    "symbol_errors@mlx5_5+28m:ber=1e-11,ramp=60s",
+    "power_brake@gpu3+34m:lasts=60s",
+    "slow_clock@gpu5+38m:percent=15,lasts=5m",
+    "ecc_dbe@gpu1+45m",
+    "gpu_lost@gpu7+52m",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What the agent holds at one moment, seconds since the run began."""
+
+    at_s: float
+    main_mib: float
+    driver_mib: float
+    descriptors: int
+    threads: int
+    zombies: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run: how long, how often the clients ask and the driver child is killed, and the agent's flags."""
+
+    seconds: float
+    flags: Sequence[str]
+    scrapes_per_s: float = 50.0
+    kill_every_s: float = 20.0
+    sample_every_s: float = 5.0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run saw. ``answers`` counts scrapes by what came of them, ``cpu_s`` is the agent's own, ``waits_s`` are of answered scrapes."""
+
+    samples: list[Sample] = field(default_factory=list)
+    answers: Counter[str] = field(default_factory=Counter)
+    waits_s: list[float] = field(default_factory=list)
+    kills: int = 0
+    cpu_s: float = 0.0
+    reads: float = 0.0
+    skipped: float = 0.0
+    lived: bool = False
+    left: list[str] = field(default_factory=list)
+
+    def growth(self, of: Callable[[Sample], float]) -> float:
+        """Median of the last quarter less that of the second one: the first is the agent filling what it keeps."""
+        quarter = max(len(self.samples) // 4, 1)
+        second, last = self.samples[quarter : 2 * quarter], self.samples[-quarter:]
+        return statistics.median(map(of, last)) - statistics.median(map(of, second or last))
+
+    def complaints(self) -> list[str]:
+        """What was not flat, or not answered."""
+        found = [f"{n} scrapes: {what}" for what, n in self.answers.items() if what != "200"]
+        if not self.lived:
+            found.append("the agent did not live to its end, or did not end with 0")
+        found += [f"left behind: {words}" for words in self.left]
+        if (grown := self.growth(lambda s: s.main_mib)) > MOST_GROWTH_MIB:
+            found.append(f"the main process grew by {grown:.2f} MiB")
+        if (grown := self.growth(lambda s: s.descriptors)) > 0:
+            found.append(f"{grown:.0f} descriptors more than before")
+        if (grown := self.growth(lambda s: s.threads)) > 0:
+            found.append(f"{grown:.0f} threads more than before")
+        if any(a.zombies and b.zombies for a, b in pairwise(self.samples)):
+            found.append("children that ended were not taken leave of")
+        return found
+
+
+def soak(plan: Plan, folder: Path) -> Outcome:
+    """Run an agent of a simulated node under a plan; what was seen."""
+    outcome = Outcome()
+    with AgentProcess(folder / "state", "--simulate", "hgx-h100", *plan.flags) as agent:
+        agent.ready()
+        stop = threading.Event()
+        scrapers = [threading.Thread(target=_scrape, args=(agent.address, plan, outcome, stop)) for _ in range(SCRAPERS)]
+        for scraper in scrapers:
+            scraper.start()
+        try:
+            _watch(agent, plan, outcome)
+        finally:
+            stop.set()
+            for scraper in scrapers:
+                scraper.join(30)
+        outcome.reads = agent.values("tocsin_source_reads_total").get('source="nvml",outcome="ok"', 0.0)
+        outcome.skipped = agent.values("tocsin_source_skipped_ticks_total").get('source="nvml"', 0.0)
+        family = agent.children()
+        outcome.lived = agent.stop() == 0
+        outcome.left = [_words(child) for child in family if _words(child)]
+    return outcome
+
+
+def _watch(agent: AgentProcess, plan: Plan, outcome: Outcome) -> None:
+    """Take samples and kill the driver child until the time is over."""
+    began = time.monotonic()
+    next_sample, next_kill, cpu = 0.0, plan.kill_every_s, _cpu_s(agent.process.pid)
+    while (now := time.monotonic() - began) < plan.seconds and agent.process.poll() is None:
+        if now >= next_sample:
+            outcome.samples.append(_sample(agent, now))
+            next_sample += plan.sample_every_s
+        if now >= next_kill and (driver := _driver(agent)):
+            with suppress(ProcessLookupError):  # it has just been replaced
+                os.kill(driver, signal.SIGKILL)
+                outcome.kills += 1
+            next_kill += plan.kill_every_s
+        time.sleep(0.05)
+    if agent.process.poll() is None:
+        outcome.cpu_s = _cpu_s(agent.process.pid) - cpu
+
+
+def _scrape(address: str, plan: Plan, outcome: Outcome, stop: threading.Event) -> None:
+    """One of several clients that together ask as often as planned, each on a kept connection that it opens anew every 100 scrapes."""
+    pause, host, connection = SCRAPERS / plan.scrapes_per_s, address, http.client.HTTPConnection(address, timeout=10)
+    due, asked = time.monotonic(), 0
+    while not stop.wait(max(due - time.monotonic(), 0)):
+        due = max(due + pause, time.monotonic() - pause)
+        began, asked = time.perf_counter(), asked + 1
+        try:
+            connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"})
+            answer = connection.getresponse()
+            answer.read()
+            outcome.answers[str(answer.status)] += 1
+            outcome.waits_s.append(time.perf_counter() - began)
+        except (OSError, http.client.HTTPException) as error:
+            outcome.answers[type(error).__name__] += 1
+            connection.close()
+        if asked % 100 == 0:
+            connection.close()
+            connection = http.client.HTTPConnection(host, timeout=10)
+    connection.close()
+
+
+def _sample(agent: AgentProcess, at_s: float) -> Sample:
+    driver, main = _driver(agent), agent.process.pid
+    status = Path(f"/proc/{main}/status").read_text()
+    threads = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("Threads:"))
+    states = [_state(child) for child in agent.children()]
+    return Sample(
+        at_s,
+        _pss_mib(main),
+        _pss_mib(driver) if driver else 0.0,
+        sum(1 for _ in Path(f"/proc/{main}/fd").iterdir()),
+        threads,
+        states.count("Z"),
+    )
+
+
+def _driver(agent: AgentProcess) -> int:
+    """Process id of the child that holds the driver's library; 0 while it is being replaced."""
+    for child in agent.children():
+        if "collector.sources.nvml.driver" in _words(child).split():
+            return child
+    return 0
+
+
+def _words(pid: int) -> str:
+    """Command line of a process; empty once it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return ""
+
+
+def _pss_mib(pid: int) -> float:
+    """Proportional set size; 0 for a process that has just ended."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def _state(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
+
+
+def _cpu_s(pid: int) -> float:
+    """CPU seconds of a process, threads that have ended included."""
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def fast(seconds: float, hz: float = 20.0) -> Plan:
+    """GPUs and ports at so many reads a second, the rest as shipped."""
+    period = f"{1000 / hz:.0f}ms"
+    return Plan(seconds, ("--source.nvml.period", period, "--source.infiniband.period", period))
+
+
+def hour(speed: int) -> Plan:
+    """An hour of the simulated node's and the agent's time, with faults all through it, scraped as in a quiet cluster."""
+    faults = tuple(word for fault in FAULTS for word in ("--simulate.inject", fault))
+    seconds = 3600 / speed
+    return Plan(
+        seconds,
+        ("--simulate.speed", str(speed), "--detectors.off-trial", "all", *faults),
+        scrapes_per_s=5,
+        kill_every_s=seconds / 12,
+        sample_every_s=seconds / 120,
+    )
+
+
+def report(name: str, plan: Plan, outcome: Outcome) -> list[str]:
+    """Print a table of moments and what came of the scrapes; the complaints."""
+    print(
+        f"{name}: {plan.seconds:.0f} s, {outcome.kills} kills of the driver child, load {os.getloadavg()[1]:.1f} on {os.cpu_count()} cores"
+    )
+    print("      at  main MiB  driver MiB  descriptors  threads")
+    for sample in outcome.samples[:: max(len(outcome.samples) // 10, 1)]:
+        numbers = (sample.at_s, sample.main_mib, sample.driver_mib, sample.descriptors, sample.threads)
+        print("{:6.0f} s  {:8.1f}  {:10.1f}  {:11d}  {:7d}".format(*numbers))
+    scrapes = sum(outcome.answers.values())
+    waits = sorted(outcome.waits_s) or [0.0]
+    print(
+        f"  {scrapes} scrapes ({scrapes / plan.seconds:.1f}/s): {dict(outcome.answers)}, median {statistics.median(waits) * 1000:.1f} ms, "
+        f"99 % below {waits[int(len(waits) * 0.99) - 1] * 1000:.0f} ms"
+    )
+    print(
+        f"  {outcome.reads:.0f} reads of the GPUs, {outcome.skipped:.0f} ticks skipped; CPU of the main process {outcome.cpu_s / plan.seconds:.0%} of a core"
+    )
+    print(
+        f"  second to last quarter: main {outcome.growth(lambda s: s.main_mib):+.2f} MiB, descriptors {outcome.growth(lambda s: s.descriptors):+.0f}"
+    )
+    return [f"{name}: {complaint}" for complaint in outcome.complaints()]
+
+
+def _plans(arguments: argparse.Namespace) -> Iterator[tuple[str, Plan]]:
+    if arguments.seconds:
+        yield f"{arguments.hz:g} reads a second, 50 scrapes a second", fast(arguments.seconds, arguments.hz)
+    if arguments.speed:
+        yield f"an hour with faults, {arguments.speed} times as fast", hour(arguments.speed)
+
+
+def main() -> int:
+    """Print both runs; 1 where something was not flat."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600.0, help="of the run at many reads a second; 0 leaves it out")
+    parser.add_argument("--hz", type=float, default=20.0, help="reads a second")
+    parser.add_argument("--speed", type=int, default=20, help="how many times as fast the hour goes by; 0 leaves it out")
+    complaints: list[str] = []
+    for name, plan in _plans(parser.parse_args()):
+        with tempfile.TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True) as folder:
+            complaints += report(name, plan, soak(plan, Path(folder)))
+    for complaint in complaints:
+        print(f"NOT FLAT: {complaint}")
+    return int(bool(complaints))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
