@@ -8,7 +8,7 @@ ADDRESS ?= 127.0.0.1:9400
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-torch check bench soak soak rules docs package bill audit lock
+.PHONY: help install demo test test-torch check bench soak rules docs package bill audit lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -42,9 +42,6 @@ check: $(VENV)/.tests ## format, lint and types
 bench: $(VENV)/.tests parts ## what we claim, measured beside its peers in one run each
 	@missed=; for name in $(BENCHMARKS); do echo "== $$name"; $(VENV)/bin/python -m benchmarks.$$name || missed="$$missed $$name"; done; \
 	[ -z "$$missed" ] || { echo "missed a goal, or failed:$$missed" >&2; exit 1; }
-
-soak: $(VENV)/.tests ## ten minutes at 20 reads and 50 scrapes a second with kills, and an hour of faults in three: memory and descriptors stay flat
-	$(VENV)/bin/python -m benchmarks.soak
 
 soak: $(VENV)/.tests ## ten minutes at 20 reads and 50 scrapes a second with kills, and an hour of faults in three: memory and descriptors stay flat
 	$(VENV)/bin/python -m benchmarks.soak
