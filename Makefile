@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 DEMO ?= .demo
+DAY ?= bad
+SPEED ?= 6
 BENCHMARKS ?= $(patsubst benchmarks/%.py,%,$(filter-out benchmarks/_% benchmarks/soak.py,$(wildcard benchmarks/*.py)))
 ADDRESS ?= 127.0.0.1:9400
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
@@ -15,13 +17,8 @@ help: ## this list
 
 install: $(VENV)/.runs ## tocsin into .venv, and nothing else
 
-demo: $(VENV)/.runs ## a live agent on 127.0.0.1:9400, reading a simulated HGX H100; no root, no compiler
-	@mkdir -p $(DEMO)
-	@echo "A simulated HGX H100: 8 GPUs, 8 InfiniBand ports. What it keeps is in $(DEMO)/state; Ctrl-C ends it."
-	@echo "  page     http://$(ADDRESS)/"
-	@echo "  metrics  http://$(ADDRESS)/metrics"
-	@echo "  a fault  $(VENV)/bin/tocsin simulate $(DEMO)/state/simulated --inject xid@gpu2:code=79"
-	@exec $(VENV)/bin/tocsin agent --simulate hgx-h100 --web.listen-address $(ADDRESS) --storage.path $(DEMO)/state
+demo: $(VENV)/.runs ## a bad day of a simulated HGX H100 on 127.0.0.1:9400, told as it happens; DAY=quiet, SPEED=1; no root, no compiler
+	@exec $(VENV)/bin/python tools/demo.py --folder $(DEMO) --address $(ADDRESS) --day $(DAY) --speed $(SPEED)
 
 test: $(VENV)/.tests parts check ## everything CI checks; as root it installs the Debian packages the tests run against
 	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations 25

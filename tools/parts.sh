@@ -2,7 +2,7 @@
 # Installs the Debian packages that integration tests and benchmarks run against, as root; says what is missing otherwise.
 # Tests that need a missing part are skipped with the package's name, or fail where CI=true (tests/parts.py).
 set -u
-packages="chromium-headless-shell e2fsprogs fonts-dejavu-core gcc libc6-dev mount infiniband-diags ibsim-utils opensm prometheus prometheus-alertmanager prometheus-node-exporter munge shellcheck slurm-client slurmctld slurmd systemd victoria-metrics"
+packages="chromium-headless-shell curl e2fsprogs fonts-dejavu-core gcc ibsim-utils infiniband-diags iproute2 libc6-dev mount munge opensm openssl prometheus prometheus-alertmanager prometheus-node-exporter rpm shellcheck slurm-client slurmctld slurmd systemd victoria-metrics"
 
 missing=""
 for package in $packages; do

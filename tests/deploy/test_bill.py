@@ -1,0 +1,71 @@
+"""What the agent is made of: the bill of materials and the licence list, from the lock."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Any
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from pipeline import child
+from tests.sources import ROOT
+
+# Licences that ask nothing of who runs the agent; a new one here is a decision, not a formality.
+ACCEPTED = {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "MIT", "MPL-2.0", "PSF-2.0", "Zlib"}
+
+
+def bill(what: str) -> str:
+    """What tools/bill.py says of the environment that runs the tests."""
+    made = child.run([sys.executable, str(ROOT / "tools" / "bill.py"), what], timeout_s=60)
+    assert made.returncode == 0, made.stderr.decode()
+    return made.stdout.decode()
+
+
+@pytest.fixture(scope="module")
+def sbom() -> dict[str, Any]:
+    """The bill of materials."""
+    document: dict[str, Any] = json.loads(bill("sbom"))
+    return document
+
+
+def test_the_bill_is_cyclonedx(sbom: dict[str, Any]) -> None:
+    """Scanners read it: it keeps to CycloneDX' own schema, strictly."""
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(sbom)) is None
+
+
+def test_the_bill_names_what_is_imported_and_nothing_of_the_build(sbom: dict[str, Any]) -> None:
+    """The project's own requirements and theirs are in it; what builds or tests the project is not."""
+    names = {part["name"] for part in sbom["components"]}
+    assert {"numpy", "aiohttp", "multidict", "pyarrow", "nvidia-ml-py"} <= names
+    assert not {"hatchling", "pytest", "mypy", "pip-tools"} & names
+
+
+def test_versions_are_those_of_the_lock(sbom: dict[str, Any]) -> None:
+    """Whoever reads the bill reads what pip is told to install."""
+    locked = set(re.findall(r"^(\S+==\S+) ", (ROOT / "requirements-dev.txt").read_text(), re.MULTILINE))
+    assert {f"{part['name']}=={part['version']}" for part in sbom["components"]} <= locked
+
+
+def test_the_same_parts_give_the_same_bill() -> None:
+    """No clock and no random number is in it, so that packages can be made again."""
+    assert bill("sbom") == bill("sbom")
+
+
+def test_the_licence_list_is_fresh() -> None:
+    """docs/licences.md is what `make bill` would write now."""
+    assert (ROOT / "docs" / "licences.md").read_text(encoding="utf-8") == bill("licences"), "stale: run make bill"
+
+
+def test_every_licence_was_looked_at(sbom: dict[str, Any]) -> None:
+    """Each part may be run and passed on without asking anybody."""
+    terms = {
+        term
+        for part in sbom["components"]
+        for term in re.findall(r"[\w.-]+", part["licenses"][0]["expression"])
+        if term not in ("AND", "OR", "WITH")
+    }
+    assert terms <= ACCEPTED

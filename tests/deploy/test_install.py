@@ -1,0 +1,173 @@
+"""docs/install.md on a booted systemd: every command, in the order of the page, and what is true after each section."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.deploy.machine import PACKAGES, Machine, environment, package
+from tests.parts import need
+from tests.sources import ROOT
+from tests.wait import until
+
+pytestmark = [pytest.mark.integration, pytest.mark.root]
+
+SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+# Asked after each section.
+QUESTIONS = {
+    "state": "systemctl show -P ActiveState tocsin",
+    "enabled": "systemctl is-enabled tocsin",
+    "pid": "systemctl show -P MainPID tocsin",
+    "status": "systemctl show -P StatusText tocsin",
+    "listening": "ss -Hltnp | awk '/pid='$(systemctl show -P MainPID tocsin)',/ {print $4}'",
+    "version": "dpkg-query -W -f '${Version}' tocsin",
+    "kept": "ls -d /etc/tocsin /var/lib/tocsin || true",
+    "user": "stat -c %U /proc/$(systemctl show -P MainPID tocsin)",
+    "capabilities": "awk '/CapEff/ {print $2}' /proc/$(systemctl show -P MainPID tocsin)/status",
+}
+
+
+def sections() -> dict[str, str]:
+    """Title to the commands of the page."""
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    return {title: "".join(BLOCK.findall(text)) for title, text in SECTION.findall(page) if BLOCK.search(text)}
+
+
+class Story:
+    """A machine on which the page is being followed. ``then`` holds what was true after each section that was run."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.then: dict[str, dict[str, str]] = {}
+
+    def follow(self, title: str) -> str:
+        """Run a section; what it printed."""
+        printed = self.machine.said(f'set -eo pipefail; sudo() {{ "$@"; }}\n{sections()[title]}')
+        asked = self.machine.said("; ".join(f'echo "{name}="$({question})' for name, question in QUESTIONS.items()))
+        self.then[title] = dict(line.split("=", 1) for line in asked.splitlines())
+        return printed
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A node with a simulated HGX H100, and packages of two versions at hand."""
+    for program, source in (("curl", "curl"), ("openssl", "openssl"), ("ss", "iproute2")):
+        need(program, source)
+    folder = tmp_path_factory.mktemp("node")
+    made = environment(folder)
+    for version in ("0.1.0", "0.2.0"):
+        package("deb", version, made, folder)
+    with Machine(folder) as node:
+        node.said(f"ln -s {PACKAGES}/*.deb /srv/ && echo TOCSIN_SIMULATE__PROFILE=hgx-h100 >/etc/default/tocsin")
+        yield node
+
+
+@pytest.fixture(scope="module")
+def story(machine: Machine) -> Story:
+    """The page, followed up to the scrape."""
+    told = Story(machine)
+    for title in ("Install", "Certificates", "Configure"):
+        told.follow(title)
+    told.follow("Start")
+    told.follow("Scrape")
+    return told
+
+
+def test_the_page_can_be_followed_from_an_installation_to_a_scrape(story: Story) -> None:
+    """Every command succeeds; the package starts nothing by itself, and afterwards an enabled service of its own user serves."""
+    assert story.then["Install"]["state"] == "inactive"
+    now = story.then["Scrape"]
+    assert (now["state"], now["enabled"], now["user"], now["version"]) == ("active", "enabled", "tocsin", "0.1.0")
+    assert story.machine.said("grep '^tocsin_gpu_visible' page.prom") == "tocsin_gpu_visible 8.0\n"
+
+
+def test_the_service_holds_one_capability(story: Story) -> None:
+    """CAP_SYSLOG (bit 34 in capability.h) is in effect, and nothing else."""
+    assert int(story.then["Start"]["capabilities"], 16) == 1 << 34
+
+
+def test_nothing_listens_but_what_the_configuration_says(story: Story) -> None:
+    """One address before and after; and systemd shows it."""
+    assert story.then["Start"]["listening"] == "*:9400"
+    assert story.then["Start"]["status"].startswith("Serving ")
+
+
+@pytest.mark.parametrize("who", ["", "--cert node.pem --key node.key"], ids=["nobody", "somebody else"])
+def test_who_is_not_prometheus_gets_no_answer(story: Story, who: str) -> None:
+    """The page promises that a scrape without the right certificate fails."""
+    ended = story.machine.run(f"curl --silent --show-error --cacert ca.pem {who} https://localhost:9400/metrics")
+    assert ended.returncode != 0
+    assert ended.stdout == b""
+
+
+def test_a_reload_keeps_the_process(story: Story) -> None:
+    """What is reloaded is the configuration; the agent stays, and says that it serves."""
+    before = story.then["Scrape"]["pid"]
+    story.follow("Reload")
+    assert (story.then["Reload"]["pid"], story.then["Reload"]["state"]) == (before, "active")
+
+
+def test_a_wrong_configuration_fails_the_reload_and_leaves_the_agent_alone(story: Story) -> None:
+    """The one who reloads is told at once; the journal names the key; the agent goes on."""
+    machine = story.machine
+    machine.said("cp /etc/tocsin/config.yaml good.yaml; echo 'webb: {}' >>/etc/tocsin/config.yaml")
+    assert machine.run("systemctl reload tocsin").returncode != 0
+    assert "webb" in machine.said("journalctl -u tocsin -o cat -n 5; mv good.yaml /etc/tocsin/config.yaml")
+    assert machine.said(QUESTIONS["pid"]).strip() == story.then["Scrape"]["pid"]
+
+
+def test_devices_are_open_by_number_before_their_driver_is_there(story: Story) -> None:
+    """A GPU's device file answers that there is no driver (ENXIO), where another device is denied (EPERM)."""
+    machine = story.machine
+    machine.said("mknod -m 666 /var/gpu c 195 3; mknod -m 666 /var/other c 194 3")
+    machine.said(
+        "sed -E 's/^Type=.*/Type=oneshot/; s/^Restart=.*//; s#^ExecStart=.*#ExecStart=-/bin/cat /var/gpu /var/other#'"
+        " /usr/lib/systemd/system/tocsin.service >/run/systemd/system/probe.service; systemctl start probe"
+    )
+    said = machine.said("journalctl -u probe -o cat")
+    assert "/var/gpu: No such device or address" in said
+    assert "/var/other: Operation not permitted" in said
+
+
+def test_an_upgrade_and_a_rollback_go_on_with_what_was_kept(story: Story) -> None:
+    """The new version runs at once, with the configuration as it was edited; so does the old one again."""
+    story.follow("Upgrade")
+    story.follow("Roll back")
+    for title, version in (("Upgrade", "0.2.0"), ("Roll back", "0.1.0")):
+        assert (story.then[title]["state"], story.then[title]["version"]) == ("active", version)
+    assert story.then["Upgrade"]["pid"] != story.then["Roll back"]["pid"]
+    assert story.then["Roll back"]["listening"] == "*:9400"
+
+
+def test_the_full_profile_adds_what_it_says(story: Story) -> None:
+    """Bits of capability.h: DAC_OVERRIDE 1, DAC_READ_SEARCH 2, SYS_PTRACE 19, SYS_ADMIN 21, SYSLOG 34."""
+    # For the next test: a watchdog that does not take a minute.
+    story.machine.said("mkdir -p /run/systemd/system/tocsin.service.d")
+    story.machine.said(r"printf '[Service]\nWatchdogSec=5\nRestartSec=0\n' >/run/systemd/system/tocsin.service.d/quick.conf")
+    story.follow("What each privilege buys")
+    now = story.then["What each privilege buys"]
+    assert int(now["capabilities"], 16) == sum(1 << bit for bit in (1, 2, 19, 21, 34))
+    assert now["state"] == "active"
+
+
+def test_an_agent_that_stands_still_is_started_again(story: Story) -> None:
+    """The watchdog hears nothing of a stopped process, and systemd puts another in its place."""
+    machine = story.machine
+    machine.said("systemctl kill --kill-whom=main --signal=STOP tocsin")
+    until(lambda: machine.said("systemctl show -P NRestarts tocsin") == "1\n", what="the watchdog", seconds=60)
+    assert "Watchdog timeout" in machine.said("journalctl -u tocsin -o cat")
+
+
+def test_removal_leaves_what_was_measured_and_purge_leaves_nothing(story: Story) -> None:
+    """The two commands of the last section, one after the other."""
+    remove, purge = (f"{line}\n" for line in sections()["Remove"].splitlines())
+    kept = []
+    for command in (remove, purge):
+        story.machine.said(f'sudo() {{ "$@"; }}\n{command}')
+        kept.append(story.machine.said(QUESTIONS["kept"]).split())
+    assert kept == [["/etc/tocsin", "/var/lib/tocsin"], []]
+    assert story.machine.said("ps -C tocsin -o pid= | wc -l; ls /opt | grep -c tocsin || true").split() == ["0", "0"]

@@ -1,0 +1,82 @@
+"""Debian and RPM packages: the same files, the same bytes from the same commit, nothing of the machine that made them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collector.config.load import Inputs, load
+from pipeline import child
+from tests.deploy.machine import environment, package
+from tests.parts import need
+from tests.sources import ROOT
+
+pytestmark = pytest.mark.integration
+
+SCRIPTS = sorted([*ROOT.glob("deploy/packages/*.sh"), *ROOT.glob("deploy/packages/debian/*")])
+CONFIGURATION = "/etc/tocsin/config.yaml"
+
+
+def said(*argv: str) -> str:
+    """Standard output of a program that must succeed."""
+    ended = child.run(argv, timeout_s=60)
+    assert ended.returncode == 0, ended.stderr.decode()
+    return ended.stdout.decode()
+
+
+@pytest.fixture(scope="module")
+def deb(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Debian package."""
+    folder = tmp_path_factory.mktemp("deb")
+    return package("deb", "1.2.3", environment(folder), folder)
+
+
+@pytest.fixture(scope="module")
+def rpm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An RPM package."""
+    need("rpmbuild", "rpm")
+    folder = tmp_path_factory.mktemp("rpm")
+    return package("rpm", "1.2.3", environment(folder), folder)
+
+
+def test_two_builds_of_one_commit_are_equal(deb: Path, tmp_path: Path) -> None:
+    """Byte by byte, from another folder: whoever doubts a package can make it again."""
+    again = package("deb", "1.2.3", environment(tmp_path), tmp_path)
+    assert again.read_bytes() == deb.read_bytes()
+
+
+def test_both_formats_install_the_same_files(deb: Path, rpm: Path) -> None:
+    """Whatever the distribution, what is installed and where is the same; only the place of a copyright notice is Debian's own."""
+    listed = {line.split()[5].removeprefix(".") for line in said("dpkg-deb", "-c", str(deb)).splitlines() if line[0] in "-l"}
+    debian = {path for path in listed if not path.startswith("/usr/share/doc/")}
+    packed = said("rpm", "-qp", "--qf", "[%{FILEMODES:perms} %{FILENAMES}\\n]", str(rpm)).splitlines()
+    assert {line.split()[1] for line in packed if line[0] != "d"} == debian
+    assert {"/usr/lib/systemd/system/tocsin.service", "/usr/bin/tocsin", "/opt/tocsin/bin/tocsin", CONFIGURATION} <= debian
+
+
+def test_files_belong_to_root_and_nobody_else_writes_them(deb: Path) -> None:
+    """The agent's own user cannot change what it runs."""
+    rows = [line.split() for line in said("dpkg-deb", "-c", str(deb)).splitlines()]
+    assert {row[1] for row in rows} == {"root/root"}
+    assert [row for row in rows if row[0][0] != "l" and (row[0][5] == "w" or row[0][8] == "w")] == []
+
+
+def test_an_edited_configuration_survives_upgrades(deb: Path, rpm: Path) -> None:
+    """Both package managers know the file as the administrator's."""
+    assert said("dpkg-deb", "-I", str(deb), "conffiles").split() == [CONFIGURATION]
+    assert said("rpm", "-qp", "--configfiles", str(rpm)).split() == [CONFIGURATION]
+
+
+def test_the_configuration_that_is_shipped_is_valid_and_listens_on_loopback() -> None:
+    """A node on which nobody has decided anything yet shows itself to nobody."""
+    shipped = load(Inputs(str(ROOT / "deploy/packages/config.yaml"))).config
+    assert shipped == load(Inputs()).config
+    assert all(address.startswith("127.0.0.1:") for address in shipped.web.listen_address)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_are_plain_sh(script: Path) -> None:
+    """They run as root on every node: shellcheck finds nothing."""
+    ended = child.run([need("shellcheck", "shellcheck"), "--shell=sh", str(script)], timeout_s=30)
+    assert ended.stdout.decode() == ""
