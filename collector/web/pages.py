@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from collector.gates.health import devices, identities
 from collector.gates.verdict import verdict
 from collector.out_of_service import Out
-from collector.web.recent import Recent
+from collector.web.recent import Past, Recent
 from collector.web.status import Node, Said, incidents, status
 from pipeline.exposition import Exposition, Format, Snapshot
 from pipeline.frame import Device
@@ -39,8 +39,8 @@ class Pages(Protocol):
         """Devices, incidents, findings and sources for people and programs."""
         ...
 
-    def recently(self, kind: str, device: str) -> Mapping[str, Sequence[float | None]]:
-        """The last minutes of a device by column, the oldest first, None = nothing was read."""
+    def recently(self, kind: str, device: str) -> Past:
+        """The last minutes of a device by column, the oldest first, NaN = nothing was read."""
         ...
 
     def incidents(self) -> Sequence[Mapping[str, Any]]:
@@ -98,7 +98,7 @@ class AgentPages:
             unready=self.unready(),
         )
 
-    def recently(self, kind: str, device: str) -> Mapping[str, Sequence[float | None]]:
+    def recently(self, kind: str, device: str) -> Past:
         """The last minutes of a device."""
         return self._recent.of(kind, device, self._clock.monotonic_ns())
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 
 import numpy as np
+from numpy.typing import NDArray
 
 from collector.web.columns import RECENT
 from pipeline.align import Rows
@@ -13,6 +14,7 @@ from pipeline.finding import Finding, Incident
 from pipeline.frame import Frame
 from pipeline.observation import Observation
 
+Past = Mapping[str, NDArray[np.float32]]
 BLOCK_S = 5
 BLOCKS = 120  # 8 GPUs and 8 ports take 46 kB
 
@@ -33,8 +35,8 @@ class Recent:
                 if frame.kind in self._rings:
                     self._rings[frame.kind].write(frame)
 
-    def of(self, kind: str, device: str, mono_ns: int) -> dict[str, list[float | None]]:
-        """By column the means of the blocks up to ``mono_ns``, the oldest first, None = nothing was read; empty for a stranger."""
+    def of(self, kind: str, device: str, mono_ns: int) -> Past:
+        """By column the means of the blocks up to ``mono_ns``, (block,), the oldest first, NaN = nothing was read; empty for a stranger."""
         with self._lock:
             return self._rings[kind].of(device, mono_ns // (BLOCK_S * 10**9))
 
@@ -68,12 +70,12 @@ class _Ring:
             self._counts[:, :, begun % BLOCKS] = 0
         self._block = max(self._block, block)
 
-    def of(self, device: str, now: int) -> dict[str, list[float | None]]:
+    def of(self, device: str, now: int) -> Past:
         row = next((row for row, known in enumerate(self._rows.devices) if known.id == device), None)
         if row is None:
             return {}
         self._advance(now)
         order = np.arange(self._block - BLOCKS + 1, self._block + 1) % BLOCKS
         sums, counts = self._sums[:, row, order], self._counts[:, row, order]
-        means = [[float(s / n) if n else None for s, n in zip(*line, strict=True)] for line in zip(sums, counts, strict=True)]
-        return {column.name: line for column, line in zip(self._columns, means, strict=True)}
+        means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+        return dict(zip((column.name for column in self._columns), means, strict=True))

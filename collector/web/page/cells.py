@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from collector.web import levels
 from collector.web.levels import Level
 from collector.web.page.icons import icon
 from collector.web.page.markup import Html, el, join
 from collector.web.page.spark import spark
 from collector.web.page.words import FIGURES, Figure, bits, upper
+from collector.web.recent import Past
 from collector.web.verdict import names
 
+NOTHING = np.zeros(0, np.float32)
 Row = Mapping[str, Any]  # of the status document
-Recently = Callable[[str, str], Mapping[str, Sequence[float | None]]]  # kind and id of a device to its last minutes by column
+Recently = Callable[[str, str], Past]  # kind and id of a device to its last minutes by column
 
 
 def gpus(document: Mapping[str, Any], recently: Recently) -> Html:
@@ -76,7 +81,8 @@ def _cell(title: str, aside: str | None, row: Row, said: tuple[Level, str], figu
 def _figures(kind: str, row: Row, alike: Sequence[Row], recently: Recently) -> Html:
     past = recently(kind, row["id"])
     drawn = (
-        _figure(figure, row[figure.column], past.get(figure.column, ()), _top(figure, row, alike)) for figure in FIGURES[kind]
+        _figure(figure, row[figure.column], past.get(figure.column, NOTHING), _top(figure, row, alike))
+        for figure in FIGURES[kind]
     )
     return el("dl", *drawn, class_="figures")
 
@@ -88,16 +94,16 @@ def _top(figure: Figure, row: Row, alike: Sequence[Row]) -> float | None:
     return row[figure.top] or max((other[figure.top] or 0.0 for other in alike), default=0.0) or None
 
 
-def _figure(figure: Figure, value: float | None, past: Sequence[float | None], top: float | None) -> Html:
+def _figure(figure: Figure, value: float | None, past: NDArray[np.float32], top: float | None) -> Html:
     now = el("dd", "not read", class_="value missing") if value is None else el("dd", figure.write(value), class_="value")
     return el("div", el("dt", figure.title), el("dd", spark(past, top, _range(figure, past)), class_="past"), now)
 
 
-def _range(figure: Figure, past: Sequence[float | None]) -> str:
-    seen = [value for value in past if value is not None]
-    if not seen:
+def _range(figure: Figure, past: NDArray[np.float32]) -> str:
+    seen = past[np.isfinite(past)]
+    if not seen.size:
         return "nothing was read in the last ten minutes"
-    return f"in the last ten minutes {figure.write(min(seen))} to {figure.write(max(seen))}"
+    return f"in the last ten minutes {figure.write(seen.min())} to {figure.write(seen.max())}"
 
 
 def _identity(row: Row, title: str) -> Html:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from collector.web.page.markup import Html, el
 
 HEIGHT = 20
+MISSING = -1
 
 
-def spark(values: Sequence[float | None], top: float | None, label: str) -> Html:
-    """The line. ``top`` is the value at its full height, None: the greatest there was. Where nothing was read there is a gap."""
-    seen = [value for value in values if value is not None]
-    full = top or max(seen, default=0.0) or 1.0
-    runs = list(_runs([None if value is None else _height(value / full) for value in values]))
+def spark(values: NDArray[np.float32], top: float | None, label: str) -> Html:
+    """The line through values, (x,), NaN = nothing was read, which is a gap. ``top`` is the value at its full height, None: the greatest of them."""
+    full = top or float(np.nanmax(values, initial=0.0)) or 1.0
+    runs = list(_runs(_heights(values / full)))
     return el(
         "svg",
         el("path", class_="area", d="".join(f"M{run[0][0]} {HEIGHT}{_line(run, 'L')}L{run[-1][0]} {HEIGHT}z" for run in runs)),
@@ -26,16 +29,18 @@ def spark(values: Sequence[float | None], top: float | None, label: str) -> Html
     )
 
 
-def _height(share: float) -> int:
-    """Half a pixel is left above and below for the line itself."""
-    return HEIGHT - 1 - round(min(max(share, 0.0), 1.0) * (HEIGHT - 2))
+def _heights(shares: NDArray[np.float32]) -> list[int]:
+    """Down from the top, as SVG counts; a pixel is left above and below for the line itself. MISSING where there is none."""
+    down = HEIGHT - 1 - np.rint(np.clip(shares, 0, 1) * (HEIGHT - 2))
+    heights: list[int] = np.where(np.isnan(shares), MISSING, down).astype(int).tolist()
+    return heights
 
 
-def _runs(heights: Sequence[int | None]) -> Iterator[list[tuple[int, int]]]:
+def _runs(heights: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
     """Points without a gap between them; of equal heights in a row only the first and the last."""
     run: list[tuple[int, int]] = []
     for x, y in enumerate(heights):
-        if y is None:
+        if y == MISSING:
             if run:
                 yield run
             run = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from collector.web.recent import BLOCK_S, BLOCKS, Recent
@@ -11,8 +13,9 @@ BEGIN_S = 100  # where the fake monotonic clock begins: a multiple of BLOCK_S
 
 
 def power(recent: Recent, clock: FakeClock, device: int = 0) -> list[float | None]:
-    """The last minutes of a GPU's power."""
-    return recent.of("gpu", gpu(device).id, clock.monotonic_ns())["power_watts"]
+    """The last minutes of a GPU's power, None = nothing was read."""
+    past = recent.of("gpu", gpu(device).id, clock.monotonic_ns())["power_watts"]
+    return [None if math.isnan(value) else float(value) for value in past]
 
 
 def test_a_block_is_the_mean_of_what_was_read_in_it() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+
 from collector.web.page.spark import spark
 
 
 def line(values: list[float | None], top: float | None = 100.0) -> str:
     """The path of the line."""
-    (drawn,) = re.findall(r'class="line" d="([^"]*)"', spark(values, top, ""))
+    (drawn,) = re.findall(r'class="line" d="([^"]*)"', spark(np.array(values, np.float32), top, ""))
     return str(drawn)
 
 
