@@ -8,7 +8,7 @@ import secrets
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.parts import need
@@ -176,15 +176,20 @@ class Slurm:
 
 
 @contextlib.contextmanager
-def slurm(*, nodes: int = 2, names_only: int = 0, more: str = "") -> Iterator[Slurm]:
-    """A running cluster in a folder of its own: its sockets' names must be short, and no parent writable for a group."""
+def slurm(
+    *, nodes: int = 2, names_only: int = 0, more: str = "", before: Callable[[Slurm], object] = lambda _: None
+) -> Iterator[Slurm]:
+    """A running cluster in a folder of its own: its sockets' names must be short, and no parent writable for a group.
+
+    ``before`` is called when its configuration stands and nothing runs yet, to put scripts of ``more`` into its folder.
+    """
     fit()
-    with (
-        tempfile.TemporaryDirectory(prefix="slurm-", dir="/run", ignore_cleanup_errors=True) as folder,
-        Slurm(Path(folder), nodes=nodes, names_only=names_only, more=more) as cluster,
-    ):
+    with tempfile.TemporaryDirectory(prefix="slurm-", dir="/run", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
-        yield cluster
+        cluster = Slurm(Path(folder), nodes=nodes, names_only=names_only, more=more)
+        before(cluster)
+        with cluster:
+            yield cluster
 
 
 def _range(names: Sequence[str]) -> str:

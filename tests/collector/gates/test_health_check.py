@@ -1,0 +1,81 @@
+"""The whole way: a simulated GPU is lost, the agent says so, slurmd's own health check drains that node and no other."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from collector.control import request
+from tests.agents import PROGRAM, AgentProcess
+from tests.slurm import Slurm, slurm
+from tests.sources import ROOT
+from tests.wait import until
+
+pytestmark = [pytest.mark.integration, pytest.mark.root]
+
+SCRIPTS = ROOT / "deploy" / "slurm"
+# As a site has it in slurm.conf, through wrappers that say where this test's parts are: hooks get next to no environment.
+MORE = """\
+HealthCheckProgram={directory}/tocsin-health
+HealthCheckInterval=1
+HealthCheckNodeState=ANY
+Prolog={directory}/tocsin-prolog
+Epilog={directory}/tocsin-epilog"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the agents' storage paths lie, by the node's name, and the mapping of jobs."""
+    return tmp_path_factory.mktemp("nodes")
+
+
+@pytest.fixture(scope="module")
+def cluster(folder: Path) -> Iterator[Slurm]:
+    """Two nodes with our scripts as their hooks."""
+    with slurm(nodes=2, more=MORE, before=lambda one: _hooks(one, folder)) as one:
+        yield one
+
+
+def _hooks(cluster: Slurm, folder: Path) -> None:
+    program = folder / "tocsin"
+    program.write_text(f"#!/bin/sh\nexec env PYTHONPATH={ROOT} {sys.executable} -c '{PROGRAM}' \"$@\"\n")
+    program.chmod(0o755)
+    for name in ("tocsin-health", "tocsin-prolog", "tocsin-epilog"):
+        wrapper = cluster.directory / name
+        wrapper.write_text(
+            f"#!/bin/sh\nexport SLURM_CONF={cluster.configuration} PATH={folder}:/usr/bin:/bin TOCSIN_JOB_MAPPING={folder}/mapping\n"
+            f"export TOCSIN_STORAGE__PATH={folder}/$SLURMD_NODENAME\nexec {SCRIPTS}/{name}\n"
+        )
+        wrapper.chmod(0o755)
+
+
+def test_a_job_is_in_the_mapping_while_it_runs(cluster: Slurm, folder: Path) -> None:
+    """Prolog and Epilog of a real job: the host's GPU indices, and nothing once it has ended."""
+    mapping = folder / "mapping"
+    job = cluster.submit("sleep 1", "--gres=gpu:2", "--nodelist=gpu02")
+    wanted = {"0": f"{job}\n", "1": f"{job}\n"}
+    until(lambda: {file.name: file.read_text() for file in mapping.glob("[0-9]*")} == wanted, what="the prolog")
+    until(lambda: cluster.job_state(job) == "COMPLETED", what="the job to end")
+    until(lambda: not [*mapping.glob("[0-9]*")], what="the epilog")
+
+
+def test_a_lost_gpu_drains_its_node_and_no_other(cluster: Slurm, folder: Path) -> None:
+    """Nobody types anything: slurmd runs the check every second. The node without an agent is unknown, and stays in service."""
+    options = ("--simulate", "hgx-h100", "--gates.slurm.drain", "--gates.off-file", f"{folder}/gates.off")
+    with AgentProcess(folder / "gpu01", *options) as agent:
+        uuid = until(lambda: _uuid(agent), what="the agent to have read GPU 3", seconds=60)
+        request(folder / "gpu01" / "simulated", {"command": "inject", "spec": "gpu_lost@gpu3"})
+        until(cluster.drained, what="the health check to drain gpu01", seconds=60)
+    reason = cluster.node("gpu01")["Reason"]
+    assert reason.startswith(f"tocsin:gpu_lost GPU 3 ({uuid}): The driver has lost the GPU")
+    assert re.search(r"\[simulated\] \[root@[\d:T-]+\]$", reason), "a rehearsal is called one"
+    assert (cluster.drained(), cluster.node("gpu02")["State"]) == (["gpu01"], "IDLE")
+
+
+def _uuid(agent: AgentProcess) -> str:
+    found = re.search(r'tocsin_gpu_info\{gpu="3",uuid="([^"]+)"', agent.get()[1])
+    return found[1] if found else ""

@@ -1,0 +1,121 @@
+"""The scripts of deploy/slurm and deploy/npd: shell that any Debian's sh understands, and that can never drain a node by failing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.parts import need
+from tests.sources import ROOT
+
+SLURM, NPD = ROOT / "deploy" / "slurm", ROOT / "deploy" / "npd"
+SH = [*(SLURM / name for name in ("tocsin-prolog", "tocsin-epilog", "tocsin-health", "tocsin-gates")), NPD / "tocsin-npd"]
+PATH = "/usr/bin:/bin"
+
+
+def run(script: Path, path: str = PATH, **environ: str) -> tuple[int, str]:
+    """Exit code and output."""
+    ran = subprocess.run([script], env={"PATH": path, **environ}, capture_output=True, text=True, timeout=30, check=False)
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def tocsin(folder: Path, *lines: str) -> str:
+    """A PATH on which `tocsin` is these lines of shell."""
+    program = folder / "tocsin"
+    program.write_text("\n".join(["#!/bin/sh", *lines]))
+    program.chmod(0o755)
+    return f"{folder}:{PATH}"
+
+
+def mapping(folder: Path) -> dict[str, list[str]]:
+    """Jobs of each GPU."""
+    return {file.name: file.read_text().splitlines() for file in folder.iterdir() if not file.name.startswith(".")}
+
+
+@pytest.mark.integration
+def test_shellcheck_has_nothing_to_say() -> None:
+    """As POSIX shell, NHC's own as bash."""
+    checker = need("shellcheck", "shellcheck")
+    posix = subprocess.run([checker, "--shell=sh", *SH], capture_output=True, text=True, timeout=60, check=False)
+    bash = subprocess.run(
+        [checker, "--shell=bash", SLURM / "tocsin.nhc"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert posix.stdout + bash.stdout == ""
+
+
+def test_prolog_and_epilog_keep_the_mapping(tmp_path: Path) -> None:
+    """Two jobs come, one goes: a file per GPU, a job per line, nothing of a job that ended."""
+    where = str(tmp_path / "mapping")
+    run(SLURM / "tocsin-prolog", TOCSIN_JOB_MAPPING=where, SLURM_JOB_ID="7", SLURM_JOB_GPUS="0,1")
+    run(SLURM / "tocsin-prolog", TOCSIN_JOB_MAPPING=where, SLURM_JOB_ID="8", SLURM_JOB_GPUS="1-3")
+    assert mapping(tmp_path / "mapping") == {"0": ["7"], "1": ["7", "8"], "2": ["8"], "3": ["8"]}
+    run(SLURM / "tocsin-epilog", TOCSIN_JOB_MAPPING=where, SLURM_JOB_ID="8")
+    assert mapping(tmp_path / "mapping") == {"0": ["7"], "1": ["7"]}
+
+
+def test_prologs_at_the_same_moment_lose_no_job(tmp_path: Path) -> None:
+    """Shared GPUs: eight jobs start on one."""
+    where = {"TOCSIN_JOB_MAPPING": str(tmp_path), "SLURM_JOB_GPUS": "0"}
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda job: run(SLURM / "tocsin-prolog", **where, SLURM_JOB_ID=str(job)), range(10, 18)))
+    assert sorted(mapping(tmp_path)["0"]) == [str(job) for job in range(10, 18)]
+
+
+@pytest.mark.parametrize("script", ["tocsin-prolog", "tocsin-epilog"])
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0", "TOCSIN_JOB_MAPPING": "/proc/nowhere"},
+        {"SLURM_JOB_ID": "$(exit 1)", "SLURM_JOB_GPUS": "0"},
+        {"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "../../etc/passwd", "TOCSIN_JOB_MAPPING": "/proc/nowhere"},
+    ],
+    ids=["no job", "no folder", "no job id", "no GPU"],
+)
+def test_prolog_and_epilog_end_well_whatever_happens(script: str, environ: dict[str, str]) -> None:
+    """A failure would drain the node and hold the job."""
+    assert run(SLURM / script, **environ) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "said"),
+    [
+        (("echo 'GPU 3: lost'", "exit 1"), 1, "GPU 3: lost\n"),
+        (("echo 'no problem known'",), 0, "no problem known\n"),
+        (("echo 'Traceback: broken' >&2", "exit 1"), 2, "tocsin cannot be asked\n"),
+        (("exit 127",), 2, "tocsin cannot be asked\n"),
+    ],
+    ids=["a problem", "none", "it broke", "it is missing"],
+)
+def test_npd_a_broken_program_is_unknown(tmp_path: Path, lines: tuple[str, ...], code: int, said: str) -> None:
+    """A bad upgrade must not turn the condition of every node."""
+    assert run(NPD / "tocsin-npd", tocsin(tmp_path, *lines)) == (code, said)
+
+
+@pytest.mark.parametrize(
+    ("lines", "died"),
+    [
+        (("echo 'GPU 3: lost'", "exit 1"), True),
+        (("echo 'unknown: no agent'",), False),
+        (("echo 'Traceback: broken' >&2", "exit 1"), False),
+        (("exit 2",), False),
+    ],
+    ids=["a page", "unknown", "it broke", "wrong command line"],
+)
+def test_nhc_only_a_problem_that_was_said_fails_the_check(tmp_path: Path, lines: tuple[str, ...], *, died: bool) -> None:
+    """Whatever else goes wrong, the node stays in service."""
+    nhc = f'die() {{ echo "died $*"; }}; . {SLURM}/tocsin.nhc; check_tocsin'
+    environ = {"PATH": tocsin(tmp_path, *lines)}
+    ran = subprocess.run(["bash", "-c", nhc], env=environ, capture_output=True, text=True, timeout=30, check=False)
+    assert (ran.returncode, ran.stdout) == ((1, "died 1 check_tocsin: GPU 3: lost\n") if died else (0, ""))
+
+
+def test_the_plugin_of_node_problem_detector_leaves_time_and_room() -> None:
+    """Its own deadline, the length that our messages are cut to, and the polarity of conditions: True is a problem."""
+    monitor = json.loads((NPD / "tocsin-gpu-monitor.json").read_text())
+    assert monitor["pluginConfig"]["max_output_length"] == 80
+    assert {rule["condition"] for rule in monitor["rules"]} == {c["type"] for c in monitor["conditions"]} == {"TocsinGpuProblem"}
