@@ -6,7 +6,7 @@ from dashboards import places
 from dashboards.meaning import ALL_IS_WELL, FAILED, LOOK, NONE_IS_WELL, UNKNOWN, WELL, State, Step
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Stat, Table, Timeline
 from dashboards.queries import own
-from dashboards.shared import AGENTS, BY_NODE, CLUSTERS, NODES, ROW_TO_NODE, TO_NODE, UP, most, process, rate, zero_where
+from dashboards.shared import AGENTS, BY_NODE, CLUSTERS, NODES, ROW_TO_NODE, TO_NODE, UP, most, process, rate, rose, zero_where
 from pipeline.catalog import agent
 
 _NODE = "{{instance}}"
@@ -107,7 +107,7 @@ BLIND = (
     Lines(
         title="Driver calls that hung",
         about="Within five minutes, by node and call; each cost one child and one tick, not the agent.",
-        queries=(Query(f"increase({own(agent.NVML_HUNG_CALLS)}[5m]) > 0", f"{_NODE} {{{{call}}}}"),),
+        queries=(Query(rose(own(agent.NVML_HUNG_CALLS), "5m"), f"{_NODE} {{{{call}}}}"),),
         bars=True,
         minimum=0,
         empty="no call hung, or no agent answers",

@@ -220,7 +220,7 @@ ERRORS = (
         title="NVLink errors",
         about="By kind, per second, all links together; and how many links are down.",
         queries=(
-            Query(rate(_all_of("nvlink_replay_errors")), "{{error}}"),
+            Query(rate(_all_of("nvlink_replay_errors")), "{{kind}}"),
             Query(_of("nvlinks_down"), "links down"),
         ),
         unit="cps",

@@ -36,7 +36,7 @@ def _spread(name: str) -> str:
 
 STANDING = (
     Stat(
-        title="Jobs",
+        title="Jobs seen",
         about="Jobs whose processes hold GPUs and have NCCL loaded, over all chosen nodes.",
         queries=(Query(f"count(count by ({_JOB}) ({_RANKS}))"),),
         empty="no job speaks NCCL, or no agent answers",
@@ -110,7 +110,7 @@ STANDING = (
 
 PROGRESS = (
     Lines(
-        title="Standing for",
+        title="Standing, by node",
         about="By job and node; grows by a second a second while it stands.",
         queries=(Query(own(agent.NCCL_STALL, **_CHOSEN), f"job {{{{{_JOB}}}}} {{{{instance}}}}"),),
         unit="s",

@@ -39,6 +39,11 @@ def xids(minutes: int, **matchers: str) -> str:
     return f"increase({own(agent.XID_ERRORS, **matchers)}[{minutes}m]) > 0 or ({seen}) > 0"
 
 
+def rose(series: str, span: str) -> str:
+    """Where a counter rose within a time, or was born in it: one that begins with its first event shows no increase."""
+    return f"increase({series}[{span}]) > 0 or ({series} unless {series} offset {span}) > 0"
+
+
 def process(name: str, of: Callable[[str], str] = str) -> str:
     """A series of the process of each agent, or what a function ``of`` makes of it."""
     return f"{of(foreign(name))} and on (cluster, instance) {AGENTS}"

@@ -18,7 +18,7 @@ _KWH_J = 3_600_000
 
 NUMBERS = (
     Stat(
-        title="Braked by hardware",
+        title="Braked now",
         about="GPUs whose clocks the hardware lowered within the last five minutes, for heat or by the power brake.",
         queries=(Query(zero_where(f"count(sum by ({BY_GPU}) (rate({_BRAKES}[5m])) > 0.01)", _BRAKES)),),
         steps=NONE_IS_WELL,
@@ -32,7 +32,7 @@ NUMBERS = (
         width=5,
     ),
     Stat(
-        title="Least headroom",
+        title="Headroom now",
         about="Of all GPUs, to the temperature at which they slow down.",
         queries=(Query(f"min({measured('gpu', 'temperature_margin_celsius')})"),),
         unit="celsius",

@@ -33,7 +33,7 @@ NUMBERS = (
         width=6,
     ),
     Stat(
-        title="Held and idle",
+        title="Held, idle now",
         about=f"Held by a process for {_LONG} in which no kernel ran.",
         queries=(Query(zero_where(f"count({_IDLE_LONG})", _PROCESSES)),),
         steps=NONE_IS_BEST,
@@ -46,7 +46,7 @@ NUMBERS = (
         width=6,
     ),
     Stat(
-        title="Memory held by nobody",
+        title="Memory left behind",
         about="GPUs with more than 1 GiB in use that no process holds: left behind by one that died. A reset frees it.",
         queries=(Query(zero_where(f"count({_LEFT_BEHIND})", _PROCESSES)),),
         steps=NONE_IS_BEST,

@@ -1,0 +1,77 @@
+"""Queries whose fault no simulated node has: series as an agent would export them for an hour, and what the panel then shows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+N1 = 'cluster="c1",instance="n1:9400"'
+GPU = f'{N1},gpu="0",uuid="GPU-0"'
+PORT = f'{N1},device="mlx5_0",port="1"'
+NAMED = 'cluster="c1",host="n1",instance="n1:9400"'
+ONE_A_SECOND, ONE_A_MINUTE, ZERO = "0+60x60", "0+1x60", "0x60"
+
+
+class Rare(NamedTuple):
+    """Series in promtool's notation, one sample a minute; the labels of the one series of the answer after an hour, and its value."""
+
+    series: dict[str, str]
+    labels: str
+    value: float
+
+
+def _lost(family: str, matchers: str, by: str) -> Rare:
+    """One a second of a counter that is summed by a label."""
+    return Rare({f"{family}{{{N1},{matchers}}}": ONE_A_SECOND}, f"{{{by}}}", 1)
+
+
+def _port(family: str) -> Rare:
+    return Rare({f"{family}{{{PORT}}}": ONE_A_SECOND}, f'{{{NAMED},device="mlx5_0",port="1"}}', 1)
+
+
+def _failed(family: str) -> Rare:
+    return Rare({f'{family}{{{N1},outcome="failed"}}': ONE_A_MINUTE}, f'{{{NAMED},outcome="failed"}}', 60)
+
+
+RARE: dict[str, Rare] = {
+    "agents: Age of what was read A": Rare(
+        {f'tocsin_source_last_success_timestamp_seconds{{{N1},source="nvml"}}': ZERO}, f'{{{NAMED},source="nvml"}}', 3600
+    ),
+    "agents: Reads that gave nothing, or were skipped A": _lost(
+        "tocsin_source_reads_total", 'source="nvml",outcome="failed"', 'source="nvml",outcome="failed"'
+    ),
+    "agents: Parts that fail A": _lost(
+        "tocsin_stage_failures_total", 'stage="detector",name="ecc",cause="ValueError"', 'stage="detector",name="ecc"'
+    ),
+    "agents: Data lost A": _lost("tocsin_queue_dropped_total", 'sink="store"', 'sink="store"'),
+    "agents: Data lost B": _lost("tocsin_kernel_log_lost_records_total", 'reason="overrun"', 'reason="overrun"'),
+    "agents: Data lost C": _lost("tocsin_exposition_dropped_samples_total", 'reason="duplicate"', 'reason="duplicate"'),
+    "fabric: Packets lost or repeated A": _port("tocsin_ib_port_out_of_sequence_total"),
+    "fabric: Packets lost or repeated B": _port("tocsin_ib_port_packet_seq_err_total"),
+    "fabric: Received with errors A": _port("tocsin_ib_port_receive_errors_total"),
+    "fabric: Received with errors B": _port("tocsin_ib_port_receive_remote_physical_errors_total"),
+    # 73,050 GPUs for an hour are 100 GPU-months.
+    "fleet: Pages a GPU-month A": Rare(
+        {
+            f'tocsin_incidents_total{{{N1},class="ecc",severity="page"}}': "5x60",
+            f"tocsin_incidents_overflow{{{N1}}}": ZERO,
+            f"process_start_time_seconds{{{N1}}}": ZERO,
+            f"tocsin_gpu_expected{{{N1}}}": "73050x60",
+        },
+        "{}",
+        0.05,
+    ),
+    "store: Work that failed A": _failed("tocsin_store_seals_total"),
+    "store: Work that failed B": _failed("tocsin_store_upkeeps_total"),
+    "store: Given up A": Rare(
+        {f'tocsin_store_removed_bytes_total{{{N1},table="gpu",reason="age"}}': ONE_A_SECOND}, '{reason="age"}', 3600
+    ),
+    "store: Oldest that waits A": Rare({f"tocsin_upload_oldest_pending_timestamp_seconds{{{N1}}}": ZERO}, f"{{{NAMED}}}", 3600),
+    "waste: Memory held by nobody A": Rare(
+        {
+            f'tocsin_gpu_memory_bytes{{{GPU},use="used"}}': "2147483648x60",
+            f'tocsin_gpu_processes{{{GPU},type="compute"}}': ZERO,
+        },
+        f'tocsin_gpu_memory_bytes{{{GPU},use="used"}}',
+        2147483648,
+    ),
+}

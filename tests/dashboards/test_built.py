@@ -1,0 +1,115 @@
+"""The committed files are what the rows say, and keep the house's rules."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboards import places
+from dashboards.build import files
+from dashboards.meaning import FAILED, LOOK, MEANT, SOON, UNKNOWN, WELL
+from tests.dashboards.panels import DASHBOARDS, panels, targets
+
+PANELS = [(name, panel) for name, dashboard in DASHBOARDS.items() for panel in panels(dashboard)]
+COLOURS = {WELL, LOOK, SOON, FAILED, MEANT, UNKNOWN, "text"}
+PLACES = {name: value for name, value in vars(places).items() if isinstance(value, places.Place)}
+
+
+def _named(part: object) -> str:
+    return part if isinstance(part, str) else str(part["title"])  # type: ignore[index] # names and panels are all there is
+
+
+each_panel = pytest.mark.parametrize(("name", "panel"), PANELS, ids=_named)
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: path.name)
+def test_what_is_committed_is_what_the_rows_say(path: Path) -> None:
+    """JSON is made from the rows; `make dashboards` renews it."""
+    assert path.read_text(encoding="utf-8") == files()[path]
+
+
+def test_nothing_else_is_committed() -> None:
+    """A dashboard that is not built any more is gone."""
+    assert {path.name for path in files()} == {f"{name}.json" for name in DASHBOARDS}
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_a_dashboard_says_which_question_it_answers(name: str) -> None:
+    """One screen, one question, one address; not to be edited in Grafana, where the next start would undo it."""
+    board = DASHBOARDS[name]
+    assert board["description"].endswith("?")
+    assert board["uid"] == f"tocsin-{name}"
+    assert board["editable"] is False
+    assert board["schemaVersion"] == 42
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_panels_have_numbers_of_their_own_and_do_not_overlap(name: str) -> None:
+    """No two panels of one number or on one spot."""
+    board = DASHBOARDS[name]
+    assert max(Counter(panel["id"] for panel in board["panels"]).values()) == 1
+    cells = [{(x, y) for x in range(p["x"], p["x"] + p["w"]) for y in range(p["y"], p["y"] + p["h"])} for p in _spots(board)]
+    assert not any(one & other for one, other in combinations(cells, 2))
+    assert all(x < 24 for cell in cells for x, _ in cell)
+
+
+def _spots(board: dict[str, Any]) -> list[dict[str, int]]:
+    """Grafana leaves out what is 0."""
+    return [{"x": 0, "y": 0, **panel["gridPos"]} for panel in board["panels"]]
+
+
+@each_panel
+def test_a_panel_explains_itself(name: str, panel: dict[str, Any]) -> None:
+    """Title, a sentence, a unit, and words for the case that nothing is known."""
+    defaults = panel["fieldConfig"]["defaults"]
+    assert panel["title"]
+    assert panel["description"].rstrip().endswith(".")
+    assert defaults["unit"]
+    assert defaults["noValue"]
+
+
+@each_panel
+def test_colours_have_one_meaning(name: str, panel: dict[str, Any]) -> None:
+    """Thresholds and states use the colours of the legend of meanings and no other."""
+    defaults = panel["fieldConfig"]["defaults"]
+    used = {step["color"] for step in defaults["thresholds"]["steps"]}
+    used |= {result["color"] for mapping in defaults.get("mappings", []) for result in mapping["options"].values()}
+    assert used <= COLOURS
+
+
+@each_panel
+def test_missing_data_is_not_made_up(name: str, panel: dict[str, Any]) -> None:
+    """No constant stands in for an answer: a zero comes from a series that says that somebody looked."""
+    for target in panel["targets"]:
+        assert not re.search(r"\b(vector|absent|scalar)\s*\(", target["expr"])
+
+
+@each_panel
+def test_links_lead_to_dashboards_and_variables_that_exist(name: str, panel: dict[str, Any]) -> None:
+    """A click never ends at nothing."""
+    by_uid = {board["uid"]: board for board in DASHBOARDS.values()}
+    for url in re.findall(r'"(/d/[^"]+)"', repr(panel).replace("'", '"')):
+        found = re.fullmatch(r"/d/([\w-]+)\?(.*)", url)
+        assert found, url
+        variables = {variable["name"] for variable in by_uid[found[1]]["templating"]["list"]}
+        assert set(re.findall(r"var-(\w+)=", found[2])) <= variables
+
+
+def test_rates_look_back_as_far_as_the_picture_is_coarse() -> None:
+    """Per second over the step of the picture: a fixed look-back would skip what falls between two points, or be empty."""
+    for target in targets():
+        for lookback in re.findall(r"(?<!_)rate\([^\[]*\[([^\]]*)\]", target.expr):
+            assert lookback == "$__rate_interval" or lookback in {"5m", "1h", "6h"}, target
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_place_is_one_panel(name: str) -> None:
+    """What alerts point at is there, once, under the number that never changes."""
+    place = PLACES[name]
+    (board,) = (board for board in DASHBOARDS.values() if board["uid"] == place.uid)
+    assert [panel["id"] for panel in panels(board)].count(place.id) == 1
