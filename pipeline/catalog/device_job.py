@@ -26,6 +26,7 @@ KINDS = (
             *((name, name) for name in IDENTITY),
         ),
         "A job or pod that holds a GPU or MIG instance: one for each device that it holds.",
+        fleeting=True,
     ),
 )
 
@@ -39,6 +40,7 @@ FIELDS = (
             "tocsin_device_job_processes", "gauge", "Processes of the job that hold the device; 0 for a job that does not use it."
         ),
         "processes",
+        profile="minimal",
     ),
 )
 

@@ -46,12 +46,14 @@ class Dcgm:
 class Kind:
     """A kind of device: which of its facts identify its series in ``tocsin_*``.
 
-    ``labels`` maps label name to the attribute that fills it; ``@id`` is the hardware identity itself.
+    ``labels`` maps label name to the attribute that fills it; ``@id`` is the hardware identity itself. ``fleeting`` are devices that come and
+    go with the readings that name them: their facts are shown no longer than those are fresh, where hardware stays what it is.
     """
 
     name: str
     labels: tuple[tuple[str, str], ...]
     help: str
+    fleeting: bool = False
 
 
 @dataclass(frozen=True, slots=True)

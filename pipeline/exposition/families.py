@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
-from pipeline.catalog import KINDS, PROFILES, Field, Metric, Profile, facts_of, fields_of
+from pipeline.catalog import KINDS, PROFILES, Field, Kind, Metric, Profile, facts_of, fields_of
 from pipeline.exposition.cells import Column
 from pipeline.frame import Attributes, Device
 
@@ -67,10 +67,10 @@ def info_labels(device: Device, facts: Attributes) -> tuple[tuple[str, str], ...
 
 def infos(
     devices: Mapping[Device, Attributes], profile: Profile
-) -> Iterator[tuple[Metric, Sequence[tuple[tuple[str, str], ...]]]]:
+) -> Iterator[tuple[Kind, Metric, Sequence[tuple[tuple[str, str], ...]]]]:
     """For each kind with slow facts and with fields in the profile: its info family and the labels of every device."""
-    for kind in KINDS:
-        if any(fact.info for fact in facts_of(kind)) and columns_of(kind, profile):
-            rows = [info_labels(device, facts) for device, facts in devices.items() if device.kind == kind]
+    for name, kind in KINDS.items():
+        if any(fact.info for fact in facts_of(name)) and columns_of(name, profile):
+            rows = [info_labels(device, facts) for device, facts in devices.items() if device.kind == name]
             if rows:
-                yield info_metric(kind), rows
+                yield kind, info_metric(name), rows

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.catalog import Profile
+from pipeline.catalog import KINDS, Profile
 from pipeline.exposition.cells import Cells
 from pipeline.exposition.families import columns_of, device_labels, infos, stays
 from pipeline.exposition.latest import Entry, Snapshot
@@ -15,6 +15,8 @@ from pipeline.exposition.text import Family, series
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_INFO_CELLS = 2
 
 
 class FramePage:
@@ -31,7 +33,9 @@ class FramePage:
         if snapshot.generation != self._generation:
             self._generation = snapshot.generation
             self._build(snapshot)
-        texts, present = [b"1.0"], [np.ones(1, np.bool_)]  # the first cell is the 1 of every info series
+        # The first cells are the 1 of every info series: of what stays, and of what goes with its readings.
+        fresh = any(entry.fresh for entry in snapshot.entries if KINDS[entry.frame.kind].fleeting)
+        texts, present = [b"1.0"] * _INFO_CELLS, [np.array([True, fresh])]
         for sheet, entry in zip(self._sheets, snapshot.entries, strict=True):
             texts += sheet.fill(entry)
             present.append(sheet.present)
@@ -42,10 +46,10 @@ class FramePage:
         self._sheets = [_Sheet(entry, self._profile) for entry in snapshot.entries]
         families: dict[str, Family] = {}
         rows: dict[str, list[tuple[bytes, int]]] = {}
-        for info, each in infos(snapshot.attributes, self._profile):
+        for kind, info, each in infos(snapshot.attributes, self._profile):
             families[info.name] = Family(info.name, info.type, info.help)
-            rows[info.name] = [(series(info.name, labels), 0) for labels in each]
-        first = 1
+            rows[info.name] = [(series(info.name, labels), int(kind.fleeting)) for labels in each]
+        first = _INFO_CELLS
         for sheet in self._sheets:
             names = [device_labels(device, snapshot.facts(device)) for device in sheet.frame.devices]
             for number, (column, labels) in enumerate(columns_of(sheet.frame.kind, self._profile)):

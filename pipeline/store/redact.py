@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from pipeline.catalog import EVENTS
+from pipeline.catalog import EVENTS, device_job
 
 MASK = "***"
 HIDDEN = ("process", "pid", "cgroup")
@@ -55,6 +55,9 @@ class Redaction:
             kinds, given = rows["kind"].to_pylist(), rows["attributes"].to_pylist()
             masked = [_json(self.attributes(k, orjson.loads(a))) for k, a in zip(kinds, given, strict=True)]
             return _with(rows, "attributes", masked)
+        if name == "devices":
+            kinds, given = rows["kind"].to_pylist(), rows["attributes"].to_pylist()
+            return _with(rows, "attributes", [_of_device(k, a) for k, a in zip(kinds, given, strict=True)])
         if name in ("findings", "incidents"):
             rows = _with(rows, "summary", _each(self.text, rows["summary"].to_pylist()))
         if name == "incidents":
@@ -75,6 +78,13 @@ def process_names(events: pa.Table | None) -> set[str]:
     """Names of processes in the attributes of events."""
     rows = events["attributes"].to_pylist() if events is not None else []
     return {str(attributes["process"]) for attributes in map(orjson.loads, rows) if "process" in attributes}
+
+
+def _of_device(kind: str, attributes: str) -> str:
+    """Facts of a device as they may leave: whose job it was stays here."""
+    if kind != device_job.KIND:
+        return attributes
+    return _json({k: v for k, v in orjson.loads(attributes).items() if k not in device_job.PERSONAL})
 
 
 def _with(rows: pa.Table, column: str, values: list[Any]) -> pa.Table:

@@ -27,6 +27,7 @@ KEPT = frozenset(
         *("SLURM_JOB_ACCOUNT", "SLURM_JOB_PARTITION", "SLURM_JOB_NAME", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"),
     )
 )
+MOST_USERS = 1000  # whose names are remembered
 DAEMON = "slurmstepd"
 # Its title: "slurmstepd: [71.batch]", since 24.05 also "slurmstepd: [71.batch stepmgr]".
 _TITLE = re.compile(rb"slurmstepd: \[(\d{1,12})\.([\w+]{1,32})(?: stepmgr)?\]")
@@ -163,7 +164,7 @@ def user_names(name_of: Callable[[int], str]) -> Callable[[int], str]:
 
     def remembered(user: int) -> str:
         if user not in known:
-            if len(known) >= 10_000:
+            if len(known) >= MOST_USERS:
                 known.clear()
             known[user] = name_of(user)
         return known[user]

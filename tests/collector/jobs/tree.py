@@ -44,10 +44,20 @@ class Proc:
         """A slurmstepd."""
         return self.put(pid, cgroup, comm="slurmstepd", title=f"slurmstepd: [{title}]", uids=uids)
 
-    def task(self, pid: int, job: str, step: str = "0", *, parent: int = 1, uids: str = "1000\t1000", **environ: str) -> int:
+    def task(
+        self,
+        pid: int,
+        job: str,
+        step: str = "0",
+        *,
+        parent: int = 1,
+        uids: str = "1000\t1000",
+        started: int | None = None,
+        **environ: str,
+    ) -> int:
         """A process in a job's control group, with variables."""
         said = b"\0".join(f"{name}={value}".encode() for name, value in environ.items())
-        return self.put(pid, GROUP.format(job=job, step=step), parent=parent, uids=uids, environ=said)
+        return self.put(pid, GROUP.format(job=job, step=step), parent=parent, uids=uids, environ=said, started=started)
 
     def end(self, pid: int) -> None:
         """It is gone."""

@@ -1,0 +1,74 @@
+"""dcgm-exporter's job mapping: which files count, and what a bad one costs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from collector.jobs.gpus import Gpus
+from collector.jobs.slurm.mapping import MOST_BYTES, MOST_JOBS, Mapping
+from pipeline.frame import Device
+
+# DCGM counts GPUs by index: here it is not the number of the device file.
+GPUS = Gpus([Device("n1", "gpu", f"GPU-{n}", {"index": str(n), "minor_number": str(1 - n)}) for n in range(2)])
+
+
+def held(folder: Path) -> list[tuple[str, str, str]]:
+    """UUID, instance and job."""
+    return [(h.uuid, h.instance, h.facts["mapped"]) for h in Mapping(folder).holdings(GPUS)]
+
+
+def put(folder: Path, **files: str) -> Path:
+    """Files by name; an underscore stands for the point."""
+    for name, text in files.items():
+        (folder / name.strip("n").replace("_", ".")).write_text(text)
+    return folder
+
+
+def test_a_line_is_a_job_of_the_gpu_with_that_index(tmp_path: Path) -> None:
+    """Two jobs on GPU 0, one on instance 5 of GPU 1."""
+    put(tmp_path, n0="71\n72\n", n1_5="73\n")
+    assert held(tmp_path) == [("GPU-0", "", "71"), ("GPU-0", "", "72"), ("GPU-1", "5", "73")]
+
+
+def test_a_blank_line_is_no_job(tmp_path: Path) -> None:
+    """dcgm-exporter makes hpc_job="" of it; a job that stands twice is one."""
+    put(tmp_path, n0="\n71\n  \n71\n")
+    assert held(tmp_path) == [("GPU-0", "", "71")]
+
+
+def test_other_files_are_nobody_s(tmp_path: Path) -> None:
+    """Only numbers count, and only of GPUs that are here: no temporary file of a prolog, no GPU of another node."""
+    put(tmp_path, n0_tmp="71\n", n7="71\n", README="71\n")
+    (tmp_path / "71.json").write_text("71\n")
+    assert held(tmp_path) == []
+
+
+def test_one_file_that_cannot_be_read_costs_itself(tmp_path: Path) -> None:
+    """A link, which would let the agent read what its author may not, is not followed; the others are read."""
+    put(tmp_path, n1="72\n")
+    (tmp_path / "0").symlink_to("/etc/passwd")
+    mapping = Mapping(tmp_path)
+    assert [h.uuid for h in mapping.holdings(GPUS)] == ["GPU-1"]
+    assert [u.device for u in mapping.unread] == ["0"]
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
+    """Whoever may write there cannot stop the agent."""
+    os.mkfifo(tmp_path / "0")
+    assert held(tmp_path) == []
+
+
+@pytest.mark.parametrize("text", ["x" * (MOST_BYTES + 1), "\n".join(map(str, range(10_000)))], ids=["long", "many"])
+def test_a_huge_file_makes_few_jobs(tmp_path: Path, text: str) -> None:
+    """Series are bounded whatever stands in a file."""
+    put(tmp_path, n0=text)
+    assert len(held(tmp_path)) <= MOST_JOBS
+
+
+def test_a_folder_that_is_gone_is_said(tmp_path: Path) -> None:
+    """The caller decides whether it is missed."""
+    with pytest.raises(FileNotFoundError):
+        held(tmp_path / "none")

@@ -1,0 +1,320 @@
+"""The source of jobs, from what tellers say to the page and back: job changes, blind tellers, hostile names, what is hidden."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from collector.config.settings import Personal
+from collector.holders import NO_INSTANCE, Holder, Holders
+from collector.inventory import Inventory
+from collector.jobs.gpus import Gpus
+from collector.jobs.holding import LONGEST, Holding
+from collector.jobs.source import MOST_HOLDINGS, JobsSource
+from collector.jobs.tellers import KubeletTeller, MappingTeller, SlurmTeller, Teller
+from collector.state import State
+from pipeline.catalog import agent
+from pipeline.catalog.device_job import KIND, PERSONAL
+from pipeline.dcgm import DEFAULT_FILE, DcgmDialect, JobLabels, Options, load
+from pipeline.exposition import Exposition
+from pipeline.observation import Reading, Unread
+from pipeline.selfmetrics import SelfMetrics
+from tests.collector.jobs.kubelet import listing, pod, serving
+from tests.collector.jobs.tree import Proc
+from tests.fakes import FakeClock, observed
+from tests.pipeline.dcgm.nodes import busy
+from tests.pipeline.dcgm.nodes import gpu as h100
+from tests.pipeline.exposition.pages import frame
+
+INFO = "tocsin_device_job_info"
+
+
+class Says:
+    """A teller that says what it is given, or raises it."""
+
+    name = "processes"
+    unread: Sequence[Unread] = ()
+
+    def __init__(self, *holdings: Holding) -> None:
+        self.said: list[Holding] | OSError = list(holdings)
+
+    def there(self) -> bool:
+        return True
+
+    def holdings(self, gpus: object, held: object) -> Iterable[Holding]:
+        if isinstance(self.said, OSError):
+            raise self.said
+        return self.said
+
+
+class House:
+    """A source of jobs with an agent's page behind it; a tick is a second."""
+
+    def __init__(
+        self,
+        *tellers: Teller,
+        hidden: Iterable[str] = (),
+        jobs: JobLabels = JobLabels(),  # noqa: B008 - a frozen value
+    ) -> None:
+        self.clock, self.own, self.holders = FakeClock(), SelfMetrics(), Holders()
+        self.holders.note([h100(n) for n in range(2)], ())
+        inventory = Inventory("n1", State(None))
+        self.source = JobsSource(tellers, "n1", self.clock, self.own, holders=self.holders, inventory=inventory, hidden=hidden)
+        dialect = DcgmDialect(Options(load(DEFAULT_FILE, "dcgm-4.8"), jobs=jobs), self.clock)
+        self.page = Exposition(self.own, clock=self.clock, periods={"nvml": 1.0, "jobs": 1.0}, dialect=dialect)
+
+    def tick(self) -> Reading:
+        """Read the GPUs and the jobs, and show them."""
+        self.clock.advance(1)
+        reading = self.source.read()
+        self.page.write(observed(self.clock, frame(self.clock, "gpu", [(h100(n), busy()) for n in range(2)])), ())
+        self.page.write(observed(self.clock, *reading.frames, source="jobs"), ())
+        return reading
+
+    def shown(self, name: str = INFO) -> list[dict[str, str]]:
+        """Labels of a family's series."""
+        families = parse_text(self.page.render().decode())
+        return [dict(s.labels) for f in families for s in f.samples if s.name == name]
+
+    def pids(self, *pids: int, gpu: int = 0) -> None:
+        """Processes that hold a GPU, as the NVML source lists them."""
+        self.holders.hold(h100(gpu).id, [Holder(pid, NO_INSTANCE) for pid in pids])
+
+
+def open_files() -> int:
+    """Descriptors of this process."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def job(number: str, gpu: int = 0, pids: Iterable[int] = (), evidence: str = "process", **facts: str) -> Holding:
+    """A job of Slurm that has a GPU."""
+    return Holding(h100(gpu).id, "", "slurm", evidence, {"job": number} | facts, frozenset(pids))
+
+
+def held_by_pod(gpu: int, facts: Mapping[str, str]) -> Holding:
+    """A pod that has a GPU."""
+    return Holding(h100(gpu).id, "", "kubernetes", "kubelet", facts)
+
+
+def test_a_holder_is_an_info_series_to_join_on() -> None:
+    """Identity of the GPU as its other series have it, and all that is known of the job."""
+    house = House(Says(job("71", step="0", user="ada", account="physics")))
+    house.tick()
+    assert house.shown() == [
+        {
+            "gpu": "0",
+            "uuid": h100(0).id,
+            "scheduler": "slurm",
+            "job": "71",
+            "step": "0",
+            "user": "ada",
+            "account": "physics",
+            "evidence": "process",
+        }
+    ]
+
+
+def test_statements_about_one_job_are_one_series() -> None:
+    """The strongest evidence stands, steps come together, and what one knows the other need not."""
+    mapping = Says(job("71", evidence="mapping", mapped="71"))
+    processes = Says(job("71", pids=[1], step="0", user="ada"), job("71", pids=[2], step="1"), job("71", evidence="environment"))
+    house = House(mapping, processes)
+    house.pids(1, 2)
+    house.tick()
+    (shown,) = house.shown()
+    assert (shown["evidence"], shown["step"], shown["user"]) == ("mapping", "0,1", "ada")
+    assert house.page.snapshot().of(KIND)[0].frame.value("processes", 0) == 2
+
+
+def test_a_job_that_holds_a_gpu_and_does_not_use_it_has_no_processes() -> None:
+    """0 is idle; before anybody listed the GPU's processes there is no number at all."""
+    house = House(Says(job("71", evidence="mapping"), job("72", gpu=1, evidence="mapping")))
+    house.pids(gpu=1)
+    reading = house.tick().frames[0]
+    assert [reading.value("processes", row) for row in range(2)] == [None, 0]
+
+
+def test_processes_of_a_pod_are_those_of_the_gpu_it_has_alone(tmp_path: Path) -> None:
+    """On a GPU that two pods share nobody can say whose they are."""
+    with serving(tmp_path / "k", {"List": listing(pod("a", [h100(0).id]), *(pod(p, [h100(1).id]) for p in "bc"))}):
+        house = House(KubeletTeller(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
+        house.pids(1, 2, 3, gpu=0)
+        house.pids(4, gpu=1)
+        reading = house.tick().frames[0]
+    found = {d.attributes["pod"]: reading.value("processes", row) for row, d in enumerate(reading.devices)}
+    assert found == {"a": 3, "b": None, "c": None}
+
+
+def test_a_job_change_is_shown_at_the_next_read() -> None:
+    """One job goes, another comes: on the next page the old one is nowhere, in neither dialect."""
+    teller = Says(job("one-4711", mapped="one-4711"))
+    house = House(teller)
+    house.tick()
+    assert house.page.render().count(b'hpc_job="one-4711"') > 1
+    teller.said = [job("two-4712", mapped="two-4712")]
+    house.tick()
+    assert [s["job"] for s in house.shown()] == ["two-4712"]
+    assert b"one-4711" not in house.page.render()
+    teller.said = []
+    house.tick()
+    assert b"two-4712" not in house.page.render()
+    assert house.shown("DCGM_FI_DEV_GPU_TEMP")
+
+
+def test_jobs_are_not_shown_when_the_source_has_fallen_silent() -> None:
+    """After three missed reads whose job it was may no longer be true; GPUs themselves stay."""
+    house = House(Says(job("71")))
+    house.tick()
+    house.clock.advance(10)
+    assert house.shown() == []
+    assert house.shown("tocsin_gpu_info")
+
+
+def test_a_blind_teller_costs_its_own_jobs_only(caplog: pytest.LogCaptureFixture) -> None:
+    """The kubelet is gone: its pods go, Slurm's job and the GPUs stay, a metric and one line say so, and one says that it is back."""
+    kubelet, slurm = Says(held_by_pod(0, {"pod": "p"})), Says(job("71", gpu=1))
+    kubelet.name = "kubelet"
+    pods = kubelet.said
+    house = House(kubelet, slurm)
+    house.tick()
+    kubelet.said = OSError("connection refused")
+    with caplog.at_level(logging.INFO, "tocsin.jobs"):
+        readings = [house.tick() for _ in range(3)]
+        assert [s.get("job") for s in house.shown()] == ["71"]
+        assert house.own.value(agent.JOBS_TELLER_UP, "kubelet") == 0
+        assert [u.field for u in readings[0].unread] == ["kubelet"]
+        assert house.shown("DCGM_FI_DEV_GPU_TEMP")
+        kubelet.said = pods
+        house.tick()
+    assert len(house.shown()) == 2
+    assert [r.levelname for r in caplog.records] == ["WARNING", "INFO"]
+    assert "connection refused" in caplog.text
+
+
+def test_a_kubelet_that_is_not_there_is_not_missed_until_it_was(tmp_path: Path) -> None:
+    """Mode auto: no node without Kubernetes complains; one whose kubelet stopped does."""
+    house = House(KubeletTeller(tmp_path / "k", (), "auto", FakeClock(), SelfMetrics()))
+    assert house.tick().unread == ()
+    with serving(tmp_path / "k", {"List": listing(pod("a", [h100(0).id]))}):
+        house.tick()
+        assert [s["pod"] for s in house.shown()] == ["a"]
+    (tmp_path / "k").unlink(missing_ok=True)
+    assert [u.field for u in house.tick().unread] == ["kubelet"]
+    assert house.shown() == []
+
+
+def test_in_mode_on_a_kubelet_is_missed_from_the_first_read(tmp_path: Path) -> None:
+    """Whoever asked for it wants to know."""
+    house = House(KubeletTeller(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
+    assert [u.field for u in house.tick().unread] == ["kubelet"]
+
+
+def test_a_mapping_folder_that_does_not_exist_yet_maps_nothing(tmp_path: Path) -> None:
+    """The first prolog makes it: until then there is nothing to complain about."""
+    house = House(MappingTeller(tmp_path / "jobs"))
+    assert house.tick().unread == ()
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "0").write_text("71\n")
+    house.tick()
+    assert [s["job"] for s in house.shown()] == ["71"]
+
+
+HOSTILE = ['a"b', "a\nb} 1", "\\", "\x00\x1b[31m", "\ud800", "x" * 10_000, "\u202e", '{job="1"} 2 # EOF']
+
+
+@pytest.mark.parametrize("evil", HOSTILE)
+def test_a_hostile_name_is_bounded_and_breaks_no_page(evil: str) -> None:
+    """Users choose names of jobs and pods: every page parses, in every dialect and format, and no label is longer than a pod's name may be."""
+    pods = held_by_pod(1, {"pod": evil, "namespace": "ns"})
+    house = House(Says(job("71", job_name=evil, mapped=evil), pods), jobs=JobLabels(kubernetes=True))
+    house.tick()
+    assert len(house.shown()) == 2
+    assert all(
+        len(value) <= LONGEST for name in (INFO, "DCGM_FI_DEV_GPU_TEMP") for s in house.shown(name) for value in s.values()
+    )
+
+
+def test_series_are_bounded_whatever_tellers_say() -> None:
+    """A mapping of a thousand jobs is cut, and that is told."""
+    house = House(Says(*(job(str(n)) for n in range(1000))))
+    assert [u.reason for u in house.tick().unread] == ["too many jobs"]
+    assert len(house.shown()) == MOST_HOLDINGS
+
+
+def test_what_is_hidden_leaves_the_source_by_no_way() -> None:
+    """Neither on the page, in either dialect, nor in what the store gets; job and GPU stay."""
+    facts = {name: f"secret-{name}" for name in PERSONAL}
+    jobs = replace(job("71"), facts={"job": "71", **facts})
+    house = House(
+        Says(jobs, held_by_pod(1, {**facts, "claim_device": "gpu-1"})), hidden=PERSONAL, jobs=JobLabels(kubernetes=True, dra=True)
+    )
+    reading = house.tick()
+    assert b"secret" not in house.page.render()
+    assert "secret" not in str(reading)
+    assert {s["uuid"]: s.get("job") for s in house.shown()} == {h100(0).id: "71", h100(1).id: None}
+
+
+def test_holders_that_only_a_hidden_name_tells_apart_are_one() -> None:
+    """Two pods without names are one series, not two that clash."""
+    pods = [held_by_pod(0, {"pod": p, "namespace": "ns"}) for p in "ab"]
+    house = House(Says(*pods), hidden=["pod"])
+    house.tick()
+    assert [s["namespace"] for s in house.shown()] == ["ns"]
+    assert house.own.value(agent.EXPOSITION_DROPPED, "duplicate") == 0
+
+
+def test_the_setting_knows_every_name_that_can_be_hidden() -> None:
+    """What the catalogue calls personal is what the configuration takes."""
+    assert get_args(Personal) == PERSONAL
+
+
+def test_the_devices_of_a_frame_are_the_same_objects_while_nothing_changes() -> None:
+    """Page, log and store compare identity: a steady node costs them nothing."""
+    house = House(Says(job("71", user="ada")))
+    assert house.tick().frames[0].devices is house.tick().frames[0].devices
+
+
+def test_before_the_driver_answers_the_known_gpus_serve() -> None:
+    """The inventory of the last life tells which GPU a mapping file means."""
+    inventory = Inventory("n1", State(None))
+    inventory.learn("gpu", [h100(3)])
+    assert Gpus(inventory.devices("gpu")).numbered("3") == h100(3).id
+
+
+def test_a_thousand_job_changes_leave_nothing_behind(tmp_path: Path) -> None:
+    """Other pids, users, pods and mapped jobs a thousand times over: series, descriptors and memory are those of one."""
+    proc = Proc(tmp_path / "proc")
+    proc.root.mkdir()
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    clock = FakeClock()
+    house = House(SlurmTeller(proc.root, str, clock, SelfMetrics()), MappingTeller(folder), jobs=JobLabels(kubernetes=True))
+
+    def change(number: int) -> int:
+        who = f"{number}\t{number}"
+        proc.task(1000, str(number), started=number, uids=who, SLURM_JOB_ID=str(number), SLURM_JOB_NAME=f"run-{number}")
+        (folder / "0").write_text(f"{number}\n")
+        house.pids(1000)
+        clock.advance(1)
+        house.tick()
+        return house.page.render().count(b"\n")
+
+    change(0)
+    lines = change(1)
+    for number in range(2, 100):
+        change(number)
+    gc.collect()
+    descriptors, objects = open_files(), len(gc.get_objects())
+    for number in range(100, 1000):
+        assert change(number) == lines
+    gc.collect()
+    assert open_files() == descriptors
+    assert len(gc.get_objects()) - objects < 100
+    assert [s["job"] for s in house.shown()] == ["999"]
