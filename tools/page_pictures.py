@@ -1,4 +1,4 @@
-"""Pictures of the status page for README and docs: a simulated node that breaks, shot in a real browser. Takes seven minutes."""
+"""Pictures of the status page for README and docs: a simulated node that breaks, shot in a real browser. Takes seven minutes, and pngquant."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ def shoot(browser: Browser, url: str, path: Path, width: int, *, dark: bool) -> 
     page.resize(width, page.evaluate("document.documentElement.scrollHeight"))
     path.write_bytes(page.picture())
     page.close()
+    subprocess.run(["pngquant", "--force", "--strip", "--speed", "1", "--output", path, "256", path], check=True)
 
 
 if __name__ == "__main__":

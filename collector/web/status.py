@@ -13,7 +13,7 @@ from collector.out_of_service import Out
 from collector.web.agent_parts import parts, sources
 from collector.web.columns import NOW
 from collector.web.verdict import verdict
-from pipeline.catalog import field
+from pipeline.catalog import device_job, field
 from pipeline.exposition import Entry, Snapshot, stalls
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
@@ -45,9 +45,12 @@ FACTS = {
     "ib_port": ("pci_bus_id", "net_device", "link_layer", "numa_node", "firmware", "node_guid"),
 }
 
+HOLDER = ("scheduler", *device_job.IDENTITY, "user", "job_name", "gpu_instance")
+
 
 def status(node: Node, snapshot: Snapshot, said: Said, own: SelfMetrics, *, now_ns: int, unready: str) -> dict[str, Any]:
     """The whole document. Values in base units; null = not observed; a device of a silent source is ``fresh: false``."""
+    holders = _holders(snapshot)
     document: dict[str, Any] = {
         "host": node.host,
         "version": node.version,
@@ -55,7 +58,11 @@ def status(node: Node, snapshot: Snapshot, said: Said, own: SelfMetrics, *, now_
         "time": _time(now_ns),
         "ready": not unready,
         "unready_reason": unready or None,
-        "gpus": [row for entry in snapshot.of("gpu") for row in _devices(entry, snapshot, "name", said.health)],
+        "gpus": [
+            row | {"held_by": holders.get(row["id"], [])}
+            for entry in snapshot.of("gpu")
+            for row in _devices(entry, snapshot, "name", said.health)
+        ],
         "ports": [
             row | {"expected": _expected(entry, number)}
             for entry in snapshot.of("ib_port")
@@ -137,6 +144,17 @@ def _expected(entry: Entry, row: int) -> bool | None:
 
 def _number(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
+
+
+def _holders(snapshot: Snapshot) -> dict[str, list[dict[str, Any]]]:
+    """By GPU the jobs and pods that hold it or a part of it."""
+    held: dict[str, list[dict[str, Any]]] = {}
+    for entry in snapshot.of(device_job.KIND):
+        for device in entry.frame.devices if entry.fresh else ():
+            facts = snapshot.facts(device)
+            told = {name: _text(facts[name]) for name in HOLDER if facts.get(name)}
+            held.setdefault(facts.get("uuid", ""), []).append(told)
+    return held
 
 
 def _jobs(snapshot: Snapshot, said: Said, now_ns: int) -> Iterator[dict[str, Any]]:

@@ -29,7 +29,7 @@ def gpus(document: Mapping[str, Any], recently: Recently) -> Html:
     cells = (
         _cell(
             called[row["id"]],
-            row["name"] if len(models) > 1 else None,
+            " · ".join([*([row["name"]] if len(models) > 1 else []), *map(_holder, row["held_by"])]),
             row,
             levels.gpu(row, document),
             _figures("gpu", row, rows, recently),
@@ -46,7 +46,7 @@ def ports(document: Mapping[str, Any], recently: Recently) -> Html:
     cells = (
         _cell(
             upper(called[row["id"]]),
-            None if row["rate_bytes_per_second"] is None else bits(row["rate_bytes_per_second"]),
+            "no rate" if row["rate_bytes_per_second"] is None else bits(row["rate_bytes_per_second"]),
             row,
             levels.port(row, document),
             _figures("ib_port", row, rows, recently),
@@ -64,18 +64,31 @@ def _section(key: str, title: str, aside: str | None, cells: Iterable[Html], emp
     return el("section", head, body, id=key, aria_labelledby=f"{key}-title")
 
 
-def _cell(title: str, aside: str | None, row: Row, said: tuple[Level, str], figures: Html) -> Html:
+def _cell(title: str, aside: str, row: Row, said: tuple[Level, str], figures: Html) -> Html:
     level, word = said
     return el(
         "li",
         el("h3", title, el("span", icon(level), word, class_="state")),
-        el("p", aside) if aside else None,
+        el("p", aside, class_="aside", title=aside) if aside else None,
         figures,
         _identity(row, title),
         class_="cell",
         data_level=level,
         id=f"cell-{row['id']}",
     )
+
+
+def _holder(held: Mapping[str, str]) -> str:
+    """Whose job, in the names of who runs it.
+
+    >>> _holder({"scheduler": "slurm", "job": "71", "user": "ada", "job_name": "train"})
+    'job 71 (ada, train)'
+    >>> _holder({"scheduler": "kubernetes", "namespace": "ml", "pod": "train-0", "container": "main"})
+    'pod ml/train-0'
+    """
+    what = f"job {held['job']}" if "job" in held else f"pod {held.get('namespace', '')}/{held.get('pod', '')}"
+    more = ", ".join(held[name] for name in ("user", "job_name") if name in held)
+    return f"{what} ({more})" if more else what
 
 
 def _figures(kind: str, row: Row, alike: Sequence[Row], recently: Recently) -> Html:

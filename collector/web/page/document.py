@@ -110,7 +110,7 @@ def _remarks(document: Mapping[str, Any]) -> Iterator[Node]:
     if missing := blind(document):
         yield f"Blind: {', '.join(missing)}. What would be seen there is not seen."
     if document["incidents"] and (more := untold(document)):
-        yield f"No incident tells that {listed([text for _, text in more])}."
+        yield f"Also: {listed([text for _, text in more])}; no incident tells it."
     for out in document["maintenance"]:
         until = join(" until ", moment(out["until"])) if out["until"] else None
         yield join(upper(name(out, document)), " is out of service", until, f": {out['reason']} ({out['user']})")

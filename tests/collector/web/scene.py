@@ -48,6 +48,7 @@ class Scene:
             (Device("n1", "ib_port", f"0xa088c20300{i:06x}", {"device": f"mlx5_{i}", "port": "1"}), dict(UP)) for i in range(2)
         ]
         self.jobs = [Device("n1", "job", "4711", {})]
+        self.holders: list[Device] = []
         self.out: tuple[Out, ...] = ()
         self.missing = ""
         self._rates = Rates(schema_of("ib_port"), 1.0)
@@ -76,10 +77,15 @@ class Scene:
             self.clock.advance(1)
             self._words += WORDS_PER_SECOND
             frames = [self._frame("gpu", self.gpus), self._frame("job", [(job, {"processes": 2}) for job in self.jobs])]
+            frames.append(self._frame("device_job", [(holder, {"processes": 1}) for holder in self.holders]))
             counts = {"receive_words": self._words, "transmit_words": self._words // 2}
             ports = self._rates.add(self._frame("ib_port", [(device, {**row, **counts}) for device, row in self.ports]))
             self._write(observed(self.clock, *frames, ports))
         return self
+
+    def hold(self, device: Device, **by: str) -> None:
+        """A job or pod that holds a GPU."""
+        self.holders.append(Device("n1", "device_job", f"{device.id}/{len(self.holders)}", {"uuid": device.id, **by}))
 
     def say(self, device: Device, summary: str, **about: Any) -> Finding:
         """A finding that stands from now on."""

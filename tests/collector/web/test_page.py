@@ -115,6 +115,23 @@ def test_an_incident_says_whom_what_why_and_what_to_do() -> None:
     assert f"tocsin ack {incident.id[:8]}" in words
 
 
+def test_what_no_incident_tells_is_told_beside_the_verdict() -> None:
+    """A port that is down while a GPU is to blame for something else."""
+    scene = Scene()
+    scene.ports[1][1].update(state=1)
+    scene.play().blame(scene.say(gpu(0), "Gone."))
+    assert "Also: port mlx5_1/1 is down; no incident tells it." in text(scene)
+
+
+def test_what_an_incident_explains_is_not_told_twice() -> None:
+    """The port whose link the lost GPU took down is among the evidence."""
+    scene = Scene()
+    scene.ports[1][1].update(state=1)
+    gone = scene.play().say(gpu(0), "Gone.")
+    scene.blame(gone, scene.say(scene.ports[1][0], "Down.", severity="record"))
+    assert "Also:" not in text(scene)
+
+
 def test_an_incident_says_how_long_it_is_open() -> None:
     """In the two largest units."""
     scene = Scene().play()
@@ -163,6 +180,15 @@ def test_a_stalled_job_is_named_with_its_verdict() -> None:
     assert "it is stuck outside NCCL" in words
 
 
+def test_a_gpu_says_who_holds_it() -> None:
+    """Jobs and pods, several where it is shared."""
+    scene = Scene()
+    scene.hold(gpu(1), scheduler="slurm", job="71", user="ada", job_name="train")
+    scene.hold(gpu(1), scheduler="kubernetes", namespace="ml", pod="infer-0")
+    words = text(scene.play())
+    assert "job 71 (ada, train) · pod ml/infer-0" in words
+
+
 def test_a_blind_source_is_said_where_it_counts() -> None:
     """In the table of sources, and beside the verdict."""
     scene = Scene().play()
@@ -199,6 +225,7 @@ def hostile_job() -> Scene:
     """A job of that name."""
     scene = Scene()
     scene.jobs = [Device("n1", "job", HOSTILE, {})]
+    scene.hold(gpu(1), job=HOSTILE, user=HOSTILE)
     return scene.play()
 
 
