@@ -40,7 +40,17 @@ const SETTINGS: Record<string, Process> = {
 };
 // Settings of one kind of panel: "custom.<name>".
 const CUSTOM = [
-  ...['drawStyle', 'lineWidth', 'lineStyle', 'lineInterpolation', 'fillOpacity', 'showPoints', 'pointSize', 'spanNulls', 'stacking'],
+  ...[
+    'drawStyle',
+    'lineWidth',
+    'lineStyle',
+    'lineInterpolation',
+    'fillOpacity',
+    'showPoints',
+    'pointSize',
+    'spanNulls',
+    'stacking',
+  ],
   ...['scaleDistribution', 'thresholdsStyle', 'axisPlacement', 'axisLabel', 'hideFrom', 'gradientMode'],
   ...['cellOptions', 'width', 'align', 'filterable', 'minWidth', 'hidden'],
 ];
@@ -55,7 +65,9 @@ const registry = new Registry<FieldConfigPropertyItem>(() => [
 ]);
 
 standardFieldConfigEditorRegistry.setInit(() => registry.list());
-const transformers = Object.values(standardTransformers).filter((each) => each !== standardTransformers.seriesToColumnsTransformer); // an old name of joinByField
+const transformers = Object.values(standardTransformers).filter(
+  (each) => each !== standardTransformers.seriesToColumnsTransformer,
+); // an old name of joinByField
 standardTransformersRegistry.setInit(() =>
   transformers.map((transformation) => ({
     id: transformation.id,

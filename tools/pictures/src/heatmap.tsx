@@ -27,7 +27,14 @@ export function Heatmap({ panel, frames, span, theme, width, height }: Drawing) 
   return (
     <svg width={width} height={height} fontSize={12} fontFamily={theme.typography.fontFamily}>
       {ticks.map((row) => (
-        <text key={row} x={left - 8} y={bottom - (row - lowest) * tall} textAnchor="end" dominantBaseline="central" fill={theme.colors.text.primary}>
+        <text
+          key={row}
+          x={left - 8}
+          y={bottom - (row - lowest) * tall}
+          textAnchor="end"
+          dominantBaseline="central"
+          fill={theme.colors.text.primary}
+        >
           {text(row * size)}
         </text>
       ))}
@@ -36,7 +43,16 @@ export function Heatmap({ panel, frames, span, theme, width, height }: Drawing) 
         const x = left + ((column * wide) / (span.to - span.from)) * frame.width;
         const w = (wide / (span.to - span.from)) * frame.width;
         const fill = shade(counted / most, color?.scheme ?? 'Oranges', theme.isDark);
-        return <rect key={cell} x={x} y={bottom - (row + 1 - lowest) * tall} width={Math.max(w - 1, 1)} height={Math.max(tall - 1, 1)} fill={fill} />;
+        return (
+          <rect
+            key={cell}
+            x={x}
+            y={bottom - (row + 1 - lowest) * tall}
+            width={Math.max(w - 1, 1)}
+            height={Math.max(tall - 1, 1)}
+            fill={fill}
+          />
+        );
       })}
       <TimeAxis frame={frame} theme={theme} />
     </svg>
@@ -46,7 +62,9 @@ export function Heatmap({ panel, frames, span, theme, width, height }: Drawing) 
 /** "column row" to how many points fall there. */
 function count(frames: DataFrame[], from: number, wide: number, size: number): Map<string, number> {
   const cells = new Map<string, number>();
-  for (const { fields: [time, value] } of frames) {
+  for (const {
+    fields: [time, value],
+  } of frames) {
     value.values.forEach((raw, i) => {
       if (raw !== null && Number.isFinite(raw)) {
         const cell = `${Math.floor((time.values[i] / 1000 - from) / wide)} ${Math.floor(raw / size)}`;
@@ -59,6 +77,7 @@ function count(frames: DataFrame[], from: number, wide: number, size: number): M
 
 /** Grafana turns a scheme of one hue around in the dark, so that few is dark and many is bright. */
 function shade(share: number, scheme: string, dark: boolean): string {
-  const interpolate = (schemes as unknown as Record<string, (at: number) => string>)[`interpolate${scheme}`] ?? schemes.interpolateOranges;
+  const interpolate =
+    (schemes as unknown as Record<string, (at: number) => string>)[`interpolate${scheme}`] ?? schemes.interpolateOranges;
   return interpolate(dark ? 1 - share : share);
 }

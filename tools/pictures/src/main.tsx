@@ -41,11 +41,19 @@ async function draw() {
       <GlobalStyles />
       <PanelContextProvider value={{ eventsScope: 'global', eventBus: new EventBusSrv() }}>
         <div style={{ position: 'relative', height: bottom + GAP }}>
-          {all.filter((panel) => panel.type === 'row').map((row) => (
-            <h2 key={row.id} style={{ position: 'absolute', ...place(row as RowPanel) }}>{row.title}</h2>
-          ))}
+          {all
+            .filter((panel) => panel.type === 'row')
+            .map((row) => (
+              <h2 key={row.id} style={{ position: 'absolute', ...place(row as RowPanel) }}>
+                {row.title}
+              </h2>
+            ))}
           {answered.map((of: Asked) => (
-            <div key={of.panel.id} data-panel={`${of.panel.id} ${of.panel.title}`} style={{ position: 'absolute', ...place(of.panel) }}>
+            <div
+              key={of.panel.id}
+              data-panel={`${of.panel.id} ${of.panel.title}`}
+              style={{ position: 'absolute', ...place(of.panel) }}
+            >
               <PanelPicture {...of} marks={across} span={span} theme={theme} {...place(of.panel)} />
             </div>
           ))}
@@ -71,9 +79,13 @@ async function settled() {
 function seen() {
   const all = [...document.querySelectorAll<HTMLElement>('[data-panel]')];
   const words = (kind: string) =>
-    Object.fromEntries(all.flatMap((panel) => [...panel.querySelectorAll<HTMLElement>(kind)].map((said) => [panel.dataset.panel, said.innerText])));
+    Object.fromEntries(
+      all.flatMap((panel) => [...panel.querySelectorAll<HTMLElement>(kind)].map((said) => [panel.dataset.panel, said.innerText])),
+    );
   const picture = 'canvas, svg rect, [role=grid], [role=table], .wrong, .empty';
-  const blank = all.filter((panel) => !panel.querySelector(picture) && !/\d/.test(body(panel))).map((panel) => panel.dataset.panel);
+  const blank = all
+    .filter((panel) => !panel.querySelector(picture) && !/\d/.test(body(panel)))
+    .map((panel) => panel.dataset.panel);
   return { wrong: words('.wrong'), empty: words('.empty'), blank };
 }
 

@@ -29,7 +29,14 @@ export interface Asked {
   error?: string;
 }
 
-const KINDS: Record<string, FunctionComponent<Drawing> | undefined> = { stat: Stat, timeseries: Lines, statetimeline: Timeline, 'state-timeline': Timeline, heatmap: Heatmap, table: Table };
+const KINDS: Record<string, FunctionComponent<Drawing> | undefined> = {
+  stat: Stat,
+  timeseries: Lines,
+  statetimeline: Timeline,
+  'state-timeline': Timeline,
+  heatmap: Heatmap,
+  table: Table,
+};
 
 interface Target {
   refId: string;
@@ -43,13 +50,24 @@ interface Target {
 export async function ask(panel: Panel, values: Values, span: Span, theme: GrafanaTheme2): Promise<Asked> {
   try {
     const targets = (panel.targets ?? []) as unknown as Target[];
+    const own = { ...span, from: panel.timeFrom ? span.to - seconds(panel.timeFrom) : span.from };
     const asked = targets.map(({ refId, expr, legendFormat, instant, format }) =>
-      answers({ refId, expr: fill(expr, values), legend: legendFormat, instant: Boolean(instant), table: format === 'table' }, span, targets.length === 1),
+      answers(
+        { refId, expr: fill(expr, values), legend: legendFormat, instant: Boolean(instant), table: format === 'table' },
+        own,
+        targets.length === 1,
+      ),
     );
     return { panel, frames: await prepare(panel, (await Promise.all(asked)).flat(), theme) };
   } catch (error) {
     return { panel, frames: [], error: String(error) };
   }
+}
+
+/** Of a panel's own reach back: "1m", "2h". */
+function seconds(reach: string): number {
+  const [, count, unit] = /^(\d+)([smhd])$/.exec(reach)!;
+  return Number(count) * { s: 1, m: 60, h: 3600, d: 86400 }[unit]!;
 }
 
 export function PanelPicture({ panel, frames, error, width, height, ...rest }: Asked & Omit<Drawing, 'frames'>) {

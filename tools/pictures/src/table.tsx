@@ -5,5 +5,14 @@ import type { Drawing } from './panel';
 
 export function Table({ panel, frames, width, height }: Drawing) {
   const options = panel.options as unknown as Options;
-  return <TableNG data={frames[0]} width={width} height={height} noHeader={!options.showHeader} initialSortBy={options.sortBy as never} enableVirtualization={false} />;
+  return (
+    <TableNG
+      data={frames[0]}
+      width={width}
+      height={height}
+      noHeader={!options.showHeader}
+      initialSortBy={options.sortBy as never}
+      enableVirtualization={false}
+    />
+  );
 }

@@ -1,6 +1,9 @@
 // State timeline. Grafana's own is part of its server and on no registry: this one draws the same fields in the same colours.
 import { type DataFrame, type DisplayValue, getFieldDisplayName } from '@grafana/data';
-import type { FieldConfig, Options } from '@grafana/schema/dist/esm/raw/composable/statetimeline/panelcfg/x/StateTimelinePanelCfg_types.gen';
+import type {
+  FieldConfig,
+  Options,
+} from '@grafana/schema/dist/esm/raw/composable/statetimeline/panelcfg/x/StateTimelinePanelCfg_types.gen';
 import { VizLayout, VizLegend, measureText } from '@grafana/ui';
 import { LegendDisplayMode } from '@grafana/schema';
 import { type Frame, TimeAxis } from './axis';
@@ -13,7 +16,10 @@ interface Stretch {
 }
 
 export function Timeline({ panel, frames, span, theme, width, height }: Drawing) {
-  const rows = frames.map((frame) => ({ name: getFieldDisplayName(frame.fields[1], frame, frames), stretches: stretches(frame, span.step) }));
+  const rows = frames.map((frame) => ({
+    name: getFieldDisplayName(frame.fields[1], frame, frames),
+    stretches: stretches(frame, span.step),
+  }));
   const states = new Map(rows.flatMap((row) => row.stretches.map(({ state }) => [state.text, state])));
   const legend = [...states.values()].sort((a, b) => a.numeric - b.numeric);
   const items = legend.map((state) => ({ label: state.text, color: state.color, yAxis: 1 }));
