@@ -59,6 +59,9 @@ class Kubernetes(Section, frozen=True):
         f"{SERVICE_ACCOUNT}/token"
     )
     ca_file: Annotated[str, _says("Certificates (PEM) that the API server is checked against.")] = f"{SERVICE_ACCOUNT}/ca.crt"
+    cordon: Annotated[
+        bool, _says("A cordoned Node is out of service, as by `tocsin maintenance`; it is noticed within five minutes.")
+    ] = False
     period: Annotated[Seconds, _says("Time between two looks at what changed.")] = Seconds(10)
 
 
