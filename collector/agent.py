@@ -43,6 +43,7 @@ log = logging.getLogger("tocsin.agent")
 WATCH_S = 1.0
 STOP_READS_S, STOP_STORE_S = 5.0, 15.0  # together well within Kubernetes' 30 s between SIGTERM and SIGKILL
 FIXED = ("storage", "simulate", "path")  # sections that a running agent cannot change
+NOBODY_ELSE = 0o027  # what the agent writes tells whose jobs ran: its own user and group read it
 CANNOT_START = (ConfigError, ListenError, DirectoryTakenError)
 
 
@@ -67,6 +68,7 @@ class Agent:
     async def run(self) -> int:
         """Start everything, serve until a signal, stop everything."""
         raise_open_files()
+        os.umask(os.umask(NOBODY_ELSE) | NOBODY_ELSE)
         with contextlib.ExitStack() as stack:
             stack.enter_context(lock(Path(self._config.storage.path)))
             world = self._enter_world(stack)

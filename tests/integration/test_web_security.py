@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import re
 import ssl
@@ -174,6 +175,16 @@ def test_nothing_listens_beyond_what_the_configuration_says(site: Site) -> None:
     assert {(kind, address) for kind, address in found if kind != "unix"} == {("tcp", site.agent.address), ("tcp", site.health)}
     assert {Path(address).name for kind, address in found if kind == "unix"} == {"control.sock"}
     assert stat.S_IMODE((site.agent.storage / "control.sock").stat().st_mode) == 0o600
+
+
+def test_what_the_agent_keeps_is_nobody_elses_to_read(site: Site) -> None:
+    """Whoever has an account on the node finds neither whose jobs ran nor what was wrong: whatever umask the agent was started with."""
+    modes = {}
+    for path in [site.agent.storage, *site.agent.storage.rglob("*")]:
+        with contextlib.suppress(FileNotFoundError):  # on its way to its last name
+            modes[path] = stat.filemode(path.lstat().st_mode)
+    assert len(modes) > 10
+    assert {path: mode for path, mode in modes.items() if mode[-3:] != "---" and mode[0] != "l"} == {}
 
 
 def test_everything_is_rotated_while_prometheus_scrapes(site: Site) -> None:
