@@ -39,21 +39,21 @@ const SETTINGS: Record<string, Process> = {
   links: dataLinksOverrideProcessor as Process,
 };
 // Settings of one kind of panel: "custom.<name>".
-const CUSTOM = [
+const CUSTOM = new Set([
   ...[
     'drawStyle',
     'lineWidth',
     'lineStyle',
     'lineInterpolation',
     'fillOpacity',
+    'gradientMode',
     'showPoints',
     'pointSize',
     'spanNulls',
-    'stacking',
   ],
-  ...['scaleDistribution', 'thresholdsStyle', 'axisPlacement', 'axisLabel', 'hideFrom', 'gradientMode'],
-  ...['cellOptions', 'width', 'align', 'filterable', 'minWidth', 'hidden'],
-];
+  ...['stacking', 'scaleDistribution', 'thresholdsStyle', 'hideFrom', 'axisPlacement', 'axisLabel', 'axisSoftMin', 'axisSoftMax'],
+  ...['cellOptions', 'width', 'minWidth', 'align', 'filterable', 'hidden', 'inspect'],
+]);
 
 function setting(id: string, path: string, process: Process, isCustom: boolean): FieldConfigPropertyItem {
   return { id, path, name: id, isCustom, process, shouldApply: () => true, editor: () => null, override: () => null };
@@ -61,7 +61,7 @@ function setting(id: string, path: string, process: Process, isCustom: boolean):
 
 const registry = new Registry<FieldConfigPropertyItem>(() => [
   ...Object.entries(SETTINGS).map(([id, process]) => setting(id, id, process, false)),
-  ...CUSTOM.map((name) => setting(`custom.${name}`, name, identityOverrideProcessor, true)),
+  ...[...CUSTOM].map((name) => setting(`custom.${name}`, name, identityOverrideProcessor, true)),
 ]);
 
 standardFieldConfigEditorRegistry.setInit(() => registry.list());
@@ -95,9 +95,18 @@ export async function prepare(panel: Panel, answers: DataFrame[], theme: Grafana
   return ready;
 }
 
-/** A panel's field settings; where it states no colours, those that its kind of panel begins with. */
+/** A panel's field settings; where it states no colours, those that its kind of panel begins with. An Error for one unknown here. */
 export function fieldConfig(panel: Panel): FieldConfigSource {
   const stated = panel.fieldConfig as FieldConfigSource;
+  const ids = [
+    ...Object.keys(stated.defaults.custom ?? {}).map((name) => `custom.${name}`),
+    ...Object.keys(stated.defaults).filter((id) => id !== 'custom'),
+    ...stated.overrides.flatMap((override) => override.properties.map(({ id }) => id)),
+  ];
+  const unknown = ids.filter((id) => !registry.getIfExists(id));
+  if (unknown.length) {
+    throw new Error(`settings that this page does not know: ${unknown.join(', ')}`);
+  }
   const mode = panel.type === 'timeseries' ? FieldColorModeId.PaletteClassic : FieldColorModeId.Thresholds;
-  return { defaults: { color: { mode }, ...stated.defaults }, overrides: stated.overrides ?? [] };
+  return { defaults: { color: { mode }, ...stated.defaults }, overrides: stated.overrides };
 }
