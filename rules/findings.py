@@ -35,19 +35,25 @@ class FaultClass:
 
 def _number(metric: str, words: str, matchers: str = "") -> str:
     """A template that asks for one number of the GPU to blame, and says nothing where there is none."""
-    selector = f"{metric}{{instance=%q,uuid=%q{matchers}}}".replace('"', '\\"')
+    selector = f"{_last(f'{metric}{{instance=%q,uuid=%q{matchers}}}')}".replace('"', '\\"')
     return f'{{{{ with printf "{selector}" $labels.instance $labels.root_device | query }}}} {_first(words)}{{{{ end }}}}'
 
 
 def _of_node(metric: str, words: str) -> str:
     """The same for one number of the node."""
-    return f'{{{{ with printf "{metric}{{instance=%q}}" $labels.instance | query }}}} {_first(words)}{{{{ end }}}}'
+    return f'{{{{ with printf "{_last(f"{metric}{{instance=%q}}")}" $labels.instance | query }}}} {_first(words)}{{{{ end }}}}'
 
 
 def _of_port(metric: str, words: str) -> str:
     """The same for one number of the InfiniBand port to blame, whose series are named by adapter and port."""
-    query = f"{metric}{{instance=%q}} and on (instance, device, port) tocsin_ib_port_info{{instance=%q,port_guid=%q}}"
+    port = _last("tocsin_ib_port_info{instance=%q,port_guid=%q}")
+    query = f"{_last(f'{metric}{{instance=%q}}')} and on (instance, device, port) {port}"
     return f'{{{{ with printf "{query}" $labels.instance $labels.instance $labels.root_device | query }}}} {_first(words)}{{{{ end }}}}'
+
+
+def _last(selector: str) -> str:
+    """What was seen last, for a while: a GPU that is lost or hangs shows nothing any more when its alert is written."""
+    return f"last_over_time({selector}[5m])"
 
 
 def _first(words: str) -> str:
@@ -56,11 +62,11 @@ def _first(words: str) -> str:
 
 # Which port a GUID is: the name that people know it by.
 PORT = (
-    '{{ with printf "tocsin_ib_port_info{instance=%q,port_guid=%q}" $labels.instance $labels.root_device | query }}'
+    '{{ with printf "last_over_time(tocsin_ib_port_info{instance=%q,port_guid=%q}[5m])" $labels.instance $labels.root_device | query }}'
     ' It is {{ . | first | label "device" }}/{{ . | first | label "port" }}.{{ end }}'
 )
 XIDS = (
-    '{{ range printf "tocsin_gpu_xid_errors_total{instance=%q,uuid=%q} > 0" $labels.instance $labels.root_device'
+    '{{ range printf "last_over_time(tocsin_gpu_xid_errors_total{instance=%q,uuid=%q}[5m]) > 0" $labels.instance $labels.root_device'
     ' | query | sortByLabel "xid" }} XID {{ .Labels.xid }} came {{ .Value }} times.{{ end }}'
 )
 
@@ -153,7 +159,7 @@ CLASSES = (
         page="page",
         what="A training job stands still.",
         # The series' own label `job` is `exported_job` wherever Prometheus puts its own `job` on what it scrapes.
-        numbers='{{ range printf "tocsin_nccl_stall_seconds{instance=%q} > 0" $labels.instance | query | sortByLabel "job" }}'
+        numbers='{{ range printf "last_over_time(tocsin_nccl_stall_seconds{instance=%q}[5m]) > 0" $labels.instance | query | sortByLabel "job" }}'
         " Job {{ or .Labels.exported_job .Labels.job }} has stood for {{ .Value | humanizeDuration }}.{{ end }}",
         means="Its ranks wait for each other; the root is the rank, GPU or port that nobody else waits behind.",
         confirm="`tocsin nccl status`; `tocsin explain INCIDENT`.",
