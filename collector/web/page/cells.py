@@ -26,10 +26,11 @@ def gpus(document: Mapping[str, Any], recently: Recently) -> Html:
     """The section of GPUs. The model is said once where all are alike."""
     rows, called = document["gpus"], names(document)
     models = list(dict.fromkeys(row["name"] for row in rows))
+    held = any(row["held_by"] for row in rows)
     cells = (
         _cell(
             called[row["id"]],
-            " · ".join([*([row["name"]] if len(models) > 1 else []), *map(_holder, row["held_by"])]),
+            " · ".join([*([row["name"]] if len(models) > 1 else []), *([_holders(row)] if held else [])]),
             row,
             levels.gpu(row, document),
             _figures("gpu", row, rows, recently),
@@ -76,6 +77,10 @@ def _cell(title: str, aside: str, row: Row, said: tuple[Level, str], figures: Ht
         data_level=level,
         id=f"cell-{row['id']}",
     )
+
+
+def _holders(row: Row) -> str:
+    return " · ".join(_holder(held) for held in row["held_by"]) or "held by no job"
 
 
 def _holder(held: Mapping[str, str]) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from collector.spans import span
 from collector.web.levels import Level
 from collector.web.page.icons import icon
-from collector.web.page.markup import Html, Node, el, join
+from collector.web.page.markup import Html, Node, el
 from collector.web.page.words import upper
 from detectors.nccl.verdict import Cause
 from detectors.nccl.words import CAUSES
@@ -37,8 +37,8 @@ def sources(document: Mapping[str, Any]) -> Html:
             "tr",
             _head(source["name"]),
             _state("ok", "reads", _unread(source)) if source["success"] else _state("blind", "blind", _again(source)),
-            _number(source["age_seconds"], "{:.1f} s ago"),
-            _number(source["duration_seconds"], "{:.1f} ms", 1000),
+            _number(source["age_seconds"], _ago),
+            _number(source["duration_seconds"], lambda seconds: f"{seconds * 1000:.1f} ms"),
         )
         for source in document["sources"]
     ]
@@ -100,7 +100,9 @@ def _state(level: Level, word: str, more: str | None = None) -> Html:
     return el("td", el("span", icon(level), word, class_="state"), el("small", more) if more else None, data_level=level)
 
 
-def _number(value: float | None, form: str, times: float = 1) -> Html:
-    if value is None:
-        return el("td", "-", class_="n")
-    return el("td", join(form.format(value * times)), class_="n")
+def _number(value: float | None, write: Callable[[float], str]) -> Html:
+    return el("td", "-" if value is None else write(value), class_="n")
+
+
+def _ago(seconds: float) -> str:
+    return f"{seconds:.1f} s ago" if seconds < 60 else f"{span(seconds)} ago"

@@ -187,6 +187,12 @@ def test_a_gpu_says_who_holds_it() -> None:
     scene.hold(gpu(1), scheduler="kubernetes", namespace="ml", pod="infer-0")
     words = text(scene.play())
     assert "job 71 (ada, train) · pod ml/infer-0" in words
+    assert words.count("held by no job") == 1
+
+
+def test_where_nobody_tells_of_holders_nothing_is_said_of_them() -> None:
+    """A node without a scheduler has no GPUs that are free."""
+    assert "held by" not in text(Scene().play())
 
 
 def test_a_blind_source_is_said_where_it_counts() -> None:
