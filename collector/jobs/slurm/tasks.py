@@ -17,7 +17,7 @@ from collector.sources.nccl.discovery import procfs
 from collector.sources.nccl.discovery.environment import environment_of
 
 MOST_PROCESSES = 100_000
-LOOKS = 3  # at a new process: it is moved into its group, and given its environment, moments after it was forked
+SETTLED_S = 3.0  # how long a new process is looked at anew: it is moved into its group, and given its environment, after it was forked
 AGAIN_S = 60.0  # until one that is none of Slurm's is looked at again: its number may be another's by then
 
 # Environment variables of a task (man srun, man sbatch: OUTPUT ENVIRONMENT VARIABLES).
@@ -54,7 +54,7 @@ class _Known:
     parent: int = 0
     started: int = -1
     daemon: bool = False
-    looks: int = 0
+    settled_s: float = 0.0
     group: Group | None = None
     task: Task | None = None
 
@@ -76,7 +76,7 @@ class Tasks:
         for pid in self._known.keys() - set(pids):
             del self._known[pid]
         for pid in pids:
-            self._follow(pid)
+            self._follow(pid, now_s)
 
     def of(self, pid: int) -> Task | None:
         """The task with a pid; None where it is no job's."""
@@ -97,9 +97,9 @@ class Tasks:
                 if entry.name.isascii() and entry.name.isdecimal():
                     yield int(entry.name)
 
-    def _follow(self, pid: int) -> None:
+    def _follow(self, pid: int, now_s: float) -> None:
         known = self._known.get(pid)
-        if known is not None and known.group is None and not known.daemon and known.looks >= LOOKS:
+        if known is not None and known.group is None and not known.daemon and now_s > known.settled_s:
             return
         try:
             stat = procfs.stat(self._read(pid, "stat"))
@@ -109,9 +109,8 @@ class Tasks:
             self._known.pop(pid, None)
             return
         if known is None or known.started != stat.started:
-            known = self._known[pid] = _Known(stat.parent, stat.started)
-        if known.looks < LOOKS:
-            known.looks += 1
+            known = self._known[pid] = _Known(stat.parent, stat.started, settled_s=now_s + SETTLED_S)
+        if now_s <= known.settled_s:
             self._inspect(pid, known, stat)
 
     def _inspect(self, pid: int, known: _Known, stat: procfs.Stat) -> None:

@@ -1,0 +1,102 @@
+"""Jobs of a real Slurm, found by their real processes: batch steps, steps of srun, arrays, and their end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from collector.holders import NO_INSTANCE, Holder, Holders
+from collector.inventory import Inventory
+from collector.jobs.slurm.teller import local_user
+from collector.jobs.source import JobsSource
+from collector.jobs.tellers import SlurmTeller
+from collector.state import State
+from pipeline.clock import SystemClock
+from pipeline.frame import Device
+from pipeline.selfmetrics import SelfMetrics
+from tests.slurm import GPUS, Slurm, slurm
+from tests.wait import until
+
+pytestmark = [pytest.mark.integration, pytest.mark.root]
+Found = dict[str, dict[str, str]]
+
+
+class Node:
+    """The source of jobs on this machine, with eight GPUs for the device files that Slurm gives out."""
+
+    def __init__(self) -> None:
+        self.holders, clock, own = Holders(), SystemClock(), SelfMetrics()
+        gpus = [Device("n1", "gpu", f"GPU-{n}", {"index": str(n), "minor_number": str(n)}) for n in range(GPUS)]
+        self.holders.note(gpus, ())
+        tellers = [SlurmTeller(Path("/proc"), local_user, clock, own)]
+        inventory = Inventory("n1", State(None))
+        self.source = JobsSource(tellers, "n1", clock, own, holders=self.holders, inventory=inventory)
+
+    def held(self, job: str) -> Found:
+        """What is known of a job, by GPU."""
+        devices = self.source.read().frames[0].devices
+        return {d.attributes["uuid"]: dict(d.attributes) for d in devices if d.attributes["job"] == job}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Slurm]:
+    """One node with eight GPUs, for all tests here."""
+    with slurm(nodes=1) as running:
+        yield running
+
+
+@pytest.fixture
+def node() -> Node:
+    """An agent's source of jobs that has seen nothing yet."""
+    return Node()
+
+
+def test_a_batch_job_is_known_from_its_start_to_its_end(cluster: Slurm, node: Node) -> None:
+    """Job, step, user, partition, name and the GPUs that Slurm gave it, while it runs and no longer."""
+    job = cluster.submit("sleep 600", "--gres=gpu:2", "--mem=10", "--uid=nobody", "--job-name=a=b")
+    found = until(lambda: node.held(job), "the job's processes")
+    given = re.search(r"IDX:(\d+)-(\d+)", cluster.run("scontrol", "show", "job", "-d", job))
+    cluster.run("scancel", job)
+    assert given
+    assert sorted(found) == [f"GPU-{n}" for n in given.groups()]
+    wanted = {"scheduler": "slurm", "step": "batch", "user": "nobody", "partition": "gpu", "job_name": "a=b"}
+    for facts in found.values():
+        assert {name: facts[name] for name in wanted} == wanted
+        assert facts["evidence"] == "environment"
+    until(lambda: not node.held(job), "the job's end")
+
+
+def test_two_jobs_at_once_have_each_their_own(cluster: Slurm, node: Node) -> None:
+    """The GPUs of one are none of the other's."""
+    jobs = [cluster.submit("sleep 600", "--gres=gpu:3", "--mem=10") for _ in range(2)]
+    first, second = (until(lambda job=job: node.held(job), f"job {job}") for job in jobs)
+    cluster.run("scancel", *jobs)
+    assert (len(first), len(second), first.keys() & second.keys()) == (3, 3, set())
+
+
+def test_a_task_of_an_array_names_its_array(cluster: Slurm, node: Node) -> None:
+    """Array job and index, beside the job's own id."""
+    array = cluster.submit("sleep 600", "--gres=gpu:1", "--mem=10", "--array=7")
+
+    def of_array() -> Found:
+        devices = node.source.read().frames[0].devices
+        return {d.id: dict(d.attributes) for d in devices if d.attributes.get("array_job") == array}
+
+    (facts,) = until(of_array, "the array's task").values()
+    cluster.run("scancel", array)
+    assert facts["array_task"] == "7"
+
+
+def test_a_process_that_holds_a_gpu_is_its_job_s(cluster: Slurm, node: Node) -> None:
+    """A pid as NVML lists it, of a grandchild of the step: the kernel's word counts more than the job's."""
+    job = cluster.submit("sh -c 'sleep 600; true' & wait", "--gres=gpu:1", "--mem=10")
+    until(lambda: node.held(job), "the job's processes")
+    rows = cluster.run("scontrol", "listpids", job, cluster.nodes[0]).splitlines()[1:]
+    pids = [int(row.split()[0]) for row in rows]
+    node.holders.hold("GPU-7", [Holder(pids[-1], NO_INSTANCE)])
+    found = node.held(job)
+    cluster.run("scancel", job)
+    assert found["GPU-7"]["evidence"] == "process"
