@@ -53,6 +53,11 @@ pictures: $(VENV)/.tests parts ## every dashboard drawn by Grafana's own compone
 	$(VENV)/bin/python -m pytest tests/pictures -m grafana
 	PYTHONPATH=. $(VENV)/bin/python -m tests.pictures.take $(PICTURES)
 
+.PHONY: page-pictures
+page-pictures: $(VENV)/.tests parts ## the status page of a node that breaks, photographed for README and docs: eight minutes
+	@command -v pngquant >/dev/null || { echo "install the Debian package pngquant" >&2; exit 1; }
+	PYTHONPATH=. $(VENV)/bin/python tools/page_pictures.py
+
 docs: $(VENV)/.tests ## docs/reference.md and docs/detectors.md from the code, operating curves from docs/scores.json
 	$(VENV)/bin/python docs/build.py
 	$(VENV)/bin/python docs/build_detectors.py
