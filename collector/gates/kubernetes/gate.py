@@ -53,7 +53,7 @@ class KubernetesGate:
             self._reporter.close()
             self._reporter = None
 
-    def cordoned(self, now: bool) -> None:  # noqa: FBT001 - it is a state, told by whoever sees it
+    def cordoned(self, now: bool) -> None:
         """Take the node out of service while it is cordoned. What people took out is theirs to bring back."""
         there = next((out for out in self._out() if out.kind == "node"), None)
         if now and there is None:
