@@ -3,7 +3,7 @@
 # The machine's own release has the oldest versions we support. Which version comes is said, none is pinned: that release moves.
 # Without it the tests of the newer versions are skipped, and say so (tests/parts.py). Remove .parts to fetch anew.
 set -u
-packages="prometheus promtool prometheus-alertmanager docker-compose"
+packages="prometheus promtool prometheus-alertmanager docker-compose kubectl"
 release=sid
 
 cd "$(dirname "$0")/.." && mkdir -p .parts && cd .parts || exit 1
