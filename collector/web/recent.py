@@ -16,7 +16,7 @@ from pipeline.observation import Observation
 
 Past = Mapping[str, NDArray[np.float32]]
 BLOCK_S = 5
-BLOCKS = 120  # 8 GPUs and 8 ports take 46 kB
+BLOCKS = 120  # 8 GPUs and 8 ports take 35 kB
 
 
 class Recent:

@@ -11,7 +11,9 @@ from collector.web.levels import Level
 
 def verdict(document: Mapping[str, Any]) -> dict[str, Any]:
     """``level``, the sentence ``text``, and ``action``, the next step (null where there is none), of a status document."""
-    level, text, action = _incident(document) or _blind(document) or _out(document) or _devices(document) or _well(document)
+    level, text, action = (
+        _incident(document) or _blind(document) or _out(document) or _devices(document) or _agent(document) or _well(document)
+    )
     return {"level": level, "text": text, "action": action}
 
 
@@ -24,7 +26,11 @@ def names(document: Mapping[str, Any]) -> dict[str, str]:
 
 def name(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     """Of the device of an incident, a finding or a maintenance."""
-    return names(document).get(row["device"], f"{row['kind']} {row['device']}")
+    called = names(document)
+    if row["kind"] == "nvlink":
+        gpu, _, link = row["device"].rpartition("/")
+        return f"NVLink {link} of {called.get(gpu, gpu)}"
+    return called.get(row["device"], f"{row['kind']} {row['device']}")
 
 
 def summary(incident: Mapping[str, Any]) -> str:
@@ -39,6 +45,11 @@ def summary(incident: Mapping[str, Any]) -> str:
 def blind(document: Mapping[str, Any]) -> list[str]:
     """Sources whose last read gave nothing."""
     return [source["name"] for source in document["sources"] if not source["success"]]
+
+
+def unwell(document: Mapping[str, Any]) -> list[str]:
+    """Parts of the agent that are not well."""
+    return [part["name"] for part in document["agent"] if not part["ok"]]
 
 
 Said = tuple[Level, str, str | None]
@@ -105,6 +116,13 @@ def listed(words: Sequence[str], most: int = 3) -> str:
     """
     shown = list(words[:most]) + ([f"{len(words) - most} more"] if len(words) > most else [])
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _agent(document: Mapping[str, Any]) -> Said | None:
+    sick = unwell(document)
+    return (
+        ("warn", f"Nothing stands against this node, but the agent itself is not well: {listed(sick)}.", None) if sick else None
+    )
 
 
 def _well(document: Mapping[str, Any]) -> Said:

@@ -10,7 +10,7 @@ from collector.web.page.cells import Recently
 from collector.web.page.icons import bell, icon, tab_icon
 from collector.web.page.markup import Html, Node, el, join
 from collector.web.page.words import moment, upper
-from collector.web.verdict import blind, listed, name, untold
+from collector.web.verdict import blind, listed, name, untold, unwell
 
 # What a level means, for those who see neither colour nor shape.
 _SAID = {
@@ -111,6 +111,8 @@ def _remarks(document: Mapping[str, Any]) -> Iterator[Node]:
         yield f"Blind: {', '.join(missing)}. What would be seen there is not seen."
     if document["incidents"] and (more := untold(document)):
         yield f"Also: {listed([text for _, text in more])}; no incident tells it."
+    if document["incidents"] and (sick := unwell(document)):
+        yield f"The agent itself is not well: {listed(sick)}."
     for out in document["maintenance"]:
         until = join(" until ", moment(out["until"])) if out["until"] else None
         yield join(upper(name(out, document)), " is out of service", until, f": {out['reason']} ({out['user']})")

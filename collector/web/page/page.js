@@ -12,7 +12,10 @@ function become(old, fresh) {
   for (const { name, value } of fresh.attributes) {
     if (name !== "open" && old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
-  const wanted = [...fresh.childNodes];
+  const wanted = [...fresh.childNodes], named = new Set(wanted.map((child) => child.id));
+  for (const child of [...old.children]) { // what goes, goes first: what stays need not move, for moving takes the focus away
+    if (child.id && !named.has(child.id)) child.remove();
+  }
   wanted.forEach((child, place) => {
     const here = counterpart(old, child, place);
     if (here === null) {

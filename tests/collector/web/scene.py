@@ -106,6 +106,10 @@ class Scene:
         self.exposition.write(observed(self.clock), (), (incident,))
         return incident
 
+    def end(self, incident: Incident) -> None:
+        """It is over."""
+        self.exposition.write(observed(self.clock), (), (replace(incident, cleared_ns=self.clock.time_ns()),))
+
     def take_out(self, device: Device, reason: str = "new firmware") -> None:
         """Out of service for an hour, by ada."""
         now = self.clock.time_ns()

@@ -101,12 +101,15 @@ def test_an_agent_that_answers_with_something_else_is_said(page: Page, node: Ser
 
 
 def test_what_is_unfolded_and_focused_stays_so(page: Page, node: Served) -> None:
-    """News does not take the reader's place away, even where a cell or an incident comes before it."""
+    """News does not take the reader's place away, even where an incident comes before it and goes again."""
     page.evaluate("document.querySelector('#cell-GPU-00000001 summary').focus()")
     press(page, "Enter")
-    node.scene.blame(node.scene.say(gpu(0), "It left the bus."))
+    incident = node.scene.blame(node.scene.say(gpu(0), "It left the bus."))
     pass_time(page, 2.5)
     assert text(page, ".said").startswith("Failed: GPU 0 is to blame.")
+    node.scene.end(incident)
+    pass_time(page, 2.5)
+    assert page.evaluate("document.getElementById('incidents')") is None
     assert page.evaluate("document.querySelector('#cell-GPU-00000001 details').open") is True
     assert page.evaluate("document.activeElement.closest('li').id") == "cell-GPU-00000001"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collector.web.verdict import verdict
+from pipeline.catalog import agent
 from pipeline.frame import Device
 from tests.collector.web.scene import Scene
 from tests.fakes import gpu
@@ -89,6 +90,20 @@ def test_an_agent_that_begins_says_what_it_waits_for() -> None:
     scene = Scene()
     scene.missing = "the source nvml has given nothing yet"
     assert said(scene) == ("blind", "Nothing can be said yet: the source nvml has given nothing yet.")
+
+
+def test_an_agent_that_is_not_well_itself_is_told() -> None:
+    """What the node's own watchman cannot see or keep is no good news."""
+    scene = Scene().play()
+    scene.own.set(agent.KERNEL_LOG_MODE, 1, "none")
+    assert said(scene) == ("warn", "Nothing stands against this node, but the agent itself is not well: kernel log.")
+
+
+def test_a_link_is_called_by_its_gpu() -> None:
+    """Nobody knows a GPU by its UUID."""
+    scene = Scene().play()
+    scene.blame(scene.say(Device("n1", "nvlink", f"{gpu(1).id}/5"), "It is down."))
+    assert said(scene)[1] == "NVLink 5 of GPU 1 is to blame. It is down."
 
 
 def test_a_node_out_of_service_says_why() -> None:
