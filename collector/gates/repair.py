@@ -51,5 +51,5 @@ def _reset(record: Drained, answer: Answer) -> str:
 
 
 def _life(epoch: str) -> int | None:
-    number = epoch.rpartition("#")[2]
-    return int(number) if number.isdecimal() else None
+    _, mark, number = epoch.rpartition("#")
+    return int(number) if mark and number.isdecimal() else None

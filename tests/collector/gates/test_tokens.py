@@ -1,0 +1,125 @@
+"""The cap: whoever asks in whatever order, no token is given twice and none too many; and the switches that come before it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collector.gates.controller import CannotAskError, parse_node
+from collector.gates.policy import Policy, off
+from collector.gates.tokens import Tokens
+from tests.sources import ROOT
+
+NOON = 1_800_014_400.0  # 2027-01-15 12:00:00 UTC
+HOUR = 3600.0
+
+
+class Names:
+    """What slurmctld does with names of reservations."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, str] = {}
+
+    def tokens(self, prefix: str) -> dict[str, str]:
+        return {name: node for name, node in self.held.items() if name.startswith(prefix)}
+
+    def take(self, token: str, node: str) -> bool:
+        return self.held.setdefault(token, node) == node
+
+    def drop(self, token: str) -> None:
+        self.held.pop(token, None)
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([f"gpu{number}" for number in range(8)]), max_size=30), st.integers(1, 4))
+def test_no_more_slots_than_the_cap_and_one_for_a_node(asking: list[str], most: int) -> None:
+    """Any nodes, any order, again and again."""
+    names = Names()
+    for node in asking:
+        Tokens(names, node).slot(most)
+    assert len(names.held) == min(most, len(set(asking)))
+    assert len(set(names.held.values())) == len(names.held)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0, 6 * HOUR), max_size=30).map(sorted), st.integers(1, 3))
+def test_no_more_allowances_than_the_hour_has_in_any_sixty_minutes(times: list[float], most: int) -> None:
+    """Not by the clock's hours alone: 12:59 and 13:01 are the same hour to whoever is on call."""
+    names = Names()
+    given_at = [at for number, at in enumerate(times) if Tokens(names, f"gpu{number}").hour(most, NOON + at)]
+    assert all(sum(begin <= at < begin + HOUR for at in given_at) <= most for begin in given_at)
+
+
+def test_an_hour_later_there_is_room_again_and_old_allowances_are_cleared_away() -> None:
+    """Two clock hours on."""
+    names = Names()
+    assert Tokens(names, "gpu1").hour(1, NOON)
+    assert not Tokens(names, "gpu2").hour(1, NOON + HOUR)
+    assert Tokens(names, "gpu2").hour(1, NOON + 2 * HOUR)
+    assert list(names.held.values()) == ["gpu2"]
+
+
+def test_only_the_nodes_own_slots_are_given_back() -> None:
+    """Another's keeps it drained within the cap."""
+    names = Names()
+    for node in ("gpu1", "gpu2"):
+        Tokens(names, node).slot(2)
+    Tokens(names, "gpu1").drop_slots()
+    assert list(names.held.values()) == ["gpu2"]
+
+
+def test_an_off_switch_that_cannot_be_looked_at_holds(tmp_path: Path) -> None:
+    """A shared file system that is away must not let the fleet loose."""
+    file = tmp_path / "file"
+    file.touch()
+    assert off(str(tmp_path / "gates.off")) == ""
+    assert off(str(file / "gates.off")).endswith("Not a directory")
+    assert off("") != ""
+
+
+def test_a_policy_that_nobody_told_allows_nothing() -> None:
+    """Defaults are the safe side."""
+    assert (Policy().drain, Policy().most_drained, bool(Policy().forbids("gpu1"))) == (False, 0, True)
+
+
+@pytest.mark.parametrize(("version", "words"), [("22.05", {"MIXED", "DRAIN"}), ("24.11", {"MIXED", "DRAIN"})])
+def test_states_of_recorded_versions(version: str, words: set[str]) -> None:
+    """As scontrol prints them."""
+    line = f"NodeName=gpu02 Arch=x86_64 State={'+'.join(sorted(words, reverse=True))} Version={version} Reason=tocsin:xid79 gpu3 fell off the bus [root@2026-09-01T10:00:00]"
+    state = parse_node(line)
+    assert (set(state.words), state.reason, state.busy, state.drained) == (
+        words,
+        "tocsin:xid79 gpu3 fell off the bus",
+        True,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("DOWN*+DRAIN", {"DOWN", "DRAIN"}),
+        ("IDLE~", {"IDLE"}),
+        ("MIXED+MAINTENANCE+RESERVED", {"MIXED", "MAINTENANCE", "RESERVED"}),
+    ],
+)
+def test_marks_behind_a_state_are_no_part_of_it(text: str, words: set[str]) -> None:
+    """Not responding, powered down and the like."""
+    assert parse_node(f"NodeName=a State={text} Port=1").words == words
+
+
+def test_an_answer_without_a_state_is_none() -> None:
+    """Then nothing is done."""
+    with pytest.raises(CannotAskError, match="no state"):
+        parse_node("slurm_load_node: ok")
+
+
+def test_only_a_proved_return_resumes() -> None:
+    """The call that lets a node take jobs again stands in one place of the sources."""
+    users = [
+        path.name for path in (ROOT / "collector").rglob("*.py") if ".resume(self._node)" in path.read_text(encoding="utf-8")
+    ]
+    assert users == ["giving_back.py"]
