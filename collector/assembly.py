@@ -134,7 +134,8 @@ def _nccl(parts: Parts) -> Source:
 def _jobs(parts: Parts) -> Source:
     section, world = parts.config.sources.jobs, parts.world
     tellers: list[Teller] = []
-    if section.kubernetes != "off" and not world.simulated:
+    # A simulated node has no kubelet: that of this machine knows nothing of its GPUs, unless somebody says otherwise.
+    if section.kubernetes == "on" or (section.kubernetes == "auto" and not world.simulated):
         socket = Path(section.kubelet_socket)
         tellers.append(KubeletTeller(socket, section.resource_names, section.kubernetes, world.clock, parts.own))
     if section.mapping_dir:

@@ -86,7 +86,7 @@ class NodeJob:
                 "stat": f"{pid} (python3) S 1 {' '.join(['0'] * 17)} {started} 0 0",
                 "status": f"Name:\tpython3\nUid:\t1000\t1000\t1000\t1000\nNSpid:\t{pid}",
                 "maps": f"{maps}7f04-7f05 r-xp 00000000 08:01 4711 {LIBRARY}",
-                "cgroup": "0::/",
+                "cgroup": f"0::/system.slice/slurmstepd.scope/job_{1000 + self._node.workload.job.number}/step_0/user/task_0",
                 "net/tcp": f"  sl  local_address rem_address   st\n   0: {address}  1000        0 {pid} 1 0000 100 0 0 10 0",
             },
         )
