@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pipeline.frame import Device
 from tests.browser import Browser, Page
 from tests.collector.web.served import Served, accessible, loaded, pass_time, press, text, unfold
 from tests.fakes import gpu
@@ -52,6 +53,19 @@ def test_it_follows_what_happens(page: Page, node: Served) -> None:
     assert text(page, ".said").startswith("Failed: GPU 1 is to blame. It left the bus.")
     assert page.evaluate("document.title") == "Failed: n1 - Tocsin"
     assert page.evaluate("window.same") is True
+    assert page.complaints == []
+
+
+def test_news_that_a_job_wrote_stays_text(page: Page, node: Served) -> None:
+    """Markup in a job's name, a note and a kernel log reaches the live page as characters: nothing is made of it, nothing runs."""
+    hostile = "</p><img src=x onerror='window.owned = 1'><script>window.owned = 1</script>"
+    node.scene.jobs = [Device("n1", "job", hostile, {})]
+    node.scene.hold(gpu(0), job=hostile)
+    node.scene.play().blame(node.scene.say(gpu(1), hostile, evidence=(hostile,)), note=hostile, acknowledged_ns=1)
+    pass_time(page, 2.5)
+    assert hostile in text(page, ".said")
+    assert page.evaluate("document.querySelectorAll('img, main script').length") == 0
+    assert page.evaluate("window.owned") is None
     assert page.complaints == []
 
 
