@@ -4,13 +4,13 @@ PYTHON ?= python3
 VENV ?= .venv
 DEMO ?= .demo
 DAY ?= bad
-SPEED ?= 6
+SPEED ?= 10
 BENCHMARKS ?= $(patsubst benchmarks/%.py,%,$(filter-out benchmarks/_% benchmarks/soak.py,$(wildcard benchmarks/*.py)))
 ADDRESS ?= 127.0.0.1:9400
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-torch check bench soak rules docs package bill audit lock
+.PHONY: help install demo test test-torch check bench soak rules dashboards docs package bill audit lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -43,7 +43,10 @@ bench: $(VENV)/.tests parts ## what we claim, measured beside its peers in one r
 soak: $(VENV)/.tests ## ten minutes at 20 reads and 50 scrapes a second with kills, and an hour of faults in three: memory and descriptors stay flat
 	$(VENV)/bin/python -m benchmarks.soak
 
-rules: $(VENV)/.tests ## rules/*.yaml and the runbook from their rows; RUNBOOK_URL= says where the runbook will stand
+dashboards: $(VENV)/.tests ## dashboards/*.json from their rows, which are made from the catalogue
+	PYTHONPATH=. $(VENV)/bin/python dashboards/build.py
+
+rules: $(VENV)/.tests ## rules/*.yaml and the runbook from their rows; RUNBOOK_URL= and GRAFANA_URL= say where runbook and Grafana stand
 	PYTHONPATH=. $(VENV)/bin/python rules/build.py
 
 .PHONY: pictures

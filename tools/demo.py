@@ -132,7 +132,7 @@ def _arguments() -> Any:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--address", default="127.0.0.1:9400")
     parser.add_argument("--day", default="bad")
-    parser.add_argument("--speed", type=int, default=6)
+    parser.add_argument("--speed", type=int, default=10)
     return parser.parse_args()
 
 

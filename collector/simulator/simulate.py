@@ -21,7 +21,7 @@ from pipeline.interfaces import Clock
 log = logging.getLogger("tocsin.simulator")
 
 HERTZ = 4.0  # how often the node is written: sensors of real GPUs renew about as often
-MOST_HERTZ = 30.0  # of one whose time runs faster: once in each of its seconds, up to here
+MOST_HERTZ = 20.0  # of one whose time runs faster: once in each of its seconds, up to here
 LONGEST_STEP_S = 60.0  # a pause of the machine is made up for in pieces
 
 WARM_UP_S = 900.0  # of the node's time, before anybody looks: no GPU draws 700 W at 30 degrees, and a job is well under way

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -94,12 +94,14 @@ def served(compat: Compat) -> Iterator[tuple[str, Exposition]]:
 
 
 class Prometheus:
-    """A server that scrapes one target each second."""
+    """A server that scrapes one target each second, or does what a configuration says."""
 
-    def __init__(self, folder: Path, target: str, part: Part = need) -> None:
+    def __init__(
+        self, folder: Path, target: str = "", part: Part = need, *, config: Mapping[str, Any] | None = None
+    ) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
-        config = {
+        config = config or {
             "global": {"scrape_interval": "1s"},
             "scrape_configs": [{"job_name": "n", "static_configs": [{"targets": [target]}]}],
         }

@@ -1,0 +1,177 @@
+"""The bad day and a quiet one beside it, watched by a real Prometheus, told by a real Alertmanager: played once, then looked at."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from collector.simulator.day import Day, load_day
+from collector.simulator.node import Node
+from collector.simulator.profile import load_profile
+from pipeline.catalog import FIELDS
+from tests.agents import AgentProcess
+from tests.integration.moto import free_port
+from tests.integration.test_prometheus import Prometheus
+from tests.parts import need
+from tests.rules.alertmanager import Alertmanager, Receivers
+from tests.servers import end
+from tests.sources import ROOT
+from tests.stack import hurried
+from tests.wait import until
+
+SPEED = 40  # so many seconds of the nodes in one of the servers
+SCRAPE_S = 0.5  # 20 s of theirs
+PATIENCE_S = 15.0  # after the last fault: rules, group_wait, and a machine that is busy
+SETTLED = 10  # scrapes after the last alert
+
+PROFILE, SEED = "hgx-h100", 1
+# Who runs Tocsin's agents, and who runs dcgm-exporter and node_exporter alone: the same nodes, seen by two clusters.
+FINDINGS, PLAIN = "findings", "plain"
+
+AGENT = (
+    *("--simulate", PROFILE, "--simulate.seed", str(SEED), "--simulate.speed", str(SPEED)),
+    *("--detectors.off-trial", "all"),
+    # Four times a second of the machine's, and no deadline that is but a moment of it.
+    *("--source.nvml.period", "10s", "--source.nvml.deadline", "5m"),
+    *("--source.infiniband.period", "10s", "--source.infiniband.deadline", "5m"),
+    *("--source.kmsg.period", "10s", "--source.kmsg.deadline", "5m"),
+    *("--source.nccl.period", "10s", "--source.nccl.deadline", "5m"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One alert in one message of Alertmanager."""
+
+    receiver: str
+    firing: bool
+    labels: Mapping[str, str]
+    text: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of the day: every alert of every message in order, what Prometheus complained of, and the node's own truth."""
+
+    day: Day
+    node: Node
+    told: Sequence[Told]
+    complaints: Sequence[str]
+
+    def device(self, target: str, cluster: str) -> str:
+        """How alerts of a cluster name a target of the day."""
+        if target.startswith("gpu"):
+            uuid = self.node.uuids[int(target.removeprefix("gpu"))]
+            return uuid if cluster == FINDINGS else _elsewhere(uuid)
+        port = self.node.profile.ports.devices.index(target)
+        return f"{self.node.guids[port] + 1:#018x}" if cluster == FINDINGS else target
+
+
+@contextlib.contextmanager
+def play(folder: Path) -> Iterator[Played]:
+    """Start everything, let the day pass, and keep what was told."""
+    node = Node(load_profile(PROFILE), SEED)
+    day = load_day("bad", node.profile)
+    counters = _counters(folder)
+    ports = {name: (free_port(), free_port()) for name in ("bad", "quiet")}
+    with contextlib.ExitStack() as stack:
+        receivers = Receivers()
+        stack.callback(receivers.close)
+        alertmanager = Alertmanager(folder, receivers)
+        stack.callback(alertmanager.stop)
+        for name, (page, _) in ports.items():
+            arguments = (*AGENT, "--simulate.day", name, "--exposition.counters-file", str(counters))
+            environ, address = {"NODE_NAME": name}, f"127.0.0.1:{page}"
+            stack.enter_context(AgentProcess(folder / name, *arguments, environ=environ, address=address))
+        for name, (_, port) in ports.items():
+            hardware = folder / name / "simulated"
+            until((hardware / "ready").is_file, "the simulated node")
+            stack.callback(end, _node_exporter(hardware / "sys", port))
+        prometheus = Prometheus(folder, config=_config(folder, ports, alertmanager.address))
+        stack.callback(prometheus.stop)
+        # The tests say what is missing: here only the time passes.
+        over = round((day.lasts_s / SPEED + PATIENCE_S) / SCRAPE_S)
+        until(lambda: _heard(receivers, day) or _scrapes(prometheus) >= over, "the day to be over", day.lasts_s / SPEED + 60)
+        now = _scrapes(prometheus)
+        until(lambda: _scrapes(prometheus) >= now + SETTLED, "what would be told twice, or too much, to be told")
+        yield Played(day, node, tuple(_told(receivers)), tuple(prometheus.complaints()))
+
+
+def _heard(receivers: Receivers, day: Day) -> bool:
+    """Whether every alert that the day promises has come."""
+    names = {told.labels["alertname"] for told in _told(receivers)}
+    return {alert for step in day.steps for alert in step.alerts} <= names
+
+
+def _scrapes(prometheus: Prometheus) -> float:
+    """How often the quiet node was read so far."""
+    return sum(prometheus.values('count_over_time(up{job="tocsin",node="quiet"}[1h])'))
+
+
+def _told(receivers: Receivers) -> Iterator[Told]:
+    for receiver, message in list(receivers.told):
+        for alert in message["alerts"]:
+            yield Told(receiver, alert["status"] == "firing", alert["labels"], alert["annotations"])
+
+
+def _config(folder: Path, ports: Mapping[str, tuple[int, int]], alertmanager: str) -> dict[str, Any]:
+    """The example of rules/, with this machine's addresses, the hurried rules, and a scrape for every half minute of the nodes."""
+    config: dict[str, Any] = yaml.safe_load((ROOT / "rules" / "prometheus.yml").read_text(encoding="utf-8"))
+    (folder / "rules.yaml").write_text(json.dumps(hurried.rules(SPEED)), encoding="utf-8")
+    config["global"] = {"scrape_interval": f"{SCRAPE_S * 1000:g}ms", "evaluation_interval": f"{SCRAPE_S * 1000:g}ms"}
+    config["rule_files"] = [str(folder / "rules.yaml")]
+    config["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"] = [alertmanager]
+    pages = {name: page for name, (page, _) in ports.items()}
+    config["scrape_configs"] = [
+        _job("tocsin", FINDINGS, pages, keep="tocsin_.*"),
+        _job("dcgm-exporter", PLAIN, pages, keep="DCGM_.*"),
+        _job("node", PLAIN, {name: sysfs for name, (_, sysfs) in ports.items()}, keep="node_infiniband_.*"),
+    ]
+    return config
+
+
+def _job(name: str, cluster: str, ports: Mapping[str, int], *, keep: str) -> dict[str, Any]:
+    """One job over both nodes. In the plain cluster GPUs have other UUIDs, or Tocsin's alerts would speak for its alerts (inhibition)."""
+    relabel = [{"source_labels": ["__name__"], "regex": keep, "action": "keep"}]
+    if cluster == PLAIN:
+        relabel.append({"source_labels": ["UUID"], "regex": "(GPU-.+)", "target_label": "UUID", "replacement": _elsewhere("$1")})
+    targets = [
+        {"targets": [f"127.0.0.1:{port}"], "labels": {"cluster": cluster, "node": node, "instance": f"{node}:9400"}}
+        for node, port in ports.items()
+    ]
+    return {"job_name": name, "static_configs": targets, "metric_relabel_configs": relabel}
+
+
+def _elsewhere(uuid: str) -> str:
+    return f"PLAIN-{uuid}"
+
+
+def _counters(folder: Path) -> Path:
+    """A counters file with what the raw rules need beyond dcgm-exporter's defaults, as each of them says in the runbook."""
+    read = set(re.findall(r"\bDCGM_\w+", (ROOT / "rules" / "raw.yaml").read_text(encoding="utf-8")))
+    ours = {row.name for field in FIELDS for row in field.dcgm} | {"DCGM_EXP_XID_ERRORS_COUNT"}
+    file = folder / "counters.csv"
+    file.write_text("".join(f"{name}, gauge, x\n" for name in sorted(read & ours)), encoding="utf-8")
+    return file
+
+
+def _node_exporter(sysfs: Path, port: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [
+            need("prometheus-node-exporter", "prometheus-node-exporter"),
+            "--collector.disable-defaults",
+            "--collector.infiniband",
+            f"--path.sysfs={sysfs}",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )

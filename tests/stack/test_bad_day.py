@@ -1,0 +1,83 @@
+"""From fault to alert: each fault of the bad day reaches the right receiver once, in words; the quiet day reaches nobody."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from collector.simulator.day import Step, load_day
+from collector.simulator.profile import load_profile
+from rules.build import alerts
+from tests.stack.bad_day import FINDINGS, PLAIN, PROFILE, Played, Told, play
+
+pytestmark = pytest.mark.integration
+
+RULES = {alert.name: alert for alert in alerts()}
+STEPS = load_day("bad", load_profile(PROFILE)).steps
+PROMISED = [pytest.param(step, alert, id=f"{step.incident}-{alert}") for step in STEPS for alert in step.alerts]
+# What the plain cluster says of one fault beside the alert that wakes somebody.
+BESIDE = {"RawGpuRowRemapped", "RawGpuRowRemapPending", "RawGpuNearSlowdown"}
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    """The day, once for all tests."""
+    with play(tmp_path_factory.mktemp("stack")) as day:
+        yield day
+
+
+def _receiver(alert: str) -> str:
+    return "pager" if RULES[alert].severity == "critical" else "ticket"
+
+
+def _about(played: Played, alert: str, target: str, incident: str) -> list[Told]:
+    """Every time that an alert about a device was told as firing, by the receiver that is to hear of it."""
+    plain = alert.startswith("Raw")
+    device = played.device(target, PLAIN if plain else FINDINGS)
+    return [
+        told
+        for told in played.told
+        if told.firing
+        and told.receiver == _receiver(alert)
+        and told.labels["alertname"] == alert
+        and device in told.labels.values()
+        and (plain or told.labels["class"] == incident)
+    ]
+
+
+@pytest.mark.parametrize(("step", "alert"), PROMISED)
+def test_each_fault_is_told_once_to_whom_it_concerns(played: Played, step: Step, alert: str) -> None:
+    """The alert that the day promises, about the device that was broken, of the node that it is in."""
+    (told,) = _about(played, alert, step.target, step.incident)
+    assert told.labels["node"] == "bad"
+
+
+@pytest.mark.parametrize(("step", "alert"), PROMISED)
+def test_its_text_names_device_number_and_action(played: Played, step: Step, alert: str) -> None:
+    """Who is woken reads what is broken, how much, and what to do, without looking anywhere."""
+    told = _about(played, alert, step.target, step.incident)[0]
+    text = told.text["description"]
+    assert played.device(step.target, PLAIN if alert.startswith("Raw") else FINDINGS) in text
+    assert "bad:9400" in text
+    assert re.search(r"\d", text.replace(played.device(step.target, FINDINGS), "").replace("9400", ""))
+    assert told.labels["action"]
+    assert told.text["runbook_url"].endswith(f"#{alert.lower()}")
+    assert not re.search(r"\{\{|<no value>|%!", text)
+
+
+def test_nobody_is_woken_by_anything_else(played: Played) -> None:
+    """The pager of those who run Tocsin rings for the faults of the day, and for nothing they bring about."""
+    woken = {told.labels["alertname"] for told in played.told if told.receiver == "pager" and told.firing}
+    assert woken == {alert for step in STEPS for alert in step.alerts if _receiver(alert) == "pager"}
+
+
+def test_the_quiet_day_reaches_nobody(played: Played) -> None:
+    """The node beside it is healthy: no message names it."""
+    assert [told for told in played.told if told.labels.get("node") == "quiet"] == []
+
+
+def test_prometheus_has_nothing_to_complain_of(played: Played) -> None:
+    """No rule fails, no sample is refused, no target is away."""
+    assert not played.complaints
