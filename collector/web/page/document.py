@@ -123,6 +123,7 @@ def _footer(document: Mapping[str, Any], metrics_path: str) -> Html:
         "Metrics": metrics_path.lstrip("/"),
         "Status as JSON": "api/v1/status",
         "Incidents as JSON": "api/v1/incidents",
+        "Health as JSON": "api/v1/health",
         "Healthy": "-/healthy",
         "Ready": "-/ready",
     }

@@ -146,6 +146,7 @@ def test_the_keyboard_reaches_everything_in_the_order_of_reading(page: Page, nod
         "Metrics",
         "Status as JSON",
         "Incidents as JSON",
+        "Health as JSON",
         "Healthy",
         "Ready",
     ]
