@@ -9,7 +9,7 @@ import sys
 from collector.gates.asking import asked
 
 NAME = "check"
-USAGE = "check [--agent URL|SOCKET] [--format slurm|nhc|npd|nagios|json] [--return] [--dry-run]"
+USAGE = "check [--agent URL|SOCKET] [--format slurm|nhc|npd|nagios|json] [--maintenance] [--return] [--dry-run]"
 HELP = (
     "Ask the running agent whether this node is well; as Slurm's HealthCheckProgram, drain it where the configuration allows it."
 )
@@ -44,11 +44,15 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--node", default="", metavar="NAME", help="this node's name in Slurm ($SLURMD_NODENAME; default: the host's)"
     )
-    doing = parser.add_mutually_exclusive_group()
-    doing.add_argument("--dry-run", action="store_true", help="with --format slurm: only say what would be done")
-    doing.add_argument(
+    parser.add_argument(
+        "--maintenance",
+        action="store_true",
+        help="with --format slurm: tell the agent of a maintenance reservation of this node, and of its end",
+    )
+    parser.add_argument(
         "--return", dest="back", action="store_true", help="resume this node if we drained it and its repair is proved"
     )
+    parser.add_argument("--dry-run", action="store_true", help="with --format slurm or --return: only say what would be done")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from collector.control import SOCKET
+from collector.control import SOCKET, request
 from collector.gates.asking import Answer, asked
 
 RECORD = "gate.json"  # in the agent's storage path
@@ -20,7 +20,8 @@ def run(args: argparse.Namespace, answer: Answer) -> int:
     if folder is None or answer.state == "unknown":
         _say(_report(answer))
         return int(args.back)
-    if answer.state == "ok" and not args.back and not (folder / RECORD).exists():
+    quiet = not (args.back or args.maintenance or (folder / RECORD).exists())
+    if answer.state == "ok" and quiet:
         _say(_report(answer))  # a node that is well costs the controller nothing
         return 0
     return _on_controller(args, folder, answer)
@@ -30,19 +31,25 @@ def _on_controller(args: argparse.Namespace, folder: Path, answer: Answer) -> in
     from collector.gates.controller import CannotAskError, Controller  # noqa: PLC0415 - a node that is well needs none of these
     from collector.gates.drain import Gate  # noqa: PLC0415
     from collector.gates.giving_back import Return  # noqa: PLC0415
+    from collector.gates.maintenance import follow  # noqa: PLC0415
     from collector.gates.record import BusyError, Record  # noqa: PLC0415
 
     node = args.node or os.environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
     record, controller, policy = Record(folder / RECORD), Controller(), answer.policy
     try:
         with record.held():
+            if args.maintenance and not args.dry_run:
+                followed = follow(controller.node(node), answer, lambda message: request(folder, message, what="agent"))
+                if followed:
+                    _say(followed)
+                    return 0
             if args.back:
                 done = Return(node, controller, record, policy, lambda: asked(args.agent), dry_run=args.dry_run).attempt()
                 _say(done.text)
                 return int(not done.resumed)
             _say(Gate(node, controller, record, policy, now=time.time, dry_run=args.dry_run).check(answer).text)
             return 0
-    except (CannotAskError, BusyError, OSError) as error:
+    except (CannotAskError, BusyError, OSError, ValueError) as error:
         _say(f"nothing done ({error}): {_report(answer)}")
         return int(args.back)
 

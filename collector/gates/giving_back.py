@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from collector.gates.asking import Answer
@@ -49,12 +50,14 @@ class Return:
             return GivenBack(f"not resumed ({missing}): {record.reason}")
         if self._dry_run:
             return GivenBack(f"dry run: would check {self._node} under load and resume it: {record.reason}")
-        failed = self._fails() or self._missing(
-            record
-        )  # the load may have brought the fault back, and people may have come meanwhile
-        if failed:
-            return GivenBack(f"not resumed ({failed}): {record.reason}")
         proof = evidence(record, self._ask())
+        failed = self._fails()
+        if failed:
+            self._record.write(replace(record, failed=proof))
+            return GivenBack(f"not resumed ({failed}; from here on a person resumes): {record.reason}")
+        missing = self._missing(record)  # the load may have brought the fault back, and people may have come meanwhile
+        if missing:
+            return GivenBack(f"not resumed ({missing}): {record.reason}")
         self._controller.resume(self._node)
         Tokens(self._controller, self._node).drop_slots()
         self._record.forget()
@@ -67,8 +70,11 @@ class Return:
             return f"the agent says {answer.state}: {answer.reason}"
         if answer.out_of_service:
             return f"out of service: {answer.out_of_service}"
-        if not evidence(record, answer):
+        proof = evidence(record, answer)
+        if not proof:
             return f"no evidence of a repair that fits {record.action}: a person resumes"
+        if proof == record.failed:
+            return "the check under load failed after this repair: a person resumes"
         if not self._policy.proof:
             return "no check under load is configured (gates.slurm.proof): a person resumes"
         if self._policy.forbids(self._node):

@@ -19,6 +19,7 @@ class BusyError(Exception):
 class Drained:
     """One drain. ``reason`` and ``by`` are the controller's own words right after it; ``parts`` is who answered then, by kind and id.
 
+    ``failed`` is the evidence of a repair after which the check under load failed: it is not tried again on the same evidence.
     ``over`` is set once people have decided otherwise: for the incident ``incident`` this node is left alone from then on.
     """
 
@@ -34,6 +35,7 @@ class Drained:
     time: float
     parts: Mapping[str, str] = field(default_factory=dict)
     over: bool = False
+    failed: str = ""
 
 
 class Record:

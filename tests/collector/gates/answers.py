@@ -59,7 +59,12 @@ class Agent:
     def __init__(self, root: Path, answer: dict[str, Any]) -> None:
         root.mkdir(exist_ok=True)
         self.root, self.answer = root, answer
-        self._control = Control(root, lambda _: self.answer)
+        self.asked: list[dict[str, Any]] = []
+        self._control = Control(root, self._answer)
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.asked.append(request)
+        return self.answer
 
     def __enter__(self) -> Agent:
         return self

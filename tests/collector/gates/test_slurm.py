@@ -287,6 +287,19 @@ def test_a_fault_that_comes_back_under_load_keeps_the_node_out(node: Node, tmp_p
     assert node.state.endswith("+DRAIN")
 
 
+def test_a_check_under_load_that_failed_is_not_repeated_for_the_same_repair(node: Node, tmp_path: Path) -> None:
+    """A timer asks every quarter of an hour: a node that failed must not be loaded until it is repaired once more."""
+    node.check()
+    tries = tmp_path / "tries"
+    proof = ["sh", "-c", f"echo once >>{tries}; exit 1"]
+    node.told(boot_id="9d20-second", slurm={"proof": proof})
+    assert "ended with 1; from here on a person resumes" in node.check("--return")
+    assert "the check under load failed after this repair" in node.check("--return")
+    node.told(boot_id="a7c4-third", slurm={"proof": proof})
+    node.check("--return")
+    assert tries.read_text() == "once\nonce\n"
+
+
 def test_a_check_that_was_killed_after_draining_owns_its_drain(node: Node) -> None:
     """It had written down what it meant to do, and not yet what the controller made of it."""
     node.check()
@@ -334,7 +347,7 @@ def test_a_busy_node_is_not_drained_for_a_ticket_and_is_for_a_page(cluster: Slur
 
 
 def test_a_node_in_a_maintenance_reservation_is_left_alone(cluster: Slurm, tmp_path: Path) -> None:
-    """Whoever planned it knows what the node is going through."""
+    """Whoever planned it knows what the node is going through; the agent is told too, and pages nobody until it is over."""
     node = Node(cluster, tmp_path)
     with node.agent:
         cluster.run(
@@ -343,6 +356,14 @@ def test_a_node_in_a_maintenance_reservation_is_left_alone(cluster: Slurm, tmp_p
         )  # fmt: skip
         until(lambda: "MAINT" in node.state, what="the reservation to begin")
         assert "(it is maint" in node.check()
+        node.check("--maintenance")
+        told = {"command": "maintenance", "on": True, "device": "", "user": "slurm", "seconds": 86400.0}
+        assert node.agent.asked[-1] == told | {"reason": "in a maintenance reservation of Slurm"}
+        cluster.run("scontrol", "delete", "ReservationName=works")
+        until(lambda: "MAINT" not in node.state, what="the reservation to end")
+        node.told(out_of_service="in a maintenance reservation of Slurm")
+        assert node.check("--maintenance") == "back in service: its maintenance reservation is over"
+        assert node.agent.asked[-1] == {"command": "maintenance", "on": False, "device": "", "user": "slurm"}
 
 
 @pytest.mark.parametrize(
