@@ -152,6 +152,13 @@ def test_the_keyboard_reaches_everything_in_the_order_of_reading(page: Page, nod
     ]
 
 
+def test_a_finger_hits_what_it_means(page: Page) -> None:
+    """WCAG 2.2 AA (2.5.8): everything to touch is at least 24 pixels high and wide."""
+    sizes = "[...document.querySelectorAll('summary, nav a')].map((one) => one.getBoundingClientRect())"
+    assert page.evaluate(f"{sizes}.filter((size) => size.height < 24 || size.width < 24).length") == 0
+    assert page.evaluate(f"{sizes}.length") == 10
+
+
 def test_a_screen_reader_finds_its_way(page: Page, node: Served) -> None:
     """Landmarks, headings and tables have names; the verdict is a polite live region and says its level in words."""
     node.scene.blame(node.scene.say(gpu(1), "It left the bus."))
