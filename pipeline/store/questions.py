@@ -13,5 +13,6 @@ QUESTIONS = {
     "temperature": "temperatures, margin and time slowed by heat per GPU",
     "health": "events and findings per device",
     "reads": "reads by source and outcome, and how long they took",
+    "jobs": "which job or pod held which GPU, and when",
     "nodes": "what there is: nodes, GPUs, ports, versions",
 }

@@ -63,7 +63,7 @@ def test_every_question_answers_in_every_form(query: Query, name: str, form: str
     words = (name, "ib_port-1") if name == "device" else (name,)
     code, out, err = query(*words, *SPAN, "--format", form)
     assert (code, err) == (0, "")
-    assert out or (form == "json" and name in ("ecc", "throttle", "power", "temperature", "gaps", "nodes"))
+    assert out or (form == "json" and name in ("ecc", "throttle", "power", "temperature", "gaps", "nodes", "jobs"))
 
 
 def test_parquet_and_plots_go_into_files(query: Query, tmp_path: Path) -> None:

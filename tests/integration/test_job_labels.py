@@ -33,7 +33,8 @@ def agent(socket: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ag
 
 def test_the_job_of_a_simulated_node_holds_all_its_gpus(agent: AgentProcess) -> None:
     """From NVML's processes and their control groups, eight GPUs of one Slurm job, one process each."""
-    rows = until(lambda: len(agent.values(INFO)) == 8 and list(agent.values(INFO)), "eight GPUs of a job")
+    until(lambda: len(agent.values(INFO)) == 8, "eight GPUs of a job")
+    rows = agent.values(INFO)
     assert len({tuple(re.findall(r'(?:scheduler|job|step|user)="([^"]*)"', row)) for row in rows}) == 1
     assert set(agent.values("tocsin_device_job_processes").values()) == {1.0}
 

@@ -72,7 +72,8 @@ def test_a_batch_job_is_known_from_its_start_to_its_end(cluster: Slurm, node: No
 def test_two_jobs_at_once_have_each_their_own(cluster: Slurm, node: Node) -> None:
     """The GPUs of one are none of the other's."""
     jobs = [cluster.submit("sleep 600", "--gres=gpu:3", "--mem=10") for _ in range(2)]
-    first, second = (until(lambda job=job: node.held(job), f"job {job}") for job in jobs)
+    until(lambda: all(node.held(job) for job in jobs), "both jobs' processes")
+    first, second = (node.held(job) for job in jobs)
     cluster.run("scancel", *jobs)
     assert (len(first), len(second), first.keys() & second.keys()) == (3, 3, set())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.store.canned import device, events, gpus, links, nodes
+from pipeline.store.canned import device, events, gpus, jobs, links, nodes
 from pipeline.store.canned.question import Question, UnknownDeviceError, resolve
 
 QUESTIONS: dict[str, Question] = {
@@ -16,6 +16,7 @@ QUESTIONS: dict[str, Question] = {
     "temperature": Question(gpus.temperature, gpus.draw_temperature),
     "health": Question(events.health, events.draw_health),
     "reads": Question(nodes.reads, nodes.draw_reads, about_devices=False),
+    "jobs": Question(jobs.jobs, jobs.draw_jobs),
     "nodes": Question(nodes.nodes, nodes.draw_nodes, about_devices=False),
 }
 """By name; what each is about says pipeline/store/questions.py."""

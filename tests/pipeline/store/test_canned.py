@@ -21,6 +21,7 @@ from tests.pipeline.store.test_seal import Seen, store
 ALL = Window()
 PORT = Device("n1", "ib_port", "0xa0", {"device": "mlx5_0", "port": "1", "firmware": "28.4"})
 LINK = Device("n1", "nvlink", "GPU-00000000/3", {"index": "0", "link": "3", "gpu_uuid": "GPU-00000000"})
+HOLDER = Device("n1", "device_job", f"{gpu(0).id}/slurm/71", {"uuid": gpu(0).id, "job": "71"})
 NODE = Device("n1", "node", "n1", {"kernel": "6.1"})
 TEXT = {"origin": "kmsg", "stream": "boot-1", "text": "NVRM: Xid"}
 
@@ -93,6 +94,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, History]:
             h.read("nvml", outcome="failed", error="driver gone")
         h.read("infiniband", ("ib_port", [(PORT, ports)]), ("node", [(NODE, {"ib_ports_expected": 1})]))
         if second == 20:
+            h.read("jobs", ("device_job", [(HOLDER, {"processes": 1})]))
             h.read("kmsg", events=(h.xid(79, 7), h.xid(79, 8, count=3, last_seq=10), h.xid(31, 11)))
         if second == 21:  # told again by NVML, and read again after a crash of the agent
             again = Event(h.clock.time_ns() - SECOND, 0, gpu(0), "xid", {"code": 79, "origin": "nvml"})
@@ -191,6 +193,24 @@ def test_health_lists_what_happened_to_whom(history: tuple[Path, History]) -> No
     """Events by device and kind; an event that stands for several lines counts as many."""
     (row,) = ask(history[0], "health")
     assert (row["name"], row["what"], row["count"]) == ("0", "xid", 1 + 3 + 1 + 1 + 3 + 1)
+
+
+def test_jobs_are_spans_with_who_they_were(tmp_path: Path) -> None:
+    """First and last read of each holder of each GPU, with its facts; --device narrows to a GPU."""
+    h = History()
+    for second in range(60):
+        h.clock.advance(1.0)
+        job = "71" if second < 20 else "72"
+        facts = {"uuid": gpu(0).id, "index": "0", "scheduler": "slurm", "job": job, "user": "ada"}
+        h.read(
+            "jobs", ("device_job", [(Device("n1", "device_job", f"{gpu(0).id}/slurm/{job}", facts), {"processes": second % 3})])
+        )
+    store(tmp_path, h.whole, h.clock, segment_bytes=60_000)
+    first, second_job = ask(tmp_path, "jobs")
+    assert (first["job"], first["user"], first["pod"], first["processes"]) == ("71", "ada", None, 2)
+    assert (first["from"], first["until"]) == (_time(h.whole[0][0].time_ns), _time(h.whole[19][0].time_ns))
+    assert (second_job["job"], second_job["from"]) == ("72", _time(h.whole[20][0].time_ns))
+    assert ask(tmp_path, "jobs", Window(devices=("GPU-another",))) == []
 
 
 def test_nodes_are_the_inventory(history: tuple[Path, History]) -> None:

@@ -1,0 +1,44 @@
+"""Whose GPUs they were: jobs and pods with the devices they held, from when until when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from pipeline.catalog import facts_of
+from pipeline.catalog.device_job import KIND
+from pipeline.store.canned.question import names
+from pipeline.store.plot import Panel
+from pipeline.store.query import Store, Window
+
+_FACTS = ("uuid", *(fact.name for fact in facts_of(KIND) if fact.name not in ("uuid", "evidence")), "evidence")
+
+
+def jobs(store: Store, window: Window) -> pl.DataFrame:
+    """Per holder and device: its first and last read in the window, the most processes it had there, and who it was.
+
+    The columns of the catalogue's facts are null where nobody said. Devices of the window are GPUs: whoever held them is meant.
+    """
+    spans = store.collect(
+        _rows(store, window)
+        .group_by("host", "device")
+        .agg(pl.col("time").min().alias("from"), pl.col("time").max().alias("until"), pl.col("processes").max())
+    )
+    known = names(store, Window(window.since, window.until)).facts
+    facts = [known.get(pair, {}) for pair in spans.select("host", "device").rows()]
+    columns = [pl.Series(name, [f.get(name) for f in facts], pl.String) for name in _FACTS]
+    whole = spans.with_columns(columns)
+    if window.devices:
+        whole = whole.filter(pl.col("uuid").is_in(list(window.devices)))
+    return whole.select("host", *_FACTS, "processes", "from", "until").sort("from", "host", "index", *_FACTS[:1])
+
+
+def draw_jobs(store: Store, window: Window) -> Sequence[Panel]:
+    """GPUs and instances that somebody held, minute by minute."""
+    rows = _rows(store, window).group_by(pl.col("time").dt.truncate("1m"), pl.col("host").alias("name"))
+    return [Panel("Holders of devices", "", store.collect(rows.agg(pl.col("device").n_unique().cast(pl.Float64).alias("value"))))]
+
+
+def _rows(store: Store, window: Window) -> pl.LazyFrame:
+    return store.table(KIND, Window(window.since, window.until))
