@@ -165,7 +165,7 @@ class Agent:
         )
         return engine, dialect
 
-    async def _serve(self, config: Config) -> Web:
+    async def _serve(self, config: Config, follows: Web | None = None) -> Web:
         web = Web(
             self._standing.pages,
             Guard(self._standing.own, self._standing.world.clock),
@@ -175,6 +175,7 @@ class Agent:
             health_listen=config.web.health_listen_address,
             file=WebFile(Path(config.web.config_file)) if config.web.config_file else None,
             own=self._standing.own,
+            follows=follows,
         )
         self._serving = await web.start()
         for address in self._serving:
@@ -219,7 +220,7 @@ class Agent:
             if changed:
                 raise ConfigError(*(f"{section}: cannot change while the agent runs; restart it" for section in changed))
             engine, dialect = self._build(config)
-            web = self._web if config.web == self._config.web else await self._serve(config)
+            web = self._web if config.web == self._config.web else await self._serve(config, self._web)
         except CANNOT_START as error:
             self._standing.own.set(agent.CONFIG_RELOAD_SUCCESS, 0)
             log.error("the new configuration is not taken, the old one stays: %s", error)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
 
 from collector.config.address import parse as read_address
 
 BACKLOG = 128
+
+Bound = Mapping[str, Sequence[socket.socket]]
+NOTHING: Bound = MappingProxyType({})
 
 
 class ListenError(OSError):
@@ -29,17 +34,25 @@ def shown(bound: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def listen(addresses: Iterable[str]) -> list[socket.socket]:
-    """Bound sockets for all addresses, or ListenError with none of them left open."""
-    sockets: list[socket.socket] = []
+def listen(addresses: Iterable[str], held: Bound = NOTHING) -> Bound:
+    """Bound sockets by address, or ListenError with none of them left open.
+
+    An address that is ``held`` is not bound again: its sockets are shared, so that not a client meets a closed door meanwhile.
+    """
+    sockets: dict[str, list[socket.socket]] = {}
     try:
         for address in addresses:
-            sockets += _bind(address)
+            sockets.setdefault(address, []).extend([one.dup() for one in held.get(address, ())] or _bind(address))
     except ListenError:
-        for bound in sockets:
-            bound.close()
+        close(sockets)
         raise
     return sockets
+
+
+def close(sockets: Bound) -> None:
+    """Close all of them."""
+    for bound in chain.from_iterable(sockets.values()):
+        bound.close()
 
 
 def _bind(address: str) -> list[socket.socket]:

@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 import orjson
 from aiohttp import web
 
 from collector.web import addresses
+from collector.web.addresses import Bound
 from collector.web.auth import Passwords, TooManyGuesses
 from collector.web.gather import Gather, TooManyScrapes, compress
 from collector.web.listener import Handler, Listener
@@ -22,6 +24,7 @@ from pipeline.exposition import accepts_gzip, negotiate
 from pipeline.guard import Guard, Health
 from pipeline.selfmetrics import SelfMetrics
 
+NONE_HELD: tuple[Bound, Bound] = ({}, {})
 LOOK_S = 1.0  # between two looks at the files of a web configuration
 
 SECURITY_HEADERS = {
@@ -43,7 +46,10 @@ class Failed(Exception):  # noqa: N818 - it is an answer (500) whose cause was c
 
 
 class Web:
-    """Serves pages on one or more addresses. ``start`` raises ListenError; after it nothing here ends the process."""
+    """Serves pages on one or more addresses. ``start`` raises ListenError; after it nothing here ends the process.
+
+    One that ``follows`` another, which goes on serving until it is stopped, shares the addresses that both have.
+    """
 
     def __init__(
         self,
@@ -56,6 +62,7 @@ class Web:
         health_listen: Sequence[str] = (),
         file: WebFile | None = None,
         own: SelfMetrics | None = None,
+        follows: Web | None = None,
     ) -> None:
         self._pages = pages
         self._guard = guard
@@ -69,6 +76,8 @@ class Web:
         self._listener = Listener(self._application(), guard, security=lambda: self.security, refused=self._refused)
         self._health_listener = Listener(self._health_application(), guard, refused=self._refused)
         self._watcher: asyncio.Task[None] | None = None
+        self._held: tuple[Bound, Bound] = follows.bound if follows is not None else NONE_HELD
+        self.bound: tuple[Bound, Bound] = NONE_HELD  # of the main listener, and of that for probes
         self.health_bound: list[str] = []
 
     @property
@@ -81,13 +90,15 @@ class Web:
 
         Those of the health listener, which asks nobody who they are, are in ``health_bound``.
         """
-        sockets = addresses.listen(self._addresses)
+        held, self._held = self._held, NONE_HELD
+        main = addresses.listen(self._addresses, held[0])
         try:
-            health = addresses.listen(self._health_addresses)
+            probes = addresses.listen(self._health_addresses, held[1])
         except addresses.ListenError:
-            for bound in sockets:
-                bound.close()
+            addresses.close(main)
             raise
+        self.bound = main, probes
+        sockets, health = (list(chain.from_iterable(bound.values())) for bound in self.bound)
         await self._listener.start(sockets)
         if health:
             await self._health_listener.start(health)

@@ -15,7 +15,9 @@ import aiohttp
 import bcrypt
 import pytest
 
+from collector.web import Web
 from collector.web.connections import READ_S
+from collector.web.security import WebFile
 from tests.certificates import Authority
 from tests.collector.web.guarded import MUTUAL, Guarded, client, configure, serving, tls
 
@@ -347,3 +349,21 @@ def test_no_client_writes_the_log(caplog: pytest.LogCaptureFixture, tmp_path: Pa
     ours = [record for record in caplog.records if record.name.startswith(("tocsin", "aiohttp"))]
     assert len(ours) <= 3
     assert "evil" not in caplog.text
+
+
+def test_another_server_takes_the_address_over_without_a_closed_door(tmp_path: Path) -> None:
+    """As on a reload: both answer on the same port until the old one stops, then the new one under its own rules; no request fails."""
+
+    async def run() -> list[int]:
+        async with serving() as old:
+            file = configure(tmp_path, basic_auth_users=USERS)
+            new = Web(old.web._pages, old.web._guard, ["127.0.0.1:0"], file=WebFile(file), follows=old.web)
+            try:
+                assert await new.start() == [old.address]
+                both = [(await old.get(Authorization=basic("tick")))[0] for _ in range(10)]
+                await old.web.stop()
+                return both + [(await old.get())[0] for _ in range(3)]
+            finally:
+                await new.stop()
+
+    assert asyncio.run(run()) == [200] * 10 + [401] * 3
