@@ -5,9 +5,12 @@ from __future__ import annotations
 import http.server
 import threading
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from pipeline.child import run
 from tests.browser import Browser
@@ -22,7 +25,6 @@ FILES = {
     "/public/build/img/icons/": MODULES / "@grafana/ui/dist/public/img/icons",
     "/public/fonts/inter/Inter-Regular.woff2": MODULES / "@fontsource/inter/files/inter-latin-400-normal.woff2",
     "/public/fonts/inter/Inter-Medium.woff2": MODULES / "@fontsource/inter/files/inter-latin-500-normal.woff2",
-    "/dashboards/": ROOT / "dashboards",
     "/built/": SOURCE / "built",
     "/": SOURCE / "index.html",
 }
@@ -64,9 +66,10 @@ def build() -> None:
 
 
 @contextmanager
-def served() -> Iterator[str]:
-    """Its address while it is served."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Files)
+def served(dashboards: Path = ROOT / "dashboards") -> Iterator[str]:
+    """Its address while it is served, with the dashboards of a folder."""
+    files = {"/dashboards/": dashboards, **FILES}
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, files))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -78,10 +81,14 @@ def served() -> Iterator[str]:
 
 
 class _Files(http.server.SimpleHTTPRequestHandler):
+    def __init__(self, files: Mapping[str, Path], *rest: Any) -> None:
+        self._files = files
+        super().__init__(*rest)
+
     def translate_path(self, path: str) -> str:
         asked = urllib.parse.unquote(urllib.parse.urlparse(path).path)
-        prefix = next(prefix for prefix in FILES if asked.startswith(prefix))
-        return str(FILES[prefix] / asked.removeprefix(prefix) if prefix.endswith("/") and prefix != "/" else FILES[prefix])
+        prefix, place = next(each for each in self._files.items() if asked.startswith(each[0]))
+        return str(place / asked.removeprefix(prefix) if place.is_dir() else place)
 
     def log_message(self, *_: object) -> None:
         """Nothing: the browser tells what it missed."""

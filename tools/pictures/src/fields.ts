@@ -39,21 +39,11 @@ const SETTINGS: Record<string, Process> = {
   links: dataLinksOverrideProcessor as Process,
 };
 // Settings of one kind of panel: "custom.<name>".
-const CUSTOM = new Set([
-  ...[
-    'drawStyle',
-    'lineWidth',
-    'lineStyle',
-    'lineInterpolation',
-    'fillOpacity',
-    'gradientMode',
-    'showPoints',
-    'pointSize',
-    'spanNulls',
-  ],
-  ...['stacking', 'scaleDistribution', 'thresholdsStyle', 'hideFrom', 'axisPlacement', 'axisLabel', 'axisSoftMin', 'axisSoftMax'],
-  ...['cellOptions', 'width', 'minWidth', 'align', 'filterable', 'hidden', 'inspect'],
-]);
+const CUSTOM = [
+  ...['drawStyle', 'lineWidth', 'lineStyle', 'lineInterpolation', 'fillOpacity', 'gradientMode', 'showPoints', 'pointSize'],
+  ...['spanNulls', 'stacking', 'scaleDistribution', 'thresholdsStyle', 'hideFrom', 'axisPlacement', 'axisLabel', 'axisSoftMin'],
+  ...['axisSoftMax', 'cellOptions', 'width', 'minWidth', 'align', 'filterable', 'hidden', 'inspect'],
+];
 
 function setting(id: string, path: string, process: Process, isCustom: boolean): FieldConfigPropertyItem {
   return { id, path, name: id, isCustom, process, shouldApply: () => true, editor: () => null, override: () => null };
@@ -61,15 +51,14 @@ function setting(id: string, path: string, process: Process, isCustom: boolean):
 
 const registry = new Registry<FieldConfigPropertyItem>(() => [
   ...Object.entries(SETTINGS).map(([id, process]) => setting(id, id, process, false)),
-  ...[...CUSTOM].map((name) => setting(`custom.${name}`, name, identityOverrideProcessor, true)),
+  ...CUSTOM.map((name) => setting(`custom.${name}`, name, identityOverrideProcessor, true)),
 ]);
 
 standardFieldConfigEditorRegistry.setInit(() => registry.list());
-const transformers = Object.values(standardTransformers).filter(
-  (each) => each !== standardTransformers.seriesToColumnsTransformer,
-); // an old name of joinByField
+// Two share an id: the one is an old name of the other.
+const { seriesToColumnsTransformer: _, ...transformers } = standardTransformers;
 standardTransformersRegistry.setInit(() =>
-  transformers.map((transformation) => ({
+  Object.values(transformers).map((transformation) => ({
     id: transformation.id,
     name: transformation.name,
     transformation,
