@@ -37,8 +37,8 @@ def gpus(document: Mapping[str, Any], recently: Recently) -> Html:
         )
         for row in rows
     )
-    alike = f"{len(rows)} \N{MULTIPLICATION SIGN} {models[0]}" if len(models) == 1 else None
-    return _section("gpus", "GPUs", alike, cells, "No GPU was seen.")
+    alike = f"{len(rows)} \N{MULTIPLICATION SIGN} {models[0]}" if len(models) == 1 else f"{len(rows)}"
+    return _section("gpus", "GPUs", f"{alike} · lines: ten minutes, from zero to the limit", cells, "No GPU was seen.")
 
 
 def ports(document: Mapping[str, Any], recently: Recently) -> Html:
@@ -54,13 +54,14 @@ def ports(document: Mapping[str, Any], recently: Recently) -> Html:
         )
         for row in rows
     )
-    return _section("ports", "InfiniBand and RoCE ports", None, cells, "No port was seen.")
+    aside = f"{len(rows)} · lines: ten minutes, from zero to the rate of the link"
+    return _section("ports", "InfiniBand and RoCE ports", aside, cells, "No port was seen.")
 
 
-def _section(key: str, title: str, aside: str | None, cells: Iterable[Html], empty: str) -> Html:
+def _section(key: str, title: str, aside: str, cells: Iterable[Html], empty: str) -> Html:
     """A titled list of cells, or the words for none."""
     listed = join(*cells)
-    head = el("h2", title, el("small", aside) if aside else None, id=f"{key}-title")
+    head = el("h2", el("span", title, id=f"{key}-title"), el("small", aside) if listed else None)
     body = el("ul", listed, class_="cells", role="list") if listed else el("p", empty, class_="empty")
     return el("section", head, body, id=key, aria_labelledby=f"{key}-title")
 

@@ -20,7 +20,7 @@ def incidents(document: Mapping[str, Any]) -> Html | None:
     if not rows:
         return None
     cards = (_card(row, document, first=number == 0) for number, row in enumerate(rows[:MOST_SHOWN]))
-    head = el("h2", "Open incidents", el("small", str(len(rows))), id="incidents-title")
+    head = el("h2", el("span", "Open incidents", id="incidents-title"), el("small", str(len(rows))))
     return el(
         "section",
         head,
@@ -37,7 +37,7 @@ def on_record(document: Mapping[str, Any]) -> Html | None:
     rows = [finding for finding in document["findings"] if finding["id"] not in told]
     if not rows:
         return None
-    head = el("h2", "On record", el("small", "seen, and nobody is paged for it"), id="record-title")
+    head = el("h2", el("span", "On record", id="record-title"), el("small", "seen, and nobody is paged for it"))
     listed = el("ol", *(_member(row, document) for row in rows[:MOST_SHOWN]), class_="members card", role="list")
     return el("section", head, listed, _more(rows), id="record", aria_labelledby="record-title")
 
