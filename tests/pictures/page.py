@@ -20,7 +20,7 @@ SOURCE = ROOT / "tools" / "pictures"
 MODULES = SOURCE / "node_modules"
 WIDTH = 1400  # pixels: a laptop's window
 
-# What the page asks for, and where it lies. Grafana's server has the icons and the letters at the first two.
+# What the page asks for, and where it lies. Grafana's server has icons and letters at the first three.
 FILES = {
     "/public/build/img/icons/": MODULES / "@grafana/ui/dist/public/img/icons",
     "/public/fonts/inter/Inter-Regular.woff2": MODULES / "@fontsource/inter/files/inter-latin-400-normal.woff2",

@@ -26,7 +26,7 @@ def judged(dashboards: list[Path], name: str) -> str:
     file.parent.mkdir(exist_ok=True)
     file.write_text(module(dashboards), encoding="utf-8")
     said = run([str(MODULES / ".bin" / "tsc"), *STRICT, "--target", "es2022", str(file)], timeout_s=120)
-    return said.stdout.decode()
+    return (said.stdout + said.stderr).decode()
 
 
 def test_every_dashboard_is_what_grafanas_schema_says() -> None:
