@@ -19,13 +19,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import combinations
 from pathlib import Path
 
 from tests.agents import AgentProcess
 
 # Growth that is let pass between the second and the last quarter of a run: what malloc and caches move by themselves.
 MOST_GROWTH_MIB = 1.5
+ZOMBIE_S = 10.0
 SCRAPERS = 5
 # Every kind of trouble that a simulated node knows, spread over an hour; the node, its driver and its job recover or are replaced.
 FAULTS = (
@@ -51,7 +52,7 @@ class Sample:
     driver_mib: float
     descriptors: int
     threads: int
-    zombies: int
+    zombies: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +98,8 @@ class Outcome:
             found.append(f"{grown:.0f} descriptors more than before")
         if (grown := self.growth(lambda s: s.threads)) > 0:
             found.append(f"{grown:.0f} threads more than before")
-        if any(a.zombies and b.zombies for a, b in pairwise(self.samples)):
-            found.append("children that ended were not taken leave of")
+        if any(b.at_s - a.at_s >= ZOMBIE_S and a.zombies & b.zombies for a, b in combinations(self.samples, 2)):
+            found.append(f"a child that ended {ZOMBIE_S:.0f} s ago was not taken leave of")
         return found
 
 
@@ -169,14 +170,14 @@ def _sample(agent: AgentProcess, at_s: float) -> Sample:
     driver, main = _driver(agent), agent.process.pid
     status = Path(f"/proc/{main}/status").read_text()
     threads = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("Threads:"))
-    states = [_state(child) for child in agent.children()]
+    zombies = frozenset(child for child in agent.children() if _state(child) == "Z")
     return Sample(
         at_s,
         _pss_mib(main),
         _pss_mib(driver) if driver else 0.0,
         sum(1 for _ in Path(f"/proc/{main}/fd").iterdir()),
         threads,
-        states.count("Z"),
+        zombies,
     )
 
 
@@ -271,6 +272,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600.0, help="of the run at many reads a second; 0 leaves it out")
     parser.add_argument("--hz", type=float, default=20.0, help="reads a second")
     parser.add_argument("--speed", type=int, default=20, help="how many times as fast the hour goes by; 0 leaves it out")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the agent ends with us
     complaints: list[str] = []
     for name, plan in _plans(parser.parse_args()):
         with tempfile.TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True) as folder:

@@ -27,11 +27,11 @@ def test_some_seconds_at_twenty_reads_with_kills_and_fifty_scrapes_a_second(tmp_
 @pytest.mark.parametrize(
     ("outcome", "said"),
     [
-        (Outcome([Sample(i, 50 + i, 12, 400, 14, 0) for i in range(8)], lived=True), "grew by 4.00 MiB"),
-        (Outcome([Sample(i, 50, 12, 400 + i, 14, 0) for i in range(8)], lived=True), "4 descriptors more"),
-        (Outcome([Sample(i, 50, 12, 400, 14 + i, 0) for i in range(8)], lived=True), "4 threads more"),
-        (Outcome([Sample(i, 50, 12, 400, 14, 1) for i in range(8)], lived=True), "not taken leave of"),
-        (Outcome([Sample(0, 50, 12, 400, 14, 0)], lived=False), "did not live"),
+        (Outcome([Sample(i, 50 + i, 12, 400, 14) for i in range(8)], lived=True), "grew by 4.00 MiB"),
+        (Outcome([Sample(i, 50, 12, 400 + i, 14) for i in range(8)], lived=True), "4 descriptors more"),
+        (Outcome([Sample(i, 50, 12, 400, 14 + i) for i in range(8)], lived=True), "4 threads more"),
+        (Outcome([Sample(5 * i, 50, 12, 400, 14, frozenset({7})) for i in range(8)], lived=True), "not taken leave of"),
+        (Outcome([Sample(0, 50, 12, 400, 14)], lived=False), "did not live"),
     ],
 )
 def test_what_piles_up_is_said(outcome: Outcome, said: str) -> None:
@@ -40,6 +40,6 @@ def test_what_piles_up_is_said(outcome: Outcome, said: str) -> None:
 
 
 def test_what_stays_is_not_complained_of() -> None:
-    """An agent that fills what it keeps in the first quarter and stays there is flat."""
-    samples = [Sample(i, 50 + min(i, 2), 12, 400 + i % 2, 14, i % 2) for i in range(16)]
+    """An agent that fills what it keeps in the first quarter and stays there is flat; children come and go."""
+    samples = [Sample(5 * i, 50 + min(i, 2), 12, 400 + i % 2, 14, frozenset({i})) for i in range(16)]
     assert Outcome(samples, lived=True).complaints() == []
