@@ -184,6 +184,7 @@ def test_reads_count_outcomes_and_time(history: tuple[Path, History]) -> None:
         "nvml": (106, 105, 1),
         "infiniband": (120, 120, 0),
         "kmsg": (2, 2, 0),
+        "jobs": (1, 1, 0),
     }
     assert rows["nvml"]["last_error"] == "driver gone"
     assert rows["nvml"]["p99_seconds"] == pytest.approx(0.002)
