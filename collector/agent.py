@@ -143,7 +143,7 @@ class Agent:
         if settings.speed == 1:
             return simulated(directory, settings.profile)
         log.warning("its time runs %d times as fast as that of the machine", settings.speed)
-        return simulated(directory, settings.profile, clock=FastClock(settings.speed, since_ns))
+        return simulated(directory, settings.profile, clock=FastClock(settings.speed, since_ns, float(settings.ago)))
 
     def _build(self, config: Config) -> tuple[Engine, Dialect | None]:
         """An engine for a configuration, not yet started. Raises one of CANNOT_START, with the present one untouched."""

@@ -34,7 +34,7 @@ class SimulatedNode:
         self.directory = directory
         given = {"--profile": settings.profile, "--seed": str(settings.seed), "--day": settings.day}
         if settings.speed != 1:
-            given |= {"--speed": str(settings.speed), "--since": str(since_ns)}
+            given |= {"--speed": str(settings.speed), "--since": str(since_ns), "--ago": str(float(settings.ago))}
         self._argv = python("collector.cli", "simulate", str(directory), "--owned")
         for flag, value in (*given.items(), *(("--inject", spec) for spec in settings.inject)):
             self._argv += [flag, value] if value else []

@@ -20,6 +20,7 @@ class SystemClock:
 class FastClock:
     """Clocks that run ``speed`` times as fast since an instant of CLOCK_MONOTONIC: a simulated day in minutes.
 
+    Unix time begins ``ago_s`` seconds before that instant: what is long over by the end of the day is then not in the future.
     Processes that are given the same instant agree on the time. What waits for real programs (deadlines of calls and of children)
     keeps to the machine's clocks.
 
@@ -28,12 +29,12 @@ class FastClock:
     True
     """
 
-    def __init__(self, speed: float, since_ns: int) -> None:
+    def __init__(self, speed: float, since_ns: int, ago_s: float = 0.0) -> None:
         self.speed, self._since_ns = speed, since_ns
-        self._unix_ns = time.time_ns() - time.monotonic_ns() + since_ns
+        self._unix_ns = time.time_ns() - time.monotonic_ns() + since_ns - round(ago_s * 1e9)
 
     def time_ns(self) -> int:
-        """Unix time: the machine's at the instant, ahead of it from then on."""
+        """Unix time."""
         return self._unix_ns + self._passed_ns()
 
     def monotonic_ns(self) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -30,7 +31,7 @@ def main() -> int:
     folder = args.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "agent.log").open("wb") as log:
-        agent = subprocess.Popen(_command(args, folder), stdout=log, stderr=log)
+        agent = subprocess.Popen(_command(args, folder, day), stdout=log, stderr=log, env=os.environ | {"NODE_NAME": "node1"})
     try:
         return Telling(day, folder, args.address, args.speed, agent).tell()
     except KeyboardInterrupt:
@@ -112,7 +113,7 @@ class Telling:
         print(
             f"\nThe day is over; the node stays as it is until Ctrl-C. {len(self._open)} incidents are open. From a second terminal:"
         )
-        for command in ("query xids --since 1d", "query incidents --since 1d", "export --since 1h -o bad-day.zip"):
+        for command in ("query xids", "query health", "export --since 1h --redact -o bad-day.zip"):
             self._try(command)
         print("docs/tour.md says what each of them shows.")
 
@@ -136,11 +137,13 @@ def _arguments() -> Any:
     return parser.parse_args()
 
 
-def _command(args: Any, folder: Path) -> list[str]:
+def _command(args: Any, folder: Path, day: Day) -> list[str]:
+    ago_s = day.lasts_s * (1 - 1 / args.speed)  # so that the day ends now
     return [
         str(Path(sys.executable).with_name("tocsin")),
         "agent",
         *("--simulate", PROFILE, "--simulate.seed", "1", "--simulate.day", args.day, "--simulate.speed", str(args.speed)),
+        *("--simulate.ago", f"{ago_s:.0f}s"),
         *("--detectors.off-trial", "all", "--web.listen-address", args.address, "--storage.path", str(folder / "state")),
     ]
 

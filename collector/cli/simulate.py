@@ -46,6 +46,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--owned", action="store_true", help=argparse.SUPPRESS)
     # And to share its clock: it runs at --speed since this instant of CLOCK_MONOTONIC. Otherwise the node alone hurries.
     parser.add_argument("--since", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--ago", type=float, default=0.0, help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -95,7 +96,7 @@ def _live(args: argparse.Namespace, directory: Path) -> int:
         Thread(target=_until_end, args=(sys.stdin, stop), daemon=True).start()
     given = {"seed": args.seed, "inject": args.inject, "day": args.day, "stop": stop}
     if args.since:
-        simulate(directory, args.profile or DEFAULT_PROFILE, clock=FastClock(args.speed, args.since), **given)
+        simulate(directory, args.profile or DEFAULT_PROFILE, clock=FastClock(args.speed, args.since, args.ago), **given)
     else:
         simulate(directory, args.profile or DEFAULT_PROFILE, speed=args.speed, **given)
     return 0

@@ -18,7 +18,9 @@ from pipeline.xid import read_rows
 # Paths that mean something already (Prometheus' and dcgm-exporter's own).
 RESERVED = ("/", "/-/healthy", "/-/ready", "/health", "/healthz")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-SHORTEST_PERIOD_S = 0.05  # the NVML sweep of 8 GPUs takes up to about 50 ms on hardware with slow getters; ticks it is late for are skipped
+SHORTEST_PERIOD_S = (
+    0.05  # the NVML sweep of 8 GPUs takes up to about 50 ms on hardware with slow getters; ticks it is late for are skipped
+)
 
 
 def check(config: Config) -> Iterator[tuple[Path, str]]:
@@ -132,7 +134,7 @@ def _simulate(config: Config) -> Iterator[tuple[Path, str]]:
         for name in ("inject", "day"):
             if getattr(simulate, name):
                 yield ("simulate", name), "faults are injected into a simulated node only: set simulate.profile too"
-        if simulate.speed != 1:
+        if simulate.speed != 1 or simulate.ago:
             yield ("simulate", "speed"), "only a simulated node can hurry: set simulate.profile too"
         return
     from collector.simulator.day import load_day  # noqa: PLC0415 - only who simulates pays for the simulator

@@ -332,6 +332,7 @@ class Simulate(Section, frozen=True):
     speed: Annotated[
         int, Meta(ge=1, le=60, description="So many times as fast the node and the agent's clock run: a rehearsal in minutes.")
     ] = 1
+    ago: Annotated[Seconds, _says("So long before now the clock of a node begins whose time runs faster.")] = Seconds(0)
     directory: Annotated[str, _says("Where the simulated node lives; empty is `simulated` below the storage path.")] = ""
 
 

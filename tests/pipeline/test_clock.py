@@ -17,6 +17,12 @@ def test_both_of_its_times_run_at_its_speed() -> None:
     assert 590 <= (clock.time_ns() - SystemClock().time_ns()) / SECOND < 660
 
 
+def test_it_may_begin_in_the_past_and_catch_up() -> None:
+    """A day of ten minutes at ten times the speed, begun nine minutes ago, ends now."""
+    clock = FastClock(10, time.monotonic_ns() - 60 * SECOND, 540)
+    assert abs(clock.time_ns() - SystemClock().time_ns()) < 20 * SECOND
+
+
 def test_processes_that_are_told_the_same_instant_agree() -> None:
     """The simulated node and the agent that reads it start at different times."""
     since = time.monotonic_ns() - 10 * SECOND

@@ -33,6 +33,7 @@ PATIENCE_S = 15.0  # after the last fault: rules, group_wait, and a machine that
 SETTLED = 10  # scrapes after the last alert
 
 PROFILE, SEED = "hgx-h100", 1
+NODES = {"node1": "bad", "node2": "quiet"}
 # Who runs Tocsin's agents, and who runs dcgm-exporter and node_exporter alone: the same nodes, seen by two clusters.
 FINDINGS, PLAIN = "findings", "plain"
 
@@ -81,14 +82,14 @@ def play(folder: Path) -> Iterator[Played]:
     node = Node(load_profile(PROFILE), SEED)
     day = load_day("bad", node.profile)
     counters = _counters(folder)
-    ports = {name: (free_port(), free_port()) for name in ("bad", "quiet")}
+    ports = {name: (free_port(), free_port()) for name in NODES}
     with contextlib.ExitStack() as stack:
         receivers = Receivers()
         stack.callback(receivers.close)
         alertmanager = Alertmanager(folder, receivers)
         stack.callback(alertmanager.stop)
         for name, (page, _) in ports.items():
-            arguments = (*AGENT, "--simulate.day", name, "--exposition.counters-file", str(counters))
+            arguments = (*AGENT, "--simulate.day", NODES[name], "--exposition.counters-file", str(counters))
             environ, address = {"NODE_NAME": name}, f"127.0.0.1:{page}"
             stack.enter_context(AgentProcess(folder / name, *arguments, environ=environ, address=address))
         for name, (_, port) in ports.items():
@@ -112,8 +113,8 @@ def _heard(receivers: Receivers, day: Day) -> bool:
 
 
 def _scrapes(prometheus: Prometheus) -> float:
-    """How often the quiet node was read so far."""
-    return sum(prometheus.values('count_over_time(up{job="tocsin",node="quiet"}[1h])'))
+    """How often the other node was read so far."""
+    return sum(prometheus.values('count_over_time(up{job="tocsin",node="node2"}[1h])'))
 
 
 def _told(receivers: Receivers) -> Iterator[Told]:

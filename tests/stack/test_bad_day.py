@@ -51,7 +51,7 @@ def _about(played: Played, alert: str, target: str, incident: str) -> list[Told]
 def test_each_fault_is_told_once_to_whom_it_concerns(played: Played, step: Step, alert: str) -> None:
     """The alert that the day promises, about the device that was broken, of the node that it is in."""
     (told,) = _about(played, alert, step.target, step.incident)
-    assert told.labels["node"] == "bad"
+    assert told.labels["node"] == "node1"
 
 
 @pytest.mark.parametrize(("step", "alert"), PROMISED)
@@ -60,7 +60,7 @@ def test_its_text_names_device_number_and_action(played: Played, step: Step, ale
     told = _about(played, alert, step.target, step.incident)[0]
     text = told.text["description"]
     assert played.device(step.target, PLAIN if alert.startswith("Raw") else FINDINGS) in text
-    assert "bad:9400" in text
+    assert "node1:9400" in text
     assert re.search(r"\d", text.replace(played.device(step.target, FINDINGS), "").replace("9400", ""))
     assert told.labels["action"]
     assert told.text["runbook_url"].endswith(f"#{alert.lower()}")
@@ -75,7 +75,7 @@ def test_nobody_is_woken_by_anything_else(played: Played) -> None:
 
 def test_the_quiet_day_reaches_nobody(played: Played) -> None:
     """The node beside it is healthy: no message names it."""
-    assert [told for told in played.told if told.labels.get("node") == "quiet"] == []
+    assert [told for told in played.told if told.labels.get("node") == "node2"] == []
 
 
 def test_prometheus_has_nothing_to_complain_of(played: Played) -> None:
