@@ -18,7 +18,7 @@ from collector.config import Config
 from collector.config.given import ConfigError
 from collector.control import Control
 from collector.dialect import dialect_of
-from collector.gates.kubernetes.gate import KubernetesGate
+from collector.gates.outside import Outside
 from collector.judging import judge_of, periods_of
 from collector.limits import raise_open_files
 from collector.notify import Notifier
@@ -90,9 +90,9 @@ class Agent:
                 if not remembered:
                     self._people.remind()
                 stack.callback(self._listen())
-                self._kubernetes = self._gate()
-                stack.callback(self._kubernetes.close)
-                self._kubernetes.configure(self._config.gates)
+                self._outside = self._tellers()
+                stack.callback(self._outside.close)
+                self._outside.configure(self._config.gates)
                 await self._watch()
             finally:
                 await self._end()
@@ -115,12 +115,10 @@ class Agent:
         allowed = {"off_file": gates.off_file, "slurm": gates.slurm.document}
         return self._standing.pages.check() | {"boot_id": world.boot_id, "simulated": world.simulated, "gates": allowed}
 
-    def _gate(self) -> KubernetesGate:
+    def _tellers(self) -> Outside:
         standing, world = self._standing, self._standing.world
         guard = Guard(standing.own, world.clock)
-        return KubernetesGate(
-            world.host, world.clock, guard, standing.pages.check, tell=self._people.answer, out=standing.out.all
-        )
+        return Outside(world.host, world.clock, guard, standing.pages.check, tell=self._people.answer, out=standing.out.all)
 
     def _listen(self) -> Callable[[], None]:
         """Open the socket for people; how to close it. An agent that cannot is no worse a watchman: it says so and goes on."""
@@ -238,7 +236,7 @@ class Agent:
         load(dump(old_engine.judge.memories), engine.judge.memories)  # another configuration is no reason to forget
         self._standing.snapshots.follow(engine.judge)
         engine.start(old_engine.seq)
-        self._kubernetes.configure(config.gates)
+        self._outside.configure(config.gates)
         if web is not old_web:
             await old_web.stop()
         self._taken()

@@ -162,8 +162,11 @@ def _gates(config: Config) -> Iterator[tuple[Path, str]]:
         yield ("gates", "slurm", "most_per_hour"), f"{slurm.most_per_hour} is more than most_drained ({slurm.most_drained})"
     if slurm.proof_deadline <= 0:
         yield ("gates", "slurm", "proof_deadline"), "must be longer than 0"
-    if kubernetes.period < 1:
-        yield ("gates", "kubernetes", "period"), f"{kubernetes.period} is shorter than 1s: the API server belongs to everybody"
+    for name, period in (("kubernetes", kubernetes.period), ("nvsentinel", config.gates.nvsentinel.period)):
+        if period < 1:
+            yield ("gates", name, "period"), f"{period} is shorter than 1s: what is asked belongs to everybody"
+    if config.gates.nvsentinel.socket and not config.gates.nvsentinel.socket.startswith("/"):
+        yield ("gates", "nvsentinel", "socket"), f"{config.gates.nvsentinel.socket!r} is no absolute path"
     if kubernetes.api and not kubernetes.api.startswith("https://"):
         yield ("gates", "kubernetes", "api"), f"{kubernetes.api!r} is no address such as https://10.96.0.1:443"
 

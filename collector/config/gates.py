@@ -65,6 +65,15 @@ class Kubernetes(Section, frozen=True):
     period: Annotated[Seconds, _says("Time between two looks at what changed.")] = Seconds(10)
 
 
+class NvSentinel(Section, frozen=True):
+    """Incidents as NVSentinel's HealthEvents, marked to be stored only: it never acts on them."""
+
+    socket: Annotated[
+        str, _says("Socket of its platform connector, such as `/var/run/nvsentinel/nvsentinel.sock`; empty tells it nothing.")
+    ] = ""
+    period: Annotated[Seconds, _says("Time between two looks at what changed.")] = Seconds(10)
+
+
 class Gates(Section, frozen=True):
     """What schedulers are told of this node. Nothing is written anywhere unless it is switched on here."""
 
@@ -77,3 +86,4 @@ class Gates(Section, frozen=True):
     ] = "/etc/tocsin/gates.off"
     slurm: Slurm = field(default_factory=Slurm)
     kubernetes: Kubernetes = field(default_factory=Kubernetes)
+    nvsentinel: NvSentinel = field(default_factory=NvSentinel)

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from collector.config.gates import Kubernetes
+from collector.gates.changes import Changes
 from collector.gates.kubernetes.api import Api
 from collector.gates.kubernetes.objects import TYPE, condition, event
 from collector.gates.policy import off
-from pipeline.guard import Guard, Health
 from pipeline.interfaces import Clock
 
 log = logging.getLogger("tocsin.gates")
 
 HEARTBEAT_S = 300.0  # as node-problem-detector's, for a condition that does not change
 MOST_EVENTS = 10  # of one look: a storm becomes incidents, and incidents beyond these wait for the next look
-CLOSE_S = 1.0
 
 Look = Callable[[], Mapping[str, Any]]
 
@@ -27,7 +26,7 @@ Look = Callable[[], Mapping[str, Any]]
 class Reporter:
     """``look`` gives the verdict of collector/gates/verdict.py, ``cordoned`` is told whether the Node takes pods.
 
-    ``tick`` is one look, and raises; the thread guards and counts it under the stage ``gate``.
+    ``tick`` is one look. What the Node says when the agent stops stays: the heartbeat tells that nobody renews it.
     """
 
     def __init__(
@@ -45,30 +44,7 @@ class Reporter:
         self._cordoned = cordoned
         self._said: dict[str, Any] | None = None  # the condition as the Node has it
         self._written_ns = 0
-        self._open: dict[str, Mapping[str, Any]] = {}  # incidents whose opening was told
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self, guard: Guard) -> None:
-        """Begin, in a thread of its own."""
-        health = Health("the gate to Kubernetes")
-
-        def run() -> None:
-            while not self._stop.wait(float(self._settings.period)):
-                _, error = guard.call("gate", "kubernetes", self.tick)
-                if error is None:
-                    health.succeeded()
-                else:
-                    health.failed(f"{type(error).__name__}: {error}", self._clock.monotonic_ns())
-
-        self._thread = threading.Thread(target=run, name="kubernetes", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stop. What the Node says stays: its heartbeat tells that nobody renews it."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(CLOSE_S)
+        self._changes = Changes()
 
     def tick(self) -> None:
         """One look. OSError where the API server cannot be reached or refuses: the next look tries again."""
@@ -99,30 +75,13 @@ class Reporter:
             self._cordoned(node.get("spec", {}).get("unschedulable") is True)
 
     def _events(self, api: Api | None, verdict: Mapping[str, Any], now: str) -> None:
-        """What opened and what ended since the last look. A blind agent knows of neither, and what is out of service is told to nobody."""
-        if verdict["verdict"] == "unknown" or verdict["out_of_service"]:
-            return
-        standing = {incident["id"]: incident for incident in verdict["incidents"] if incident["severity"] != "record"}
-        for number, (incident, over) in enumerate(self._changes(standing)):
-            if number >= MOST_EVENTS:
-                return
+        for incident, over in islice(self._changes.of(verdict), MOST_EVENTS):
             made = event(incident, self._node, now, over=over)
             if api is None:
                 log.info("dry run: would write Event %s: %s", made["metadata"]["name"], made["message"])
             else:
                 api.create_event(made)
-            self._told(incident, over=over)
-
-    def _changes(self, standing: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], bool]]:
-        known = dict(self._open)
-        yield from ((incident, False) for key, incident in standing.items() if key not in known)
-        yield from ((incident, True) for key, incident in known.items() if key not in standing)
-
-    def _told(self, incident: Mapping[str, Any], *, over: bool) -> None:
-        if over:
-            self._open.pop(incident["id"], None)
-        else:
-            self._open[incident["id"]] = incident
+            self._changes.told(incident, over=over)
 
     def _now(self) -> str:
         return datetime.fromtimestamp(self._clock.time_ns() / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,31 @@
+"""Which incidents opened and which ended since somebody was last told; what could not be told stays to be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Incident = Mapping[str, Any]
+
+
+class Changes:
+    """Kept by one teller. A blind agent knows of neither begin nor end, and what is out of service is told to nobody."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, Incident] = {}
+
+    def of(self, verdict: Mapping[str, Any]) -> Iterator[tuple[Incident, bool]]:
+        """Incidents, those that opened first, each with whether it is over."""
+        if verdict["verdict"] == "unknown" or verdict["out_of_service"]:
+            return
+        standing = {incident["id"]: incident for incident in verdict["incidents"] if incident["severity"] != "record"}
+        known = dict(self._told)
+        yield from ((incident, False) for key, incident in standing.items() if key not in known)
+        yield from ((incident, True) for key, incident in known.items() if key not in standing)
+
+    def told(self, incident: Incident, *, over: bool) -> None:
+        """This one has been told."""
+        if over:
+            self._told.pop(incident["id"], None)
+        else:
+            self._told[incident["id"]] = incident

@@ -1,0 +1,67 @@
+"""Whom a running agent tells of its incidents by itself: Kubernetes and NVSentinel, as the configuration says; and a cordon as maintenance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from collector.config.gates import Gates
+from collector.gates.looking import Looking
+from collector.out_of_service import Out
+from pipeline.guard import Guard
+from pipeline.interfaces import Clock
+
+USER = "kubernetes"  # in whose name a cordoned node is out of service
+
+
+class Outside:
+    """``tell`` is what people use to take the node out of service (collector/people.py), ``out`` what is out now."""
+
+    def __init__(
+        self,
+        host: str,
+        clock: Clock,
+        guard: Guard,
+        look: Callable[[], Mapping[str, Any]],
+        *,
+        tell: Callable[[dict[str, Any]], dict[str, Any]],
+        out: Callable[[], Sequence[Out]],
+    ) -> None:
+        self._host, self._clock, self._guard, self._look = host, clock, guard, look
+        self._tell, self._out = tell, out
+        self._gates: Gates | None = None
+        self._looking: tuple[Looking, ...] = ()
+
+    def configure(self, gates: Gates) -> None:
+        """Tell whom these settings name from now on."""
+        if gates != self._gates:
+            self.close()
+            self._gates, self._looking = gates, tuple(self._made(gates))
+
+    def close(self) -> None:
+        """Tell nobody any more."""
+        for looking in self._looking:
+            looking.close()
+        self._looking = ()
+
+    def _made(self, gates: Gates) -> Iterator[Looking]:
+        node = gates.kubernetes.node or self._host
+        if gates.kubernetes.report != "off":
+            from collector.gates.kubernetes.reporter import Reporter  # noqa: PLC0415 - who reports nothing pays for no TLS
+
+            reporter = Reporter(gates.kubernetes, gates.off_file, node, self._look, self._clock, cordoned=self.cordoned)
+            yield Looking("kubernetes", reporter.tick, float(gates.kubernetes.period), self._guard, self._clock)
+        if gates.nvsentinel.socket:
+            from collector.gates.nvsentinel.bridge import Bridge  # noqa: PLC0415 - nor for HTTP/2
+
+            bridge = Bridge(Path(gates.nvsentinel.socket), gates.off_file, node, self._look, self._clock)
+            yield Looking("nvsentinel", bridge.tick, float(gates.nvsentinel.period), self._guard, self._clock)
+
+    def cordoned(self, now: bool) -> None:
+        """Take the node out of service while it is cordoned. What people took out is theirs to bring back."""
+        there = next((out for out in self._out() if out.kind == "node"), None)
+        if now and there is None:
+            self._tell({"command": "maintenance", "on": True, "device": "", "reason": "cordoned in Kubernetes", "user": USER})
+        if not now and there is not None and there.user == USER:
+            self._tell({"command": "maintenance", "on": False, "device": "", "user": USER})
