@@ -10,7 +10,7 @@ ADDRESS ?= 127.0.0.1:9400
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-torch check bench soak rules dashboards docs package bill audit lock
+.PHONY: help install demo test test-torch check bench soak rules dashboards docs package chart bill audit lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ package: $(VENV)/bin/python ## dist/*.deb, and *.rpm where rpmbuild is: everythi
 	@rm -rf dist/environment && PYTHON=$(PYTHON) PIP_PYTHON=$(abspath $(VENV))/bin/python deploy/packages/environment.sh dist/environment
 	ENVIRONMENT=dist/environment/opt/tocsin deploy/packages/build.sh deb
 	@if command -v rpmbuild >/dev/null; then ENVIRONMENT=dist/environment/opt/tocsin deploy/packages/build.sh rpm; else echo "no rpmbuild here: no .rpm"; fi
+
+chart: ## dist/tocsin-*.tgz, the Helm chart with rules and dashboards; rendered for the tests (RENDER=no: not; it takes golang-go and its sprig)
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} deploy/helm/chart.sh
 
 bill: $(VENV)/.tests ## docs/licences.md, and dist/sbom.cdx.json: what the agent is made of, from the lock
 	@mkdir -p dist

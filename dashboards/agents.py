@@ -55,6 +55,7 @@ NUMBERS = (
         title="Findings hidden",
         about="Beyond the 500 that an agent shows: something common to many devices is wrong, or a detector is.",
         queries=(Query(f"sum({own(agent.FINDINGS_OVERFLOW)})"),),
+        place=places.FINDINGS_HIDDEN,
         steps=NONE_IS_WELL,
     ),
 )

@@ -1,12 +1,12 @@
-"""dcgm-exporter alone: the GPUs of nodes that run no agent of ours, by the counters that dcgm-exporter shows as it is shipped."""
+"""dcgm-exporter and node_exporter alone: nodes that run no agent of ours, by the counters that both show as they are shipped."""
 
 from __future__ import annotations
 
 from dashboards import places
-from dashboards.meaning import NONE_IS_BEST, NONE_IS_WELL, Step
-from dashboards.panels import Column, Dashboard, Heatmap, Lines, Query, Row, Stat, Table, Variable
-from dashboards.queries import dialect
-from dashboards.shared import rate, zero_where
+from dashboards.meaning import NONE_IS_BEST, NONE_IS_WELL, RAW_PORT_STATE, Step
+from dashboards.panels import Column, Dashboard, Heatmap, Lines, Query, Row, Stat, Table, Timeline, Variable
+from dashboards.queries import dialect, foreign
+from dashboards.shared import BY_PORT, rate, zero_where
 
 _GPU = "{{instance}} GPU {{gpu}}"
 _ANY = '{__name__=~"DCGM_FI_DEV_GPU_TEMP|DCGM_FI_DEV_GPU_TEMP_CELSIUS"}'
@@ -29,6 +29,7 @@ NUMBERS = (
         about="That the exporters show. One that fell off the bus is simply missing: only an inventory would miss it.",
         queries=(Query(f"count({_TEMPERATURE})"),),
         width=6,
+        place=places.RAW_GPUS,
     ),
     Stat(
         title="To be replaced",
@@ -77,6 +78,7 @@ WORK = (
         title="Power",
         about="Of each board.",
         queries=(Query(_POWER, _GPU),),
+        place=places.RAW_POWER,
         legend=False,
         unit="watt",
         minimum=0,
@@ -85,6 +87,7 @@ WORK = (
         title="SM clock",
         about="A GPU below its mates at equal work is slow, or held back.",
         queries=(Query(_of("sm_clock_megahertz"), _GPU),),
+        place=places.RAW_CLOCK,
         legend=False,
         unit="hertz",
         minimum=0,
@@ -93,6 +96,7 @@ WORK = (
         title="Temperature",
         about="At the core.",
         queries=(Query(_TEMPERATURE, _GPU),),
+        place=places.RAW_TEMPERATURE,
         legend=False,
         unit="celsius",
     ),
@@ -116,6 +120,7 @@ WORK = (
         title="PCIe replays",
         about="Packets that were sent again, per second.",
         queries=(Query(dialect("gpu", "pcie_replays", rate), _GPU),),
+        place=places.RAW_REPLAYS,
         legend=False,
         unit="cps",
         steps=(Step(0, "green"), Step(1, "red")),
@@ -139,6 +144,7 @@ ERRORS = (
             Column("C", "Rows, corrected"),
         ),
         by="Rows replaced",
+        place=places.RAW_MEMORY,
     ),
     Lines(
         title="PCIe",
@@ -152,10 +158,49 @@ ERRORS = (
     ),
 )
 
+_PORT = "{{instance}} {{device}}"
+_RATE = foreign("node_infiniband_rate_bytes_per_second")
+_NO_PORTS = "no node_exporter shows InfiniBand ports"
+
+PORTS = (
+    Timeline(
+        title="Ports",
+        about="Logical state of each InfiniBand port, from node_exporter; red is down. A port that vanished ends its row.",
+        queries=(Query(foreign("node_infiniband_state_id"), _PORT),),
+        states=RAW_PORT_STATE,
+        empty=_NO_PORTS,
+        width=24,
+        place=places.RAW_PORTS,
+    ),
+    Lines(
+        title="Bit error ratio",
+        about="Symbol errors against the bits that the link carries in the time, of ports that have any.",
+        queries=(
+            Query(
+                f"{rate(foreign('node_infiniband_symbol_error_total'))} / on ({BY_PORT}) (8 * {_RATE}) > 0",
+                _PORT,
+            ),
+        ),
+        unit="sci",
+        logarithmic=True,
+        empty="no port has symbol errors, or no exporter shows it",
+        place=places.RAW_BIT_ERRORS,
+    ),
+    Lines(
+        title="Flaps",
+        about="Times that a link went down within five minutes.",
+        queries=(Query(f"increase({foreign('node_infiniband_link_downed_total')}[5m]) > 0", _PORT),),
+        bars=True,
+        minimum=0,
+        empty="no link went down, or no exporter shows it",
+        place=places.RAW_FLAPS,
+    ),
+)
+
 DCGM = Dashboard(
     places.DCGM,
     "Tocsin / dcgm-exporter alone",
-    "How are the GPUs of nodes that run dcgm-exporter and no agent?",
-    (*NUMBERS, *WORK, Row("Errors and links"), *ERRORS),
+    "How are nodes that run dcgm-exporter and node_exporter, and no agent?",
+    (*NUMBERS, *WORK, Row("Errors and links"), *ERRORS, Row("InfiniBand"), *PORTS),
     (_CLUSTERS, _JOBS, _NODES),
 )

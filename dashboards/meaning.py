@@ -44,6 +44,15 @@ PORT_STATE = (
     State("down", "down", FAILED),
     State("absent", "absent", FAILED),
 )
+# Logical state of a port as node_exporter numbers it (IBTA's PortState).
+RAW_PORT_STATE = (
+    State("0", "unknown", UNKNOWN),
+    State("1", "down", FAILED),
+    State("2", "initialising", LOOK),
+    State("3", "armed", LOOK),
+    State("4", "active", WELL),
+    State("5", "active, deferred", WELL),
+)
 JOB_STATE = (
     State("running", "running", WELL),
     State("slow", "slow", LOOK),

@@ -16,10 +16,10 @@ class Place:
     uid: str
     id: int
 
-    def url(self, **variables: str) -> str:
-        """Address of the panel on its own, with the dashboard's variables set to texts as they stand."""
-        chosen = "".join(f"&var-{name}={text}" for name, text in variables.items())
-        return f"{GRAFANA_URL}/d/{self.uid}?viewPanel={self.id}{chosen}"
+    @property
+    def url(self) -> str:
+        """Address of the panel on its own; variables may be added with ``&var-NAME=``."""
+        return f"{GRAFANA_URL}/d/{self.uid}?viewPanel={self.id}"
 
 
 FLEET, NODE, GPU, FABRIC = "tocsin-fleet", "tocsin-node", "tocsin-gpu", "tocsin-fabric"
@@ -43,4 +43,14 @@ SOURCES = Place(AGENTS, 2)
 LOST_DATA = Place(AGENTS, 3)
 CONFIGURATIONS = Place(AGENTS, 4)
 FAILURES = Place(AGENTS, 5)
+FINDINGS_HIDDEN = Place(AGENTS, 6)
 UPLOADS = Place(STORE, 1)
+RAW_GPUS = Place(DCGM, 1)
+RAW_TEMPERATURE = Place(DCGM, 2)
+RAW_CLOCK = Place(DCGM, 3)
+RAW_POWER = Place(DCGM, 4)
+RAW_MEMORY = Place(DCGM, 5)
+RAW_REPLAYS = Place(DCGM, 6)
+RAW_PORTS = Place(DCGM, 7)
+RAW_BIT_ERRORS = Place(DCGM, 8)
+RAW_FLAPS = Place(DCGM, 9)

@@ -19,8 +19,18 @@ RENAMED = {"job": "exported_job"}
 _OF_GPU = ("gpu", "uuid")
 _WITH_DEVICE = {XID_ERRORS.name: _OF_GPU, XID_LAST_SEEN.name: _OF_GPU}
 
-# Series that every program with a Prometheus client, and Prometheus itself, has.
-FOREIGN = ("up", "process_cpu_seconds_total", "process_resident_memory_bytes", "process_start_time_seconds")
+# Series that are not ours, and their labels: of Prometheus, of every program with a Prometheus client, of node_exporter (infiniband).
+_PORT = ("device", "port")
+FOREIGN: dict[str, tuple[str, ...]] = {
+    "up": (),
+    "process_cpu_seconds_total": (),
+    "process_resident_memory_bytes": (),
+    "process_start_time_seconds": (),
+    "node_infiniband_state_id": _PORT,
+    "node_infiniband_rate_bytes_per_second": _PORT,
+    "node_infiniband_symbol_error_total": _PORT,
+    "node_infiniband_link_downed_total": _PORT,
+}
 # What dcgm-exporter puts on every series of a GPU, and on every container's.
 DCGM_LABELS = ("gpu", "UUID", "device", "modelName", "Hostname", "pci_bus_id")
 
@@ -74,7 +84,7 @@ def foreign(name: str, **matchers: str) -> str:
     """
     if name not in FOREIGN:
         raise ValueError(f"{name} is not among {', '.join(FOREIGN)}")
-    return _selector(name, (), {}, matchers)
+    return _selector(name, FOREIGN[name], {}, matchers)
 
 
 def dialect(kind: str, name: str, of: Callable[[str], str] = str, **matchers: str) -> str:
@@ -83,7 +93,7 @@ def dialect(kind: str, name: str, of: Callable[[str], str] = str, **matchers: st
     ValueError for a field that dcgm-exporter does not show.
 
     >>> dialect("gpu", "sm_clock_megahertz", gpu="0")[:70]
-    '(DCGM_FI_DEV_SM_CLOCK{cluster=~"$cluster", instance=~"$instance", job=~'
+    '(DCGM_FI_DEV_SM_CLOCK{cluster=~"$cluster", instance=~"$instance", job='
     """
     row = field(kind, name)
     shown = dict.fromkeys(

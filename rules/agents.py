@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dashboards import places
 from rules.model import Alert, Group
 
 UP = 'up{job=~".*tocsin.*"}'
@@ -21,6 +22,7 @@ AVAILABILITY = (
         confirm="It stands in Alertmanager.",
         do="Connect it to a service that calls when it stops coming.",
         clears="Never. When it does, something between the rules and you is broken.",
+        panel=places.BLIND,
     ),
     Alert(
         name="TocsinAgentDown",
@@ -37,6 +39,7 @@ AVAILABILITY = (
         confirm="`curl http://INSTANCE/-/healthy`; `systemctl status tocsin` or the pod's log.",
         do="Start it again; if the node is down, treat that first.",
         clears="At the first scrape that succeeds.",
+        panel=places.BLIND,
     ),
     Alert(
         name="TocsinAgentGone",
@@ -53,6 +56,7 @@ AVAILABILITY = (
         confirm="Prometheus, Status, Targets.",
         do="Taken out on purpose: silence it for a day. Otherwise bring the target back.",
         clears="When the target is back, or a day after it went.",
+        panel=places.BLIND,
     ),
     Alert(
         name="TocsinGpuMissing",
@@ -75,6 +79,7 @@ AVAILABILITY = (
         confirm="`tocsin_gpu_state == 1` of the instance; `nvidia-smi -L`.",
         do="Drain the node and cold-reboot it. GPUs taken out for good: `gpu.expected` in the configuration.",
         clears="When all GPUs answer, and 15 minutes more, so that a reboot does not hide it.",
+        panel=places.NODE_GPUS,
     ),
     Alert(
         name="TocsinSourceBlind",
@@ -91,6 +96,7 @@ AVAILABILITY = (
         confirm="`tocsin_source_unread`, `tocsin_source_backoff_seconds`; the agent's log names the cause once.",
         do="Permissions, driver, or a hung device: see docs/operating.md.",
         clears="At the first read that gives anything.",
+        panel=places.SOURCES,
     ),
 )
 
@@ -109,6 +115,7 @@ MAINTENANCE = (
         confirm="`tocsin_maintenance`; the status page of the node.",
         do="`tocsin maintenance off` when the work is done.",
         clears="At `tocsin maintenance off`, or at the end that was set.",
+        panel=places.MAINTENANCE,
     ),
 )
 
@@ -128,6 +135,7 @@ SATURATION = (
         confirm="`tocsin_queue_length`; `iostat`; free space at the storage path.",
         do="Free the disk, or lower `storage.budget`.",
         clears="15 minutes without a drop.",
+        panel=places.LOST_DATA,
     ),
     Alert(
         name="TocsinFindingsOverflow",
@@ -144,6 +152,7 @@ SATURATION = (
         confirm='`tocsin_finding_active` by detector; `tocsin query "SELECT detector, count(*) FROM findings GROUP BY 1"`.',
         do="Find the common cause; report the detector if it errs.",
         clears="Below the limit.",
+        panel=places.FINDINGS_HIDDEN,
     ),
     Alert(
         name="TocsinUploadBehind",
@@ -160,6 +169,7 @@ SATURATION = (
         confirm="`tocsin_upload_failures_total` by cause; the agent's log.",
         do="Credentials, network, bucket policy.",
         clears="When nothing older than an hour waits.",
+        panel=places.UPLOADS,
     ),
 )
 
@@ -179,6 +189,7 @@ ERRORS = (
         confirm="`tocsin check-config --config.file FILE` names file, key and line.",
         do="Mend the file, reload.",
         clears="At the next reload that is taken.",
+        panel=places.CONFIGURATIONS,
     ),
     Alert(
         name="TocsinStageFailing",
@@ -195,6 +206,7 @@ ERRORS = (
         confirm="The agent's log has the traceback once.",
         do="Report it, with the log line.",
         clears="15 minutes after failures have become rare.",
+        panel=places.FAILURES,
     ),
     Alert(
         name="TocsinClockWrong",
@@ -211,6 +223,7 @@ ERRORS = (
         confirm="`chronyc tracking` or `timedatectl`.",
         do="Mend the time service.",
         clears="When the kernel calls the clock synchronised and within half a second.",
+        panel=places.NODE_CLOCK,
     ),
 )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dashboards import places
+from dashboards.places import Place
 from rules.model import Action, Alert, Component, Group, Severity
 
 # Who acknowledged an incident has it in hand, and a device in maintenance is expected to misbehave: neither wakes anybody.
@@ -26,6 +28,7 @@ class FaultClass:
     means: str
     confirm: str
     do: str
+    panel: Place
 
     @property
     def selector(self) -> str:
@@ -81,6 +84,7 @@ CLASSES = (
         means="The GPU fell off the bus, its driver calls hang, or it is gone since the last boot. Its series stay, with `tocsin_gpu_state`.",
         confirm="`tocsin_gpu_state{uuid=...}`; `nvidia-smi -L` on the node; `dmesg | grep -i xid`.",
         do="Drain the node and cold-reboot it. Lost again: reseat or replace.",
+        panel=places.NODE_GPUS,
     ),
     FaultClass(
         stem="GpuXid",
@@ -92,6 +96,7 @@ CLASSES = (
         means="An XID, or a burst of them, was decoded by NVIDIA's catalogue; the first cause is named, its echoes are part of the incident.",
         confirm="`tocsin explain INCIDENT`; `tocsin query xids --since 1d`; `dmesg -T | grep -i xid`.",
         do="What the label `action` says: reset, reboot, or support.",
+        panel=places.NODE_XIDS,
     ),
     FaultClass(
         stem="GpuMemory",
@@ -105,6 +110,7 @@ CLASSES = (
         means="Uncorrectable errors, spare rows used up, or a trend of corrected errors that ends there.",
         confirm="`tocsin query ecc --since 30d`; `nvidia-smi -q -d ECC,ROW_REMAPPER`.",
         do="Reset at the end of the job where a row waits; field diagnostic and RMA where the failure flag is set.",
+        panel=places.MEMORY_ERRORS,
     ),
     FaultClass(
         stem="GpuHeat",
@@ -116,6 +122,7 @@ CLASSES = (
         means="The hardware lowers the clocks, or the path of the heat gets worse. The root may be one GPU, its node or the whole rack.",
         confirm="`tocsin query throttle --since 1d`; temperatures of neighbours; fans, coolant, power supplies.",
         do="One GPU: cold plate, paste, fan. A node: power supply, fans. A rack: call the facility.",
+        panel=places.BRAKES,
     ),
     FaultClass(
         stem="GpuPower",
@@ -127,6 +134,7 @@ CLASSES = (
         means="A lowered limit, or a regulator that gives less at equal work.",
         confirm="`nvidia-smi -q -d POWER`; who set the limit (BMC, `nvidia-smi -pl`)?",
         do="Restore the limit; a GPU that draws less at equal work: diagnose it when it is free.",
+        panel=places.LIMITS,
     ),
     FaultClass(
         stem="GpuLink",
@@ -138,6 +146,7 @@ CLASSES = (
         means="Lanes or links are missing, or packets are repeated beyond what is allowed.",
         confirm="`nvidia-smi -q | grep -A3 'Link Width'`; `nvidia-smi nvlink -s`; `lspci -vv`.",
         do="Drain, reset; then reseat GPU, riser or NVLink bridge.",
+        panel=places.LINKS,
     ),
     FaultClass(
         stem="Fabric",
@@ -151,6 +160,7 @@ CLASSES = (
         means="Down, flapping, slow, or with more bit errors than its rate allows. Both ends were looked at where both are known.",
         confirm="`tocsin query links --since 1d`; `ibstat`, `iblinkinfo`, `perfquery -x` at both ends.",
         do="Clean or swap the cable; then the transceiver; then the port.",
+        panel=places.PORTS,
     ),
     FaultClass(
         stem="JobStalled",
@@ -164,6 +174,7 @@ CLASSES = (
         means="Its ranks wait for each other; the root is the rank, GPU or port that nobody else waits behind.",
         confirm="`tocsin nccl status`; `tocsin explain INCIDENT`.",
         do="Restart the job without the blamed node.",
+        panel=places.JOBS,
     ),
     FaultClass(
         stem="Straggler",
@@ -175,6 +186,7 @@ CLASSES = (
         means="It runs slower than its peers in the same job and than its own past, and no reason bit says why.",
         confirm="`tocsin query device UUID --since 6h`; compare clocks and power with its peers.",
         do="Move the job off the GPU; diagnose it when it is free.",
+        panel=places.STRAGGLERS,
     ),
 )
 KNOWN = "|".join(each.classes for each in CLASSES)
@@ -188,6 +200,7 @@ OTHER = FaultClass(
     means="A detector newer than these rules found something, or the agent itself is in trouble.",
     confirm="`tocsin explain INCIDENT` on the node.",
     do="What the label `action` says; update the rules.",
+    panel=places.INCIDENTS,
 )
 
 
@@ -219,6 +232,7 @@ def _alert(fault: FaultClass, severity: Severity) -> Alert:
         means=fault.means,
         confirm=fault.confirm,
         do=fault.do,
+        panel=fault.panel,
         clears="Ten minutes after the last finding of the incident has cleared, at `tocsin ack`, or in maintenance; and 5 minutes more.",
     )
 

@@ -6,8 +6,15 @@ import os
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from dashboards.places import Place
+
 # Where a site keeps rules/README.md: `make rules RUNBOOK_URL=https://...` writes its own.
 RUNBOOK_URL = os.environ.get("RUNBOOK_URL", "https://runbooks.example.org/tocsin")
+
+# What a link to a panel sets there: those labels that the alert has.
+HERE = "".join(
+    f"{{{{ with $labels.{name} }}}}&var-{name}={{{{ . | urlquery }}}}{{{{ end }}}}" for name in ("cluster", "instance")
+)
 
 Severity = Literal["critical", "warning", "info"]
 Component = Literal["gpu", "fabric", "node", "pipeline"]
@@ -33,7 +40,7 @@ class Alert:
 
     ``hold`` is Prometheus' ``for``, ``keep`` its ``keep_firing_for`` (a reboot must not hide what happened before it). ``summary`` is the
     same each time, ``description`` a template with the numbers. ``needs`` names what a plain dcgm-exporter or node_exporter must be
-    told to export. The last four are the runbook: what it means, how to confirm it, what to do, when it clears.
+    told to export. ``panel`` is where its numbers are drawn. The last four are the runbook: what it means, how to confirm it, what to do, when it clears.
     """
 
     name: str
@@ -49,6 +56,7 @@ class Alert:
     confirm: str
     do: str
     clears: str
+    panel: Place
     hold: str = ""
     keep: str = ""
     needs: str = ""
@@ -65,6 +73,7 @@ class Alert:
                 "summary": self.summary,
                 "description": self.description,
                 "runbook_url": f"{RUNBOOK_URL}#{self.name.lower()}",
+                "dashboard_url": self.panel.url + HERE,
             },
         }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dashboards import places
 from rules.model import Alert, Group, Recording
 
 PORT = "{{ $labels.device }}/{{ $labels.port }} of {{ $labels.instance }}"
@@ -34,6 +35,7 @@ AVAILABILITY = (
         confirm="`ibstat DEVICE`; `iblinkinfo` at the switch; is the far end down as well, is the switch in maintenance?",
         do="Reseat or swap the cable. Several ports of one switch: look at the switch first.",
         clears="When the port is active. A port that is no longer wanted: a week after it was last active.",
+        panel=places.RAW_PORTS,
     ),
     Alert(
         name="RawIbPortGone",
@@ -54,6 +56,7 @@ AVAILABILITY = (
         confirm="`lspci | grep -i mellanox`; `dmesg | grep mlx5`.",
         do="Drain the node, cold-reboot it; then reseat or replace the adapter.",
         clears="When the port is back, or a day after it was last seen.",
+        panel=places.RAW_PORTS,
     ),
 )
 
@@ -74,6 +77,7 @@ SATURATION = (
         confirm="`ibstat DEVICE` (Rate), `iblinkinfo` on both ends (width and speed).",
         do="Reseat, clean or swap the cable.",
         clears="When the link has its rate again.",
+        panel=places.RAW_PORTS,
     ),
     Alert(
         name="RawIbCounterStuck",
@@ -90,6 +94,7 @@ SATURATION = (
         confirm="`perfquery` for the port.",
         do="`perfquery -R` for this port once its errors were looked into; read the extended counters where the HCA has them.",
         clears="After the counter was reset.",
+        panel=places.RAW_BIT_ERRORS,
     ),
 )
 
@@ -114,6 +119,7 @@ ERRORS = (
         confirm="`perfquery -x`, twice; both ends: errors at one end only point at that receiver; cable temperature and power (`mlxlink -m`).",
         do="Clean or swap the cable; then the transceiver; then the port.",
         clears="Half an hour after the rate is back in specification.",
+        panel=places.RAW_BIT_ERRORS,
     ),
     Alert(
         name="RawIbLinkFlaps",
@@ -133,6 +139,7 @@ ERRORS = (
         confirm="The far end's counter rose as well? Did the far node or the switch reboot?",
         do="Both ends: swap the cable. One end: see what the far end did.",
         clears="6 hours after the third last down.",
+        panel=places.RAW_FLAPS,
     ),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dashboards import places
 from rules.model import Alert, Group, Recording
 
 # What makes a GPU unique. Job and pod labels are summed away: a job that changes would else end one series and begin another.
@@ -89,6 +90,7 @@ AVAILABILITY = (
         confirm="`curl http://INSTANCE/metrics`; on the node `systemctl status` of the exporter, `nvidia-smi` (does it hang?), `dmesg | tail`.",
         do="Start the exporter again. Where `nvidia-smi` hangs as well, treat the node as sick: drain it.",
         clears="At the first scrape that succeeds.",
+        panel=places.RAW_GPUS,
     ),
     Alert(
         name="RawGpuExporterGone",
@@ -105,6 +107,7 @@ AVAILABILITY = (
         confirm="Prometheus, Status, Targets; the source of the targets (Kubernetes node, file, http_sd).",
         do="If the node was taken out on purpose, silence it for a day. Otherwise bring the target back.",
         clears="When the target is back, or a day after it went.",
+        panel=places.RAW_GPUS,
     ),
     Alert(
         name="RawGpuExporterEmpty",
@@ -121,6 +124,7 @@ AVAILABILITY = (
         confirm="`curl http://INSTANCE/metrics | grep -c GPU_TEMP`; `nvidia-smi -L` on the node.",
         do="Restart the exporter; where the driver is missing, see why (`dmesg`, package versions).",
         clears="At the first scrape with a GPU in it.",
+        panel=places.RAW_GPUS,
     ),
     Alert(
         name="RawGpuLost",
@@ -141,6 +145,7 @@ AVAILABILITY = (
         confirm="`nvidia-smi -L` against the expected number; `dmesg | grep -i xid`; `lspci | grep -i nvidia`.",
         do="Drain the node, cold-reboot it. If the GPU is lost again, reseat or replace it.",
         clears="When the GPU is back, or a day after it was last seen. A GPU that was swapped on purpose: silence its UUID.",
+        panel=places.RAW_GPUS,
     ),
 )
 
@@ -161,6 +166,7 @@ ERRORS = (
         confirm="`dmesg -T | grep -i xid` for the whole burst: the first code is the cause, those after it are its echo.",
         do="Drain the node. 79: cold reboot. 54: power cables. Others: reset the GPU; twice within 7 days: support.",
         clears="15 minutes after the exporter's window has passed. Never from the last-XID gauge, which does not clear.",
+        panel=places.RAW_GPUS,
     ),
     Alert(
         name="RawGpuUncorrectableEcc",
@@ -178,6 +184,7 @@ ERRORS = (
         confirm="`nvidia-smi -q -d ECC,ROW_REMAPPER`; `dmesg | grep -i xid` for 48, 63, 64, 94, 95.",
         do="94 alone: the job died, reset at its end. 95 or 64: drain now and reset. One such error makes no bad GPU; a second one, ask support.",
         clears="When no new error came for 10 minutes, and 15 more. A driver reload that sets the counter to 0 is no event.",
+        panel=places.RAW_MEMORY,
     ),
     Alert(
         name="RawGpuRowRemapFailed",
@@ -194,6 +201,7 @@ ERRORS = (
         confirm="`nvidia-smi -q -d ROW_REMAPPER`: Remapping Failure Occurred: Yes.",
         do="Drain the node, run the field diagnostic, open an RMA.",
         clears="When the flag is gone: after the GPU was replaced.",
+        panel=places.RAW_MEMORY,
     ),
     Alert(
         name="RawGpuRowRemapPending",
@@ -211,6 +219,7 @@ ERRORS = (
         confirm="`nvidia-smi -q -d ROW_REMAPPER`: Pending: Yes.",
         do="Reset the GPU when its job ends.",
         clears="After the reset.",
+        panel=places.RAW_MEMORY,
     ),
     Alert(
         name="RawGpuRowRemapped",
@@ -227,6 +236,7 @@ ERRORS = (
         confirm="`nvidia-smi -q -d ROW_REMAPPER`.",
         do="Reset at the end of the job (see pending). Note the GPU; look again if it happens a second time.",
         clears="25 minutes after the last one.",
+        panel=places.RAW_MEMORY,
     ),
     Alert(
         name="RawGpuNoSpareRows",
@@ -244,6 +254,7 @@ ERRORS = (
         confirm="`nvidia-smi -q -d ROW_REMAPPER`, bank remap availability: None.",
         do="Plan the replacement; drain at the next maintenance, before the job dies of it.",
         clears="After the GPU was replaced.",
+        panel=places.RAW_MEMORY,
     ),
     Alert(
         name="RawGpuPcieReplays",
@@ -261,6 +272,7 @@ ERRORS = (
         confirm="`nvidia-smi -q | grep -i replay` twice; `lspci -vv` for the width; AER lines in `dmesg`.",
         do="Reseat GPU and riser at the next maintenance.",
         clears="When the rate is below the allowance.",
+        panel=places.RAW_REPLAYS,
     ),
 )
 
@@ -283,6 +295,7 @@ SATURATION = (
         confirm="`nvidia-smi -q -d PERFORMANCE,TEMPERATURE`; fans and coolant; are neighbours or the rack hot as well?",
         do="Drain the node; check fan, cold plate, coolant flow; a whole rack: call the facility.",
         clears="When less than a tenth of the time is lost.",
+        panel=places.RAW_TEMPERATURE,
     ),
     Alert(
         name="RawGpuHwPowerBrake",
@@ -301,6 +314,7 @@ SATURATION = (
         confirm="Do all GPUs of the node brake? `ipmitool sdr type 'Power Supply'`; the rack's power distribution.",
         do="Replace the power supply; a whole rack: call the facility.",
         clears="When less than a tenth of the time is lost.",
+        panel=places.RAW_CLOCK,
     ),
     Alert(
         name="RawGpuNearSlowdown",
@@ -318,6 +332,7 @@ SATURATION = (
         confirm="`nvidia-smi -q -d TEMPERATURE`; compare with its neighbours under the same job.",
         do="Check fan, filter, cold plate; move the job where it is urgent.",
         clears="With three degrees of margin.",
+        panel=places.RAW_TEMPERATURE,
     ),
     Alert(
         name="RawGpuPowerLimitLow",
@@ -335,6 +350,7 @@ SATURATION = (
         confirm="`nvidia-smi -q -d POWER`: Current against Default limit.",
         do="Set it back, or silence the alert where a site policy wants it.",
         clears="When the enforced limit is the default again.",
+        panel=places.RAW_POWER,
     ),
 )
 

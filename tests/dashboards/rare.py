@@ -49,6 +49,21 @@ RARE: dict[str, Rare] = {
     "fabric: Packets lost or repeated B": _port("tocsin_ib_port_packet_seq_err_total"),
     "fabric: Received with errors A": _port("tocsin_ib_port_receive_errors_total"),
     "fabric: Received with errors B": _port("tocsin_ib_port_receive_remote_physical_errors_total"),
+    "dcgm: Ports A": Rare(
+        {f"node_infiniband_state_id{{{PORT}}}": "1x60"}, f'node_infiniband_state_id{{{NAMED},device="mlx5_0",port="1"}}', 1
+    ),
+    # 60 errors a minute, on a link of a gigabyte a second.
+    "dcgm: Bit error ratio A": Rare(
+        {
+            f"node_infiniband_symbol_error_total{{{PORT}}}": ONE_A_SECOND,
+            f"node_infiniband_rate_bytes_per_second{{{PORT}}}": "1e9x60",
+        },
+        f'{{{NAMED},device="mlx5_0",port="1"}}',
+        1.25e-10,
+    ),
+    "dcgm: Flaps A": Rare(
+        {f"node_infiniband_link_downed_total{{{PORT}}}": ONE_A_MINUTE}, f'{{{NAMED},device="mlx5_0",port="1"}}', 5
+    ),
     # 73,050 GPUs for an hour are 100 GPU-months.
     "fleet: Pages a GPU-month A": Rare(
         {

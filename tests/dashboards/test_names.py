@@ -30,7 +30,7 @@ def _known() -> dict[str, set[str]]:
             known.setdefault(sample.name, set()).update(RENAMED.get(label, label) for label in sample.labels)
     dcgm = {name for field in FIELDS for row in field.dcgm for name in (row.name, row.new_name) if name}
     known |= {name: set(DCGM_LABELS) for name in dcgm}
-    known |= {name: set() for name in FOREIGN}
+    known |= {name: set(labels) for name, labels in FOREIGN.items()}
     for metric in METRICS:  # a label that Prometheus' own takes the name of
         known[metric.name] = {RENAMED.get(label, label) for label in known[metric.name]}
     return known
