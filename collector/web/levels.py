@@ -9,6 +9,7 @@ Level = Literal["bad", "warn", "blind", "out", "note", "ok"]
 WORST_FIRST: tuple[Level, ...] = ("bad", "warn", "blind", "out", "note", "ok")
 
 _HEALTH: Mapping[str, Level] = {"failed": "bad", "predicted_failure": "warn", "degraded": "warn", "ok": "ok"}
+_GPU: Mapping[str, Level] = {"ok": "ok", "unknown": "blind"}  # lost, hung, absent, unreadable: bad
 _PORT: Mapping[str, Level] = {
     "active": "ok",
     "active_defer": "ok",
@@ -27,8 +28,8 @@ def gpu(row: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Level, str
     >>> gpu(row, {"maintenance": [], "findings": []})
     ('bad', 'hung')
     """
-    state: tuple[Level, str] = ("ok", "ok") if row["state"] == "ok" else ("bad", row["state"])
-    return _device(row, state, document)
+    level = _GPU.get(row["state"], "bad")
+    return _device(row, (level, row["state"]), document)
 
 
 def port(row: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Level, str]:

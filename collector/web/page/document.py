@@ -109,8 +109,9 @@ def _remarks(document: Mapping[str, Any]) -> Iterator[Node]:
         yield f"Not ready: {document['unready_reason']}"
     if missing := blind(document):
         yield f"Blind: {', '.join(missing)}. What would be seen there is not seen."
-    if document["incidents"] and (more := untold(document)):
-        yield f"Also: {listed([text for _, text in more])}; no incident tells it."
+    more = [text for level, text in untold(document) if level != "blind"]
+    if document["incidents"] and more:
+        yield f"Also: {listed(more)}; no incident tells it."
     if document["incidents"] and (sick := unwell(document)):
         yield f"The agent itself is not well: {listed(sick)}."
     for out in document["maintenance"]:

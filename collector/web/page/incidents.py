@@ -32,12 +32,14 @@ def incidents(document: Mapping[str, Any]) -> Html | None:
 
 
 def on_record(document: Mapping[str, Any]) -> Html | None:
-    """Findings that stand and belong to no open incident: of detectors on trial, or about devices out of service."""
+    """Findings that stand and belong to no open incident: of detectors on trial above all."""
     told = {member["id"] for incident in document["incidents"] for member in incident["standing"]}
     rows = [finding for finding in document["findings"] if finding["id"] not in told]
     if not rows:
         return None
-    head = el("h2", el("span", "On record", id="record-title"), el("small", "seen, and nobody is paged for it"))
+    unpaged = all(row["severity"] == "record" for row in rows)
+    aside = "seen, and nobody is paged for it" if unpaged else "in no open incident"
+    head = el("h2", el("span", "On record", id="record-title"), el("small", aside))
     listed = el("ol", *(_member(row, document) for row in rows[:MOST_SHOWN]), class_="members card", role="list")
     return el("section", head, listed, _more(rows), id="record", aria_labelledby="record-title")
 
@@ -62,7 +64,8 @@ def _facts(incident: Mapping[str, Any], document: Mapping[str, Any]) -> Html:
     """What programs call it, for whoever looks for it elsewhere."""
     called = (el("li", el("code", incident[key])) for key in ("class", "action"))
     since = el("li", "open for ", age(incident["since"], document))
-    return el("ul", *called, since, el("li", "incident ", el("code", incident["id"])), class_="facts", role="list")
+    more = el("li", "more: ", el("code", f"tocsin explain {incident['id']}"))
+    return el("ul", *called, since, more, class_="facts", role="list")
 
 
 def _taken_on(incident: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Html | str, ...]:

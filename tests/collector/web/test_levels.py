@@ -28,6 +28,12 @@ def test_a_device_that_is_not_read_is_not_well() -> None:
     assert levels.port(PORT | {"fresh": False}, NOBODY) == ("blind", "not read")
 
 
+@pytest.mark.parametrize(("state", "level"), [("hung", "bad"), ("lost", "bad"), ("unknown", "blind"), ("ok", "ok")])
+def test_a_gpu_is_as_bad_as_its_state(state: str, level: str) -> None:
+    """One of which nothing was read yet is unknown, not broken."""
+    assert levels.gpu(PORT | {"state": state}, NOBODY) == (level, state)
+
+
 def test_a_finding_on_record_marks_its_device() -> None:
     """The reader is told that there is something to read."""
     assert levels.port(PORT, NOBODY | {"findings": [{"device": "P"}]}) == ("note", "noted")

@@ -113,6 +113,7 @@ def test_an_incident_says_whom_what_why_and_what_to_do() -> None:
     for word in ("GPU 1 is to blame.", "XID 79.", "NVLink went down", "2 findings stand", "RESTART_BM", "power-cycle"):
         assert word in words
     assert f"tocsin ack {incident.id[:8]}" in words
+    assert f"tocsin explain {incident.id}" in words
 
 
 def test_what_no_incident_tells_is_told_beside_the_verdict() -> None:
