@@ -20,7 +20,8 @@ from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
 
-DOWN_S = 240.0  # a port that is down for longer will not come back by itself: the four minutes of gpud's check
+DOWN_S = 240.0  # somebody should look: the four minutes of gpud's check
+GONE_S = 600.0  # what it is cabled to is not rebooting: a server with eight GPUs boots within ten minutes
 SWITCH_S = 900.0  # a whole leaf switch is given the time of a reboot
 ABSENT_S = 10.0
 SLOW_S = 30.0  # a link that trains anew may show a lower rate for a moment
@@ -32,7 +33,7 @@ DOWN, GONE, SLOW = "ib/link_down", "ib/adapter_gone", "ib/slow_link"
 class IbLink(Remembering):
     """Judges state, width and rate of ports that should be active: declared so, or active once.
 
-    Down for four minutes or gone: a page. Slower than the port itself was, and than most ports of its role are: a page; slower than its
+    Down for four minutes: a ticket, for what is at the other end may reboot; for ten, or gone: a page. Slower than the port itself was, and than most ports of its role are: a page; slower than its
     role ever since it was first seen: a ticket where the role is known (a ``rail``), else recorded, for it may be meant so. Where most
     ports of a leaf switch are down together, the switch is to blame, after the time of a reboot.
 
@@ -192,7 +193,7 @@ def _gone(port: Device, seconds: float) -> Verdict:
 def _down(port: Device, seconds: float) -> Verdict:
     return Verdict(
         DOWN,
-        "page",
+        "page" if seconds >= GONE_S else "ticket",
         "CONTACT_SUPPORT",
         f"{port_name(port)} is down: check cable, transceivers and the switch port.",
         (f"not active for {seconds:.0f} s while its node is up",),

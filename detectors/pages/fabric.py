@@ -52,7 +52,7 @@ PAGES: Mapping[str, Page] = {
         ("ib-flap",),
     ),
     "ib_link": Page(
-        "state, width and rate against what the port and most of its role do; down for 240 s, gone for 10 s, slow for 30 s",
+        "state, width and rate against what the port and most of its role do; down for 240 s (a page after 600), gone for 10 s, slow for 30 s",
         (f"{IBTA}: PortInfo", "gpud, InfiniBand check, github.com/leptonai/gpud"),
         _port("state", "rate_bits_per_second", "width_lanes"),
         "Check the cable at both ends; where a leaf switch is named, the switch.",

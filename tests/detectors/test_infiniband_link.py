@@ -36,9 +36,11 @@ def own(port: Device, **values: float | None) -> dict[str, dict[str, float | Non
     return {port.id: values}
 
 
-def test_a_port_that_stays_down_is_a_page_after_four_minutes(node: PortFeed) -> None:
-    """Not before: a link that trains anew comes back; and it clears a minute after it does."""
+def test_a_port_that_stays_down_is_a_ticket_after_four_minutes_and_a_page_after_ten(node: PortFeed) -> None:
+    """Not before: a link that trains anew comes back, and so does a neighbour that reboots; it clears a minute after it does."""
     assert node.run(230, own(ONE, state=DOWN)) == []
+    assert stands(node.run(20, own(ONE, state=DOWN))) == [("ib_port", ONE.id, "ib/link_down", "ticket")]
+    assert node.run(340, own(ONE, state=DOWN)) == []
     assert stands(node.run(20, own(ONE, state=DOWN))) == [("ib_port", ONE.id, "ib/link_down", "page")]
     assert [f.phase for f in node.run(90)] == ["cleared"]
 
@@ -87,7 +89,7 @@ def test_both_ends_of_a_link_that_is_down_are_one_finding() -> None:
     ends = a_link("n1")
     feed = PortFeed(IbLink(), ends)
     feed.run(300)
-    assert stands(feed.run(300, state=DOWN)) == [("ib_port", ends[0].id, "ib/link_down", "page")]
+    assert stands(feed.run(660, state=DOWN)) == [("ib_port", ends[0].id, "ib/link_down", "page")]
 
 
 def test_a_leaf_switch_that_reboots_is_silent_and_one_that_stays_away_is_the_switch() -> None:
@@ -225,7 +227,7 @@ def test_a_link_that_is_down_when_its_node_is_back_is_told_after_four_minutes() 
     off = {**own(near, **UNREAD), **own(far, state=DOWN)}
     feed.run(3600, off)
     assert feed.run(230, state=DOWN) == []
-    assert stands(feed.run(20, state=DOWN)) == [("ib_port", near.id, "ib/link_down", "page")]
+    assert stands(feed.run(20, state=DOWN)) == [("ib_port", near.id, "ib/link_down", "ticket")]
 
 
 def test_what_comes_back_within_the_rest_and_stays_is_told_after_it() -> None:
