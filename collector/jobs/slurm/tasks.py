@@ -17,8 +17,10 @@ from collector.sources.nccl.discovery import procfs
 from collector.sources.nccl.discovery.environment import environment_of
 
 MOST_PROCESSES = 100_000
-SETTLED_S = 3.0  # how long a new process is looked at anew: it is moved into its group, and given its environment, after it was forked
-AGAIN_S = 60.0  # until one that is none of Slurm's is looked at again: its number may be another's by then
+SETTLED_S = (
+    3.0  # how long a new process is looked at anew: it is moved into its group, and given its environment, after it was forked
+)
+AGAIN_S = 60  # to 120, not all at once, until one that is none of Slurm's is looked at again: its number may be another's by then
 
 # Environment variables of a task (man srun, man sbatch: OUTPUT ENVIRONMENT VARIABLES).
 KEPT = frozenset(
@@ -65,14 +67,10 @@ class Tasks:
     def __init__(self, proc: Path) -> None:
         self._proc = proc
         self._known: dict[int, _Known] = {}
-        self._anew_s = 0.0
 
     def look(self, now_s: float) -> None:
         """Look at what is new, and whether the tasks are still there; ``now_s`` is monotonic. OSError where /proc cannot be listed."""
         pids = sorted(self._pids())
-        if now_s >= self._anew_s:
-            self._anew_s = now_s + AGAIN_S
-            self._known = {pid: known for pid, known in self._known.items() if known.group or known.daemon}
         for pid in self._known.keys() - set(pids):
             del self._known[pid]
         for pid in pids:
@@ -99,7 +97,8 @@ class Tasks:
 
     def _follow(self, pid: int, now_s: float) -> None:
         known = self._known.get(pid)
-        if known is not None and known.group is None and not known.daemon and now_s > known.settled_s:
+        stranger = known is not None and known.group is None and not known.daemon
+        if known is not None and stranger and known.settled_s < now_s < known.settled_s + AGAIN_S + pid % AGAIN_S:
             return
         try:
             stat = procfs.stat(self._read(pid, "stat"))
@@ -108,7 +107,7 @@ class Tasks:
         if stat is None:  # it ended between two reads
             self._known.pop(pid, None)
             return
-        if known is None or known.started != stat.started:
+        if known is None or known.started != stat.started or (stranger and now_s > known.settled_s):
             known = self._known[pid] = _Known(stat.parent, stat.started, settled_s=now_s + SETTLED_S)
         if now_s <= known.settled_s:
             self._inspect(pid, known, stat)

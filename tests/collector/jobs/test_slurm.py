@@ -9,7 +9,7 @@ import pytest
 
 from collector.holders import NO_INSTANCE, Held, Holder
 from collector.jobs.gpus import Gpus
-from collector.jobs.slurm.tasks import AGAIN_S
+from collector.jobs.slurm.tasks import AGAIN_S, SETTLED_S
 from collector.jobs.slurm.teller import Slurm
 from pipeline.frame import Device
 from tests.collector.jobs.tree import GROUP, Proc
@@ -182,15 +182,15 @@ def test_a_pid_that_is_used_again_is_another_process(proc: Proc, slurm: Slurm) -
     assert jobs(slurm, held, 1.0) == [("GPU-0", "72", "process")]
 
 
-def test_a_pid_of_no_job_that_is_used_again_is_found_within_a_minute(proc: Proc, slurm: Slurm) -> None:
-    """Processes of no job are not read every second; after a minute they are looked at again."""
+def test_a_pid_of_no_job_that_is_used_again_is_found_within_minutes(proc: Proc, slurm: Slurm) -> None:
+    """Processes of no job are not read every second; after a minute or two they are looked at again."""
     proc.put(10)
     held = holding(("GPU-0", 10))
     for second in range(5):
         jobs(slurm, held, float(second))
     assert slurm.strangers == 1
     proc.task(10, "71")
-    assert jobs(slurm, held, AGAIN_S + 1) == [("GPU-0", "71", "process")]
+    assert jobs(slurm, held, 2 * AGAIN_S + SETTLED_S) == [("GPU-0", "71", "process")]
 
 
 def test_a_user_without_name_is_a_number(proc: Proc, slurm: Slurm) -> None:
