@@ -60,7 +60,7 @@ def _web_config(file: File) -> Iterator[tuple[Path, str]]:
     from collector.web.security import WebFile  # noqa: PLC0415 - only who has a web configuration pays for TLS
 
     try:
-        WebFile(file)
+        WebFile(file, notice=len)  # the agent tells what it serves all the same
     except ConfigError as error:
         for problem in error.problems:
             yield ("web", "config_file"), problem

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import ssl
-import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,10 +39,13 @@ class Security:
 
 
 class WebFile:
-    """A web configuration on disk. ConfigError where it is not good at the start; afterwards the last good one stays."""
+    """A web configuration on disk. ConfigError where it is not good at the start; afterwards the last good one stays.
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    ``notice`` is told, once each, what is served and should not be left so.
+    """
+
+    def __init__(self, file: Path, notice: Callable[[str], object] = log.warning) -> None:
+        self._file, self._tell = file, notice
         self._config = WebConfig()
         self._stamps: dict[Path, _Stamp | None] = {}
         self._said: set[str] = set()
@@ -72,8 +74,6 @@ class WebFile:
         """What the files say. Each is stamped before it is read, so that a change in between is seen at the next look."""
         self._stamps = {self._file: _stamp(self._file)}
         config = read(self._file)
-        if self._file.stat().st_mode & stat.S_IWOTH:
-            raise ConfigError(f"{self._file}: everybody may write it: chmod o-w")
         context, server = None, config.tls_server_config or TlsServer()
         if server != TlsServer():
             self._stamps |= {file: _stamp(file) for file in tls.files(server, self._file.parent)}
@@ -98,7 +98,7 @@ class WebFile:
     def _notice(self, text: str) -> None:
         if text not in self._said:
             self._said.add(text)
-            log.warning("%s", text)
+            self._tell(text)
 
 
 def _stamp(file: Path) -> _Stamp | None:

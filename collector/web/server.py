@@ -13,11 +13,11 @@ from aiohttp import web
 
 from collector.web import addresses
 from collector.web.addresses import Bound
-from collector.web.auth import Passwords, TooManyGuesses
 from collector.web.gather import Gather, TooManyScrapes, compress
 from collector.web.listener import Handler, Listener
 from collector.web.page import ASSETS, page
 from collector.web.pages import Pages
+from collector.web.policy import Policy
 from collector.web.security import Security, WebFile
 from pipeline.catalog import agent
 from pipeline.exposition import accepts_gzip, negotiate
@@ -70,7 +70,7 @@ class Web:
         self._health: dict[str, Health] = {}
         self._addresses, self._health_addresses = tuple(listen), tuple(health_listen)
         self._file = file
-        self._passwords = Passwords()
+        self._policy = Policy(lambda: self.security, self._refused)
         self._metrics_path = metrics_path
         self._gather = Gather(lambda form: self._made("metrics", lambda: pages.metrics(form)), most_scrapes)
         self._listener = Listener(self._application(), guard, security=lambda: self.security, refused=self._refused)
@@ -102,8 +102,8 @@ class Web:
         await self._listener.start(sockets)
         if health:
             await self._health_listener.start(health)
+        self._own.replace(agent.WEB_CONFIG_SUCCESS, {(): 1.0} if self._file is not None else {})
         if self._file is not None:
-            self._own.set(agent.WEB_CONFIG_SUCCESS, 1)
             self._watcher = asyncio.get_running_loop().create_task(self._watch(self._file))
         self.health_bound = [addresses.shown(bound) for bound in health]
         return [addresses.shown(bound) for bound in sockets]
@@ -121,12 +121,13 @@ class Web:
         """Takes a changed web configuration over: for the next connection, and by ending those of the one before."""
         while True:
             await asyncio.sleep(LOOK_S)
-            if await asyncio.to_thread(file.look):
+            changed, error = await asyncio.to_thread(self._guard.call, "web", "config", file.look)
+            if changed:
                 self._listener.renew()
-            self._own.set(agent.WEB_CONFIG_SUCCESS, float(not file.error))
+            self._own.set(agent.WEB_CONFIG_SUCCESS, float(not (file.error or error)))
 
     def _application(self) -> web.Application:
-        app = web.Application(middlewares=[self._policed, _failed], client_max_size=4096)
+        app = web.Application(middlewares=[self._policy.police, _failed], client_max_size=4096)
         app.router.add_get(self._metrics_path, self._metrics)
         self._add_health(app)
         app.router.add_get("/api/v1/status", self._status)
@@ -150,30 +151,6 @@ class Web:
         app.router.add_get("/-/ready", self._ready)
         app.router.add_get("/health", self._dcgm_health)
         app.router.add_get("/healthz", self._dcgm_health)
-
-    @web.middleware
-    async def _policed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Turns away who may not ask, before anything is made for them."""
-        security = self.security
-        if request.can_read_body:
-            return self._turned_away("body", 413, "requests have no body here\n")
-        if security.users:
-            header, peer = request.headers.get("Authorization", ""), str(request.remote)
-            try:
-                if not await self._passwords.admits(header, security.users, peer):
-                    return self._turned_away("password", 401, "unauthorized\n")
-            except TooManyGuesses:
-                return self._turned_away("guesses", 429, "too many passwords to check\n")
-        if security.bucket is not None and not security.bucket.take(time.monotonic()):
-            return self._turned_away("rate", 429, "too many requests\n")
-        return await handler(request)
-
-    def _turned_away(self, reason: str, status: int, text: str) -> web.Response:
-        self._refused(reason)
-        response = web.Response(status=status, text=text, headers={"WWW-Authenticate": "Basic"} if status == 401 else None)
-        if status == 413:
-            response.force_close()
-        return response
 
     def _refused(self, reason: str) -> None:
         self._own.add(agent.WEB_REFUSED, reason)

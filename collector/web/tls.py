@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import ssl
-import stat
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from ipaddress import ip_address
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from collector.config.given import ConfigError
+from collector.web.config_files import content
 from collector.web.web_config import TlsServer
 
 MOST_BYTES = 1 << 20  # of a file of certificates: a bundle of public authorities is 0.2 MB
@@ -105,7 +105,7 @@ def _curves(made: ssl.SSLContext, names: Collection[str] | None) -> None:
 
 def _certificate(made: ssl.SSLContext, tls: TlsServer, folder: Path, notice: Notice) -> None:
     chain = _content("cert_file", folder / tls.cert_file) if tls.cert_file else tls.cert.encode()
-    key = _content("key_file", folder / tls.key_file, secret=notice) if tls.key_file else tls.key.encode()
+    key = _content("key_file", folder / tls.key_file, exposed=notice) if tls.key_file else tls.key.encode()
     try:
         with _as_file(chain) as chain_path, _as_file(key) as key_path:
             made.load_cert_chain(chain_path, key_path, password=_encrypted)
@@ -130,21 +130,8 @@ def _clients(made: ssl.SSLContext, tls: TlsServer, folder: Path) -> None:
     made.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
 
 
-def _content(key: str, file: Path, *, secret: Notice | None = None) -> bytes:
-    where = f"tls_server_config.{key}: {file}"
-    try:
-        with file.open("rb") as stream:
-            mode = os.fstat(stream.fileno()).st_mode
-            content = stream.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{where}: cannot be read: {error.strerror}") from error
-    if mode & stat.S_IWOTH:
-        raise ConfigError(f"{where}: everybody may write it (mode {stat.S_IMODE(mode):04o}): chmod o-w")
-    if secret is not None and mode & stat.S_IROTH:
-        secret(f"{where}: everybody on this machine may read the key (mode {stat.S_IMODE(mode):04o}): chmod 0600, or 0640")
-    if len(content) > MOST_BYTES:
-        raise ConfigError(f"{where}: is larger than {MOST_BYTES} bytes")
-    return content
+def _content(key: str, file: Path, exposed: Notice | None = None) -> bytes:
+    return content(file, f"tls_server_config.{key}: {file}", MOST_BYTES, exposed=exposed)
 
 
 @contextmanager

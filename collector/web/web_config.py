@@ -16,6 +16,7 @@ import yaml
 from collector.config.file import MOST_BYTES, unknown
 from collector.config.given import ConfigError
 from collector.config.units import Seconds
+from collector.web.config_files import content
 
 ClientAuth = Literal[
     "",
@@ -95,20 +96,13 @@ class WebConfig(_Section, frozen=True):
 
 def read(file: Path) -> WebConfig:
     """The file's content; ConfigError with every problem, each beginning with file and key."""
-    try:
-        with file.open("rb") as stream:
-            content = stream.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
-    if len(content) > MOST_BYTES:
-        raise ConfigError(f"{file}: is larger than {MOST_BYTES} bytes")
-    return parse(content, str(file))
+    return parse(content(file, str(file), MOST_BYTES), str(file))
 
 
-def parse(content: bytes, name: str) -> WebConfig:
+def parse(text: bytes, name: str) -> WebConfig:
     """As ``read``, for content that is here already."""
     try:
-        loader = yaml.SafeLoader(content.decode())
+        loader = yaml.SafeLoader(text.decode())
         root = loader.get_single_node()
         problems = [f"{name}{problem}" for problem in _keys(root, WebConfig, ())] if root is not None else []
         if problems:

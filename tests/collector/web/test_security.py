@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import ssl
 from pathlib import Path
@@ -11,8 +12,14 @@ import pytest
 import yaml
 
 from collector.config.given import ConfigError
+from collector.web import Web
 from collector.web.security import WebFile
+from pipeline.catalog import agent
+from pipeline.clock import SystemClock
+from pipeline.guard import Guard
+from pipeline.selfmetrics import SelfMetrics
 from tests.certificates import Authority
+from tests.collector.test_web import FakePages
 
 HASH = "$2y$10$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG"
 AUTHORITY, OTHER = Authority(), Authority("other")
@@ -180,3 +187,30 @@ def test_passwords_in_the_clear_are_served_and_named(folder: Path, caplog: pytes
     os.utime(folder / "web.yml", (1, 1))
     assert file.look()
     assert sum("travel in the clear" in record.message for record in caplog.records) == 1
+
+
+def test_an_error_of_ours_does_not_end_the_watch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever goes wrong at one look is counted and said to be wrong; the next look is made."""
+    own = SelfMetrics()
+
+    class Flawed(WebFile):
+        looks = 0
+
+        def look(self) -> bool:
+            self.looks += 1
+            raise RuntimeError
+
+    async def run() -> float | None:
+        monkeypatch.setattr("collector.web.server.LOOK_S", 0)
+        pages: Any = FakePages()
+        file = Flawed(folder / "web.yml")
+        web = Web(pages, Guard(own, SystemClock()), ["127.0.0.1:0"], file=file, own=own)
+        await web.start()
+        async with asyncio.timeout(10):
+            while file.looks < 3:  # noqa: ASYNC110 - a thread has no event for it
+                await asyncio.sleep(0)
+        await web.stop()
+        return own.value(agent.WEB_CONFIG_SUCCESS)
+
+    assert asyncio.run(run()) == 0
+    assert (own.value(agent.STAGE_FAILURES, "web", "config", "RuntimeError") or 0) >= 2

@@ -1,0 +1,44 @@
+"""Who may ask: every request passes here before anything is made for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from aiohttp import web
+
+from collector.web.auth import Passwords, TooManyGuesses
+from collector.web.listener import Handler
+from collector.web.security import Security
+
+
+class Policy:
+    """Turns away who brings a body, has no password or asks too often. ``refused`` is told the reason, in one word."""
+
+    def __init__(self, security: Callable[[], Security], refused: Callable[[str], None]) -> None:
+        self._security, self._refused = security, refused
+        self._passwords = Passwords()
+
+    @web.middleware
+    async def police(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Before the handler. Passwords come before the rate: who has none does not use it up for those who have one."""
+        security = self._security()
+        if request.can_read_body:
+            return self._turn_away("body", 413, "requests have no body here")
+        if security.users:
+            header, peer = request.headers.get("Authorization", ""), str(request.remote)
+            try:
+                if not await self._passwords.admits(header, security.users, peer):
+                    return self._turn_away("password", 401, "unauthorized")
+            except TooManyGuesses:
+                return self._turn_away("guesses", 429, "too many passwords to check")
+        if security.bucket is not None and not security.bucket.take(time.monotonic()):
+            return self._turn_away("rate", 429, "too many requests")
+        return await handler(request)
+
+    def _turn_away(self, reason: str, status: int, text: str) -> web.Response:
+        self._refused(reason)
+        response = web.Response(status=status, text=text + "\n", headers={"WWW-Authenticate": "Basic"} if status == 401 else None)
+        if status == 413:
+            response.force_close()
+        return response
