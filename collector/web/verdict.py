@@ -75,7 +75,7 @@ def _incident(document: Mapping[str, Any]) -> Said | None:
 
 def _blind(document: Mapping[str, Any]) -> Said | None:
     if document["unready_reason"]:
-        return "blind", f"Nothing can be said yet: {document['unready_reason']}.", None
+        return "blind", f"Nothing can be said yet: {document['unready_reason'].rstrip('.')}.", None
     if missing := blind(document):
         return (
             "blind",

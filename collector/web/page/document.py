@@ -49,6 +49,7 @@ def _head(document: Mapping[str, Any]) -> Html:
         "head",
         el("meta", charset="utf-8"),
         el("meta", name="viewport", content="width=device-width"),
+        el("meta", name="color-scheme", content="light dark"),
         el("title", f"{_SAID[level]}: {document['host']} - Tocsin"),
         el("link", rel="icon", href=tab_icon(level)),
         el("link", rel="stylesheet", href="page.css"),
@@ -105,18 +106,25 @@ def _remarks(document: Mapping[str, Any]) -> Iterator[Node]:
     """What puts the rest of the page in its light."""
     if document["simulated"]:
         yield join(el("b", f"This node is simulated ({document['simulated']})."), " No reading here comes from hardware.")
-    if document["unready_reason"]:
-        yield f"Not ready: {document['unready_reason']}"
-    if missing := blind(document):
-        yield f"Blind: {', '.join(missing)}. What would be seen there is not seen."
-    more = [text for level, text in untold(document) if level != "blind"]
-    if document["incidents"] and more:
-        yield f"Also: {listed(more)}; no incident tells it."
-    if document["incidents"] and (sick := unwell(document)):
-        yield f"The agent itself is not well: {listed(sick)}."
+    yield from _besides(document)
     for out in document["maintenance"]:
         until = join(" until ", moment(out["until"])) if out["until"] else None
         yield join(upper(name(out, document)), " is out of service", until, f": {out['reason']} ({out['user']})")
+
+
+def _besides(document: Mapping[str, Any]) -> Iterator[str]:
+    """What the verdict would have said, had something graver not come before it."""
+    told = bool(document["incidents"])
+    missing, more = blind(document), [text for level, text in untold(document) if level != "blind"]
+    if told and document["unready_reason"]:
+        yield f"Not ready: {document['unready_reason']}"
+    if told and missing:
+        yield f"Blind: {', '.join(missing)}. What would be seen there is not seen."
+    told = told or bool(missing or document["unready_reason"])
+    if told and more:
+        yield f"Also: {listed(more)}; no incident tells it."
+    if (told or more) and (sick := unwell(document)):
+        yield f"The agent itself is not well: {listed(sick)}."
 
 
 def _footer(document: Mapping[str, Any], metrics_path: str) -> Html:

@@ -124,6 +124,16 @@ def test_what_no_incident_tells_is_told_beside_the_verdict() -> None:
     assert "Also: port mlx5_1/1 is down; no incident tells it." in text(scene)
 
 
+def test_a_port_that_is_down_is_told_though_another_source_is_blind() -> None:
+    """What is not seen does not hide what is."""
+    scene = Scene()
+    scene.ports[1][1].update(state=1)
+    scene.play().source("nvml", reads=False)
+    words = text(scene)
+    assert "This node is not seen whole: nvml gives nothing." in words
+    assert "Also: port mlx5_1/1 is down; no incident tells it." in words
+
+
 def test_what_an_incident_explains_is_not_told_twice() -> None:
     """The port whose link the lost GPU took down is among the evidence."""
     scene = Scene()
@@ -197,8 +207,9 @@ def test_where_nobody_tells_of_holders_nothing_is_said_of_them() -> None:
 
 
 def test_a_blind_source_is_said_where_it_counts() -> None:
-    """In the table of sources, and beside the verdict."""
+    """In the table of sources, and beside a verdict that is about something else."""
     scene = Scene().play()
+    scene.blame(scene.say(gpu(1), "XID 79."))
     scene.source("infiniband", reads=False)
     words = text(scene)
     assert "Blind: infiniband. What would be seen there is not seen." in words
