@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import errno
 import logging
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -251,6 +253,35 @@ def test_a_flood_of_connections_shuts_nobody_out() -> None:
         return status, bounded
 
     assert ask(work) == (200, True)
+
+
+def test_out_of_descriptors_idle_clients_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the process has no descriptor left it neither spins nor gives up: each try ends an idle connection, and then whoever waits is served."""
+    monkeypatch.setattr("collector.web.connections.EXHAUSTED_PAUSE_S", 0.001)
+
+    async def work(served: Guarded) -> tuple[int, bytes, int]:
+        loop, failures = asyncio.get_running_loop(), 5
+        reader, writer = await served.open()
+        really = loop.sock_accept
+
+        async def accept(bound: socket.socket) -> tuple[socket.socket, Any]:
+            nonlocal failures
+            accepted, address = await really(bound)
+            if failures:
+                failures -= 1
+                accepted.close()
+                raise OSError(errno.EMFILE, "Too many open files")
+            return accepted, address
+
+        monkeypatch.setattr(loop, "sock_accept", accept)
+        await asyncio.gather(*(served.get() for _ in range(6)), return_exceptions=True)  # the loop waits in the real one still
+        status, _ = await served.get()
+        with contextlib.suppress(ConnectionResetError):
+            left = await reader.read()
+        writer.close()
+        return status, left, failures
+
+    assert ask(work) == (200, b"", 0)
 
 
 def test_a_client_that_does_not_read_its_answer_is_cut_off() -> None:
