@@ -11,7 +11,7 @@ from detectors.snapshot import Snapshotable, dump, load
 from pipeline.finding import Finding, Incident
 from pipeline.interfaces import Detector, Fusion
 from pipeline.judged import Judged
-from pipeline.observation import Observation
+from pipeline.observation import Event, Observation
 from pipeline.rates import Rates
 
 Make = Callable[[], Sequence[Detector]]
@@ -147,6 +147,7 @@ def judge(
     for ``compare_ns`` or to the end. At each of ``restarts`` (unix ns, how what was saved looks then) whoever restarts really does.
     """
     rates: dict[tuple[str, str], Rates] = {}
+    running: dict[tuple[str, str], Event] = {}
     last_ns, ahead, part_at_ns = 0, list(restarts), None
     for observation in observations:
         if restart_at_ns is not None and observation.time_ns >= restart_at_ns:
@@ -158,15 +159,27 @@ def judge(
             part_at_ns = None
             for contestant in contestants:
                 contestant.twin = None
+        whole = _with_increments(observation, rates, periods_s)
         while ahead and observation.time_ns >= ahead[0][0]:
             _, saved = ahead.pop(0)
             for contestant in contestants:
                 contestant.begin_anew(saved)
-        whole = _with_increments(observation, rates, periods_s)
+            whole = replace(whole, events=(*running.values(), *whole.events))  # a source that starts tells of the jobs it finds
+        _follow(running, observation)
         for contestant in contestants:
             contestant.update(whole)
         last_ns = max(last_ns, observation.time_ns)
     return last_ns
+
+
+def _follow(running: dict[tuple[str, str], Event], observation: Observation) -> None:
+    """The jobs of now, by host and job."""
+    for event in observation.events:
+        key = (event.device.host, str(event.attributes.get("job", "")))
+        if event.kind == "job_started":
+            running[key] = event
+        elif event.kind == "job_ended":
+            running.pop(key, None)
 
 
 def _with_increments(

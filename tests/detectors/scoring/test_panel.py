@@ -146,6 +146,35 @@ def test_agents_that_restart_go_on_with_what_they_saved_if_it_is_whole() -> None
     assert said == {"whole": 1, "damaged": 2}
 
 
+class Hears:
+    """Keeps the jobs it was told of."""
+
+    name = "hears"
+
+    def __init__(self, makes: list[list[str]]) -> None:
+        self.jobs: list[str] = []
+        makes.append(self.jobs)
+
+    def update(self, observation: Observation) -> tuple[()]:
+        self.jobs += [f"{event.attributes['job']} {event.kind}" for event in observation.events]
+        return ()
+
+
+def test_agents_that_restart_find_the_jobs_that_run() -> None:
+    """A source of jobs that starts tells of those it finds, and not of those that are over."""
+
+    def jobs() -> Iterator[Observation]:
+        told = {5: ("a", "job_started"), 6: ("b", "job_started"), 20: ("a", "job_ended")}
+        for t in range(40):
+            events = [Event(t * NS, 0, Device("n1", "node", "n1"), told[t][1], {"job": told[t][0]})] if t in told else []
+            yield fleet((gpu("n1"), 50.0), at_s=t, events=tuple(events))
+
+    heard: list[list[str]] = []
+    one = Contestant("hears", "fleet", Panel(lambda: [Hears(heard)], "fleet"))
+    judge(jobs(), [one], {"nvml": 1.0}, restarts=[(30 * NS, "damaged")])
+    assert heard == [["a job_started", "b job_started", "a job_ended"], ["b job_started"]]
+
+
 def test_a_twin_is_asked_no_longer_than_was_said() -> None:
     """Restarted at 35 s, one that forgets tells all heat anew at 37 s: nobody compares it by then."""
     differences = {}
