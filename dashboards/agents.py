@@ -146,6 +146,7 @@ WRONG = (
         unit="cps",
         minimum=0,
         empty="no part failed, or no agent answers",
+        width=8,
         place=places.FAILURES,
     ),
     Lines(
@@ -157,6 +158,7 @@ WRONG = (
             Query(f"sum by (reason) ({rate(own(agent.EXPOSITION_DROPPED))}) > 0", "page: {{reason}}"),
         ),
         empty="nothing was lost, or no agent answers",
+        width=8,
         unit="cps",
         minimum=0,
         place=places.LOST_DATA,
@@ -166,6 +168,7 @@ WRONG = (
         about="Observations that wait for a sink, the longest queue of all nodes.",
         queries=(Query(f"max by (sink) ({own(agent.QUEUE_LENGTH)})", "{{sink}}"),),
         minimum=0,
+        width=8,
     ),
 )
 

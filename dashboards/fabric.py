@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from dashboards import places
-from dashboards.meaning import NONE_IS_BEST, NONE_IS_WELL, PORT_STATE, Step
+from dashboards.meaning import HEALTH, NONE_IS_BEST, NONE_IS_WELL, PORT_STATE, Step
 from dashboards.panels import Column, Dashboard, Heatmap, Lines, Query, Row, Stat, Table, Timeline
 from dashboards.queries import facts, measured
-from dashboards.shared import BY_PORT, CLUSTERS, INCIDENTS, NODES, PORTS, ROW_TO_NODE, TO_NODE, coded, most, rate, zero_where
+from dashboards.shared import (
+    BY_PORT,
+    CLUSTERS,
+    INCIDENTS,
+    NODES,
+    PORTS,
+    ROW_TO_NODE,
+    TO_NODE,
+    coded,
+    most,
+    port_health,
+    rate,
+    zero_where,
+)
 
 _PORT = "{{instance}} {{device}}"
 # The highest bit error ratio after correction that InfiniBand allows a link in service (IBTA volume 2, physical layer): 1e-12.
@@ -71,9 +84,16 @@ LINKS = (
         ),
         states=PORT_STATE,
         links=(TO_NODE,),
-        width=24,
         height=9,
         place=places.PORTS,
+    ),
+    Timeline(
+        title="Health of the ports",
+        about="By what the detectors hold against each of them: bit errors and flaps show here while the port is still active.",
+        queries=(Query(port_health(device="=~$device"), _PORT),),
+        states=HEALTH,
+        links=(TO_NODE,),
+        height=9,
     ),
     Lines(
         title="Bit error ratio",

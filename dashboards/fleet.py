@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards import places
-from dashboards.meaning import ALL_IS_WELL, EXISTS, HEALTH, NONE_IS_BEST, NONE_IS_WELL, PORT_STATE, SEVERITY, SILENT, Step
+from dashboards.meaning import ALL_IS_WELL, EXISTS, HEALTH, NONE_IS_BEST, NONE_IS_WELL, SEVERITY, SILENT, Step
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Stat, Table, Timeline
 from dashboards.queries import foreign, measured, own
 from dashboards.shared import (
@@ -18,9 +18,9 @@ from dashboards.shared import (
     TO_NODE,
     UP,
     cells,
-    coded,
     gpu_health,
     health,
+    port_health,
     zero_where,
 )
 from pipeline.catalog import agent
@@ -66,7 +66,7 @@ NUMBERS = (
         width=3,
     ),
     Stat(
-        title="Ports not active",
+        title="Ports out",
         about="InfiniBand and RoCE ports that should be active (declared, or active once) and are not.",
         queries=(
             Query(
@@ -112,7 +112,7 @@ OPEN = (
             Column("instance", "Node"),
             Column("class", "Fault"),
             Column("root_kind", "Kind", width=90),
-            Column("root_device", "To blame"),
+            Column("root_device", "To blame", width=330),
             Column("action", "Proposed"),
             Column("B", "Stood, last day", unit="s", width=130),
         ),
@@ -138,15 +138,9 @@ WHERE = (
     ),
     Stat(
         title="Every port",
-        about="One cell per InfiniBand or RoCE port that should be active: green active, yellow coming up, red down or gone.",
-        queries=(
-            cells(
-                coded(BY_PORT, PORT_STATE, lambda state: measured("ib_port", "state", state=state))
-                + f" and on ({BY_PORT}) ({_EXPECTED_PORT} == 1)",
-                "device",
-            ),
-        ),
-        states=PORT_STATE,
+        about="One cell per InfiniBand or RoCE port, with the colours of the GPUs; one that should be active and is not has failed.",
+        queries=(cells(port_health(), "device"),),
+        states=HEALTH,
         cells=True,
         links=(TO_NODE,),
         height=8,

@@ -6,7 +6,20 @@ from dashboards import places
 from dashboards.meaning import GPU_STATE, HEALTH, PORT_STATE, SEVERITY, Step
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Stat, Table, Timeline
 from dashboards.queries import facts, family, measured, own
-from dashboards.shared import BY_GPU, BY_NODE, BY_PORT, CLUSTERS, INCIDENTS, ONE_NODE, TO_GPU, coded, gpu_health, rate, xids
+from dashboards.shared import (
+    BY_GPU,
+    BY_NODE,
+    BY_PORT,
+    CLUSTERS,
+    INCIDENTS,
+    ONE_NODE,
+    TO_GPU,
+    coded,
+    gpu_health,
+    port_health,
+    rate,
+    xids,
+)
 from pipeline.catalog import agent
 
 _GPU = "GPU {{gpu}}"
@@ -20,7 +33,7 @@ WHAT_STANDS = (
             Column("severity", "Severity", states=SEVERITY, width=90),
             Column("detector", "Detector", width=130),
             Column("kind", "Kind", width=90),
-            Column("device", "Device"),
+            Column("device", "Device", width=330),
             Column("action", "Proposed"),
         ),
         empty="no finding stands, or the agent does not answer",
@@ -60,12 +73,18 @@ DEVICES = (
         links=(TO_GPU,),
     ),
     Timeline(
-        title="Ports",
+        title="Ports: state",
         about="Logical state of each InfiniBand and RoCE port; red is down or gone.",
         queries=(
             Query(coded(BY_PORT, PORT_STATE, lambda state: measured("ib_port", "state", state=state)), "{{device}}/{{port}}"),
         ),
         states=PORT_STATE,
+    ),
+    Timeline(
+        title="Ports: health",
+        about="By what the detectors hold against each of them; one that should be active and is not has failed.",
+        queries=(Query(port_health(), "{{device}}/{{port}}"),),
+        states=HEALTH,
     ),
     Lines(
         title="XIDs",
@@ -75,6 +94,8 @@ DEVICES = (
         empty="no XID in this time, or the agent does not answer",
         bars=True,
         minimum=0,
+        width=24,
+        height=6,
         place=places.NODE_XIDS,
     ),
 )

@@ -80,6 +80,15 @@ def gpu_health() -> str:
     return f"max by ({BY_GPU}) ({with_index})"
 
 
+def port_health(**matchers: str) -> str:
+    """Health of each port as a number; one that should be active and is not has failed, whatever is held against it."""
+    named = f'label_replace({health("cluster, instance, device", "ib_port")}, "port_guid", "$1", "device", "(.+)")'
+    judged = f"{facts('ib_port', **matchers)} * on (cluster, instance, port_guid) group_left () {named}"
+    wanted, active = measured("ib_port", "expected", **matchers), measured("ib_port", "state", state="active", **matchers)
+    out = f"{len(HEALTH) - 1} * (({wanted} == 1) unless on ({BY_PORT}) ({active} == 1))"
+    return f"max by ({BY_PORT}) ({judged} or {out})"
+
+
 def cells(expression: str, label: str) -> Query:
     """A cell for each series, in the order of nodes and then of a label: Prometheus sorts by the names of labels first."""
     host = f'label_replace({expression}, "host", "$1", "instance", "(.+?)(:[0-9]+)?")'
