@@ -28,6 +28,7 @@ from pipeline.selfmetrics import SelfMetrics
 MOST_UNREAD = 256  # reasons in one reading; a broken driver gives one per field and GPU
 _REASONS = {4: "no permission", 10: "timeout", GPU_IS_LOST: "lost", 16: "reset required", 999: "unknown error"}
 _STATE, _UP, _DOWN = (schema_of("gpu").gauge_row[name] for name in ("state", "nvlinks_up", "nvlinks_down"))
+_COMPUTE = schema_of("gpu").gauge_row["compute_processes"]
 _ENERGY = schema_of("gpu").counter_row["energy_millijoules"]
 _LINK = schema_of("nvlink").gauge_row["state"]
 
@@ -106,8 +107,8 @@ class NvmlSource:
             self._targets = Targets(sweep.pid)
         unread = [Unread(sweep.trouble)] if sweep.trouble else []
         values, codes, events = self._take(sweep.messages, unread, now)
-        self._holders.note(self._roster.gpus(), self._roster.rows["gpu_instance"].devices)
         blocks, failures = self._assembler.blocks(values, self._roster.sizes())
+        self._tell_holders(blocks["gpu"])
         self._notice_new_lives(blocks["gpu"])
         self._count_links(blocks, values)
         events += self._judge(blocks["gpu"], values, codes, sweep, now)
@@ -167,6 +168,14 @@ class NvmlSource:
             self._missing = any(state != OK for state in states) or len(evidence.read) < self._expected
         blamed = [self._device(hang.gpu) or self._node for hang in sweep.hangs]
         return self._happenings.hangs(sweep.hangs, blamed, now) + self._happenings.changes(changes, now)
+
+    def _tell_holders(self, block: Block) -> None:
+        """Who is there. A GPU that was counted empty is empty: lists of processes come only when they change."""
+        self._holders.note(self._roster.gpus(), self._roster.rows["gpu_instance"].devices)
+        for row in np.flatnonzero(block.gauges[_COMPUTE] == 0).tolist():
+            uuid = self._roster.gpus()[row].id
+            if uuid not in self._holders.look().holders:
+                self._holders.hold(uuid, ())
 
     def _notice_new_lives(self, block: Block) -> None:
         """A GPU whose energy counter fell began a new life: it counts from driver load and never falls within one."""

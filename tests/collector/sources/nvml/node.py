@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from collector.holders import Holders
 from collector.inventory import Inventory
 from collector.simulator.nvml_state import NvmlState
 from collector.sources.nvml.source import NvmlSource
@@ -42,6 +43,7 @@ class ScriptedNode:
         expected: int = 0,
         proc: Path = Path("/nonexistent"),
         state: State | None = None,
+        holders: Holders | None = None,
     ) -> None:
         folder.mkdir(exist_ok=True)
         self.table = NvmlState(folder / "nvml.state", create=True)
@@ -65,6 +67,7 @@ class ScriptedNode:
             hold=hold,
             expected=expected,
             proc=proc,
+            holders=holders,
             env=self._environment,
             rng=random.Random(1),
         )

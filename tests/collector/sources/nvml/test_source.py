@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from collector.holders import NO_INSTANCE, Holder, Holders
 from collector.inventory import Inventory
 from collector.sources.nvml.source import NvmlSource
 from collector.sources.nvml.worker import Deadlines
@@ -396,6 +397,21 @@ def test_processes_come_and_go(scripted: Scripted, tmp_path: Path) -> None:
     came, went = node.read().events
     assert (came.kind, dict(came.attributes)) == ("gpu_process_started", {"pid": 77, "process": "python3"})
     assert (went.kind, dict(went.attributes)) == ("gpu_process_ended", {"pid": 50})
+
+
+def test_who_holds_a_gpu_is_told_to_others(scripted: Scripted) -> None:
+    """Pids with their instance by GPU, an empty list for a GPU that nobody holds, and none for one that does not say."""
+    holders = Holders()
+    node = scripted(3, holders=holders)
+    listed = "nvmlDeviceGetComputeRunningProcesses_v3()"
+    node.table.set(f"0/{listed}.length", 2)
+    for number, (pid, instance) in enumerate([(50, 7), (51, 0xFFFFFFFF)]):
+        node.table.set(f"0/{listed}[{number}].pid", pid)
+        node.table.set(f"0/{listed}[{number}].gpuInstanceId", instance)
+    node.table.set(f"1/{listed}.length", 0)
+    node.read()
+    assert dict(holders.look().holders) == {uuid(0): (Holder(50, 7), Holder(51, NO_INSTANCE)), uuid(1): ()}
+    assert [gpu.id for gpu in holders.look().gpus] == [uuid(0), uuid(1), uuid(2)]
 
 
 def test_links_up_and_down_are_counted(scripted: Scripted) -> None:
