@@ -21,7 +21,7 @@ class Changes:
         standing = {incident["id"]: incident for incident in verdict["incidents"] if incident["severity"] != "record"}
         known = dict(self._told)
         yield from ((incident, False) for key, incident in standing.items() if key not in known)
-        yield from ((incident, True) for key, incident in known.items() if key not in standing)
+        yield from ((incident, True) for key, incident in known.items() if key not in verdict["open"])
 
     def told(self, incident: Incident, *, over: bool) -> None:
         """This one has been told."""

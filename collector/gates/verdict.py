@@ -13,6 +13,7 @@ from pipeline.frame import Attributes, Device
 
 State = Literal["ok", "problem", "unknown"]
 MOST_INCIDENTS = 20  # the gravest; one answer fits one line of the socket
+MOST_OPEN = 500  # ids, the gravest first; as many as /metrics shows
 LONGEST_TEXT = 300  # characters of a summary or reason, which may quote what a kernel log said
 # Findings about other kinds (a job, a rack) speak of more than this node: no gate of a node acts on them.
 OF_A_NODE = frozenset({"node", "gpu", "gpu_instance", "nvlink", "nvswitch", "ib_port"})
@@ -27,7 +28,8 @@ def verdict(
 
     No data is never a fault, and never health: it is ``unknown``. What stands about devices that are being read counts all the same.
 
-    ``severity`` is the gravest of the open incidents whose devices are being read and in service, null without any.
+    ``open`` has the ids of all open incidents of the host: what is missing there is over, what is missing in ``incidents`` may only be
+    unread or out of service. ``severity`` is the gravest of the open incidents whose devices are being read and in service, null without any.
     """
     away = {one.device for one in out}
     node_out = next((one for one in out if one.kind == "node"), None)
@@ -42,6 +44,7 @@ def verdict(
         "reason": reason[:LONGEST_TEXT],
         "severity": worst,
         "out_of_service": text(node_out.reason)[:LONGEST_TEXT] if node_out is not None else None,
+        "open": [i.id for i in incidents if i.root.host == host][:MOST_OPEN],
         "incidents": [incident(i, snapshot.facts(i.root)) for i in seen[:MOST_INCIDENTS]],
     }
 

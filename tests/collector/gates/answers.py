@@ -44,6 +44,7 @@ def document(*problems: dict[str, Any], off_file: str = "/nowhere/gates.off", **
         "reason": problems[0]["summary"] if problems else "nothing stands against this node",
         "severity": problems[0]["severity"] if problems else None,
         "out_of_service": None,
+        "open": [problem["id"] for problem in problems],
         "incidents": list(problems),
         "boot_id": "8c1f0000-first",
         "simulated": "",

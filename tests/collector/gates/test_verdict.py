@@ -139,6 +139,12 @@ def test_a_device_in_maintenance_is_no_problem() -> None:
     assert House().verdict(opened(gpu(1)), away=(out(gpu(1)),))["verdict"] == "ok"
 
 
+def test_what_is_open_is_told_even_where_it_is_not_shown() -> None:
+    """A device out of service has an incident that goes on: whoever follows incidents must not take it for over."""
+    said = House().verdict(opened(gpu(1)), away=(out(gpu(1)),))
+    assert (said["incidents"], said["open"]) == ([], ["5a2e173dd20e2d3d"])
+
+
 def test_a_node_in_maintenance_says_why() -> None:
     """The fact stays the fact; gates look at this first."""
     said = House().verdict(opened(gpu(1)), away=(out(NODE),))
