@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -123,7 +123,7 @@ class Scene:
         """The page."""
         return page(self.status(), self.pages.recently, "/metrics")
 
-    def _frame(self, kind: str, rows: list[tuple[Device, dict[str, float]]] | list[tuple[Device, dict[str, int]]]) -> Frame:
+    def _frame(self, kind: str, rows: Sequence[tuple[Device, Mapping[str, float]]]) -> Frame:
         return frame_of(kind, rows, self.clock.time_ns(), self.clock.monotonic_ns())
 
     def _write(self, observation: Observation, *findings: Finding) -> None:
