@@ -51,20 +51,20 @@ def _configuration(own: SelfMetrics, now_s: float) -> Part | None:
 
 
 def _store(own: SelfMetrics, now_s: float) -> Part | None:
-    failed, dropped = own.value(agent.STORE_SEALS, "failed"), own.value(agent.QUEUE_DROPPED, "store") or 0.0
+    failed = own.value(agent.STORE_SEALS, "failed")
     if failed is None:
         return None
-    sealed = own.value(agent.STORE_LAST_SEAL)
+    sealed, budget = own.value(agent.STORE_LAST_SEAL), own.value(agent.STORE_BUDGET)
     late = now_s - sealed > LATE_S if sealed else failed > 0
     said = f"Sealed {span(now_s - sealed)} ago" if sealed else "Nothing sealed yet"
-    size, budget = (
-        sum(own.value(agent.STORE_BYTES, *of) or 0.0 for of in _labels(own, agent.STORE_BYTES)),
-        own.value(agent.STORE_BUDGET),
-    )
-    used = f", {size / 1e9:.1f} of {budget / 1e9:.1f} GB used" if budget else ""
-    lost = f" {dropped:.0f} observations were dropped since the start." if dropped else ""
-    again = f" {failed:.0f} sealings failed since the start." if failed else ""
-    return not late, f"{said}{used}.{again}{lost}"
+    used = f", {_sum(own, agent.STORE_BYTES) / 1e9:.1f} of {budget / 1e9:.1f} GB used" if budget else ""
+    since = {
+        "sealings failed": failed,
+        "writes were refused": _sum(own, agent.STAGE_FAILURES, "sink", "store"),
+        "observations were dropped": own.value(agent.QUEUE_DROPPED, "store") or 0.0,
+    }
+    troubles = ", ".join(f"{count:.0f} {what}" for what, count in since.items() if count)
+    return not late, f"{said}{used}." + (f" Since the start {troubles}." if troubles else "")
 
 
 def _upload(own: SelfMetrics, now_s: float) -> Part | None:
@@ -95,7 +95,7 @@ def _kernel_log(own: SelfMetrics, _now_s: float) -> Part | None:
     ways = [mode for (mode,) in _labels(own, agent.KERNEL_LOG_MODE) if own.value(agent.KERNEL_LOG_MODE, mode)]
     if not ways:
         return None
-    lost = sum(own.value(agent.KERNEL_LOG_LOST, *of) or 0.0 for of in _labels(own, agent.KERNEL_LOG_LOST))
+    lost = _sum(own, agent.KERNEL_LOG_LOST)
     read = "Not read: XIDs go unseen." if ways == ["none"] else f"Read from {', '.join(ways)}."
     return ways != ["none"], read + (f" {lost:.0f} records were lost." if lost else "")
 
@@ -118,3 +118,8 @@ def _age(own: SelfMetrics, metric: Metric, now_s: float) -> str | None:
 def _labels(own: SelfMetrics, wanted: Metric) -> list[tuple[str, ...]]:
     """Label values of the series of a metric."""
     return [labels for metric, rows in own.series() if metric is wanted for labels, _ in rows]
+
+
+def _sum(own: SelfMetrics, metric: Metric, *first: str) -> float:
+    """Of all series of a metric whose label values begin so."""
+    return sum(own.value(metric, *of) or 0.0 for of in _labels(own, metric) if of[: len(first)] == first)

@@ -46,10 +46,11 @@ def test_a_store_that_does_not_seal_is_not_well(failed: int, sealed: int, well: 
     assert said(*numbers)["store"][0] is well
 
 
-def test_observations_that_were_dropped_are_told() -> None:
-    """Where the queue before the store was full."""
-    numbers = (agent.STORE_SEALS, 0, ("failed",)), (agent.QUEUE_DROPPED, 7, ("store",))
-    assert "7 observations were dropped since the start." in said(*numbers)["store"][1]
+def test_what_the_store_did_not_get_is_told() -> None:
+    """Where the queue before it was full, or the disk."""
+    full = (agent.STAGE_FAILURES, 2, ("sink", "store", "OSError")), (agent.STAGE_FAILURES, 9, ("sink", "web", "OSError"))
+    numbers = (agent.STORE_SEALS, 0, ("failed",)), (agent.QUEUE_DROPPED, 7, ("store",)), *full
+    assert "Since the start 2 writes were refused, 7 observations were dropped." in said(*numbers)["store"][1]
 
 
 @pytest.mark.parametrize(("hours", "well"), [(0.1, True), (2, False)])
