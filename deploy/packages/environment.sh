@@ -38,6 +38,13 @@ surplus=$("$root/bin/python" "$here/tools/bill.py" surplus)
 # shellcheck disable=SC2086 # a list of words
 pip uninstall --yes $surplus
 
+# Nor what is never imported: tests and headers of others, Arrow's remote procedure calls. 60 MB.
+packages=$(echo "$root"/lib/python3.*/site-packages)
+find "$packages" -type d \( -name tests -path '*/numpy/*' -o -path '*/pyarrow/tests' -o -path '*/pyarrow/include' -o -path '*/pyarrow/src' \) \
+  -prune -exec rm -r {} +
+rm -f "$packages"/pyarrow/*flight*
+"$root/bin/python" -IB -c "import pyarrow.parquet, pyarrow.compute, polars, obstore, collector.agent, collector.cli.main"
+
 # Paths of the building machine: none is left. Interpreter and script are found where they will lie.
 python=$(readlink -f "$python")
 find "$root/bin" -mindepth 1 -delete
