@@ -27,13 +27,18 @@ Refused = Callable[[str, str], None]
 
 @dataclass(eq=False, slots=True)
 class Connection:
-    """One that is open. Until its handshake is done it has no protocol; ``deadline`` is on the event loop's clock."""
+    """One that is open. Until its handshake is done it has no protocol; ``deadline`` is on the event loop's clock.
+
+    ``asked`` says that it brought a request, ``served`` that it is getting an answer, ``last`` that it ends with its next one.
+    """
 
     deadline: float
     opening: asyncio.Task[None] | None = None
     transport: asyncio.BaseTransport | None = None
     protocol: asyncio.BaseProtocol | None = None
+    asked: bool = False
     served: bool = False
+    last: bool = False
 
     def abort(self) -> None:
         """End it at once."""
@@ -103,11 +108,13 @@ class Connections:
         if one is None:  # it was aborted, and its request was in the loop's hands already
             yield
             return
-        one.deadline, one.served = self._now() + WRITE_S, True
+        one.deadline, one.asked, one.served = self._now() + WRITE_S, True, True
         try:
             yield
         finally:
             one.deadline, one.served = self._now() + IDLE_S, False
+            if one.last:
+                _close_after_answer(protocol)
 
     def sweep(self, now: float) -> int:
         """Abort the connections that are past their deadline; how many."""
@@ -118,14 +125,17 @@ class Connections:
         return len(late)
 
     def renew(self) -> None:
-        """Other rules are in force: end every connection that was opened under the old ones, those being served once they have their answer."""
+        """Other rules are in force: end every connection that was opened under the old ones.
+
+        Idle ones at once: who asks again on one of them knows to open another. Those that get their answer, or have just been opened to ask
+        for one (10 s at most), with that answer: a scrape that has begun is not lost.
+        """
         self._forget_ended()
         for one in list(self._open):
-            if one.served:
-                assert isinstance(one.protocol, web.RequestHandler)  # noqa: S101 - only its requests are served
-                one.protocol.close()
-            else:
+            if one.asked and not one.served:
                 self._abort(one)
+            else:
+                one.last = True
 
     def close(self) -> None:
         """End those that are not the server's yet; it ends its own."""
@@ -202,6 +212,11 @@ class _Gate(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of a stream
         with suppress(OSError):  # it has gone already
             self._connections.entered(self._one, transport, self._security)
+
+
+def _close_after_answer(protocol: asyncio.BaseProtocol) -> None:
+    assert isinstance(protocol, web.RequestHandler)  # noqa: S101 - only its requests are served
+    protocol.close()
 
 
 def _why(error: OSError) -> str:

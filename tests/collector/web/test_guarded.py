@@ -345,6 +345,21 @@ def test_an_answer_that_is_on_its_way_survives_a_rotation() -> None:
     assert ask(work, page=body) == len(body)
 
 
+def test_a_client_that_has_just_connected_gets_its_answer_and_no_second_one() -> None:
+    """A scrape whose connection was opened a moment before the rules changed is not lost; the connection is."""
+
+    async def work(served: Guarded) -> tuple[bytes, float]:
+        reader, writer = await served.open()
+        served.web._listener.renew()
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 2)
+        async with asyncio.timeout(10):
+            received = await reader.read()
+        writer.close()
+        return received[:15], received.count(b"up 1")
+
+    assert ask(work) == (b"HTTP/1.1 200 OK", 1)
+
+
 def test_probes_have_a_listener_of_their_own(tmp_path: Path) -> None:
     """Plain and without password, for it tells nothing but health: no metrics, no page, no API."""
     file = configure(tmp_path, tls_server_config=MUTUAL, basic_auth_users=USERS)
