@@ -7,9 +7,14 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from collector.control import SOCKET, request
 from collector.gates.asking import Answer, asked
+
+if TYPE_CHECKING:
+    from collector.gates.controller import Controller
+    from collector.gates.record import Record
 
 RECORD = "gate.json"  # in the agent's storage path
 
@@ -30,7 +35,6 @@ def run(args: argparse.Namespace, answer: Answer) -> int:
 def _on_controller(args: argparse.Namespace, folder: Path, answer: Answer) -> int:
     from collector.gates.controller import CannotAskError, Controller  # noqa: PLC0415 - a node that is well needs none of these
     from collector.gates.drain import Gate  # noqa: PLC0415
-    from collector.gates.giving_back import Return  # noqa: PLC0415
     from collector.gates.maintenance import follow  # noqa: PLC0415
     from collector.gates.record import BusyError, Record  # noqa: PLC0415
 
@@ -44,14 +48,23 @@ def _on_controller(args: argparse.Namespace, folder: Path, answer: Answer) -> in
                     _say(followed)
                     return 0
             if args.back:
-                done = Return(node, controller, record, policy, lambda: asked(args.agent), dry_run=args.dry_run).attempt()
-                _say(done.text)
-                return int(not done.resumed)
+                return _return(args, node, controller, record, answer)
             _say(Gate(node, controller, record, policy, now=time.time, dry_run=args.dry_run).check(answer).text)
             return 0
     except (CannotAskError, BusyError, OSError, ValueError) as error:
         _say(f"nothing done ({error}): {_report(answer)}")
         return int(args.back)
+
+
+def _return(args: argparse.Namespace, node: str, controller: Controller, record: Record, answer: Answer) -> int:
+    from collector.config.load import Inputs, load  # noqa: PLC0415 - who returns a node has time to read settings
+    from collector.gates.giving_back import Proof, Return  # noqa: PLC0415
+
+    slurm = load(Inputs(environ=os.environ)).config.gates.slurm
+    proof = Proof(slurm.proof, float(slurm.proof_deadline))
+    done = Return(node, controller, record, answer.policy, lambda: asked(args.agent), proof=proof, dry_run=args.dry_run).attempt()
+    _say(done.text)
+    return int(not done.resumed)
 
 
 def _folder(agent: str) -> Path | None:

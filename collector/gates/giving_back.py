@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from collector.gates.asking import Answer
@@ -24,6 +24,14 @@ class GivenBack(NamedTuple):
     resumed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The check under load, as the configuration that root reads has it: the agent, which may run as another user, cannot name one."""
+
+    argv: tuple[str, ...] = ()
+    deadline_s: float = 3600.0
+
+
 class Return:
     """One node before its controller. ``ask`` gives the agent's present answer; it is asked before and after the load."""
 
@@ -35,10 +43,11 @@ class Return:
         policy: Policy,
         ask: Callable[[], Answer],
         *,
+        proof: Proof,
         dry_run: bool = False,
     ) -> None:
         self._node, self._controller, self._record, self._policy = node, controller, record, policy
-        self._ask, self._dry_run = ask, dry_run
+        self._proof, self._ask, self._dry_run = proof, ask, dry_run
 
     def attempt(self) -> GivenBack:
         """Resume the node if everything is proved. CannotAskError where the controller could not be asked."""
@@ -75,7 +84,7 @@ class Return:
             return f"no evidence of a repair that fits {record.action}: a person resumes"
         if proof == record.failed:
             return "the check under load failed after this repair: a person resumes"
-        if not self._policy.proof:
+        if not self._proof.argv:
             return "no check under load is configured (gates.slurm.proof): a person resumes"
         if self._policy.forbids(self._node):
             return self._policy.forbids(self._node)
@@ -90,11 +99,11 @@ class Return:
 
     def _fails(self) -> str:
         """How the check under load failed, empty where it passed."""
-        shown = shlex.join(self._policy.proof)
+        shown = shlex.join(self._proof.argv)
         try:
-            done = child.run(self._policy.proof, timeout_s=self._policy.proof_deadline_s, most_bytes=16 << 20)
+            done = child.run(self._proof.argv, timeout_s=self._proof.deadline_s, most_bytes=16 << 20)
         except OSError as error:
             return f"{shown}: {error.strerror}"
         if done.timed_out:
-            return f"{shown} took longer than {self._policy.proof_deadline_s:g} s"
+            return f"{shown} took longer than {self._proof.deadline_s:g} s"
         return f"{shown} ended with {done.returncode}" if done.returncode or done.truncated else ""

@@ -20,8 +20,6 @@ class Policy:
     most_per_hour: int = 0
     canaries: tuple[str, ...] = ()
     off_file: str = ""
-    proof: tuple[str, ...] = ()
-    proof_deadline_s: float = 3600.0
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Policy:
@@ -35,8 +33,6 @@ class Policy:
                 most_per_hour=int(slurm["most_per_hour"]),
                 canaries=tuple(map(str, slurm["canaries"])),
                 off_file=str(document["off_file"]),
-                proof=tuple(map(str, slurm["proof"])),
-                proof_deadline_s=float(slurm["proof_deadline"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the agent's gates cannot be read: {error!r}") from error

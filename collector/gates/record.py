@@ -47,7 +47,7 @@ class Record:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Alone. BusyError where another process is; OSError where there is no such folder."""
-        with self.file.with_suffix(".lock").open("a", encoding="ascii") as lock:
+        with os.fdopen(_opened(self.file.with_suffix(".lock")), "w", encoding="ascii") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -66,7 +66,8 @@ class Record:
     def write(self, drained: Drained) -> None:
         """Durably, before anything depends on it."""
         scratch = self.file.with_suffix(".new")
-        with scratch.open("w", encoding="utf-8") as file:
+        scratch.unlink(missing_ok=True)
+        with os.fdopen(_opened(scratch), "w", encoding="utf-8") as file:
             json.dump(asdict(drained), file)
             file.flush()
             os.fsync(file.fileno())
@@ -75,6 +76,11 @@ class Record:
     def forget(self) -> None:
         """It is over."""
         self.file.unlink(missing_ok=True)
+
+
+def _opened(file: Path) -> int:
+    """For writing. A link is refused: root writes here, in a folder that may belong to the agent's user."""
+    return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def key(kind: str, device: str) -> str:

@@ -28,8 +28,6 @@ SLURM = {
     "most_drained": 2,
     "most_per_hour": 2,
     "canaries": [],
-    "proof": [],
-    "proof_deadline": 60.0,
 }
 
 

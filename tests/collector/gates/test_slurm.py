@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -47,19 +47,23 @@ class Node:
     def __init__(self, cluster: Slurm, folder: Path, name: str = "gpu01") -> None:
         self.cluster, self.name = cluster, name
         self.agent = Agent(folder / self.name, SICK)
+        self.configuration = folder / f"{self.name}.yaml"
+        self.configuration.write_text("{}")
 
     def check(self, *options: str, environ: Mapping[str, str] | None = None) -> str:
         """What it printed. Its exit code must be 0 unless it is asked for a return."""
         argv = [sys.executable, "-c", PROGRAM, "check", "--agent", str(self.agent.root), "--format", "slurm", *options]
         own = {**self.cluster.environ, "PYTHONPATH": str(ROOT), "SLURMD_NODENAME": self.name}
+        own["TOCSIN_CONFIG_FILE"] = str(self.configuration)
         ran = subprocess.run(argv, env={**own, **(environ or {})}, capture_output=True, text=True, timeout=60, check=False)
         assert ran.stderr == ""
         assert ran.returncode == 0 or "--return" in options
         return ran.stdout.removeprefix("tocsin: ").strip()
 
-    def told(self, *problems: dict[str, Any], **changed: Any) -> None:
-        """Let the agent say something else from now on."""
+    def told(self, *problems: dict[str, Any], proof: Sequence[str] = (), **changed: Any) -> None:
+        """Let the agent say something else from now on; ``proof`` is the check under load of the node's own configuration."""
         self.agent.answer = document(*problems, **changed)
+        self.configuration.write_text(json.dumps({"gates": {"slurm": {"proof": list(proof)}}}))
 
     @property
     def state(self) -> str:
@@ -215,7 +219,7 @@ def test_what_people_took_over_is_never_resumed(node: Node) -> None:
     """Their drain on top of ours is theirs, whatever was proved meanwhile."""
     node.check()
     people(node, "State=DRAIN", "Reason=waiting for the vendor, ada")
-    node.told(boot_id="9d20-second", slurm={"proof": ["true"]})
+    node.told(boot_id="9d20-second", proof=["true"])
     assert node.check("--return").startswith("not resumed (people have taken it over: waiting for the vendor, ada)")
     assert node.reason == "waiting for the vendor, ada"
 
@@ -225,7 +229,7 @@ def test_what_people_drained_again_in_our_words_is_theirs(node: Node) -> None:
     node.check()
     record = node.agent.root / "gate.json"
     record.write_text(record.read_text().replace('"by": "root@20', '"by": "root@19'))
-    node.told(boot_id="9d20-second", slurm={"proof": ["true"]})
+    node.told(boot_id="9d20-second", proof=["true"])
     assert "people have taken it over" in node.check("--return")
     assert node.state.endswith("+DRAIN")
 
@@ -235,9 +239,9 @@ def test_what_people_drained_again_in_our_words_is_theirs(node: Node) -> None:
     [
         ({"parts": OTHERS}, "no evidence of a repair"),
         ({}, "no evidence of a repair"),
-        ({"boot_id": "9d20-second", "slurm": {"proof": []}}, "no check under load is configured"),
-        ({"boot_id": "9d20-second", "slurm": {"proof": ["false"]}}, "false ended with 1"),
-        ({"boot_id": "9d20-second", "slurm": {"proof": ["/nowhere/diag"]}}, "No such file or directory"),
+        ({"boot_id": "9d20-second", "proof": []}, "no check under load is configured"),
+        ({"boot_id": "9d20-second", "proof": ["false"]}, "false ended with 1"),
+        ({"boot_id": "9d20-second", "proof": ["/nowhere/diag"]}, "No such file or directory"),
         ({"boot_id": "9d20-second", "verdict": "unknown", "reason": "still starting"}, "unknown: still starting"),
         ({"boot_id": "9d20-second", "out_of_service": "burning in"}, "out of service: burning in"),
     ],
@@ -245,7 +249,7 @@ def test_what_people_drained_again_in_our_words_is_theirs(node: Node) -> None:
 def test_nothing_returns_without_proof(node: Node, now: dict[str, Any], why: str) -> None:
     """A fault that went away by itself, a reboot without a check under load, a check that fails: a person resumes."""
     node.check()
-    node.told(**({"slurm": {"proof": ["true"]}} | now))
+    node.told(**({"proof": ["true"]} | now))
     assert why in node.check("--return")
     assert node.reason == REASON
 
@@ -253,7 +257,7 @@ def test_nothing_returns_without_proof(node: Node, now: dict[str, Any], why: str
 def test_a_repair_that_is_proved_returns_the_node(node: Node) -> None:
     """Rebooted, and well under load: resumed, and its slot is free again."""
     node.check()
-    node.told(boot_id="9d20-second", slurm={"proof": ["true"]})
+    node.told(boot_id="9d20-second", proof=["true"])
     said = node.check("--return")
     assert said == (
         f"resumed {node.name}: the node was rebooted (boot id 8c1f0000 is now 9d20-sec), and the check under load passed: {REASON}"
@@ -264,7 +268,7 @@ def test_a_repair_that_is_proved_returns_the_node(node: Node) -> None:
 def test_a_fault_that_comes_back_under_load_keeps_the_node_out(node: Node, tmp_path: Path) -> None:
     """The agent is asked again after the check: here the check itself brings the incident back."""
     node.check()
-    node.told(boot_id="9d20-second", slurm={"proof": ["mkfifo", str(tmp_path / "under-load")]})
+    node.told(boot_id="9d20-second", proof=["mkfifo", str(tmp_path / "under-load")])
     well = node.agent.answer
 
     class Relapse(dict[str, Any]):
@@ -287,15 +291,23 @@ def test_a_fault_that_comes_back_under_load_keeps_the_node_out(node: Node, tmp_p
     assert node.state.endswith("+DRAIN")
 
 
+def test_the_agent_cannot_name_what_root_runs(node: Node, tmp_path: Path) -> None:
+    """It may run as another user: the check under load comes from the configuration that root reads."""
+    node.check()
+    node.told(boot_id="9d20-second", slurm={"proof": ["touch", str(tmp_path / "run-as-root")]})
+    assert "no check under load is configured" in node.check("--return")
+    assert not (tmp_path / "run-as-root").exists()
+
+
 def test_a_check_under_load_that_failed_is_not_repeated_for_the_same_repair(node: Node, tmp_path: Path) -> None:
     """A timer asks every quarter of an hour: a node that failed must not be loaded until it is repaired once more."""
     node.check()
     tries = tmp_path / "tries"
     proof = ["sh", "-c", f"echo once >>{tries}; exit 1"]
-    node.told(boot_id="9d20-second", slurm={"proof": proof})
+    node.told(boot_id="9d20-second", proof=proof)
     assert "ended with 1; from here on a person resumes" in node.check("--return")
     assert "the check under load failed after this repair" in node.check("--return")
-    node.told(boot_id="a7c4-third", slurm={"proof": proof})
+    node.told(boot_id="a7c4-third", proof=proof)
     node.check("--return")
     assert tries.read_text() == "once\nonce\n"
 
@@ -306,7 +318,7 @@ def test_a_check_that_was_killed_after_draining_owns_its_drain(node: Node) -> No
     record = node.agent.root / "gate.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"by": "", "slot": ""}))
     assert node.check() == f"drained by us: {REASON}"
-    node.told(boot_id="9d20-second", slurm={"proof": ["true"]})
+    node.told(boot_id="9d20-second", proof=["true"])
     assert node.check("--return").startswith("resumed")
 
 

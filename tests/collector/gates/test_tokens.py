@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from collector.gates.controller import CannotAskError, parse_node
 from collector.gates.policy import Policy, off
+from collector.gates.record import Record
 from collector.gates.tokens import Tokens
 from tests.sources import ROOT
 
@@ -85,17 +86,22 @@ def test_a_policy_that_nobody_told_allows_nothing() -> None:
     assert (Policy().drain, Policy().most_drained, bool(Policy().forbids("gpu1"))) == (False, 0, True)
 
 
-@pytest.mark.parametrize(("version", "words"), [("22.05", {"MIXED", "DRAIN"}), ("24.11", {"MIXED", "DRAIN"})])
-def test_states_of_recorded_versions(version: str, words: set[str]) -> None:
-    """As scontrol prints them."""
-    line = f"NodeName=gpu02 Arch=x86_64 State={'+'.join(sorted(words, reverse=True))} Version={version} Reason=tocsin:xid79 gpu3 fell off the bus [root@2026-09-01T10:00:00]"
-    state = parse_node(line)
-    assert (set(state.words), state.reason, state.busy, state.drained) == (
-        words,
-        "tocsin:xid79 gpu3 fell off the bus",
-        True,
-        True,
-    )
+def test_a_state_as_scontrol_prints_it() -> None:
+    """The words, the reason, and who set it when."""
+    reason = "tocsin:xid79 gpu3 fell off the bus"
+    state = parse_node(f"NodeName=gpu02 Arch=x86_64 State=MIXED+DRAIN Version=22.05.8 Reason={reason} [root@2026-09-01T10:00:00]")
+    assert (set(state.words), state.reason, state.by) == ({"MIXED", "DRAIN"}, reason, "root@2026-09-01T10:00:00")
+    assert (state.busy, state.drained) == (True, True)
+
+
+def test_a_link_in_the_agents_folder_is_not_written_through(tmp_path: Path) -> None:
+    """Root keeps the record where the agent's user may have put anything."""
+    victim = tmp_path / "shadow"
+    victim.write_text("root")
+    (tmp_path / "gate.lock").symlink_to(victim)
+    with pytest.raises(OSError, match="symbolic links"), Record(tmp_path / "gate.json").held():
+        pass
+    assert victim.read_text() == "root"
 
 
 @pytest.mark.parametrize(
