@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from collector.holders import Held
 from collector.jobs.gpus import Gpus
 from collector.jobs.holding import Holding
-from collector.jobs.slurm.mapping import Mapping
+from collector.jobs.slurm.mapping import JobMapping
 from collector.jobs.slurm.teller import Slurm
 from pipeline.catalog import agent
 from pipeline.interfaces import Clock
@@ -84,7 +84,7 @@ class MappingTeller:
     name = "mapping"
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._mapping = folder, Mapping(folder)
+        self._folder, self._mapping = folder, JobMapping(folder)
 
     @property
     def unread(self) -> Sequence[Unread]:

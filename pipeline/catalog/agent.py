@@ -303,6 +303,7 @@ JOBS_UNATTRIBUTED = Metric(
     "gauge",
     "Processes that hold a GPU outside Slurm's jobs: no_job, or not_visible (in another pid namespace, or ended).",
     ("reason",),
+    "full",
 )
 KUBERNETES_ALLOCATABLE = Metric(
     "tocsin_kubernetes_allocatable_devices",

@@ -40,7 +40,7 @@ FIELDS = (
             "tocsin_device_job_processes", "gauge", "Processes of the job that hold the device; 0 for a job that does not use it."
         ),
         "processes",
-        profile="minimal",
+        profile="full",
     ),
 )
 

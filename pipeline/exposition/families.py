@@ -68,9 +68,12 @@ def info_labels(device: Device, facts: Attributes) -> tuple[tuple[str, str], ...
 def infos(
     devices: Mapping[Device, Attributes], profile: Profile
 ) -> Iterator[tuple[Kind, Metric, Sequence[tuple[tuple[str, str], ...]]]]:
-    """For each kind with slow facts and with fields in the profile: its info family and the labels of every device."""
+    """For each kind with slow facts and with fields in the profile: its info family and the labels of every device.
+
+    Of a fleeting kind the info is what there is to know: it is in every profile.
+    """
     for name, kind in KINDS.items():
-        if any(fact.info for fact in facts_of(name)) and columns_of(name, profile):
+        if any(fact.info for fact in facts_of(name)) and (kind.fleeting or columns_of(name, profile)):
             rows = [info_labels(device, facts) for device, facts in devices.items() if device.kind == name]
             if rows:
                 yield kind, info_metric(name), rows

@@ -19,7 +19,7 @@ MOST_FILES, MOST_BYTES, MOST_JOBS = 256, 1 << 16, 64
 _FILE = re.compile(r"(\d{1,4})(?:\.(\d{1,4}))?")
 
 
-class Mapping:
+class JobMapping:
     """The folder. What could not be read in the last look is in ``unread``."""
 
     def __init__(self, folder: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collector.jobs.gpus import Gpus
-from collector.jobs.slurm.mapping import MOST_BYTES, MOST_JOBS, Mapping
+from collector.jobs.slurm.mapping import MOST_BYTES, MOST_JOBS, JobMapping
 from pipeline.frame import Device
 
 # DCGM counts GPUs by index: here it is not the number of the device file.
@@ -17,7 +17,7 @@ GPUS = Gpus([Device("n1", "gpu", f"GPU-{n}", {"index": str(n), "minor_number": s
 
 def held(folder: Path) -> list[tuple[str, str, str]]:
     """UUID, instance and job."""
-    return [(h.uuid, h.instance, h.facts["mapped"]) for h in Mapping(folder).holdings(GPUS)]
+    return [(h.uuid, h.instance, h.facts["mapped"]) for h in JobMapping(folder).holdings(GPUS)]
 
 
 def put(folder: Path, **files: str) -> Path:
@@ -50,7 +50,7 @@ def test_one_file_that_cannot_be_read_costs_itself(tmp_path: Path) -> None:
     """A link, which would let the agent read what its author may not, is not followed; the others are read."""
     put(tmp_path, n1="72\n")
     (tmp_path / "0").symlink_to("/etc/passwd")
-    mapping = Mapping(tmp_path)
+    mapping = JobMapping(tmp_path)
     assert [h.uuid for h in mapping.holdings(GPUS)] == ["GPU-1"]
     assert [u.device for u in mapping.unread] == ["0"]
 

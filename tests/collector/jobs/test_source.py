@@ -20,7 +20,7 @@ from collector.jobs.holding import LONGEST, Holding
 from collector.jobs.source import MOST_HOLDINGS, JobsSource
 from collector.jobs.tellers import KubeletTeller, MappingTeller, SlurmTeller, Teller
 from collector.state import State
-from pipeline.catalog import agent
+from pipeline.catalog import PROFILES, Profile, agent
 from pipeline.catalog.device_job import KIND, PERSONAL
 from pipeline.dcgm import DEFAULT_FILE, DcgmDialect, JobLabels, Options, load
 from pipeline.exposition import Exposition
@@ -318,3 +318,12 @@ def test_a_thousand_job_changes_leave_nothing_behind(tmp_path: Path) -> None:
     assert open_files() == descriptors
     assert len(gc.get_objects()) - objects < 100
     assert [s["job"] for s in house.shown()] == ["999"]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_whose_gpu_it_is_stands_on_every_page(profile: Profile) -> None:
+    """Alerts name the job of a GPU by it, also where only the smallest set of series is wanted."""
+    house = House(Says(job("71")))
+    house.page.configure(profile, {"nvml": 1.0, "jobs": 1.0}, None)
+    house.tick()
+    assert [s["job"] for s in house.shown()] == ["71"]
