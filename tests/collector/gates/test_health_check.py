@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 
 from collector.control import request
 from tests.agents import PROGRAM, AgentProcess
+from tests.collector.gates.kubernetes.server import ApiServer
 from tests.slurm import Slurm, slurm
 from tests.sources import ROOT
 from tests.wait import until
@@ -63,17 +65,52 @@ def test_a_job_is_in_the_mapping_while_it_runs(cluster: Slurm, folder: Path) -> 
     until(lambda: not [*mapping.glob("[0-9]*")], what="the epilog")
 
 
-def test_a_lost_gpu_drains_its_node_and_no_other(cluster: Slurm, folder: Path) -> None:
-    """Nobody types anything: slurmd runs the check every second. The node without an agent is unknown, and stays in service."""
-    options = ("--simulate", "hgx-h100", "--gates.slurm.drain", "--gates.off-file", f"{folder}/gates.off")
-    with AgentProcess(folder / "gpu01", *options) as agent:
-        uuid = until(lambda: _uuid(agent), what="the agent to have read GPU 3", seconds=60)
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """Kubernetes beside Slurm: one agent tells both."""
+    with ApiServer(tmp_path_factory.mktemp("api")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def lost(cluster: Slurm, folder: Path, server: ApiServer) -> Iterator[tuple[AgentProcess, str]]:
+    """The agent of node gpu01, which may drain and report, and the UUID of GPU 3, which it has lost; both schedulers have been told."""
+    assert cluster.drained() == []
+    drain = ("--gates.slurm.drain", "--gates.off-file", f"{folder}/gates.off")
+    api = ("--gates.kubernetes.api", server.url, "--gates.kubernetes.node", "gpu07", "--gates.kubernetes.period", "1s")
+    identity = ("--gates.kubernetes.token-file", str(server.token_file), "--gates.kubernetes.ca-file", str(server.ca_file))
+    report = ("--gates.kubernetes.report", "on", *api, *identity)
+    with AgentProcess(folder / "gpu01", "--simulate", "hgx-h100", *drain, *report) as agent:
+        found = until(lambda: _uuid(agent), what="the agent to have read GPU 3", seconds=60)
         request(folder / "gpu01" / "simulated", {"command": "inject", "spec": "gpu_lost@gpu3"})
         until(cluster.drained, what="the health check to drain gpu01", seconds=60)
+        until(lambda: server.condition.get("status") == "True", what="the condition", seconds=60)
+        yield agent, found
+
+
+def test_a_lost_gpu_drains_its_node_and_no_other(cluster: Slurm, lost: tuple[AgentProcess, str]) -> None:
+    """Nobody types anything: slurmd runs the check every second. The node without an agent is unknown, and stays in service."""
     reason = cluster.node("gpu01")["Reason"]
-    assert reason.startswith(f"tocsin:gpu_lost GPU 3 ({uuid}): The driver has lost the GPU")
+    assert reason.startswith(f"tocsin:gpu_lost GPU 3 ({lost[1]}): The driver has lost the GPU")
     assert re.search(r"\[simulated\] \[root@[\d:T-]+\]$", reason), "a rehearsal is called one"
     assert (cluster.drained(), cluster.node("gpu02")["State"]) == (["gpu01"], "IDLE")
+
+
+@pytest.mark.usefixtures("lost")
+def test_a_lost_gpu_is_a_condition_of_its_node(server: ApiServer) -> None:
+    """With an Event that names the part."""
+    assert server.condition["reason"] == "GpuLost"
+    told = until(lambda: [event for event in server.events.values() if event["reason"] == "GpuLost"], what="the Event")
+    assert told[0]["message"].startswith("GPU 3: The driver has lost the GPU")
+
+
+def test_a_lost_gpu_is_worth_nothing_to_who_places_jobs(lost: tuple[AgentProcess, str]) -> None:
+    """The others of its node are worth what they were."""
+    agent, uuid = lost
+    health = json.loads(agent.get("/api/v1/health")[1])
+    worth = {row["id"]: row["score"] for row in health["devices"] if row["kind"] == "gpu"}
+    assert (health["verdict"], worth[uuid]) == ("problem", 0)
+    assert min(score for other, score in worth.items() if other != uuid) > 0
 
 
 def _uuid(agent: AgentProcess) -> str:
