@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Mode = Literal["auto", "on", "off"]
 ALLOCATABLE_NS = 60 * 10**9  # between two questions how many devices the kubelet could give out
 MOST_RESOURCES = 32
+PATIENCE_NS = 15 * 10**9  # before a kubelet that let a call run into its deadline is asked again
 
 
 class Teller(Protocol):
@@ -58,24 +59,40 @@ class KubeletTeller:
         self._wanted = mode == "on"
         self._kubelet: Kubelet | None = None
         self._due_ns = 0
+        self._silent: str | None = None
+        self._silent_until_ns = 0
 
     def there(self) -> bool:
         """See Teller."""
         self._wanted = self._wanted or self._socket.is_socket()
         return self._wanted
 
-    def holdings(self, gpus: Gpus, held: Held) -> Iterator[Holding]:  # noqa: ARG002 - the kubelet knows nothing of processes
-        """See Teller."""
-        if self._kubelet is None:
-            from collector.jobs.kubelet.client import Kubelet  # noqa: PLC0415 - nodes without a kubelet need no HTTP/2
+    def holdings(self, gpus: Gpus, held: Held) -> list[Holding]:  # noqa: ARG002 - the kubelet knows nothing of processes
+        """See Teller. One that did not answer in time is left alone for a while: Slurm's jobs are told in the same breath."""
+        from collector.jobs.kubelet.client import Kubelet, KubeletError  # noqa: PLC0415 - nodes without a kubelet need no HTTP/2
 
-            self._kubelet = Kubelet(self._socket, self._resources)
-        yield from self._kubelet.holdings(gpus)
         now_ns = self._clock.monotonic_ns()
+        if self._silent is not None and now_ns < self._silent_until_ns:
+            raise OSError(self._silent)
+        kubelet = self._kubelet = self._kubelet or Kubelet(self._socket, self._resources)
+        try:
+            found = list(kubelet.holdings(gpus))
+        except KubeletError as error:
+            self._due_ns = 0
+            self._count({})
+            self._silent, self._silent_until_ns = str(error), now_ns + (PATIENCE_NS if error.slow else 0)
+            raise
         if now_ns >= self._due_ns:
             self._due_ns = now_ns + ALLOCATABLE_NS
-            counts = sorted(self._kubelet.allocatable().items())[:MOST_RESOURCES]
-            self._own.replace(agent.KUBERNETES_ALLOCATABLE, {(resource,): float(n) for resource, n in counts})
+            try:
+                self._count(kubelet.allocatable())
+            except KubeletError:  # off by a feature gate before 1.23: who holds what is known all the same
+                self._count({})
+        return found
+
+    def _count(self, allocatable: Mapping[str, int]) -> None:
+        counts = sorted(allocatable.items())[:MOST_RESOURCES]
+        self._own.replace(agent.KUBERNETES_ALLOCATABLE, {(resource,): float(n) for resource, n in counts})
 
 
 class MappingTeller:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from collector.jobs.gpus import Gpus, Place
 from collector.jobs.holding import Holding
-from collector.jobs.kubelet.grpc import UNIMPLEMENTED, GrpcError, call
+from collector.jobs.kubelet.grpc import DEADLINE_EXCEEDED, UNIMPLEMENTED, GrpcError, call
 from collector.jobs.kubelet.pods import Claim, Container, Devices, Pod, allocatable, listed
 from collector.jobs.kubelet.wire import WireError
 
-TIMEOUT_S = 2.0  # for all calls of one read; the agent reads every second, and the next read finds it again
+TIMEOUT_S = 2.0  # for one call: a kubelet that is well answers in milliseconds
 VERSIONS = ("v1", "v1alpha1")
 # The resources of NVIDIA's device plugin; dcgm-exporter takes the same, and others by --nvidia-resource-names.
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-"
@@ -19,7 +19,11 @@ DRA_DRIVER = "gpu.nvidia.com"
 
 
 class KubeletError(OSError):
-    """The kubelet did not say who holds what; the message says why."""
+    """The kubelet did not say who holds what; the message says why. ``slow``: it cost the whole deadline to find that out."""
+
+    def __init__(self, message: str, *, slow: bool = False) -> None:
+        super().__init__(message)
+        self.slow = slow
 
 
 class Kubelet:
@@ -39,7 +43,7 @@ class Kubelet:
                 return listed(answer)
             except GrpcError as error:
                 if error.code != UNIMPLEMENTED:
-                    raise KubeletError(str(error)) from error
+                    raise KubeletError(str(error), slow=error.code == DEADLINE_EXCEEDED) from error
             except WireError as error:
                 raise KubeletError(f"{self._path}: an answer that is none: {error}") from error
         raise KubeletError(f"{self._path}: speaks neither {' nor '.join(VERSIONS)} of the pod-resources API")
@@ -52,7 +56,7 @@ class Kubelet:
         except GrpcError as error:
             if error.code == UNIMPLEMENTED:
                 return {}
-            raise KubeletError(str(error)) from error
+            raise KubeletError(str(error), slow=error.code == DEADLINE_EXCEEDED) from error
         except WireError as error:
             raise KubeletError(f"{self._path}: an answer that is none: {error}") from error
         counts = dict.fromkeys((row.resource for row in rows), 0)

@@ -7,8 +7,10 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import get_args
 
+import grpc
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
@@ -18,7 +20,7 @@ from collector.inventory import Inventory
 from collector.jobs.gpus import Gpus
 from collector.jobs.holding import LONGEST, Holding
 from collector.jobs.source import MOST_HOLDINGS, JobsSource
-from collector.jobs.tellers import KubeletTeller, MappingTeller, SlurmTeller, Teller
+from collector.jobs.tellers import PATIENCE_NS, KubeletTeller, MappingTeller, SlurmTeller, Teller
 from collector.state import State
 from pipeline.catalog import PROFILES, Profile, agent
 from pipeline.catalog.device_job import KIND, PERSONAL
@@ -26,7 +28,7 @@ from pipeline.dcgm import DEFAULT_FILE, DcgmDialect, JobLabels, Options, load
 from pipeline.exposition import Exposition
 from pipeline.observation import Reading, Unread
 from pipeline.selfmetrics import SelfMetrics
-from tests.collector.jobs.kubelet import listing, pod, serving
+from tests.collector.jobs.kubelet import listing, message, pod, serving
 from tests.collector.jobs.tree import Proc
 from tests.fakes import FakeClock, observed
 from tests.pipeline.dcgm.nodes import busy
@@ -214,6 +216,53 @@ def test_in_mode_on_a_kubelet_is_missed_from_the_first_read(tmp_path: Path) -> N
     """Whoever asked for it wants to know."""
     house = House(KubeletTeller(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
     assert [u.field for u in house.tick().unread] == ["kubelet"]
+
+
+def test_a_kubelet_that_hangs_does_not_slow_down_the_others(tmp_path: Path) -> None:
+    """It costs one deadline in a quarter of a minute; Slurm's job is told in every read meanwhile, and a kubelet that wakes is found."""
+    asked, wake = [], Event()
+
+    def hang(_request: bytes, _context: grpc.ServicerContext) -> bytes:
+        asked.append(1)
+        wake.wait(20)
+        return listing(pod("a", [h100(0).id]))
+
+    with serving(tmp_path / "k", {"List": hang}):
+        clock = FakeClock()
+        house = House(KubeletTeller(tmp_path / "k", (), "auto", clock, SelfMetrics()), Says(job("71", gpu=1)))
+        for _ in range(10):
+            assert [u.field for u in house.tick().unread] == ["kubelet"]
+            assert [s.get("job") for s in house.shown()] == ["71"]
+        assert len(asked) == 1
+        wake.set()
+        clock.advance(PATIENCE_NS / 1e9)
+        house.tick()
+        assert sorted(s.get("pod", "") for s in house.shown()) == ["", "a"]
+
+
+def test_what_a_kubelet_could_give_out_goes_with_it(tmp_path: Path) -> None:
+    """A number that nobody vouches for any more is no number."""
+    own, answer = SelfMetrics(), message((1, message((1, "nvidia.com/gpu"), (2, "a"), (2, "b"))))
+    house = House(KubeletTeller(tmp_path / "k", (), "auto", FakeClock(), own))
+    with serving(tmp_path / "k", {"List": b"", "GetAllocatableResources": answer}):
+        house.tick()
+        assert own.value(agent.KUBERNETES_ALLOCATABLE, "nvidia.com/gpu") == 2
+    (tmp_path / "k").unlink(missing_ok=True)
+    house.tick()
+    assert own.value(agent.KUBERNETES_ALLOCATABLE, "nvidia.com/gpu") is None
+
+
+def test_a_kubelet_that_does_not_count_still_tells_its_pods(tmp_path: Path) -> None:
+    """Before 1.23 a feature gate turns GetAllocatableResources into an error of no particular kind."""
+
+    def disabled(_request: bytes, context: grpc.ServicerContext) -> bytes:
+        context.abort(grpc.StatusCode.UNKNOWN, "Pod Resources API GetAllocatableResources disabled")
+        return b""
+
+    with serving(tmp_path / "k", {"List": listing(pod("a", [h100(0).id])), "GetAllocatableResources": disabled}):
+        house = House(KubeletTeller(tmp_path / "k", (), "auto", FakeClock(), SelfMetrics()))
+        assert house.tick().unread == ()
+    assert [s["pod"] for s in house.shown()] == ["a"]
 
 
 def test_a_mapping_folder_that_does_not_exist_yet_maps_nothing(tmp_path: Path) -> None:
