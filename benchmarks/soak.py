@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 
+from benchmarks._processes import command_line, cpu_s, driver_of, pss_mib, state
 from tests.agents import AgentProcess
 
 # Growth that is let pass between the second and the last quarter of a run: what malloc and caches move by themselves.
@@ -122,26 +123,26 @@ def soak(plan: Plan, folder: Path) -> Outcome:
         outcome.skipped = agent.values("tocsin_source_skipped_ticks_total").get('source="nvml"', 0.0)
         family = agent.children()
         outcome.lived = agent.stop() == 0
-        outcome.left = [_words(child) for child in family if _words(child)]
+        outcome.left = [command_line(child) for child in family if command_line(child)]
     return outcome
 
 
 def _watch(agent: AgentProcess, plan: Plan, outcome: Outcome) -> None:
     """Take samples and kill the driver child until the time is over."""
     began = time.monotonic()
-    next_sample, next_kill, cpu = 0.0, plan.kill_every_s, _cpu_s(agent.process.pid)
+    next_sample, next_kill, cpu = 0.0, plan.kill_every_s, cpu_s(agent.process.pid)
     while (now := time.monotonic() - began) < plan.seconds and agent.process.poll() is None:
         if now >= next_sample:
             outcome.samples.append(_sample(agent, now))
             next_sample += plan.sample_every_s
-        if now >= next_kill and (driver := _driver(agent)):
+        if now >= next_kill and (driver := driver_of(agent)):
             with suppress(ProcessLookupError):  # it has just been replaced
                 os.kill(driver, signal.SIGKILL)
                 outcome.kills += 1
             next_kill += plan.kill_every_s
         time.sleep(0.05)
     if agent.process.poll() is None:
-        outcome.cpu_s = _cpu_s(agent.process.pid) - cpu
+        outcome.cpu_s = cpu_s(agent.process.pid) - cpu
 
 
 def _scrape(address: str, plan: Plan, outcome: Outcome, stop: threading.Event) -> None:
@@ -167,53 +168,18 @@ def _scrape(address: str, plan: Plan, outcome: Outcome, stop: threading.Event) -
 
 
 def _sample(agent: AgentProcess, at_s: float) -> Sample:
-    driver, main = _driver(agent), agent.process.pid
+    driver, main = driver_of(agent), agent.process.pid
     status = Path(f"/proc/{main}/status").read_text()
     threads = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("Threads:"))
-    zombies = frozenset(child for child in agent.children() if _state(child) == "Z")
+    zombies = frozenset(child for child in agent.children() if state(child) == "Z")
     return Sample(
         at_s,
-        _pss_mib(main),
-        _pss_mib(driver) if driver else 0.0,
+        pss_mib(main),
+        pss_mib(driver) if driver else 0.0,
         sum(1 for _ in Path(f"/proc/{main}/fd").iterdir()),
         threads,
         zombies,
     )
-
-
-def _driver(agent: AgentProcess) -> int:
-    """Process id of the child that holds the driver's library; 0 while it is being replaced."""
-    for child in agent.children():
-        if "collector.sources.nvml.driver" in _words(child).split():
-            return child
-    return 0
-
-
-def _words(pid: int) -> str:
-    """Command line of a process; empty once it has ended."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    return ""
-
-
-def _pss_mib(pid: int) -> float:
-    """Proportional set size; 0 for a process that has just ended."""
-    with suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) / 1024
-    return 0.0
-
-
-def _state(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    return ""
-
-
-def _cpu_s(pid: int) -> float:
-    """CPU seconds of a process, threads that have ended included."""
-    return time.clock_gettime((~pid << 3) | 2)
 
 
 def fast(seconds: float, hz: float = 20.0) -> Plan:
