@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,7 @@ def test_commands_of_the_pages_exist(page: Path) -> None:
     makefile = (ROOT / "Makefile").read_text()
     for block in re.findall(r"```(?:sh|console)\n(.*?)```", text_of(page), re.DOTALL):
         for line in block.splitlines():
-            words = shlex.split(line.removeprefix("$ "), comments=True)
+            words = list(takewhile(lambda word: word != "|", shlex.split(line.removeprefix("$ "), comments=True)))
             while words and ("=" in words[0] or words[0] in ("sudo", "exec")):
                 words = words[1:]
             if words[:1] == ["tocsin"]:

@@ -60,12 +60,13 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What came of the day: every alert of every message in order, what Prometheus complained of, and the node's own truth."""
+    """What came of the day: every alert of every message in order, what Prometheus complained of, and the node's own truth and store."""
 
     day: Day
     node: Node
     told: Sequence[Told]
     complaints: Sequence[str]
+    store: Path
 
     def device(self, target: str, cluster: str) -> str:
         """How alerts of a cluster name a target of the day."""
@@ -103,7 +104,7 @@ def play(folder: Path) -> Iterator[Played]:
         until(lambda: _heard(receivers, day) or _scrapes(prometheus) >= over, "the day to be over", day.lasts_s / SPEED + 60)
         now = _scrapes(prometheus)
         until(lambda: _scrapes(prometheus) >= now + SETTLED, "what would be told twice, or too much, to be told")
-        yield Played(day, node, tuple(_told(receivers)), tuple(prometheus.complaints()))
+        yield Played(day, node, tuple(_told(receivers)), tuple(prometheus.complaints()), folder / "node1")
 
 
 def _heard(receivers: Receivers, day: Day) -> bool:

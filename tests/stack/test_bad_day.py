@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from collector.simulator.day import Step, load_day
 from collector.simulator.profile import load_profile
 from rules.build import alerts
+from tests.stack import tour
 from tests.stack.bad_day import FINDINGS, PLAIN, PROFILE, Played, Told, play
+from tools.receivers import lines
 
 pytestmark = pytest.mark.integration
 
@@ -81,3 +85,34 @@ def test_the_quiet_day_reaches_nobody(played: Played) -> None:
 def test_prometheus_has_nothing_to_complain_of(played: Played) -> None:
     """No rule fails, no sample is refused, no target is away."""
     assert not played.complaints
+
+
+def test_the_tour_shows_what_its_commands_say(played: Played, tmp_path: Path) -> None:
+    """Every command of docs/tour.md runs on this day's store and shows what stands there, but for times, ids and numbers."""
+    names: dict[str, str] = {}
+    made: dict[str, tour.Example] = {}
+    for example in tour.examples():
+        command = tour.with_ids(example.command, names)
+        output = tour.run(command, tmp_path, played.store)
+        names |= tour.ids(example.output, output)
+        made[example.command] = tour.Example(command, output)
+    if os.environ.get("TOCSIN_UPDATE_GOLDEN") == "1":
+        tour.write(made, "\n".join(_heard(played)))
+    assert [tour.shape(now.output) for now in made.values()] == [tour.shape(example.output) for example in tour.examples()]
+
+
+def test_the_tour_shows_what_the_receivers_hear(played: Played) -> None:
+    """Each line is what pager or ticket was told, in this order."""
+    assert tour.shape("\n".join(_heard(played))) == tour.shape(tour.heard())
+
+
+def _heard(played: Played) -> list[str]:
+    """What the stand-in for the receivers prints of the alerts that the day promises of Tocsin's own."""
+    heard: dict[tuple[float, str, str], str] = {}
+    for step in STEPS:
+        for alert in step.alerts:
+            for told in _about(played, alert, step.target, step.incident):
+                if told.labels["cluster"] == FINDINGS:
+                    message = {"alerts": [{"status": "firing", "labels": told.labels, "annotations": told.text}]}
+                    heard[step.at_s, alert, step.incident] = next(lines(told.receiver, message))
+    return list(heard.values())
