@@ -10,7 +10,7 @@ from collector.config import Config, settings
 from collector.config.given import ConfigError
 from collector.holders import Holders
 from collector.inventory import Inventory
-from collector.jobs.slurm.teller import local_user
+from collector.jobs.slurm.teller import local_user, nameless
 from collector.jobs.source import JobsSource
 from collector.jobs.tellers import KubeletTeller, MappingTeller, SlurmTeller, Teller
 from collector.placed import Placed
@@ -141,7 +141,9 @@ def _jobs(parts: Parts) -> Source:
     if section.mapping_dir:
         tellers.append(MappingTeller(Path(section.mapping_dir)))
     if section.slurm:
-        tellers.append(SlurmTeller(world.procfs, local_user, world.clock, parts.own))
+        # User ids of another machine, or of a simulated one, have no names here.
+        names = local_user if world.procfs == Path("/proc") else nameless
+        tellers.append(SlurmTeller(world.procfs, names, world.clock, parts.own))
     return JobsSource(
         tellers, world.host, world.clock, parts.own, holders=parts.holders, inventory=parts.inventory, hidden=section.hide
     )

@@ -58,6 +58,7 @@ class JobsSource:
         unread: list[Unread] = []
         said = [holding for teller in self._tellers for holding in self._ask(teller, gpus, held, unread)]
         holdings = merged(replace(h, facts=clean(h.facts, self._hidden)) for h in said)
+        holdings.sort(key=lambda h: gpus.index.get(h.uuid, "").zfill(4))
         if len(holdings) > MOST_HOLDINGS:
             unread.append(Unread("too many jobs", field=f"{len(holdings) - MOST_HOLDINGS} more"))
         rows = [(self._device(h, gpus), {"processes": n}) for h, n in _counted(holdings[:MOST_HOLDINGS], held)]

@@ -12,13 +12,14 @@ from pipeline.store.canned.question import names
 from pipeline.store.plot import Panel
 from pipeline.store.query import Store, Window
 
-_FACTS = ("uuid", *(fact.name for fact in facts_of(KIND) if fact.name not in ("uuid", "evidence")), "evidence")
+_ALWAYS = ("index", "uuid", "scheduler", "job")
+_FACTS = tuple(fact.name for fact in facts_of(KIND))
 
 
 def jobs(store: Store, window: Window) -> pl.DataFrame:
     """Per holder and device: its first and last read in the window, the most processes it had there, and who it was.
 
-    The columns of the catalogue's facts are null where nobody said. Devices of the window are GPUs: whoever held them is meant.
+    Facts of the catalogue that nobody said of any holder have no column. Devices of the window are GPUs: whoever held them is meant.
     """
     spans = store.collect(
         _rows(store, window)
@@ -27,11 +28,13 @@ def jobs(store: Store, window: Window) -> pl.DataFrame:
     )
     known = names(store, Window(window.since, window.until)).facts
     facts = [known.get(pair, {}) for pair in spans.select("host", "device").rows()]
-    columns = [pl.Series(name, [f.get(name) for f in facts], pl.String) for name in _FACTS]
-    whole = spans.with_columns(columns)
+    said = [name for name in _FACTS if name in _ALWAYS or any(name in f for f in facts)]
+    whole = spans.with_columns([pl.Series(name, [f.get(name) for f in facts], pl.String) for name in said])
     if window.devices:
         whole = whole.filter(pl.col("uuid").is_in(list(window.devices)))
-    return whole.select("host", *_FACTS, "processes", "from", "until").sort("from", "host", "index", *_FACTS[:1])
+    return whole.select("host", *said, "processes", "from", "until").sort(
+        "from", "host", pl.col("index").str.len_chars(), "index"
+    )
 
 
 def draw_jobs(store: Store, window: Window) -> Sequence[Panel]:

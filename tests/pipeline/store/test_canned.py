@@ -208,7 +208,7 @@ def test_jobs_are_spans_with_who_they_were(tmp_path: Path) -> None:
         )
     store(tmp_path, h.whole, h.clock, segment_bytes=60_000)
     first, second_job = ask(tmp_path, "jobs")
-    assert (first["job"], first["user"], first["pod"], first["processes"]) == ("71", "ada", None, 2)
+    assert (first["job"], first["user"], first["processes"], "pod" in first) == ("71", "ada", 2, False)
     assert (first["from"], first["until"]) == (_time(h.whole[0][0].time_ns), _time(h.whole[19][0].time_ns))
     assert (second_job["job"], second_job["from"]) == ("72", _time(h.whole[20][0].time_ns))
     assert ask(tmp_path, "jobs", Window(devices=("GPU-another",))) == []
