@@ -6,7 +6,21 @@ from dashboards import places
 from dashboards.meaning import ALL_IS_WELL, FAILED, LOOK, NONE_IS_WELL, UNKNOWN, WELL, State, Step
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Stat, Table, Timeline
 from dashboards.queries import own
-from dashboards.shared import AGENTS, BY_NODE, CLUSTERS, NODES, ROW_TO_NODE, TO_NODE, UP, most, process, rate, rose, zero_where
+from dashboards.shared import (
+    AGENTS,
+    BY_NODE,
+    CLUSTERS,
+    NODES,
+    ROW_TO_NODE,
+    TO_NODE,
+    UP,
+    ever,
+    most,
+    process,
+    rate,
+    rose,
+    zero_where,
+)
 from pipeline.catalog import agent
 
 _NODE = "{{instance}}"
@@ -62,9 +76,10 @@ NUMBERS = (
 
 BLIND = (
     Timeline(
-        title="Do they answer",
-        about="Whether each agent could be scraped. A gap without colour: Prometheus was not told to ask it.",
-        queries=(Query(UP, _NODE),),
+        title="Agents that were silent",
+        about="Those that could not be scraped all the time. A gap without colour: Prometheus was not told to ask.",
+        queries=(Query(f"{UP} and on ({BY_NODE}) min_over_time({UP}[$__range] @ end()) == 0", _NODE),),
+        empty="every agent answered, or none is asked",
         states=_ANSWERS,
         links=(TO_NODE,),
         place=places.BLIND,
@@ -99,9 +114,10 @@ BLIND = (
         empty="every field was read, or no agent answers",
     ),
     Timeline(
-        title="Driver children",
+        title="Blind for the driver",
         about="Red: too many driver children are stuck in the kernel, so that no more are started and the GPUs of the node are not read.",
-        queries=(Query(own(agent.NVML_BLIND), _NODE),),
+        queries=(Query(ever(own(agent.NVML_BLIND), BY_NODE), _NODE),),
+        empty="no driver is stuck, or no agent answers",
         states=_NVML,
         links=(TO_NODE,),
     ),

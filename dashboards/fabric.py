@@ -15,6 +15,7 @@ from dashboards.shared import (
     ROW_TO_NODE,
     TO_NODE,
     coded,
+    ever,
     most,
     port_health,
     rate,
@@ -74,23 +75,29 @@ NUMBERS = (
 
 LINKS = (
     Timeline(
-        title="Ports that should be active",
-        about="Logical state over time. Several ports of one leaf at once: look at the switch; one port of a node: at its cable.",
+        title="Ports that were out",
+        about="Logical state of those that should be active and were not all the time. Several ports of one leaf at once: look at the switch; one port of a node: at its cable.",
         queries=(
             Query(
-                coded(BY_PORT, PORT_STATE, lambda state: _of("state", state=state)) + f" and on ({BY_PORT}) ({_EXPECTED} == 1)",
+                ever(
+                    coded(BY_PORT, PORT_STATE, lambda state: _of("state", state=state))
+                    + f" and on ({BY_PORT}) ({_EXPECTED} == 1)",
+                    BY_PORT,
+                ),
                 _PORT,
             ),
         ),
         states=PORT_STATE,
+        empty="every port was active, or no agent answers",
         links=(TO_NODE,),
         height=9,
         place=places.PORTS,
     ),
     Timeline(
-        title="Health of the ports",
-        about="By what the detectors hold against each of them: bit errors and flaps show here while the port is still active.",
-        queries=(Query(port_health(device="=~$device"), _PORT),),
+        title="Ports that were not well",
+        about="By what the detectors hold against them, those that were ever not well: bit errors and flaps show here while the port is still active.",
+        queries=(Query(ever(port_health(device="=~$device"), BY_PORT), _PORT),),
+        empty="every port was well, or no agent answers",
         states=HEALTH,
         links=(TO_NODE,),
         height=9,

@@ -18,6 +18,7 @@ from dashboards.shared import (
     TO_NODE,
     UP,
     cells,
+    ever,
     gpu_health,
     health,
     port_health,
@@ -34,6 +35,8 @@ _MONTH_S = 2_629_800  # a twelfth of a Julian year
 _GPU_MONTHS = f"sum((time() - {foreign('process_start_time_seconds')}) * on (cluster, instance) {_EXPECTED_GPUS}) / {_MONTH_S}"
 # Unexpected interruptions per GPU and month: 419 on 16,384 GPUs in 54 days (The Llama 3 Herd of Models, section 3.3.4).
 _FAULTS_PER_MONTH = 0.0142
+# Of its devices, or one more than any where nobody answers.
+_WORST = f"{health(BY_NODE, '=~.+')} or {len(HEALTH)} * max by ({BY_NODE}) ({UP} == bool 0) > 0"
 
 
 def _open(severity: str) -> str:
@@ -147,9 +150,11 @@ WHERE = (
         width=12,
     ),
     Timeline(
-        title="Worst health of each node",
-        about="The worst of its GPUs, ports and itself. Grey: the agent does not answer, so nobody knows.",
-        queries=(Query(f"{health(BY_NODE, '=~.+')} or {len(HEALTH)} * max by ({BY_NODE}) ({UP} == bool 0) > 0", "{{instance}}"),),
+        title="Nodes that were not well",
+        about="The worst of their GPUs, ports and themselves; those that were well all the time are left out. Grey: the agent does not "
+        "answer, so nobody knows.",
+        queries=(Query(ever(_WORST, BY_NODE), "{{instance}}"),),
+        empty="every node was well, or no agent is asked",
         states=(*HEALTH, SILENT),
         links=(TO_NODE,),
         width=24,

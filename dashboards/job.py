@@ -23,14 +23,14 @@ _HELD = f"({measured('gpu', 'compute_processes')} > 0)"
 _RANKS = _of("processes")
 
 
-def _of_its_gpus(name: str) -> str:
-    """A field of the GPUs that are held by processes, on nodes where a chosen job runs."""
-    return f"{measured('gpu', name)} and on ({BY_GPU}) {_HELD} and on (cluster, instance) ({_RANKS} > 0)"
+def _of_its_gpus(name: str, value: str = "") -> str:
+    """A field, or what was made of it, of the GPUs that are held by processes, on nodes where a chosen job runs."""
+    return f"{value or measured('gpu', name)} and on ({BY_GPU}) {_HELD} and on (cluster, instance) ({_RANKS} > 0)"
 
 
 def _spread(name: str) -> str:
     """How far the least of them is below the median, as a share of it."""
-    each = _of_its_gpus(name)
+    each = _of_its_gpus(name, f"avg_over_time({measured('gpu', name)}[5m])")
     return f"1 - min by (cluster) ({each}) / (quantile by (cluster) (0.5, {each}) > 0)"
 
 
@@ -140,7 +140,7 @@ PROGRESS = (
 SPREAD = (
     Lines(
         title="Behind the median",
-        about="How far the least of a job's GPUs is below the median of all of them: a straggler shows in power and clock, one rank that does other "
+        about="How far the least of a job's GPUs is below the median of all of them, as means of five minutes: a straggler shows in power and clock, one rank that does other "
         "work than its mates in tensor activity. Choose one job, or nodes of one job.",
         queries=(
             Query(_spread("tensor_activity_percent"), "tensor activity"),

@@ -37,7 +37,7 @@ WHAT_STANDS = (
             Column("action", "Proposed"),
         ),
         empty="no finding stands, or the agent does not answer",
-        width=12,
+        width=15,
         height=7,
     ),
     Table(
@@ -50,7 +50,7 @@ WHAT_STANDS = (
             Column("nvidia_driver", "NVIDIA driver", width=120),
             Column("mlx5_driver", "mlx5", width=110),
         ),
-        width=12,
+        width=9,
         height=7,
     ),
 )

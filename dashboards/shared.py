@@ -95,8 +95,13 @@ def cells(expression: str, label: str) -> Query:
     return Query(f'max by (cell, cluster, instance, {label}) (label_join({host}, "cell", " ", "host", "{label}"))', "{{cell}}")
 
 
+def ever(expression: str, by: str) -> str:
+    """States of those that were at any time in the picture not in the first one: of a thousand rows those worth a look."""
+    return f"({expression}) and on ({by}) max_over_time(({expression})[$__range:$__interval] @ end()) > 0"
+
+
 def most(expression: str, by: str, *, least: bool = False) -> str:
     """The ten series that went highest (lowest) over the whole picture, so that lines do not come and go from point to point."""
     span = "[$__range:$__interval] @ end()"
     chosen = f"bottomk(10, min_over_time(({expression}){span}))" if least else f"topk(10, max_over_time(({expression}){span}))"
-    return f"{expression} and on ({by}) {chosen}"
+    return f"({expression}) and on ({by}) {chosen}"

@@ -25,7 +25,7 @@ NUMBERS = (
         queries=(Query(f"max(sum by ({BY_NODE}) ({_BYTES}) / on (cluster, instance) {_BUDGET})"),),
         unit="percentunit",
         steps=(Step(0, "green"), Step(0.9, "yellow")),
-        decimals=1,
+        decimals=2,
     ),
     Stat(
         title="Kept in all",
@@ -109,8 +109,8 @@ KEPT = (
         empty="nothing was given up yet, or no agent answers",
     ),
     Lines(
-        title="Memory of the detectors",
-        about="Age of the last snapshot of each node, the ten oldest: a restart goes on from there.",
+        title="Age of the detectors' memory",
+        about="Of the last snapshot of each node, the ten oldest: a restart goes on from there.",
         queries=(Query(most(f"time() - {own(agent.SNAPSHOT_TIME)}", BY_NODE), _NODE),),
         unit="s",
         minimum=0,

@@ -11,6 +11,7 @@ from dashboards.shared import BY_GPU, BY_NODE, CLUSTERS, INCIDENTS, NODES, TO_GP
 _GPU = "{{instance}} GPU {{gpu}}"
 _CORE, _POWER = measured("gpu", "temperature_celsius"), measured("gpu", "power_milliwatts")
 _ENFORCED, _DEFAULT = measured("gpu", "power_limit_enforced_milliwatts"), measured("gpu", "power_limit_default_milliwatts")
+_MARGIN = measured("gpu", "temperature_margin_celsius")
 _ENERGY = measured("gpu", "energy_millijoules")
 _HELD_BACK = family("gpu", "throttled_power_cap_nanoseconds")
 _BRAKES = family("gpu", "throttled_power_cap_nanoseconds", reason="=~hw_thermal|hw_power_brake")
@@ -34,7 +35,7 @@ NUMBERS = (
     Stat(
         title="Headroom now",
         about="Of all GPUs, to the temperature at which they slow down.",
-        queries=(Query(f"min({measured('gpu', 'temperature_margin_celsius')})"),),
+        queries=(Query(f"min({_MARGIN})"),),
         unit="celsius",
         steps=(Step(-50, "red"), Step(1, "orange"), Step(5, "yellow"), Step(10, "green")),
         width=4,
@@ -66,9 +67,11 @@ HEAT = (
     Lines(
         title="Least headroom",
         about="The ten GPUs that are nearest to slowing down.",
-        queries=(Query(most(measured("gpu", "temperature_margin_celsius"), BY_GPU, least=True), _GPU),),
+        queries=(
+            Query(most(_MARGIN, BY_GPU, least=True), _GPU),
+            Query(f"0 * max({_MARGIN})", "slowdown limit"),
+        ),
         unit="celsius",
-        steps=(Step(-50, "red"), Step(5, "green")),
         links=(TO_GPU,),
     ),
     Lines(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dashboards import places
-from dashboards.meaning import NONE_IS_BEST
+from dashboards.meaning import LOOK, MEANT, NONE_IS_BEST, WELL, State
 from dashboards.panels import Column, Dashboard, Heatmap, Lines, Query, Row, Stat, Table
-from dashboards.queries import measured
+from dashboards.queries import facts, measured
 from dashboards.shared import BY_GPU, CLUSTERS, NODES, ROW_TO_GPU, TO_GPU, most, rate, zero_where
 
 _GPU = "{{instance}} GPU {{gpu}}"
@@ -22,8 +22,11 @@ _IDLE_LONG = (
     f" and on ({BY_GPU}) {_PROCESSES} offset {_LONG} > 0)"  # not one that was seen for the first time a minute ago
 )
 _IDLE_NOW = f"({_USE} == 0 and on ({BY_GPU}) {_HELD})"
+# Job or pod of each GPU. Prometheus keeps `job` and `pod` for the target and renames ours (honor_labels: false, its default).
+_HOLDERS = f'label_join({facts("device_job")}, "held_by", "", "exported_job", "exported_pod")'
 _FREE = f"({_PROCESSES} == 0)"
 _LEFT_BEHIND = f"({_MEMORY} > {_LEFTOVER_BYTES} and on ({BY_GPU}) {_FREE})"
+_WITHOUT_WORK = (State("", "held, no kernel", LOOK), State("", "free", MEANT))
 
 NUMBERS = (
     Stat(
@@ -63,6 +66,7 @@ OVER_TIME = (
             Query(zero_where(f"count({_IDLE_NOW})", _PROCESSES), "held, no kernel"),
             Query(zero_where(f"count({_FREE})", _PROCESSES), "free"),
         ),
+        named=(State("", "working", WELL), *_WITHOUT_WORK),
         stacked=True,
         minimum=0,
     ),
@@ -83,6 +87,7 @@ OVER_TIME = (
             Query(f"sum({rate(_ENERGY)} and on ({BY_GPU}) {_IDLE_NOW})", "held, no kernel"),
             Query(f"sum({rate(_ENERGY)} and on ({BY_GPU}) {_FREE})", "free"),
         ),
+        named=_WITHOUT_WORK,
         unit="watt",
         stacked=True,
         minimum=0,
@@ -105,12 +110,16 @@ OVER_TIME = (
 WHICH = (
     Table(
         title="Held and idle",
-        about=f"GPUs that a process has held for {_LONG} without a kernel.",
-        queries=(Query(f"{_MEMORY} and on ({BY_GPU}) {_IDLE_LONG}"),),
+        about=f"GPUs that a process has held for {_LONG} without a kernel, and whose job or pod it is.",
+        queries=(
+            Query(f"max by ({BY_GPU}) ({_MEMORY}) and on ({BY_GPU}) {_IDLE_LONG}"),
+            Query(f"max by ({BY_GPU}, held_by, user) ({_HOLDERS}) and on ({BY_GPU}) {_IDLE_LONG}"),
+        ),
         columns=(
             Column("instance", "Node"),
             Column("gpu", "GPU", width=60),
-            Column("uuid", "UUID"),
+            Column("held_by", "Held by"),
+            Column("user", "User"),
             Column("A", "Memory", unit="bytes"),
         ),
         by="Memory",

@@ -57,10 +57,13 @@ FAULTS: dict[str, tuple[str, ...]] = {
     ),
 }
 REFUSED = "dying"  # the node whose uploads are
-# Seen in Prometheus, the slowest sign of each node: then everything else was seen as well.
+# Seen in Prometheus, the slowest signs: then everything else was seen as well.
 SIGNS = (
     'tocsin_nccl_job_state{node="stalled",state="stalled"}',
     'rate(tocsin_gpu_throttled_seconds_total{node="braked",gpu="3",reason="hw_thermal"}[4s]) > 0',
+    'tocsin_ib_port_state{node="braked",device="mlx5_3",state="absent"} > 0',
+    'tocsin_gpu_clock_hertz{node="braked",gpu="6",clock="sm"} < 1.5e9',
+    'tocsin_upload_failures_total{node="dying"} > 0',
     'tocsin_nvml_hung_calls_total{node="dying"} > 0',
     'tocsin_incident_active{node="dying",severity="page"}',
 )

@@ -51,4 +51,4 @@ def written(expr: str) -> set[str]:
     >>> sorted(written('label_join(label_replace(a{b="1"}, "host", "$1", "instance", "(.+)"), "cell", " ", "host")'))
     ['cell', 'host']
     """
-    return set(re.findall(r'"(\w+)",\s*"\$\d', expr)) | set(re.findall(r'"(\w+)",\s*" "', expr))
+    return set(re.findall(r'"(\w+)",\s*"(?:\$\d| ?")', expr))

@@ -32,7 +32,13 @@ def _failed(family: str) -> Rare:
     return Rare({f'{family}{{{N1},outcome="failed"}}': ONE_A_MINUTE}, f'{{{NAMED},outcome="failed"}}', 60)
 
 
+def _banks(spare: str) -> str:
+    return f'tocsin_gpu_row_remap_banks{{{GPU},spare="{spare}"}}'
+
+
 RARE: dict[str, Rare] = {
+    "agents: Agents that were silent A": Rare({f'up{{{N1},job="tocsin"}}': ZERO}, f'up{{{NAMED},job="tocsin"}}', 0),
+    "agents: Blind for the driver A": Rare({f"tocsin_nvml_blind{{{N1}}}": "1x60"}, f"tocsin_nvml_blind{{{NAMED}}}", 1),
     "agents: Age of what was read A": Rare(
         {f'tocsin_source_last_success_timestamp_seconds{{{N1},source="nvml"}}': ZERO}, f'{{{NAMED},source="nvml"}}', 3600
     ),
@@ -75,6 +81,9 @@ RARE: dict[str, Rare] = {
         "{}",
         0.05,
     ),
+    "gpu: Spare rows B": Rare({_banks("low"): "2x60"}, _banks("low"), 2),
+    "memory: Banks by spare rows left A": Rare({_banks("partial"): "2x60"}, "{}", 2),
+    "memory: Banks by spare rows left B": Rare({_banks("low"): "2x60"}, "{}", 2),
     "store: Work that failed A": _failed("tocsin_store_seals_total"),
     "store: Work that failed B": _failed("tocsin_store_upkeeps_total"),
     "store: Given up A": Rare(
