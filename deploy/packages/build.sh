@@ -34,6 +34,14 @@ put "$top/deploy/systemd/tocsin-full.conf" /opt/tocsin/share/tocsin-full.conf
 put "$top/docs/install.md" /opt/tocsin/share/install.md
 put "$top/LICENSE" /opt/tocsin/share/LICENSE
 put "$here/config.yaml" /etc/tocsin/config.yaml
+# For schedulers: programs that Slurm and node-problem-detector call, and the timer of docs/gates.md, which nobody starts but a person.
+for program in slurm/tocsin-health slurm/tocsin-prolog slurm/tocsin-epilog slurm/tocsin-gates npd/tocsin-npd; do
+  install -D -m 755 "$top/deploy/$program" "$tree/usr/libexec/tocsin/$(basename "$program")"
+done
+put "$top/deploy/slurm/tocsin-return.service" /usr/lib/systemd/system/tocsin-return.service
+put "$top/deploy/slurm/tocsin-return.timer" /usr/lib/systemd/system/tocsin-return.timer
+put "$top/deploy/slurm/tocsin.nhc" /opt/tocsin/share/tocsin.nhc
+put "$top/deploy/npd/tocsin-gpu-monitor.json" /opt/tocsin/share/tocsin-gpu-monitor.json
 mkdir -p "$tree/usr/bin"
 ln -s /opt/tocsin/bin/tocsin "$tree/usr/bin/tocsin"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,17 @@ def test_both_formats_install_the_same_files(deb: Path, rpm: Path) -> None:
     packed = said("rpm", "-qp", "--qf", "[%{FILEMODES:perms} %{FILENAMES}\\n]", str(rpm)).splitlines()
     assert {line.split()[1] for line in packed if line[0] != "d"} == debian
     assert {"/usr/lib/systemd/system/tocsin.service", "/usr/bin/tocsin", "/opt/tocsin/bin/tocsin", CONFIGURATION} <= debian
+
+
+def test_programs_for_schedulers_are_where_the_documentation_says(deb: Path) -> None:
+    """Slurm's and node-problem-detector's configurations name them by these paths, and they can be started."""
+    rows = [line.split() for line in said("dpkg-deb", "-c", str(deb)).splitlines()]
+    started = {row[5].removeprefix(".") for row in rows if row[0].startswith("-rwxr-xr-x")}
+    page = (ROOT / "docs" / "gates.md").read_text(encoding="utf-8")
+    monitor = (ROOT / "deploy" / "npd" / "tocsin-gpu-monitor.json").read_text(encoding="utf-8")
+    named = set(re.findall(r"/usr/libexec/tocsin/[\w-]+", page + monitor))
+    assert named
+    assert named <= started
 
 
 def test_files_belong_to_root_and_nobody_else_writes_them(deb: Path) -> None:
