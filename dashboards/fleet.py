@@ -158,6 +158,7 @@ WHERE = (
         states=(*HEALTH, SILENT),
         links=(TO_NODE,),
         width=24,
+        height=6,
     ),
 )
 

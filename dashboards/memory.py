@@ -96,12 +96,13 @@ WHICH = (
 
 TREND = (
     Lines(
-        title="Corrected errors per day",
-        about="The ten GPUs with most, at the rate of the last six hours. Rising over days ends in an uncorrectable one; a level that stays does not.",
-        empty="no GPU has corrected errors, or no agent answers",
-        queries=(Query(most(f"86400 * rate({_CORRECTED}[6h]) > 0", BY_GPU), _GPU),),
+        title="Corrected errors per hour",
+        about="The ten GPUs with most. Rising over days ends in an uncorrectable one; a level that stays does not. The part itself counts them, "
+        "over resets and reboots.",
+        queries=(Query(most(f"{_CORRECTED} - {_CORRECTED} offset 1h > 0", BY_GPU), _GPU),),
         minimum=0,
         links=(TO_GPU,),
+        empty="no GPU has corrected errors, or no agent answers",
     ),
     Lines(
         title="Uncorrectable errors",

@@ -84,6 +84,11 @@ RARE: dict[str, Rare] = {
     "gpu: Spare rows B": Rare({_banks("low"): "2x60"}, _banks("low"), 2),
     "memory: Banks by spare rows left A": Rare({_banks("partial"): "2x60"}, "{}", 2),
     "memory: Banks by spare rows left B": Rare({_banks("low"): "2x60"}, "{}", 2),
+    "memory: Corrected errors per hour A": Rare(
+        {f'tocsin_gpu_ecc_errors_total{{{GPU},type="corrected",counter="aggregate"}}': ONE_A_MINUTE},
+        f'{{{NAMED},gpu="0",uuid="GPU-0",type="corrected",counter="aggregate"}}',
+        60,
+    ),
     "store: Work that failed A": _failed("tocsin_store_seals_total"),
     "store: Work that failed B": _failed("tocsin_store_upkeeps_total"),
     "store: Given up A": Rare(

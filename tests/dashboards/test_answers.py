@@ -107,7 +107,7 @@ CHANGES = (
     Change("gpu_lost", "fleet: Open pages A", {}, "rises"),
     Change("gpu_lost", "fleet: Open incidents A", _node("dying"), "appears"),
     Change("gpu_lost", "node: XIDs A", {**_gpu("dying", 4), "xid": "79"}, "appears", {**WELL, "xid": "79"}),
-    Change("ecc_storm", "memory: Corrected errors per day A", _gpu("dying", 5), "appears", _gpu("dying", 4)),
+    Change("ecc_storm", "gpu: Memory errors A", {**_gpu("dying", 5), "type": "corrected"}, "appears", _gpu("dying", 4)),
     Change("remap exhausted", "memory: Banks without spares A", {}, "rises"),
     Change("xid 31", "gpu: XIDs A", {**_gpu("dying", 7), "xid": "31"}, "appears", {**WELL, "xid": "31"}),
     Change("refused upload", "store: Refused A", {}, "appears"),
