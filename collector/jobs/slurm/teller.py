@@ -30,8 +30,8 @@ class Slurm:
     def __init__(self, proc: Path, user_name: Callable[[int], str]) -> None:
         self._tasks = Tasks(proc)
         self._user_name = user_names(user_name)
-        self.strangers = 0
-        self.hidden = 0
+        self._owners: dict[str, int] = {}
+        self.strangers = self.hidden = 0
 
     def holdings(self, gpus: Gpus, held: Held, now_s: float) -> Iterator[Holding]:
         """Which job has which GPU. ``strangers`` counts processes that hold a GPU and are no job's, ``hidden`` those that /proc does not show.
@@ -39,6 +39,7 @@ class Slurm:
         OSError where /proc cannot be listed.
         """
         self._tasks.look(now_s)
+        self._owners = {task.job: task.user for task in self._tasks.all() if task.launched and task.step != "extern"}
         self.strangers = self.hidden = 0
         for uuid, holders in held.holders.items():
             for pid, instance in holders:
@@ -63,8 +64,9 @@ class Slurm:
                 yield Holding(uuid, "", "slurm", "environment", self._facts(task))
 
     def _facts(self, task: Task) -> dict[str, str]:
-        said = task.environment
-        user = self._user_name(task.user) or said.get("SLURM_JOB_USER", "") or (str(task.user) if task.user >= 0 else "")
+        """``user`` is who was given the job, whoever a process in it has become since: by sudo, or in a container."""
+        said, owner = task.environment, self._owners.get(task.job, task.user)
+        user = self._user_name(owner) or said.get("SLURM_JOB_USER", "") or (str(owner) if owner >= 0 else "")
         step = "" if task.step == "extern" else task.step
         return {"job": task.job, "step": step, "user": user} | {fact: said.get(name, "") for fact, name in _FACTS.items()}
 

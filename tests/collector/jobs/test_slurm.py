@@ -200,6 +200,15 @@ def test_a_user_without_name_is_a_number(proc: Proc, slurm: Slurm) -> None:
     assert found.facts["user"] == "4711"
 
 
+def test_a_job_is_its_owner_s_whoever_its_processes_became(proc: Proc, slurm: Slurm) -> None:
+    """A container's root holds the GPU; slurmstepd started the job for alice."""
+    proc.daemon(9, "71.0")
+    proc.task(10, "71", parent=9)
+    proc.task(11, "71", parent=10, uids="100000\t100000")
+    (found,) = slurm.holdings(GPUS, holding(("GPU-0", 11)), 0.0)
+    assert found.facts["user"] == "alice"
+
+
 def test_a_recorded_prolog_s_environment_is_understood(proc: Proc, slurm: Slurm) -> None:
     """What Slurm 22.05 gave job 2: GPUs 2 and 3 of the host."""
     recorded = (ROOT / "tests/data/slurm/22.05/prolog.env").read_bytes().replace(b"\n", b"\0")
