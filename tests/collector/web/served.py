@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
@@ -64,9 +65,15 @@ class Served:
         return self._status()
 
 
-def loaded(page: Page) -> Page:
-    """A page once everything of it is there."""
-    page.until("document.readyState === 'complete' && document.URL !== 'about:blank'", "the page to be loaded")
+def loaded(page: Page, once: str = "true") -> Page:
+    """A page once everything of it is there, and this is true of it."""
+
+    def whole() -> bool:
+        with contextlib.suppress(RuntimeError):  # between two documents there is nobody to answer
+            return bool(page.evaluate(f"document.readyState === 'complete' && document.URL !== 'about:blank' && ({once})"))
+        return False
+
+    until(whole, f"the page to be loaded, and {once}")
     return page
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from collector.web.status import Node
 from pipeline.frame import Device
 from tests.browser import Browser, Page
 from tests.collector.web.served import Served, accessible, loaded, pass_time, press, text, unfold
@@ -112,6 +113,24 @@ def test_an_agent_that_answers_with_something_else_is_said(page: Page, node: Ser
     node.scene.pages.unready = lambda: 1 / 0  # type: ignore[assignment, return-value]
     pass_time(page, 2.5)
     assert text(page, "#silence").startswith("The agent answers 500 instead of its page.")
+
+
+def test_another_version_of_the_agent_brings_its_own_script(page: Page, node: Served) -> None:
+    """A page that is left open over an upgrade loads itself anew."""
+    page.evaluate("window.same = true")
+    node.scene.pages._node = Node("n1", "0.2.0")
+    page.evaluate("ask()")  # time that is made to pass would begin anew with the page
+    assert "Tocsin 0.2.0" in text(loaded(page, once="window.same === undefined"), "footer")
+
+
+def test_without_script_it_is_whole_and_asks_again(page: Page) -> None:
+    """Everything is there, nothing says that it is live, and the browser is told to ask again."""
+    page.ask("Emulation.setScriptExecutionDisabled", value=True)
+    page.ask("Page.reload")
+    loaded(page, once="document.getElementById('manner').textContent === 'Read '")
+    assert text(page, ".said").startswith("Well: All is well.")
+    assert page.evaluate("document.querySelectorAll('.cell').length") == 4
+    assert page.evaluate("document.querySelector('noscript meta').content") == "10"
 
 
 def test_what_is_unfolded_and_focused_stays_so(page: Page, node: Served) -> None:
