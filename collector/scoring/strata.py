@@ -37,7 +37,7 @@ def strata(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _checkpoints(result: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     """Seconds that a checkpoint takes in the job that each stall struck; the run is planned again, which its seed decides."""
-    if not any(truth["class"] == STALL for truth in result["truth"]):
+    if not any(case["fault"] == STALL for part in result["results"] for case in part["cases"]):
         return
     run = rendered(Job(**result["job"]))
     for truth in run.truth:

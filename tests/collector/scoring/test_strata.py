@@ -22,11 +22,11 @@ def test_each_stall_is_in_the_stratum_of_its_own_job() -> None:
         bound = ceil(job.work.checkpoint_s / CHECKPOINT_S) * CHECKPOINT_S
         expected[bound] = expected.get(bound, 0) + 1
     cases = [case(100.0, id=truth.id, fault="hang") for truth in run.truth]
-    told = result("F25", part(cases=cases)) | {"job": asdict(JOB), "truth": [{"class": "hang"}]}
+    told = result("F25", part(cases=cases)) | {"job": asdict(JOB)}
     rows = strata([told])
     assert {row["checkpoint_s_at_most"]: row["recall"]["of"] for row in rows} == expected
 
 
 def test_faults_that_are_no_stalls_have_no_strata() -> None:
     """A straggler's job pauses as it likes."""
-    assert strata([result("F16", part(cases=[case(100.0)])) | {"truth": [{"class": "straggler"}]}]) == []
+    assert strata([result("F16", part(cases=[case(100.0)]))]) == []
