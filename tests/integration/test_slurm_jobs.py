@@ -12,12 +12,13 @@ from collector.holders import NO_INSTANCE, Holder, Holders
 from collector.inventory import Inventory
 from collector.jobs.slurm.teller import local_user
 from collector.jobs.source import JobsSource
-from collector.jobs.tellers import SlurmTeller
+from collector.jobs.tellers import MappingTeller, SlurmTeller, Teller
 from collector.state import State
 from pipeline.clock import SystemClock
 from pipeline.frame import Device
 from pipeline.selfmetrics import SelfMetrics
 from tests.slurm import GPUS, Slurm, slurm
+from tests.sources import ROOT
 from tests.wait import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.root]
@@ -27,11 +28,11 @@ Found = dict[str, dict[str, str]]
 class Node:
     """The source of jobs on this machine, with eight GPUs for the device files that Slurm gives out."""
 
-    def __init__(self) -> None:
+    def __init__(self, *others: Teller) -> None:
         self.holders, clock, own = Holders(), SystemClock(), SelfMetrics()
         gpus = [Device("n1", "gpu", f"GPU-{n}", {"index": str(n), "minor_number": str(n)}) for n in range(GPUS)]
         self.holders.note(gpus, ())
-        tellers = [SlurmTeller(Path("/proc"), local_user, clock, own)]
+        tellers = [*others, SlurmTeller(Path("/proc"), local_user, clock, own)]
         inventory = Inventory("n1", State(None))
         self.source = JobsSource(tellers, "n1", clock, own, holders=self.holders, inventory=inventory)
 
@@ -43,9 +44,17 @@ class Node:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Slurm]:
-    """One node with eight GPUs, for all tests here."""
-    with slurm(nodes=1) as running:
+    """One node with eight GPUs and our prolog and epilog, for all tests here."""
+    with slurm(nodes=1, more="Prolog={directory}/prolog\nEpilog={directory}/epilog", before=hooks) as running:
         yield running
+
+
+def hooks(cluster: Slurm) -> None:
+    """The scripts that we ship, told where to write: Slurm starts hooks with an almost empty environment."""
+    for name in ("prolog", "epilog"):
+        script = f"#!/bin/sh\nTOCSIN_JOB_MAPPING={cluster.directory}/jobs exec sh {ROOT}/deploy/slurm/tocsin-{name}\n"
+        (cluster.directory / name).write_text(script)
+        (cluster.directory / name).chmod(0o755)
 
 
 @pytest.fixture
@@ -89,6 +98,17 @@ def test_a_task_of_an_array_names_its_array(cluster: Slurm, node: Node) -> None:
     (facts,) = until(of_array, "the array's task").values()
     cluster.run("scancel", array)
     assert facts["array_task"] == "7"
+
+
+def test_the_prolog_s_word_is_taken_for_granted(cluster: Slurm) -> None:
+    """What our prolog wrote as root is the strongest evidence, names the same GPUs as the job's own, and goes with our epilog."""
+    node = Node(MappingTeller(cluster.directory / "jobs"))
+    job = cluster.submit("sleep 600", "--gres=gpu:2", "--mem=10")
+    until(lambda: any(facts.get("step") for facts in node.held(job).values()), "the job's processes")
+    found = node.held(job)
+    cluster.run("scancel", job)
+    assert [(facts["evidence"], facts["mapped"], facts["step"]) for facts in found.values()] == [("mapping", job, "batch")] * 2
+    until(lambda: not node.held(job), "the epilog")
 
 
 def test_a_process_that_holds_a_gpu_is_its_job_s(cluster: Slurm, node: Node) -> None:

@@ -15,6 +15,7 @@ TIMEOUT_S = 2.0  # for one call: a kubelet that is well answers in milliseconds
 VERSIONS = ("v1", "v1alpha1")
 # The resources of NVIDIA's device plugin; dcgm-exporter takes the same, and others by --nvidia-resource-names.
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-"
+SHARED = f"{GPU}.shared"  # the same where the plugin renames what it shares (renameByDefault)
 DRA_DRIVER = "gpu.nvidia.com"
 
 
@@ -31,7 +32,7 @@ class Kubelet:
 
     def __init__(self, path: Path, resources: Iterable[str] = (), *, timeout_s: float = TIMEOUT_S) -> None:
         self._path, self._timeout_s = path, timeout_s
-        self._resources = frozenset((GPU, *resources))
+        self._resources = frozenset((GPU, SHARED, *resources))
         self._version = VERSIONS[0]
 
     def pods(self) -> tuple[Pod, ...]:

@@ -72,11 +72,15 @@ def test_a_device_that_is_not_here_is_nobody_s(path: Path, device_id: str) -> No
 
 
 def test_only_gpus_count(path: Path) -> None:
-    """Other resources whose ids look like a GPU's are no GPUs, unless they are named as such."""
-    pods = listing(pod("a", [UUIDS[0]], resource="example.com/nic"), pod("b", [UUIDS[1]], resource="nvidia.com/mig-1g.10gb"))
+    """Other resources whose ids look like a GPU's are no GPUs, unless they are named as such; MIG and renamed shares are."""
+    pods = listing(
+        pod("a", [UUIDS[0]], resource="example.com/nic"),
+        pod("b", [UUIDS[1]], resource="nvidia.com/mig-1g.10gb"),
+        pod("c", [UUIDS[2]], resource="nvidia.com/gpu.shared"),
+    )
     with serving(path, {"List": pods}):
-        assert [facts["pod"] for _, _, facts in held(path)] == ["b"]
-        assert [facts["pod"] for _, _, facts in held(path, "example.com/nic")] == ["a", "b"]
+        assert [facts["pod"] for _, _, facts in held(path)] == ["b", "c"]
+        assert [facts["pod"] for _, _, facts in held(path, "example.com/nic")] == ["a", "b", "c"]
 
 
 def test_a_claim_names_its_gpu_by_device_file(path: Path) -> None:
