@@ -61,6 +61,7 @@ def test_compiled_packages_are_hashed_for_many_platforms() -> None:
     """One lock serves x86-64 and aarch64 and several Pythons: a compiled package has a hash per wheel of its release."""
     compiled = (
         "aiohttp",
+        "bcrypt",
         "frozenlist",
         "isal",
         "msgspec",
