@@ -1,4 +1,4 @@
-"""The node at one instant as a plain document: what /api/v1/status answers and the landing page shows."""
+"""The node at one instant as a plain document: what /api/v1/status answers and the status page shows."""
 
 from __future__ import annotations
 
