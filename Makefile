@@ -40,7 +40,7 @@ bench: $(VENV)/.tests parts ## what we claim, measured beside its peers in one r
 	@missed=; for name in $(BENCHMARKS); do echo "== $$name"; $(VENV)/bin/python -m benchmarks.$$name || missed="$$missed $$name"; done; \
 	[ -z "$$missed" ] || { echo "missed a goal, or failed:$$missed" >&2; exit 1; }
 
-soak: $(VENV)/.tests ## ten minutes at 20 reads and 50 scrapes a second with kills, and three hours with faults in six: memory and descriptors stay flat
+soak: $(VENV)/.tests ## ten minutes at 20 reads and 50 scrapes a second with kills, and three hours with faults in nine: memory and descriptors stay flat
 	$(VENV)/bin/python -m benchmarks.soak
 
 dashboards: $(VENV)/.tests ## dashboards/*.json from their rows, which are made from the catalogue

@@ -32,6 +32,7 @@ def test_some_seconds_at_twenty_reads_with_kills_and_fifty_scrapes_a_second(tmp_
         (Outcome([Sample(i, 50, 12, 400, 14 + i) for i in range(8)], lived=True), "4 threads more"),
         (Outcome([Sample(5 * i, 50, 12, 400, 14, frozenset({7})) for i in range(8)], lived=True), "not taken leave of"),
         (Outcome([Sample(0, 50, 12, 400, 14)], lived=False), "did not live"),
+        (Outcome([Sample(0, 50, 12, 400, 14)], lived=True, reads=10, skipped=11), "proves nothing"),
     ],
 )
 def test_what_piles_up_is_said(outcome: Outcome, said: str) -> None:
