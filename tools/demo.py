@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from typing import Any
 
 from collector.simulator.day import Day, Step, load_day
 from collector.simulator.profile import load_profile
+from collector.simulator.rendering import MARKER
 from collector.simulator.simulate import WARM_UP_S, status
 
 PROFILE = "hgx-h100"
@@ -30,6 +32,10 @@ def main() -> int:
     day = load_day(args.day, load_profile(PROFILE))
     folder = args.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
+    if (
+        folder / "state" / "simulated" / MARKER
+    ).is_file():  # of an earlier day: this one is another node's, with clocks of its own
+        shutil.rmtree(folder / "state")
     with (folder / "agent.log").open("wb") as log:
         agent = subprocess.Popen(_command(args, folder, day), stdout=log, stderr=log, env=os.environ | {"NODE_NAME": "node1"})
     try:

@@ -57,7 +57,7 @@ def run(command: str, folder: Path, store: Path) -> str:
     program.write_text(f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n{PROGRAM}\n", encoding="utf-8")
     program.chmod(0o755)
     env = {"PATH": f"{program.parent}:{os.environ['PATH']}", "TOCSIN_STORAGE__PATH": str(store)}
-    done = child.run(["sh", "-euc", f"cd {folder}\n{command}"], timeout_s=60, env=env)
+    done = child.run(["sh", "-euc", f"cd {folder}\n{command}"], timeout_s=180, env=env)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
 
