@@ -19,6 +19,9 @@ from collector.web.tls import allowed
 READ_S, WRITE_S, IDLE_S = 10.0, 30.0, 150.0
 CLOSE_S = 2.0  # for the other side's farewell of TLS
 MOST_CONNECTIONS = 256
+HANDSHAKE_PAUSE_S = (
+    0.01  # a handshake takes 1 to 2 ms of CPU: a hundred a second are the most that a flood of them can cost; others queue
+)
 # Not of this connection but of the whole process: out of descriptors or memory. The next try waits.
 EXHAUSTED, EXHAUSTED_PAUSE_S = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM), 0.2
 
@@ -86,7 +89,8 @@ class Connections:
                 await asyncio.sleep(EXHAUSTED_PAUSE_S if exhausted else 0)
                 continue
             self.open(accepted)
-            await asyncio.sleep(0)  # a flood of connections is no reason to serve none
+            # A flood of connections is no reason to serve none.
+            await asyncio.sleep(0 if self._security().context is None else HANDSHAKE_PAUSE_S)
 
     def open(self, accepted: socket.socket) -> None:
         """Begin with a new connection, or hang up."""

@@ -241,6 +241,22 @@ def test_handshakes_that_never_end_are_bounded_in_number_and_time(tmp_path: Path
     assert late >= 18
 
 
+def test_handshakes_are_begun_one_at_a_time_with_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flood of them costs the node a share of a core, however fast it comes; the kernel lets the others queue."""
+    pause = 0.02
+    monkeypatch.setattr("collector.web.connections.HANDSHAKE_PAUSE_S", pause)
+    who = client(tmp_path)
+
+    async def work(served: Guarded) -> tuple[set[int], float]:
+        began = asyncio.get_running_loop().time()
+        statuses = {status for status, _ in await asyncio.gather(*(served.get(client=who) for _ in range(10)))}
+        return statuses, asyncio.get_running_loop().time() - began
+
+    statuses, took = ask(work, configure(tmp_path, tls_server_config=tls()))
+    assert statuses == {200}
+    assert took >= 9 * pause
+
+
 def test_a_flood_of_connections_shuts_nobody_out() -> None:
     """Hundreds more than may be open: they push each other out, and a scraper is served."""
 
