@@ -19,9 +19,8 @@ from collector.web.tls import allowed
 READ_S, WRITE_S, IDLE_S = 10.0, 30.0, 150.0
 CLOSE_S = 2.0  # for the other side's farewell of TLS
 MOST_CONNECTIONS = 256
-HANDSHAKE_PAUSE_S = (
-    0.01  # a mutual handshake took 2.4 ms of CPU: a hundred a second are the most that a flood can cost, others queue
-)
+# A mutual handshake took 2.4 ms of CPU: a hundred a second are the most that a flood can cost, others queue.
+HANDSHAKE_PAUSE_S = 0.01
 # Not of this connection but of the whole process: out of descriptors or memory. The next try waits.
 EXHAUSTED, EXHAUSTED_PAUSE_S = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM), 0.2
 
