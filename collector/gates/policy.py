@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 GRAVE = {"page": ("page",), "ticket": ("ticket", "page")}
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """Defaults that do nothing: what is not told is not allowed."""
 
     drain: bool = False

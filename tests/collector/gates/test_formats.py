@@ -132,5 +132,17 @@ def test_a_check_of_a_well_node_imports_little(agent: Agent) -> None:
     )
     argv = [sys.executable, "-I", "-c", code, "check", "--agent", str(agent.root), "--format", "slurm"]
     ran = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
-    heavy = {"msgspec", "numpy", "yaml", "aiohttp", "http.client", "subprocess", "ssl", "logging", "asyncio", "pipeline.catalog"}
+    heavy = {
+        "dataclasses",
+        "msgspec",
+        "numpy",
+        "yaml",
+        "aiohttp",
+        "http.client",
+        "subprocess",
+        "ssl",
+        "logging",
+        "asyncio",
+        "pipeline.catalog",
+    }
     assert heavy & set(ran.stdout.split()) == set()

@@ -25,10 +25,10 @@ BEFORE = Drained(
     parts={key(kind, part): epoch for (kind, part), epoch in GPUS.items()},
 )
 NOW = Answer("gpu01", "ok", "nothing stands", boot_id="first", parts=GPUS)
-RESET = replace(NOW, parts=GPUS | {("gpu", "GPU-3"): "580#2"})
-REBOOTED = replace(NOW, boot_id="second")
+RESET = NOW._replace(parts=GPUS | {("gpu", "GPU-3"): "580#2"})
+REBOOTED = NOW._replace(boot_id="second")
 WITHOUT = {part: epoch for part, epoch in GPUS.items() if part != ("gpu", "GPU-3")}
-REPLACED = replace(NOW, parts=WITHOUT | {("gpu", "GPU-9"): "580#0"})
+REPLACED = NOW._replace(parts=WITHOUT | {("gpu", "GPU-9"): "580#0"})
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,13 @@ def test_what_suffices_for_which_action(action: str, enough: set[str]) -> None:
     "answer",
     [
         NOW,
-        replace(NOW, parts=WITHOUT),
-        replace(NOW, parts=WITHOUT | {("ib_port", "0xa1"): ""}),
-        replace(NOW, parts={("gpu", "GPU-9"): "580#0"}),
-        replace(NOW, parts=GPUS | {("gpu", "GPU-3"): "580#0"}),
-        replace(NOW, parts=GPUS | {("gpu", "GPU-3"): "590"}),
-        replace(NOW, parts=GPUS | {("gpu", "GPU-2"): "580#2"}),
-        replace(NOW, boot_id=""),
+        NOW._replace(parts=WITHOUT),
+        NOW._replace(parts=WITHOUT | {("ib_port", "0xa1"): ""}),
+        NOW._replace(parts={("gpu", "GPU-9"): "580#0"}),
+        NOW._replace(parts=GPUS | {("gpu", "GPU-3"): "580#0"}),
+        NOW._replace(parts=GPUS | {("gpu", "GPU-3"): "590"}),
+        NOW._replace(parts=GPUS | {("gpu", "GPU-2"): "580#2"}),
+        NOW._replace(boot_id=""),
     ],
     ids=[
         "nothing happened",
