@@ -14,6 +14,7 @@ import yaml
 from collector.cli.main import parser
 from collector.config import tree
 from collector.config.load import Inputs, load
+from collector.dcgm_flags import FLAGS
 from tests.deploy.manifests import GOLDEN, KUBERNETES, RENDERED, exporter, golden, manifests, one, pod, render
 from tests.sources import ROOT
 
@@ -107,14 +108,16 @@ def test_roles_allow_what_the_agent_asks_for_and_no_more() -> None:
 
 @pytest.mark.parametrize("folder", RENDERED)
 def test_the_agent_takes_its_arguments_variables_and_configuration(folder: str, tmp_path: Path) -> None:
-    """What the manifest hands over is what the agent reads: flags, TOCSIN_ variables, and the file in the ConfigMap."""
+    """What the manifest hands over is what the agent reads: flags, variables, and the file in the ConfigMap."""
     container = exporter(folder)
     parser().parse_args(container["args"])
-    variables = {setting.variable for setting in tree.settings().values()}
-    own = {entry["name"]: entry.get("value", "") for entry in container["env"] if entry["name"].startswith("TOCSIN_")}
+    variables = {setting.variable for setting in tree.settings().values()} | {flag.variable for flag in FLAGS}
+    own = {
+        entry["name"]: entry.get("value", "") for entry in container["env"] if not entry["name"].startswith(("NODE_", "NVIDIA_"))
+    }
     assert own.keys() <= variables
     (tmp_path / "config.yaml").write_text(one(golden(folder), "ConfigMap")["data"]["config.yaml"], encoding="utf-8")
-    load(Inputs(str(tmp_path / "config.yaml"), own))
+    assert not load(Inputs(str(tmp_path / "config.yaml"), own)).notices
 
 
 def test_probes_go_to_the_plain_listener() -> None:
