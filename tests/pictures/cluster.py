@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.agents import AgentProcess
+from tests.integration.moto import free_port
 from tests.integration.test_prometheus import Prometheus
+from tests.servers import end
 from tests.sources import ROOT
+from tests.stack.bad_day import node_exporter
 from tests.wait import until
 
 SCRAPE_S = 5
@@ -23,13 +26,16 @@ def living(folder: Path, prometheus: str | None, lives_s: float) -> Iterator[str
         yield prometheus
         return
     with contextlib.ExitStack() as stack:
-        targets = [_target(stack, folder, name, seed) for seed, name in enumerate(NODES, start=1)]
+        agents, exporters = zip(*(_node(stack, folder, name, seed) for seed, name in enumerate(NODES, start=1)), strict=True)
         watching = Prometheus(
             folder,
             config={
                 "global": {"scrape_interval": f"{SCRAPE_S}s", "evaluation_interval": "15s"},
                 "rule_files": [str(ROOT / "rules" / f"{name}.yaml") for name in ("tocsin", "raw")],
-                "scrape_configs": [{"job_name": "tocsin", "static_configs": targets}],
+                "scrape_configs": [
+                    {"job_name": "tocsin", "static_configs": list(agents)},
+                    {"job_name": "node", "static_configs": list(exporters)},
+                ],
             },
         )
         stack.callback(watching.stop)
@@ -38,12 +44,18 @@ def living(folder: Path, prometheus: str | None, lives_s: float) -> Iterator[str
         yield f"http://{watching.address}"
 
 
-def _target(stack: contextlib.ExitStack, folder: Path, name: str, seed: int) -> dict[str, object]:
-    """A node, as Prometheus is told of it."""
+def _node(stack: contextlib.ExitStack, folder: Path, name: str, seed: int) -> tuple[dict[str, object], dict[str, object]]:
+    """A node's agent and its node_exporter, as Prometheus is told of them."""
     bucket = folder / "bucket"
     bucket.mkdir(exist_ok=True)
     simulated = ("--simulate", "hgx-h100", "--simulate.seed", str(seed), "--simulate.day", NODES[name])
     kept = ("--storage.upload.url", str(bucket), "--storage.cluster", "demo")
     agent = AgentProcess(folder / name, *simulated, *kept, "--detectors.off-trial", "all", environ={"NODE_NAME": name})
     stack.enter_context(agent)
-    return {"targets": [agent.address], "labels": {"cluster": "demo", "node": name, "instance": f"{name}:9400"}}
+    address, port = agent.address, free_port()
+    stack.callback(end, node_exporter(folder / name / "simulated" / "sys", port))
+    labels = {"cluster": "demo", "node": name}
+    return (
+        {"targets": [address], "labels": labels | {"instance": f"{name}:9400"}},
+        {"targets": [f"127.0.0.1:{port}"], "labels": labels | {"instance": f"{name}:9100"}},
+    )

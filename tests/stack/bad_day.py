@@ -96,7 +96,7 @@ def play(folder: Path) -> Iterator[Played]:
         for name, (_, port) in ports.items():
             hardware = folder / name / "simulated"
             until((hardware / "ready").is_file, "the simulated node")
-            stack.callback(end, _node_exporter(hardware / "sys", port))
+            stack.callback(end, node_exporter(hardware / "sys", port))
         prometheus = Prometheus(folder, config=_config(folder, ports, alertmanager.address))
         stack.callback(prometheus.stop)
         # The tests say what is missing: here only the time passes.
@@ -165,7 +165,8 @@ def _counters(folder: Path) -> Path:
     return file
 
 
-def _node_exporter(sysfs: Path, port: int) -> subprocess.Popen[bytes]:
+def node_exporter(sysfs: Path, port: int) -> subprocess.Popen[bytes]:
+    """Debian's, showing nothing but the InfiniBand ports below a sysfs."""
     return subprocess.Popen(
         [
             need("prometheus-node-exporter", "prometheus-node-exporter"),
