@@ -6,7 +6,7 @@ from dashboards import places
 from dashboards.meaning import NONE_IS_BEST, NONE_IS_WELL, Step
 from dashboards.panels import Dashboard, Lines, Query, Row, Stat
 from dashboards.queries import own
-from dashboards.shared import BY_NODE, CLUSTERS, NODES, TO_NODE, most, rate, zero_where
+from dashboards.shared import BY_NODE, CLUSTERS, NODES, TO_NODE, most, rate, rose, zero_where
 from pipeline.catalog import agent
 
 _NODE = "{{instance}}"
@@ -142,9 +142,9 @@ SENT = (
     ),
     Lines(
         title="Refused",
-        about="Files per second that the object store did not take, by cause; they are tried again.",
-        queries=(Query(f"sum by (cause) ({rate(own(agent.UPLOAD_FAILURES))}) > 0", "{{cause}}"),),
-        unit="cps",
+        about="Files that the object store did not take within five minutes, by cause; they are tried again.",
+        queries=(Query(f"sum by (cause) ({rose(own(agent.UPLOAD_FAILURES), '5m')})", "{{cause}}"),),
+        bars=True,
         minimum=0,
         empty="nothing was refused, or no agent uploads",
         width=8,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,9 @@ SHORTER = 100
 SCRAPE_S = 0.5
 AGENT = (
     *("--simulate", "hgx-h100", "--simulate.speed", str(SPEED), "--detectors.off-trial", "all", "--source.nccl.ras", "on"),
-    *("--source.nvml.period", "4s", "--source.nvml.deadline", "5m"),
-    *("--source.infiniband.period", "4s", "--source.infiniband.deadline", "5m"),
-    *("--source.kmsg.period", "4s", "--source.kmsg.deadline", "5m"),
+    # Five reads a second, and no deadline that is a moment of a busy machine.
+    *(f"--source.{name}.period=4s" for name in ("nvml", "infiniband", "kmsg")),
+    *(f"--source.{name}.deadline=5m" for name in ("nvml", "infiniband", "kmsg", "host", "nccl", "jobs")),
 )
 # One fault per device, so that each shows on its own.
 FAULTS: dict[str, tuple[str, ...]] = {
@@ -67,10 +67,12 @@ SIGNS = (
     'tocsin_nvml_hung_calls_total{node="dying"} > 0',
     'tocsin_incident_active{node="dying",severity="page"}',
 )
+# Its job is known, and has been for eight seconds.
 QUIET_SCRAPES = 16
-SICK_S = 25.0  # "held for half an hour", and a little more
+QUIET = f'count_over_time(tocsin_device_job_info{{{{node="{{name}}",gpu="0"}}}}[1m]) > {QUIET_SCRAPES}'
+LASTS_S = 20.0  # after the last sign: "held for half an hour", and a little more
 
-VARIABLES = {**ANYTHING, "__rate_interval": "3s", "__interval": "1s", "__range": "20s"}
+VARIABLES = {**ANYTHING, "__rate_interval": "3s", "__interval": "1s"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class Day:
 
     def _answer(self, target: Target, start: float, end: float) -> Sequence[Mapping[str, Any]]:
         """As Grafana draws them: {"metric": labels, "values": [[time, text], ...]}; AssertionError where Prometheus refuses."""
-        expr = filled(expression(target.expr, SHORTER), VARIABLES)
+        expr = filled(expression(target.expr, SHORTER), {**VARIABLES, "__range": f"{end - start:.0f}s"})
         data = self.prometheus.ask("query_range", query=expr, start=f"{start:.3f}", end=f"{end:.3f}", step="1")
         assert data is not None, f"Prometheus refuses {target}: {expr}"
         series: Sequence[Mapping[str, Any]] = data["result"]
@@ -106,15 +108,31 @@ def lived(folder: Path) -> Iterator[Day]:
         nodes = {name: stack.enter_context(_agent(folder, name)) for name in FAULTS}
         prometheus = Prometheus(folder, config=_config({name: agent.ready().address for name, agent in nodes.items()}))
         stack.callback(prometheus.stop)
-        until(lambda: len(prometheus.values(f"count_over_time(up[1m]) > {QUIET_SCRAPES}")) == len(FAULTS), "a quiet while")
+        for name in FAULTS:
+            until(_seen(prometheus, QUIET.format(name=name)), f"a quiet while of {name}", 60)
         hurt = time.time()
         for name, specs in FAULTS.items():
             for spec in specs:
                 inject(folder / name / "simulated", spec)
         for sign in SIGNS:
-            until(lambda sign=sign: prometheus.values(sign), sign, 60)  # type: ignore[misc] # the default binds the loop's value
-        until(lambda: time.time() > hurt + SICK_S, "what takes long", SICK_S)
+            until(_seen(prometheus, sign), sign, 60)
+        signs = time.time()
+        until(lambda: time.time() > signs + LASTS_S, "what takes long", 2 * LASTS_S)
         yield Day(prometheus, hurt - QUIET_SCRAPES * SCRAPE_S / 2, hurt, time.time())
+
+
+def _seen(prometheus: Prometheus, query: str) -> Callable[[], bool]:
+    """Whether a query has an answer, asked no more often than there is anything new."""
+    due = 0.0
+
+    def answered() -> bool:
+        nonlocal due
+        if time.monotonic() < due:
+            return False
+        due = time.monotonic() + SCRAPE_S
+        return bool(prometheus.values(query))
+
+    return answered
 
 
 def _agent(folder: Path, name: str) -> AgentProcess:

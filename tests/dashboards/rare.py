@@ -20,8 +20,8 @@ class Rare(NamedTuple):
 
 
 def _lost(family: str, matchers: str, by: str) -> Rare:
-    """One a second of a counter that is summed by a label."""
-    return Rare({f"{family}{{{N1},{matchers}}}": ONE_A_SECOND}, f"{{{by}}}", 1)
+    """One a minute of a counter that is summed by a label, over five minutes."""
+    return Rare({f"{family}{{{N1},{matchers}}}": ONE_A_MINUTE}, f"{{{by}}}", 5)
 
 
 def _port(family: str) -> Rare:
