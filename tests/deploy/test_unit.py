@@ -55,6 +55,15 @@ def test_systemd_understands_every_line(unit: Path, profile: str) -> None:
     assert (checked.returncode, checked.stderr.decode()) == (0, "")
 
 
+def test_the_units_of_the_gates_are_understood_too(unit: Path) -> None:
+    """The timer that returns nodes, and what it starts."""
+    for name in ("tocsin-return.service", "tocsin-return.timer"):
+        text = (ROOT / "deploy" / "slurm" / name).read_text(encoding="utf-8").replace("/usr/bin/tocsin", "/bin/true")
+        unit.with_name(name).write_text(text, encoding="utf-8")
+    checked = analyze("verify", str(unit.with_name("tocsin-return.timer")))
+    assert (checked.returncode, checked.stderr.decode()) == (0, "")
+
+
 def test_little_of_the_machine_is_in_reach(unit: Path) -> None:
     """The exposure level stays at or below 2.7 of 10."""
     judged = analyze("security", "--offline=true", f"--threshold={MOST_EXPOSED}", str(unit))
