@@ -115,6 +115,8 @@ class Rates:
 
     def add(self, frame: Frame, boot_id: str = "") -> Frame:
         """The same frame with its increments."""
+        if not self._schema.counters:  # nothing to subtract; and jobs come and go for ever, so nobody is remembered
+            return replace(frame, increments=self._blank(len(frame.devices)))
         new_epoch = self._place(frame, boot_id)
         self._wake(frame.observed)
         made = self._blank(len(frame.devices))

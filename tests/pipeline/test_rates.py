@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.catalog import Field, Metric
-from pipeline.frame import Device, Frame, Schema, blank
+from pipeline.frame import Device, Frame, Schema, blank, frame_of, schema_of
 from pipeline.rates import FIRST, GAP, IMPLAUSIBLE, MISSING, OK, RESET, SATURATED, Increments, Rates
 from tests.fakes import SECOND, START_NS
 
@@ -285,3 +285,13 @@ def test_samples_that_do_not_fit_are_refused(name: str) -> None:
     state = {key: array[:0] if key == name else array for key, array in meter.rates.state().items()}
     with pytest.raises((ValueError, IndexError)):
         Rates(SCHEMA, 1.0).restore(state)
+
+
+def test_devices_without_counters_are_not_remembered() -> None:
+    """Jobs come and go for ever: memory and snapshots of a node hold none of those that went."""
+    rates = Rates(schema_of("device_job"), 1.0)
+    for number in range(1000):
+        device = Device("n1", "device_job", f"GPU-1/slurm/{number}", {"job": str(number)})
+        made = rates.add(frame_of("device_job", [(device, {"processes": 1})], number * SECOND, number * SECOND))
+    assert made.increments is not None
+    assert rates.state()["id"].tolist() == []

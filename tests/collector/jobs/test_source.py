@@ -14,13 +14,14 @@ import grpc
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from collector.config.settings import Personal
+from collector.config.settings import Config, Personal
 from collector.holders import NO_INSTANCE, Holder, Holders
 from collector.inventory import Inventory
 from collector.jobs.gpus import Gpus
 from collector.jobs.holding import LONGEST, Holding
 from collector.jobs.source import MOST_HOLDINGS, JobsSource
 from collector.jobs.tellers import PATIENCE_NS, KubeletTeller, MappingTeller, SlurmTeller, Teller
+from collector.judging import judge_of
 from collector.state import State
 from pipeline.catalog import PROFILES, Profile, agent
 from pipeline.catalog.device_job import KIND, PERSONAL
@@ -71,13 +72,16 @@ class House:
         self.source = JobsSource(tellers, "n1", self.clock, self.own, holders=self.holders, inventory=inventory, hidden=hidden)
         dialect = DcgmDialect(Options(load(DEFAULT_FILE, "dcgm-4.8"), jobs=jobs), self.clock)
         self.page = Exposition(self.own, clock=self.clock, periods={"nvml": 1.0, "jobs": 1.0}, dialect=dialect)
+        self.judge = judge_of(Config(), self.own, self.clock)
 
     def tick(self) -> Reading:
-        """Read the GPUs and the jobs, and show them."""
+        """Read the GPUs and the jobs, judge and show them."""
         self.clock.advance(1)
         reading = self.source.read()
-        self.page.write(observed(self.clock, frame(self.clock, "gpu", [(h100(n), busy()) for n in range(2)])), ())
-        self.page.write(observed(self.clock, *reading.frames, source="jobs"), ())
+        gpus = frame(self.clock, "gpu", [(h100(n), busy()) for n in range(2)])
+        for observation in (observed(self.clock, gpus), observed(self.clock, *reading.frames, source="jobs")):
+            judged = self.judge.judge(observation)
+            self.page.write(judged.observation, judged.findings, judged.incidents)
         return reading
 
     def shown(self, name: str = INFO) -> list[dict[str, str]]:
@@ -353,7 +357,7 @@ def test_a_thousand_job_changes_leave_nothing_behind(tmp_path: Path) -> None:
         house.pids(1000)
         clock.advance(1)
         house.tick()
-        return house.page.render().count(b"\n")
+        return house.page.render().count(b"job=")
 
     change(0)
     lines = change(1)
