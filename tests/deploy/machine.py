@@ -5,6 +5,7 @@ Nothing that happens in it reaches the files, services or network of the machine
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -38,7 +39,11 @@ echo "{PYTHON}/lib" >"$R/etc/ld.so.conf.d/00-tests.conf"  # an interpreter with 
 chroot "$R" ldconfig
 mount -t tmpfs tmpfs "$R/tmp"
 for hidden in var/log var/lib/apt/lists var/cache/apt; do mount -t tmpfs tmpfs "$R/$hidden"; done
+# What would reach beyond the namespaces: settings and modules of the kernel, device nodes.
+for unit in systemd-sysctl.service systemd-modules-load.service systemd-tmpfiles-setup-dev.service systemd-binfmt.service \\
+  proc-sys-fs-binfmt_misc.automount; do ln -sf /dev/null "$R/etc/systemd/system/$unit"; done
 mount -t proc proc "$R/proc"
+bind "$R/proc/sys" "$R/proc/sys"
 mount -t sysfs -o ro sysfs "$R/sys"
 mkdir -p "$R/sys/fs/cgroup"
 mount -t cgroup2 cgroup2 "$R/sys/fs/cgroup"
@@ -85,11 +90,11 @@ class Machine:
         self._process.wait(30)
 
     def _up(self, children: Path) -> bool:
-        pids = children.read_text(encoding="ascii").split()
-        self._init = int(pids[0]) if pids else 0
-        return (
-            bool(pids) and Path(f"/proc/{pids[0]}/comm").read_text() == "systemd\n" and self._state() in ("running", "degraded")
-        )
+        with contextlib.suppress(OSError):  # it has just ended
+            for pid in children.read_text(encoding="ascii").split():
+                self._init = int(pid)
+                return Path(f"/proc/{pid}/comm").read_text() == "systemd\n" and self._state() in ("running", "degraded")
+        return False
 
     def _state(self) -> str:
         return self.run("systemctl is-system-running").stdout.decode().strip()

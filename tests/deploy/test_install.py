@@ -108,7 +108,8 @@ def test_a_reload_keeps_the_process(story: Story) -> None:
     """What is reloaded is the configuration; the agent stays, and says that it serves."""
     before = story.then["Scrape"]["pid"]
     story.follow("Reload")
-    assert (story.then["Reload"]["pid"], story.then["Reload"]["state"]) == (before, "active")
+    until(lambda: story.machine.said(QUESTIONS["state"]) == "active\n", what="the end of the reload")
+    assert story.then["Reload"]["pid"] == before == story.machine.said(QUESTIONS["pid"]).strip()
 
 
 def test_a_wrong_configuration_fails_the_reload_and_leaves_the_agent_alone(story: Story) -> None:
