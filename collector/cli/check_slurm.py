@@ -49,7 +49,7 @@ def _on_controller(args: argparse.Namespace, folder: Path, answer: Answer) -> in
                     return 0
             if args.back:
                 return _return(args, node, controller, record, answer)
-            _say(Gate(node, controller, record, policy, now=time.time, dry_run=args.dry_run).check(answer).text)
+            _say(Gate(node, controller, record, policy, now=time.time, dry_run=args.dry_run).check(answer))
             return 0
     except (CannotAskError, BusyError, OSError, ValueError) as error:
         _say(f"nothing done ({error}): {_report(answer)}")

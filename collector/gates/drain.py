@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from collector.gates.asking import Answer, Problem
 from collector.gates.controller import AWAY, MAINTAINED, OURS, Controller, NodeState
@@ -22,14 +22,6 @@ _UNSAFE = re.compile(
 )  # printable ASCII without quotes, =, backslash and |, which Slurm's tools read as theirs
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What was done, in one line. ``acted``: the controller was told to change something, or would have been without the dry run."""
-
-    text: str
-    acted: bool = False
-
-
 class Gate:
     """One node before its controller. ``now`` gives unix seconds. With ``dry_run`` nothing is changed anywhere."""
 
@@ -40,8 +32,8 @@ class Gate:
         self._now, self._dry_run = now, dry_run
         self._tokens = Tokens(controller, node)
 
-    def check(self, answer: Answer) -> Said:
-        """Drain the node where the answer is a reason to. CannotAskError where the controller could not be asked: then nothing was done."""
+    def check(self, answer: Answer) -> str:
+        """Drain the node where the answer is a reason to; what was done, in one line. CannotAskError where the controller could not be asked: then nothing was done."""
         record = self._record.read()
         if record is not None:
             left = self._reconcile(record, answer)
@@ -49,16 +41,16 @@ class Gate:
                 return left
         worst = worst_of(answer, self._policy)
         if worst is None:
-            return Said(_calm(answer))
+            return _calm(answer)
         reason = reason_of(worst, simulated=bool(answer.simulated))
         forbidden = self._policy.forbids(self._node) or self._unfit(self._controller.node(self._node), worst)
         if forbidden:
-            return Said(f"not drained ({forbidden}): {reason}")
+            return f"not drained ({forbidden}): {reason}"
         if self._dry_run:
-            return Said(f"dry run: would drain {self._node}{self._no_room()}: {reason}", acted=True)
+            return f"dry run: would drain {self._node}{self._no_room()}: {reason}"
         return self._drain(answer, worst, reason)
 
-    def _drain(self, answer: Answer, worst: Problem, reason: str) -> Said:
+    def _drain(self, answer: Answer, worst: Problem, reason: str) -> str:
         """What is about to be done is written down first: whatever interrupts this, the next check finds out how far it came."""
         meant = Drained(
             node=self._node,
@@ -77,15 +69,15 @@ class Gate:
         slot, full = self._claim()
         if full:
             self._record.forget()
-            return Said(f"not drained ({full}): {reason}")
+            return f"not drained ({full}): {reason}"
         state = self._controller.node(self._node)  # people may have come first
         if state.drained:
             self._tokens.drop(slot)
             self._record.forget()
-            return Said(f"not drained (somebody else drained it: {state.reason}): {reason}")
+            return f"not drained (somebody else drained it: {state.reason}): {reason}"
         self._controller.drain(self._node, reason)
         self._record.write(replace(meant, slot=slot, by=self._controller.node(self._node).by))
-        return Said(f"drained {self._node}: {reason}", acted=True)
+        return f"drained {self._node}: {reason}"
 
     def _claim(self) -> tuple[str, str]:
         """A slot with an allowance of this hour, or why there is none."""
@@ -102,20 +94,20 @@ class Gate:
             return "", f"cap reached: {self._policy.most_per_hour} nodes an hour"
         return slot, ""
 
-    def _reconcile(self, record: Drained, answer: Answer) -> Said | None:
+    def _reconcile(self, record: Drained, answer: Answer) -> str | None:
         """What became of our drain; None where it is over and done with, and this node is as any other."""
         state = self._controller.node(self._node)
         if ours(state, record):
             if not record.by and not self._dry_run:  # an earlier check was interrupted right after it had drained
                 self._record.write(replace(record, by=state.by, slot=self._tokens.slot(self._policy.most_drained)))
-            return Said(f"drained by us: {record.reason}")
+            return f"drained by us: {record.reason}"
         if self._dry_run:
-            return Said(f"dry run: no longer drained by us: {record.reason}")
+            return f"dry run: no longer drained by us: {record.reason}"
         self._tokens.drop_slots()
         if record.by and any(problem.id == record.incident for problem in answer.problems):
             if not record.over:
                 self._record.write(replace(record, over=True))
-            return Said(f"left to people, who decided otherwise: {record.reason}")
+            return f"left to people, who decided otherwise: {record.reason}"
         self._record.forget()
         return None
 

@@ -130,7 +130,7 @@ steps = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(steps)
 def test_the_cap_holds_wherever_checks_die(happens: list[tuple[str, str, int, bool]]) -> None:
     """Checks, returns, people and time in any order: never more nodes of ours than the cap, and nothing of people's is undone or renamed."""
@@ -151,7 +151,7 @@ def test_the_cap_holds_wherever_checks_die(happens: list[tuple[str, str, int, bo
             assert theirs.items() <= fleet.slurm.reasons.items()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from(NODES), st.integers(1, 14), st.booleans()), max_size=12))
 def test_undisturbed_checks_fill_the_cap_whatever_died_before(died: list[tuple[str, int, bool]]) -> None:
     """Nothing that a dead check left keeps the living ones from draining as many nodes as are allowed."""

@@ -1,0 +1,76 @@
+"""Whom a running agent tells by itself, as its configuration says; and what a cordon does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from collector.config.gates import Gates, Kubernetes, NvSentinel
+from collector.gates.outside import Outside
+from collector.out_of_service import Out
+from pipeline.guard import Guard
+from pipeline.selfmetrics import SelfMetrics
+from tests.fakes import START_NS, FakeClock
+
+
+class House:
+    """An agent's gates, what it was told, and what is out of service."""
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
+        self.out: tuple[Out, ...] = ()
+        clock = FakeClock()
+        guard = Guard(SelfMetrics(), clock)
+        self.outside = Outside("n1", clock, guard, dict, tell=self._tell, out=lambda: self.out)
+
+    def _tell(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.told.append(request)
+        self.out = (Out("n1", "node", "n1", START_NS, 0, "", request["user"]),) if request["on"] else ()
+        return {}
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    """One whose threads end with the test."""
+    one = House()
+    yield one
+    one.outside.close()
+
+
+def threads() -> set[str]:
+    """Gates that are being looked after now."""
+    return {thread.name for thread in threading.enumerate() if thread.name.startswith("gate-")}
+
+
+def test_as_shipped_nobody_is_told(house: House) -> None:
+    """No thread, no connection."""
+    house.outside.configure(Gates())
+    assert threads() == set()
+
+
+def test_whom_the_configuration_names_is_told(house: House) -> None:
+    """And no longer once it does not; the same configuration again changes nothing."""
+    both = Gates(kubernetes=Kubernetes(report="dry-run"), nvsentinel=NvSentinel(socket="/nowhere/nvsentinel.sock"))
+    house.outside.configure(both)
+    house.outside.configure(both)
+    assert threads() == {"gate-kubernetes", "gate-nvsentinel"}
+    house.outside.configure(Gates(kubernetes=Kubernetes(report="dry-run")))
+    assert threads() == {"gate-kubernetes"}
+
+
+def test_a_cordoned_node_is_out_of_service_until_it_is_not(house: House) -> None:
+    """Told once each way, whatever the number of looks."""
+    for cordoned in (False, True, True, False, False):
+        house.outside.cordoned(cordoned)
+    assert [(request["on"], request["user"]) for request in house.told] == [(True, "kubernetes"), (False, "kubernetes")]
+
+
+def test_what_people_took_out_is_theirs_to_bring_back(house: House) -> None:
+    """The end of a cordon does not end their maintenance."""
+    house.out = (Out("n1", "node", "n1", START_NS, 0, "new firmware", "ada"),)
+    house.outside.cordoned(True)
+    house.outside.cordoned(False)
+    assert house.told == []
