@@ -74,7 +74,7 @@ NUMBERS = (
         queries=(
             Query(
                 zero_where(
-                    f"count(({_EXPECTED_PORT} == 1) unless on ({BY_PORT}) ({_ACTIVE_PORT} == 1))",
+                    f"count(({_EXPECTED_PORT} == 1) and on ({BY_PORT}) ({_ACTIVE_PORT} == 0))",
                     _EXPECTED_PORT,
                 )
             ),

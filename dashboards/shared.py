@@ -81,11 +81,11 @@ def gpu_health() -> str:
 
 
 def port_health(**matchers: str) -> str:
-    """Health of each port as a number; one that should be active and is not has failed, whatever is held against it."""
+    """Health of each port as a number; one that should be active and is seen not to be has failed, whatever is held against it."""
     named = f'label_replace({health("cluster, instance, device", "ib_port")}, "port_guid", "$1", "device", "(.+)")'
     judged = f"{facts('ib_port', **matchers)} * on (cluster, instance, port_guid) group_left () {named}"
     wanted, active = measured("ib_port", "expected", **matchers), measured("ib_port", "state", state="active", **matchers)
-    out = f"{len(HEALTH) - 1} * (({wanted} == 1) unless on ({BY_PORT}) ({active} == 1))"
+    out = f"{len(HEALTH) - 1} * (({wanted} == 1) and on ({BY_PORT}) ({active} == 0))"
     return f"max by ({BY_PORT}) ({judged} or {out})"
 
 

@@ -25,8 +25,8 @@ SHORTER = 100
 SCRAPE_S = 0.5
 AGENT = (
     *("--simulate", "hgx-h100", "--simulate.speed", str(SPEED), "--detectors.off-trial", "all", "--source.nccl.ras", "on"),
-    # Five reads a second, and no deadline that is a moment of a busy machine.
-    *(f"--source.{name}.period=4s" for name in ("nvml", "infiniband", "kmsg")),
+    # Two or three reads a second, and no deadline that is a moment of a busy machine.
+    *(f"--source.{name}.period=8s" for name in ("nvml", "infiniband", "kmsg")),
     *(f"--source.{name}.deadline=5m" for name in ("nvml", "infiniband", "kmsg", "host", "nccl", "jobs")),
 )
 # One fault per device, so that each shows on its own.
@@ -66,11 +66,13 @@ SIGNS = (
     'tocsin_upload_failures_total{node="dying"} > 0',
     'tocsin_nvml_hung_calls_total{node="dying"} > 0',
     'tocsin_incident_active{node="dying",severity="page"}',
+    # Longer than the half hour that panels ask for, with its job beside it.
+    'tocsin_device_job_info{node="stalled",gpu="4"} and on (node, gpu) max_over_time(tocsin_gpu_utilization_ratio{engine="gpu"}[20s]) == 0',
 )
 # Its job is known, and has been for eight seconds.
 QUIET_SCRAPES = 16
 QUIET = f'count_over_time(tocsin_device_job_info{{{{node="{{name}}",gpu="0"}}}}[1m]) > {QUIET_SCRAPES}'
-LASTS_S = 20.0  # after the last sign: "held for half an hour", and a little more
+LASTS_S = 8.0  # after the last sign
 
 VARIABLES = {**ANYTHING, "__rate_interval": "3s", "__interval": "1s"}
 
