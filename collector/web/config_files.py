@@ -24,7 +24,7 @@ def content(file: Path, where: str, most_bytes: int, *, exposed: Callable[[str],
     if mode & stat.S_IWOTH:
         raise ConfigError(f"{where}: everybody may write it (mode {mode:04o}): chmod o-w")
     if exposed is not None and mode & stat.S_IROTH:
-        exposed(f"{where}: everybody on this machine may read the key (mode {mode:04o}): chmod 0600, or 0640")
+        exposed(f"{where}: everybody on this machine may read this secret (mode {mode:04o}): chmod 0600, or 0640")
     if len(read) > most_bytes:
         raise ConfigError(f"{where}: is larger than {most_bytes} bytes")
     return read

@@ -73,7 +73,7 @@ class WebFile:
     def _make(self) -> Security:
         """What the files say. Each is stamped before it is read, so that a change in between is seen at the next look."""
         self._stamps = {self._file: _stamp(self._file)}
-        config = read(self._file)
+        config = read(self._file, self._notice)
         context, server = None, config.tls_server_config or TlsServer()
         if server != TlsServer():
             self._stamps |= {file: _stamp(file) for file in tls.files(server, self._file.parent)}

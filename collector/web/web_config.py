@@ -6,7 +6,7 @@ Format: prometheus/exporter-toolkit, docs/web-configuration.md. Where a value wo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -94,9 +94,17 @@ class WebConfig(_Section, frozen=True):
     rate_limit: RateLimit | None = None
 
 
-def read(file: Path) -> WebConfig:
-    """The file's content; ConfigError with every problem, each beginning with file and key."""
-    return parse(content(file, str(file), MOST_BYTES), str(file))
+def read(file: Path, exposed: Callable[[str], None] | None = None) -> WebConfig:
+    """The file's content; ConfigError with every problem, each beginning with file and key.
+
+    ``exposed`` is told where there are hashes or a key in it and everybody may read it.
+    """
+    said: list[str] = []
+    config = parse(content(file, str(file), MOST_BYTES, exposed=said.append), str(file))
+    if exposed is not None and (config.basic_auth_users or (config.tls_server_config or TlsServer()).key):
+        for text in said:
+            exposed(text)
+    return config
 
 
 def parse(text: bytes, name: str) -> WebConfig:

@@ -78,6 +78,20 @@ def test_a_client_without_a_good_certificate_gets_no_byte(
     assert len(lines) == 1
 
 
+@pytest.mark.parametrize(("names", "by", "served"), [((), None, True), (("a",), None, True), (("a",), STRANGER, False)], ids=str)
+def test_a_certificate_that_is_optional_is_verified_if_given(
+    tmp_path: Path, names: tuple[str, ...], by: Authority | None, served: bool
+) -> None:
+    """VerifyClientCertIfGiven: none is as good as ours, a stranger's is refused."""
+    file = configure(tmp_path, tls_server_config=MUTUAL | {"client_auth_type": "VerifyClientCertIfGiven"})
+    who = client(tmp_path, *names, **({"by": by} if by else {}))
+
+    async def work(server: Guarded) -> bool:
+        return not await hung_up(server, who)
+
+    assert ask(work, file) is served
+
+
 @pytest.mark.parametrize(
     ("name", "served"), [("prom.example.com", True), ("other.example.com", False), ("prom.example.co", False)]
 )

@@ -180,6 +180,15 @@ def test_a_configuration_that_everybody_may_write_is_refused(folder: Path) -> No
         WebFile(folder / "web.yml")
 
 
+@pytest.mark.parametrize(("content", "named"), [(FULL, True), (without("basic_auth_users"), False)])
+def test_hashes_that_everybody_may_read_are_named(folder: Path, content: dict[str, Any], named: bool) -> None:
+    """They can be guessed at leisure elsewhere; a file without secrets may be read by all."""
+    notices: list[str] = []
+    write(folder, content).chmod(0o644)
+    WebFile(folder / "web.yml", notices.append)
+    assert [("web.yml" in notice and "may read this secret" in notice) for notice in notices] == [True] * named
+
+
 def test_passwords_in_the_clear_are_served_and_named(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The format allows it; the log says once what it means."""
     write(folder, {"basic_auth_users": {"alice": HASH}})

@@ -143,7 +143,7 @@ def test_a_key_that_everybody_may_read_is_named(tmp_path: Path) -> None:
     loose.chmod(0o644)
     server(tmp_path, notices, key_file="loose.key")
     assert len(notices) == 1
-    assert "loose.key: everybody on this machine may read the key (mode 0644)" in notices[0]
+    assert "loose.key: everybody on this machine may read this secret (mode 0644)" in notices[0]
 
 
 def test_certificate_key_and_authority_may_stand_in_the_file(tmp_path: Path) -> None:
