@@ -8,7 +8,8 @@ from pathlib import Path
 from collector.jobs.gpus import Gpus, Place
 from collector.jobs.holding import Holding
 from collector.jobs.kubelet.grpc import DEADLINE_EXCEEDED, UNIMPLEMENTED, GrpcError, call
-from collector.jobs.kubelet.pods import Claim, Container, Devices, Pod, allocatable, listed
+from collector.jobs.kubelet.newest import Newest
+from collector.jobs.kubelet.pods import Claim, Pod, allocatable, listed
 from collector.jobs.kubelet.wire import WireError
 
 TIMEOUT_S = 2.0  # for one call: a kubelet that is well answers in milliseconds
@@ -34,6 +35,7 @@ class Kubelet:
         self._path, self._timeout_s = path, timeout_s
         self._resources = frozenset((GPU, SHARED, *resources))
         self._version = VERSIONS[0]
+        self._newest = Newest()
 
     def pods(self) -> tuple[Pod, ...]:
         """All pods of the node with what they were given. KubeletError."""
@@ -65,29 +67,30 @@ class Kubelet:
             counts[row.resource] += len(row.ids)
         return counts
 
-    def holdings(self, gpus: Gpus) -> Iterator[Holding]:
+    def holdings(self, gpus: Gpus) -> list[Holding]:
         """Who holds which of these GPUs. A device that the node does not have is left out. KubeletError."""
-        for pod in self.pods():
-            for container in pod.containers:
-                named = {"pod": pod.name, "namespace": pod.namespace, "container": container.name}
-                for place, facts in self._places(container, gpus):
-                    yield Holding(place.uuid, place.instance, "kubernetes", "kubelet", named | facts)
+        return self._newest.of(given for pod in self.pods() for given in self._given(pod, gpus))
 
-    def _places(self, container: Container, gpus: Gpus) -> Iterator[tuple[Place, dict[str, str]]]:
-        for devices in container.devices:
-            if self._is_gpu(devices.resource):
-                yield from _given(devices, gpus)
-        for claim in container.claims:
-            yield from _claimed(claim, gpus)
+    def _given(self, pod: Pod, gpus: Gpus) -> Iterator[tuple[Holding, bool]]:
+        """What a pod has, each with whether nobody else can have it at the same time."""
+        for container in pod.containers:
+            named = {"pod": pod.name, "namespace": pod.namespace, "container": container.name}
+            for devices in container.devices:
+                if self._is_gpu(devices.resource):
+                    alone = devices.resource == GPU or devices.resource.startswith(MIG)
+                    for place in filter(None, map(gpus.named, devices.ids)):
+                        share = {"replicas": place.replica} if place.replica else {}
+                        yield _holding(place, named | share), alone and not share
+            for claim in container.claims:
+                for place, facts in _claimed(claim, gpus):
+                    yield _holding(place, named | facts), False
 
     def _is_gpu(self, resource: str) -> bool:
         return resource in self._resources or resource.startswith(MIG)
 
 
-def _given(devices: Devices, gpus: Gpus) -> Iterator[tuple[Place, dict[str, str]]]:
-    for name in devices.ids:
-        if place := gpus.named(name):
-            yield place, {"replicas": place.replica} if place.replica else {}
+def _holding(place: Place, facts: dict[str, str]) -> Holding:
+    return Holding(place.uuid, place.instance, "kubernetes", "kubelet", facts)
 
 
 def _claimed(claim: Claim, gpus: Gpus) -> Iterator[tuple[Place, dict[str, str]]]:

@@ -83,6 +83,41 @@ def test_only_gpus_count(path: Path) -> None:
         assert [facts["pod"] for _, _, facts in held(path, "example.com/nic")] == ["a", "b", "c"]
 
 
+def test_a_finished_pod_that_is_still_listed_gives_way_to_the_next(path: Path) -> None:
+    """A GPU that is not shared has one pod at a time: who is listed with it later has it now (kubernetes#132020)."""
+    answer = [listing(pod("finished", [UUIDS[0]]))]
+    kubelet = Kubelet(path)
+
+    def pods() -> list[str]:
+        return [h.facts["pod"] for h in kubelet.holdings(GPUS)]
+
+    with serving(path, {"List": lambda _request, _context: answer[0]}):
+        assert pods() == ["finished"]
+        answer[0] = listing(pod("finished", [UUIDS[0]]), pod("running", [UUIDS[0]]), pod("other", [UUIDS[1]]))
+        assert pods() == ["running", "other"]
+        assert pods() == ["running", "other"]
+        answer[0] = listing(pod("finished", [UUIDS[0]]))
+        assert pods() == ["finished"]
+
+
+def test_pods_that_were_always_listed_together_are_both_told(path: Path) -> None:
+    """An agent that starts later cannot know which of them has finished."""
+    with serving(path, {"List": listing(pod("a", [UUIDS[0]]), pod("b", [UUIDS[0]]))}):
+        assert [facts["pod"] for _, _, facts in held(path)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(("device_id", "resource"), [(f"{UUIDS[0]}::1", "nvidia.com/gpu"), (UUIDS[0], "example.com/gpu")])
+def test_pods_that_share_a_gpu_come_and_go_side_by_side(path: Path, device_id: str, resource: str) -> None:
+    """A share, or a device of a plugin whose ways nobody knows, is no one pod's: who comes later takes nothing away."""
+    first, second = (pod(name, [device_id], resource=resource) for name in "ab")
+    answer = [listing(first)]
+    kubelet = Kubelet(path, ["example.com/gpu"])
+    with serving(path, {"List": lambda _request, _context: answer[0]}):
+        assert len(kubelet.holdings(GPUS)) == 1
+        answer[0] = listing(first, second)
+        assert [h.facts["pod"] for h in kubelet.holdings(GPUS)] == ["a", "b"]
+
+
 def test_a_claim_names_its_gpu_by_device_file(path: Path) -> None:
     """A GPU of NVIDIA's DRA driver is found by its number, and the claim is told; another driver's device is no GPU."""
     pods = listing(pod("a", claim=claim("c", "gpu-0")), pod("b", claim=claim("d", "gpu-1", driver="example.com")))
