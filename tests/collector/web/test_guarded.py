@@ -21,7 +21,7 @@ from collector.web import Web
 from collector.web.connections import READ_S
 from collector.web.security import WebFile
 from tests.certificates import Authority
-from tests.collector.web.guarded import MUTUAL, Guarded, client, configure, serving, tls
+from tests.collector.web.guarded import AUTHORITY, MUTUAL, Guarded, client, configure, serving, tls
 
 USERS = {"prom": bcrypt.hashpw(b"tick", bcrypt.gensalt(4)).decode()}
 STRANGER = Authority("stranger")
@@ -67,7 +67,7 @@ def test_a_client_without_a_good_certificate_gets_no_byte(
     tmp_path: Path, names: tuple[str, ...], by: Authority | None, days: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     """None, a stranger's, an expired one: the handshake fails, which is counted each time and said once in OpenSSL's words."""
-    who = client(tmp_path, *names, days=days, **({"by": by} if by else {}))
+    who = client(tmp_path, *names, by=by or AUTHORITY, days=days)
 
     async def work(served: Guarded) -> tuple[list[bool], float]:
         refused = [await hung_up(served, who) for _ in range(3)]
@@ -84,7 +84,7 @@ def test_a_certificate_that_is_optional_is_verified_if_given(
 ) -> None:
     """VerifyClientCertIfGiven: none is as good as ours, a stranger's is refused."""
     file = configure(tmp_path, tls_server_config=MUTUAL | {"client_auth_type": "VerifyClientCertIfGiven"})
-    who = client(tmp_path, *names, **({"by": by} if by else {}))
+    who = client(tmp_path, *names, by=by or AUTHORITY)
 
     async def work(server: Guarded) -> bool:
         return not await hung_up(server, who)
