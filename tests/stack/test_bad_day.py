@@ -103,8 +103,13 @@ def test_the_tour_shows_what_its_commands_say(played: Played, tmp_path: Path) ->
 
 
 def test_the_tour_shows_what_the_receivers_hear(played: Played) -> None:
-    """Each line is what pager or ticket was told, in this order."""
-    assert tour.shape("\n".join(_heard(played))) == tour.shape(tour.heard())
+    """Each line is what pager or ticket was told, in this order; the numbers are those of another run."""
+    assert [_without_numbers(line) for line in _heard(played)] == [_without_numbers(line) for line in tour.heard().splitlines()]
+
+
+def _without_numbers(line: str) -> str:
+    """An alert's text up to the action that it proposes: what follows is what was measured when it was told."""
+    return re.sub(r"(?<=Proposed: )(\w+\.).*", r"\1", line)
 
 
 def _heard(played: Played) -> list[str]:
