@@ -39,7 +39,7 @@ class Problem(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """``state`` is ok, problem or unknown; ``parts`` maps (kind, id) of the devices that answer to their epoch.
+    """``state`` is ok, problem or unknown; ``open`` has the ids of all open incidents, shown or not; ``parts`` maps (kind, id) of the devices that answer to their epoch.
 
     ``policy`` allows nothing where the answer came over HTTP, which anybody on the node could have given.
     """
@@ -49,6 +49,7 @@ class Answer(NamedTuple):
     reason: str
     out_of_service: str = ""
     problems: tuple[Problem, ...] = ()
+    open: frozenset[str] = frozenset()
     boot_id: str = ""
     simulated: str = ""
     parts: Mapping[tuple[str, str], str] = MappingProxyType({})
@@ -91,6 +92,7 @@ def read(document: Mapping[str, Any]) -> Answer:
             reason=str(document["reason"]),
             out_of_service=str(document["out_of_service"] or ""),
             problems=tuple(map(_problem, document["incidents"])),
+            open=frozenset(map(str, document["open"])),
             boot_id=str(document.get("boot_id", "")),
             simulated=str(document.get("simulated") or ""),
             parts={(str(p["kind"]), str(p["id"])): str(p["epoch"]) for p in document.get("parts", ())},

@@ -17,9 +17,8 @@ NEEDS_NODE = frozenset(
     ("COMPONENT_RESET", "CONTACT_SUPPORT", "RUN_FIELDDIAG", "RESTART_VM", "RESTART_BM", "REPLACE_VM", "RUN_DCGMEUD")
 )
 LONGEST_REASON = 200
-_UNSAFE = re.compile(
-    r"[^ !#-&(-<>-\[\]^-{}~]"
-)  # printable ASCII without quotes, =, backslash and |, which Slurm's tools read as theirs
+# Kept is printable ASCII without quotes, equals sign, backslash and bar, which Slurm's tools read as theirs.
+_UNSAFE = re.compile(r"[^ !#-&(-<>-\[\]^-{}~]")
 
 
 class Gate:
@@ -33,7 +32,10 @@ class Gate:
         self._tokens = Tokens(controller, node)
 
     def check(self, answer: Answer) -> str:
-        """Drain the node where the answer is a reason to; what was done, in one line. CannotAskError where the controller could not be asked: then nothing was done."""
+        """Drain the node where the answer is a reason to; what was done, in one line.
+
+        CannotAskError where the controller did not answer: the next check takes up what this one began.
+        """
         record = self._record.read()
         if record is not None:
             left = self._reconcile(record, answer)
@@ -104,7 +106,7 @@ class Gate:
         if self._dry_run:
             return f"dry run: no longer drained by us: {record.reason}"
         self._tokens.drop_slots()
-        if record.by and any(problem.id == record.incident for problem in answer.problems):
+        if record.by and record.incident in answer.open:
             if not record.over:
                 self._record.write(replace(record, over=True))
             return f"left to people, who decided otherwise: {record.reason}"

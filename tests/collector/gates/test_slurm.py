@@ -206,11 +206,13 @@ def test_what_people_drained_stays_theirs(node: Node) -> None:
 
 
 def test_what_people_resumed_is_not_drained_again_for_the_same_incident(node: Node) -> None:
-    """They know of it and decided otherwise; another incident is news."""
+    """They know of it and decided otherwise, also while its device cannot be read; another incident, once this is over, is news."""
     node.check()
     people(node, "State=RESUME")
     assert node.check() == f"left to people, who decided otherwise: {REASON}"
     assert node.cluster.reservations("tocsin_slot_") == []
+    node.told(LOST | {"id": "another"}, open=["another", LOST["id"]])
+    assert node.check() == f"left to people, who decided otherwise: {REASON}"
     node.told(LOST | {"id": "another"})
     assert node.check().startswith("drained")
 
