@@ -177,10 +177,13 @@ def _lines(of: Lines) -> timeseries.Panel:
     made.tooltip(ui.VizTooltipOptions().mode(kinds.TooltipDisplayMode.MULTI).sort(kinds.SortOrder.DESCENDING))
     if len(of.steps) > 1:
         made.thresholds_style(ui.GraphThresholdsStyleConfig().mode(kinds.GraphThresholdsStyleMode.LINE))
-    if of.stacked:
+    if of.stacked or of.bars:  # bars of one moment would hide each other
         made.stacking(ui.StackingConfig().mode(kinds.StackingMode.NORMAL).group("A")).fill_opacity(40)
     if of.bars:
-        made.draw_style(kinds.GraphDrawStyle.BARS).fill_opacity(80)
+        made.draw_style(kinds.GraphDrawStyle.BARS).fill_opacity(60)
+        made.stacking(ui.StackingConfig().mode(kinds.StackingMode.NORMAL).group("A"))
+    if of.shades:
+        made.color_scheme(board.FieldColor().mode(model.FieldColorModeId.SHADES).fixed_color(of.shades))
     if of.logarithmic:
         made.scale_distribution(ui.ScaleDistributionConfig().type(kinds.ScaleDistribution.LOG).log(10))
     if of.maximum is None and of.unit in SOFT_MAXIMUM:

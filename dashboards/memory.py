@@ -108,6 +108,7 @@ TREND = (
         title="Uncorrectable errors",
         about="Since they were first counted, of GPUs that have any: each step ended work.",
         queries=(Query(f"{_UNCORRECTED} > 0", _GPU),),
+        shades=FAILED,
         minimum=0,
         decimals=0,
         links=(TO_GPU,),

@@ -71,13 +71,17 @@ class Stat(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Lines(Panel):
-    """Numbers over time. Series whose name ends in " limit" are drawn as dashed grey lines; ``named`` gives others the colour they mean."""
+    """Numbers over time. Series whose name ends in " limit" are drawn as dashed grey lines; ``named`` gives others the colour they mean.
+
+    ``shades``: all series in shades of one colour, where each of them means the same. ``bars`` stand on each other.
+    """
 
     stacked: bool = False
     logarithmic: bool = False
     bars: bool = False
     legend: bool = True
     named: tuple[State, ...] = ()
+    shades: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
