@@ -26,9 +26,18 @@ def command_line(pid: int) -> str:
 
 def pss_mib(pid: int) -> float:
     """Proportional set size; 0 for a process that has just ended."""
+    return _memory_mib(pid, "Pss")
+
+
+def rss_mib(pid: int) -> float:
+    """Resident set size; 0 for a process that has just ended."""
+    return _memory_mib(pid, "Rss")
+
+
+def _memory_mib(pid: int, name: str) -> float:
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
+            if line.startswith(f"{name}:"):
                 return int(line.split()[1]) / 1024
     return 0.0
 
