@@ -72,7 +72,7 @@ Description: early warning for GPU clusters
  read, and names the one GPU, port or rank that is to blame. Serves
  Prometheus on port 9400, in the place of dcgm-exporter.
 CONTROL
-  dpkg-deb --root-owner-group -Z "${COMPRESSION:-xz}" --build "$tree" "$folder/tocsin_${version}_$(dpkg --print-architecture).deb"
+  dpkg-deb --root-owner-group -Z "${COMPRESSION:-zstd}" --build "$tree" "$folder/tocsin_${version}_$(dpkg --print-architecture).deb"
 }
 
 rpm() {

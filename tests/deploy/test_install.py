@@ -121,17 +121,31 @@ def test_a_wrong_configuration_fails_the_reload_and_leaves_the_agent_alone(story
     assert machine.said(QUESTIONS["pid"]).strip() == story.then["Scrape"]["pid"]
 
 
+def probe(machine: Machine, name: str, command: str, *, full: bool = False) -> str:
+    """What a command says that runs once, restricted as the agent is."""
+    unit = f"/run/systemd/system/{name}.service"
+    machine.said(
+        f"sed -E 's/^Type=.*/Type=oneshot/; s/^Restart=.*//; s#^ExecStart=.*#ExecStart=-{command}#' "
+        f"/usr/lib/systemd/system/tocsin.service >{unit}"
+    )
+    if full:
+        machine.said(f"install -D -m 644 /opt/tocsin/share/tocsin-full.conf {unit}.d/full.conf")
+    return machine.said(f"systemctl daemon-reload; systemctl start {name}; journalctl _SYSTEMD_UNIT={name}.service -o cat")
+
+
 def test_devices_are_open_by_number_before_their_driver_is_there(story: Story) -> None:
     """A GPU's device file answers that there is no driver (ENXIO), where another device is denied (EPERM)."""
-    machine = story.machine
-    machine.said("mknod -m 666 /var/gpu c 195 3; mknod -m 666 /var/other c 194 3")
-    machine.said(
-        "sed -E 's/^Type=.*/Type=oneshot/; s/^Restart=.*//; s#^ExecStart=.*#ExecStart=-/bin/cat /var/gpu /var/other#'"
-        " /usr/lib/systemd/system/tocsin.service >/run/systemd/system/probe.service; systemctl start probe"
-    )
-    said = machine.said("journalctl -u probe -o cat")
+    story.machine.said("mknod -m 666 /var/gpu c 195 3; mknod -m 666 /var/other c 194 3")
+    said = probe(story.machine, "devices", "/bin/cat /var/gpu /var/other")
     assert "/var/gpu: No such device or address" in said
     assert "/var/other: Operation not permitted" in said
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["default", "full"])
+def test_only_the_full_profile_may_enter_network_namespaces(story: Story, full: bool) -> None:
+    """RAS of jobs in pods is asked from inside their namespace (setns); the default profile has no way there."""
+    command = "/usr/bin/nsenter --net=/proc/self/ns/net /bin/echo entered"
+    assert ("entered" in probe(story.machine, f"namespace-{full}", command, full=full)) is full
 
 
 def test_an_upgrade_and_a_rollback_go_on_with_what_was_kept(story: Story) -> None:
