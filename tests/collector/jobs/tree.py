@@ -37,6 +37,9 @@ class Proc:
             "cmdline": title.encode() + b"\0",
             "environ": environ,
         }.items():
+            (folder / name).unlink(
+                missing_ok=True
+            )  # a file that is cut and written anew would be flushed to disk (ext4's auto_da_alloc)
             (folder / name).write_bytes(text)
         return pid
 
