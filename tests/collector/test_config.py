@@ -10,6 +10,7 @@ from types import MappingProxyType
 import msgspec
 import pytest
 from hypothesis import given, strategies
+from hypothesis import settings as hypothesis_settings
 
 from collector.config import Config, Seconds
 from collector.config.given import ConfigError, Given
@@ -259,6 +260,7 @@ def test_anything_else_is_no_duration(value: object) -> None:
         assert "expected a duration" in str(error)
 
 
+@hypothesis_settings(deadline=None)  # a loaded machine may take long over one example
 @given(strategies.dictionaries(strategies.sampled_from([s.variable for s in settings().values()]), strategies.text(), max_size=5))
 def test_any_environment_is_taken_or_refused(environ: dict[str, str]) -> None:
     """Hostile values end in a ConfigError at most."""
