@@ -181,7 +181,6 @@ def _lines(of: Lines) -> timeseries.Panel:
         made.stacking(ui.StackingConfig().mode(kinds.StackingMode.NORMAL).group("A")).fill_opacity(40)
     if of.bars:
         made.draw_style(kinds.GraphDrawStyle.BARS).fill_opacity(60)
-        made.stacking(ui.StackingConfig().mode(kinds.StackingMode.NORMAL).group("A"))
     if of.shades:
         made.color_scheme(board.FieldColor().mode(model.FieldColorModeId.SHADES).fixed_color(of.shades))
     if of.logarithmic:

@@ -18,7 +18,9 @@ from tests.sources import ROOT
 
 PICTURES = ROOT / "docs" / "images" / "dashboards"
 POINTS = 420  # of a line: one for three pixels
-CHOSEN = {"gpu": {"gpu": "6"}}  # where a dashboard is about one of them: the one that the day is about; else the first
+# Where a dashboard is about one of them: whom the bad day is about.
+BAD = {"instance": "gpu-node-01:9400"}
+CHOSEN = {"node": BAD, "gpu": BAD | {"gpu": "6"}}
 
 
 def main() -> int:
