@@ -85,7 +85,7 @@ class Outcome:
     def growth(self, of: Callable[[Sample], float], typical: Callable[[Sequence[float]], float] = statistics.median) -> float:
         """What is typical of the second half of what came after the agent had settled, less the same of the first half.
 
-        For what comes and goes with scrapes and children the least (``min``) is typical: a leak raises it.
+        For what comes and goes with scrapes and children the most usual number (``mode``) is typical: a leak moves it.
         """
         settled = [of(sample) for sample in self.samples if sample.at_s >= self.settled_s] or [0.0]
         half = len(settled) // 2
@@ -101,9 +101,9 @@ class Outcome:
         found += [f"left behind: {words}" for words in self.left]
         if (grown := self.growth(lambda s: s.main_mib)) > MOST_GROWTH_MIB:
             found.append(f"the main process grew by {grown:.2f} MiB")
-        if (grown := self.growth(lambda s: s.descriptors, min)) > 0:
+        if (grown := self.growth(lambda s: s.descriptors, statistics.mode)) > 0:
             found.append(f"{grown:.0f} descriptors more than before")
-        if (grown := self.growth(lambda s: s.threads, min)) > 0:
+        if (grown := self.growth(lambda s: s.threads, statistics.mode)) > 0:
             found.append(f"{grown:.0f} threads more than before")
         if any(b.at_s - a.at_s >= ZOMBIE_S and a.zombies & b.zombies for a, b in combinations(self.samples, 2)):
             found.append(f"a child that ended {ZOMBIE_S:.0f} s ago was not taken leave of")
@@ -228,7 +228,7 @@ def report(name: str, plan: Plan, outcome: Outcome) -> list[str]:
         f"  {outcome.reads:.0f} reads of the GPUs, {outcome.skipped:.0f} ticks skipped; CPU of the main process {outcome.cpu_s / plan.seconds:.0%} of a core"
     )
     print(
-        f"  halves after {plan.settled_s:.0f} s: main {outcome.growth(lambda s: s.main_mib):+.2f} MiB, descriptors {outcome.growth(lambda s: s.descriptors, min):+.0f}"
+        f"  halves after {plan.settled_s:.0f} s: main {outcome.growth(lambda s: s.main_mib):+.2f} MiB, descriptors {outcome.growth(lambda s: s.descriptors, statistics.mode):+.0f}"
     )
     return [f"{name}: {complaint}" for complaint in outcome.complaints()]
 
