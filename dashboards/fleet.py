@@ -115,7 +115,7 @@ OPEN = (
             Column("instance", "Node"),
             Column("class", "Fault"),
             Column("root_kind", "Kind", width=90),
-            Column("root_device", "To blame", width=330),
+            Column("root_device", "To blame", width=360),
             Column("action", "Proposed"),
             Column("B", "Stood, last day", unit="s", width=130),
         ),

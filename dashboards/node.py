@@ -33,7 +33,7 @@ WHAT_STANDS = (
             Column("severity", "Severity", states=SEVERITY, width=90),
             Column("detector", "Detector", width=130),
             Column("kind", "Kind", width=90),
-            Column("device", "Device", width=330),
+            Column("device", "Device", width=360),
             Column("action", "Proposed"),
         ),
         empty="no finding stands, or the agent does not answer",
