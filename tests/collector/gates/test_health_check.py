@@ -81,10 +81,11 @@ def lost(cluster: Slurm, folder: Path, server: ApiServer) -> Iterator[tuple[Agen
     identity = ("--gates.kubernetes.token-file", str(server.token_file), "--gates.kubernetes.ca-file", str(server.ca_file))
     report = ("--gates.kubernetes.report", "on", *api, *identity)
     with AgentProcess(folder / "gpu01", "--simulate", "hgx-h100", *drain, *report) as agent:
-        found = until(lambda: _uuid(agent), what="the agent to have read GPU 3", seconds=60)
+        until(lambda: "listening on" in agent.log, what="the agent to start", seconds=120)
+        found = until(lambda: _uuid(agent), what="the agent to have read GPU 3", seconds=120)
         request(folder / "gpu01" / "simulated", {"command": "inject", "spec": "gpu_lost@gpu3"})
-        until(cluster.drained, what="the health check to drain gpu01", seconds=60)
-        until(lambda: server.condition.get("status") == "True", what="the condition", seconds=60)
+        until(cluster.drained, what="the health check to drain gpu01", seconds=120)
+        until(lambda: server.condition.get("status") == "True", what="the condition", seconds=120)
         yield agent, found
 
 
