@@ -80,6 +80,7 @@ class Agent:
             self._people = People(
                 world.host, world.clock, self._standing.exposition, self._standing.out, self._publish, check=self._check
             )
+            self._outside = self._tellers()
             self._web = await self._serve(self._config)
             try:
                 self._taken()
@@ -90,8 +91,6 @@ class Agent:
                 if not remembered:
                     self._people.remind()
                 stack.callback(self._listen())
-                self._outside = self._tellers()
-                stack.callback(self._outside.close)
                 self._outside.configure(self._config.gates)
                 await self._watch()
             finally:
@@ -246,6 +245,7 @@ class Agent:
         """Stop reading, then serving, then drain and seal."""
         log.info("stopping")
         self._notifier.stopping()
+        await asyncio.to_thread(self._outside.close)  # first: an agent that stops is not blind
         await asyncio.to_thread(self._engine.close, STOP_READS_S)
         await self._web.stop()
         await asyncio.to_thread(self._standing.close, STOP_STORE_S)
