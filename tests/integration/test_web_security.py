@@ -24,6 +24,7 @@ from tests.wait import until
 
 pytestmark = pytest.mark.integration
 
+PATIENCE_S = 120  # of a machine that does much else
 NAME, USER, PASSWORD = "prometheus.example.com", "prom", "tick"
 
 
@@ -121,11 +122,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     client.write(folder, "client")
     flags = ("--web.config.file", str(web_config(folder, authority)), "--web.health-listen-address", "127.0.0.1:0")
     with AgentProcess(folder / "s", "--simulate", "hgx-h100", *flags) as agent:
+        until(lambda: "health on" in agent.log, "the agent to listen", PATIENCE_S)
         scrape = {"global": {"scrape_interval": "1s"}, "scrape_configs": jobs(folder, agent.address)}
         prometheus = Prometheus(folder, config=scrape)
         try:
             made = Site(folder, agent, prometheus, authority, client)
-            until(made.ready, "the agent to be ready")
+            until(made.ready, "the agent to be ready", PATIENCE_S)
             yield made
         finally:
             prometheus.stop()
@@ -133,8 +135,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 def test_a_real_prometheus_scrapes_with_its_client_certificate_and_password(site: Site) -> None:
     """Up, with the series of eight GPUs."""
-    until(lambda: site.prometheus.values('up{job="ours"}') == [1.0], "a scrape", 60)
-    until(lambda: site.prometheus.values('count(DCGM_FI_DEV_GPU_TEMP{job="ours"})') == [8.0], "eight GPUs", 60)
+    until(lambda: site.prometheus.values('up{job="ours"}') == [1.0], "a scrape", PATIENCE_S)
+    until(lambda: site.prometheus.values('count(DCGM_FI_DEV_GPU_TEMP{job="ours"})') == [8.0], "eight GPUs", PATIENCE_S)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +155,7 @@ def test_a_real_prometheus_without_one_of_them_gets_nothing(site: Site, job: str
         data = site.prometheus.ask("targets") or {"activeTargets": []}
         return next((str(t["lastError"]) for t in data["activeTargets"] if t["labels"]["job"] == job), "")
 
-    assert re.search(why, until(error, f"an error of {job}", 60))
+    assert re.search(why, until(error, f"an error of {job}", PATIENCE_S))
     assert site.prometheus.values(f'up{{job="{job}"}}') == [0.0]
     assert site.prometheus.values(f'count({{job="{job}", __name__=~"tocsin_.*|DCGM_.*"}})') == []
 
@@ -193,7 +195,7 @@ def test_everything_is_rotated_while_prometheus_scrapes(site: Site) -> None:
     began = site.prometheus.values('count_over_time(up{job="ours"}[1h])')[0]
     successor = Authority("successor")
     site.trust(site.authority, successor)
-    until(lambda: site.agent.log.count("web configuration taken anew") >= 1, "the new authority")
+    until(lambda: site.agent.log.count("web configuration taken anew") >= 1, "the new authority", PATIENCE_S)
     successor.server().write(site.folder, "node")
     fresh = successor.client(NAME)
     fresh.write(site.folder, "client")
@@ -201,7 +203,7 @@ def test_everything_is_rotated_while_prometheus_scrapes(site: Site) -> None:
     def shown() -> bool:
         return site.get("/-/healthy", site.client)[1] != before
 
-    until(shown, "the new certificate")
+    until(shown, "the new certificate", PATIENCE_S)
     site.trust(successor)
 
     def refused() -> bool:
@@ -211,10 +213,10 @@ def test_everything_is_rotated_while_prometheus_scrapes(site: Site) -> None:
             return True
         return False
 
-    until(refused, "the old certificate to be refused")
+    until(refused, "the old certificate to be refused", PATIENCE_S)
     assert site.get("/-/healthy", fresh)[0] == 200
     now = site.prometheus.values('count_over_time(up{job="ours"}[1h])')[0]
-    until(lambda: site.prometheus.values('count_over_time(up{job="ours"}[1h])')[0] >= now + 2, "two more scrapes")
+    until(lambda: site.prometheus.values('count_over_time(up{job="ours"}[1h])')[0] >= now + 2, "two more scrapes", PATIENCE_S)
     assert now > began
     assert site.prometheus.values('min_over_time(up{job="ours"}[1h])') == [1.0]
 
