@@ -73,6 +73,9 @@ def story(machine: Machine) -> Story:
     for title in ("Install", "Certificates", "Configure"):
         told.follow(title)
     told.follow("Start")
+    # It serves before it has read everything once: on a busy machine a scrape may be quicker than the first readings.
+    ready = "curl -fs --cacert ca.pem --cert prometheus.pem --key prometheus.key https://localhost:9400/-/ready"
+    until(lambda: machine.run(ready).returncode == 0, what="the first readings", seconds=60)
     told.follow("Scrape")
     return told
 
