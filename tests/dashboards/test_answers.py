@@ -78,8 +78,8 @@ def _node(name: str) -> Mapping[str, str]:
 WELL = _gpu("braked", 7)
 CHANGES = (
     Change("nccl_stall", "job: Jobs A", {"exported_job": "1000"}, "rises"),
-    Change("nccl_stall", "job: Standing, by node A", _node("stalled"), "rises", _node("braked")),
-    Change("nccl_stall", "job: Verdicts A", _node("stalled"), "appears", _node("braked")),
+    Change("nccl_stall", "job: Standing, by node A", _node("stalled"), "rises"),
+    Change("nccl_stall", "job: Verdicts A", _node("stalled"), "appears"),
     Change("nccl_stall", "waste: Held and idle A", _gpu("stalled", 4), "appears", _gpu("stalled", 5)),
     Change("nccl_stall", "waste: Held and idle B", {**_gpu("stalled", 4), "held_by": "1000"}, "appears", _gpu("stalled", 5)),
     Change("nvlink_errors", "node: NVLink errors A", _gpu("braked", 0), "rises", WELL),
