@@ -42,6 +42,9 @@ RARE: dict[str, Rare] = {
     "agents: Age of what was read A": Rare(
         {f'tocsin_source_last_success_timestamp_seconds{{{N1},source="nvml"}}': ZERO}, f'{{{NAMED},source="nvml"}}', 3600
     ),
+    "agents: Fields that could not be read A": Rare(
+        {f'tocsin_source_unread{{{N1},source="nvml",reason="timeout"}}': "1x60"}, '{source="nvml",reason="timeout"}', 1
+    ),
     "agents: Reads that gave nothing, or were skipped A": _lost(
         "tocsin_source_reads_total", 'source="nvml",outcome="failed"', 'source="nvml",outcome="failed"'
     ),
