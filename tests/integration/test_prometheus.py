@@ -96,9 +96,7 @@ def served(compat: Compat) -> Iterator[tuple[str, Exposition]]:
 class Prometheus:
     """A server that scrapes one target each second, or does what a configuration says."""
 
-    def __init__(
-        self, folder: Path, target: str = "", part: Part = need, *, config: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, folder: Path, target: str = "", part: Part = need, *, config: Mapping[str, Any] | None = None) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
         config = config or {
