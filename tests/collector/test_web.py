@@ -24,6 +24,7 @@ from collector.web import AgentPages, ListenError, Web
 from collector.web.addresses import parse
 from collector.web.connections import Connections
 from collector.web.gather import Gather, compress, with_zlib
+from collector.web.recent import Past
 from collector.web.status import Node
 from pipeline.catalog import agent
 from pipeline.clock import SystemClock
@@ -63,6 +64,9 @@ class FakePages:
 
     def status(self) -> Mapping[str, Any]:
         raise RuntimeError("no status here")
+
+    def recently(self, kind: str, device: str) -> Past:
+        return {}
 
     def incidents(self) -> Sequence[Mapping[str, Any]]:
         return [{"id": "5a2e"}]
