@@ -43,6 +43,10 @@ class Authority:
             self._key, hashes.SHA256()
         )
         self.certificate = self._certificate.public_bytes(Encoding.PEM)
+        self._words = name
+
+    def __str__(self) -> str:
+        return self._words
 
     def server(self, *, passphrase: bytes = b"") -> Pair:
         """For 127.0.0.1 and localhost."""
