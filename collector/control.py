@@ -65,8 +65,6 @@ class Control:
             return {"ok": True, **self._handler(request)}
         except (OSError, RecursionError, ValueError) as error:
             return {"ok": False, "error": str(error)}
-        except Exception as error:  # whatever a handler raises ends its request, never the listening
-            return {"ok": False, "error": f"{type(error).__name__}: {error}"}
 
 
 def request(directory: Path, message: dict[str, Any], *, what: str = "simulation", timeout_s: float = 5.0) -> dict[str, Any]:
