@@ -80,7 +80,7 @@ def test_a_node_out_of_service_pages_nobody(tmp_path: Path) -> None:
     """What happens meanwhile is told when it is back and still wrong; everybody can see that it is out."""
     with AgentProcess(tmp_path / "s", *SIMULATED).ready() as agent:
         assert command(agent.storage, "maintenance", "on", "--reason", "new firmware")[0] == 0
-        assert "The whole node is out of service" in agent.get("/")[1]
+        assert "This node is out of service: new firmware" in agent.get("/")[1]
         inject(agent.storage / "simulated", "gpu_lost@gpu3")
         until(lambda: agent.values("tocsin_finding_active"), what="the finding", seconds=60)
         assert incidents(agent) == []
