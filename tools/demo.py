@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -28,6 +29,8 @@ UP_S = 60.0  # until the agent answers, on a machine that is busy
 
 def main() -> int:
     """Start the agent, tell the day, and leave it running until Ctrl-C."""
+    for ends in (signal.SIGINT, signal.SIGTERM):  # a shell may have started us deaf to Ctrl-C, and the agent is ours to end
+        signal.signal(ends, signal.default_int_handler)
     args = _arguments()
     day = load_day(args.day, load_profile(PROFILE))
     folder = args.folder.absolute()
