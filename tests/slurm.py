@@ -82,7 +82,14 @@ class Slurm:
         return self
 
     def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):  # a test may have ended the controller
+            self._end_jobs()
         self._stack.close()
+
+    def _end_jobs(self) -> None:
+        """Jobs outlive the daemons that started them: their slurmstepd is nobody's child."""
+        self.run("scancel", "--user=root")
+        until(lambda: not self.run("squeue", "--noheader"), what="the jobs to end")
 
     def run(self, *argv: str, environ: Mapping[str, str] | None = None) -> str:
         """Output of a Slurm command, or AssertionError with what it complained of."""
