@@ -21,7 +21,7 @@ demo: $(VENV)/.runs ## a bad day of a simulated HGX H100 on 127.0.0.1:9400, told
 	@exec $(VENV)/bin/python tools/demo.py --folder $(DEMO) --address $(ADDRESS) --day $(DAY) --speed $(SPEED)
 
 test: $(VENV)/.tests parts check ## everything CI checks; as root it installs the Debian packages the tests run against
-	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations 25
+	$(VENV)/bin/python -m pytest -n auto --no-loadscope-reorder --durations 25
 
 TORCH_VENV ?= .venv-torch
 TORCH_REQUIREMENTS ?= tests/torch/requirements.txt
