@@ -33,7 +33,8 @@ class OpenIncident:
 
     id: str
     opened_ns: int
-    fresh_ns: int  # when the last new evidence came, on the clock of durations
+    evidence_ns: int  # when its last finding began, on the clock of durations
+    fresh_ns: int  # when it last heard anything, also that a finding ended
     findings: dict[str, Finding] = field(default_factory=dict)
     standing: set[str] = field(default_factory=set)
     keys: set[Key] = field(default_factory=set)
@@ -57,10 +58,10 @@ class Book:
         return self.open.get(self._by_finding.get(finding, ""))
 
     def find(self, keys: Iterable[Key], now_ns: int, *, fresh: bool) -> OpenIncident | None:
-        """The newest open incident with one of these keys; ``fresh``: with evidence within the window."""
+        """The newest open incident with one of these keys; ``fresh``: with a finding that began within the window."""
         names = [name for key in keys for name in self._by_key.get(key, ())]
-        found = [one for name in names if (one := self.open.get(name)) and (not fresh or now_ns - one.fresh_ns <= WINDOW_NS)]
-        return max(found, key=lambda one: one.fresh_ns, default=None)
+        found = [one for name in names if (one := self.open.get(name)) and (not fresh or now_ns - one.evidence_ns <= WINDOW_NS)]
+        return max(found, key=lambda one: one.evidence_ns, default=None)
 
     def index(self, incident: OpenIncident, keys: Iterable[Key]) -> None:
         """From now on an incident is found by these keys and by its findings."""
@@ -105,6 +106,7 @@ def _document(one: OpenIncident) -> dict[str, Any]:
     return {
         "id": one.id,
         "opened_ns": one.opened_ns,
+        "evidence_ns": one.evidence_ns,
         "fresh_ns": one.fresh_ns,
         "findings": [document_of(finding) for finding in one.findings.values()],
         "standing": sorted(one.standing),

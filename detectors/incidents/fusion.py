@@ -40,6 +40,7 @@ class Incidents(Remembering):
     """
 
     name = "incidents"
+    version = 2
 
     def __init__(self) -> None:
         self._graph, self._maintenance, self._elapsed, self._lemons = Graph(), Maintenance(), Elapsed(), Lemons()
@@ -118,7 +119,7 @@ class Incidents(Remembering):
                 self._records.keep(finding, at.now_ns)
                 return
             name = finding_id(self.name, finding.device, finding.time_ns)
-            joined = self._book.open.setdefault(name, OpenIncident(name, finding.time_ns, at.now_ns))
+            joined = self._book.open.setdefault(name, OpenIncident(name, finding.time_ns, at.now_ns, at.now_ns))
             for earlier in self._records.about(finding.device, at.now_ns):
                 self._join(joined, earlier, at)
         if self._join(joined, finding, at):
@@ -127,7 +128,7 @@ class Incidents(Remembering):
 
     def _join(self, incident: OpenIncident, finding: Finding, at: Moment) -> bool:
         """Whether it is kept."""
-        incident.fresh_ns = at.now_ns
+        incident.evidence_ns = incident.fresh_ns = at.now_ns
         graver = incident.told is None or RANK[finding.severity] > RANK[incident.told.severity]
         if len(incident.findings) >= MOST_FINDINGS and not graver:
             return False
@@ -148,7 +149,7 @@ class Incidents(Remembering):
         alike = [
             one
             for one in self._book.open.values()
-            if at.now_ns - one.fresh_ns <= WINDOW_NS
+            if at.now_ns - one.evidence_ns <= WINDOW_NS
             and _severity(one) == severity
             and all(head(f.fault) == kind for f in one.findings.values())
         ]
@@ -215,7 +216,7 @@ class Incidents(Remembering):
         if before < LIMIT <= now and not told:
             node = Device(host, "node", host)
             name = finding_id("lemon", node, at.time_ns)
-            one = self._book.open.setdefault(name, OpenIncident(name, at.time_ns, at.now_ns, counted=True))
+            one = self._book.open.setdefault(name, OpenIncident(name, at.time_ns, at.now_ns, at.now_ns, counted=True))
             summary = (
                 f"Node {host} has had {now:.1f} incidents, each counted half after 30 days: take it out and test it as a whole."
             )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from detectors.incidents.graph import CONTAINERS, DOMAIN, Graph
+from detectors.incidents.graph import CONTAINERS, DOMAIN, Graph, Place
 from pipeline.finding import Finding
 from pipeline.frame import Device
 
 # What a fault is a sign of: the word before the slash.
 SYMPTOMS = frozenset({"straggler", "hang", "congestion", "outlier"})  # they follow from whatever else is wrong with the node
 SPREADING = frozenset({"thermal", "throttle", "power_limit", "pcie", "ib", "nvlink", "gpu_lost", "xid"})
+OF_THE_ADAPTER = "ib/adapter_"  # what it has in itself: no switch brings that about
 OF_JOBS = frozenset({"xid", "hang"})  # one process that dies takes the others of its job with it
 # How strong a sign is, the strongest first; what is not here is a statistic.
 STRENGTH = (
@@ -44,7 +45,7 @@ def keys_of(finding: Finding, graph: Graph) -> Iterator[Key]:
     """What an incident can be found by once it holds this finding."""
     device, kind = finding.device, head(finding.fault)
     yield identity(device)
-    for place in graph.places(device):
+    for place in _shared(finding, graph):
         if place.level == DOMAIN:
             yield from _in_domain(finding, (*place,))
             continue
@@ -65,7 +66,7 @@ def near(finding: Finding, graph: Graph) -> Iterator[Key]:
 def wide(finding: Finding, graph: Graph) -> Iterator[Key]:
     """Keys of incidents nearby that such a finding may belong to, while they are fresh."""
     device, kind = finding.device, head(finding.fault)
-    for place in graph.places(device):
+    for place in _shared(finding, graph):
         if place.level == "job":
             yield from _in_job(finding, (*place,))
             continue
@@ -79,6 +80,12 @@ def wide(finding: Finding, graph: Graph) -> Iterator[Key]:
             yield (*place, "*" if kind in SYMPTOMS else "symptom")
         if device.kind in CONTAINERS and place == (device.kind, device.id):
             yield (*place, kind) if device.kind == "rack" else (*place, "*")
+
+
+def _shared(finding: Finding, graph: Graph) -> Iterator[Place]:
+    """The places whose other devices can have the same cause."""
+    alone = finding.fault.startswith(OF_THE_ADAPTER)
+    yield from (place for place in graph.places(finding.device) if not (alone and place.level == "switch"))
 
 
 def _in_domain(finding: Finding, place: Key) -> Iterator[Key]:

@@ -163,6 +163,28 @@ def test_most_ports_of_a_leaf_switch_blame_the_switch() -> None:
     assert story.open == {"leaf1": ("switch", "ib/link_down", "page")}
 
 
+def test_adapters_that_die_on_one_leaf_switch_are_incidents_of_their_own() -> None:
+    """No switch makes an adapter's firmware stop; each node has to be repaired."""
+    story = Story()
+    ports = [port(0, host, leaf="leaf1") for host in ("n1", "n2", "n3")]
+    story.see(frames=[frame_of("ib_port", [(p, {}) for p in ports], START_NS, 0)])
+    for device in ports[:2]:
+        story.finds(device, "ib/adapter_health")
+        story.finds(device, "ib/adapter_gone")
+    assert story.open.keys() == {device.id for device in ports[:2]}
+
+
+def test_the_end_of_an_old_fault_draws_no_later_one_to_it() -> None:
+    """A node of the rack throttled for an hour; the one that begins as it ends has a cause of its own."""
+    story = Story()
+    story.nodes("n1", "n2", "n3", "n4", rack="r1")
+    first = story.finds(gpu(0, "n1"), "throttle")
+    story.wait(3600)
+    story.clears(first)
+    story.finds(gpu(0, "n2"), "throttle")
+    assert len(story.pages) == 2
+
+
 def test_an_incident_ends_ten_minutes_after_its_last_finding() -> None:
     """Cleared at five minutes: ended at fifteen, not before."""
     story = Story()
