@@ -14,7 +14,7 @@ from detectors.elapsed import Moment
 from detectors.places import Groups, host_of, rack_of
 from detectors.standing import Verdict
 from detectors.stats import alpha_of, grouped_median
-from detectors.thermal.steady import KELVIN_PER_WATT, MINUTE_S, Steady
+from detectors.thermal.steady import KELVIN_PER_WATT, MINUTE_S, MOST_CHANGE, Steady
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, Frame
 
@@ -38,8 +38,8 @@ class ThermalRack(Blockwise):
     Temperatures are taken without what the power makes. Two minutes of a rise by 0.3 K a minute over at least five, or five minutes
     5 K above what is usual for these GPUs; a node that is alone needs 0.6 K a minute, or 10 K. It ends after ten minutes below half.
 
-    What is accepted: days, seasons and warm rooms, which all racks share; another load, as its heat is taken away; a new level after
-    two days.
+    What is accepted: days, seasons and warm rooms, which all racks share; another load, as its heat is taken away, and a rise counts
+    between minutes of about the same power only; a new level after two days.
     >>> ThermalRack().name
     'thermal_rack'
     """
@@ -47,8 +47,8 @@ class ThermalRack(Blockwise):
     name = "thermal_rack"
 
     def __init__(self) -> None:
-        # u: temperature without what the power makes, of the last minutes, the newest first; NaN where it was not settled
-        columns = Columns(**Steady.fills(), u=Ring(LOOK_BACK + 1, np.nan), m=0.0, n=0)
+        # u: temperature without what the power makes, and that power, of the last minutes, the newest first; NaN where it was not settled
+        columns = Columns(**Steady.fills(), u=Ring(LOOK_BACK + 1, np.nan), watts=Ring(LOOK_BACK + 1, np.nan), m=0.0, n=0)
         self._places = Columns(above=0, rising=0, good=0, stood=0)  # a row per rack or node
         self._steady = Steady(columns)
         self._racks, self._hosts = Groups(rack_of), Groups(host_of)
@@ -59,14 +59,18 @@ class ThermalRack(Blockwise):
 
     def _block(self, at: Moment) -> Iterator[Finding]:
         columns, minute = self._columns, self._steady.minute()
-        u = np.where(minute.steady >= SETTLED, minute.temperature - KELVIN_PER_WATT * minute.power, np.nan)
-        columns["u"] = np.concatenate((u[None, :], columns["u"][:-1]))
+        settled = (minute.steady >= SETTLED) & minute.loaded  # what an idle GPU teaches is wrong by as much as the prior is
+        u = np.where(settled, minute.temperature - KELVIN_PER_WATT * minute.power, np.nan)
+        for name, newest in (("u", u), ("watts", minute.power)):
+            columns[name] = np.concatenate((newest[None, :], columns[name][:-1]))
         above = np.where(columns["n"] >= LEARNT, u - columns["m"], np.nan)
         racks, hosts = self._racks.of(columns.devices), self._hosts.of(columns.devices)
         wide = len(self._racks.names) >= LEAST_GROUPS
         kind, group, names = ("rack", racks, self._racks.names) if wide else ("node", hosts, self._hosts.names)
         self._places.place(tuple(Device("" if wide else name, kind, name) for name in names))
-        yield from self._judge(_of_groups(above, group, len(names)), _of_groups(_rise(columns["u"]), group, len(names)), at)
+        yield from self._judge(
+            _of_groups(above, group, len(names)), _of_groups(_rise(columns["u"], columns["watts"]), group, len(names)), at
+        )
         self._learn(u, racks, hosts)
 
     def _learn(self, u: NDArray[np.float64], racks: NDArray[np.int64], hosts: NDArray[np.int64]) -> None:
@@ -137,18 +141,18 @@ def _of_groups(x: NDArray[np.float64], group: NDArray[np.int64], groups: int) ->
     return _Medians(median - float(np.median(median[known])), alone=False)
 
 
-def _rise(u: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Kelvin a minute since the newest settled minute that is long enough ago, (row,), for u (minute, row), the newest first.
+def _rise(u: NDArray[np.float64], watts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Kelvin a minute since the newest settled minute at about this power that is long enough ago, (row,), for both (minute, row), the newest first.
 
-    >>> u = np.full((LOOK_BACK + 1, 2), np.nan)
-    >>> u[0], u[6, 0] = 33.0, 30.0
-    >>> _rise(u).tolist()
-    [0.5, nan]
+    >>> u, watts = np.full((LOOK_BACK + 1, 3), np.nan), np.full((LOOK_BACK + 1, 3), 600.0)
+    >>> u[0], u[6, :2], watts[6, 1] = 33.0, 30.0, 300.0
+    >>> _rise(u, watts).tolist()
+    [0.5, nan, nan]
     """
-    past = np.isfinite(u[RISE_MINUTES:])
-    ago = RISE_MINUTES + past.argmax(axis=0)
-    rise: NDArray[np.float64] = (u[0] - np.take_along_axis(u, ago[None, :], axis=0)[0]) / ago
-    return rise
+    alike = np.isfinite(u[RISE_MINUTES:]) & (np.abs(watts[RISE_MINUTES:] - watts[0]) < MOST_CHANGE * watts[0])
+    ago = RISE_MINUTES + alike.argmax(axis=0)
+    rise = (u[0] - np.take_along_axis(u, ago[None, :], axis=0)[0]) / ago
+    return np.where(alike.any(axis=0), rise, np.nan)
 
 
 def _verdict(place: Device, above: float, rise: float, *, alone: bool) -> Verdict:

@@ -91,6 +91,17 @@ def test_another_load_of_one_rack_is_silent(metal: Metal) -> None:
         assert metal.run(2 * HOUR) == []
 
 
+@pytest.mark.parametrize("count", [2, 12], ids=["alone", "among others"])
+def test_gpus_that_shed_heat_worse_than_most_may_begin_to_work(count: int) -> None:
+    """Their temperature rises by more than the power explains: H07, where half of the nodes hold another model."""
+    metal = Metal(ThermalRack(), racks(count)[8:], period_s=PERIOD_S)
+    others = {gpu for gpu in metal.gpus if int(gpu.host[1:]) % 2}
+    metal.worse.update(dict.fromkeys(others, 1.5))
+    for watts in (60.0, 350.0, 240.0, 350.0):
+        metal.watts = lambda gpu, w=watts: w if gpu in others else 500.0  # type: ignore[misc] # a default in a lambda
+        assert metal.run(HOUR) == []
+
+
 def test_it_ends_once_the_rack_is_cool_again(metal: Metal) -> None:
     """Ten minutes near what is usual."""
     warms(metal, 0.5)
