@@ -135,12 +135,13 @@ BLIND = (
 WRONG = (
     Table(
         title="What runs",
-        about="Version of each agent, whether its last configuration was taken, and whether its node is simulated.",
+        about="Version of each agent, whether its last configurations were taken (the web one where there is one), and whether its node is simulated.",
         queries=(
             Query(AGENTS),
             Query(f"max by ({BY_NODE}) ({_TAKEN})"),
             Query(f"max by ({BY_NODE}) ({own(agent.SIMULATED)})"),
             Query(f"1000 * max by ({BY_NODE}) ({own(agent.CONFIG_RELOAD_TIME)})"),
+            Query(f"max by ({BY_NODE}) ({own(agent.WEB_CONFIG_SUCCESS)})"),
         ),
         columns=(
             Column("instance", "Node"),
@@ -148,6 +149,7 @@ WRONG = (
             Column("python", "Python"),
             Column("B", "Configuration", states=(State("0", "refused", FAILED), State("1", "taken", WELL))),
             Column("D", "Taken at", unit="dateTimeAsIso"),
+            Column("E", "Web configuration", states=(State("0", "refused", FAILED), State("1", "taken", WELL))),
             Column("C", "Reads", states=(State("0", "hardware", WELL), State("1", "a simulation", UNKNOWN))),
         ),
         by="Version",

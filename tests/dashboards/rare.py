@@ -51,6 +51,7 @@ RARE: dict[str, Rare] = {
     "agents: Parts that fail A": _lost(
         "tocsin_stage_failures_total", 'stage="detector",name="ecc",cause="ValueError"', 'stage="detector",name="ecc"'
     ),
+    "agents: What runs E": Rare({f"tocsin_web_config_last_reload_successful{{{N1}}}": ZERO}, f"{{{N1}}}", 0),
     "agents: Data lost A": _lost("tocsin_queue_dropped_total", 'sink="store"', 'sink="store"'),
     "agents: Data lost B": _lost("tocsin_kernel_log_lost_records_total", 'reason="overrun"', 'reason="overrun"'),
     "agents: Data lost C": _lost("tocsin_exposition_dropped_samples_total", 'reason="duplicate"', 'reason="duplicate"'),
