@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from collector.control import request
-from tests.agents import PROGRAM, AgentProcess
+from tests.agents import AgentProcess
+from tests.collector.gates.hooks import MORE, install
 from tests.collector.gates.kubernetes.server import ApiServer
 from tests.slurm import Slurm, slurm
-from tests.sources import ROOT
 from tests.wait import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.root]
-
-SCRIPTS = ROOT / "deploy" / "slurm"
-# As a site has it in slurm.conf, through wrappers that say where this test's parts are: hooks get next to no environment.
-MORE = """\
-HealthCheckProgram={directory}/tocsin-health
-HealthCheckInterval=1
-HealthCheckNodeState=ANY
-Prolog={directory}/tocsin-prolog
-Epilog={directory}/tocsin-epilog"""
 
 
 @pytest.fixture(scope="module")
@@ -38,21 +28,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cluster(folder: Path) -> Iterator[Slurm]:
     """Two nodes with our scripts as their hooks."""
-    with slurm(nodes=2, more=MORE, before=lambda one: _hooks(one, folder)) as one:
+    with slurm(nodes=2, more=MORE, before=lambda one: install(one, folder)) as one:
         yield one
-
-
-def _hooks(cluster: Slurm, folder: Path) -> None:
-    program = folder / "tocsin"
-    program.write_text(f"#!/bin/sh\nexec env PYTHONPATH={ROOT} {sys.executable} -c '{PROGRAM}' \"$@\"\n")
-    program.chmod(0o755)
-    for name in ("tocsin-health", "tocsin-prolog", "tocsin-epilog"):
-        wrapper = cluster.directory / name
-        wrapper.write_text(
-            f"#!/bin/sh\nexport SLURM_CONF={cluster.configuration} PATH={folder}:/usr/bin:/bin TOCSIN_JOB_MAPPING={folder}/mapping\n"
-            f"export TOCSIN_STORAGE__PATH={folder}/$SLURMD_NODENAME\nexec {SCRIPTS}/{name}\n"
-        )
-        wrapper.chmod(0o755)
 
 
 def test_a_job_is_in_the_mapping_while_it_runs(cluster: Slurm, folder: Path) -> None:
