@@ -78,7 +78,13 @@ class Agent:
             self._engine, dialect = self._build(self._config)
             self._standing.exposition.configure(self._config.exposition.profile, periods_of(self._config), dialect)
             self._people = People(
-                world.host, world.clock, self._standing.exposition, self._standing.out, self._publish, check=self._check
+                world.host,
+                world.clock,
+                self._standing.exposition,
+                self._standing.out,
+                self._publish,
+                guard=Guard(self._standing.own, world.clock),
+                check=self._check,
             )
             self._outside = self._tellers()
             self._web = await self._serve(self._config)
@@ -102,13 +108,6 @@ class Agent:
         return self._engine.publish("operator", events)
 
     def _check(self) -> dict[str, Any]:
-        """What `tocsin check` is told. ValueError where that cannot be made: the socket goes on answering."""
-        made, error = Guard(self._standing.own, self._standing.world.clock).call("web", "check", self._checked)
-        if made is None:
-            raise ValueError(f"no answer could be made: {error!r}")
-        return made
-
-    def _checked(self) -> dict[str, Any]:
         """The verdict, and what the present configuration lets `tocsin check` do."""
         world, gates = self._standing.world, self._config.gates
         allowed = {"off_file": gates.off_file, "slurm": gates.slurm.document}

@@ -9,6 +9,7 @@ from collector.out_of_service import Out, OutOfService, ended, started
 from pipeline.exposition import Exposition
 from pipeline.finding import Incident
 from pipeline.frame import Attributes, Device
+from pipeline.guard import Guard
 from pipeline.interfaces import Clock
 from pipeline.observation import Event, Value
 
@@ -19,7 +20,7 @@ Publish = Callable[[Sequence[Event]], bool]
 
 
 class People:
-    """Answers requests of the socket. ValueError says what is wrong with one.
+    """Answers requests of the socket. ValueError says what is wrong with one, or that no answer could be made: the socket goes on answering.
 
     ``publish`` numbers, judges and stores events before it returns; it says False while there is nobody to do it.
     ``check`` gives what `tocsin check` is told.
@@ -33,13 +34,29 @@ class People:
         out: OutOfService,
         publish: Publish,
         *,
+        guard: Guard,
         check: Callable[[], dict[str, Any]] = dict,
     ) -> None:
-        self._node, self._check = Device(host, "node", host), check
+        self._node, self._guard, self._check = Device(host, "node", host), guard, check
         self._clock, self._exposition, self._out, self._publish = clock, exposition, out, publish
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Do what is asked, and say what was done."""
+        made, error = self._guard.call("web", "people", lambda: self._done_or_refused(request))
+        if made is None:
+            raise ValueError(f"no answer could be made: {error!r}")
+        if isinstance(made, ValueError):
+            raise made
+        return made
+
+    def _done_or_refused(self, request: dict[str, Any]) -> dict[str, Any] | ValueError:
+        """A refusal is no failure, and is not counted as one."""
+        try:
+            return self._done(request)
+        except ValueError as refusal:
+            return refusal
+
+    def _done(self, request: dict[str, Any]) -> dict[str, Any]:
         commands: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "ack": self._ack,
             "maintenance": self._maintenance,

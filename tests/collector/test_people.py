@@ -17,6 +17,7 @@ from pipeline.catalog.events import strange_attributes
 from pipeline.exposition import Exposition
 from pipeline.finding import Incident
 from pipeline.frame import Device, frame_of
+from pipeline.guard import Guard
 from pipeline.observation import Event, Observation
 from pipeline.selfmetrics import SelfMetrics
 from tests.fakes import SECOND, START_NS, FakeClock, gpu
@@ -40,7 +41,8 @@ class House:
         ]
         self.exposition.write(self.seen(*frames), (), (OPEN,))
         self.out = OutOfService(State(folder), self.own)
-        self.people = People("n1", self.clock, self.exposition, self.out, self.publish)
+        guard = Guard(self.own, self.clock)
+        self.people = People("n1", self.clock, self.exposition, self.out, self.publish, guard=guard, check=self.check)
 
     def seen(self, *frames: Any, events: Sequence[Event] = ()) -> Observation:
         """An observation, now."""
@@ -54,6 +56,10 @@ class House:
             self.out.write(self.seen(events=events))
         return not self.closed
 
+    def check(self) -> dict[str, Any]:
+        """What cannot be made."""
+        raise KeyError("verdict")
+
     def maintenance(self, **request: object) -> dict[str, Any]:
         """A request about service."""
         return self.people.answer({"command": "maintenance", "on": True, "reason": "new firmware", "user": "ada"} | request)
@@ -63,6 +69,16 @@ class House:
 def house(tmp_path: Path) -> House:
     """One of it."""
     return House(tmp_path)
+
+
+def test_an_answer_that_cannot_be_made_is_an_answer_too(house: House) -> None:
+    """A bug of ours behind one command must not leave the socket deaf; a refusal is none."""
+    with pytest.raises(ValueError, match=r"no answer could be made: KeyError\('verdict'\)"):
+        house.people.answer({"command": "check"})
+    with pytest.raises(ValueError, match="unknown command 'dance'"):
+        house.people.answer({"command": "dance"})
+    assert house.own.value(agent.STAGE_FAILURES, "web", "people", "KeyError") == 1
+    assert house.own.value(agent.STAGE_FAILURES, "web", "people", "ValueError") is None
 
 
 @pytest.mark.parametrize("name", [OPEN.id, OPEN.id[:4]])
