@@ -47,8 +47,6 @@ EVERY_S: Mapping[str, float] = {
     "nvmlDeviceGetRowRemapperHistogram": 10.0,
     "nvmlDeviceGetSramEccErrorStatus": 10.0,
     "nvmlDeviceGetUnrepairableMemoryFlag_v1": 10.0,
-    "nvmlDeviceGetComputeRunningProcesses_v2": 5.0,
-    "nvmlDeviceGetComputeRunningProcesses_v3": 5.0,
     "nvmlDeviceGetCurrPcieLinkGeneration": 5.0,
     "nvmlDeviceGetCurrPcieLinkWidth": 5.0,
     "nvmlDeviceGetDecoderUtilization": 5.0,
@@ -58,6 +56,8 @@ EVERY_S: Mapping[str, float] = {
     "nvmlDeviceGetGraphicsRunningProcesses_v3": 5.0,
     "nvmlDeviceGetJpgUtilization": 5.0,
     "nvmlDeviceGetOfaUtilization": 5.0,
+    "nvmlDeviceGetComputeRunningProcesses_v2": 1.0,  # whose job holds the GPU is right within a tick
+    "nvmlDeviceGetComputeRunningProcesses_v3": 1.0,
 }
 _AGAIN_S = 1e-6  # a getter is not asked twice in one reading
 _SPREAD = 8  # devices' slow getters are spread over this many parts of their period
