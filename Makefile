@@ -61,9 +61,10 @@ page-pictures: $(VENV)/.tests parts ## the status page of a node that breaks, ph
 	@command -v pngquant >/dev/null || { echo "install the Debian package pngquant" >&2; exit 1; }
 	PYTHONPATH=. $(VENV)/bin/python tools/page_pictures.py
 
-docs: $(VENV)/.tests ## docs/reference.md and docs/detectors.md from the code, operating curves from docs/scores.json
+docs: $(VENV)/.tests ## docs/reference.md and docs/detectors.md from the code, operating curves and the tables of docs/scores.md from docs/scores.json
 	$(VENV)/bin/python docs/build.py
 	$(VENV)/bin/python docs/build_detectors.py
+	$(VENV)/bin/python docs/build_scores.py
 
 score: $(VENV)/.tests ## the whole scenario suite on unseen seeds: hours, resumed where it was left; docs/scores.json
 	$(VENV)/bin/tocsin score --suite test --plan --resume .scores --json docs/scores.json

@@ -15,6 +15,7 @@ Examples:
   tocsin score --suite test --seeds 1001..1008 --resume .scores --json scores.json
   tocsin score --suite dev --scope fleet --detectors ours,gpud --magnitudes nominal,half,sweep
   tocsin score --suite test --plan --resume .scores --json docs/scores.json     # the whole claim: make score
+  tocsin score --report .scores .scores-of-yesterday --json docs/scores.json
 
 Seeds and ranges of the two suites never meet: tune on dev, claim on test. With --resume DIR what is done is kept, and done again only
 when the code has changed. Baselines half-space-trees and isolation-forest need the extra `baselines`."""
@@ -57,6 +58,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)")
     parser.add_argument("--resume", metavar="DIR", help="keep results here and take up what is done")
+    parser.add_argument(
+        "--report",
+        nargs="+",
+        metavar="DIR",
+        help="run nothing: report what runs kept in these folders, the last of runs with one name",
+    )
     parser.add_argument("--dump", metavar="DIR", help="also keep frames in the store's layout, ground truth and raw findings")
     parser.add_argument(
         "--json", metavar="FILE", nargs="?", const="-", help="write the whole report as JSON (default: standard output)"

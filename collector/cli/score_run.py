@@ -18,6 +18,7 @@ from collector.cli.steps import Steps, span
 from collector.config.given import ConfigError
 from collector.scoring import log
 from collector.scoring.contest import Job
+from collector.scoring.kept import kept
 from collector.scoring.plan import ROOT, Wanted, code_hash, jobs_of, results_of, still_good
 from collector.scoring.pool import run_jobs
 from collector.scoring.price import seconds_of
@@ -37,6 +38,8 @@ DONE, FAILED = 0, 1
 
 def score(args: argparse.Namespace) -> int:
     """Run what is not done yet, report all; 1 where a job failed."""
+    if args.report:
+        return _report(args)
     wanted = _wanted(args)
     try:
         jobs = jobs_of(wanted) if args.plan is None else suite(_claim(wanted, args))
@@ -54,7 +57,7 @@ def score(args: argparse.Namespace) -> int:
             print("\ntocsin: interrupted" + ("; what is done is kept" if args.resume else ""), file=sys.stderr)
             return FAILED
         results = list(results_of(folder, [job for job in jobs if job.name not in failed]))
-        report = report_of(results).document() | {"strata": strata(results)}
+        report = _document(results)
     about: dict[str, Any] = {"tocsin": VERSION, "commit": commit, "code": code, "suite": wanted.split, "failed": failed}
     seeds = sorted({job.seed for job in jobs})
     about |= {"seeds": seeds, "scenarios": list(wanted.scenarios)}
@@ -62,6 +65,21 @@ def score(args: argparse.Namespace) -> int:
     if args.suite == "test" and not failed:
         _log(args.log, ROOT, report, commit, replace(wanted, seeds=tuple(seeds)))
     return FAILED if failed else DONE
+
+
+def _report(args: argparse.Namespace) -> int:
+    """What is kept, whichever states of the code it is of: the report names them all. It is no run, and is not logged as one."""
+    results = [result for result in kept(args.report) if result["job"]["split"] == args.suite]
+    if not results:
+        raise ConfigError(f"--report: there are no results of the {args.suite} suite")
+    about: dict[str, Any] = {"tocsin": VERSION, "code": sorted({result["code"] for result in results}), "suite": args.suite}
+    about |= {f"{name}s": sorted({result["job"][name] for result in results}) for name in ("seed", "scenario")}
+    _write(args.json, {"about": about, **_document(results)})
+    return DONE
+
+
+def _document(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return report_of(results).document() | {"strata": strata(results)}
 
 
 def _wanted(args: argparse.Namespace) -> Wanted:

@@ -18,6 +18,7 @@ from detectors.scoring.precision import precisions
 from detectors.scoring.scope import SCOPES, Scope
 
 NOMINAL = "nominal"
+SEVERITIES = ("page", "ticket")  # that people are told of
 STRAGGLER, HANG = "F16", "F25"  # whose delays the acceptance names
 
 
@@ -28,7 +29,8 @@ class Group:
     cases: dict[tuple[str, str], list[Case]] = field(default_factory=lambda: defaultdict(list))
     alarms: list[FalseAlarm] = field(default_factory=list)
     healthy: dict[str, tuple[list[FalseAlarm], Exposure]] = field(default_factory=dict)
-    strays: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    strays: dict[tuple[str, str], list[FalseAlarm]] = field(default_factory=lambda: defaultdict(list))
+    watched: dict[tuple[str, str], Exposure] = field(default_factory=lambda: defaultdict(Exposure))
     exposure: Exposure = field(default_factory=Exposure)
     restarted: int = 0
     differences: list[str] = field(default_factory=list)
@@ -116,7 +118,8 @@ def _add(group: Group, job: Mapping[str, Any], part: Mapping[str, Any], *, healt
         group.exposure += exposure
     else:
         group.cases[key] += [case_from(case) for case in part["cases"]]
-        group.strays[key] += len(alarms)
+        group.strays[key] += alarms
+        group.watched[key] += exposure
     if part["restarted"]:
         group.restarted += 1
         group.differences += [f"{job['scenario']} seed {job['seed']}: {text}" for text in part["differences"]]
@@ -130,9 +133,19 @@ def _delay(cases: Sequence[Case], p: float) -> float | None:
 
 def _scenario_rows(name: str, scope: Scope, group: Group) -> list[dict[str, Any]]:
     return [
-        {"contestant": name, "scope": scope, "scenario": scenario, "magnitude": magnitude}
+        {
+            "contestant": name,
+            "scope": scope,
+            "scenario": scenario,
+            "magnitude": magnitude,
+            "fault": cases[0].fault if cases else "",
+        }
         | figures(cases)
-        | {"stray_alerts": group.strays[scenario, magnitude]}
+        | {"gpu_months": group.watched[scenario, magnitude].gpu_months}
+        | {
+            f"stray_{severity}s": sum(a.severity == severity for a in group.strays[scenario, magnitude])
+            for severity in SEVERITIES
+        }
         for (scenario, magnitude), cases in sorted(group.cases.items())
     ]
 

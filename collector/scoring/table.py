@@ -26,7 +26,7 @@ def tables(report: Mapping[str, Any]) -> Iterator[str]:
             "class",
             "dup",
             "flaps",
-            "stray",
+            "stray pages+tickets",
         ),
         [_fault(row) for row in report["scenarios"]],
     )
@@ -68,7 +68,7 @@ def _fault(row: Mapping[str, Any]) -> Row:
         _number(row["class"]["value"]),
         _number(row["duplicates_per_incident"]),
         _number(row["flaps_per_incident"]),
-        str(row["stray_alerts"]),
+        f"{row['stray_pages']}+{row['stray_tickets']}",
     )
 
 

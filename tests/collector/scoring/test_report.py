@@ -48,13 +48,13 @@ def test_false_alarms_are_those_of_healthy_runs() -> None:
     made = document(
         result("H01", part(false=[alarm(), alarm("ticket")])),
         result("H02", part(false=[alarm()])),
-        result("F16", part(cases=[case(1)], false=[alarm(), alarm()])),
+        result("F16", part(cases=[case(1)], false=[alarm(), alarm("ticket")])),
     )
     summary = made["summary"]["fleet"]
     assert (summary["healthy_gpu_months"], summary["false_pages"]) == (20, 2)
     assert summary["false_pages_per_gpu_month"]["rate"] == pytest.approx(0.1)
     assert summary["false_tickets_per_gpu_month"] == pytest.approx(0.05)
-    assert [row["stray_alerts"] for row in made["scenarios"]] == [2]
+    assert [(row["gpu_months"], row["stray_pages"], row["stray_tickets"]) for row in made["scenarios"]] == [(10, 1, 1)]
     assert [row["pages"]["per_gpu_month"]["count"] for row in made["healthy"]] == [1, 1]
 
 

@@ -16,6 +16,7 @@ from collector.scoring.contest import Job, contest
 from collector.scoring.plan import Wanted, code_hash, jobs_of, still_good
 from collector.scoring.pool import run_jobs
 from collector.simulator.fleet import load_scenario
+from tests.sources import ROOT
 
 JOB = Job("F16", "nominal", 1, "dev", (("ours", "node"), ("ours", "fleet"), ("gpud", "fleet")), restart=True, days=0.1, nodes=2)
 SLICE = ("--days", "0.01", "--nodes", "2", "--workers", "2", "--detectors", "ours,gpud")
@@ -130,8 +131,15 @@ def test_the_command_reports_and_resumes(tmp_path: Path, capsys: pytest.CaptureF
     code, _, progress = score(capsys, *argv)
     assert (code, progress) == (0, "")
     assert without_commit(out.read_text()) == without_commit(first)
+    assert score(capsys, "--report", str(kept), "--json", str(out))[0] == 0
+    assert figures(out.read_text()) == figures(first)
     assert set(json.loads(first)["summary"]) == {"node", "fleet"}
     assert set(json.loads(first)["summary"]["node"]["baselines"]) == {"gpud"}
+
+
+def figures(text: str) -> dict[str, Any]:
+    """A report without where it comes from."""
+    return {name: part for name, part in json.loads(text).items() if name != "about"}
 
 
 def without_commit(text: str) -> str:
@@ -189,6 +197,8 @@ def test_a_dump_holds_what_others_need_to_score_again(tmp_path: Path, capsys: py
         (["--seeds", "9..5"], "argument --seeds: invalid"),
         (["--days", "0"], "argument --days: invalid"),
         (["--resume", "/proc/nowhere"], "--resume: /proc/nowhere"),
+        (["--report", "/proc/nowhere"], "--report: /proc/nowhere: there are no results"),
+        (["--report", str(ROOT / "tests" / "data" / "nccl" / "ras")], "is no result of a run"),
     ],
 )
 def test_what_makes_no_sense_is_named(argv: Sequence[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,136 @@
+"""Writes the tables of docs/scores.md from docs/scores.json: `make docs`. What people wrote around them stays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import floor
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parent
+TARGET, SCORES = DOCS / "scores.md", DOCS / "scores.json"
+OURS = "ours"
+Row = Sequence[object]
+
+
+def scores() -> str:
+    """The whole page, its tables anew."""
+    report = json.loads(SCORES.read_bytes())
+    text = TARGET.read_text(encoding="utf-8")
+    for name, make in TABLES.items():
+        begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
+        head, _, rest = text.partition(begin)
+        text = head + begin + "\n".join(make(report)) + end + rest.partition(end)[2]
+    return text
+
+
+def _faults(report: Mapping[str, Any]) -> Iterator[str]:
+    head = (
+        "Scenario", "Class", "Magnitude", "Scope", "In time", "at least", "Right device", "Delay p50, p90, p99",
+        "Cleared after, p50", "Twice told", "GPU-months", "False pages", "False tickets",
+    )  # fmt: skip
+    yield from _table(head, (_fault(row) for row in report["scenarios"] if row["contestant"] == OURS))
+
+
+def _fault(row: Mapping[str, Any]) -> Row:
+    found, blame, delay, clear = row["recall"], row["attribution"]["top1"], row["delay_s"], row["clear_s"]
+    return (
+        row["scenario"], row["fault"], row["magnitude"], row["scope"],
+        f"{found['hits']}/{found['of']}", _down(found["low95"]), f"{blame['hits']}/{blame['of']}",
+        ", ".join(_seconds(delay[name]) for name in ("p50", "p90", "p99")), _seconds(clear["p50"]),
+        _part(row["duplicates_per_incident"]), f"{row['gpu_months']:.0f}", row["stray_pages"], row["stray_tickets"],
+    )  # fmt: skip
+
+
+def _strata(report: Mapping[str, Any]) -> Iterator[str]:
+    """Stalls by the length of the struck job's checkpoints, which look like stalls."""
+    rows = [row for row in report["strata"] if row["contestant"] == OURS]
+    cells = [(row["recall"], row["delay_s"]) for row in rows]
+    yield from _table(
+        ("Scenario", "Magnitude", "Scope", "Checkpoints up to", "In time", "at least", "Delay p50, p90"),
+        (
+            (
+                row["scenario"], row["magnitude"], row["scope"], _seconds(row["checkpoint_s_at_most"]),
+                f"{found['hits']}/{found['of']}", _down(found["low95"]), f"{_seconds(delay['p50'])}, {_seconds(delay['p90'])}",
+            )
+            for row, (found, delay) in zip(rows, cells, strict=True)
+        ),
+    )  # fmt: skip
+
+
+def _healthy(report: Mapping[str, Any]) -> Iterator[str]:
+    rows = [row for row in report["healthy"] if (row["contestant"], row["scope"]) == (OURS, "fleet")]
+    counts = [(row["gpu_months"], *(row[name]["per_gpu_month"]["count"] for name in ("pages", "tickets"))) for row in rows]
+    told = [", ".join(f"{n} {name}" for name, n in row["tickets"]["by_detector"].items()) for row in rows]
+    lines = [(row["scenario"], f"{m:.0f}", p, t, why) for row, (m, p, t), why in zip(rows, counts, told, strict=True)]
+    months, pages, tickets = (sum(column) for column in zip(*counts, strict=True))
+    yield from _table(
+        ("Healthy scenario", "GPU-months", "False pages", "False tickets", "of"),
+        [*lines, ("together", f"{months:.0f}", pages, tickets, "")],
+    )
+
+
+def _classes(report: Mapping[str, Any]) -> Iterator[str]:
+    """Every contestant in one table: recall per class, and its false alarms in all."""
+    summary = report["summary"]["fleet"]
+    who = {OURS: summary, **summary["baselines"]}
+    classes = sorted(summary["recall_by_class"])
+    rows = []
+    for name, figures in who.items():
+        false = figures["false_alarms"]
+        rates = [_rate(false[severity]["per_gpu_month"]) for severity in ("pages", "tickets")]
+        rows.append(
+            (name, f"{figures['healthy_gpu_months']:.0f}", *rates, *(_share(figures["recall_by_class"].get(c)) for c in classes))
+        )
+    yield from _table(("Who", "healthy GPU-months", "false pages in a month", "false tickets in a month", *classes), rows)
+
+
+def _misses(report: Mapping[str, Any]) -> Iterator[str]:
+    """How many of which scenario were missed in which way."""
+    count: dict[tuple[str, ...], int] = {}
+    for miss in report["misses"]:
+        how = "late" if miss["cause"].startswith("late") else miss["cause"]
+        key = miss["scenario"], miss["magnitude"], miss["scope"], how
+        count[key] = count.get(key, 0) + 1
+    yield from _table(("Scenario", "Magnitude", "Scope", "How", "Cases"), ((*key, n) for key, n in sorted(count.items())))
+
+
+TABLES = {"faults": _faults, "strata": _strata, "healthy": _healthy, "classes": _classes, "misses": _misses}
+
+
+def _table(head: Row, rows: Iterable[Row]) -> Iterator[str]:
+    yield "| " + " | ".join(map(str, head)) + " |"
+    yield "|---" * len(head) + "|"
+    for row in rows:
+        yield "| " + " | ".join(map(str, row)) + " |"
+
+
+def _down(share: float) -> str:
+    """Two digits, never rounded up: what is at least so much must not become more."""
+    return f"{floor(share * 100) / 100:.2f}"
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "-"
+    for unit, seconds in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if value >= 2 * seconds:
+            return f"{value / seconds:.3g} {unit}"
+    return f"{value:.0f} s"
+
+
+def _part(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _share(part: Mapping[str, Any] | None) -> str:
+    return "-" if part is None or not part["of"] else f"{part['hits']}/{part['of']} ({_down(part['low95'])}-{part['high95']:.2f})"
+
+
+def _rate(rate: Mapping[str, Any]) -> str:
+    return "-" if rate["rate"] is None else f"{rate['rate']:.2g} ({rate['low95']:.2g}-{rate['high95']:.2g})"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(scores(), encoding="utf-8")
