@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -28,7 +28,8 @@ class TakenOn(NamedTuple):
 class OpenIncident:
     """An incident that is open: its findings by id in the order of evidence, which of them stand, and what it can be found by.
 
-    ``said`` is how many findings it had when it was last told.
+    ``over``: findings that ended so long ago that they say nothing of now. ``common`` is the class of fault that is common to all its
+    devices, empty where there is none. ``said`` is how many findings it had when it was last told.
     """
 
     id: str
@@ -37,12 +38,18 @@ class OpenIncident:
     fresh_ns: int  # when it last heard anything, also that a finding ended
     findings: dict[str, Finding] = field(default_factory=dict)
     standing: set[str] = field(default_factory=set)
+    over: set[str] = field(default_factory=set)
     keys: set[Key] = field(default_factory=set)
-    common: bool = False
+    common: str = ""
     told: Incident | None = None
     counted: bool = False
     said: int = 0
     taken_on: TakenOn | None = None
+
+    @property
+    def live(self) -> list[Finding]:
+        """The findings that say something of now, in the order of evidence."""
+        return [finding for name, finding in self.findings.items() if name not in self.over]
 
 
 class Book:
@@ -57,11 +64,15 @@ class Book:
         """The incident that holds a finding."""
         return self.open.get(self._by_finding.get(finding, ""))
 
-    def find(self, keys: Iterable[Key], now_ns: int, *, fresh: bool) -> OpenIncident | None:
-        """The newest open incident with one of these keys; ``fresh``: with a finding that began within the window."""
-        names = [name for key in keys for name in self._by_key.get(key, ())]
-        found = [one for name in names if (one := self.open.get(name)) and (not fresh or now_ns - one.evidence_ns <= WINDOW_NS)]
-        return max(found, key=lambda one: one.evidence_ns, default=None)
+    def find(self, keys: Iterable[Key], since_ns: int | None = None) -> OpenIncident | None:
+        """The newest open incident with one of these keys, and with a finding that began since then, where that is asked for."""
+        return max(self.with_any(keys, since_ns), key=lambda one: one.evidence_ns, default=None)
+
+    def with_any(self, keys: Iterable[Key], since_ns: int | None = None) -> Iterator[OpenIncident]:
+        """All of them."""
+        names = dict.fromkeys(name for key in keys for name in self._by_key.get(key, ()))
+        found = (one for name in names if (one := self.open.get(name)))
+        yield from (one for one in found if since_ns is None or one.evidence_ns >= since_ns)
 
     def index(self, incident: OpenIncident, keys: Iterable[Key]) -> None:
         """From now on an incident is found by these keys and by its findings."""
@@ -110,6 +121,7 @@ def _document(one: OpenIncident) -> dict[str, Any]:
         "fresh_ns": one.fresh_ns,
         "findings": [document_of(finding) for finding in one.findings.values()],
         "standing": sorted(one.standing),
+        "over": sorted(one.over),
         "keys": sorted(one.keys),
         "common": one.common,
         "counted": one.counted,
@@ -126,6 +138,7 @@ def _opened(document: dict[str, Any]) -> OpenIncident:
     parts = {
         "findings": {finding.id: finding for finding in findings},
         "standing": set(document["standing"]),
+        "over": set(document["over"]),
         "keys": {tuple(key) for key in document["keys"]},
         "told": told,
         "taken_on": TakenOn(*document["taken_on"]) if document["taken_on"] else None,

@@ -11,7 +11,7 @@ from detectors.incidents.blame import Blame
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident, TakenOn
 from detectors.incidents.graph import Graph
 from detectors.incidents.held import Held
-from detectors.incidents.kinship import classes, head, keys_of, near, wide
+from detectors.incidents.kinship import SYMPTOMS, classes, head, keys_of, near, wide
 from detectors.incidents.lemon import LIMIT, Lemons
 from detectors.incidents.records import Records
 from detectors.maintenance import Maintenance
@@ -23,6 +23,7 @@ from pipeline.observation import Event, Observation
 
 # More devices with one class of fault within the window than this: the cause is common to them, whatever it is.
 MANY, MANY_SHARE = 10, 0.005
+AT_ONCE_NS = 120 * 10**9  # what a switch does to its ports it does to all of them at once
 MOST_SINGLY = 8  # findings of an incident, each of which is told as it comes
 MOST_FINDINGS = 1000  # of one incident: what comes after is explained by it, and not kept
 
@@ -98,6 +99,7 @@ class Incidents(Remembering):
             if finding.active:
                 known.findings[finding.id] = finding
                 known.standing.add(finding.id)
+                known.over.discard(finding.id)
             else:
                 known.standing.discard(finding.id)
                 known.fresh_ns = at.now_ns
@@ -109,11 +111,7 @@ class Incidents(Remembering):
         if not finding.active:
             self._records.keep(finding, at.now_ns)
             return
-        joined = self._book.find(near(finding, self._graph), at.now_ns, fresh=False)
-        around = list(wide(finding, self._graph))
-        joined = joined or self._book.find((key for key in around if key[-1] == "itself"), at.now_ns, fresh=False)
-        joined = joined or self._book.find(around, at.now_ns, fresh=True)
-        joined = joined or self._common(finding)
+        joined = self._book.find(near(finding, self._graph)) or self._explained(finding, at) or self._common(finding, at)
         if joined is None:
             if finding.severity == "record":
                 self._records.keep(finding, at.now_ns)
@@ -137,30 +135,49 @@ class Incidents(Remembering):
         self._book.index(incident, keys_of(finding, self._graph))
         return True
 
-    def _common(self, finding: Finding) -> OpenIncident | None:
-        """An open incident that is common to all devices with such a fault, and as serious: a page is not one of many tickets."""
-        kind = head(finding.fault)
-        common = (one for one in self._book.open.values() if one.common and RANK[finding.severity] <= RANK[_severity(one)])
-        return next((one for one in common if kind in classes(one.findings.values())), None)
+    def _explained(self, finding: Finding, at: Moment) -> OpenIncident | None:
+        """An open incident nearby that it may belong to: it is known already what is the matter there, or it began at about the same time."""
+        kind, around = head(finding.fault), list(wide(finding, self._graph))
+        known = self._book.with_any(key for key in around if key[-1] == "itself")
+        alike = [one for one in known if kind in SYMPTOMS or kind in classes(one.findings[name] for name in one.standing)]
+        if alike:
+            return max(alike, key=lambda one: one.evidence_ns)
+        sudden = [key for key in around if key[0] == "switch" != finding.device.kind]
+        at_once = self._book.find(sudden, at.now_ns - AT_ONCE_NS)
+        return at_once or self._book.find((key for key in around if key not in sudden), at.now_ns - WINDOW_NS)
+
+    def _common(self, finding: Finding, at: Moment) -> OpenIncident | None:
+        """An incident that all devices with such a fault have in common these minutes, and as serious: a page is not one of many tickets."""
+        return next(
+            (
+                one
+                for one in self._book.open.values()
+                if one.common == head(finding.fault)
+                and at.now_ns - one.evidence_ns <= WINDOW_NS
+                and RANK[finding.severity] <= RANK[_severity(one.live)]
+            ),
+            None,
+        )
 
     def _break(self, joined: OpenIncident, finding: Finding, at: Moment) -> Iterator[Incident]:
         """The circuit breaker: many incidents of one class and severity at once become one, and the others end."""
-        kind, severity = head(finding.fault), _severity(joined)
+        kind, severity = head(finding.fault), _severity(joined.live)
         alike = [
             one
             for one in self._book.open.values()
             if at.now_ns - one.evidence_ns <= WINDOW_NS
-            and _severity(one) == severity
+            and _severity(one.live) == severity
             and all(head(f.fault) == kind for f in one.findings.values())
         ]
         devices = {f.device for one in alike for f in one.findings.values()}
         if len(alike) < 2 or len(devices) <= max(MANY, MANY_SHARE * self._graph.peers(finding.device.kind)):
             return
         first = alike[0]
-        first.common = True
+        first.common = kind
         for one in alike[1:]:
             for member in one.findings.values():
                 self._join(first, member, at)
+            first.standing -= one.findings.keys() - one.standing
             self._book.close(one)
             if one.told is not None:
                 yield replace(one.told, cleared_ns=at.time_ns, summary=f"Part of incident {first.id}: {one.told.summary}")
@@ -169,9 +186,9 @@ class Incidents(Remembering):
 
     def _say(self, incident: OpenIncident, at: Moment) -> Iterator[Incident]:
         """The incident, if it is worth more words than before."""
-        if incident.id not in self._book.open or not incident.findings:
+        if incident.id not in self._book.open:
             return
-        now = self._told(incident)
+        now = self._told(incident) if incident.findings else self._lemon_again(incident)
         before, incident.told = incident.told, now
         if before is None or _news(before) != _news(now) or self._more(incident):
             incident.said = len(incident.findings)
@@ -187,9 +204,10 @@ class Incidents(Remembering):
         return n > incident.said and (n <= MOST_SINGLY or n >= 2 * incident.said)
 
     def _told(self, incident: OpenIncident) -> Incident:
-        findings = list(incident.findings.values())
-        root, blamed = Blame(self._graph, findings).root(common=incident.common)
-        severity = _severity(incident)
+        findings = [f for f in incident.live if not self._maintenance.covers(f.device)]
+        severity = _severity(findings)
+        findings = findings or incident.live
+        root, blamed = Blame(self._graph, findings).root(common=bool(incident.common))
         if self._maintenance.covers(root):
             severity = "record"
         taken_on = incident.taken_on or TakenOn(0, "", "")
@@ -203,6 +221,18 @@ class Incidents(Remembering):
             findings=tuple(incident.findings),
             summary=_summary(root, blamed, findings),
             reason=reason(blamed.fault, blamed.action, severity),
+            acknowledged_ns=taken_on.time_ns,
+            note=taken_on.note,
+            acknowledged_by=taken_on.user,
+        )
+
+    def _lemon_again(self, incident: OpenIncident) -> Incident:
+        """A lemon that somebody took on, or whose node went out of service or came back."""
+        assert incident.told is not None  # noqa: S101 - it is told as it opens
+        covered, taken_on = self._maintenance.covers(incident.told.root), incident.taken_on or TakenOn(0, "", "")
+        return replace(
+            incident.told,
+            severity="record" if covered else "ticket",
             acknowledged_ns=taken_on.time_ns,
             note=taken_on.note,
             acknowledged_by=taken_on.user,
@@ -226,17 +256,27 @@ class Incidents(Remembering):
 
     def _end(self, at: Moment) -> Iterator[Incident]:
         for one in list(self._book.open.values()):
-            if one.told is None or one.standing or at.now_ns - one.fresh_ns < WINDOW_NS:
+            if one.told is None or at.now_ns - one.fresh_ns < WINDOW_NS:
+                continue
+            if one.standing:
+                yield from self._forget_what_ended(one, at)
                 continue
             if one.told.fault == "lemon" and self._lemons.now(one.told.root.host, at.now_ns) >= LIMIT / 2:
                 continue
             self._book.close(one)
             yield replace(one.told, cleared_ns=at.time_ns)
 
+    def _forget_what_ended(self, one: OpenIncident, at: Moment) -> Iterator[Incident]:
+        """A page that was mended must not go on for what is left, and must be heard when it comes back."""
+        ended = one.findings.keys() - one.standing
+        if ended != one.over:
+            one.over = set(ended)
+            yield from self._say(one, at)
 
-def _severity(incident: OpenIncident) -> Severity:
-    """That of its gravest finding; a record's where it has none, as a lemon."""
-    return max((f.severity for f in incident.findings.values()), key=RANK.__getitem__, default="record")
+
+def _severity(findings: Iterable[Finding]) -> Severity:
+    """That of the gravest; a record's where there are none."""
+    return max((f.severity for f in findings), key=RANK.__getitem__, default="record")
 
 
 def _summary(root: Device, blamed: Finding, findings: Sequence[Finding]) -> str:

@@ -163,6 +163,51 @@ def test_most_ports_of_a_leaf_switch_blame_the_switch() -> None:
     assert story.open == {"leaf1": ("switch", "ib/link_down", "page")}
 
 
+def test_cables_of_one_leaf_switch_that_fail_minutes_apart_are_incidents_of_their_own() -> None:
+    """What a switch does to its ports it does to all at once."""
+    story = Story()
+    ports = [port(0, host, leaf="leaf1") for host in ("n1", "n2", "n3", "n4", "n5")]
+    story.see(frames=[frame_of("ib_port", [(p, {}) for p in ports], START_NS, 0)])
+    story.finds(ports[0], "ib/link_down")
+    story.wait(180)
+    story.finds(ports[1], "ib/link_down")
+    assert len(story.pages) == 2
+
+
+def test_what_has_long_been_wrong_with_a_node_hides_no_page_of_its_devices() -> None:
+    """A setting that differs is a ticket for weeks; a GPU that falls off the bus meanwhile is a page, and so is the next."""
+    story = Story()
+    story.nodes("n1")
+    story.finds(node(), "drift", "ticket")
+    for number in (3, 5):
+        story.wait(3600)
+        story.finds(gpu(number), "gpu_lost")
+    assert len(story.pages) == 2
+    assert {gpu(3).id, gpu(5).id, node().id} == story.open.keys()
+
+
+def test_more_of_what_a_node_is_known_to_have_is_explained_by_it() -> None:
+    """Its power brake has been pulled for an hour; a GPU of it that begins to throttle for that is no news."""
+    story = Story()
+    story.nodes("n1")
+    story.finds(node(), "throttle/hw_power_brake")
+    story.wait(3600)
+    story.finds(gpu(3), "throttle/hw_power_brake")
+    story.finds(gpu(4), "straggler")
+    assert len(story.pages) == len(story.open) == 1
+
+
+def test_a_page_that_was_mended_leaves_what_still_stands_and_is_a_page_again_when_it_comes_back() -> None:
+    """A ticket about the same GPU stands all the time."""
+    story = Story()
+    story.finds(gpu(0), "ecc", "ticket")
+    story.clears(story.finds(gpu(0), "xid/gpu", detector="xid"))
+    story.wait(1200)
+    assert story.open == {gpu(0).id: ("gpu", "ecc", "ticket")}
+    story.finds(gpu(0), "xid/gpu", detector="xid")
+    assert story.open == {gpu(0).id: ("gpu", "xid/gpu", "page")}
+
+
 def test_adapters_that_die_on_one_leaf_switch_are_incidents_of_their_own() -> None:
     """No switch makes an adapter's firmware stop; each node has to be repaired."""
     story = Story()
@@ -240,6 +285,35 @@ def test_one_fault_on_many_nodes_at_once_is_one_common_incident() -> None:
     parts = [i for i in story.told if not i.active]
     assert {i.summary.split(":")[0] for i in parts} == {f"Part of incident {story.fusion.open()[0].id}"}
     assert story.fusion.open()[0].root.kind == "cluster"
+
+
+def test_what_devices_had_in_common_mutes_neither_later_nor_other_faults() -> None:
+    """An hour after the storm a page of its class is a page again; one of another class always was."""
+    story = Story()
+    hosts = [f"n{n}" for n in range(15)]
+    story.nodes(*hosts)
+    for host in hosts[:12]:
+        story.finds(gpu(0, host), "ecc")
+    before = len(story.open)
+    story.finds(gpu(1, hosts[12]), "gpu_lost")
+    story.wait(3600)
+    story.finds(gpu(0, hosts[13]), "ecc")
+    assert len(story.open) == before + 2
+
+
+def test_what_devices_had_in_common_ends_when_all_of_them_are_well() -> None:
+    """Also those that were well before it was known to be common."""
+    story = Story()
+    hosts = [f"n{n}" for n in range(15)]
+    story.nodes(*hosts)
+    found = [story.finds(gpu(0, host), "ecc") for host in hosts[:8]]
+    for one in found[:4]:
+        story.clears(one)
+    found += [story.finds(gpu(0, host), "ecc") for host in hosts[8:]]
+    for one in found[4:]:
+        story.clears(one)
+    story.wait(1200)
+    assert not story.open
 
 
 def test_many_faults_of_different_classes_are_no_common_cause() -> None:

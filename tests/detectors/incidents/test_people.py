@@ -83,3 +83,24 @@ def test_an_open_incident_is_a_record_while_its_device_is_out_of_service() -> No
     story.happens("maintenance_ended", gpu(0))
     assert [i.severity for i in story.told] == ["page", "record", "page"]
     assert len({i.id for i in story.told}) == 1
+
+
+def test_what_is_in_service_is_a_page_though_the_first_to_blame_is_not() -> None:
+    """Two GPUs of a rack throttle for one cause; the one that was blamed is taken out, the other still makes its job wait."""
+    story = Story()
+    story.nodes("n1", "n2", "n3", "n4", rack="r1")
+    story.finds(gpu(0, "n1"), "throttle")
+    story.finds(gpu(0, "n2"), "throttle")
+    story.happens("maintenance_started", node("n1"), reason="new cold plate")
+    assert story.open == {gpu(0, "n2").id: ("gpu", "throttle", "page")}
+
+
+def test_a_lemon_is_taken_on_like_everything_else() -> None:
+    """It has no finding of its own, and people see who looks after it all the same."""
+    story = Story()
+    for number in range(5):
+        story.clears(story.finds(gpu(number), "xid/gpu"))
+        story.wait(1200)
+    (lemon,) = [one for one in story.told if one.fault == "lemon"]
+    story.happens("incident_acknowledged", node(), incident=lemon.id, note="burning in", user="ada")
+    assert (story.told[-1].id, story.told[-1].note) == (lemon.id, "burning in")
