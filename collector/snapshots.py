@@ -74,12 +74,13 @@ class Snapshots:
             if outcome != "none":
                 log.warning("the detectors begin cold: their snapshot %s is %s", self._path, outcome)
             return tuple(memory.name for memory in judge.memories)
-        again = 0
+        again, standing, opened = 0, judge.standing(), judge.open()
         for observation in after(self._root / "wal", facts):
             judge.judge(observation)
             again += 1
             if again == MOST_READ_AGAIN:
                 break
+        judge.begins_anew(cold, standing, opened)
         age_s = (self._clock.time_ns() - int(facts["time_ns"])) / 1e9
         log.info(
             "the detectors remember: snapshot of %.0f s ago, %d observations after it; cold: %s",

@@ -61,7 +61,7 @@ def _strata(report: Mapping[str, Any]) -> Iterator[str]:
 
 def _healthy(report: Mapping[str, Any]) -> Iterator[str]:
     rows = [row for row in report["healthy"] if (row["contestant"], row["scope"]) == (OURS, "fleet")]
-    counts = [(row["gpu_months"], *(row[name]["per_gpu_month"]["count"] for name in ("pages", "tickets"))) for row in rows]
+    counts = [(row["gpu_months"], *(row[name]["of_all"]["count"] for name in ("pages", "tickets"))) for row in rows]
     told = [", ".join(f"{n} {name}" for name, n in row["tickets"]["by_detector"].items()) for row in rows]
     lines = [(row["scenario"], f"{m:.0f}", p, t, why) for row, (m, p, t), why in zip(rows, counts, told, strict=True)]
     months, pages, tickets = (sum(column) for column in zip(*counts, strict=True))
@@ -79,7 +79,7 @@ def _classes(report: Mapping[str, Any]) -> Iterator[str]:
     rows = []
     for name, figures in who.items():
         false = figures["false_alarms"]
-        rates = [_rate(false[severity]["per_gpu_month"]) for severity in ("pages", "tickets")]
+        rates = [_rate(false[severity]["of_all"]) for severity in ("pages", "tickets")]
         rows.append(
             (name, f"{figures['healthy_gpu_months']:.0f}", *rates, *(_share(figures["recall_by_class"].get(c)) for c in classes))
         )

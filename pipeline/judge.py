@@ -57,6 +57,9 @@ class Judge:
         self._health: dict[tuple[str, str], Health] = {}
         self._standing: dict[str, Finding] = {}
         self._open: dict[str, Incident] = {}
+        self._orphans: tuple[Finding, ...] = ()  # of detectors that begin anew
+        self._lost: tuple[Incident, ...] = ()  # of a fusion that does
+        self._untold = False
 
     @property
     def memories(self) -> tuple[Detector | Fusion | Judge, ...]:
@@ -74,10 +77,10 @@ class Judge:
     def judge(self, observation: Observation) -> Judged:
         """The observation with increments in its frames, and what is said of it."""
         observation = replace(observation, frames=tuple(self._with_increments(observation, f) for f in observation.frames))
-        findings: list[Finding] = []
+        findings = self._orphaned(observation)
         for detector in self._detectors:
             findings += self._ask(detector, observation)
-        incidents = self._fuse(observation, findings)
+        incidents = self._from_anew(observation, findings)
         self._remember(findings, incidents)
         return Judged(observation, tuple(findings), incidents)
 
@@ -112,6 +115,31 @@ class Judge:
         self._rates, self._failing = rates, failing
         self._standing = {finding.id: finding for finding in standing}
         self._open = {incident.id: incident for incident in opened}
+
+    def begins_anew(self, cold: Iterable[str], standing: Iterable[Finding], opened: Iterable[Incident]) -> None:
+        """These of ``memories`` have lost what they knew. What they had said, of what stood and was open, ends with the next observation.
+
+        A detector that no longer knows what it found cannot end it: it would stand for ever. To a fusion what still stands is told again.
+        """
+        names = frozenset(cold)
+        self._orphans = tuple(finding for finding in standing if finding.detector in names)
+        self._untold = self._fusion is not None and self._fusion.name in names
+        self._lost = tuple(opened) if self._untold else ()
+
+    def _orphaned(self, observation: Observation) -> list[Finding]:
+        why = "the detector begins anew, and tells it again if it is still so"
+        orphans, self._orphans = self._orphans, ()
+        return [replace(f, phase="cleared", time_ns=observation.time_ns, evidence=(*f.evidence, why)) for f in orphans]
+
+    def _from_anew(self, observation: Observation, findings: Sequence[Finding]) -> tuple[Incident, ...]:
+        """Incidents that the fusion no longer knows end; what stands behind them opens others."""
+        if not self._untold:
+            return self._fuse(observation, findings)
+        ended = [replace(incident, cleared_ns=observation.time_ns) for incident in self._lost]
+        self._untold, self._lost = False, ()
+        over = {finding.id for finding in findings if not finding.active}
+        again = [finding for finding in self._standing.values() if finding.id not in over]
+        return (*ended, *self._fuse(observation, [*again, *findings]))
 
     def _remember(self, findings: Iterable[Finding], incidents: Iterable[Incident]) -> None:
         for finding in findings:

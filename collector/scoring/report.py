@@ -72,7 +72,7 @@ class Report:
         every = [case for cases in known.values() for case in cases if case.watched]
         by_class = {fault: [case for case in every if case.fault == fault] for fault in sorted({case.fault for case in every})}
         false = rates(group.alarms, group.exposure)
-        pages, tickets = (false[severity]["per_gpu_month"] for severity in ("pages", "tickets"))
+        pages, tickets = (false[severity]["of_all"] for severity in ("pages", "tickets"))
         critical = recall(case for case in every if case.severity == "page")
         top1 = share_of(case.top1 for case in every if case.in_time)
         return {
@@ -88,7 +88,9 @@ class Report:
             "straggler_delay_p90_s": _delay(known.get(STRAGGLER, ()), 0.9),
             "hang_delay_p99_s": _delay(known.get(HANG, ()), 0.99),
             "precision": precisions(
-                {name: recall(cases).value or 0.0 for name, cases in known.items()}, pages["rate"] or 0.0, pages["high95"] or inf
+                {name: share for name, cases in known.items() if (share := recall(cases).value) is not None},
+                pages["rate"] or 0.0,
+                pages["high95"] or inf,
             ),
             "restart_equivalent": None if not group.restarted else not group.differences and not group.forgetful,
             "restarts": {"runs": group.restarted, "differences": group.differences[:20], "forgetful": sorted(group.forgetful)},

@@ -48,7 +48,7 @@ def side_by_side(scope: str, summary: Mapping[str, Any]) -> Iterator[str]:
     for name, figures in who.items():
         false = figures["false_alarms"]
         cells = [_share(figures["recall_by_class"].get(fault)) for fault in classes]
-        rates = [_rate(false[severity]["per_gpu_month"]) for severity in ("pages", "tickets")]
+        rates = [_rate(false[severity]["of_all"]) for severity in ("pages", "tickets")]
         rows.append((scope, name, *rates, *cells))
     yield from _grid(("scope", "contestant", "false pages per GPU-month", "false tickets", *classes), rows)
 

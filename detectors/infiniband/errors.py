@@ -73,7 +73,9 @@ class IbErrors(Blockwise):
     kind = "ib_port"
 
     def __init__(self) -> None:
-        columns = Columns(**Twins.fills(*NAMES), sums=Ring(len(RULES), 0.0), over=Ring(len(RULES), 0), packets=0.0, good=0)
+        columns = Columns(
+            **Twins.fills(*NAMES), sums=Ring(len(RULES), 0.0), over=Ring(len(RULES), 0), packets=0.0, seen=0, good=0
+        )
         self._twins = Twins(columns, *NAMES)
         super().__init__(WINDOW_S, columns)
 
@@ -81,21 +83,24 @@ class IbErrors(Blockwise):
         columns = self._columns
         columns.place(frame.devices)
         for k, name in enumerate(NAMES):
-            columns["sums"][k] += np.fmax(self._twins.increase(frame, name), 0.0)  # NaN adds nothing
+            rose = self._twins.increase(frame, name)
+            columns["sums"][k] += np.fmax(rose, 0.0)  # NaN adds nothing
+            columns["seen"] |= np.isfinite(rose)
         columns["packets"] += np.fmax(columns.wide(frame.increase("receive_packets")), 0.0)
 
     def _block(self, at: Moment) -> Iterator[Finding]:
         columns, sums = self._columns, self._columns["sums"]
         packets = columns["packets"]
+        seen = columns["seen"] > 0  # a window without a reading is none: it neither adds to a fault nor heals it
         over = np.stack([self._over(rule, sums[k], packets) for k, rule in enumerate(RULES)])
-        columns["over"] = (columns["over"] << 1 | over) & 0b111
+        columns["over"] = np.where(seen, (columns["over"] << 1 | over) & 0b111, columns["over"])
         needed = np.array([rule.windows for rule in RULES])[:, None]
         bad = over & (np.bitwise_count(columns["over"]) >= needed)
         for row in rows_where(bad.any(axis=0)):
             yield from self._standing.holds(columns.devices[row], self._verdict(row, bad[:, row]), at)
-        columns["good"] = np.where(over.any(axis=0), 0, columns["good"] + 1)
+        columns["good"] = np.where(over.any(axis=0), 0, columns["good"] + seen)
         yield from self._standing.end_rows(columns, columns["good"] >= CLEAR_WINDOWS, at)
-        columns.reset(np.ones(len(columns), np.bool_), "sums", "packets")
+        columns.reset(np.ones(len(columns), np.bool_), "sums", "packets", "seen")
 
     @staticmethod
     def _over(rule: Rule, n: NDArray[np.float64], packets: NDArray[np.float64]) -> NDArray[np.bool_]:

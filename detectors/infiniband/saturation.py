@@ -16,8 +16,8 @@ from pipeline.frame import Frame
 from pipeline.observation import Observation
 
 FAULT = "counter_saturated"
-# Counters of the classical PortCounters set that faults are judged by; each sticks at its end until somebody resets it (IBTA volume 1,
-# 16.1.3.5).
+# Counters of the classical PortCounters set by which people are told of faults; each sticks at its end until somebody resets it (IBTA volume 1,
+# 16.1.3.5). Those that only make records, or stand at their end on every busy port (PortXmitWait), are left out.
 JUDGED = (
     "symbol_errors",
     "link_error_recoveries",
@@ -26,6 +26,8 @@ JUDGED = (
     "receive_remote_physical_errors",
     "local_link_integrity_errors",
     "buffer_overrun_errors",
+    "transmit_constraint_errors",
+    "receive_constraint_errors",
 )
 
 

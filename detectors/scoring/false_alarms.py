@@ -63,12 +63,14 @@ def false_alarms(alerts: Iterable[Alert]) -> list[FalseAlarm]:
 
 
 def rates(alarms: Sequence[FalseAlarm], exposure: Exposure) -> dict[str, Any]:
-    """Pages and tickets apart, as JSON: count, rate and interval per GPU-month and port-month, and who raised them.
+    """Pages and tickets apart, as JSON: count, rate and interval, and who raised them. What is about ports is counted per port-month, all else per
+    GPU-month, and ``of_all`` together per GPU-month, which is what people have to live with.
 
     A ticket is an alarm that never became a page.
     """
     return {"gpu_months": exposure.gpu_months, "port_months": exposure.port_months} | {
         f"{severity}s": {
+            "of_all": _rate(chosen, exposure.gpu_months),
             "per_gpu_month": _rate([a for a in chosen if not a.of_port], exposure.gpu_months),
             "per_port_month": _rate([a for a in chosen if a.of_port], exposure.port_months),
             "by_detector": dict(Counter(a.detector for a in chosen).most_common()),

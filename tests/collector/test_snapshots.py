@@ -170,13 +170,16 @@ def test_memory_without_its_facts_is_left_alone(first: Life, clock: FakeClock) -
 def test_memory_of_another_version_costs_that_detector_only(
     first: Life, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An update that changes one detector leaves the others theirs."""
+    """An update that changes one detector leaves the others theirs; what it had said does not stand for ever."""
     first.see(50, 90, 90)
+    clock.advance(60)
+    first.see(90)
     monkeypatch.setattr(Hot, "version", 2)
     second = Life(first.root, clock, seq=10)
     assert second.cold == ("hot",)
     assert second.own.value(agent.RESTORES, "hot", "version") == 1
     assert second.own.value(agent.RESTORES, "judge", "restored") == 1
+    assert second.see(50) == ["cleared"]
 
 
 def test_a_disk_that_refuses_is_said_once_counted_and_tried_again(first: Life, caplog: pytest.LogCaptureFixture) -> None:

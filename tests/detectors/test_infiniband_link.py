@@ -136,6 +136,16 @@ def test_every_error_counter_has_its_judgement(rule: Rule) -> None:
     assert rule.counter in said[0].evidence[0]
 
 
+def test_windows_without_a_reading_neither_heal_nor_add_to_errors() -> None:
+    """Half an hour in which the counters cannot be read: what was found still stands."""
+    feed = PortFeed(IbErrors(), [ONE], period_s=60.0)
+    quiet: dict[str, float] = {"local_link_integrity_errors": 0, "receive_packets": 10**6}
+    feed.run(600, {ONE.id: quiet})
+    assert stands(feed.run(300, {ONE.id: {**quiet, "local_link_integrity_errors": 1}}))
+    assert feed.run(3600, {ONE.id: dict.fromkeys(quiet, None)}) == []
+    assert [f.phase for f in feed.run(3600, {ONE.id: quiet})] == ["cleared"]
+
+
 def test_every_counter_of_the_classical_table_is_judged_somewhere() -> None:
     """PortCounters of the InfiniBand specification: none is read and then forgotten."""
     elsewhere = {

@@ -100,6 +100,26 @@ def test_another_judge_goes_on_with_the_memory() -> None:
     assert other.open() == house.judge.open()
 
 
+def test_what_a_detector_said_that_begins_anew_ends() -> None:
+    """It no longer knows that it said so, and could never end it; what is still so it tells again."""
+    house = House()
+    house.see(90, 90, 90)
+    house.judge.begins_anew(["hot"], house.judge.standing(), ())
+    assert [phases for phases, _ in house.see(90, 90)] == [["cleared"], []]
+    assert house.judge.standing() == house.judge.open() == ()
+
+
+def test_a_fusion_that_begins_anew_is_told_what_stands() -> None:
+    """Its old incidents end, since it cannot end them; the faults behind them are incidents again."""
+    house = House()
+    house.see(90, 90, 90)
+    (before,) = house.judge.open()
+    house.judge.begins_anew(["each"], house.judge.standing(), house.judge.open())
+    judged = house.judge.judge(observed(house.clock, gpu_frame(house.clock, {"temperature_celsius": 90})))
+    assert [(i.id, i.active) for i in judged.incidents] == [(before.id, False), (before.id, True)]
+    assert len(house.judge.open()) == 1
+
+
 def test_a_detector_that_failed_before_a_restart_ends_its_finding_after_it() -> None:
     """Under the same id: nobody is left with a finding that nothing can end."""
     clock, own = FakeClock(), SelfMetrics()

@@ -46,7 +46,7 @@ def test_what_was_not_watched_to_its_deadline_is_not_missed() -> None:
 def test_false_alarms_are_those_of_healthy_runs() -> None:
     """Two pages and a ticket in 10 + 10 GPU-months: 0.1 and 0.05 a month. What is false in a fault's run is a stray, beside it."""
     made = document(
-        result("H01", part(false=[alarm(), alarm("ticket")])),
+        result("H01", part(false=[alarm(kind="ib_port"), alarm("ticket")])),
         result("H02", part(false=[alarm()])),
         result("F16", part(cases=[case(1)], false=[alarm(), alarm("ticket")])),
     )
@@ -55,7 +55,8 @@ def test_false_alarms_are_those_of_healthy_runs() -> None:
     assert summary["false_pages_per_gpu_month"]["rate"] == pytest.approx(0.1)
     assert summary["false_tickets_per_gpu_month"] == pytest.approx(0.05)
     assert [(row["gpu_months"], row["stray_pages"], row["stray_tickets"]) for row in made["scenarios"]] == [(10, 1, 1)]
-    assert [row["pages"]["per_gpu_month"]["count"] for row in made["healthy"]] == [1, 1]
+    assert [row["pages"]["of_all"]["count"] for row in made["healthy"]] == [1, 1]
+    assert [row["pages"]["per_port_month"]["count"] for row in made["healthy"]] == [1, 0]
 
 
 def test_a_fault_that_needs_the_fleet_is_not_asked_of_a_node() -> None:
