@@ -59,8 +59,7 @@ class WebFile:
             return False
         try:
             made = self._make()
-            if weaker := _weaker(self.security, made):
-                raise ConfigError(f"{self._file}: {weaker}; a file that is half written would look the same: restart the agent")
+            refuse_less(self.security, made, str(self._file))
         except ConfigError as error:
             if str(error) != self.error:
                 log.error("the new web configuration is not taken, the old one stays: %s", "; ".join(error.problems))
@@ -110,7 +109,13 @@ def _stamp(file: Path) -> _Stamp | None:
     return found.st_mtime_ns, found.st_ino, found.st_size
 
 
-def _weaker(old: Security, new: Security) -> str:
+def refuse_less(old: Security, new: Security, where: str) -> None:
+    """ConfigError, beginning with ``where``, if ``new`` no longer asks of clients what ``old`` does: what is half written looks just so."""
+    if gone := _gone(old, new):
+        raise ConfigError(f"{where}: {gone}; a file that is half written would look the same: restart the agent")
+
+
+def _gone(old: Security, new: Security) -> str:
     """What a new configuration would no longer ask of clients; empty where it asks as much."""
     if old.context is not None and new.context is None:
         return "TLS is gone"

@@ -18,7 +18,7 @@ from collector.web.listener import Handler, Listener
 from collector.web.page import ASSETS, page
 from collector.web.pages import Pages
 from collector.web.policy import Policy
-from collector.web.security import Security, WebFile
+from collector.web.security import Security, WebFile, refuse_less
 from pipeline.catalog import agent
 from pipeline.exposition import accepts_gzip, negotiate
 from pipeline.guard import Guard, Health
@@ -48,7 +48,8 @@ class Failed(Exception):  # noqa: N818 - it is an answer (500) whose cause was c
 class Web:
     """Serves pages on one or more addresses. ``start`` raises ListenError; after it nothing here ends the process.
 
-    One that ``follows`` another, which goes on serving until it is stopped, shares the addresses that both have.
+    One that ``follows`` another, which goes on serving until it is stopped, shares the addresses that both have, and asks no less
+    of clients: ConfigError where it would.
     """
 
     def __init__(
@@ -76,6 +77,8 @@ class Web:
         self._listener = Listener(self._application(), guard, security=lambda: self.security, refused=self._refused)
         self._health_listener = Listener(self._health_application(), guard, refused=self._refused)
         self._watcher: asyncio.Task[None] | None = None
+        if follows is not None:
+            refuse_less(follows.security, self.security, "web.config_file")
         self._held: tuple[Bound, Bound] = follows.bound if follows is not None else NONE_HELD
         self.bound: tuple[Bound, Bound] = NONE_HELD  # of the main listener, and of that for probes
         self.health_bound: list[str] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import re
+import signal
 import ssl
 import stat
 from base64 import b64encode
@@ -120,8 +121,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     authority.server().write(folder, "node")
     client = authority.client(NAME)
     client.write(folder, "client")
-    flags = ("--web.config.file", str(web_config(folder, authority)), "--web.health-listen-address", "127.0.0.1:0")
-    with AgentProcess(folder / "s", "--simulate", "hgx-h100", *flags) as agent:
+    (folder / "config.yaml").write_text(
+        'web:\n  listen_address: ["127.0.0.1:0"]\n  health_listen_address: ["127.0.0.1:0"]\n'
+        f"  config_file: {web_config(folder, authority)}\n"
+    )
+    flags = ("--simulate", "hgx-h100", "--config.file", str(folder / "config.yaml"))
+    with AgentProcess(folder / "s", *flags, address="") as agent:
         until(lambda: "health on" in agent.log, "the agent to listen", PATIENCE_S)
         scrape = {"global": {"scrape_interval": "1s"}, "scrape_configs": jobs(folder, agent.address)}
         prometheus = Prometheus(folder, config=scrape)
@@ -187,6 +192,22 @@ def test_what_the_agent_keeps_is_nobody_elses_to_read(site: Site) -> None:
             modes[path] = stat.filemode(path.lstat().st_mode)
     assert len(modes) > 10
     assert {path: mode for path, mode in modes.items() if mode[-3:] != "---" and mode[0] != "l"} == {}
+
+
+def test_a_configuration_cut_off_before_its_web_file_opens_nothing(site: Site) -> None:
+    """A reload in the moment in which config.yaml is written: TLS, certificates and passwords stay, the log and the metric say why."""
+    whole = site.folder / "config.yaml"
+    text = whole.read_text()
+    try:
+        whole.write_text(text[: text.index("  health_listen_address")])
+        site.agent.process.send_signal(signal.SIGHUP)
+        until(lambda: "web.config_file: TLS is gone" in site.agent.log, "the refusal", PATIENCE_S)
+        with pytest.raises((OSError, http.client.HTTPException)):
+            site.agent.get()  # in the clear
+        assert site.get("/-/healthy", site.client, password=PASSWORD[:1])[0] == 401
+        assert site.get("/-/healthy", site.client)[0] == 200
+    finally:
+        whole.write_text(text)
 
 
 def test_everything_is_rotated_while_prometheus_scrapes(site: Site) -> None:

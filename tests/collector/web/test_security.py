@@ -151,6 +151,27 @@ def test_a_running_server_never_asks_for_less(folder: Path, content: Any, said: 
     assert WebFile(folder / "web.yml").security is not before  # a start takes it
 
 
+def web(file: WebFile | None, follows: Web | None = None) -> Web:
+    """A server that was not started."""
+    pages: Any = FakePages()
+    return Web(pages, Guard(SelfMetrics(), SystemClock()), file=file, follows=follows)
+
+
+def test_a_server_that_follows_another_asks_for_no_less(folder: Path) -> None:
+    """A configuration of the agent that no longer names the file, or names one that asks for less, is none to take over with."""
+    full = web(WebFile(folder / "web.yml"))
+    with pytest.raises(ConfigError, match=r"web\.config_file: TLS is gone"):
+        web(None, follows=full)
+    write(folder, without("basic_auth_users"))
+    with pytest.raises(ConfigError, match=r"web\.config_file: passwords are gone"):
+        web(WebFile(folder / "web.yml"), follows=full)
+
+
+def test_a_server_that_follows_an_open_one_may_ask_for_everything(folder: Path) -> None:
+    """To close a door takes no restart."""
+    assert web(WebFile(folder / "web.yml"), follows=web(None)).security.scheme == "https"
+
+
 def test_more_may_be_asked_for_at_any_time(folder: Path) -> None:
     """From nothing to everything without a restart."""
     write(folder, "")
@@ -213,12 +234,12 @@ def test_an_error_of_ours_does_not_end_the_watch(folder: Path, monkeypatch: pyte
         monkeypatch.setattr("collector.web.server.LOOK_S", 0)
         pages: Any = FakePages()
         file = Flawed(folder / "web.yml")
-        web = Web(pages, Guard(own, SystemClock()), ["127.0.0.1:0"], file=file, own=own)
-        await web.start()
+        served = Web(pages, Guard(own, SystemClock()), ["127.0.0.1:0"], file=file, own=own)
+        await served.start()
         async with asyncio.timeout(10):
             while file.looks < 3:  # noqa: ASYNC110 - a thread has no event for it
                 await asyncio.sleep(0)
-        await web.stop()
+        await served.stop()
         return own.value(agent.WEB_CONFIG_SUCCESS)
 
     assert asyncio.run(run()) == 0
