@@ -54,17 +54,14 @@ class Return:
         record = self._record.read()
         if record is None or record.over or not record.by:
             return GivenBack("nothing here was drained by us")
-        missing = self._missing(record)
+        answer = self._ask()
+        missing = self._interrupted(record, answer) if record.trying else self._missing(record, answer)
         if missing:
             return GivenBack(f"not resumed ({missing}): {record.reason}")
         if self._dry_run:
             return GivenBack(f"dry run: would check {self._node} under load and resume it: {record.reason}")
-        proof = evidence(record, self._ask())
-        failed = self._fails()
-        if failed:
-            self._record.write(replace(record, failed=proof))
-            return GivenBack(f"not resumed ({failed}; from here on a person resumes): {record.reason}")
-        missing = self._missing(record)  # the load may have brought the fault back, and people may have come meanwhile
+        proof = evidence(record, answer)
+        missing = self._fails(record, proof) or self._missing(record, self._ask())  # people may have come meanwhile
         if missing:
             return GivenBack(f"not resumed ({missing}): {record.reason}")
         self._controller.resume(self._node)
@@ -72,9 +69,33 @@ class Return:
         self._record.forget()
         return GivenBack(f"resumed {self._node}: {proof}, and the check under load passed: {record.reason}", resumed=True)
 
-    def _missing(self, record: Drained) -> str:
-        """What speaks against a return now, empty where nothing does."""
+    def _fails(self, record: Drained, proof: str) -> str:
+        """How the node failed under load, empty where it did not.
+
+        The attempt is written down before it begins: a load that takes the node or this process with it has failed.
+        """
+        self._record.write(replace(record, failed=proof, trying=True))
+        failed = self._load()
         answer = self._ask()
+        now = evidence(record, answer)
+        if not failed and answer.state != "ok":
+            failed = f"the agent says {answer.state} after the check under load: {answer.reason}"
+        if not failed and now != proof:
+            failed = f"the check under load changed the node: {now or 'nothing proves a repair any more'}"
+        self._record.write(replace(record, failed=(now or proof) if failed else record.failed))
+        return f"{failed}; from here on a person resumes" if failed else ""
+
+    def _interrupted(self, record: Drained, answer: Answer) -> str:
+        """The last check under load never ended: what it made of the node, such as another boot, proves no repair."""
+        if answer.state == "unknown":
+            return f"the agent says unknown: {answer.reason}"
+        since = evidence(record, answer) or record.failed
+        if not self._dry_run:
+            self._record.write(replace(record, failed=since, trying=False))
+        return f"the check under load was cut short; {since}; from here on a person resumes"
+
+    def _missing(self, record: Drained, answer: Answer) -> str:
+        """What speaks against a return now, empty where nothing does."""
         if answer.state != "ok":
             return f"the agent says {answer.state}: {answer.reason}"
         if answer.out_of_service:
@@ -97,7 +118,7 @@ class Return:
             return f"people have taken it over: {state.reason or 'no reason given'}"
         return "jobs still run on it" if state.busy else ""
 
-    def _fails(self) -> str:
+    def _load(self) -> str:
         """How the check under load failed, empty where it passed."""
         shown = shlex.join(self._proof.argv)
         try:

@@ -20,6 +20,7 @@ class Drained:
     """One drain. ``reason`` and ``by`` are the controller's own words right after it; ``parts`` is who answered then, by kind and id.
 
     ``failed`` is the evidence of a repair after which the check under load failed: it is not tried again on the same evidence.
+    ``trying`` is set from before that check begins until it has ended: found set, the check never came to its end.
     ``over`` is set once people have decided otherwise: for the incident ``incident`` this node is left alone from then on.
     """
 
@@ -36,6 +37,7 @@ class Drained:
     parts: Mapping[str, str] = field(default_factory=dict)
     over: bool = False
     failed: str = ""
+    trying: bool = False
 
 
 class Record:

@@ -20,7 +20,7 @@ SUFFICES: Mapping[str, tuple[str, ...]] = {
 
 
 def evidence(record: Drained, answer: Answer) -> str:
-    """What proves a repair that fits the fault, in words; empty where nothing does."""
+    """What proves a repair that fits the fault, in words that another repair does not share; empty where nothing does."""
     seen = {"reset": _reset(record, answer), "rebooted": _rebooted(record, answer), "replaced": _replaced(record, answer)}
     return next((seen[kind] for kind in SUFFICES.get(record.action, ()) if seen[kind]), "")
 
@@ -43,10 +43,10 @@ def _replaced(record: Drained, answer: Answer) -> str:
 
 def _reset(record: Drained, answer: Answer) -> str:
     """A GPU's life is a driver and a number that the agent raises at each reset it sees; its own restart begins at 0 again."""
-    before = _life(record.parts.get(key(record.kind, record.device), ""))
-    now = _life(answer.parts.get((record.kind, record.device), ""))
+    was, epoch = record.parts.get(key(record.kind, record.device), ""), answer.parts.get((record.kind, record.device), "")
+    before, now = _life(was), _life(epoch)
     if before is not None and now is not None and now > before:
-        return "the GPU was reset"
+        return f"the GPU was reset (epoch {was} is now {epoch})"
     return ""
 
 

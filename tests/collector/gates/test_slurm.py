@@ -314,6 +314,19 @@ def test_a_check_under_load_that_failed_is_not_repeated_for_the_same_repair(node
     assert tries.read_text() == "once\nonce\n"
 
 
+def test_a_check_under_load_that_takes_the_process_with_it_has_failed(node: Node, tmp_path: Path) -> None:
+    """SIGKILL in the middle of it, and another boot after: neither is a repair."""
+    node.check()
+    tries = tmp_path / "tries"
+    proof = ["sh", "-c", f"echo once >>{tries}; kill -9 $PPID"]
+    node.told(boot_id="9d20-second", proof=proof)
+    assert node.check("--return") == ""
+    node.told(boot_id="a7c4-third", proof=proof)
+    assert "the check under load was cut short" in node.check("--return")
+    assert "the check under load failed after this repair" in node.check("--return")
+    assert tries.read_text() == "once\n"
+
+
 def test_a_check_that_was_killed_after_draining_owns_its_drain(node: Node) -> None:
     """It had written down what it meant to do, and not yet what the controller made of it."""
     node.check()
