@@ -22,5 +22,11 @@ def judge_of(
 ) -> Judge:
     """A judge that knows nothing yet, with all detectors or ``only`` some, as ``detectors.service.in_service`` gives them."""
     section = config.detectors
-    asked = in_service(only, on_trial=on_trial, off_trial=section.off_trial, declared=section.drift.declared)
+    asked = in_service(
+        only,
+        on_trial=on_trial,
+        off_trial=section.off_trial,
+        put_on_trial=section.on_trial,
+        declared=section.drift.declared,
+    )
     return judge_in_service(own, clock, periods_of(config), asked)

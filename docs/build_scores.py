@@ -19,9 +19,9 @@ def scores() -> str:
     report = json.loads(SCORES.read_bytes())
     text = TARGET.read_text(encoding="utf-8")
     for name, make in TABLES.items():
-        begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
         head, _, rest = text.partition(begin)
-        text = head + begin + "\n".join(make(report)) + end + rest.partition(end)[2]
+        text = head + begin + "".join(f"{line}\n" for line in make(report)) + end + rest.partition(end)[2]
     return text
 
 
@@ -36,7 +36,7 @@ def _faults(report: Mapping[str, Any]) -> Iterator[str]:
 def _fault(row: Mapping[str, Any]) -> Row:
     found, blame, delay, clear = row["recall"], row["attribution"]["top1"], row["delay_s"], row["clear_s"]
     return (
-        row["scenario"], row["fault"], row["magnitude"], row["scope"],
+        row["scenario"],  ", ".join(row["faults"]), row["magnitude"], row["scope"],
         f"{found['hits']}/{found['of']}", _down(found["low95"]), f"{blame['hits']}/{blame['of']}",
         ", ".join(_seconds(delay[name]) for name in ("p50", "p90", "p99")), _seconds(clear["p50"]),
         _part(row["duplicates_per_incident"]), f"{row['gpu_months']:.0f}", row["stray_pages"], row["stray_tickets"],

@@ -111,11 +111,12 @@ def _declared(config: Config) -> Iterator[tuple[Path, str]]:
 
 
 def _detectors(config: Config) -> Iterator[tuple[Path, str]]:
-    if config.detectors.off_trial:
+    if config.detectors.off_trial or config.detectors.on_trial:
         from detectors import DETECTORS  # noqa: PLC0415 - only who names some pays for the detectors
 
-        for name in sorted(set(config.detectors.off_trial) - {"all", *DETECTORS}):
-            yield ("detectors", "off_trial"), f"no detector {name!r}; there are all, {', '.join(DETECTORS)}"
+        for setting in ("off_trial", "on_trial"):
+            for name in sorted(set(getattr(config.detectors, setting)) - {"all", *DETECTORS}):
+                yield ("detectors", setting), f"no detector {name!r}; there are all, {', '.join(DETECTORS)}"
     if not config.detectors.xid_table:
         return
     from detectors.xid import nvlink5  # noqa: PLC0415 - only who has a table of their own pays for the detectors

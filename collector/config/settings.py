@@ -300,7 +300,13 @@ class Detectors(Section, frozen=True):
         tuple[str, ...],
         _says(
             "Detectors on trial (docs/detectors.md) whose findings have the severity here that they give themselves; `all` is every one. "
-            "Their false alarms are not known yet."
+            "Their false alarms on real fleets are not known yet."
+        ),
+    ] = ()
+    on_trial: Annotated[
+        tuple[str, ...],
+        _says(
+            "Detectors whose findings are only recorded here, whatever they would be as shipped; `all` is every one. Counts more than `off_trial`."
         ),
     ] = ()
     drift: Drift = field(default_factory=Drift)

@@ -140,7 +140,7 @@ def _scenario_rows(name: str, scope: Scope, group: Group) -> list[dict[str, Any]
             "scope": scope,
             "scenario": scenario,
             "magnitude": magnitude,
-            "fault": cases[0].fault if cases else "",
+            "faults": sorted({case.fault for case in cases}),
         }
         | figures(cases)
         | {"gpu_months": group.watched[scenario, magnitude].gpu_months}

@@ -63,9 +63,9 @@ def false_alarms(alerts: Iterable[Alert]) -> list[FalseAlarm]:
 
 
 def rates(alarms: Sequence[FalseAlarm], exposure: Exposure) -> dict[str, Any]:
-    """Pages and tickets apart, as JSON: count, rate and interval, and who raised them. What is about ports is counted per port-month, all else per
-    GPU-month, and ``of_all`` together per GPU-month, which is what people have to live with.
+    """Pages and tickets apart, as JSON: count, rate and interval, and who raised them.
 
+    What is about ports is counted per port-month, all else per GPU-month, and ``of_all`` together per GPU-month: people live with both.
     A ticket is an alarm that never became a page.
     """
     return {"gpu_months": exposure.gpu_months, "port_months": exposure.port_months} | {

@@ -201,6 +201,7 @@ def test_lists_and_tables_come_from_the_environment_with_commas() -> None:
         ({"simulate.speed": "10"}, "--simulate.speed: only a simulated node can hurry"),
         ({"simulate.profile": "hgx-h100", "simulate.speed": "100"}, "<= 60"),
         ({"detectors.off_trial": "ecc,xidd"}, "--detectors.off_trial: no detector 'xidd'; there are all, availability"),
+        ({"detectors.on_trial": "hangs"}, "--detectors.on_trial: no detector 'hangs'; there are all, availability"),
         ({"exposition.devices": "x:1"}, "but found 'x'"),
         ({"exposition.counters_file": "/nonexistent.csv"}, "Could not read metrics file '/nonexistent.csv'"),
         ({"detectors.xid_table": "/nonexistent.csv"}, "--detectors.xid_table: /nonexistent.csv: No such file"),

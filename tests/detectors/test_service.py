@@ -23,9 +23,17 @@ def test_every_detector_is_asked_and_those_not_proved_are_on_trial() -> None:
 
 def test_a_site_takes_detectors_off_trial_by_name_or_all() -> None:
     """Those that it names, beside those that are proved; the others stay as they are."""
-    for names, free in ((("ecc",), PROVED | {"ecc"}), (("all",), frozenset(DETECTORS))):
+    for names, free in ((("straggler",), PROVED | {"straggler"}), (("all",), frozenset(DETECTORS))):
         asked = in_service(off_trial=names)
         assert {detector.name for detector in asked if not isinstance(detector, OnTrial)} == free
+
+
+def test_a_site_that_wants_records_only_gets_them() -> None:
+    """Whoever is paged wrongly names the detector and has quiet; a replay without trials still says what each would have said."""
+    for names, free in ((("hang",), PROVED - {"hang"}), (("all",), frozenset())):
+        asked = in_service(off_trial=("hang",), put_on_trial=names)
+        assert {detector.name for detector in asked if not isinstance(detector, OnTrial)} == free
+    assert not [one for one in in_service(on_trial=False, put_on_trial=("all",)) if isinstance(one, OnTrial)]
 
 
 def test_a_finding_on_trial_is_a_record_with_everything_else_untouched() -> None:
