@@ -67,7 +67,10 @@ class OutOfService:
             seconds = float(told.get("seconds", 0))
             until_ns = event.time_ns + round(seconds * 1e9) if seconds > 0 else 0
             words = (str(told.get("reason", "")), str(told.get("user", "")))
-            self._out = {**self._out, about: Out(about.host, about.kind, about.id, event.time_ns, until_ns, *words)}
+            known = self._out.get(about)
+            renewed = known is not None and (known.reason, known.user) == words
+            since_ns = known.since_ns if known is not None and renewed else event.time_ns
+            self._out = {**self._out, about: Out(about.host, about.kind, about.id, since_ns, until_ns, *words)}
         else:
             self._out = {device: out for device, out in self._out.items() if device != about}
         document: dict[str, Any] = {"out": [asdict(out) for out in self._out.values()]}

@@ -76,7 +76,8 @@ class People:
             self._publish([ended(out.device, "tocsin", *now) for out in due])
 
     def remind(self) -> None:
-        """Say again what is out of service, to detectors that know nothing of it."""
+        """Say again what is out of service, to detectors that know nothing of it; what came due meanwhile comes back."""
+        self.watch()
         if self._out.all():
             self._publish([started(out, *self._now()) for out in self._out.all()])
 

@@ -13,6 +13,9 @@ from pipeline.guard import Guard
 from pipeline.interfaces import Clock
 
 USER = "kubernetes"  # in whose name a cordoned node is out of service
+# Renewed at each heartbeat of five minutes. Whatever keeps the end of a cordon from being noticed (an API server that is away, the off
+# file, an agent that was stopped) keeps a node silent for no longer than this.
+CORDONED_S = 900.0
 
 
 class Outside:
@@ -35,12 +38,17 @@ class Outside:
 
     def configure(self, gates: Gates) -> None:
         """Tell whom these settings name from now on."""
-        if gates != self._gates:
-            self.close()
-            self._gates, self._looking = gates, tuple(self._made(gates))
+        if gates == self._gates:
+            return
+        self.close()
+        if not (
+            gates.kubernetes.cordon and gates.kubernetes.report != "off"
+        ):  # nobody would notice its end, also of a former life's
+            self._guard.call("gate", "kubernetes", lambda: self.cordoned(False))
+        self._gates, self._looking = gates, tuple(self._made(gates))
 
     def close(self) -> None:
-        """Tell nobody any more."""
+        """Tell nobody any more. A cordon is not ended by that: an agent that comes back need not page for a node that is being worked on."""
         for looking in self._looking:
             looking.close()
         self._looking = ()
@@ -59,9 +67,11 @@ class Outside:
             yield Looking("nvsentinel", bridge.tick, float(gates.nvsentinel.period), self._guard, self._clock)
 
     def cordoned(self, now: bool) -> None:
-        """Take the node out of service while it is cordoned. What people took out is theirs to bring back."""
+        """Take the node out of service while it is cordoned, for a while at a time. What people took out is theirs to bring back."""
         there = next((out for out in self._out() if out.kind == "node"), None)
-        if now and there is None:
-            self._tell({"command": "maintenance", "on": True, "device": "", "reason": "cordoned in Kubernetes", "user": USER})
-        if not now and there is not None and there.user == USER:
-            self._tell({"command": "maintenance", "on": False, "device": "", "user": USER})
+        ours = there is not None and there.user == USER
+        request = {"command": "maintenance", "on": now, "device": "", "user": USER}
+        if now and (ours or there is None):
+            self._tell(request | {"reason": "cordoned in Kubernetes", "seconds": CORDONED_S})
+        if not now and ours:
+            self._tell(request)

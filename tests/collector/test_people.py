@@ -153,6 +153,25 @@ def test_detectors_that_forgot_are_told_again(house: House) -> None:
     assert len(house.out.all()) == 1
 
 
+def test_what_came_due_while_the_agent_was_down_is_over(house: House) -> None:
+    """Said again with less than no time left, it would be out for ever."""
+    house.maintenance(device="gpu5", seconds=7200)
+    again = House(house.folder)
+    again.clock.advance(7201)
+    again.people.remind()
+    assert again.out.all() == ()
+    assert [event.kind for event in again.events] == ["maintenance_ended"]
+
+
+def test_who_is_out_for_longer_has_been_out_since_the_beginning(house: House) -> None:
+    """Schedulers renew what they declared: the status page tells since when, and the time begins anew."""
+    house.maintenance(device="gpu5", seconds=900)
+    house.clock.advance(300)
+    house.maintenance(device="gpu5", seconds=900)
+    (out,) = house.out.all()
+    assert (out.since_ns, out.until_ns) == (START_NS, START_NS + 1200 * SECOND)
+
+
 def test_the_status_says_who_is_out(house: House) -> None:
     """In unix seconds, null where nobody said until when."""
     house.maintenance(device="gpu5")

@@ -57,7 +57,7 @@ class Reporter:
         made = condition(verdict, now, self._said)
         if self._differs(made):
             if api is None:
-                log.info("dry run: would set condition %s of node %s: %s", TYPE, self._node, made)
+                self._rehearse(made)
             else:
                 self._learn(api.patch_status(self._node, made))
             self._said, self._written_ns = made, self._clock.monotonic_ns()
@@ -71,6 +71,15 @@ class Reporter:
     def _learn(self, node: Mapping[str, Any]) -> None:
         conditions = node.get("status", {}).get("conditions", ())
         self._said = next((dict(known) for known in conditions if known.get("type") == TYPE), None)
+        self._follow(node)
+
+    def _rehearse(self, made: Mapping[str, Any]) -> None:
+        """A dry run writes nothing to the API server, and asks it for nothing but whether the node is cordoned."""
+        if self._settings.cordon:
+            self._follow(Api(self._settings).node(self._node))
+        log.info("dry run: would set condition %s of node %s: %s", TYPE, self._node, made)
+
+    def _follow(self, node: Mapping[str, Any]) -> None:
         if self._settings.cordon:
             self._cordoned(node.get("spec", {}).get("unschedulable") is True)
 

@@ -61,11 +61,53 @@ def test_whom_the_configuration_names_is_told(house: House) -> None:
     assert threads() == {"gate-kubernetes"}
 
 
+FOLLOWED = Gates(kubernetes=Kubernetes(report="on", cordon=True))
+
+
 def test_a_cordoned_node_is_out_of_service_until_it_is_not(house: House) -> None:
-    """Told once each way, whatever the number of looks."""
+    """Its end is told once, whatever the number of looks."""
     for cordoned in (False, True, True, False, False):
         house.outside.cordoned(cordoned)
-    assert [(request["on"], request["user"]) for request in house.told] == [(True, "kubernetes"), (False, "kubernetes")]
+    assert [(request["on"], request["user"]) for request in house.told] == [(True, "kubernetes")] * 2 + [(False, "kubernetes")]
+
+
+def test_a_cordon_that_nobody_renews_lapses(house: House) -> None:
+    """Each look that sees it takes the node out for a quarter of an hour more: an API server that is away silences nobody for ever."""
+    house.outside.cordoned(True)
+    house.outside.cordoned(True)
+    assert [request["seconds"] for request in house.told] == [900.0, 900.0]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        Gates(kubernetes=Kubernetes(report="off", cordon=True)),
+        Gates(kubernetes=Kubernetes(report="on", cordon=False)),
+    ],
+    ids=["nothing is reported", "cordons are not followed"],
+)
+def test_who_follows_cordons_no_longer_brings_the_node_back(house: House, after: Gates) -> None:
+    """Nobody would notice that the node was uncordoned."""
+    house.outside.configure(FOLLOWED)
+    house.outside.cordoned(True)
+    house.outside.configure(after)
+    assert [request["on"] for request in house.told] == [True, False]
+
+
+def test_a_cordon_of_a_former_life_is_ended_too(house: House) -> None:
+    """What is out of service survives restarts, and so the setting may have gone meanwhile."""
+    house.out = (Out("n1", "node", "n1", START_NS, 0, "cordoned in Kubernetes", "kubernetes"),)
+    house.outside.configure(Gates())
+    assert [request["on"] for request in house.told] == [False]
+
+
+def test_another_setting_does_not_end_a_cordon(house: House) -> None:
+    """Nor does a stop: an agent that is upgraded while somebody works on the node pages nobody for it."""
+    house.outside.configure(FOLLOWED)
+    house.outside.cordoned(True)
+    house.outside.configure(Gates(kubernetes=Kubernetes(report="dry-run", cordon=True)))
+    house.outside.close()
+    assert [request["on"] for request in house.told] == [True]
 
 
 def test_what_people_took_out_is_theirs_to_bring_back(house: House) -> None:

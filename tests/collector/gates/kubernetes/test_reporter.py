@@ -214,6 +214,18 @@ def test_a_cordon_is_noticed_with_the_next_write(server: ApiServer, tmp_path: Pa
     assert agent.cordons == [False, False, True]
 
 
+def test_a_dry_run_follows_a_cordon(server: ApiServer, tmp_path: Path) -> None:
+    """It asks for the Node at each heartbeat, and writes nothing."""
+    agent = Agent(server, tmp_path, report="dry-run", cordon=True)
+    server.node["spec"]["unschedulable"] = True
+    agent.look()
+    agent.look()
+    server.node["spec"]["unschedulable"] = False
+    agent.look(300)
+    assert agent.cordons == [True, False]
+    assert server.requests == ["GET /api/v1/nodes/gpu07"] * 2
+
+
 def test_outside_a_pod_the_address_must_be_given(agent: Agent) -> None:
     """It says which setting."""
     with pytest.raises(ApiError, match=r"gates\.kubernetes\.api is not set"):
