@@ -40,17 +40,22 @@ class Gpus:
                 self._by_minor[minor] = gpu.id
         self._instances = {i.id: Place(i.attributes.get("gpu_uuid", ""), i.attributes.get("gpu_instance", "")) for i in instances}
 
-    def divided(self, uuid: str) -> bool:
-        """Whether a GPU has MIG instances."""
-        return any(place.uuid == uuid for place in self._instances.values())
-
     def numbered(self, index: str) -> str:
         """UUID of the GPU with an index, as NVML and DCGM count; "" where there is none."""
         return self._by_index.get(index, "")
 
     def device_file(self, number: str) -> str:
-        """UUID of the GPU of /dev/nvidiaN, as Slurm and GKE count; its index where the driver does not say."""
+        """UUID of the GPU of /dev/nvidiaN, as GKE counts; its index where the driver does not say."""
         return self._by_minor.get(number, "") if self._by_minor else self._by_index.get(number, "")
+
+    def listed(self, number: str) -> str:
+        """UUID of the GPU that has a number in Slurm's own list; "" where no number says for certain which it is.
+
+        That list is in NVML's order where Slurm found the GPUs itself (gres_gpu.c, _sort_gpu_by_links_order), else in that of the device
+        files in gres.conf: both must mean the same GPU. Once a GPU is divided, MIG instances have numbers in it too.
+        """
+        uuid = self.numbered(number)
+        return uuid if not self._instances and uuid == self.device_file(number) else ""
 
     def named(self, device_id: str) -> Place | None:
         """The device of an id as device plugins give them; None where the node has no such device."""

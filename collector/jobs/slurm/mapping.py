@@ -1,6 +1,7 @@
-"""dcgm-exporter's job mapping: a folder with a file per GPU (``3``) or MIG instance (``3.1``), one job a line, written by prolog and epilog.
+"""The folder in which prologs and epilogs write which job has which GPU, in either of two forms.
 
-Format: README of dcgm-exporter, "HPC job mapping". A blank line is no job here.
+dcgm-exporter's (its README, "HPC job mapping"): a file per GPU (``3``) or MIG instance (``3.1``), by index, with one job a line; a blank
+line is no job here. That of deploy/slurm/tocsin-prolog: a file per job (``job-71``) with one GPU a line, as Slurm names it.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from collector.jobs.gpus import Gpus
+from collector.jobs.gpus import Gpus, Place
 from collector.jobs.holding import Holding
 from collector.sources.untrusted import read_regular
 from pipeline.observation import Unread
 
-MOST_FILES, MOST_BYTES, MOST_JOBS = 256, 1 << 16, 64
-_FILE = re.compile(r"(\d{1,4})(?:\.(\d{1,4}))?")
+MOST_FILES, MOST_BYTES, MOST_LINES = 256, 1 << 16, 64
+_GPU_FILE = re.compile(r"(?P<gpu>\d{1,4})(?:\.(?P<instance>\d{1,4}))?")
+_JOB_FILE = re.compile(r"job-(?P<job>\d{1,12})")
 
 
 class JobMapping:
@@ -30,17 +32,22 @@ class JobMapping:
         """Jobs by GPU. OSError where the folder cannot be listed, FileNotFoundError where there is none."""
         self.unread = []
         for name in self._names():
-            match = _FILE.fullmatch(name)
-            uuid = gpus.numbered(match[1]) if match else ""
-            if match and uuid:
-                for job in self._jobs(name):
-                    yield Holding(uuid, match[2] or "", "slurm", "mapping", {"job": job, "mapped": job})
+            if match := _GPU_FILE.fullmatch(name):
+                if uuid := gpus.numbered(match["gpu"]):
+                    for job in self._lines(name):
+                        yield _holding(Place(uuid, match["instance"] or ""), job)
+            elif match := _JOB_FILE.fullmatch(name):
+                for gpu in self._lines(name):
+                    if place := _place(gpu, gpus):
+                        yield _holding(place, match["job"])
+                    else:
+                        self.unread.append(Unread("unknown GPU", name, "mapping"))
 
     def _names(self) -> list[str]:
         with os.scandir(self._folder) as entries:
             return sorted(entry.name for _, entry in zip(range(MOST_FILES), entries, strict=False))
 
-    def _jobs(self, name: str) -> list[str]:
+    def _lines(self, name: str) -> list[str]:
         try:
             text = read_regular(name, root=self._folder, most_bytes=MOST_BYTES).decode(errors="replace")
         except FileNotFoundError:  # an epilog was faster
@@ -48,5 +55,17 @@ class JobMapping:
         except OSError as error:
             self.unread.append(Unread(type(error).__name__, name, "mapping"))
             return []
-        jobs = (line.strip() for line in text.splitlines())
-        return list(dict.fromkeys(job for job in jobs if job))[:MOST_JOBS]
+        lines = (line.strip() for line in text.splitlines())
+        return list(dict.fromkeys(line for line in lines if line))[:MOST_LINES]
+
+
+def _place(gpu: str, gpus: Gpus) -> Place | None:
+    """The device of a line: a UUID of a GPU or MIG instance, or a number in Slurm's list."""
+    if not gpu.isdecimal():
+        return gpus.named(gpu)
+    uuid = gpus.listed(gpu)
+    return Place(uuid) if uuid else None
+
+
+def _holding(place: Place, job: str) -> Holding:
+    return Holding(place.uuid, place.instance, "slurm", "mapping", {"job": job, "mapped": job})

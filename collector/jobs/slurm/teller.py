@@ -56,11 +56,11 @@ class Slurm:
                 yield from self._given(task, gpus)
 
     def _given(self, task: Task, gpus: Gpus) -> Iterator[Holding]:
-        """GPUs of the job by the variables of a task: SLURM_JOB_GPUS and SLURM_STEP_GPUS number device files, CUDA_VISIBLE_DEVICES does not."""
+        """GPUs of the job by the variables of a task: SLURM_JOB_GPUS and SLURM_STEP_GPUS are numbers of the node, CUDA_VISIBLE_DEVICES is not."""
         said = task.environment
         numbers = indices(said.get("SLURM_STEP_GPUS", "") or said.get("SLURM_JOB_GPUS", ""))
-        for uuid in dict.fromkeys(gpus.device_file(str(n)) for n in numbers):
-            if uuid and not gpus.divided(uuid):  # Slurm numbers MIG instances too, by a table that only it has
+        for uuid in dict.fromkeys(gpus.listed(str(n)) for n in numbers):
+            if uuid:
                 yield Holding(uuid, "", "slurm", "environment", self._facts(task))
 
     def _facts(self, task: Task) -> dict[str, str]:

@@ -33,13 +33,12 @@ def cluster(folder: Path) -> Iterator[Slurm]:
 
 
 def test_a_job_is_in_the_mapping_while_it_runs(cluster: Slurm, folder: Path) -> None:
-    """Prolog and Epilog of a real job: the host's GPU indices, and nothing once it has ended."""
+    """Prolog and Epilog of a real job: Slurm's numbers of its GPUs, and nothing once it has ended."""
     mapping = folder / "mapping"
     job = cluster.submit("sleep 1", "--gres=gpu:2", "--nodelist=gpu02")
-    wanted = {"0": f"{job}\n", "1": f"{job}\n"}
-    until(lambda: {file.name: file.read_text() for file in mapping.glob("[0-9]*")} == wanted, what="the prolog")
+    until(lambda: {file.name: file.read_text() for file in mapping.glob("job-*")} == {f"job-{job}": "0\n1\n"}, what="the prolog")
     until(lambda: cluster.job_state(job) == "COMPLETED", what="the job to end")
-    until(lambda: not [*mapping.glob("[0-9]*")], what="the epilog")
+    until(lambda: not [*mapping.iterdir()], what="the epilog")
 
 
 @pytest.fixture(scope="module")

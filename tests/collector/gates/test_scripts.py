@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -48,21 +47,28 @@ def test_shellcheck_has_nothing_to_say() -> None:
 
 
 def test_prolog_and_epilog_keep_the_mapping(tmp_path: Path) -> None:
-    """Two jobs come, one goes: a file per GPU, a job per line, nothing of a job that ended."""
+    """Two jobs come, one goes: a file per job, a GPU per line, nothing of a job that ended."""
     where = str(tmp_path / "mapping")
     run(SLURM / "tocsin-prolog", TOCSIN_JOB_MAPPING=where, SLURM_JOB_ID="7", SLURM_JOB_GPUS="0,1")
     run(SLURM / "tocsin-prolog", TOCSIN_JOB_MAPPING=where, SLURM_JOB_ID="8", SLURM_JOB_GPUS="1-3")
-    assert mapping(tmp_path / "mapping") == {"0": ["7"], "1": ["7", "8"], "2": ["8"], "3": ["8"]}
+    assert mapping(tmp_path / "mapping") == {"job-7": ["0", "1"], "job-8": ["1", "2", "3"]}
     run(SLURM / "tocsin-epilog", TOCSIN_JOB_MAPPING=where, SLURM_JOB_ID="8")
-    assert mapping(tmp_path / "mapping") == {"0": ["7"], "1": ["7"]}
+    assert mapping(tmp_path / "mapping") == {"job-7": ["0", "1"]}
+    run(SLURM / "tocsin-epilog", TOCSIN_JOB_MAPPING=where, SLURM_JOB_ID="7")
+    assert [*(tmp_path / "mapping").iterdir()] == []
 
 
-def test_prologs_at_the_same_moment_lose_no_job(tmp_path: Path) -> None:
-    """Shared GPUs: eight jobs start on one."""
-    where = {"TOCSIN_JOB_MAPPING": str(tmp_path), "SLURM_JOB_GPUS": "0"}
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda job: run(SLURM / "tocsin-prolog", **where, SLURM_JOB_ID=str(job)), range(10, 18)))
-    assert sorted(mapping(tmp_path)["0"]) == [str(job) for job in range(10, 18)]
+def test_the_prolog_takes_uuids_where_slurm_has_them(tmp_path: Path) -> None:
+    """Slurm gives MIG instances by UUID in CUDA_VISIBLE_DEVICES of its hooks, whole GPUs beside them by number."""
+    said = {"SLURM_JOB_GPUS": "3,9", "CUDA_VISIBLE_DEVICES": "MIG-1abf74e2-5555-2222-3333-444455556666,9"}
+    run(SLURM / "tocsin-prolog", TOCSIN_JOB_MAPPING=str(tmp_path), SLURM_JOB_ID="7", **said)
+    assert mapping(tmp_path) == {"job-7": ["MIG-1abf74e2-5555-2222-3333-444455556666", "9"]}
+
+
+def test_no_mapping_outlives_the_boot_of_its_jobs() -> None:
+    """A node that crashes runs no epilog: by default both hooks write below /run, which a boot empties."""
+    for name in ("tocsin-prolog", "tocsin-epilog"):
+        assert "${TOCSIN_JOB_MAPPING:-/run/tocsin-jobs}" in (SLURM / name).read_text()
 
 
 @pytest.mark.parametrize("script", ["tocsin-prolog", "tocsin-epilog"])

@@ -85,21 +85,22 @@ def test_gpus_of_a_batch_job_are_the_job_s(proc: Proc, slurm: Slurm) -> None:
     assert jobs(slurm) == [("GPU-2", "71", "environment"), ("GPU-3", "71", "environment")]
 
 
-def test_slurm_numbers_device_files(proc: Proc, slurm: Slurm) -> None:
-    """SLURM_JOB_GPUS 0 is /dev/nvidia0, whatever NVML's index of that GPU."""
+def test_a_number_that_may_be_another_gpu_names_none(proc: Proc, slurm: Slurm) -> None:
+    """Slurm numbers GPUs as NVML does or by their device files: where those differ only processes say which one a job has."""
     proc.daemon(9, "71.0")
-    proc.task(10, "71", parent=9, SLURM_JOB_ID="71", SLURM_JOB_GPUS="0")
-    swapped = Gpus([Device("n1", "gpu", f"GPU-{n}", {"index": str(n), "minor_number": str(1 - n)}) for n in range(2)])
-    assert [h.uuid for h in slurm.holdings(swapped, NOBODY, 0.0)] == ["GPU-1"]
+    proc.task(10, "71", parent=9, SLURM_JOB_ID="71", SLURM_JOB_GPUS="0,2")
+    minors = ("1", "0", "2")
+    swapped = Gpus([Device("n1", "gpu", f"GPU-{n}", {"index": str(n), "minor_number": m}) for n, m in enumerate(minors)])
+    assert [h.uuid for h in slurm.holdings(swapped, NOBODY, 0.0)] == ["GPU-2"]
 
 
-def test_numbers_of_a_gpu_with_instances_are_not_believed(proc: Proc, slurm: Slurm) -> None:
-    """Slurm numbers MIG instances in a table of its own: only processes say which one a job has."""
+def test_numbers_of_a_node_with_instances_are_not_believed(proc: Proc, slurm: Slurm) -> None:
+    """Slurm numbers MIG instances in the same list: 1 may be the second instance of GPU 0."""
     proc.daemon(9, "71.0")
     proc.task(10, "71", parent=9, SLURM_JOB_ID="71", SLURM_JOB_GPUS="0,1")
     whole = [Device("n1", "gpu", f"GPU-{n}", {"index": str(n)}) for n in range(2)]
     divided = Gpus(whole, [Device("n1", "gpu_instance", "MIG-a", {"gpu_uuid": "GPU-0", "gpu_instance": "1"})])
-    assert [h.uuid for h in slurm.holdings(divided, NOBODY, 0.0)] == ["GPU-1"]
+    assert list(slurm.holdings(divided, NOBODY, 0.0)) == []
 
 
 def test_a_mig_process_holds_its_instance(proc: Proc, slurm: Slurm) -> None:
