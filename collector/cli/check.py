@@ -42,7 +42,10 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--format", dest="form", choices=FORMS, default="json", help="whose words and exit codes (default: json)")
     parser.add_argument(
-        "--node", default="", metavar="NAME", help="this node's name in Slurm ($SLURMD_NODENAME; default: the host's)"
+        "--node",
+        default="",
+        metavar="NAME",
+        help="this node's name in Slurm ($SLURMD_NODENAME; default: the one it was drained by, or the host's)",
     )
     parser.add_argument(
         "--maintenance",

@@ -22,31 +22,29 @@ RECORD = "gate.json"  # in the agent's storage path
 def run(args: argparse.Namespace, answer: Answer) -> int:
     """0 whatever was done: HealthCheckProgram's exit code means nothing to Slurm. ``--return`` gives 1 where the node was not resumed."""
     folder = _folder(args.agent)
-    if folder is None or answer.state == "unknown":
-        _say(_report(answer))
-        return int(args.back)
-    quiet = not (args.back or args.maintenance or (folder / RECORD).exists())
-    if answer.state == "ok" and quiet:
+    follows = args.maintenance and not args.dry_run and bool(answer.document)  # a silent agent cannot be told either
+    acts = args.back or (folder is not None and (folder / RECORD).exists()) or answer.state != "ok"
+    if folder is None or not (follows or (acts and answer.state != "unknown")):
         _say(_report(answer))  # a node that is well costs the controller nothing
-        return 0
-    return _on_controller(args, folder, answer)
+        return int(args.back)
+    return _on_controller(args, folder, answer, follows=follows)
 
 
-def _on_controller(args: argparse.Namespace, folder: Path, answer: Answer) -> int:
+def _on_controller(args: argparse.Namespace, folder: Path, answer: Answer, *, follows: bool) -> int:
     from collector.gates.controller import CannotAskError, Controller  # noqa: PLC0415 - a node that is well needs none of these
     from collector.gates.drain import Gate  # noqa: PLC0415
     from collector.gates.maintenance import follow  # noqa: PLC0415
     from collector.gates.record import BusyError, Record  # noqa: PLC0415
 
-    node = args.node or os.environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
     record, controller, policy = Record(folder / RECORD), Controller(), answer.policy
+    node = _name(args, record)
     try:
+        if follows:  # also of a node whose agent is blind: it often is while somebody works on the node
+            followed = follow(controller.node(node), answer, lambda message: request(folder, message, what="agent"))
+            if followed or answer.state == "unknown":
+                _say(followed or _report(answer))
+                return int(args.back)
         with record.held():
-            if args.maintenance and not args.dry_run:
-                followed = follow(controller.node(node), answer, lambda message: request(folder, message, what="agent"))
-                if followed:
-                    _say(followed)
-                    return 0
             if args.back:
                 return _return(args, node, controller, record, answer)
             _say(Gate(node, controller, record, policy, now=time.time, dry_run=args.dry_run).check(answer))
@@ -65,6 +63,13 @@ def _return(args: argparse.Namespace, node: str, controller: Controller, record:
     done = Return(node, controller, record, answer.policy, lambda: asked(args.agent), proof=proof, dry_run=args.dry_run).attempt()
     _say(done.text)
     return int(not done.resumed)
+
+
+def _name(args: argparse.Namespace, record: Record) -> str:
+    """This node's name in Slurm. A timer knows it from the record, which was written under slurmd."""
+    drained = record.read()
+    known = args.node or os.environ.get("SLURMD_NODENAME") or (drained.node if drained is not None else "")
+    return known or os.uname().nodename.partition(".")[0]
 
 
 def _folder(agent: str) -> Path | None:

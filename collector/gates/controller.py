@@ -14,6 +14,10 @@ DEADLINE_S = 10.0
 # Where sites have Slurm; a HealthCheckProgram is started with next to no environment.
 PATHS = "/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin:/usr/local/slurm/bin"
 FAR = "now+3650days"  # a token never takes effect: no job reaches so far (an unlimited one counts as a year)
+# Variables by which scontrol(1) and sinfo(1) show less, or in another form, or another cluster; ours are in UTC, since the time that a
+# reason was set is compared with what was read before.
+_BENT = ("SLURM_CLUSTERS", "SCONTROL_", "SINFO_")
+_OURS = {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
 _REASON = re.compile(r" Reason=(?P<text>.*?) \[(?P<by>[^\[\]]*@\d{4}-[^\[\]]*)\]")
 _STATE = re.compile(r" State=([A-Z_+*~#!%$@^-]+)")
 _TOKEN = re.compile(r"^ReservationName=(\S+) .*? Nodes=(\S+)", re.MULTILINE)
@@ -112,7 +116,7 @@ class Controller:
         if program is None:
             raise CannotAskError(f"{argv[0]} is not installed here")
         try:
-            environ = {**os.environ, "TZ": "UTC"}  # the time that a reason was set is compared with what was read before
+            environ = {name: value for name, value in os.environ.items() if not name.startswith(_BENT)} | _OURS
             done = child.run([program, *argv[1:]], timeout_s=self._deadline_s, most_bytes=16 << 20, env=environ)
         except OSError as error:
             raise CannotAskError(f"{argv[0]}: {error.strerror}") from error

@@ -9,21 +9,23 @@ from collector.gates.asking import Answer
 from collector.gates.controller import MAINTAINED, NodeState
 
 REASON, USER = "in a maintenance reservation of Slurm", "slurm"
-LONGEST_S = 86400.0  # health checks may stop while a node is worked on; nothing stays silent for ever because of that
+# Renewed at each check. Health checks may stop while a node is worked on; nothing stays silent for ever because of that.
+LONGEST_S = 86400.0
 
 Tell = Callable[[dict[str, Any]], object]
 
 
 def follow(state: NodeState, answer: Answer, tell: Tell) -> str:
-    """Take the node out of service or bring it back, as the controller has it; what was done, empty where nothing was.
+    """Take the node out of service or bring it back, as the controller has it; what changed, empty where nothing did.
 
     What people took out themselves is theirs to bring back.
     """
     maintained = bool(state.words & MAINTAINED)
-    if maintained and not answer.out_of_service:
-        tell({"command": "maintenance", "on": True, "device": "", "reason": REASON, "user": USER, "seconds": LONGEST_S})
-        return f"out of service: {REASON}"
+    request = {"command": "maintenance", "on": maintained, "device": "", "user": USER}
+    if maintained and answer.out_of_service in ("", REASON):
+        tell(request | {"reason": REASON, "seconds": LONGEST_S})
+        return "" if answer.out_of_service else f"out of service: {REASON}"
     if not maintained and answer.out_of_service == REASON:
-        tell({"command": "maintenance", "on": False, "device": "", "user": USER})
+        tell(request)
         return "back in service: its maintenance reservation is over"
     return ""

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from collector.gates.maintenance import REASON as REASON_OF_WORKS
 from tests.agents import PROGRAM
 from tests.collector.gates.answers import ALL, LOST, OTHERS, REASON, Agent, document
 from tests.slurm import Slurm, slurm
@@ -373,24 +374,22 @@ def test_a_busy_node_is_not_drained_for_a_ticket_and_is_for_a_page(cluster: Slur
         cluster.run("scancel", job)
 
 
-def test_a_node_in_a_maintenance_reservation_is_left_alone(cluster: Slurm, tmp_path: Path) -> None:
-    """Whoever planned it knows what the node is going through; the agent is told too, and pages nobody until it is over."""
-    node = Node(cluster, tmp_path)
-    with node.agent:
-        cluster.run(
-            "scontrol", "create", "reservation", "ReservationName=works", "Nodes=gpu01", "StartTime=now", "Duration=60", "Users=root",
-            "Flags=MAINT,IGNORE_JOBS",
-        )  # fmt: skip
-        until(lambda: "MAINT" in node.state, what="the reservation to begin")
-        assert "(it is maint" in node.check()
-        node.check("--maintenance")
-        told = {"command": "maintenance", "on": True, "device": "", "user": "slurm", "seconds": 86400.0}
-        assert node.agent.asked[-1] == told | {"reason": "in a maintenance reservation of Slurm"}
-        cluster.run("scontrol", "delete", "ReservationName=works")
-        until(lambda: "MAINT" not in node.state, what="the reservation to end")
-        node.told(out_of_service="in a maintenance reservation of Slurm")
-        assert node.check("--maintenance") == "back in service: its maintenance reservation is over"
-        assert node.agent.asked[-1] == {"command": "maintenance", "on": False, "device": "", "user": "slurm"}
+def test_a_node_in_a_maintenance_reservation_is_left_alone(node: Node) -> None:
+    """Whoever planned it knows what the node is going through; its agent is told until it is over, also while it is blind, as it often is then."""
+    node.cluster.run(
+        "scontrol", "create", "reservation", "ReservationName=works", f"Nodes={node.name}", "StartTime=now", "Duration=60", "Users=root",
+        "Flags=MAINT,IGNORE_JOBS",
+    )  # fmt: skip
+    until(lambda: "MAINT" in node.state, what="the reservation to begin")
+    assert "(it is maint" in node.check()
+    node.told(verdict="unknown", reason="no fresh readings of gpu")
+    assert node.check("--maintenance") == f"out of service: {REASON_OF_WORKS}"
+    assert (node.agent.asked[-1]["on"], node.agent.asked[-1]["reason"]) == (True, REASON_OF_WORKS)
+    node.cluster.run("scontrol", "delete", "ReservationName=works")
+    until(lambda: "MAINT" not in node.state, what="the reservation to end")
+    node.told(out_of_service=REASON_OF_WORKS)
+    assert node.check("--maintenance") == "back in service: its maintenance reservation is over"
+    assert node.agent.asked[-1]["on"] is False
 
 
 @pytest.mark.parametrize(
@@ -416,6 +415,21 @@ def test_a_hostile_summary_cannot_add_words_for_slurm(node: Node) -> None:
     node.check()
     assert node.state.endswith("+DRAIN")
     assert node.reason == "tocsin:gpu_lost GPU 3 (GPU-03): x? State?RESUME?? ; ?[31m ?"
+
+
+def test_a_return_knows_the_node_by_the_name_that_it_was_drained_by(node: Node) -> None:
+    """A timer has no $SLURMD_NODENAME, and the host may be called otherwise."""
+    node.check()
+    node.told(boot_id="9d20-second", proof=["true"])
+    assert node.check("--return", environ={"SLURMD_NODENAME": ""}).startswith("resumed gpu01")
+
+
+def test_the_environment_of_who_asks_changes_nothing(node: Node) -> None:
+    """Another form of time would disown our drain, another cluster or partition would be the wrong one to ask."""
+    node.check()
+    node.told(boot_id="9d20-second", proof=["true"])
+    elsewhere = {"SLURM_TIME_FORMAT": "relative", "SLURM_CLUSTERS": "nowhere", "SINFO_PARTITION": "nowhere"}
+    assert node.check("--return", environ=elsewhere).startswith("resumed gpu01")
 
 
 def test_the_health_of_a_well_node_costs_the_controller_nothing(node: Node) -> None:
