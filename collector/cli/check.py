@@ -6,10 +6,14 @@ import argparse
 import os
 import sys
 
+from collector import client
 from collector.gates.asking import asked
 
 NAME = "check"
-USAGE = "check [--agent URL|SOCKET] [--format slurm|nhc|npd|nagios|json] [--maintenance] [--return] [--dry-run]"
+USAGE = (
+    "check [--agent URL|SOCKET] [--ca FILE] [--cert FILE --key FILE] [--password-file FILE] "
+    "[--format slurm|nhc|npd|nagios|json] [--maintenance] [--return] [--dry-run]"
+)
 HELP = (
     "Ask the running agent whether this node is well; as Slurm's HealthCheckProgram, drain it where the configuration allows it."
 )
@@ -21,7 +25,7 @@ Examples:
   tocsin check --format nhc                        (exit 1 for a page, 0 for anything else)
   tocsin check --format slurm --dry-run            (exit 0; says what it would do)
   tocsin check --return                            (proves a repair, then resumes what was drained here)
-  tocsin check --agent https://gpu07:9400 --format json
+  tocsin check --agent https://gpu07:9400 --ca ca.pem --cert me.pem --key me.key
 
 Nothing is probed: the agent answers from memory. An agent that is down or blind is unknown, and nothing is done to the node.
 What may be drained, how many nodes and how often is said by gates.slurm in the agent's configuration; see docs/gates.md."""
@@ -56,11 +60,12 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--return", dest="back", action="store_true", help="resume this node if we drained it and its repair is proved"
     )
     parser.add_argument("--dry-run", action="store_true", help="with --format slurm or --return: only say what would be done")
+    client.options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Ask, say it, and return the format's exit code."""
-    answer = asked(args.agent)
+    answer = asked(args.agent, client.access(args))
     if args.back or args.form == "slurm":
         from collector.cli import check_slurm  # noqa: PLC0415 - other formats need no controller
 

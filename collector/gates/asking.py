@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from collector.client import NOBODY, Access, get
 from collector.control import SOCKET, request
 from collector.gates.policy import Policy
 
@@ -63,21 +64,21 @@ class Answer(NamedTuple):
         return next((severity for severity in ("page", "ticket") if severity in told), "")
 
 
-def ask(agent: str, deadline_s: float = DEADLINE_S) -> Answer:
-    """Ask at a URL, a socket, or the folder that a socket is in. SilentError says why there is no answer."""
+def ask(agent: str, deadline_s: float = DEADLINE_S, *, who: Access = NOBODY) -> Answer:
+    """Ask at a URL (as ``who``), a socket, or the folder that a socket is in. SilentError says why there is no answer."""
     try:
         if agent.startswith(("http://", "https://")):
-            return read(_get(agent, deadline_s))
+            return read(_get(agent, deadline_s, who))
         folder = Path(agent).parent if agent.endswith(f"/{SOCKET}") else Path(agent)
         return read(request(folder, {"command": "check"}, what="agent", timeout_s=deadline_s))
     except (OSError, ValueError) as error:
         raise SilentError(f"the agent does not answer: {error}") from error
 
 
-def asked(agent: str) -> Answer:
+def asked(agent: str, who: Access = NOBODY) -> Answer:
     """The agent's answer; unknown, with the reason, where there is none."""
     try:
-        return ask(agent)
+        return ask(agent, who=who)
     except SilentError as error:
         return Answer(host=os.uname().nodename, state="unknown", reason=str(error))
 
@@ -123,15 +124,8 @@ def _one_of(value: object, words: Sequence[str]) -> str:
     return str(value)
 
 
-def _get(url: str, deadline_s: float) -> dict[str, Any]:
-    from urllib.error import HTTPError  # noqa: PLC0415 - asking a socket needs no HTTP, and starts in half the time
-    from urllib.request import urlopen  # noqa: PLC0415
-
-    try:
-        with urlopen(url.rstrip("/") + PATH, timeout=deadline_s) as answer:  # noqa: S310 - the caller saw that it is http(s)
-            document = json.loads(answer.read(MOST_BYTES))
-    except HTTPError as error:
-        raise ConnectionError(f"{url}: HTTP {error.code}") from error
+def _get(url: str, deadline_s: float, who: Access) -> dict[str, Any]:
+    document = json.loads(get(url.rstrip("/") + PATH, who, timeout_s=deadline_s, most_bytes=MOST_BYTES))
     if not isinstance(document, dict):
         raise ValueError("expected one JSON object")  # noqa: TRY004 - the server is wrong, not a caller
     return document

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import re
 import signal
 import ssl
@@ -18,6 +19,7 @@ import bcrypt
 import pytest
 import yaml
 
+from collector.cli import main
 from tests.agents import AgentProcess
 from tests.certificates import Authority, Pair
 from tests.integration.test_prometheus import Prometheus
@@ -169,6 +171,52 @@ def test_another_name_on_a_good_certificate_is_refused(site: Site) -> None:
     """The authority signs for others too."""
     with pytest.raises((OSError, http.client.HTTPException)):
         site.get("/metrics", site.authority.client("other.example.com"))
+
+
+def credentials(site: Site) -> list[str]:
+    """Options of a client that may ask."""
+    (site.folder / "password").write_text(f"{USER}:{PASSWORD}\n")
+    files = {"--ca": "ca.crt", "--cert": "client.crt", "--key": "client.key", "--password-file": "password"}
+    return [word for option, name in files.items() for word in (option, str(site.folder / name))]
+
+
+def check(site: Site, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    """The verdict of ``tocsin check``, and its reason."""
+    main(["check", "--agent", f"https://{site.agent.address}", *options])
+    said = json.loads(capsys.readouterr().out)
+    return f"{said['verdict']}: {said['reason']}"
+
+
+def test_check_asks_an_agent_as_it_wants_to_be_asked(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its authority, a certificate and a password, and past whatever proxy stands in the environment."""
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
+    assert re.match("ok|problem", check(site, capsys, *credentials(site)))
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        ("--ca", "certificate verify failed"),
+        ("--cert", "certificate required|reset|closed|EOF"),
+        ("--password-file", "HTTP 401"),
+    ],
+)
+def test_check_without_one_of_them_is_unknown(site: Site, capsys: pytest.CaptureFixture[str], option: str, why: str) -> None:
+    """Not ok, and not a problem of the node; the reason is said."""
+    words = credentials(site)
+    for one in {option} | ({"--key"} if option == "--cert" else set()):
+        at = words.index(one)
+        del words[at : at + 2]
+    assert re.match(rf"unknown: .*({why})", check(site, capsys, *words))
+
+
+def test_diff_reads_pages_as_it_is_let(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    """The agent's page lacks nothing of its own."""
+    page = f"https://{site.agent.address}/metrics"
+    assert main(["diff", page, page, *credentials(site)]) == 0
+    assert "nothing is lacking" in capsys.readouterr().out
 
 
 def test_nothing_listens_beyond_what_the_configuration_says(site: Site) -> None:

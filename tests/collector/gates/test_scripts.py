@@ -125,3 +125,35 @@ def test_the_plugin_of_node_problem_detector_leaves_time_and_room() -> None:
     monitor = json.loads((NPD / "tocsin-gpu-monitor.json").read_text())
     assert monitor["pluginConfig"]["max_output_length"] == 80
     assert {rule["condition"] for rule in monitor["rules"]} == {c["type"] for c in monitor["conditions"]} == {"TocsinGpuProblem"}
+
+
+def scontrol(folder: Path, *lines: str) -> str:
+    """A PATH on which `scontrol` is these lines of shell."""
+    program = folder / "scontrol"
+    program.write_text("\n".join(["#!/bin/sh", *lines]))
+    program.chmod(0o755)
+    return f"{folder}:{PATH}"
+
+
+@pytest.mark.parametrize("word", ["on", "off", "status", "tidy"])
+def test_a_controller_that_does_not_answer_is_no_answer(tmp_path: Path, word: str) -> None:
+    """Whoever switches the fleet off must know that it is not."""
+    path = scontrol(tmp_path, "echo 'Unable to contact slurm controller' >&2", "exit 1")
+    ran = subprocess.run(
+        [SLURM / "tocsin-gates", word], env={"PATH": path}, capture_output=True, text=True, timeout=30, check=False
+    )
+    said = "Unable to contact slurm controller\ntocsin-gates: the controller does not answer: nothing was done\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", said)
+
+
+def test_a_slot_that_was_just_taken_is_not_tidied(tmp_path: Path) -> None:
+    """Between the two looks another check of that node took it anew, and is about to drain."""
+    path = scontrol(
+        tmp_path,
+        f"echo once >>{tmp_path}/calls",
+        f"time=$(wc -l <{tmp_path}/calls)",
+        f'case "$*" in *delete*) echo "$*" >>{tmp_path}/deleted ;; *node) echo "NodeName=gpu01 State=IDLE" ;; *)',
+        '  echo "ReservationName=tocsin_slot_1 StartTime=$time EndTime=2036 Nodes=gpu01 NodeCnt=1" ;; esac',
+    )
+    ran = subprocess.run([SLURM / "tocsin-gates", "tidy", "0"], env={"PATH": path}, capture_output=True, timeout=30, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr, (tmp_path / "deleted").exists()) == (0, b"", b"", False)

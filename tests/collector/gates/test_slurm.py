@@ -25,10 +25,18 @@ NODES = 16
 SICK = document(LOST)
 
 
+def prolog(cluster: Slurm, line: str) -> None:
+    """What a site does before each job from now on."""
+    script = cluster.directory / "prolog"
+    script.with_suffix(".new").write_text(f"#!/bin/sh\n{line}\n")
+    script.with_suffix(".new").chmod(0o755)
+    script.with_suffix(".new").replace(script)
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Slurm]:
     """One for all tests of this file."""
-    with slurm(nodes=NODES) as one:
+    with slurm(nodes=NODES, more="Prolog={directory}/prolog", before=lambda one: prolog(one, "exit 0")) as one:
         yield one
 
 
@@ -82,6 +90,11 @@ def node(cluster: Slurm, tmp_path: Path) -> Iterator[Node]:
     one = Node(cluster, tmp_path)
     with one.agent:
         yield one
+
+
+def gates(cluster: Slurm, *words: str) -> str:
+    """What an administrator reads of `tocsin-gates`."""
+    return cluster.run(str(ROOT / "deploy" / "slurm" / "tocsin-gates"), *words)
 
 
 def people(node: Node, *update: str) -> None:
@@ -193,10 +206,58 @@ def test_the_off_switch_as_a_file(node: Node, tmp_path: Path) -> None:
 
 def test_the_off_switch_on_the_controller(node: Node) -> None:
     """One command, and no node of the cluster is drained."""
-    node.cluster.run(str(ROOT / "deploy" / "slurm" / "tocsin-gates"), "off", environ=node.cluster.environ)
+    gates(node.cluster, "off")
     assert node.check() == f"not drained (the fleet's switch is off: reservation tocsin_off): {REASON}"
-    node.cluster.run(str(ROOT / "deploy" / "slurm" / "tocsin-gates"), "on", environ=node.cluster.environ)
+    gates(node.cluster, "on")
     assert node.check().startswith("drained")
+
+
+def test_the_switch_says_how_it_stands(cluster: Slurm) -> None:
+    """Also after it was set twice."""
+    said = [gates(cluster, "status")]
+    for word in ("off", "off", "on", "on"):
+        gates(cluster, word)
+        said.append(gates(cluster, "status"))
+    assert said == ["on\n", "off\n", "off\n", "on\n", "on\n"]
+
+
+def test_jobs_start_while_the_switch_is_off(cluster: Slurm) -> None:
+    """The reservation lies on every node, and keeps none of them from a job, however long that may last."""
+    gates(cluster, "off")
+    job = cluster.submit("sleep 60", "--exclusive", f"--nodes={NODES}", "--time=UNLIMITED")
+    until(lambda: cluster.job_state(job) == "RUNNING", what="the job to run")
+    cluster.run("scancel", job)
+    until(lambda: not cluster.run("squeue", "--noheader"), what="the job to end")
+
+
+@pytest.fixture
+def no_default(cluster: Slurm) -> Iterator[Slurm]:
+    """A site where every job must name its partition."""
+    cluster.run("scontrol", "update", "PartitionName=gpu", "Default=NO")
+    yield cluster
+    cluster.run("scontrol", "update", "PartitionName=gpu", "Default=YES")
+
+
+def test_a_cluster_needs_no_default_partition(no_default: Slurm, node: Node) -> None:
+    """Neither for the switch nor for draining."""
+    assert node.check().startswith("drained")
+    gates(no_default, "off")
+    assert gates(no_default, "status").startswith("off\n")
+
+
+def test_slots_that_nobody_gives_back_are_seen_and_tidied(node: Node) -> None:
+    """A node that came back from a reinstallation has forgotten its slot; the slot of one that is drained stays."""
+    forgot = Node(node.cluster, node.agent.root.parent, "gpu02")
+    with forgot.agent:
+        node.check()
+        forgot.check()
+        (forgot.agent.root / "gate.json").unlink()
+        people(forgot, "State=RESUME")
+        held = dict(line.split(" ", 1) for line in gates(node.cluster, "status").splitlines()[1:])
+        assert sorted(held.values()) == ["gpu01 drained by Tocsin", "gpu02 not drained by Tocsin"]
+        (left,) = [slot for slot, text in held.items() if text.startswith("gpu02")]
+        assert gates(node.cluster, "tidy", "0") == f"{left} freed: gpu02 is not drained by Tocsin\n"
+        assert node.cluster.reservations("tocsin_slot_") == [slot for slot in held if slot != left]
 
 
 def test_what_people_drained_stays_theirs(node: Node) -> None:
@@ -255,6 +316,44 @@ def test_nothing_returns_without_proof(node: Node, now: dict[str, Any], why: str
     node.told(**({"proof": ["true"]} | now))
     assert why in node.check("--return")
     assert node.reason == REASON
+
+
+def test_nothing_returns_while_the_controllers_switch_is_off(node: Node) -> None:
+    """Switched off, nothing is resumed either; switched on, the repair still counts."""
+    node.check()
+    node.told(boot_id="9d20-second", proof=["true"])
+    gates(node.cluster, "off")
+    assert "not resumed (the fleet's switch is off" in node.check("--return")
+    assert node.reason == REASON
+    gates(node.cluster, "on")
+    assert node.check("--return").startswith("resumed")
+
+
+def test_nothing_returns_under_the_off_file(node: Node, tmp_path: Path) -> None:
+    """The same file as for draining."""
+    node.check()
+    switch = tmp_path / "gates.off"
+    switch.touch()
+    node.told(boot_id="9d20-second", proof=["true"], off_file=str(switch))
+    assert f"not resumed ({switch} is there: all gates are off)" in node.check("--return")
+    assert node.reason == REASON
+
+
+def test_what_slurm_drained_for_a_failing_prolog_is_never_resumed_by_us(node: Node) -> None:
+    """Also where we had drained the same node before, and its repair is proved."""
+    node.check()
+    people(node, "State=RESUME")
+    prolog(node.cluster, "exit 1")
+    job = node.cluster.submit("sleep 60", f"--nodelist={node.name}")
+    until(lambda: node.state.endswith("+DRAIN"), what="Slurm to drain the node")
+    prolog(node.cluster, "exit 0")
+    node.cluster.run("scancel", job)
+    assert node.reason.lower().startswith("prolog error")
+    node.told(boot_id="9d20-second", proof=["true"])
+    assert node.check("--return").startswith(f"not resumed (people have taken it over: {node.reason})")
+    node.check()
+    assert node.check("--return").startswith("nothing here was drained by us")
+    assert node.state.endswith("+DRAIN")
 
 
 def test_a_repair_that_is_proved_returns_the_node(node: Node) -> None:
