@@ -15,12 +15,20 @@ class Changes:
         self._told: dict[str, Incident] = {}
 
     def of(self, verdict: Mapping[str, Any]) -> Iterator[tuple[Incident, bool]]:
-        """Incidents, those that opened first, each with whether it is over."""
+        """Incidents, each with whether it is over: what opened, became graver or milder, or has ended.
+
+        Where the blame moves to another part, or becomes another class, what was told ends before the same incident opens anew.
+        """
         if verdict["verdict"] == "unknown" or verdict["out_of_service"]:
             return
         standing = {incident["id"]: incident for incident in verdict["incidents"] if incident["severity"] != "record"}
         known = dict(self._told)
-        yield from ((incident, False) for key, incident in standing.items() if key not in known)
+        for key, incident in standing.items():
+            before = known.get(key)
+            if before is not None and _blamed(before) != _blamed(incident):
+                yield before, True
+            if before is None or (before["severity"], _blamed(before)) != (incident["severity"], _blamed(incident)):
+                yield incident, False
         yield from ((incident, True) for key, incident in known.items() if key not in verdict["open"])
 
     def told(self, incident: Incident, *, over: bool) -> None:
@@ -29,3 +37,8 @@ class Changes:
             self._told.pop(incident["id"], None)
         else:
             self._told[incident["id"]] = incident
+
+
+def _blamed(incident: Incident) -> tuple[str, str, str]:
+    """What is told to be wrong with which part."""
+    return incident["class"], incident["kind"], incident["device"]

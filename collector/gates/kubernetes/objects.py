@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -28,8 +29,9 @@ def condition(verdict: Mapping[str, Any], now: str, before: Mapping[str, Any] | 
 
 
 def event(incident: Mapping[str, Any], node: str, now: str, *, over: bool) -> dict[str, Any]:
-    """One Event per incident and phase: its name says which, so that writing it again after a restart is a conflict and no second one."""
-    name = f"{node}.tocsin-{incident['id']}-{'cleared' if over else 'opened'}"
+    """One Event per incident, gravity, part and phase: its name says which, so that writing it again after a restart is a conflict and no second one."""
+    told = f"{incident['severity']}-{_digest(incident)}-{'cleared' if over else 'opened'}"
+    name = f"{node}.tocsin-{incident['id']}-{told}"
     said = f"{incident['name']}: {incident['summary']} Proposed: {incident['action']}."
     return {
         "apiVersion": "v1",
@@ -58,6 +60,11 @@ def _reason(verdict: Mapping[str, Any]) -> str:
         return "TocsinBlind"
     pages = [incident for incident in verdict["incidents"] if incident["severity"] == "page"]
     return _camel(pages[0]["class"]) if verdict["verdict"] == "problem" and pages else "NoGpuProblem"
+
+
+def _digest(incident: Mapping[str, Any]) -> str:
+    """What is blamed for what, short enough for a name."""
+    return hashlib.blake2b(f"{incident['class']} {incident['kind']} {incident['device']}".encode(), digest_size=4).hexdigest()
 
 
 def _camel(fault: str) -> str:

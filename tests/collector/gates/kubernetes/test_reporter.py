@@ -117,8 +117,8 @@ def test_an_incident_is_an_event_once(agent: Agent) -> None:
     agent.look()
     agent.restart()
     agent.look()
-    assert [*agent.server.events] == [f"gpu07.tocsin-{LOST['id']}-opened"]
-    told = agent.server.events[f"gpu07.tocsin-{LOST['id']}-opened"]
+    ((name, told),) = agent.server.events.items()
+    assert name.startswith(f"gpu07.tocsin-{LOST['id']}-page-")
     assert (told["type"], told["reason"]) == ("Warning", "GpuLost")
     assert told["message"] == f"GPU 3: {LOST['summary']} Proposed: RESTART_BM."
 
@@ -129,8 +129,29 @@ def test_the_end_of_an_incident_is_an_event(agent: Agent) -> None:
     agent.look()
     agent.verdict = document()
     agent.look()
-    told = agent.server.events[f"gpu07.tocsin-{LOST['id']}-cleared"]
+    _, told = agent.server.events.values()
     assert (told["type"], told["reason"]) == ("Normal", "GpuLostCleared")
+
+
+def test_a_ticket_that_becomes_a_page_is_another_event(agent: Agent) -> None:
+    """Whoever waits for pages hears of it; going back and forth adds none."""
+    for severity in ("ticket", "page", "ticket", "page"):
+        agent.verdict = document(LOST | {"severity": severity})
+        agent.look()
+    assert [event["type"] for event in agent.server.events.values()] == ["Warning", "Warning"]
+
+
+def test_blame_that_moves_is_told(agent: Agent) -> None:
+    """The GPU that was blamed first is cleared."""
+    agent.verdict = document(LOST)
+    agent.look()
+    agent.verdict = document(LOST | {"device": "GPU-05", "name": "GPU 5"})
+    agent.look()
+    assert [(event["reason"], event["message"][:5]) for event in agent.server.events.values()] == [
+        ("GpuLost", "GPU 3"),
+        ("GpuLostCleared", "GPU 3"),
+        ("GpuLost", "GPU 5"),
+    ]
 
 
 def test_a_storm_is_told_in_portions(agent: Agent) -> None:
@@ -148,7 +169,7 @@ def test_a_blind_moment_ends_no_incident(agent: Agent) -> None:
     agent.look()
     agent.verdict = document(verdict="unknown", reason="restarting")
     agent.look()
-    assert [*agent.server.events] == [f"gpu07.tocsin-{LOST['id']}-opened"]
+    assert [event["reason"] for event in agent.server.events.values()] == ["GpuLost"]
 
 
 def test_what_is_out_of_service_is_told_to_nobody(agent: Agent) -> None:

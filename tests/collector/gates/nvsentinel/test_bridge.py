@@ -125,6 +125,26 @@ def test_a_ticket_is_not_fatal(connector: Connector) -> None:
     assert connector.events[0].get(5, 0) == 0
 
 
+def test_a_ticket_that_becomes_a_page_is_sent_as_fatal(connector: Connector) -> None:
+    """And as not fatal when it is none any more; neither is an end."""
+    agent = Agent(connector.socket)
+    for severity in ("ticket", "page", "page", "ticket"):
+        agent.look(LOST | {"severity": severity})
+    assert [(event.get(5, 0), event.get(6, 0)) for event in connector.events] == [(0, 0), (1, 0), (0, 0)]
+
+
+@pytest.mark.parametrize("moved", [{"device": "GPU-05"}, {"class": "gpu_hung"}], ids=["another part", "another class"])
+def test_blame_that_moves_ends_the_old_one_first(connector: Connector, moved: dict[str, str]) -> None:
+    """NVSentinel finds what is over by its check and entity, and both may be new."""
+    agent = Agent(connector.socket)
+    agent.look(LOST)
+    agent.look(LOST | moved)
+    first, end, second = connector.events
+    assert [end[number] for number in (4, 10)] == [first[number] for number in (4, 10)]
+    assert [second[number] for number in (4, 10)] != [first[number] for number in (4, 10)]
+    assert [event.get(6, 0) for event in connector.events] == [0, 1, 0]
+
+
 def test_nothing_is_sent_while_nothing_changes(connector: Connector) -> None:
     """Nor while the agent is blind."""
     agent = Agent(connector.socket)
