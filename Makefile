@@ -84,9 +84,13 @@ bill: $(VENV)/.tests ## docs/licences.md, and dist/sbom.cdx.json: what the agent
 
 AUDIT_VENV ?= .venv-audit
 
-audit: $(VENV)/bin/python ## known vulnerabilities of what is locked, asked of the Python Packaging Advisory Database: a report, no gate
-	@test -x $(AUDIT_VENV)/bin/pip-audit || { $(PYTHON) -m venv $(AUDIT_VENV) && $(AUDIT_VENV)/bin/python -m pip --disable-pip-version-check --quiet install pip-audit; }
-	-$(AUDIT_VENV)/bin/pip-audit --requirement requirements.txt --disable-pip --require-hashes --desc
+audit: $(AUDIT_VENV)/.made ## known vulnerabilities of what is locked, asked of the Python Packaging Advisory Database: a report, no gate
+	-$(AUDIT_VENV)/bin/pip-audit --requirement requirements.txt --disable-pip --require-hashes --desc --progress-spinner off
+
+$(AUDIT_VENV)/.made: requirements-audit.txt
+	@$(PYTHON) -m venv $(AUDIT_VENV)
+	@$(AUDIT_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement requirements-audit.txt
+	@touch $@
 
 lock: $(VENV)/.tests ## requirements*.txt from pyproject.toml; make lock UPGRADE=1 takes the newest releases
 	$(VENV)/bin/python tools/lock.py $(if $(UPGRADE),--upgrade)

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from tests.sources import ROOT
 
-LOCKS = ("requirements.txt", "requirements-dev.txt")
+LOCKS = ("requirements.txt", "requirements-dev.txt", "requirements-audit.txt")
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.MULTILINE)
 
 
@@ -30,6 +30,8 @@ def pyproject() -> dict[str, Any]:
 def wanted(lock: str) -> list[Requirement]:
     """What pyproject.toml asks for in a lock."""
     groups = pyproject()["dependency-groups"]
+    if lock == LOCKS[2]:
+        return [Requirement(line) for line in groups["audit"]]
     lines = [*pyproject()["project"]["dependencies"], *groups["build"], *(groups["dev"] if lock == LOCKS[1] else [])]
     return [Requirement(line) for line in lines if isinstance(line, str)]
 
@@ -51,9 +53,9 @@ def test_lock_meets_what_the_project_asks_for(lock: str) -> None:
         assert requirement.specifier.contains(version), f"{requirement} is locked at {version}: run make lock"
 
 
-def test_both_locks_agree() -> None:
+def test_the_locks_of_agent_and_tests_agree() -> None:
     """Tests run on the very versions the agent runs on."""
-    base, dev = (pins(lock) for lock in LOCKS)
+    base, dev = (pins(lock) for lock in LOCKS[:2])
     assert {name: dev.get(name) for name in base} == base
 
 

@@ -1,6 +1,7 @@
 """Writes the hash-locked requirements from pyproject.toml: `make lock`.
 
-requirements.txt is what the agent runs on and what installs the project itself; requirements-dev.txt adds what tests and checks need.
+requirements.txt is what the agent runs on and what installs the project itself; requirements-dev.txt adds what tests and checks need;
+requirements-audit.txt is what looks for known vulnerabilities in the first.
 Every file of a release is hashed, so one lock serves all Python versions and machines. The lock names no index: it is the
 installing machine's business where files come from.
 """
@@ -21,11 +22,8 @@ HEADER = """\
 
 
 def wanted(pyproject: dict[str, Any], groups: tuple[str, ...]) -> list[str]:
-    """Requirement lines of the project and of the named dependency groups."""
-    lines = list(pyproject["project"]["dependencies"])
-    for group in groups:
-        lines += [line for line in pyproject["dependency-groups"][group] if isinstance(line, str)]
-    return lines
+    """Requirement lines of the named dependency groups."""
+    return [line for group in groups for line in pyproject["dependency-groups"][group] if isinstance(line, str)]
 
 
 def compile_lock(lines: list[str], output: Path, *, constraint: Path | None, upgrade: bool) -> None:
@@ -44,12 +42,14 @@ def compile_lock(lines: list[str], output: Path, *, constraint: Path | None, upg
 
 
 def main() -> None:
-    """Write both files."""
+    """Write the files."""
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
     upgrade = "--upgrade" in sys.argv[1:]
-    base, dev = ROOT / "requirements.txt", ROOT / "requirements-dev.txt"
-    compile_lock(wanted(pyproject, ("build",)), base, constraint=None, upgrade=upgrade)
-    compile_lock(wanted(pyproject, ("build", "dev")), dev, constraint=base, upgrade=upgrade)
+    base, dev, audit = (ROOT / f"requirements{name}.txt" for name in ("", "-dev", "-audit"))
+    runs = list(pyproject["project"]["dependencies"])
+    compile_lock(runs + wanted(pyproject, ("build",)), base, constraint=None, upgrade=upgrade)
+    compile_lock(runs + wanted(pyproject, ("build", "dev")), dev, constraint=base, upgrade=upgrade)
+    compile_lock(wanted(pyproject, ("audit",)), audit, constraint=None, upgrade=upgrade)
 
 
 if __name__ == "__main__":
