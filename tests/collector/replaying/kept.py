@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -23,9 +23,9 @@ PERIODS = {"nvml": STEP_S, "infiniband": STEP_S}
 SETTINGS = ("--source.nvml.period", "10s", "--source.infiniband.period", "10s")
 
 
-def judge(*, on_trial: bool = True) -> Judge:
+def judge(*, put_on_trial: Collection[str] = ()) -> Judge:
     """As an agent makes it."""
-    return judge_in_service(SelfMetrics(), FakeClock(), PERIODS, in_service(on_trial=on_trial))
+    return judge_in_service(SelfMetrics(), FakeClock(), PERIODS, in_service(put_on_trial=put_on_trial))
 
 
 def observations(nodes: int) -> Iterator[Observation]:

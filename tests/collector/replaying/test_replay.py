@@ -57,7 +57,7 @@ def test_another_detectors_finding_is_a_difference(tmp_path: Path) -> None:
     """Where detectors say another severity than was stored, the observations that say so are those that differ."""
     live = lived(1)
     keep(tmp_path / "store", live)
-    again = list(judged_again(stored(tmp_path / "store", Span()), lambda: judge(on_trial=False)))
+    again = list(judged_again(stored(tmp_path / "store", Span()), lambda: judge(put_on_trial=("availability",))))
     differ = {one.now.observation.seq for one in again if one.differs}
     severe = {
         one.now.observation.seq
