@@ -15,9 +15,10 @@ class Changes:
         self._told: dict[str, Incident] = {}
 
     def of(self, verdict: Mapping[str, Any]) -> Iterator[tuple[Incident, bool]]:
-        """Incidents, each with whether it is over: what opened, became graver or milder, or has ended.
+        """Incidents, each with whether it is over: what opened, became graver or milder, blames another part, or has ended.
 
-        Where the blame moves to another part, or becomes another class, what was told ends before the same incident opens anew.
+        What is told anew of another part or class ends first as it was told before: whoever was told finds it by these. A class alone that
+        changes, as evidence comes in, is no news.
         """
         if verdict["verdict"] == "unknown" or verdict["out_of_service"]:
             return
@@ -25,10 +26,11 @@ class Changes:
         known = dict(self._told)
         for key, incident in standing.items():
             before = known.get(key)
-            if before is not None and _blamed(before) != _blamed(incident):
+            if before is not None and _news(before) == _news(incident):
+                continue
+            if before is not None and _found_by(before) != _found_by(incident):
                 yield before, True
-            if before is None or (before["severity"], _blamed(before)) != (incident["severity"], _blamed(incident)):
-                yield incident, False
+            yield incident, False
         yield from ((incident, True) for key, incident in known.items() if key not in verdict["open"])
 
     def told(self, incident: Incident, *, over: bool) -> None:
@@ -39,6 +41,11 @@ class Changes:
             self._told[incident["id"]] = incident
 
 
-def _blamed(incident: Incident) -> tuple[str, str, str]:
-    """What is told to be wrong with which part."""
+def _news(incident: Incident) -> tuple[str, str, str]:
+    """What makes it worth telling again."""
+    return incident["severity"], incident["kind"], incident["device"]
+
+
+def _found_by(incident: Incident) -> tuple[str, str, str]:
+    """By what its end meets its begin."""
     return incident["class"], incident["kind"], incident["device"]

@@ -146,8 +146,9 @@ def reason_of(problem: Problem, *, simulated: bool = False) -> str:
     >>> reason_of(lost)
     'tocsin:gpu_lost GPU 3 (GPU-8a): Off the bus.'
     """
-    what = f"{problem.fault} {problem.name} ({problem.device}): {problem.summary}{' [simulated]' if simulated else ''}"
-    return f"{OURS}{_UNSAFE.sub('?', what)}"[:LONGEST_REASON].rstrip()
+    what = f"{problem.fault} {problem.name} ({problem.device}): {problem.summary}"
+    mark = " [simulated]" if simulated else ""  # however long the rest is
+    return f"{OURS}{_UNSAFE.sub('?', what)}"[: LONGEST_REASON - len(mark)].rstrip() + mark
 
 
 def ours(state: NodeState, record: Drained) -> bool:

@@ -63,8 +63,8 @@ def _reason(verdict: Mapping[str, Any]) -> str:
 
 
 def _digest(incident: Mapping[str, Any]) -> str:
-    """What is blamed for what, short enough for a name."""
-    return hashlib.blake2b(f"{incident['class']} {incident['kind']} {incident['device']}".encode(), digest_size=4).hexdigest()
+    """Which part is blamed, short enough for a name."""
+    return hashlib.blake2b(f"{incident['kind']} {incident['device']}".encode(), digest_size=4).hexdigest()
 
 
 def _camel(fault: str) -> str:

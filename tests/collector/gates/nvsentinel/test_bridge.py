@@ -133,8 +133,10 @@ def test_a_ticket_that_becomes_a_page_is_sent_as_fatal(connector: Connector) -> 
     assert [(event.get(5, 0), event.get(6, 0)) for event in connector.events] == [(0, 0), (1, 0), (0, 0)]
 
 
-@pytest.mark.parametrize("moved", [{"device": "GPU-05"}, {"class": "gpu_hung"}], ids=["another part", "another class"])
-def test_blame_that_moves_ends_the_old_one_first(connector: Connector, moved: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "moved", [{"device": "GPU-05"}, {"severity": "ticket", "class": "gpu_hung"}], ids=["another part", "milder"]
+)
+def test_what_is_told_anew_ends_as_it_was_told_before(connector: Connector, moved: dict[str, str]) -> None:
     """NVSentinel finds what is over by its check and entity, and both may be new."""
     agent = Agent(connector.socket)
     agent.look(LOST)
@@ -143,6 +145,15 @@ def test_blame_that_moves_ends_the_old_one_first(connector: Connector, moved: di
     assert [end[number] for number in (4, 10)] == [first[number] for number in (4, 10)]
     assert [second[number] for number in (4, 10)] != [first[number] for number in (4, 10)]
     assert [event.get(6, 0) for event in connector.events] == [0, 1, 0]
+
+
+def test_another_class_alone_is_not_sent(connector: Connector) -> None:
+    """Evidence comes in by and by; the end then has the class that was told."""
+    agent = Agent(connector.socket)
+    agent.look(LOST)
+    agent.look(LOST | {"class": "xid/gpu"})
+    agent.look()
+    assert [event[4] for event in connector.events] == [b"tocsin/gpu_lost"] * 2
 
 
 def test_nothing_is_sent_while_nothing_changes(connector: Connector) -> None:
