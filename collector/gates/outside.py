@@ -41,9 +41,8 @@ class Outside:
         if gates == self._gates:
             return
         self.close()
-        if not (
-            gates.kubernetes.cordon and gates.kubernetes.report != "off"
-        ):  # nobody would notice its end, also of a former life's
+        follows = gates.kubernetes.cordon and gates.kubernetes.report != "off"
+        if not follows:  # nobody would notice the end of a cordon, nor of one that a former life of the agent saw
             self._guard.call("gate", "kubernetes", lambda: self.cordoned(False))
         self._gates, self._looking = gates, tuple(self._made(gates))
 
