@@ -6,12 +6,19 @@ Named tuples and late imports: a health check that asks a socket needs none of t
 from __future__ import annotations
 
 import argparse
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import ssl
+    from http.client import HTTPConnection
+    from urllib.parse import SplitResult
 
+OK = 200
 MOST_PASSWORD_BYTES = 4096
 
 
@@ -44,29 +51,71 @@ def access(args: argparse.Namespace) -> Access:
 def get(url: str, who: Access = NOBODY, *, timeout_s: float, most_bytes: int) -> bytes:
     """The page at an http(s) URL, cut off at ``most_bytes``. OSError or ValueError, with the URL or file that is to blame.
 
-    No proxy of the environment is asked and no redirection followed: the answer would be somebody else's.
+    No proxy of the environment is asked and no redirection followed: the answer would be somebody else's. ``timeout_s`` is for the
+    connection, and again for the whole answer: not for each byte of it.
     """
     from http.client import HTTPException  # noqa: PLC0415 - see above
-    from urllib import error, request  # noqa: PLC0415
 
-    secure = url.startswith("https://")
-    asking = request.Request(url)  # noqa: S310 - the opener below speaks HTTP alone
-    opener = request.OpenerDirector()
-    speaker = request.HTTPSHandler(context=_context(who)) if secure else request.HTTPHandler()
-    for handler in (speaker, request.HTTPErrorProcessor(), request.HTTPDefaultErrorHandler()):
-        opener.add_handler(handler)
-    if who.login_file and secure:
-        asking.add_header("Authorization", _basic(who.login_file))
+    parts = _parts(url)
+    headers = {"Authorization": _basic(who.login_file)} if who.login_file and parts.scheme == "https" else {}
+    connection = _connection(parts, who, timeout_s)
     try:
-        with opener.open(asking, timeout=timeout_s) as answer:
-            page: bytes = answer.read(most_bytes)
-    except error.HTTPError as refusal:
-        raise ConnectionError(f"{url}: HTTP {refusal.code}") from refusal
-    except error.URLError as failure:
-        raise ConnectionError(f"{url}: {failure.reason}") from failure
-    except (OSError, HTTPException) as failure:
-        raise ConnectionError(f"{url}: {failure or type(failure).__name__}") from failure
+        connection.connect()
+        with _cut_after(timeout_s, connection.sock):
+            connection.request("GET", f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}", headers=headers)
+            answer = connection.getresponse()
+            page = answer.read(most_bytes)
+    except (OSError, HTTPException) as error:
+        raise ConnectionError(f"{url}: {str(error) or type(error).__name__}") from error
+    finally:
+        connection.close()
+    if answer.status != OK:
+        raise ConnectionError(f"{url}: HTTP {answer.status}")
     return page
+
+
+def _parts(url: str) -> SplitResult:
+    from urllib.parse import urlsplit  # noqa: PLC0415
+
+    try:
+        parts = urlsplit(url)
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError as error:
+        raise ValueError(f"{url}: {error}") from error
+    if not named:
+        raise ValueError(f"{url}: names no host")
+    return parts
+
+
+def _connection(parts: SplitResult, who: Access, timeout_s: float) -> HTTPConnection:
+    from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415
+
+    if parts.scheme == "https":
+        return HTTPSConnection(str(parts.hostname), parts.port, timeout=timeout_s, context=_context(who))
+    return HTTPConnection(str(parts.hostname), parts.port, timeout=timeout_s)
+
+
+@contextlib.contextmanager
+def _cut_after(seconds: float, connected: socket.socket) -> Iterator[None]:
+    """Ends the connection when the time is up, and what is done with it by TimeoutError: who sends a byte a second never times out by himself."""
+    late = threading.Event()
+
+    def cut() -> None:
+        late.set()
+        with contextlib.suppress(OSError):  # it ended by itself
+            socket.socket.shutdown(connected, socket.SHUT_RDWR)  # not SSLSocket's own, which pulls TLS from under the reader
+
+    timer = threading.Timer(seconds, cut)
+    timer.start()
+    try:
+        yield
+    except Exception:
+        if not late.is_set():
+            raise
+    finally:
+        timer.cancel()
+    if late.is_set():
+        raise TimeoutError(f"no whole answer within {seconds:g} s")
 
 
 def _context(who: Access) -> ssl.SSLContext:

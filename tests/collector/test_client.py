@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+import select
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -14,15 +17,26 @@ from tests.certificates import Authority
 
 
 class Listener(BaseHTTPRequestHandler):
-    """Answers with the headers that it was sent; /elsewhere sends on to another page."""
+    """Answers with the headers that it was sent; /elsewhere sends on to another page, /drip sends a byte now and then."""
 
     def do_GET(self) -> None:
+        if self.path == "/drip":
+            self._drip()
+            return
         body = str(self.headers).encode()
         self.send_response(302 if self.path == "/elsewhere" else 200)
         self.send_header("Location", "/")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def _drip(self) -> None:
+        """As long as somebody listens."""
+        self.send_response(200)
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            while not select.select([self.connection], [], [], 0.02)[0]:
+                self.wfile.write(b".")
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
@@ -56,10 +70,26 @@ def test_a_redirection_is_not_followed(url: str) -> None:
         ask(f"{url}/elsewhere", Access())
 
 
+def test_an_answer_that_never_ends_is_cut_off(url: str) -> None:
+    """Each byte comes in time, the answer does not; the part that came is none."""
+    with pytest.raises(ConnectionError, match=r"/drip: no whole answer within 0\.2 s"):
+        get(f"{url}/drip", timeout_s=0.2, most_bytes=1 << 16)
+
+
 def test_nobody_there_is_said_with_the_address() -> None:
     """A port that nothing can listen on."""
     with pytest.raises(ConnectionError, match=r"^http://127\.0\.0\.1:1/: .*refused"):
         ask("http://127.0.0.1:1/", Access())
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [("http://gpu07:94OO", "Port could not be cast"), ("http:///metrics", "names no host"), ("http://[::1", "Invalid IPv6")],
+)
+def test_an_address_that_is_none_is_said(address: str, said: str) -> None:
+    """And no other is asked instead."""
+    with pytest.raises(ValueError, match=f"^{re.escape(address)}: {said}"):
+        ask(address, Access())
 
 
 @pytest.mark.parametrize(
