@@ -72,18 +72,22 @@ def _healthy(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _classes(report: Mapping[str, Any]) -> Iterator[str]:
-    """Every contestant in one table: recall per class, and its false alarms in all."""
+    """Every contestant in one table: recall per class, and its false alarms in it and in all."""
     summary = report["summary"]["fleet"]
     who = {OURS: summary, **summary["baselines"]}
     classes = sorted(summary["recall_by_class"])
     rows = []
     for name, figures in who.items():
-        false = figures["false_alarms"]
-        rates = [_rate(false[severity]["of_all"]) for severity in ("pages", "tickets")]
-        rows.append(
-            (name, f"{figures['healthy_gpu_months']:.0f}", *rates, *(_share(figures["recall_by_class"].get(c)) for c in classes))
-        )
+        false = [_rate(figures["false_alarms"][severity]["of_all"]) for severity in ("pages", "tickets")]
+        cells = [_cell(figures["recall_by_class"].get(c), figures["false_alarms_by_class"].get(c)) for c in classes]
+        rows.append((name, f"{figures['healthy_gpu_months']:.0f}", *false, *cells))
     yield from _table(("Who", "healthy GPU-months", "false pages in a month", "false tickets in a month", *classes), rows)
+
+
+def _cell(found: Mapping[str, Any] | None, false: Mapping[str, Any] | None) -> str:
+    if found is None or false is None or not found["of"]:
+        return "-"
+    return f"{found['hits']}/{found['of']} ({_down(found['low95'])}-{found['high95']:.2f}); {false['rate'] or 0:.2g}"
 
 
 def _misses(report: Mapping[str, Any]) -> Iterator[str]:
@@ -122,10 +126,6 @@ def _seconds(value: float | None) -> str:
 
 def _part(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
-
-
-def _share(part: Mapping[str, Any] | None) -> str:
-    return "-" if part is None or not part["of"] else f"{part['hits']}/{part['of']} ({_down(part['low95'])}-{part['high95']:.2f})"
 
 
 def _rate(rate: Mapping[str, Any]) -> str:

@@ -13,13 +13,17 @@ PARTS = frozenset({"job", "code", "kind", "needs", "results"})
 
 
 def kept(folders: Iterable[str]) -> list[dict[str, Any]]:
-    """Every result in these folders; of runs with the same name the one in the later folder. ConfigError names a folder or file that holds none."""
+    """Every result in these folders; of runs with the same name and contestants the one in the later folder.
+
+    ConfigError names a folder or file that holds none.
+    """
     found: dict[str, dict[str, Any]] = {}
     for folder in folders:
         paths = sorted(Path(folder).glob("*.json"))
         if not paths:
             raise ConfigError(f"--report: {folder}: there are no results")
-        found |= {path.name: _result(path) for path in paths}
+        results = [(path.name, _result(path)) for path in paths]
+        found |= {f"{name} {result['job']['contestants']}": result for name, result in results}
     return list(found.values())
 
 

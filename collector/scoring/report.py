@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from collector.scoring.contest import OURS, alarm_from, case_from
 from detectors.scoring.classes import ANY, class_of
 from detectors.scoring.curve import operating_curve
-from detectors.scoring.false_alarms import Exposure, FalseAlarm, rates
+from detectors.scoring.false_alarms import Exposure, FalseAlarm, rate, rates
 from detectors.scoring.figures import figures, percentile, recall, share_of
 from detectors.scoring.match import Case
 from detectors.scoring.precision import precisions
@@ -60,6 +60,8 @@ class Report:
         ours = self.groups.get((OURS, scope))
         made: dict[str, Any] = {} if ours is None else self.figures_of(ours, scope)
         made["baselines"] = {name: self.figures_of(group, scope) for (name, _), group in self.groups.items() if name != OURS}
+        if ours is not None:
+            made["better_baselines"] = list(_better(made, made["baselines"]))
         return made
 
     def figures_of(self, group: Group, scope: Scope) -> dict[str, Any]:
@@ -84,6 +86,7 @@ class Report:
             "recall_critical": critical.value,
             "intervals": {"recall_critical": critical.document(), "attribution_top1": top1.document()},
             "recall_by_class": {fault: recall(cases).document() for fault, cases in by_class.items()},
+            "false_alarms_by_class": {fault: _false_of(fault, group) for fault in by_class},
             "attribution_top1": top1.value,
             "straggler_delay_p90_s": _delay(known.get(STRAGGLER, ()), 0.9),
             "hang_delay_p99_s": _delay(known.get(HANG, ()), 0.99),
@@ -95,6 +98,24 @@ class Report:
             "restart_equivalent": None if not group.restarted else not group.differences and not group.forgetful,
             "restarts": {"runs": group.restarted, "differences": group.differences[:20], "forgetful": sorted(group.forgetful)},
         }
+
+
+def _false_of(fault: str, group: Group) -> dict[str, Any]:
+    """Pages and tickets of a class together, per GPU-month."""
+    return rate([alarm for alarm in group.alarms if class_of(alarm.fault) == fault], group.exposure.gpu_months)
+
+
+def _better(ours: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, str]]:
+    """Classes in which a baseline finds more and is wrong less often."""
+    for fault, found in ours["recall_by_class"].items():
+        for name, theirs in baselines.items():
+            share, false = (
+                theirs["recall_by_class"].get(fault, {}).get("value"),
+                theirs["false_alarms_by_class"].get(fault, {}).get("rate"),
+            )
+            wrong = ours["false_alarms_by_class"][fault]["rate"]
+            if None not in (share, false, found["value"], wrong) and share > found["value"] and false < wrong:
+                yield {"class": fault, "baseline": name}
 
 
 def report_of(results: Iterable[Mapping[str, Any]]) -> Report:

@@ -70,9 +70,9 @@ def rates(alarms: Sequence[FalseAlarm], exposure: Exposure) -> dict[str, Any]:
     """
     return {"gpu_months": exposure.gpu_months, "port_months": exposure.port_months} | {
         f"{severity}s": {
-            "of_all": _rate(chosen, exposure.gpu_months),
-            "per_gpu_month": _rate([a for a in chosen if not a.of_port], exposure.gpu_months),
-            "per_port_month": _rate([a for a in chosen if a.of_port], exposure.port_months),
+            "of_all": rate(chosen, exposure.gpu_months),
+            "per_gpu_month": rate([a for a in chosen if not a.of_port], exposure.gpu_months),
+            "per_port_month": rate([a for a in chosen if a.of_port], exposure.port_months),
             "by_detector": dict(Counter(a.detector for a in chosen).most_common()),
         }
         for severity in ("page", "ticket")
@@ -80,7 +80,12 @@ def rates(alarms: Sequence[FalseAlarm], exposure: Exposure) -> dict[str, Any]:
     }
 
 
-def _rate(alarms: Sequence[FalseAlarm], months: float) -> dict[str, Any]:
+def rate(alarms: Sequence[FalseAlarm], months: float) -> dict[str, Any]:
+    """So many in so many months, as JSON: count, rate and its exact 95 % interval; None where nothing was watched."""
     low, high = poisson_interval(len(alarms), months)
-    rate = len(alarms) / months if months else None
-    return {"count": len(alarms), "rate": rate, "low95": low, "high95": high if months else None}
+    return {
+        "count": len(alarms),
+        "rate": len(alarms) / months if months else None,
+        "low95": low,
+        "high95": high if months else None,
+    }

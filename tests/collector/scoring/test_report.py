@@ -76,7 +76,18 @@ def test_baselines_stand_beside_ours_in_every_scope() -> None:
     for scope in ("node", "fleet"):
         summary = made["summary"][scope]
         assert summary["baselines"]["gpud"]["recall_critical"] == 0.0
-        assert summary.keys() - {"baselines"} == summary["baselines"]["gpud"].keys()
+        assert summary.keys() - {"baselines", "better_baselines"} == summary["baselines"]["gpud"].keys()
+
+
+@pytest.mark.parametrize(("theirs", "false", "better"), [(2, 0, True), (2, 1, False), (1, 0, False)])
+def test_a_baseline_that_finds_more_and_is_wrong_less_often_is_named(theirs: int, false: int, *, better: bool) -> None:
+    """In a class where we find one of two and are wrong once; both must be so."""
+    found = [case(1)] * theirs + [case(None)] * (2 - theirs)
+    made = document(
+        result("F16", part(cases=[case(1), case(None)]), part("gpud", cases=found)),
+        result("H01", part(false=[alarm()]), part("gpud", false=[alarm()] * false)),
+    )
+    assert made["summary"]["fleet"]["better_baselines"] == [{"class": "straggler", "baseline": "gpud"}] * better
 
 
 @pytest.mark.parametrize(
