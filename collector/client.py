@@ -109,13 +109,10 @@ def _cut_after(seconds: float, connected: socket.socket) -> Iterator[None]:
     timer.start()
     try:
         yield
-    except Exception:
-        if not late.is_set():
-            raise
     finally:
         timer.cancel()
-    if late.is_set():
-        raise TimeoutError(f"no whole answer within {seconds:g} s")
+        if late.is_set():
+            raise TimeoutError(f"no whole answer within {seconds:g} s")
 
 
 def _context(who: Access) -> ssl.SSLContext:
