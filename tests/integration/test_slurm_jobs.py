@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from collector.state import State
 from pipeline.clock import SystemClock
 from pipeline.frame import Device
 from pipeline.selfmetrics import SelfMetrics
-from tests.slurm import GPUS, Slurm, slurm
+from tests.slurm import GPUS, NVIDIA_MAJOR, Slurm, slurm
 from tests.sources import ROOT
 from tests.wait import until
 
@@ -109,6 +110,23 @@ def test_the_prolog_s_word_is_taken_for_granted(cluster: Slurm) -> None:
     cluster.run("scancel", job)
     assert [(facts["evidence"], facts["mapped"], facts["step"]) for facts in found.values()] == [("mapping", job, "batch")] * 2
     until(lambda: not node.held(job), "the epilog")
+
+
+def shifted(cluster: Slurm) -> None:
+    """The same GPUs behind other device files: /dev/nvidia10 and so on."""
+    configuration = cluster.directory / "gres.conf"
+    configuration.write_text(configuration.read_text().replace(f"nvidia[0-{GPUS - 1}]", f"nvidia[10-{9 + GPUS}]"))
+    for number in range(10, 10 + GPUS):
+        os.mknod(cluster.directory / "dev" / f"nvidia{number}", 0o20600, os.makedev(NVIDIA_MAJOR, number))
+    hooks(cluster)
+
+
+def test_a_number_of_slurm_s_is_none_of_a_device_file() -> None:
+    """The prolog is told places in Slurm's own list: why a number is believed only where index and device file agree."""
+    with slurm(nodes=1, more="Prolog={directory}/prolog", before=shifted) as cluster:
+        job = cluster.submit("sleep 600", "--gres=gpu:2", "--mem=10")
+        mapping = cluster.directory / "jobs" / f"job-{job}"
+        assert until(lambda: mapping.exists() and mapping.read_text(), "the prolog") == "0\n1\n"
 
 
 def test_a_process_that_holds_a_gpu_is_its_job_s(cluster: Slurm, node: Node) -> None:
