@@ -106,7 +106,7 @@ def test_what_a_detector_said_that_begins_anew_ends() -> None:
     house.see(90, 90, 90)
     house.judge.begins_anew(["hot"], house.judge.standing(), ())
     assert [phases for phases, _ in house.see(90, 90)] == [["cleared"], []]
-    assert house.judge.standing() == house.judge.open() == ()
+    assert (house.judge.standing(), house.judge.open()) == ((), ())
 
 
 def test_a_fusion_that_begins_anew_is_told_what_stands() -> None:
