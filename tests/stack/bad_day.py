@@ -29,7 +29,7 @@ from tests.sources import ROOT
 from tests.stack import hurried
 from tests.wait import until
 
-SPEED, PATIENT = 40, 10  # seconds of the nodes in one of the servers; the second on a machine that has too much to do
+SPEED, PATIENT = 20, 10  # seconds of the nodes in one of the servers; the second on a machine that has too much to do
 CROWDED = 4.0  # programs that wait, for each core: then a nap of the machine's is minutes of the nodes
 SCRAPE_S = 0.5
 PATIENCE_S = 60.0  # after the last fault, where something is missing: rules, group_wait, and a machine that is busy
