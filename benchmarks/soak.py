@@ -26,7 +26,8 @@ from benchmarks._processes import command_line, cpu_s, driver_of, pss_mib, state
 from tests.agents import AgentProcess
 
 MOST_GROWTH_MIB = 1.0  # between the halves of what comes after an agent has settled: what malloc and caches move by themselves
-SETTLED_S, SETTLED_H = 120.0, 2  # buffers of minutes; windows of detectors, the longest of which that take room are two hours
+# Windows of detectors: those of five minutes have been judged once; the longest that take room are two hours.
+SETTLED_S, SETTLED_H = 330.0, 2
 ZOMBIE_S = 10.0
 SCRAPERS = 5
 # Minute of the hour, fault, and what it is like. The node lives through these, and they come in the first hour and the third.
@@ -191,7 +192,7 @@ def _sample(agent: AgentProcess, at_s: float) -> Sample:
 def fast(seconds: float, hz: float = 20.0) -> Plan:
     """GPUs and ports at so many reads a second, the rest as shipped."""
     period = f"{1000 / hz:.0f}ms"
-    return Plan(seconds, ("--source.nvml.period", period, "--source.infiniband.period", period), min(SETTLED_S, seconds / 4))
+    return Plan(seconds, ("--source.nvml.period", period, "--source.infiniband.period", period), min(SETTLED_S, seconds / 2))
 
 
 def hours(speed: int) -> Plan:
