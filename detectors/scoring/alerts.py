@@ -89,7 +89,8 @@ def alerts_of_incidents(updates: Iterable[tuple[int, Incident]], findings: Itera
     """Alerts from incidents as they were told, (unix ns, incident), in order; their members stand behind the root.
 
     A later update may change root, class and severity: who looks then is told the newest root. An alert is the detector's whose
-    finding it blames, and as strong as the evidence was when it was told; evidence that grew later is said when it grew.
+    finding it blames, and as strong as the evidence was when it was told; evidence that grew later is said when it grew. What ended in the
+    moment it opened, as part of another, was told to nobody.
     """
     statements: dict[str, list[Finding]] = {}
     for finding in findings:
@@ -117,7 +118,7 @@ def alerts_of_incidents(updates: Iterable[tuple[int, Incident]], findings: Itera
         )
         for one in sorted((*said[name], *later), key=lambda s: s.time_ns):
             alerts[name].say(one)
-    return list(alerts.values())
+    return [alert for alert in alerts.values() if alert.said]
 
 
 def _strength(incident: Incident, members: Iterable[Finding], time_ns: int) -> float:

@@ -90,3 +90,9 @@ def test_an_incident_without_findings_is_nobody_s_number() -> None:
     lemon = Incident("i", gpu(0), "lemon", "ticket", "RUN_FIELDDIAG", 10 * NS, (), "Again.")
     (alert,) = alerts_of_incidents([(10 * NS, lemon), (99 * NS, replace(lemon, cleared_ns=99 * NS))], [])
     assert (alert.detector, alert.strength("ticket"), alert.cleared_ns) == ("incidents", inf, 99 * NS)
+
+
+def test_an_incident_that_ended_as_it_opened_was_told_to_nobody() -> None:
+    """Eleven devices have the same fault in one reading: the incidents of ten end as part of the first before anybody heard of them."""
+    part = Incident("i", gpu(0), "thermal", "ticket", "NONE", 10 * NS, (FIRST.id,), "hot", cleared_ns=10 * NS)
+    assert alerts_of_incidents([(10 * NS, part)], [FIRST]) == []
