@@ -11,7 +11,7 @@ from detectors.incidents.blame import Blame
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident, TakenOn
 from detectors.incidents.graph import Graph
 from detectors.incidents.held import Held
-from detectors.incidents.kinship import SYMPTOMS, classes, head, keys_of, near, wide
+from detectors.incidents.kinship import SYMPTOMS, classes, head, identity, keys_of, near, wide
 from detectors.incidents.lemon import LIMIT, Lemons
 from detectors.incidents.records import Records
 from detectors.maintenance import Maintenance
@@ -111,7 +111,7 @@ class Incidents(Remembering):
         if not finding.active:
             self._records.keep(finding, at.now_ns)
             return
-        joined = self._book.find(near(finding, self._graph)) or self._explained(finding, at) or self._common(finding, at)
+        joined = self._about(finding, at) or self._explained(finding, at) or self._common(finding, at)
         if joined is None:
             if finding.severity == "record":
                 self._records.keep(finding, at.now_ns)
@@ -134,6 +134,17 @@ class Incidents(Remembering):
         incident.standing.add(finding.id)
         self._book.index(incident, keys_of(finding, self._graph))
         return True
+
+    def _about(self, finding: Finding, at: Moment) -> OpenIncident | None:
+        """An open incident that blames this device, its link or what it is part of; one that only counts it among others, while it is fresh."""
+        found = self._book.with_any(near(finding, self._graph))
+        own = [one for one in found if at.now_ns - one.evidence_ns <= WINDOW_NS or self._blames(one, finding.device)]
+        return max(own, key=lambda one: one.evidence_ns, default=None)
+
+    def _blames(self, incident: OpenIncident, device: Device) -> bool:
+        root = device if incident.told is None else incident.told.root
+        upstream = (root.kind, root.id) in [(*place,) for place in self._graph.places(device)]
+        return upstream or identity(root) == identity(device) or root.id == device.attributes.get("peer")
 
     def _explained(self, finding: Finding, at: Moment) -> OpenIncident | None:
         """An open incident nearby that it may belong to: it is known already what is the matter there, or it began at about the same time."""

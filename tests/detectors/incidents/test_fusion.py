@@ -186,6 +186,22 @@ def test_what_has_long_been_wrong_with_a_node_hides_no_page_of_its_devices() -> 
     assert {gpu(3).id, gpu(5).id, node().id} == story.open.keys()
 
 
+def test_a_gpu_that_was_once_counted_to_another_s_incident_is_heard_of_later() -> None:
+    """Two ranks of a job had XIDs in one minute; days later, the first still not mended, the second loses its memory for good."""
+    story = Story()
+    story.nodes("n1", "n2")
+    for host in ("n1", "n2"):
+        story.happens("job_started", node(host), job="42", gpus=" ".join(gpu(n, host).id for n in range(8)))
+    story.finds(gpu(0, "n1"), "xid/memory", "ticket")
+    story.finds(gpu(1, "n2"), "xid/memory", "ticket")
+    assert len(story.open) == 1
+    story.finds(gpu(0, "n1"), "ecc", "page", "ecc")
+    story.wait(86_400, step=600)
+    story.finds(gpu(1, "n2"), "ecc/remap_failed", "page", "ecc")
+    assert gpu(1, "n2").id in story.open
+    assert len(story.pages) == 2
+
+
 def test_more_of_what_a_node_is_known_to_have_is_explained_by_it() -> None:
     """Its power brake has been pulled for an hour; a GPU of it that begins to throttle for that is no news."""
     story = Story()
