@@ -9,7 +9,7 @@ from detectors.elapsed import Elapsed, Moment
 from detectors.incidents.advice import reason
 from detectors.incidents.blame import Blame
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident, TakenOn
-from detectors.incidents.graph import Graph
+from detectors.incidents.graph import Graph, Place
 from detectors.incidents.held import Held
 from detectors.incidents.kinship import SYMPTOMS, classes, head, identity, keys_of, near, wide
 from detectors.incidents.lemon import LIMIT, Lemons
@@ -143,7 +143,7 @@ class Incidents(Remembering):
 
     def _blames(self, incident: OpenIncident, device: Device) -> bool:
         root = device if incident.told is None else incident.told.root
-        upstream = (root.kind, root.id) in [(*place,) for place in self._graph.places(device)]
+        upstream = Place(root.kind, root.id) in self._graph.places(device)
         return upstream or identity(root) == identity(device) or root.id == device.attributes.get("peer")
 
     def _explained(self, finding: Finding, at: Moment) -> OpenIncident | None:
