@@ -11,7 +11,7 @@ from detectors.incidents.blame import Blame
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident, TakenOn
 from detectors.incidents.graph import Graph, Place
 from detectors.incidents.held import Held
-from detectors.incidents.kinship import SYMPTOMS, classes, head, identity, keys_of, near, wide
+from detectors.incidents.kinship import SYMPTOMS, acquitted, classes, head, identity, keys_of, near, wide
 from detectors.incidents.lemon import LIMIT, Lemons
 from detectors.incidents.records import Records
 from detectors.maintenance import Maintenance
@@ -111,7 +111,9 @@ class Incidents(Remembering):
         if not finding.active:
             self._records.keep(finding, at.now_ns)
             return
-        joined = self._about(finding, at) or self._explained(finding, at) or self._common(finding, at)
+        joined = (
+            self._acquitted(finding, at) or self._about(finding, at) or self._explained(finding, at) or self._common(finding, at)
+        )
         if joined is None:
             if finding.severity == "record":
                 self._records.keep(finding, at.now_ns)
@@ -134,6 +136,14 @@ class Incidents(Remembering):
         incident.standing.add(finding.id)
         self._book.index(incident, keys_of(finding, self._graph))
         return True
+
+    def _acquitted(self, finding: Finding, at: Moment) -> OpenIncident | None:
+        """The incident of a program that is cleared of blame in this moment: from now on it is the GPU's, and people need to look at one only."""
+        blamed = self._book.with_any(acquitted(finding, self._graph))
+        one = next((one for one in blamed if not one.standing and one.fresh_ns == at.now_ns), None)
+        if one is not None:
+            one.over = set(one.findings)
+        return one
 
     def _about(self, finding: Finding, at: Moment) -> OpenIncident | None:
         """An open incident that blames this device, its link or what it is part of; one that only counts it among others, while it is fresh."""

@@ -12,6 +12,7 @@ from pipeline.frame import Device
 SYMPTOMS = frozenset({"straggler", "hang", "congestion", "outlier"})  # they follow from whatever else is wrong with the node
 SPREADING = frozenset({"thermal", "throttle", "power_limit", "pcie", "ib", "nvlink", "gpu_lost", "xid"})
 OF_THE_ADAPTER = "ib/adapter_"  # what it has in itself: no switch brings that about
+ALONE = "xid/repeated"  # what a program was blamed for, and one GPU alone repeats
 OF_JOBS = frozenset({"xid", "hang"})  # one process that dies takes the others of its job with it
 # How strong a sign is, the strongest first; what is not here is a statistic.
 STRENGTH = (
@@ -53,8 +54,9 @@ def keys_of(finding: Finding, graph: Graph) -> Iterator[Key]:
         yield (*place, "*")
         if kind in SYMPTOMS:
             yield (*place, "symptom")
-        if device.kind in CONTAINERS and place == (device.kind, device.id) and (device.kind, kind) != ("job", "xid"):
-            yield (*place, "itself")  # a program that failed is no cause of what its GPUs have
+        if device.kind in CONTAINERS and place == (device.kind, device.id):
+            program = (device.kind, kind) == ("job", "xid")
+            yield (*place, "program" if program else "itself")  # a program that failed is no cause of what its GPUs have
 
 
 def near(finding: Finding, graph: Graph) -> Iterator[Key]:
@@ -80,6 +82,11 @@ def wide(finding: Finding, graph: Graph) -> Iterator[Key]:
             yield (*place, "*" if kind in SYMPTOMS else "symptom")
         if device.kind in CONTAINERS and place == (device.kind, device.id):
             yield (*place, kind) if device.kind == "rack" else (*place, "*")
+
+
+def acquitted(finding: Finding, graph: Graph) -> Iterator[Key]:
+    """Keys of incidents that blame a program for what this finding blames a GPU for."""
+    yield from ((*place, "program") for place in graph.places(finding.device) if finding.fault == ALONE)
 
 
 def _shared(finding: Finding, graph: Graph) -> Iterator[Place]:

@@ -34,12 +34,16 @@ class Seen:
 
 @dataclass(slots=True)
 class Burst:
-    """What one GPU said in one burst of its node. ``fault`` is that under which it was told and ``told`` the summary, empty until then."""
+    """What one GPU said in one burst of its node. ``fault`` is that under which it was told and ``told`` the summary, empty until then.
+
+    ``suspect``: the GPU is to blame for it, and not the program.
+    """
 
     seen: dict[int, Seen] = field(default_factory=dict)
     dropped: int = 0
     fault: str = ""
     told: str = ""
+    suspect: bool = False
 
     def add(self, seen: Seen) -> None:
         """Count a code; its most serious meaning stays."""

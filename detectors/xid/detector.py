@@ -56,6 +56,7 @@ class Xid(Remembering):
     """
 
     name = "xid"
+    version = 2
 
     def __init__(self) -> None:
         self._columns = Columns(**Runs.fills(1), life_ns=0, gone=False, recovery=0)
@@ -130,13 +131,14 @@ class Xid(Remembering):
         )
         burst.add(Seen(past.code, count, event.time_ns, at.now_ns, said, str(facts.get("text", ""))))
         suspicion = suspicion_of(event.device, past, self._history, at.now_ns) if begins and not before else None
+        burst.suspect |= suspicion is not None
         yield from self._tell(node, event.device, burst, at, suspicion=suspicion)
         if suspicion is not None and is_application(past.code):
+            yield from self._acquit(event.device, past.job, at)
             verdict = Verdict(
                 REPEATED, suspicion.severity, suspicion.action, suspicion.summary, (suspicion.words, *burst.evidence())
             )
             yield from self._say(event.device, verdict, at, burst.first_ns)
-            yield from self._acquit(event.device, past.job, at)
 
     def _acquit(self, gpu: Device, job: str, at: Moment) -> Iterator[Finding]:
         """The program is not to blame for what one GPU alone repeats."""
@@ -177,7 +179,7 @@ class Xid(Remembering):
         if reading is None:
             return
         if reading.fault == APPLICATION:
-            if suspicion is not None:
+            if burst.suspect:
                 return  # the GPU is blamed, not the program
             job = self._job(gpu, at)
             blamed = Device("", "job", job) if job else gpu  # a job is on many hosts

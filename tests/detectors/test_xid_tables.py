@@ -72,6 +72,17 @@ def test_the_job_is_acquitted_when_one_gpu_alone_repeats_its_code() -> None:
         assert [told for told in stands(node.said) if told[2] == PROGRAM] == stood
 
 
+def test_an_acquitted_job_is_not_blamed_again_when_the_burst_is_over() -> None:
+    """Neither by later lines of the burst, nor by its end, nor by what waited an hour to be told."""
+    node = Log(period_s=60)
+    node.job("42", *range(8))
+    node.xid(13, gpu=1, **HARD)
+    node.quiet(600)
+    node.xid(13, gpu=1, **HARD)
+    node.xid(43, gpu=1)
+    assert [f.phase for f in node.quiet(3 * HOUR) if f.fault == PROGRAM] == []
+
+
 def test_a_contained_error_that_comes_back_after_reboots_is_no_case_for_an_inspection() -> None:
     """94 is exempt: the GPU is usable each time, and its rows are counted elsewhere."""
     node = Log(period_s=60)

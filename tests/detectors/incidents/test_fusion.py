@@ -108,6 +108,31 @@ def test_a_hang_inherits_the_xid_of_a_gpu_of_its_job() -> None:
     assert story.open == {gpu(5, "n2").id: ("gpu", "xid/gpu", "page")}
 
 
+@pytest.mark.parametrize("minutes", [2, 50])
+def test_the_gpu_that_alone_repeats_a_code_takes_over_the_incident_of_its_job(minutes: int) -> None:
+    """The program is acquitted and its GPU is named, in the same breath: one incident, the same one, with another root."""
+    story = Story()
+    story.nodes("n1")
+    story.happens("job_started", node(), job="42", gpus=" ".join(gpu(n).id for n in range(8)))
+    program = story.finds(Device("", "job", "42"), "xid/application", "ticket")
+    story.wait(minutes * 60)
+    story.clears(program)
+    story.finds(gpu(3), "xid/repeated", "ticket")
+    assert story.open == {gpu(3).id: ("gpu", "xid/repeated", "ticket")}
+    assert len({incident.id for incident in story.told}) == 1
+
+
+def test_a_gpu_that_repeats_a_code_is_told_beside_a_job_that_is_still_blamed() -> None:
+    """Other GPUs of the job failed too: its ticket stands, and the GPU has one of its own."""
+    story = Story()
+    story.nodes("n1")
+    story.happens("job_started", node(), job="42", gpus=" ".join(gpu(n).id for n in range(8)))
+    story.finds(Device("", "job", "42"), "xid/application", "ticket")
+    story.wait(3000)
+    story.finds(gpu(3), "xid/repeated", "ticket")
+    assert story.open.keys() == {"42", gpu(3).id}
+
+
 def test_a_failed_program_before_a_stall_does_not_blame_its_job_for_it() -> None:
     """The page names the node that the others wait for, not the ticket about the job minutes before."""
     story = Story()
