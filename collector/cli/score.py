@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator
 
 NAME = "score"
@@ -26,24 +25,19 @@ CASES = 200
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What to run, where to keep it, what to write."""
+    """What to run, where to keep it, what to write. What has a default is None until it is given: with --plan or --report it may have no effect."""
     parser.add_argument("--suite", "--split", choices=SUITES, default="dev", help="which seeds and ranges (default: dev)")
-    parser.add_argument("--scenario", nargs="+", default=[], metavar="ID", help="only these, such as F10 or H05 (default: all)")
+    parser.add_argument("--scenario", nargs="+", metavar="ID", help="only these, such as F10 or H05 (default: all)")
     seeds = parser.add_mutually_exclusive_group()
     seeds.add_argument("--seeds", type=_seeds, metavar="1,2,5..9", help="seeds (default: 1,2 of dev; 1001,1002 of test)")
     seeds.add_argument("--seed", type=int, metavar="N", help="one seed")
     parser.add_argument(
         "--scope",
         choices=("node", "fleet", "both"),
-        default="both",
         help="each agent alone, or all frames joined (default: both)",
     )
-    parser.add_argument(
-        "--detectors", default="all", metavar="WHO", help="ours, baselines, all, or names with commas (default: all)"
-    )
-    parser.add_argument(
-        "--magnitudes", default=MAGNITUDES, metavar="M", help=f"nominal, half, range, sweep, or numbers (default: {MAGNITUDES})"
-    )
+    parser.add_argument("--detectors", metavar="WHO", help="ours, baselines, all, or names with commas (default: all)")
+    parser.add_argument("--magnitudes", metavar="M", help=f"nominal, half, range, sweep, or numbers (default: {MAGNITUDES})")
     parser.add_argument(
         "--plan",
         type=_cases,
@@ -56,7 +50,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--nodes", type=int, metavar="N", help="nodes of every run in place of the scenario's own; cases grow with them"
     )
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
     parser.add_argument("--resume", metavar="DIR", help="keep results here and take up what is done")
     parser.add_argument(
         "--report",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import sys
 import tempfile
 import time
@@ -14,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from collector.cli.score import MAGNITUDES
 from collector.cli.steps import Steps, span
 from collector.config.given import ConfigError
 from collector.scoring import log
@@ -34,13 +36,32 @@ from detectors.baselines.features import NotInstalledError
 SEEDS: Mapping[str, tuple[int, ...]] = {"dev": (1, 2), "test": (1001, 1002)}
 LOG = Path("docs") / "scoring.md"
 DONE, FAILED = 0, 1
+ALL = "all"
+# Options that have no effect on the plan, and on a report of what was kept.
+OF_THE_PLAN = ("magnitudes", "days", "nodes")
+OF_A_RUN = (
+    "scenario",
+    "seeds",
+    "seed",
+    "scope",
+    "detectors",
+    "magnitudes",
+    "plan",
+    "days",
+    "nodes",
+    "workers",
+    "resume",
+    "dump",
+    "log",
+)
 
 
 def score(args: argparse.Namespace) -> int:
     """Run what is not done yet, report all; 1 where a job failed."""
     if args.report:
+        _refuse(args, OF_A_RUN, "--report runs nothing, and says what the folders hold")
         return _report(args)
-    wanted = _wanted(args)
+    wanted, workers = _wanted(args), _workers(args)
     try:
         jobs = jobs_of(wanted) if args.plan is None else suite(_claim(wanted, args))
     except ValueError as error:
@@ -50,9 +71,9 @@ def score(args: argparse.Namespace) -> int:
         folder = _folder(args.resume, stack)
         todo = [job for job in jobs if args.dump or not still_good(folder, job, code)]
         if args.plan is not None:
-            print(_announced(todo, len(jobs) - len(todo), args.workers), file=sys.stderr)
+            print(_announced(todo, len(jobs) - len(todo), workers), file=sys.stderr)
         try:
-            failed = _run(todo, folder, code, args, done=len(jobs) - len(todo))
+            failed = _run(todo, folder, code, workers, args.dump, done=len(jobs) - len(todo))
         except KeyboardInterrupt:
             print("\ntocsin: interrupted" + ("; what is done is kept" if args.resume else ""), file=sys.stderr)
             return FAILED
@@ -84,15 +105,13 @@ def _document(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _wanted(args: argparse.Namespace) -> Wanted:
     """What was asked for. ConfigError where it makes no sense."""
-    if args.workers < 1:
-        raise ConfigError(f"--workers: {args.workers} is not a number of processes")
-    ours, baselines = _contestants(args.detectors)
+    ours, baselines = _contestants(args.detectors or ALL)
     return Wanted(
         split=args.suite,
         scenarios=tuple(args.scenario or scenario_ids()),
-        magnitudes=tuple(_magnitude(word) for word in args.magnitudes.split(",")),
+        magnitudes=tuple(_magnitude(word) for word in (args.magnitudes or MAGNITUDES).split(",")),
         seeds=(args.seed,) if args.seed is not None else args.seeds or SEEDS[args.suite],
-        scopes=("node", "fleet") if args.scope == "both" else (args.scope,),
+        scopes=("node", "fleet") if args.scope in (None, "both") else (args.scope,),
         ours=ours,
         baselines=baselines,
         days=args.days,
@@ -100,12 +119,26 @@ def _wanted(args: argparse.Namespace) -> Wanted:
     )
 
 
+def _workers(args: argparse.Namespace) -> int:
+    """How many processes. ConfigError for less than one."""
+    if args.workers is not None and args.workers < 1:
+        raise ConfigError(f"--workers: {args.workers} is not a number of processes")
+    return args.workers or os.cpu_count() or 1
+
+
 def _claim(wanted: Wanted, args: argparse.Namespace) -> Claim:
     """The plan, narrowed to what was asked for. ConfigError for options that the plan decides itself."""
-    for name in ("days", "nodes"):
-        if getattr(args, name) is not None:
-            raise ConfigError(f"--{name}: the plan says how long and how large each run is")
+    _refuse(args, OF_THE_PLAN, "the plan says which runs there are, how long and how large")
+    if len(args.seeds or ()) > 1:
+        raise ConfigError("--seeds: the plan counts on from one seed; say --seed N")
     return Claim(wanted.split, wanted.seeds[0], wanted.ours, wanted.baselines, wanted.scopes, wanted.scenarios, cases=args.plan)
+
+
+def _refuse(args: argparse.Namespace, without_effect: Sequence[str], why: str) -> None:
+    """ConfigError for an option that was given and would be ignored."""
+    for name in without_effect:
+        if getattr(args, name) is not None:
+            raise ConfigError(f"--{name}: {why}")
 
 
 def _announced(todo: Sequence[Job], done: int, workers: int) -> str:
@@ -117,7 +150,7 @@ def _announced(todo: Sequence[Job], done: int, workers: int) -> str:
 
 def _contestants(text: str) -> tuple[bool, tuple[str, ...]]:
     """Whether ours take part, and which baselines. One that was asked for by name must be installed; others are left out with a word."""
-    groups = {"ours": (), "baselines": tuple(BASELINES), "all": tuple(BASELINES)}
+    groups = {"ours": (), "baselines": tuple(BASELINES), ALL: tuple(BASELINES)}
     words = text.split(",")
     chosen: list[str] = []
     for word in words:
@@ -132,14 +165,14 @@ def _contestants(text: str) -> tuple[bool, tuple[str, ...]]:
                 print(f"tocsin: left out: {error}", file=sys.stderr)
             else:
                 chosen.append(name)
-    return "ours" in words or "all" in words, tuple(dict.fromkeys(chosen))
+    return "ours" in words or ALL in words, tuple(dict.fromkeys(chosen))
 
 
-def _run(todo: Sequence[Job], folder: Path, code: str, args: argparse.Namespace, *, done: int) -> dict[str, str]:
+def _run(todo: Sequence[Job], folder: Path, code: str, workers: int, dump: str | None, *, done: int) -> dict[str, str]:
     """Run jobs, showing how far it is; the failed ones with their errors."""
     failed = {}
     steps = Steps(done + len(todo), done, sys.stderr, time.monotonic, work=sum(map(seconds_of, todo)))
-    with contextlib.closing(run_jobs(todo, folder, code, args.workers, Path(args.dump) if args.dump else None)) as ended:
+    with contextlib.closing(run_jobs(todo, folder, code, workers, Path(dump) if dump else None)) as ended:
         for job in ended:
             steps.step(job.job.name, seconds_of(job.job))
             if job.error:

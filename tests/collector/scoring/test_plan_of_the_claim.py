@@ -74,7 +74,18 @@ def test_a_run_too_short_says_how_long_it_must_be() -> None:
         rendered(Job("F12", "nominal", 1, "dev", (), days=0.1))
 
 
-def test_the_plan_decides_on_lengths_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    """--days beside --plan is refused by name."""
-    assert main(["score", "--plan", "--days", "1"]) == 2
-    assert "--days: the plan says" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--days", "1", "--days: the plan says"),
+        ("--nodes", "8", "--nodes: the plan says"),
+        ("--magnitudes", "nominal,half,range", "--magnitudes: the plan says"),
+        ("--seeds", "7,8", "--seeds: the plan counts on from one seed"),
+    ],
+)
+def test_what_the_plan_decides_itself_is_not_asked(
+    option: str, value: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An option that would have no effect beside --plan is refused by name, its default value too."""
+    assert main(["score", "--plan", option, value]) == 2
+    assert said in capsys.readouterr().err

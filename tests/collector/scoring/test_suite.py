@@ -206,3 +206,31 @@ def test_what_makes_no_sense_is_named(argv: Sequence[str], message: str, capsys:
     code, out, err = score(capsys, *argv)
     assert (code, out) == (2, "")
     assert message in err
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--scenario", "F16"),
+        ("--seeds", "1"),
+        ("--seed", "1"),
+        ("--scope", "both"),
+        ("--detectors", "all"),
+        ("--magnitudes", "half"),
+        ("--plan",),
+        ("--days", "1"),
+        ("--nodes", "1"),
+        ("--workers", "1"),
+        ("--resume", "there"),
+        ("--dump", "there"),
+        ("--log", "-"),
+    ],
+    ids=lambda option: option[0],
+)
+def test_what_a_report_does_not_look_at_is_refused(
+    option: Sequence[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A report of what was kept runs nothing: options of a run are named and refused, before any folder is read."""
+    code, out, err = score(capsys, "--report", str(tmp_path), *option)
+    assert (code, out) == (2, "")
+    assert f"{option[0]}: --report runs nothing" in err
