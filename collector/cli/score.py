@@ -13,11 +13,13 @@ Examples:
   tocsin score --scenario F16 H05 --seed 1
   tocsin score --suite test --seeds 1001..1008 --resume .scores --json scores.json
   tocsin score --suite dev --scope fleet --detectors ours,gpud --magnitudes nominal,half,sweep
-  tocsin score --suite test --plan --resume .scores --json docs/scores.json     # the whole claim: make score
+  tocsin score --suite test --plan --seed 5001 --resume .scores --json docs/scores.json     # the whole claim: make score SEED=5001
   tocsin score --report .scores .scores-of-yesterday --json docs/scores.json
 
-Seeds and ranges of the two suites never meet: tune on dev, claim on test. With --resume DIR what is done is kept, and done again only
-when the code has changed. Baselines half-space-trees and isolation-forest need the extra `baselines`."""
+Tune on dev, claim on test. Seeds never meet: one number is another world in each. Ranges do: those of test contain those of dev and go
+beyond them, where nothing was tuned. A plan runs the swept magnitude at its nominal value, which both suites know, and at half of it.
+A test seed whose figures were looked at is a seen one: take another. With --resume DIR what is done is kept, and done
+again only when the code has changed. Baselines half-space-trees and isolation-forest need the extra `baselines`."""
 
 SUITES = ("dev", "test")
 MAGNITUDES = "nominal,half,range"

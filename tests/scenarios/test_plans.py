@@ -61,12 +61,20 @@ def test_deadline_lies_in_the_run(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTY)
-def test_parameters_of_the_splits_differ(name: str) -> None:
-    """Every parameter has another range on the test split, and its nominal value lies within both sweeps and ranges' reach."""
+def test_test_ranges_reach_beyond_those_of_dev(name: str) -> None:
+    """Every range of the test split contains the one of dev and is wider: at its edges nothing was tuned. The nominal value lies within, and in the sweep."""
     for key, parameter in load_scenario(name).parameters.items():
-        assert parameter.dev != parameter.test, key
-        assert parameter.test[0] <= parameter.nominal <= parameter.test[1]
+        (low, high), (lowest, highest) = parameter.dev, parameter.test
+        assert lowest <= low <= high <= highest, key
+        assert highest - lowest > high - low, key
+        assert lowest <= parameter.nominal <= highest
         assert not parameter.sweep or parameter.nominal in parameter.sweep
+
+
+def test_a_seed_is_another_world_in_each_split() -> None:
+    """The same number strikes other devices at other times: no test seed was ever a seed of dev."""
+    dev, test = (render(load_scenario("F16"), 1, split=split).truth for split in ("dev", "test"))
+    assert not {(t.entity, t.onset_ns) for t in dev} & {(t.entity, t.onset_ns) for t in test}
 
 
 def magnitudes(name: str, magnitude: str | float | None, split: str = "dev") -> set[float]:
