@@ -19,6 +19,9 @@ BOUNDS = {
     "generation": (1.0, 16.0),
     "width": (1.0, 64.0),
     "mode": (0.0, 255.0),
+    "second": (0.0, 1e13),
+    "action": (0.0, 255.0),
+    "reasons": (0.0, 2.0**30),
 }
 # Bits of nvmlClocksEventReasons (nvml.h), by the name of the counter of nanoseconds that belongs to each.
 REASON_BITS = {"power_cap": 0x4, "sw_thermal": 0x20, "hw_thermal": 0x40, "hw_power_brake": 0x80}
@@ -49,7 +52,7 @@ def duty(frame: Frame, reason: str) -> NDArray[np.float64]:
     counter = f"throttled_{reason}_nanoseconds"
     share = per_second(frame, counter) / 1e9
     share = np.where(share <= IMPOSSIBLE, np.clip(share, 0.0, 1.0), np.nan)
-    mask = frame.gauge("clock_event_reasons")
+    mask = reading(frame, "clock_event_reasons")
     instead = ~frame.counter(counter)[1] & np.isfinite(mask)
     if instead.any():
         share[instead] = (mask[instead].astype(np.int64) & REASON_BITS[reason]) != 0

@@ -25,6 +25,9 @@ from pipeline.observation import Event, Observation
 CLEAR_READS = 10  # a flag that is gone for so many readings is gone
 MANY_CORRECTED = 92  # the driver's own alarm about the rate of single-bit errors
 S = 10**9
+IMPOSSIBLE = (
+    2.0**30
+)  # new errors between two readings: a count that rose by so many shows a mark of no value (0x7ffffff0 and above, dcgm_fields.h)
 PATIENT_NS = 24 * 3600 * S  # a repair because of corrected errors waits so long for a reset before anybody is told
 UNCORRECTABLE, TREND = "ecc/uncorrectable", "ecc/correctable_trend"
 _FLAGS = ("failed", "pending", *(f"banks_{spare}" for spare in ("none", "low", "partial", "high")))
@@ -246,9 +249,8 @@ def _increase(frame: Frame, columns: Columns, name: str) -> NDArray[np.float64]:
 
 def _grew(frame: Frame, columns: Columns, name: str) -> NDArray[np.float64]:
     """New errors by either count: the aggregate one survives a reload of the driver; the larger is true, never the sum."""
-    grew: NDArray[np.float64] = np.fmax(
-        _increase(frame, columns, f"{name}_volatile"), _increase(frame, columns, f"{name}_aggregate")
-    )
+    counts = [_increase(frame, columns, f"{name}_{count}") for count in ("volatile", "aggregate")]
+    grew: NDArray[np.float64] = np.fmax(*(np.where(count < IMPOSSIBLE, count, np.nan) for count in counts))
     return grew
 
 

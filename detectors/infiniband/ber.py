@@ -17,6 +17,7 @@ from detectors.columns import Columns, Ring, rows_where
 from detectors.elapsed import Elapsed, Moment
 from detectors.infiniband.ports import ACTIVE, Links, Twins, gigabits, port_name, saturated
 from detectors.memory import Numbers, Remembering
+from detectors.readings import reading
 from detectors.standing import Standing, Verdict
 from detectors.stats import alpha_of, poisson_cusum, poisson_k
 from pipeline.finding import Finding, Severity
@@ -97,7 +98,7 @@ class IbBer(Remembering):
     def _count(self, frame: Frame, seconds: float) -> None:
         columns = self._columns
         columns.place(frame.devices)
-        rate = columns.wide(frame.gauge("rate_bits_per_second"))
+        rate = columns.wide(reading(frame, "rate_bits_per_second"))
         columns["rate"] = np.where(rate > 0, rate, columns["rate"])
         state = columns.wide(frame.gauge("state"))
         columns["up_s"] = np.where(

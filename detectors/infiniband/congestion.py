@@ -12,6 +12,7 @@ from detectors.columns import Columns, rows_where
 from detectors.elapsed import Moment
 from detectors.infiniband.ports import Twins
 from detectors.places import Groups, host_of, share_by_group
+from detectors.readings import reading
 from detectors.standing import Verdict
 from detectors.stats import Moments, alpha_of, ew_update
 from pipeline.finding import Finding
@@ -55,7 +56,7 @@ class IbCongestion(Blockwise):
             raise ValueError("increments are made by the engine; this frame has not passed it")
         bits = frame.increments.rate(frame.schema.counter_row["transmit_words"]) * WORD_BITS
         self._means.add(wait=self._twins.increase(frame, "transmit_wait_ticks"), bits=columns.wide(bits))
-        rate = columns.wide(frame.gauge("rate_bits_per_second"))
+        rate = columns.wide(reading(frame, "rate_bits_per_second"))
         columns["rate"] = np.where(rate > 0, rate, columns["rate"])
 
     def _block(self, at: Moment) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from detectors.infiniband.ports import ABSENT, ACTIVE, SWITCH_PORTS, Links, giga
 from detectors.maintenance import Maintenance
 from detectors.memory import Remembering
 from detectors.places import Groups
+from detectors.readings import reading
 from detectors.standing import Standing, Verdict
 from detectors.stats import grouped_median
 from pipeline.finding import Finding
@@ -86,7 +87,7 @@ class IbLink(Remembering):
         # A switch's port is down when its node is off: it is judged while the node's own end is read.
         seen = np.isfinite(state)
         seen &= ~self._links.of_switch | self._links.across(seen, unseen=False)
-        rate, width = (columns.wide(frame.gauge(name)) for name in ("rate_bits_per_second", "width_lanes"))
+        rate, width = (columns.wide(reading(frame, name)) for name in ("rate_bits_per_second", "width_lanes"))
         for name, value in (("rate", rate), ("width", width)):
             columns[name] = np.where(active & np.isfinite(value), value, columns[name])
         usual, slow = self._slow(active, rate, width)

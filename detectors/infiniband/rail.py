@@ -14,6 +14,7 @@ from detectors.infiniband.ports import ACTIVE, gigabits, port_name
 from detectors.lanes import Lane, Limit, runs
 from detectors.memory import Numbers
 from detectors.places import Groups
+from detectors.readings import reading
 from detectors.standing import Verdict
 from detectors.stats import peer_deviation
 from pipeline.finding import Finding
@@ -56,7 +57,7 @@ class IbRail(Blockwise):
         self._means.drop(
             np.isfinite(state) & ~np.isin(state, ACTIVE)
         )  # a link that is down carries nothing: link and flap tell of that
-        rate = columns.wide(frame.gauge("rate_bits_per_second"))
+        rate = columns.wide(reading(frame, "rate_bits_per_second"))
         columns["rate"] = np.where(rate > 0, rate, columns["rate"])
 
     def _block(self, at: Moment) -> Iterator[Finding]:

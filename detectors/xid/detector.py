@@ -13,6 +13,7 @@ from detectors.elapsed import Elapsed, Moment
 from detectors.jobs import Jobs, Place
 from detectors.lives import Lives
 from detectors.memory import Remembering
+from detectors.readings import reading
 from detectors.runs import Runs
 from detectors.standing import RANK, Standing, Verdict
 from detectors.xid.burst import APPLICATION, LINK_FAULT, Burst, Reading, Seen, is_application, read
@@ -224,7 +225,7 @@ class Xid(Remembering):
         new = columns.wide(self._lives.new(frame, boot_id).astype(np.float64)) > 0
         columns["life_ns"] = np.where(new, at.now_ns, columns["life_ns"])
         yield from self._remedied({columns.devices[row] for row in rows_where(new)}, at)
-        state, action = columns.wide(frame.gauge("state")), columns.wide(frame.gauge("recovery_action"))
+        state, action = columns.wide(frame.gauge("state")), columns.wide(reading(frame, "recovery_action"))
         columns["gone"] = np.where(np.isfinite(state), np.isin(state, list(GONE)), columns["gone"])
         columns["recovery"] = np.where(np.isfinite(action), np.nan_to_num(action), columns["recovery"])
         _, ends = self._runs.step(np.where(np.isfinite(action), (action > 0) * 1.0, np.nan)[None, :], frame.time_ns)

@@ -1,7 +1,8 @@
 """A stream of observations in which anything may happen: what detectors must survive, whatever they say about it.
 
-Seeded. Gauges jump between missing, small, large and negative values; counters rise, rest, vanish, wrap and begin anew; devices come and
-go; events of every kind carry what the catalogue allows. Increments are made as in the agent.
+Seeded. Gauges jump between missing, small, large and negative values, infinity and the marks that DCGM has for "no value"; counters rise,
+rest, vanish, wrap, begin anew and show such marks; devices come and go; events of every kind carry what the catalogue allows. Increments
+are made as in the agent.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from tests.fakes import START_NS
 HOSTS, PER_HOST, PERIOD_S = 3, 4, 30
 SOURCES = {"gpu": "nvml", "gpu_instance": "nvml", "nvlink": "nvml", "ib_port": "infiniband", "node": "host"}
 _GAUGES = np.array([np.nan, np.nan, 0, 0, 0, 1, 1, 2, 5, 16, 50, 99, 100, 1980, 65535, 7e5, 4e11, -1])
+# DCGM_INT32_BLANK, DCGM_INT64_BLANK and DCGM_FP64_BLANK, each with its "not found", "not supported" and "not permissioned" (dcgm_fields.h).
+_BLANKS = tuple(blank + why for blank in (0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0, 0x800000000000) for why in range(4))
+_HOSTILE = np.array([np.inf, -np.inf, 2**64 - 1, *_BLANKS])
 _STEPS = np.array([0, 0, 0, 1, 3, 50, 10**6, 10**9, 3 * 10**10], np.uint64)
 _WORDS = (
     "",
@@ -68,7 +72,7 @@ class Noise:
         gpu = f"GPU-{host}-{slot}"
         facts = {
             "index": str(slot), "pci_bus_id": f"00000000:{16 + slot:02X}:00.0", "name": "H100", "epoch": "1#0", "rack": "r1",
-            "leaf": "leaf-1", "fabric_cluster": "domain", "gpu_uuid": gpu, "link": str(slot), "device": f"mlx5_{slot}", "port": "1",
+            "leaf": "leaf-1", "driver_version": "1.0", "fabric_cluster": "domain", "gpu_uuid": gpu, "link": str(slot), "device": f"mlx5_{slot}", "port": "1",
             "link_layer": ("InfiniBand", "Ethernet")[slot % 2], "peer": f"0x{(n + 1) % (HOSTS * PER_HOST):x}", "rail": str(slot),
         }  # fmt: skip
         names = {"gpu": gpu, "nvlink": f"{gpu}/{slot}", "ib_port": f"0x{n:x}", "node": host, "gpu_instance": f"MIG-{host}-{slot}"}
@@ -96,6 +100,8 @@ class Noise:
         counters[begin_anew] = rng.integers(0, 100, int(begin_anew.sum()), np.uint64)
         tops = np.array([2**f.width - 1 for f in schema.counters], np.uint64)[:, None]
         gauges = rng.choice(_GAUGES, (len(schema.gauges), n))
+        gauges = np.where(rng.random(gauges.shape) < 0.02, rng.choice(_HOSTILE, gauges.shape), gauges)
+        shown = np.where(rng.random(counters.shape) < 0.002, rng.choice(np.array(_BLANKS, np.uint64), counters.shape), counters)
         rows = rng.permutation(n)[: n if rng.random() > 0.05 else int(rng.integers(1, n))]
         frame = Frame(
             schema,
@@ -103,7 +109,7 @@ class Noise:
             self._mono,
             tuple(self._devices[kind][row] for row in rows.tolist()),
             gauges[:, rows],
-            np.minimum(counters, tops)[:, rows],
+            np.minimum(shown, tops)[:, rows],
             (rng.random(counters.shape) > 0.1)[:, rows],
             np.zeros(len(rows), np.int64),
         )

@@ -1,11 +1,12 @@
-"""What every registered detector promises, whatever it looks for: a new one is held to this before its author writes a test."""
+"""What every registered detector promises, whatever it looks for and however it is set: a new one is held to this before its author writes a test."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -13,7 +14,11 @@ import pytest
 
 from collector.simulator.fleet import load_scenario, render
 from detectors import DETECTORS, all_detectors
+from detectors.drift import Drift
+from detectors.outlier import Outlier
+from detectors.service import in_service
 from detectors.snapshot import Snapshotable, SnapshotError, dump, load
+from pipeline import xid
 from pipeline.finding import SEVERITIES, Action, Finding
 from pipeline.frame import Device, Frame, blank, frame_of, schema_of
 from pipeline.interfaces import Detector
@@ -21,8 +26,16 @@ from pipeline.observation import Observation
 from pipeline.rates import Rates
 from tests.contracts.noise import PERIOD_S, Noise
 
-ALL = sorted(DETECTORS)
 TICKS = 400
+OWN_TABLE = "xid, on trial, by a site's own table"
+# Every switch that a detector has, turned. Off trial it is what it is by itself; on trial it is wrapped, whichever it is.
+SWITCHED: dict[str, Callable[[], Detector]] = {
+    "drift, declared": lambda: Drift({"gpu.driver_version": healthy_driver()}),
+    "outlier, early and loose": lambda: Outlier(warm_ns=0, tail=0.05),
+    OWN_TABLE: lambda: in_service(["xid"], put_on_trial=["xid"])[0],
+}
+MAKERS = {**DETECTORS, **SWITCHED}
+ALL = sorted(MAKERS)
 # These judge single readings. Trends, peers and jobs need longer and saner lives: tests of each, and scoring, restart them mid-finding.
 FACTS = {
     "availability",
@@ -37,9 +50,20 @@ FACTS = {
     "throttle",
     "xid",
 }
-REMEMBERING = [name for name in ALL if isinstance(DETECTORS[name](), Snapshotable)]
-each = pytest.mark.parametrize("name", ALL)
-each_that_remembers = pytest.mark.parametrize("name", REMEMBERING)
+each = pytest.mark.parametrize("name", ALL, indirect=True)
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A detector and how it is set; a site's own table of XIDs is in force while it is asked."""
+    if request.param == OWN_TABLE:
+        file: Path = request.getfixturevalue("tmp_path") / "mine.csv"
+        file.write_text(
+            f"{xid.HEADER}\n31,MMU,ours,RESET_GPU,hw-reset,page,call,\n9999,NEW,new,RESET_GPU,hw-reset,ticket,none,\n"
+        )
+        xid.use(file)
+    yield request.param
+    xid.use(None)
 
 
 @cache
@@ -57,6 +81,11 @@ def healthy(hours: float = 4.0) -> tuple[Observation, ...]:
         replace(o, frames=tuple(rates.setdefault((o.source, f.kind), Rates(f.schema, 10.0)).add(f, o.boot_id) for f in o.frames))
         for o in run.observations()
     )
+
+
+def healthy_driver() -> str:
+    """The driver that those two nodes have."""
+    return next(f.devices[0].attributes["driver_version"] for o in healthy() for f in o.frames if f.kind == "gpu")
 
 
 def said(detector: Detector, observations: Iterable[Observation]) -> list[Finding]:
@@ -99,10 +128,10 @@ def size_of(detector: Detector) -> int:
 @each
 def test_it_is_registered_under_its_name_and_every_instance_is_new(name: str) -> None:
     """What one agent's detector learns is not known to another."""
-    first, second = DETECTORS[name](), DETECTORS[name]()
-    assert first.name == second.name == name
+    first, second = MAKERS[name](), MAKERS[name]()
+    assert first.name == second.name == name.partition(",")[0]
     assert first is not second
-    alone = words(said(DETECTORS[name](), noise()[:400]))
+    alone = words(said(MAKERS[name](), noise()[:400]))
     said(first, noise()[400:])
     assert words(said(second, noise()[:400])) == alone
 
@@ -111,8 +140,8 @@ def test_it_is_registered_under_its_name_and_every_instance_is_new(name: str) ->
 def test_it_survives_anything_and_says_it_well(name: str) -> None:
     """No input makes it raise; every finding is whole, and lives from its onset to its end."""
     standing: dict[str, Finding] = {}
-    for finding in said(DETECTORS[name](), noise()):
-        assert finding.detector == name
+    for finding in said(MAKERS[name](), noise()):
+        assert finding.detector == name.partition(",")[0]
         assert finding.severity in SEVERITIES
         assert finding.action in get_args(Action)
         assert finding.fault
@@ -135,13 +164,13 @@ def test_it_survives_anything_and_says_it_well(name: str) -> None:
 @each
 def test_the_same_observations_give_the_same_findings(name: str) -> None:
     """No clock, no chance: live and replayed are equal."""
-    assert words(said(DETECTORS[name](), noise())) == words(said(DETECTORS[name](), noise()))
+    assert words(said(MAKERS[name](), noise())) == words(said(MAKERS[name](), noise()))
 
 
 @each
 def test_it_leaves_its_input_alone(name: str) -> None:
     """Other detectors and the store see the same arrays after it."""
-    detector = DETECTORS[name]()
+    detector = MAKERS[name]()
     for observation in Noise(3).observations(60):
         kept = [f.increments.delta.copy() for f in observation.frames if f.increments is not None]
         before = [(f.gauges.copy(), f.counters.copy()) for f in observation.frames]
@@ -156,19 +185,19 @@ def test_it_leaves_its_input_alone(name: str) -> None:
 @each
 def test_healthy_life_is_silent(name: str) -> None:
     """Four hours of two nodes at work: nobody is told anything."""
-    assert alarms(said(DETECTORS[name](), healthy())) == []
+    assert alarms(said(MAKERS[name](), healthy())) == []
 
 
 @each
 def test_what_is_not_observed_is_no_fault(name: str) -> None:
     """Devices are listed and nothing of them can be read."""
-    assert alarms(said(DETECTORS[name](), unobserved(healthy()))) == []
+    assert alarms(said(MAKERS[name](), unobserved(healthy()))) == []
 
 
 @each
 def test_an_observation_of_nothing_is_silent(name: str) -> None:
     """A source that failed, a frame without devices, a kind that is not its own."""
-    detector = DETECTORS[name]()
+    detector = MAKERS[name]()
     empty = [frame_of(kind, [], 0, 0) for kind in ("gpu", "nvlink", "ib_port", "node")]
     rates = [Rates(schema_of(f.kind), 1.0).add(f) for f in empty]
     for frames in ((), tuple(rates)):
@@ -184,7 +213,7 @@ def test_gaps_are_silent(name: str) -> None:
         replace(o, frames=tuple(rates.setdefault((o.source, f.kind), Rates(f.schema, 10.0)).add(f, o.boot_id) for f in o.frames))
         for o in kept
     )
-    assert alarms(said(DETECTORS[name](), again)) == []
+    assert alarms(said(MAKERS[name](), again)) == []
 
 
 @each
@@ -192,7 +221,7 @@ def test_readings_that_come_twice_or_late_are_survived(name: str) -> None:
     """Each observation twice, and the one before it after it; nobody is told of a fault for that."""
     stream = healthy()[: len(healthy()) // 6]
     mixed = (late for before, now in pairwise(stream) for late in (now, now, before))
-    assert alarms(said(DETECTORS[name](), mixed)) == []
+    assert alarms(said(MAKERS[name](), mixed)) == []
 
 
 @each
@@ -214,24 +243,24 @@ def test_devices_that_come_and_go_are_silent(name: str) -> None:
             made = (rates.setdefault((o.source, f.kind), Rates(f.schema, 10.0)).add(f, o.boot_id) for f in frames)
             yield replace(o, frames=tuple(made))
 
-    assert alarms(said(DETECTORS[name](), stream())) == []
+    assert alarms(said(MAKERS[name](), stream())) == []
 
 
-@each_that_remembers
+@each
 def test_it_goes_on_after_a_restart_as_if_there_had_been_none(name: str) -> None:
     """Kept and restored at many points of a wild stream, each time into a new instance."""
-    one, other = DETECTORS[name](), DETECTORS[name]()
+    one, other = MAKERS[name](), MAKERS[name]()
     for number, observation in enumerate(noise()):
         if number % 97 == 0:
-            other, kept = DETECTORS[name](), dump([other])
+            other, kept = MAKERS[name](), dump([other])
             assert load(kept, [other]) == ()
         assert words(other.update(observation)) == words(one.update(observation)), f"observation {number}"
 
 
-@each_that_remembers
+@each
 def test_a_snapshot_of_something_else_leaves_it_cold_and_well(name: str) -> None:
     """Damaged, cut short, or of another detector: refused, and it works on."""
-    full, fresh = DETECTORS[name](), DETECTORS[name]()
+    full, fresh = MAKERS[name](), MAKERS[name]()
     said(full, noise()[:200])
     state = dict(full.state())  # type: ignore[attr-defined] # it remembers
     for key in state:
@@ -241,13 +270,13 @@ def test_a_snapshot_of_something_else_leaves_it_cold_and_well(name: str) -> None
         without = {k: v for k, v in state.items() if k != key}
         with pytest.raises((ValueError, KeyError, IndexError, TypeError)):
             fresh.restore(without)  # type: ignore[attr-defined]
-    assert words(said(fresh, noise()[:200])) == words(said(DETECTORS[name](), noise()[:200]))
+    assert words(said(fresh, noise()[:200])) == words(said(MAKERS[name](), noise()[:200]))
 
 
-@each_that_remembers
+@each
 def test_memory_is_bounded(name: str) -> None:
     """Ten times as long a life with the same devices does not need more than what its windows may hold."""
-    detector = DETECTORS[name]()
+    detector = MAKERS[name]()
     sizes = []
     for number, observation in enumerate(noise()):
         list(detector.update(observation))
@@ -258,7 +287,7 @@ def test_memory_is_bounded(name: str) -> None:
 
 def test_every_detector_remembers() -> None:
     """A restarted agent judges like one that never stopped."""
-    assert REMEMBERING == ALL
+    assert [name for name in ALL if not isinstance(MAKERS[name](), Snapshotable)] == []
 
 
 def test_a_damaged_snapshot_is_refused_as_a_whole() -> None:
@@ -270,7 +299,7 @@ def test_a_damaged_snapshot_is_refused_as_a_whole() -> None:
 
 
 def test_the_stream_is_as_wild_as_it_is_meant_to_be() -> None:
-    """Detectors of facts find something in it; otherwise these tests would test little."""
-    loud = {name for name in ALL if said(DETECTORS[name](), noise())}
-    assert loud >= FACTS
+    """Detectors of facts, and those whose switch makes them look, find something in it; otherwise these tests would test little."""
+    loud = {name for name in ALL if said(MAKERS[name](), noise())}
+    assert loud >= FACTS | SWITCHED.keys() - {"outlier, early and loose"}
     assert PERIOD_S * TICKS > 3 * 3600

@@ -174,6 +174,13 @@ def test_a_lifetime_of_errors_is_silent_at_start() -> None:
     assert Feed(Ecc()).run(2 * HOUR, **HEALTHY) == []
 
 
+@pytest.mark.parametrize("mark", [0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0])
+def test_a_count_that_jumps_to_a_mark_of_no_value_counts_no_errors(node: Feed, mark: int) -> None:
+    """No memory has two billion errors between two readings: nobody is told of a number that is none."""
+    node.once(**with_(ecc_uncorrected_volatile=one(mark), ecc_corrected_volatile=one(mark)))
+    assert node.run(70, **HEALTHY) == []
+
+
 def test_a_reload_of_the_driver_is_silent(node: Feed) -> None:
     """Counters that fall to 0 are no errors."""
     for _ in range(5):

@@ -57,6 +57,12 @@ def test_ndr_at_its_healthy_rate_is_silent(feed: PortFeed) -> None:
     assert hours(feed, 7 * 24, 1.5) == []
 
 
+def test_a_data_rate_that_is_no_number_changes_no_limit(feed: PortFeed) -> None:
+    """An hour in which the rate is told as infinite, then bit errors: as serious as with the rate that was known before."""
+    hours(feed, 1, 0, rate=float("inf"))
+    assert stands(hours(feed, 0.25, 150)) == [("ib_port", PORT.id, "ib_ber", "page")]
+
+
 def test_hdr_at_twenty_an_hour_alarms(feed: PortFeed) -> None:
     """Regression: 20 errors an hour, which a fixed limit of 120 passes at any speed, are 2.6e-14 on HDR."""
     said = hours(feed, 3, 20, rate=HDR)

@@ -79,6 +79,14 @@ def test_ports_that_are_all_set_to_a_lower_speed_become_normal(node: PortFeed) -
     assert all(f.severity != "page" for f in node.run(600, rate_bits_per_second=NDR / 2))
 
 
+@pytest.mark.parametrize("mark", [float("inf"), 140737488355328.0])
+def test_a_rate_that_is_a_mark_of_no_value_is_not_what_the_port_should_have(mark: float) -> None:
+    """A port of no known model is held to its own best: learnt as that, the mark would make it slow for ever."""
+    feed = PortFeed(IbLink(), [Device("n1", "ib_port", ONE.id, {"device": "mlx5_3", "port": "1"})])
+    assert feed.run(300, rate_bits_per_second=mark, width_lanes=mark) == []
+    assert feed.run(600) == []
+
+
 def test_what_is_not_read_changes_nothing(node: PortFeed) -> None:
     """NaN for an hour is neither down nor up."""
     assert node.run(3600, own(ONE, **UNREAD)) == []

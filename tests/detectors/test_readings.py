@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from detectors.readings import duty, reading
-from pipeline.frame import Device, Frame, frame_of
+from pipeline.frame import Device, Frame, frame_of, schema_of
 from pipeline.rates import Rates
 
 SECOND = 10**9
 
 
-def gpus(name: str, *values: float | None) -> Frame:
+def gpus(name: str, *values: float | None, kind: str = "gpu") -> Frame:
     """A frame of one column."""
-    return frame_of("gpu", [(Device("n1", "gpu", str(i)), {name: value}) for i, value in enumerate(values)], 0, 0)
+    return frame_of(kind, [(Device("n1", kind, str(i)), {name: value}) for i, value in enumerate(values)], 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,15 @@ def gpus(name: str, *values: float | None) -> Frame:
         ("sm_clock_megahertz", [120.0, 2600.0], [0.0, 140737488355328.0, np.inf]),
         ("pcie_width_current", [1.0, 16.0], [0.0, 4294967295.0]),
         ("pcie_generation_current", [1.0, 6.0], [0.0, 4294967295.0]),
+        ("recovery_action", [0.0, 7.0], [-1.0, 2147483632.0, 2.0**63, np.inf, -np.inf]),
+        ("rate_bits_per_second", [0.0, 3.2e12], [-1.0, 140737488355328.0, 2.0**63, np.inf, -np.inf]),
+        ("width_lanes", [1.0, 12.0], [-1.0, 2147483632.0, np.inf]),
     ],
 )
 def test_only_what_hardware_can_show_is_a_reading(name: str, good: list[float], bad: list[float]) -> None:
     """Values at both ends are kept, marks and nonsense become NaN."""
-    read = reading(gpus(name, *good, *bad, None), name)
+    kind = "ib_port" if name in schema_of("ib_port").gauge_row else "gpu"
+    read = reading(gpus(name, *good, *bad, None, kind=kind), name)
     assert read.tolist()[: len(good)] == good
     assert np.isnan(read[len(good) :]).all()
 
@@ -69,9 +73,10 @@ def test_the_counter_goes_before_the_mask() -> None:
     assert counted(SECOND, SECOND, mask=0x48) == 0.0
 
 
-def test_nothing_read_is_no_duty() -> None:
-    """Neither counter nor mask."""
-    assert np.isnan(counted(None))
+@pytest.mark.parametrize("mask", [None, -1.0, 2147483632.0, 140737488355328.0, 2.0**63, np.inf, -np.inf])
+def test_nothing_read_is_no_duty(mask: float | None) -> None:
+    """Neither counter nor mask, or a mask that is a mark of no value: taken for bits it would mean every reason at once."""
+    assert np.isnan(counted(None, mask=mask))
 
 
 def test_a_frame_that_has_not_passed_the_engine_is_refused() -> None:

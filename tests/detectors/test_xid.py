@@ -212,6 +212,12 @@ def test_the_polled_recovery_action_shows_what_the_lost_line_said(log: Log) -> N
     assert {f.phase for f in log.quiet(60)} == {"cleared"}
 
 
+@pytest.mark.parametrize("mark", [2147483632.0, 2.0**63, float("inf")])
+def test_a_recovery_action_that_is_a_mark_of_no_value_asks_for_nothing(log: Log, mark: float) -> None:
+    """Drivers and tools that have no answer say so by numbers far beyond any action."""
+    assert log.quiet(60, recovery_action=mark) == []
+
+
 def test_the_polled_recovery_action_is_silent_where_an_xid_said_as_much(log: Log) -> None:
     """One finding per trouble."""
     log.xid(95)
