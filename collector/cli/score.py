@@ -14,7 +14,7 @@ Examples:
   tocsin score --suite test --seeds 1001..1008 --resume .scores --json scores.json
   tocsin score --suite dev --scope fleet --detectors ours,gpud --magnitudes nominal,half,sweep
   tocsin score --suite test --plan --seed 5001 --resume .scores --json docs/scores.json     # the whole claim: make score SEED=5001
-  tocsin score --report .scores .scores-of-yesterday --json docs/scores.json
+  tocsin score --suite test --report .scores .scores-of-yesterday --json docs/scores.json --log docs/scoring.md
 
 Tune on dev, claim on test. Seeds never meet: one number is another world in each. Ranges do: those of test contain those of dev and go
 beyond them, where nothing was tuned. A plan runs the swept magnitude at its nominal value, which both suites know, and at half of it.
@@ -67,7 +67,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log",
         metavar="FILE",
-        help="page that a run of the test suite is added to (default: docs/scoring.md of the checkout; none: -)",
+        help="page that a run of the test suite is added to (default: docs/scoring.md of the checkout, a report to none; none: -)",
     )
 
 

@@ -10,7 +10,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ from detectors.baselines import BASELINES
 from detectors.baselines.features import NotInstalledError
 
 SEEDS: Mapping[str, tuple[int, ...]] = {"dev": (1, 2), "test": (1001, 1002)}
-LOG = Path("docs") / "scoring.md"
+LOG, NOWHERE = Path("docs") / "scoring.md", "-"
 DONE, FAILED = 0, 1
 ALL = "all"
 # Options that have no effect on the plan, and on a report of what was kept.
@@ -52,12 +51,11 @@ OF_A_RUN = (
     "workers",
     "resume",
     "dump",
-    "log",
 )
 
 
 def score(args: argparse.Namespace) -> int:
-    """Run what is not done yet, report all; 1 where a job failed."""
+    """Run what is not done yet, report and log all; 1 where a job failed or somebody interrupted."""
     if args.report:
         _refuse(args, OF_A_RUN, "--report runs nothing, and says what the folders hold")
         return _report(args)
@@ -72,30 +70,36 @@ def score(args: argparse.Namespace) -> int:
         todo = [job for job in jobs if args.dump or not still_good(folder, job, code)]
         if args.plan is not None:
             print(_announced(todo, len(jobs) - len(todo), workers), file=sys.stderr)
-        try:
-            failed = _run(todo, folder, code, workers, args.dump, done=len(jobs) - len(todo))
-        except KeyboardInterrupt:
-            print("\ntocsin: interrupted" + ("; what is done is kept" if args.resume else ""), file=sys.stderr)
-            return FAILED
-        results = list(results_of(folder, [job for job in jobs if job.name not in failed]))
-        report = _document(results)
-    about: dict[str, Any] = {"tocsin": VERSION, "commit": commit, "code": code, "suite": wanted.split, "failed": failed}
+        failed, interrupted = _run(todo, folder, code, workers, args.dump, done=len(jobs) - len(todo))
+        done = [job for job in jobs if job.name not in failed and still_good(folder, job, code)]
+        report = _document(list(results_of(folder, done)))
     seeds = sorted({job.seed for job in jobs})
-    about |= {"seeds": seeds, "scenarios": list(wanted.scenarios)}
-    _write(args.json, {"about": about, **report})
-    if args.suite == "test" and not failed:
-        _log(args.log, ROOT, report, commit, replace(wanted, seeds=tuple(seeds)))
-    return FAILED if failed else DONE
+    if interrupted:
+        print("tocsin: interrupted" + ("; what is done is kept" if args.resume else ""), file=sys.stderr)
+    else:
+        about: dict[str, Any] = {"tocsin": VERSION, "commit": commit, "code": code, "suite": wanted.split, "failed": failed}
+        _write(args.json, {"about": about | {"seeds": seeds, "scenarios": list(wanted.scenarios)}, **report})
+    if _logged(args, wanted, commit):
+        run = log.Logged(_today(), commit, seeds, len(wanted.scenarios), done=len(done), asked=len(jobs), failed=len(failed))
+        log.append(Path(args.log or ROOT / LOG), log.rows(report, run))
+    return FAILED if failed or interrupted else DONE
 
 
 def _report(args: argparse.Namespace) -> int:
-    """What is kept, whichever states of the code it is of: the report names them all. It is no run, and is not logged as one."""
+    """What is kept, whichever states of the code it is of: the report names them all. It is no run, and logged only where --log asks for it."""
+    if args.log and args.suite != "test":
+        raise ConfigError("--log: only the test suite is logged")
     results = [result for result in kept(args.report) if result["job"]["split"] == args.suite]
     if not results:
         raise ConfigError(f"--report: there are no results of the {args.suite} suite")
-    about: dict[str, Any] = {"tocsin": VERSION, "code": sorted({result["code"] for result in results}), "suite": args.suite}
-    about |= {f"{name}s": sorted({result["job"][name] for result in results}) for name in ("seed", "scenario")}
-    _write(args.json, {"about": about, **_document(results)})
+    codes = sorted({result["code"] for result in results})
+    seeds, scenarios = (sorted({result["job"][name] for result in results}) for name in ("seed", "scenario"))
+    report = _document(results)
+    about = {"tocsin": VERSION, "code": codes, "suite": args.suite, "seeds": seeds, "scenarios": scenarios}
+    _write(args.json, {"about": about, **report})
+    if args.log not in (None, NOWHERE):
+        state = log.state_of(codes, code_hash(), log.commit_of(ROOT))
+        log.append(Path(args.log), log.rows(report, log.Logged(_today(), state, seeds, len(scenarios), done=len(results))))
     return DONE
 
 
@@ -168,18 +172,23 @@ def _contestants(text: str) -> tuple[bool, tuple[str, ...]]:
     return "ours" in words or ALL in words, tuple(dict.fromkeys(chosen))
 
 
-def _run(todo: Sequence[Job], folder: Path, code: str, workers: int, dump: str | None, *, done: int) -> dict[str, str]:
-    """Run jobs, showing how far it is; the failed ones with their errors."""
-    failed = {}
+def _run(
+    todo: Sequence[Job], folder: Path, code: str, workers: int, dump: str | None, *, done: int
+) -> tuple[dict[str, str], bool]:
+    """Run jobs, showing how far it is; those that failed with their errors, and whether it was interrupted."""
+    failed, interrupted = {}, False
     steps = Steps(done + len(todo), done, sys.stderr, time.monotonic, work=sum(map(seconds_of, todo)))
-    with contextlib.closing(run_jobs(todo, folder, code, workers, Path(dump) if dump else None)) as ended:
-        for job in ended:
-            steps.step(job.job.name, seconds_of(job.job))
-            if job.error:
-                failed[job.job.name] = job.error
-                steps.say(f"tocsin: {job.job.name} failed: {job.error}")
+    try:
+        with contextlib.closing(run_jobs(todo, folder, code, workers, Path(dump) if dump else None)) as ended:
+            for job in ended:
+                steps.step(job.job.name, seconds_of(job.job))
+                if job.error:
+                    failed[job.job.name] = job.error
+                    steps.say(f"tocsin: {job.job.name} failed: {job.error}")
+    except KeyboardInterrupt:
+        interrupted = True
     steps.end()
-    return failed
+    return failed, interrupted
 
 
 def _folder(resume: str | None, stack: contextlib.ExitStack) -> Path:
@@ -203,13 +212,15 @@ def _write(to: str | None, document: Mapping[str, Any]) -> None:
         Path(to).write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def _log(to: str | None, root: Path, report: Mapping[str, Any], commit: str, wanted: Wanted) -> None:
-    """Add the run to the page, if it is the suite as it stands and there is a checkout to add it to."""
-    path = Path(to) if to else root / LOG
-    if to == "-" or (to is None and (commit == "unknown" or wanted.days or wanted.nodes or not wanted.ours)):
-        return
-    day = datetime.now(UTC).strftime("%Y-%m-%d")
-    log.append(path, log.rows(report, day=day, commit=commit, seeds=wanted.seeds, scenarios=len(wanted.scenarios)))
+def _logged(args: argparse.Namespace, wanted: Wanted, commit: str) -> bool:
+    """Whether a run goes on the page: the suite as it stands, where there is a checkout to add it to; or wherever a page was named."""
+    if args.suite != "test" or args.log == NOWHERE or not wanted.ours:
+        return False
+    return args.log is not None or not (commit == log.UNKNOWN or wanted.days or wanted.nodes)
+
+
+def _today() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d")
 
 
 def _magnitude(word: str) -> str:

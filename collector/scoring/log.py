@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,17 @@ from pipeline.child import run
 HEAD = """\
 # Runs of the test suite
 
-Written by `tocsin score --suite test`, one row per run and scope, newest last. What the figures mean: [detectors/scoring](../detectors/scoring).
-`dirty` behind a commit: the tree had changes that are in no commit. Faults at nominal magnitude; an interval is exact, 95 %.
+Written by `tocsin score --suite test`, one row per run and scope, newest last; also of runs that were interrupted or in which something
+failed: under *runs* stands how many of those asked for are in the figures. `tocsin score --report DIR... --log FILE` adds what was put together from
+several. *Commit*: `dirty` behind it, the tree had changes that are in no commit; `code`, the hash of what a result depends on, where the commit is
+not known. What the figures mean: [detectors/scoring](../detectors/scoring). Faults at nominal magnitude; an interval is exact, 95 %.
+A dash: not known, or nothing to count.
 
-| day (UTC) | commit | seeds | scope | scenarios | healthy GPU-months | false pages | per GPU-month | false tickets per GPU-month | recall, page-level | top-1 | straggler p90 s | hang p99 s | restart equivalent |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| day (UTC) | commit | seeds | scope | scenarios | runs | healthy GPU-months | false pages | per GPU-month | false tickets per GPU-month | recall, page-level | top-1 | straggler p90 s | hang p99 s | restart equivalent |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 """
+UNKNOWN = "unknown"
+FIGURES = 9  # columns
 GIT_TIMEOUT_S = 20.0
 
 
@@ -26,19 +32,52 @@ def commit_of(root: Path) -> str:
         head = run(["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"], timeout_s=GIT_TIMEOUT_S)
         state = run(["git", "-C", str(root), "status", "--porcelain", "--untracked-files=no"], timeout_s=GIT_TIMEOUT_S)
     except OSError:
-        return "unknown"
+        return UNKNOWN
     if head.returncode != 0 or state.returncode != 0:
-        return "unknown"
+        return UNKNOWN
     return head.stdout.decode().strip() + (" dirty" if state.stdout.strip() else "")
 
 
-def rows(report: Mapping[str, Any], *, day: str, commit: str, seeds: Sequence[int], scenarios: int) -> list[str]:
-    """One line of the table per scope."""
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """What a row says of a run beside its figures: ``done`` runs of ``asked``, which is not known of results that were only kept."""
+
+    day: str
+    commit: str
+    seeds: Sequence[int]
+    scenarios: int
+    done: int
+    asked: int | None = None
+    failed: int = 0
+
+    @property
+    def runs(self) -> str:
+        """How many are in the figures.
+
+        >>> Logged("", "", (), 0, done=37, asked=40, failed=2).runs
+        '37 of 40, 2 failed'
+        """
+        asked = "" if self.asked is None else f" of {self.asked}"
+        return f"{self.done}{asked}" + (f", {self.failed} failed" if self.failed else "")
+
+
+def rows(report: Mapping[str, Any], run: Logged) -> list[str]:
+    """One line of the table per scope; one of dashes where nothing was judged."""
+    figures = {scope: _figures(summary) for scope, summary in report["summary"].items() if "recall_critical" in summary}
+    about = (run.day, run.commit, _seeds(run.seeds)), (str(run.scenarios), run.runs)
     return [
-        "| " + " | ".join((day, commit, _seeds(seeds), scope, str(scenarios), *_figures(summary))) + " |\n"
-        for scope, summary in report["summary"].items()
-        if "recall_critical" in summary
+        "| " + " | ".join((*about[0], scope, *about[1], *cells)) + " |\n"
+        for scope, cells in (figures or {"-": ["-"] * FIGURES}).items()
     ]
+
+
+def state_of(codes: Sequence[str], here: str, commit: str) -> str:
+    """Which code results are of: the commit where it is the one that lies here, else its hash.
+
+    >>> state_of(["051501e2", "0c254b7c"], here="0c254b7c", commit="5203bc4")
+    'code 051501e2, 5203bc4'
+    """
+    return ", ".join(commit if code == here and commit != UNKNOWN else f"code {code}" for code in codes)
 
 
 def append(path: Path, lines: Sequence[str]) -> None:

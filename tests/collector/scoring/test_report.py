@@ -156,11 +156,20 @@ def test_the_page_of_runs_is_begun_once_and_only_grows(tmp_path: Path) -> None:
     made = document(result("F16", part(cases=[case(100)], restarted=True)), result("H01", part()))
     page = tmp_path / "scoring.md"
     for commit in ("aaa", "bbb dirty"):
-        log.append(page, log.rows(made, day="2026-11-20", commit=commit, seeds=[1001, 1002, 1003, 7], scenarios=2))
+        log.append(page, log.rows(made, log.Logged("2026-11-20", commit, [1001, 1002, 1003, 7], 2, done=3, asked=4, failed=1)))
     head, _, first, second = [line for line in page.read_text().splitlines() if line.startswith("|")]
     assert {line.count("|") for line in (head, first, second)} == {head.count("|")}
-    assert "| aaa | 7, 1001..1003 | fleet | 2 | 10.0 | 0 | 0 (0-0.37) | 0 | 1/1" in first
+    assert "| aaa | 7, 1001..1003 | fleet | 2 | 3 of 4, 1 failed | 10.0 | 0 | 0 (0-0.37) | 0 | 1/1" in first
     assert second.endswith("| yes |")
+
+
+def test_a_run_without_a_result_is_a_row_of_dashes(tmp_path: Path) -> None:
+    """Nothing was judged: the page still says what was asked for, in a row of the usual width."""
+    page = tmp_path / "scoring.md"
+    log.append(page, log.rows(document(), log.Logged("2026-11-20", "aaa", [7], 2, done=0, asked=4, failed=4)))
+    head, _, row = [line for line in page.read_text().splitlines() if line.startswith("|")]
+    assert row.startswith("| 2026-11-20 | aaa | 7 | - | 2 | 0 of 4, 4 failed | - | ")
+    assert row.count("|") == head.count("|")
 
 
 def test_the_commit_is_that_of_the_checkout(tmp_path: Path) -> None:

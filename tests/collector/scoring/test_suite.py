@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from collector.cli import score_run
 from collector.cli.main import main
 from collector.scoring.contest import Job, contest
 from collector.scoring.plan import Wanted, code_hash, jobs_of, still_good
-from collector.scoring.pool import run_jobs
+from collector.scoring.pool import Done, run_jobs
 from collector.simulator.fleet import load_scenario
 from tests.sources import ROOT
 
@@ -158,6 +160,47 @@ def test_a_run_of_the_test_suite_is_logged(tmp_path: Path, capsys: pytest.Captur
     assert [row.split(" | ")[2:4] for row in rows] == [["1001..1002", "node"], ["1001..1002", "fleet"]]
 
 
+def logged(page: Path) -> list[list[str]]:
+    """Cells of the rows of a log."""
+    return [line.strip("| ").split(" | ") for line in page.read_text().splitlines() if line.startswith("| 2")]
+
+
+SMALL = ("--suite", "test", "--seed", "7", "--magnitudes", "nominal", "--scope", "fleet", "--detectors", "ours", "--days", "0.01")
+
+
+def test_a_run_in_which_something_failed_is_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """F12 needs more days than that: the row says that one of two runs is in its figures, and that one failed. The exit code is 1."""
+    page = tmp_path / "scoring.md"
+    assert score(capsys, *SMALL, "--scenario", "H05", "F12", "--nodes", "1", "--log", str(page))[0] == 1
+    assert [row[2:6] for row in logged(page)] == [["7", "fleet", "2", "1 of 2, 1 failed"]]
+
+
+def test_an_interrupted_run_is_logged_and_its_kept_results_can_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C after the first of two: the row says so. A report of what was kept adds a row with the code that made it, where one is asked for."""
+
+    def interrupted(*args: Any) -> Iterator[Done]:
+        with contextlib.closing(run_jobs(*args)) as ended:
+            yield next(ended)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(score_run, "run_jobs", interrupted)
+    page, kept = tmp_path / "scoring.md", tmp_path / "kept"
+    argv = (*SMALL, "--scenario", "H05", "H06", "--nodes", "1", "--workers", "1", "--resume", str(kept))
+    code, out, err = score(capsys, *argv, "--log", str(page))
+    assert (code, out) == (1, "")
+    assert "interrupted; what is done is kept" in err
+    assert [row[2:6] for row in logged(page)] == [["7", "fleet", "2", "1 of 2"]]
+
+    (result,) = kept.glob("*.json")
+    result.write_text(json.dumps(json.loads(result.read_text()) | {"code": "an older one"}))
+    assert score(capsys, "--suite", "test", "--report", str(kept), "--log", "-")[0] == 0
+    assert len(logged(page)) == 1
+    assert score(capsys, "--suite", "test", "--report", str(kept), "--log", str(page))[0] == 0
+    assert logged(page)[1][1:6] == ["code an older one", "7", "fleet", "1", "1"]
+
+
 def test_a_dump_holds_what_others_need_to_score_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Frames as Parquet in the store's layout, the truth and each contestant's findings as JSON lines."""
     argv = (
@@ -197,6 +240,7 @@ def test_a_dump_holds_what_others_need_to_score_again(tmp_path: Path, capsys: py
         (["--seeds", "9..5"], "argument --seeds: invalid"),
         (["--days", "0"], "argument --days: invalid"),
         (["--resume", "/proc/nowhere"], "--resume: /proc/nowhere"),
+        (["--report", "/proc/nowhere", "--log", "page.md"], "--log: only the test suite is logged"),
         (["--report", "/proc/nowhere"], "--report: /proc/nowhere: there are no results"),
         (["--report", str(ROOT / "tests" / "data" / "nccl" / "ras")], "is no result of a run"),
     ],
@@ -223,7 +267,6 @@ def test_what_makes_no_sense_is_named(argv: Sequence[str], message: str, capsys:
         ("--workers", "1"),
         ("--resume", "there"),
         ("--dump", "there"),
-        ("--log", "-"),
     ],
     ids=lambda option: option[0],
 )
