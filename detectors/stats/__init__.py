@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from detectors.stats.blocks import add_sample, block_mean
-from detectors.stats.calibration import pot_quantile
 from detectors.stats.counts import (
     bernoulli_arl,
     bernoulli_cusum,
@@ -40,7 +39,6 @@ __all__ = [
     "poisson_cusum",
     "poisson_h",
     "poisson_k",
-    "pot_quantile",
     "siegmund_arl",
     "theil_sen",
 ]

@@ -1,4 +1,4 @@
-"""Medians, quantiles, slopes, blocks and tails: equal to the slow way, missing values left out."""
+"""Medians, quantiles, slopes and blocks: equal to the slow way, missing values left out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from detectors.stats import (
     grouped_median,
     median_mad,
     peer_deviation,
-    pot_quantile,
     theil_sen,
 )
 
@@ -107,18 +106,3 @@ def test_a_block_needs_half_of_its_samples() -> None:
     mean = block_mean(total, count, expected=6)
     assert mean[0] == 0.0
     assert np.isnan(mean[1:]).all()
-
-
-def test_the_tail_of_gaussian_maxima_is_extrapolated() -> None:
-    """From 3,000 daily maxima of 1,440 Gaussian blocks, the level exceeded once in 10,000 days is within 10 percent of the true one.
-
-    By inversion: the maximum of 1,440 exceeds x with chance 1 - Phi(x)^1440; 1e-4 gives x = 5.26 (1 - Phi = 6.9e-8).
-    """
-    maxima = np.random.default_rng(4).normal(size=(3000, 1440)).max(axis=1)
-    assert pot_quantile(maxima, 1e-4) == pytest.approx(5.26, rel=0.1)
-
-
-def test_no_maxima_no_limit() -> None:
-    """An empty reservoir is refused rather than answered with a guess."""
-    with pytest.raises(ValueError, match="no healthy maxima"):
-        pot_quantile(np.array([nan]), 1e-3)
