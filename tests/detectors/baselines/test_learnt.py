@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 
 import numpy as np
 import pytest
@@ -96,6 +97,31 @@ def test_half_space_trees_find_one_gpu_that_is_far_out() -> None:
     assert {f.device for f in node.said if f.phase == "onset"} == {gpu(3)}
 
 
+def eight(rng: np.random.Generator, odd: Collection[int] = ()) -> list[dict[str, float]]:
+    """Eight GPUs at the same work, of which some are far off."""
+    usual = [busy(float(rng.normal(1900, 10)), float(rng.normal(600, 5)), float(rng.normal(60, 1))) for _ in range(8)]
+    return [busy(1700, 400, 85) if i in odd else values for i, values in enumerate(usual)]
+
+
+def test_half_space_trees_say_nothing_in_their_first_window() -> None:
+    """River scores 0 until the window of 250 samples (Tan, Ting and Liu 2011: the reference mass) is full: 31 blocks of eight GPUs."""
+    pytest.importorskip("river", reason="the extra `baselines` is not installed: river")
+    node, rng = Node(HalfSpaceTrees()), np.random.default_rng(1)
+    for _ in range(31 * 6):
+        assert node.gpus(*eight(rng, odd={3})) == []
+
+
+def test_half_space_trees_get_used_to_anomalies_that_are_packed_into_a_window() -> None:
+    """River's page says that they do not work well then: two GPUs that stay as sick as they were are told, and cleared within a window."""
+    pytest.importorskip("river", reason="the extra `baselines` is not installed: river")
+    node, rng = Node(HalfSpaceTrees()), np.random.default_rng(1)
+    for _ in range(70 * 6):
+        assert node.gpus(*eight(rng)) == []
+    for _ in range(2 * 32 * 6):
+        node.gpus(*eight(rng, odd={1, 3}))
+    assert [(f.device, f.phase) for f in node.said] == [(gpu(i), phase) for phase in ("onset", "cleared") for i in (1, 3)]
+
+
 def test_isolation_forest_lists_the_odd_gpu_hour() -> None:
     """After 40 hours of eight equal GPUs (it wants 256 GPU-hours), one that is far off for an hour is on the list of the next; nobody before."""
     pytest.importorskip("sklearn", reason="the extra `baselines` is not installed: scikit-learn")
@@ -112,3 +138,32 @@ def test_isolation_forest_lists_the_odd_gpu_hour() -> None:
             )
     onsets = [f for f in node.said if f.phase == "onset"]
     assert [f.device for f in onsets] == [gpu(3)]
+
+
+def sixteen(judge: IsolationForest, hours: int, sick: Collection[int], since_hour: int = 0) -> Node:
+    """Sixteen GPUs, their first 256 hours in 16; some are off from an hour on, with as much noise as the others."""
+    node, rng = Node(judge), np.random.default_rng(1)
+    for hour in range(hours):
+        for _ in range(6):  # six readings stand for an hour
+            node.clock.advance(590)
+            off = sick if hour >= since_hour else ()
+            noise = rng.normal(0, (20, 9), (16, 2)).tolist()
+            node.gpus(
+                *(busy(1750 + mhz, 450 + w, 78) if i in off else busy(1900 + mhz, 600 + w) for i, (mhz, w) in enumerate(noise))
+            )
+    return node
+
+
+def test_isolation_forest_scores_gpus_that_are_all_alike_at_about_one_half() -> None:
+    """No distinct anomaly in the sample, says Liu et al. (2008, section 2), when all scores are near 0.5: at the limit of 0.65 nobody is listed."""
+    pytest.importorskip("sklearn", reason="the extra `baselines` is not installed: scikit-learn")
+    scores = [f.value for f in sixteen(IsolationForest(limit=0.4), 18, ()).said if f.phase == "onset"]
+    assert len(scores) >= 8
+    assert max(scores) < IsolationForest().limit
+
+
+def test_isolation_forest_is_masked_by_many_alike() -> None:
+    """Too many anomalies hide each other (masking, Liu et al. 2008, section 3): one GPU is listed; four that were so from the start are not."""
+    pytest.importorskip("sklearn", reason="the extra `baselines` is not installed: scikit-learn")
+    assert {f.device for f in sixteen(IsolationForest(), 19, {3}, since_hour=17).said} == {gpu(3)}
+    assert sixteen(IsolationForest(), 19, {3, 4, 5, 6}).said == []
