@@ -11,6 +11,7 @@ from detectors import DETECTORS
 from detectors.pages import PAGES
 from detectors.pages.page import Page
 from detectors.scoring.curve import BUDGETS
+from detectors.service import PROVED
 from pipeline import child
 from pipeline.frame import schema_of
 from tests.sources import ROOT
@@ -39,6 +40,41 @@ def test_the_page_is_fresh() -> None:
 def test_every_detector_has_a_page() -> None:
     """No detector without one, no page of a detector that has gone."""
     assert set(PAGES) == set(DETECTORS)
+
+
+def section(name: str) -> str:
+    """What the page says of a detector."""
+    return PAGE.read_text(encoding="utf-8").partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+
+
+def test_the_head_says_how_many_page() -> None:
+    """As many as are marked so, which are those that do."""
+    assert f"{len(PROVED)} of these {len(DETECTORS)} detectors page as shipped" in PAGE.read_text(encoding="utf-8")
+    assert {name for name in DETECTORS if "**In the agent:** may page" in section(name)} == PROVED
+
+
+@pytest.mark.parametrize("name", [name for name, page in PAGES.items() if not page.scored_as])
+def test_a_detector_without_a_scenario_says_that_it_has_no_curve(name: str) -> None:
+    """And shows none."""
+    assert "- **Operating curve:** none: no scenario of the suite" in section(name)
+    assert "images/curves" not in section(name)
+
+
+def test_a_curve_that_is_shared_names_the_others() -> None:
+    """The class of a rack's cooling is that of a GPU's: each page with that curve says who else's it is."""
+    thermal = {name for name, page in PAGES.items() if "thermal" in page.scored_as}
+    assert len(thermal) > 1
+    for name in thermal:
+        (line,) = [
+            line for line in section(name).splitlines() if line.startswith("- **Operating curve:** of the class `thermal`")
+        ]
+        assert {other for other in PAGES if f"(#{other})" in line} == thermal - {name}
+
+
+def test_faults_of_nvlinks_are_a_class_of_their_own() -> None:
+    """Who tells of NVLinks is shown by the curve of `nvlink`, as F23 names them, and not by that of InfiniBand."""
+    assert {name for name, page in PAGES.items() if "nvlink" in page.scored_as} == {"nvlink", "fec_tail"}
+    assert "curves/nvlink.svg" in section("nvlink")
 
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)

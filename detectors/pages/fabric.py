@@ -73,6 +73,6 @@ PAGES: Mapping[str, Page] = {
         ),
         (Shown("gpu", "nvlink_fec_8_codewords"), *_port("fec_corrected_blocks")),
         "Plan a change of this link; watch whether symbol errors follow.",
-        ("ib",),
+        ("nvlink",),
     ),
 }

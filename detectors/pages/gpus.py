@@ -108,7 +108,7 @@ PAGES: Mapping[str, Page] = {
         ("NVIDIA DCGM, dcgm_structs.h: DCGM_LIMIT_MAX_NVLINK_CRC_ERROR", "NVIDIA Resiliency Extension, NVLink health check"),
         (*_gpu("nvlinks_down", "nvlink_replay_errors", "nvlink_crc_flit_errors"), Shown("nvlink", "state")),
         "Reset the GPUs of the node together; a link that stays down wants the baseboard or GPU replaced.",
-        ("ib",),
+        ("nvlink",),
     ),
     "outlier": Page(
         "d2 = (x - m)' S^-1 (x - m), S = (1 - g) C + g mu I; 5 of 6 minutes beyond the empirical 1e-5 tail",
