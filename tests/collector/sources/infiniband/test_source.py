@@ -15,13 +15,14 @@ import pytest
 from collector.inventory import Inventory
 from collector.sources.infiniband import InfinibandSource
 from collector.state import State
-from pipeline.catalog.ib_port import ABSENT, ACTIVE
+from pipeline.catalog.ib_port import ABSENT, ACTIVE, PHYSICAL_STATES
 from pipeline.frame import Frame
 from pipeline.observation import Reading, Unread
 from pipeline.rates import FIRST, OK, RESET, Rates
 from pipeline.selfmetrics import SelfMetrics
 from tests.collector.sources.infiniband.sysfs import GUID, Sysfs, opened
 from tests.fakes import FakeClock
+from tests.pipeline.exposition.pages import samples, shown
 
 FIRST_ID = f"0x{GUID:016x}"
 SECOND_ID = f"0x{GUID + 16:016x}"
@@ -213,6 +214,21 @@ def test_garbage_instead_of_a_state(make: Make, tree: Sysfs) -> None:
     reading = make().read()
     assert states(reading) == {FIRST_ID: None}
     assert reading.unread == (Unread("garbage", FIRST_ID, "state"),)
+
+
+@pytest.mark.parametrize(("printed", "code"), [("9: <unknown>", 9), ("15: Photonic", 15), ("Photonic", None)])
+def test_a_physical_state_that_nobody_knows_is_unknown_and_costs_nothing_else(
+    make: Make, tree: Sysfs, clock: FakeClock, printed: str, code: float | None
+) -> None:
+    """Moneo looks the word up in a table and ends with a KeyError: here the port is in none of the known states, and all else is read."""
+    port = tree.add()
+    tree.write(port / "phys_state", printed)
+    reading = make().read()
+    assert ports(reading).value("physical_state", 0) == code
+    assert reading.unread == (() if code else (Unread("garbage", FIRST_ID, "physical_state"),))
+    page = shown(clock, ports(reading))
+    assert [*samples(page, "tocsin_ib_port_physical_state").values()] == [0.0] * len(PHYSICAL_STATES) * bool(code)
+    assert [*samples(page, "tocsin_ib_port_state", state="active").values()] == [1.0]
 
 
 def test_a_device_without_counters(make: Make, tree: Sysfs) -> None:
