@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any, Literal
@@ -18,12 +18,14 @@ from detectors.scoring.false_alarms import FalseAlarm, false_alarms
 from detectors.scoring.match import Case, Evidence, match
 from detectors.scoring.panel import Contestant, Panel, judge
 from detectors.scoring.scope import Scope
+from detectors.scoring.shipped import Shipped
 from detectors.scoring.truth import Truth
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Incident
 from pipeline.interfaces import Detector, Fusion
 from pipeline.observation import Observation
 
 OURS = "ours"
+SHIPPED = "as-shipped"  # ours once more, with what is on trial as records: whenever ours take part
 Split = Literal["dev", "test"]
 STEP_S = 10.0
 COMPARED_NS = 12 * 3600 * 10**9  # so long a restarted twin is asked too: whatever it had forgotten is missed by then
@@ -119,15 +121,12 @@ def _long_enough(scenario: Scenario, days: float | None, of: Callable[[float], R
 def contest(
     job: Job,
     watch: Callable[[Observation], None] | None = None,
-    said: Callable[[str, Sequence[Finding]], None] | None = None,
+    said: Callable[[str, Sequence[Finding], Sequence[tuple[int, Incident]]], None] | None = None,
 ) -> dict[str, Any]:
-    """Render, ask, judge; the result as JSON. ``watch`` sees every observation as it passes, ``said`` what each contestant found."""
+    """Render, ask, judge; the result as JSON. ``watch`` sees every observation as it passes, ``said`` what each contestant found and told."""
     run = rendered(job)
     truths, agents = plain_truths(run), judged_agents(run, job.agents)
-    contestants = [
-        Contestant(name, scope, Panel(make_of(name), scope, fusion_of(name), only=agents), restarts=name == OURS)
-        for name, scope in job.contestants
-    ]
+    contestants = [one for name, scope in job.contestants for one in _contestants(name, scope, agents)]
     restart_at_ns = run.topology.begin_ns + round(run.seconds / 2 * 1e9) if job.restart else None
     periods = dict.fromkeys(("nvml", "infiniband", "kmsg", "jobs"), STEP_S) | {"host": HOST_PERIOD_S}
     until_ns = judge(
@@ -135,7 +134,7 @@ def contest(
     )
     if said is not None:
         for contestant in contestants:
-            said(f"{contestant.name}-{contestant.scope}", contestant.findings)
+            said(f"{contestant.name}-{contestant.scope}", contestant.findings, contestant.incidents)
     return {
         "job": asdict(job),
         "kind": run.scenario.kind,
@@ -154,6 +153,13 @@ def judged_agents(run: Run, most: int | None) -> frozenset[str]:
     """
     struck = [host for truth in run.truth for host in hosts_of(run, truth)]
     return frozenset(list(dict.fromkeys(struck or run.topology.hosts))[:most])
+
+
+def _contestants(name: str, scope: Scope, agents: frozenset[str]) -> Iterator[Contestant]:
+    first = Contestant(name, scope, Panel(make_of(name), scope, fusion_of(name), only=agents), restarts=name == OURS)
+    yield first
+    if name == OURS:
+        yield Contestant(SHIPPED, scope, Shipped(first, Incidents))
 
 
 def _watched(run: Run, watch: Callable[[Observation], None] | None) -> Iterable[Observation]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from collector.findings_log import document
+from collector.findings_log import document, incident_document
 from pipeline.clock import SystemClock
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Incident
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.store.wal import Wal, segments
@@ -22,7 +22,7 @@ MOST_BYTES = 1 << 50  # nothing is dropped: a segment is sealed as soon as it is
 
 
 class Dump:
-    """A folder with ``store/``, ``truth.jsonl`` and ``findings-<contestant>-<scope>.jsonl``."""
+    """A folder with ``store/``, ``truth.jsonl``, and for each contestant and scope ``findings-*.jsonl`` and ``incidents-*.jsonl``."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -42,10 +42,14 @@ class Dump:
         """Keep what was really wrong."""
         (self._folder / "truth.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
-    def findings(self, name: str, said: Sequence[Finding]) -> None:
-        """Keep what somebody said."""
-        lines = (json.dumps(document(finding)) + "\n" for finding in said)
-        (self._folder / f"findings-{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+    def said(self, name: str, findings: Sequence[Finding], incidents: Sequence[tuple[int, Incident]]) -> None:
+        """Keep what somebody found, and what people were told of it, each update with its unix time in ns."""
+        self._lines(f"findings-{name}", (document(finding) for finding in findings))
+        self._lines(f"incidents-{name}", ({"told_ns": at, **incident_document(incident)} for at, incident in incidents))
+
+    def _lines(self, name: str, documents: Iterable[Mapping[str, Any]]) -> None:
+        lines = (json.dumps(each) + "\n" for each in documents)
+        (self._folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Make the rest of the log into Parquet."""

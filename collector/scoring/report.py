@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from collector.scoring.contest import OURS, alarm_from, case_from
+from collector.scoring.contest import OURS, SHIPPED, alarm_from, case_from
 from detectors.scoring.classes import ANY, class_of
 from detectors.scoring.curve import operating_curve
 from detectors.scoring.false_alarms import Exposure, FalseAlarm, rate, rates
@@ -18,6 +18,8 @@ from detectors.scoring.precision import precisions
 from detectors.scoring.scope import SCOPES, Scope
 
 NOMINAL = "nominal"
+SAME_RUNS = "ours, same runs"  # ours once more, in those runs alone in which the baselines were asked too
+OF_OURS = (OURS, SHIPPED, SAME_RUNS)
 SEVERITIES = ("page", "ticket")  # that people are told of
 STRAGGLER, HANG = "F16", "F25"  # whose delays the acceptance names
 
@@ -47,21 +49,24 @@ class Report:
     def document(self) -> dict[str, Any]:
         """As JSON."""
         scopes = [scope for scope in SCOPES if (OURS, scope) in self.groups or not any(name == OURS for name, _ in self.groups)]
+        rows = {key: group for key, group in self.groups.items() if key[0] != SAME_RUNS}
         return {
             "summary": {scope: self._summary(scope) for scope in scopes},
-            "scenarios": [row for key, group in self.groups.items() for row in _scenario_rows(*key, group)],
-            "healthy": [row for key, group in self.groups.items() for row in _healthy_rows(*key, group)],
-            "curves": [row for key, group in self.groups.items() for row in _curves(*key, group)],
-            "misses": [row for key, group in self.groups.items() if key[0] == OURS for row in _misses(*key, group)],
+            "scenarios": [row for key, group in rows.items() for row in _scenario_rows(*key, group)],
+            "healthy": [row for key, group in rows.items() for row in _healthy_rows(*key, group)],
+            "curves": [row for key, group in rows.items() for row in _curves(*key, group)],
+            "misses": [row for key, group in rows.items() if key[0] == OURS for row in _misses(*key, group)],
         }
 
     def _summary(self, scope: Scope) -> dict[str, Any]:
-        """Figures of ours; baselines judge each device by itself, so theirs are the same in both scopes."""
-        ours = self.groups.get((OURS, scope))
-        made: dict[str, Any] = {} if ours is None else self.figures_of(ours, scope)
-        made["baselines"] = {name: self.figures_of(group, scope) for (name, _), group in self.groups.items() if name != OURS}
-        if ours is not None:
-            made["better_baselines"] = list(_better(made, made["baselines"]))
+        """Figures of ours; baselines judge each device by itself, so theirs are the same in both scopes. They are compared in the same runs."""
+        own = {name: self.figures_of(self.groups[name, scope], scope) for name in OF_OURS if (name, scope) in self.groups}
+        theirs = {name: self.figures_of(group, scope) for (name, _), group in self.groups.items() if name not in OF_OURS}
+        made: dict[str, Any] = dict(own.get(OURS, {}))
+        made |= {key: own[name] for key, name in (("as_shipped", SHIPPED), ("same_runs", SAME_RUNS)) if name in own}
+        made["baselines"] = theirs
+        if OURS in own:
+            made["better_baselines"] = list(_better(own.get(SAME_RUNS, own[OURS]), theirs))
         return made
 
     def figures_of(self, group: Group, scope: Scope) -> dict[str, Any]:
@@ -90,6 +95,10 @@ class Report:
             "attribution_top1": top1.value,
             "straggler_delay_p90_s": _delay(known.get(STRAGGLER, ()), 0.9),
             "hang_delay_p99_s": _delay(known.get(HANG, ()), 0.99),
+            "delay_by_class": {
+                fault: {name: _delay(cases, p) for name, p in (("p50_s", 0.5), ("p90_s", 0.9), ("p99_s", 0.99))}
+                for fault, cases in by_class.items()
+            },
             "precision": precisions(
                 {name: share for name, cases in known.items() if (share := recall(cases).value) is not None},
                 pages["rate"] or 0.0,
@@ -101,8 +110,8 @@ class Report:
 
 
 def _false_of(fault: str, group: Group) -> dict[str, Any]:
-    """Pages and tickets of a class together, per GPU-month."""
-    return rate([alarm for alarm in group.alarms if class_of(alarm.fault) == fault], group.exposure.gpu_months)
+    """Pages and tickets of a class together, per GPU-month; what claims no class may be meant for any."""
+    return rate([alarm for alarm in group.alarms if class_of(alarm.fault) in (fault, ANY)], group.exposure.gpu_months)
 
 
 def _better(ours: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, str]]:
@@ -118,8 +127,9 @@ def _better(ours: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]])
                 yield {"class": fault, "baseline": name}
 
 
-def report_of(results: Iterable[Mapping[str, Any]]) -> Report:
+def report_of(results: Sequence[Mapping[str, Any]]) -> Report:
     """Gather results as ``contest`` gave them."""
+    shared = {_run_of(result) for result in results if any(part["contestant"] not in OF_OURS for part in result["results"])}
     groups: dict[tuple[str, Scope], Group] = defaultdict(Group)
     needs_fleet = set()
     for result in results:
@@ -128,7 +138,14 @@ def report_of(results: Iterable[Mapping[str, Any]]) -> Report:
             needs_fleet.add(job["scenario"])
         for part in result["results"]:
             _add(groups[part["contestant"], part["scope"]], job, part, healthy=result["kind"] == "healthy")
+            if part["contestant"] == OURS and _run_of(result) in shared:
+                _add(groups[SAME_RUNS, part["scope"]], job, part, healthy=result["kind"] == "healthy")
     return Report(dict(sorted(groups.items())), frozenset(needs_fleet))
+
+
+def _run_of(result: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What makes two runs the same frames."""
+    return tuple(result["job"].get(name) for name in ("scenario", "magnitude", "seed", "split", "days", "nodes"))
 
 
 def _add(group: Group, job: Mapping[str, Any], part: Mapping[str, Any], *, healthy: bool) -> None:
@@ -222,6 +239,10 @@ def _misses(name: str, scope: Scope, group: Group) -> list[dict[str, Any]]:
 def _cause(case: Case) -> str:
     if case.detected_s is not None:
         return f"late by {case.detected_s - case.deadline_s:.0f} s"
+    if case.within:
+        return "told within another's incident"
+    if case.before:
+        return "all of it had been told before"
     if case.misplaced:
         return "a neighbour was blamed"
     if case.misnamed:

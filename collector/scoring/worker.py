@@ -34,7 +34,7 @@ def _run(job: Job, dumps: Path | None) -> dict[str, object]:
         return contest(job)
     with Dump(dumps / job.name) as dump:
         watch: Callable[[Observation], None] = dump.observation
-        result = contest(job, watch, dump.findings)
+        result = contest(job, watch, dump.said)
         dump.truth(result["truth"])
         return result
 

@@ -29,7 +29,7 @@ class OpenIncident:
     """An incident that is open: its findings by id in the order of evidence, which of them stand, and what it can be found by.
 
     ``over``: findings that ended so long ago that they say nothing of now. ``common`` is the class of fault that is common to all its
-    devices, empty where there is none. ``said`` is how many findings it had when it was last told.
+    devices, empty where there is none. ``said`` is how many findings it had when it was last told, ``faults`` what it has told of its roots.
     """
 
     id: str
@@ -44,6 +44,7 @@ class OpenIncident:
     told: Incident | None = None
     counted: bool = False
     said: int = 0
+    faults: set[str] = field(default_factory=set)
     taken_on: TakenOn | None = None
 
     @property
@@ -127,6 +128,7 @@ def _document(one: OpenIncident) -> dict[str, Any]:
         "counted": one.counted,
         "told": told,
         "said": one.said,
+        "faults": sorted(one.faults),
         "taken_on": one.taken_on,
     }
 
@@ -139,6 +141,7 @@ def _opened(document: dict[str, Any]) -> OpenIncident:
         "findings": {finding.id: finding for finding in findings},
         "standing": set(document["standing"]),
         "over": set(document["over"]),
+        "faults": set(document["faults"]),
         "keys": {tuple(key) for key in document["keys"]},
         "told": told,
         "taken_on": TakenOn(*document["taken_on"]) if document["taken_on"] else None,

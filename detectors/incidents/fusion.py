@@ -34,14 +34,14 @@ class Incidents(Remembering):
     Findings of severity record join, but open nothing; those of the last ten minutes are the first evidence of what then opens.
     What happens to devices in maintenance opens nothing until they are back; an incident whose root is in maintenance is a record as
     long. An incident keeps its id when later evidence shows another root. It is told when its root, class, severity or who took it
-    on changes, and with more findings: with each of the first, then whenever they have doubled.
+    on changes, with each further fault of its root, and with more findings: with each of the first, then whenever they have doubled.
 
     >>> Incidents().name
     'incidents'
     """
 
     name = "incidents"
-    version = 2
+    version = 3
 
     def __init__(self) -> None:
         self._graph, self._maintenance, self._elapsed, self._lemons = Graph(), Maintenance(), Elapsed(), Lemons()
@@ -211,8 +211,9 @@ class Incidents(Remembering):
             return
         now = self._told(incident) if incident.findings else self._lemon_again(incident)
         before, incident.told = incident.told, now
-        if before is None or _news(before) != _news(now) or self._more(incident):
-            incident.said = len(incident.findings)
+        faults = {f.fault for f in incident.live if f.device == now.root and f.severity != "record"}
+        if before is None or _news(before) != _news(now) or self._more(incident) or not faults <= incident.faults:
+            incident.said, incident.faults = len(incident.findings), incident.faults | faults
             yield now
         if not incident.counted and RANK[now.severity] >= RANK["ticket"] and now.root.host:
             incident.counted = True

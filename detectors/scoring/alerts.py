@@ -1,9 +1,9 @@
-"""Findings and incidents as alerts: what somebody is told, once per episode, with when it became how serious."""
+"""Findings and incidents as alerts: what somebody is told, once per episode, with who was blamed for what, how seriously, and when."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, isfinite, isnan
 
 from detectors.scoring.truth import Entity, entity_of
@@ -14,28 +14,46 @@ RANK: Mapping[Severity, int] = {severity: rank for rank, severity in enumerate(S
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One statement: when, how serious, and how far the evidence was from normal (inf where it is not a number)."""
+    """One statement: when, how serious, how far the evidence was from normal (inf where it is not a number), and who was blamed for what then.
+
+    ``ranked`` names who is to blame, best guess first. ``also`` are the other faults that an incident tells of its root: an uncorrectable
+    error is its counter and its XID.
+    """
 
     time_ns: int
     severity: Severity
     strength: float
+    ranked: tuple[Entity, ...]
+    fault: str
+    also: frozenset[str] = frozenset()
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Every fault that was told of the root."""
+        return self.also | {self.fault}
 
 
 @dataclass(slots=True)
 class Alert:
-    """One episode of one detector about one device. ``ranked`` names who is to blame, best guess first.
+    """One episode of one detector about one device, or one incident. ``cleared_ns`` is 0 while it stands.
 
-    ``said`` holds the statements that went beyond all before them, in severity or in strength. ``cleared_ns`` is 0 while it stands.
-    ``also`` are the other faults that an incident tells of its root: an uncorrectable error is its counter and its XID.
+    ``said`` are the statements that went beyond all before them, in severity or in strength, or that blamed somebody else or for more.
     """
 
     id: str
     detector: str
-    fault: str
-    ranked: tuple[Entity, ...]
     said: list[Said] = field(default_factory=list)
     cleared_ns: int = 0
-    also: frozenset[str] = frozenset()
+
+    @property
+    def root(self) -> Entity:
+        """Who is blamed in the end."""
+        return self.said[-1].ranked[0]
+
+    @property
+    def fault(self) -> str:
+        """For what, in the end."""
+        return self.said[-1].fault
 
     @property
     def severity(self) -> Severity:
@@ -51,8 +69,9 @@ class Alert:
         return max((s.strength for s in self.said if RANK[s.severity] >= RANK[level]), default=-inf)
 
     def say(self, said: Said) -> None:
-        """Keep a statement if it goes beyond those before."""
-        if not any(RANK[s.severity] >= RANK[said.severity] and s.strength >= said.strength for s in self.said):
+        """Keep a statement if it says more or something else."""
+        as_before = bool(self.said) and (said.ranked, said.words) == (self.said[-1].ranked, self.said[-1].words)
+        if not as_before or not any(RANK[s.severity] >= RANK[said.severity] and s.strength >= said.strength for s in self.said):
             self.said.append(said)
 
 
@@ -79,49 +98,53 @@ def alerts_of(findings: Iterable[Finding]) -> list[Alert]:
                 open_.pop(finding.id).cleared_ns = finding.time_ns
             continue
         if finding.id not in open_:
-            open_[finding.id] = Alert(finding.id, finding.detector, finding.fault, (entity_of(finding.device),))
+            open_[finding.id] = Alert(finding.id, finding.detector)
             alerts.append(open_[finding.id])
-        open_[finding.id].say(Said(finding.time_ns, finding.severity, strength_of(finding)))
+        blamed = (entity_of(finding.device),)
+        open_[finding.id].say(Said(finding.time_ns, finding.severity, strength_of(finding), blamed, finding.fault))
     return alerts
 
 
 def alerts_of_incidents(updates: Iterable[tuple[int, Incident]], findings: Iterable[Finding]) -> list[Alert]:
     """Alerts from incidents as they were told, (unix ns, incident), in order; their members stand behind the root.
 
-    A later update may change root, class and severity: who looks then is told the newest root. An alert is the detector's whose
-    finding it blames, and as strong as the evidence was when it was told; evidence that grew later is said when it grew. What ended in the
-    moment it opened, as part of another, was told to nobody.
+    Each update blames whom it blamed then: what is known later helps nobody earlier. An alert is the detector's whose finding it blames, and
+    as strong as the evidence was when it was told; evidence that grew later is said when it grew. What ended in the moment it opened, as part of
+    another, was told to nobody.
     """
     statements: dict[str, list[Finding]] = {}
     for finding in findings:
         if finding.active:
             statements.setdefault(finding.id, []).append(finding)
     alerts: dict[str, Alert] = {}
-    said: dict[str, list[Said]] = {}
-    newest: dict[str, Incident] = {}
+    told: dict[str, list[tuple[Incident, Said]]] = {}
     for time_ns, incident in updates:
-        members = [statement for i in incident.findings for statement in statements.get(i, ())]
-        ranked = tuple(dict.fromkeys([entity_of(incident.root), *(entity_of(member.device) for member in members)]))
-        blamed = next((member.detector for member in members if member.fault == incident.fault), "incidents")
-        alert = alerts.setdefault(incident.id, Alert(incident.id, blamed, incident.fault, ranked))
-        alert.detector, alert.ranked, alert.fault, alert.cleared_ns = blamed, ranked, incident.fault, incident.cleared_ns
-        alert.also = frozenset(m.fault for m in members if m.device == incident.root and RANK[m.severity] > 0)
+        by_then = [s for name in incident.findings for s in statements.get(name, ()) if s.time_ns <= time_ns]
+        blamed = next((member.detector for member in by_then if member.fault == incident.fault), "incidents")
+        alert = alerts.setdefault(incident.id, Alert(incident.id, blamed))
+        alert.detector, alert.cleared_ns = blamed, incident.cleared_ns
         if not incident.cleared_ns:
-            said.setdefault(incident.id, []).append(Said(time_ns, incident.severity, _strength(incident, members, time_ns)))
-            newest[incident.id] = incident
-    for name, incident in newest.items():
-        grown = (statement for i in incident.findings for statement in statements.get(i, ()))
-        later = (
-            Said(g.time_ns, min(g.severity, incident.severity, key=RANK.__getitem__), strength_of(g))
-            for g in grown
-            if g.time_ns > said[name][0].time_ns
-        )
-        for one in sorted((*said[name], *later), key=lambda s: s.time_ns):
+            told.setdefault(incident.id, []).append((incident, _said(incident, by_then, time_ns)))
+    for name, updated in told.items():
+        newest, then = updated[-1][0], [said for _, said in updated]
+        grown = (_grown(g, then) for i in newest.findings for g in statements.get(i, ()))
+        for one in sorted((*then, *filter(None, grown)), key=lambda s: s.time_ns):
             alerts[name].say(one)
     return [alert for alert in alerts.values() if alert.said]
 
 
-def _strength(incident: Incident, members: Iterable[Finding], time_ns: int) -> float:
-    """Of the strongest evidence of the incident's own severity by then; inf where there is none, as for a fault that is not a number."""
-    grave = (m for m in members if m.time_ns <= time_ns and RANK[m.severity] >= RANK[incident.severity])
-    return max(map(strength_of, grave), default=inf)
+def _said(incident: Incident, members: list[Finding], time_ns: int) -> Said:
+    """An update in the words of its own time; as strong as the strongest evidence of its severity, inf where there is none, as for a fault that is no number."""
+    ranked = tuple(dict.fromkeys([entity_of(incident.root), *(entity_of(member.device) for member in members)]))
+    also = frozenset(m.fault for m in members if m.device == incident.root and RANK[m.severity] > 0)
+    grave = (strength_of(m) for m in members if RANK[m.severity] >= RANK[incident.severity])
+    return Said(time_ns, incident.severity, max(grave, default=inf), ranked, incident.fault, also)
+
+
+def _grown(finding: Finding, told: list[Said]) -> Said | None:
+    """Evidence that grew between two updates, in the words of the one before; None where nothing had been told by then."""
+    then = next((said for said in reversed(told) if said.time_ns < finding.time_ns), None)
+    if then is None:
+        return None
+    severity = min(finding.severity, then.severity, key=RANK.__getitem__)
+    return replace(then, time_ns=finding.time_ns, severity=severity, strength=strength_of(finding))

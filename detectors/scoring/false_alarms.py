@@ -56,9 +56,9 @@ class FalseAlarm:
 def false_alarms(alerts: Iterable[Alert]) -> list[FalseAlarm]:
     """Those that somebody would see. Records are nobody's alarm; neither are tickets to the owner of a job about its own XIDs."""
     return [
-        FalseAlarm(a.detector, class_of(a.fault), a.ranked[0].kind, a.severity, a.strength("ticket"), a.strength("page"))
+        FalseAlarm(a.detector, class_of(a.fault), a.root.kind, a.severity, a.strength("ticket"), a.strength("page"))
         for a in alerts
-        if a.severity == "page" or (a.severity == "ticket" and not (class_of(a.fault) == "xid" and a.ranked[0].kind == "job"))
+        if a.severity == "page" or (a.severity == "ticket" and not (class_of(a.fault) == "xid" and a.root.kind == "job"))
     ]
 
 

@@ -60,13 +60,14 @@ def figures(cases: Sequence[Case]) -> dict[str, Any]:
     """Every figure of a group of cases (one scenario at one magnitude), as JSON.
 
         Cases whose deadline lies beyond the end of the run are left out. A miss, late ones too, has an infinite delay: a percentile that falls among misses is null. Attribution and duplicates are of the
-    cases found in time; ``class`` is the share with the right class among those that anybody was told of in time.
+    cases found in time; ``class`` is the share with the right class among those that anybody was told of in time. What was told and not
+    cleared by the end of the run has an infinite time to clear; some of it would have cleared later. ``too_loud``: paged for a ticket.
     """
     every, cases = cases, [case for case in cases if case.watched]
     found = [case for case in cases if case.in_time]
     noticed = [case for case in cases if case.noticed_s is not None and case.noticed_s <= case.deadline_s]
     delays = [case.detected_s if case.in_time and case.detected_s is not None else inf for case in cases]
-    clears = [case.cleared_s for case in cases if case.clearable and case.cleared_s is not None]
+    clears = [inf if case.cleared_s is None else case.cleared_s for case in cases if case.clearable]
     return {
         "cases": len(cases),
         "not_watched": len(every) - len(cases),
@@ -81,6 +82,7 @@ def figures(cases: Sequence[Case]) -> dict[str, Any]:
         "flaps_per_incident": _mean(case.flaps for case in found),
         "misnamed": sum(case.misnamed for case in cases),
         "misplaced": sum(case.misplaced for case in cases),
+        "too_loud": sum(case.too_loud for case in cases),
         "clear_s": {"p50": percentile(clears, 0.5), "p90": percentile(clears, 0.9)},
         "not_cleared": sum(case.clearable and case.cleared_s is None for case in cases),
     }

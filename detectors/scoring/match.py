@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from detectors.scoring.alerts import RANK, Alert
-from detectors.scoring.classes import ANY, class_of
+from detectors.scoring.alerts import RANK, Alert, Said
+from detectors.scoring.heard import Heard, heard
 from detectors.scoring.truth import LEVELS, Entity, Truth
 from pipeline.finding import Severity
 
-# own: the right class, of the entity or of what contains it; secondary: a symptom that may be told; misnamed: the right entity and
-# another class; misplaced: the right class and a neighbour.
-Role = Literal["own", "secondary", "misnamed", "misplaced"]
-
-# An alert may still be explained this long after the fault ended: the time within which findings are joined to an incident.
-SETTLE_NS = 600 * 10**9
 NS = 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """An own alert of sufficient severity: which detector said it, how long after the onset, how strong."""
+    """An own statement of sufficient severity: which detector said it, how long after the onset, how strong."""
 
     detector: str
     delay_s: float
@@ -34,8 +27,10 @@ class Case:
     """What one fault got. Delays are seconds from the onset, None = never; ``deadline_s`` is what they should be below.
 
     ``detected_s``: own class, sufficient severity. ``noticed_s``: any alert of it, whatever class. ``top1``, ``top3``, ``level``: who
-    was blamed when it was detected in time, else None. ``cleared_s``: after the end of the fault, None = not (yet).
-    ``watched``: the run went on until the deadline, so that a miss is a miss. ``evidence`` is what the operating curve is made of.
+    was blamed when it was detected in time, else None. ``cleared_s``: after the end of the fault, None = not (yet). ``before``: alerts that
+    had told of the very same before the onset and stood; ``within``: alerts that blame somebody else and hold what was found of it;
+    ``too_loud``: whether somebody was paged for what is a ticket. ``watched``: the run went on until the deadline, so that a miss is a
+    miss. ``evidence`` is what the operating curve is made of.
     """
 
     id: str
@@ -52,7 +47,10 @@ class Case:
     secondaries: int
     misnamed: int
     misplaced: int
+    before: int
+    within: int
     flaps: int
+    too_loud: bool
     cleared_s: float | None
     clearable: bool
     watched: bool
@@ -66,55 +64,38 @@ class Case:
 
 def match(truths: Iterable[Truth], alerts: Sequence[Alert], until_ns: int) -> tuple[list[Case], list[Alert]]:
     """A case per truth, and the alerts that tell of none: the false ones. ``until_ns`` is the end of what was observed."""
-    every = [(truth, _roles(truth, alerts)) for truth in truths]
-    explained = {id(alert) for _, roles in every for role, alert in roles if role in ("own", "secondary")}
+    every = [(truth, [one for alert in alerts if (one := heard(alert, truth)) is not None]) for truth in truths]
+    explained = {id(one.alert) for _, about in every for one in about if one.role in ("own", "secondary")}
     # What tells of one fault, or of its very entity, says nothing about a neighbour that has another.
-    taken = {id(alert) for truth, roles in every for role, alert in roles if _of_it(truth, role, alert)}
+    taken = {id(one.alert) for truth, about in every for one in about if _of_it(truth, one)}
+    # A page is due where a fault deserves one; the same statement may tell of a lesser fault beside it.
+    due = {id(said) for truth, about in every if truth.severity == "page" for one in about for said in one.by("own")}
     cases = [
-        _case(truth, [(r, a) for r, a in roles if _of_it(truth, r, a) or id(a) not in taken], until_ns) for truth, roles in every
+        _case(truth, [one for one in about if _of_it(truth, one) or id(one.alert) not in taken], _within(about), due, until_ns)
+        for truth, about in every
     ]
     return cases, [alert for alert in alerts if id(alert) not in explained]
 
 
-def _of_it(truth: Truth, role: Role, alert: Alert) -> bool:
-    return role == "own" or alert.ranked[0] in truth.exact
+def _of_it(truth: Truth, one: Heard) -> bool:
+    return one.role == "own" or any(said.ranked[0] in truth.exact for _, said in one.said)
 
 
-def _roles(truth: Truth, alerts: Iterable[Alert]) -> list[tuple[Role, Alert]]:
-    return [(role, alert) for alert in alerts if (role := role_of(alert, truth)) is not None]
+def _within(about: Iterable[Heard]) -> int:
+    """How many alerts hold what was found of an entity and blame somebody else, rightly or not."""
+    return sum(one.role == "within" for one in about)
 
 
-def role_of(alert: Alert, truth: Truth) -> Role | None:
-    """What an alert says about a fault, None where it has nothing to do with it.
-
-    An alert that was told before the onset does not belong to it, unless it became as serious as the fault is since then; nor does
-    one long after its end.
-    """
-    told = alert.at("record" if truth.severity == "record" else "ticket")
-    if told is not None and told < truth.onset_ns:
-        told = alert.at(truth.severity)
-    if told is None or not truth.onset_ns <= told <= max(truth.end_ns, truth.deadline_ns) + SETTLE_NS:
-        return None
-    root, fault = alert.ranked[0], class_of(alert.fault)
-    told_of = {fault, *map(class_of, alert.also)}
-    if (truth.fault in told_of and (root in truth.exact or root in truth.wider)) or (fault == ANY and root in truth.exact):
-        return "own"
-    if root in truth.secondary.get(fault, ()):
-        return "secondary"
-    if root in truth.exact:
-        return "misnamed"
-    return "misplaced" if fault == truth.fault and root in truth.near else None
-
-
-def _case(truth: Truth, roles: Sequence[tuple[Role, Alert]], until_ns: int) -> Case:
-    own = [alert for role, alert in roles if role == "own"]
-    told = [at for alert in own if (at := alert.at(truth.severity)) is not None]
-    noticed = [at for role, alert in roles if role != "misplaced" and (at := alert.at(truth.severity)) is not None]
+def _case(truth: Truth, about: Sequence[Heard], elsewhere: int, due: set[int], until_ns: int) -> Case:
+    roles = [one.role for one in about]
+    own = [one for one in about if one.role == "own"]
+    told = [said for one in own for said in one.by("own") if RANK[said.severity] >= RANK[truth.severity]]
+    noticed = [at for one in about if (at := one.at(truth.severity, "own", "secondary", "misnamed")) is not None]
+    detected_s = (min(said.time_ns for said in told) - truth.onset_ns) / NS if told else None
     deadline_s = (truth.deadline_ns - truth.onset_ns) / NS
-    detected_s = (min(told) - truth.onset_ns) / NS if told else None
-    blamed = _blamed(roles, truth) if detected_s is not None and detected_s <= deadline_s else ()
-    keys = {(alert.detector, alert.ranked[0], alert.fault) for alert in own}
-    cleared = [alert.cleared_ns for alert in own]
+    blamed = _blamed(about, truth) if detected_s is not None and detected_s <= deadline_s else ()
+    keys = {(one.alert.detector, first.ranked[0], first.fault) for one in own for first in one.by("own")[:1]}
+    cleared = [one.alert.cleared_ns for one in own]
     return Case(
         id=truth.id,
         fault=truth.fault,
@@ -127,10 +108,13 @@ def _case(truth: Truth, roles: Sequence[tuple[Role, Alert]], until_ns: int) -> C
         top3=bool(truth.exact & set(blamed[:3])) if blamed else None,
         level=blamed[0] in truth.exact or blamed[0].kind in LEVELS[truth.kind] if blamed else None,
         duplicates=max(len(keys) - 1, 0),
-        secondaries=sum(role == "secondary" for role, _ in roles),
-        misnamed=sum(role == "misnamed" for role, _ in roles),
-        misplaced=sum(role == "misplaced" for role, _ in roles),
+        secondaries=roles.count("secondary"),
+        misnamed=roles.count("misnamed"),
+        misplaced=roles.count("misplaced"),
+        before=roles.count("before"),
+        within=elsewhere,
         flaps=len(own) - len(keys),
+        too_loud=any(RANK[said.severity] > RANK[truth.severity] and id(said) not in due for one in own for said in one.by("own")),
         cleared_s=max(0.0, (max(cleared) - truth.end_ns) / NS) if own and all(cleared) else None,
         clearable=bool(own) and truth.end_ns < until_ns,
         watched=truth.deadline_ns <= until_ns,
@@ -138,23 +122,30 @@ def _case(truth: Truth, roles: Sequence[tuple[Role, Alert]], until_ns: int) -> C
     )
 
 
-def _blamed(roles: Sequence[tuple[Role, Alert]], truth: Truth) -> tuple[Entity, ...]:
+def _blamed(about: Sequence[Heard], truth: Truth) -> tuple[Entity, ...]:
     """Everybody blamed by the deadline, as somebody would look then: what still stands first, the most serious first, then the earliest."""
-    by_then = [(alert, [s for s in alert.said if s.time_ns <= truth.deadline_ns]) for _, alert in roles]
+    by_then = [(one.alert, _until(one, truth.deadline_ns)) for one in about]
     told = [
-        (alert, 0 < alert.cleared_ns <= truth.deadline_ns, -max(RANK[s.severity] for s in said), said[0].time_ns)
+        (said[-1], 0 < alert.cleared_ns <= truth.deadline_ns, -max(RANK[s.severity] for s in said), said[0].time_ns)
         for alert, said in by_then
         if said
     ]
-    return tuple(dict.fromkeys(entity for alert, *_ in sorted(told, key=lambda t: t[1:]) for entity in alert.ranked))
+    return tuple(dict.fromkeys(entity for last, *_ in sorted(told, key=lambda t: t[1:]) for entity in last.ranked))
 
 
-def _evidence(own: Iterable[Alert], truth: Truth) -> tuple[Evidence, ...]:
+def _until(one: Heard, at_ns: int) -> list[Said]:
+    """All that an alert had said by then, where any of it was about the fault."""
+    if not any(said.time_ns <= at_ns and role != "before" for role, said in one.said):
+        return []
+    return [said for said in one.alert.said if said.time_ns <= at_ns]
+
+
+def _evidence(own: Iterable[Heard], truth: Truth) -> tuple[Evidence, ...]:
     """Statements of sufficient severity, in the order of time."""
     found = [
-        Evidence(alert.detector, (said.time_ns - truth.onset_ns) / NS, said.strength)
-        for alert in own
-        for said in alert.said
+        Evidence(one.alert.detector, (said.time_ns - truth.onset_ns) / NS, said.strength)
+        for one in own
+        for said in one.by("own")
         if RANK[said.severity] >= RANK[truth.severity]
     ]
     return tuple(sorted(found, key=lambda e: e.delay_s))

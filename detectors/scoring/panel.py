@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol, Self
 
 from detectors.scoring.alerts import Alert, alerts_of, alerts_of_incidents
 from detectors.scoring.scope import ByHost, Scope
@@ -52,13 +53,9 @@ class Panel:
 
     def alerts(self, said: Sequence[Finding], told: Sequence[tuple[int, Incident]]) -> list[Alert]:
         """What people were told, from everything that was said, and what was only recorded: that opens no incident."""
-        if self._fuse is None:
-            return alerts_of(said)
-        members = {name for _, incident in told for name in incident.findings}
-        recorded = [alert for alert in alerts_of(said) if alert.severity == "record" and alert.id not in members]
-        return [*alerts_of_incidents(told, said), *recorded]
+        return alerts_of(said) if self._fuse is None else told_of(said, told)
 
-    def restarted(self) -> Panel:
+    def restarted(self) -> Self:
         """A new panel that remembers what could be written down."""
         other = self.fresh()
         for host, one in self._sets.items():
@@ -67,9 +64,9 @@ class Panel:
             other._sets[host] = new  # noqa: SLF001 - another of its kind
         return other
 
-    def fresh(self) -> Panel:
+    def fresh(self) -> Self:
         """A new panel that remembers nothing: what was written down was too old, or damaged."""
-        return Panel(self._make, "fleet" if self._by_host is None else "node", self._fuse, only=self._only)
+        return type(self)(self._make, "fleet" if self._by_host is None else "node", self._fuse, only=self._only)
 
     def forgetful(self) -> tuple[str, ...]:
         """Detectors that have no memory to write down: whatever they know is lost in a restart."""
@@ -84,23 +81,50 @@ class Panel:
         return self._sets[host]
 
 
+def told_of(said: Sequence[Finding], told: Sequence[tuple[int, Incident]]) -> list[Alert]:
+    """What people were told as incidents, and what was only recorded: that opens none."""
+    members = {name for _, incident in told for name in incident.findings}
+    recorded = [alert for alert in alerts_of(said) if alert.severity == "record" and alert.id not in members]
+    return [*alerts_of_incidents(told, said), *recorded]
+
+
+class Asked(Protocol):
+    """Whoever says something about observations, may be restarted, and is told to people."""
+
+    def update(self, observation: Observation, /) -> list[Judged]:
+        """What it says about an observation."""
+
+    def alerts(self, said: Sequence[Finding], told: Sequence[tuple[int, Incident]]) -> list[Alert]:
+        """What people were told, from everything that it said."""
+
+    def restarted(self) -> Self:
+        """Another that remembers what could be written down."""
+
+    def fresh(self) -> Self:
+        """Another that remembers nothing."""
+
+    def forgetful(self) -> tuple[str, ...]:
+        """Detectors that have no memory to write down."""
+
+
 @dataclass(slots=True)
 class Contestant:
-    """A set of detectors in a scope, what it said, and whether its restarted twin, if it ``restarts`` at all, said the same."""
+    """Detectors in a scope, what they said, and whether their restarted twin, if they ``restart`` at all, said the same. ``latest`` is of the last observation."""
 
     name: str
     scope: Scope
-    panel: Panel
+    panel: Asked
     restarts: bool = True
     findings: list[Finding] = field(default_factory=list)
     incidents: list[tuple[int, Incident]] = field(default_factory=list)  # with when they were told, unix ns
-    twin: Panel | None = None
+    latest: list[Judged] = field(default_factory=list)
+    twin: Asked | None = None
     compared: bool = False  # whether it ever had a twin
     differences: list[str] = field(default_factory=list)
 
     def update(self, observation: Observation) -> None:
         """Ask it, and its twin where there is one."""
-        judged = self.panel.update(observation)
+        judged = self.latest = self.panel.update(observation)
         for one in judged:
             self.findings += one.findings
             self.incidents += [(one.observation.time_ns, incident) for incident in one.incidents]

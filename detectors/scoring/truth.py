@@ -44,6 +44,8 @@ LEVELS: Mapping[str, frozenset[str]] = {
 class Truth:
     """One fault. Times are unix ns; an alert is in time until ``deadline_ns``.
 
+    ``since_ns``: what is told from then to the onset are signs of what comes, neither false nor yet the fault; None where there are none.
+
     ``kind`` is the level of the entity to blame (see LEVELS). ``exact`` are all names that blame it rightly, ``wider`` what contains
     it or is contained in it (its node, rack, job; its members): found, on another level. ``near`` are its neighbours, which a
     detector might blame wrongly. ``secondary`` maps classes of symptoms that may be told beside the fault to where.
@@ -60,6 +62,7 @@ class Truth:
     wider: frozenset[Entity] = frozenset()
     near: frozenset[Entity] = frozenset()
     secondary: Mapping[str, frozenset[Entity]] = field(default_factory=dict)
+    since_ns: int | None = None
 
     @property
     def name(self) -> str:

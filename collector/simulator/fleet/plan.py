@@ -187,6 +187,7 @@ class Plan:
         severity: Severity | None = None,
         members: tuple[Device, ...] = (),
         suffix: str = "",
+        from_evidence: bool = False,
     ) -> None:
         """Write down a fault: the scenario's verdict, where nothing else is said. ``detect_by_s`` counts from ``evident_s``."""
         verdict = self.scenario.verdict
@@ -207,6 +208,7 @@ class Plan:
                 allowed_secondary=verdict.secondary,
                 evident_ns=self.ns(evident),
                 members=members,
+                from_evidence=from_evidence,
             )
         )
 

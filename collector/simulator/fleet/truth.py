@@ -30,7 +30,8 @@ class Truth:
     """One fault. Times are unix ns; ``detect_by_s`` is the deadline in seconds after the onset.
 
     ``entity`` is the device to blame, or the name of a rack, switch or job, which are no devices of a frame. ``evident_ns`` is when the evidence the deadline counts from
-    is there: the onset, or later where a fault builds up. ``members`` are the devices that belong to the entity (both ends of a link, the GPUs
+    is there: the onset, or later where a fault builds up. ``from_evidence``: only what is told from then on counts, as what came before was
+    another thing that deserves to be told. ``members`` are the devices that belong to the entity (both ends of a link, the GPUs
     of a node). ``magnitude`` is the value of the scenario's swept parameter, NaN where it has none.
     """
 
@@ -47,6 +48,7 @@ class Truth:
     allowed_secondary: tuple[Secondary, ...] = ()
     evident_ns: int = 0
     members: tuple[Device, ...] = ()
+    from_evidence: bool = False
 
     def __post_init__(self) -> None:
         if not self.evident_ns:
@@ -73,6 +75,7 @@ class Truth:
             "class": self.fault,
             "severity": self.severity,
             "allowed_secondary": [{"class": s.fault, "where": s.where} for s in self.allowed_secondary],
+            "from_evidence": self.from_evidence,
             "members": [_named(device) for device in self.members],
         }
         return json.dumps(document)

@@ -76,7 +76,35 @@ def test_baselines_stand_beside_ours_in_every_scope() -> None:
     for scope in ("node", "fleet"):
         summary = made["summary"][scope]
         assert summary["baselines"]["gpud"]["recall_critical"] == 0.0
-        assert summary.keys() - {"baselines", "better_baselines"} == summary["baselines"]["gpud"].keys()
+        assert summary.keys() - {"baselines", "better_baselines", "same_runs"} == summary["baselines"]["gpud"].keys()
+
+
+def test_baselines_are_compared_in_the_runs_that_they_took_part_in() -> None:
+    """Ours missed a case in a run without them, and stand beside them with the one that they found in the shared run."""
+    made = document(
+        result("F16", part(cases=[case(1)]), part("gpud", cases=[case(1)])), result("F16", part(cases=[case(None)]), seed=2)
+    )
+    summary = made["summary"]["fleet"]
+    assert summary["same_runs"]["recall_by_class"]["straggler"]["hits"] == 1
+    assert (summary["recall_by_class"]["straggler"]["of"], summary["better_baselines"]) == (2, [])
+
+
+def test_ours_as_shipped_stand_beside_ours_and_are_no_baseline() -> None:
+    """What is on trial finds nothing that people hear of: its misses are no misses of the detectors."""
+    made = document(result("F16", part(cases=[case(1)]), part("as-shipped", cases=[case(None)])))
+    summary = made["summary"]["fleet"]
+    assert (summary["recall_critical"], summary["as_shipped"]["recall_critical"]) == (1.0, 0.0)
+    assert (summary["baselines"], made["misses"]) == ({}, [])
+
+
+@pytest.mark.parametrize(("fault", "rate"), [("outlier", 0.1), ("thermal", 0.0)])
+def test_what_claims_no_class_is_a_false_alarm_of_every_class(fault: str, rate: float) -> None:
+    """A detector of anything unusual is right whatever is wrong: it is wrong in every class too."""
+    made = document(
+        result("F16", part(cases=[case(1)]), part("forest", cases=[case(1)])),
+        result("H01", part(), part("forest", false=[alarm() | {"fault": fault}])),
+    )
+    assert made["summary"]["fleet"]["baselines"]["forest"]["false_alarms_by_class"]["straggler"]["rate"] == rate
 
 
 @pytest.mark.parametrize(("theirs", "false", "better"), [(2, 0, True), (2, 1, False), (1, 0, False)])
@@ -115,6 +143,8 @@ def test_delays_of_the_acceptance() -> None:
     [
         (case(700), "late by 100 s"),
         (case(None, misplaced=1), "a neighbour was blamed"),
+        (case(None, within=1, misplaced=1), "told within another's incident"),
+        (case(None, before=1), "all of it had been told before"),
         (case(None, misnamed=1), "told under another class"),
         (case(None, secondaries=2), "only its symptoms were told"),
         (case(None), "nothing was said, or not loudly enough"),

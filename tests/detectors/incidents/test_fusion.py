@@ -72,6 +72,19 @@ def test_findings_about_one_device_are_one_incident_in_the_order_of_evidence() -
     assert len(story.pages) == 1
 
 
+def test_a_further_fault_of_the_root_is_told_however_many_there_were_before() -> None:
+    """A GPU whose rows fail again and again has an incident with many findings: that its spare rows are gone is news all the same."""
+    story = Story()
+    story.finds(gpu(0), "ecc/remaps_repeat", "ticket")
+    for _ in range(9):
+        story.wait(60)
+        story.finds(gpu(0), "ecc/uncorrectable", "ticket")
+    before = len(story.told)
+    gone = story.finds(gpu(0), "ecc/spare_rows_gone", "ticket")
+    story.wait(60)
+    assert [gone.id in incident.findings for incident in story.told[before:]] == [True]
+
+
 def test_a_symptom_inherits_its_cause() -> None:
     """A GPU is slow, then its throttling is seen: the class is throttle, not straggler."""
     story = Story()

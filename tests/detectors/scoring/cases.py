@@ -47,8 +47,20 @@ def alert(
 ) -> Alert:
     """One alert, told once, at this many seconds after the onset."""
     cleared_ns = 0 if cleared_s is None else ONSET + round(cleared_s * NS)
-    said = [Said(ONSET + round(at_s * NS), severity, strength)]
-    return Alert(f"{entity}-{fault}-{at_s}", detector or fault, fault, (entity,), said, cleared_ns)
+    first = said(at_s, entity, fault=fault, severity=severity, strength=strength)
+    return Alert(f"{entity}-{fault}-{at_s}", detector or fault, [first], cleared_ns)
+
+
+def said(
+    at_s: float,
+    *ranked: Entity,
+    fault: str = "thermal",
+    severity: Severity = "page",
+    strength: float = inf,
+    also: Sequence[str] = (),
+) -> Said:
+    """One statement, at this many seconds after the onset."""
+    return Said(ONSET + round(at_s * NS), severity, strength, ranked or (SICK,), fault, frozenset(also))
 
 
 def case_of(*alerts: Alert, of: Truth | None = None, until_s: float = 10_000) -> Case:

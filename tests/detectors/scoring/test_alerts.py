@@ -24,7 +24,7 @@ def at(seconds: int, **changes: object) -> Finding:
 def test_an_episode_is_one_alert() -> None:
     """Onset, two updates and the clearance make one alert that stood from 10 to 40 s."""
     (alert,) = alerts_of([FIRST, at(20, phase="ongoing"), at(30, phase="ongoing"), at(40, phase="cleared")])
-    assert (alert.at("ticket"), alert.cleared_ns, alert.ranked) == (10 * NS, 40 * NS, (Entity("gpu", gpu(0).id),))
+    assert (alert.at("ticket"), alert.cleared_ns, alert.root) == (10 * NS, 40 * NS, Entity("gpu", gpu(0).id))
 
 
 def test_a_finding_that_comes_back_is_another_alert() -> None:
@@ -55,15 +55,17 @@ def test_strength_is_the_distance_from_what_was_expected(value: float, expected:
     assert strength_of(at(10, value=value, expected=expected)) == strength
 
 
-def test_an_incident_blames_its_root_before_its_members() -> None:
-    """Re-rooted at 20 s from GPU 0 to GPU 1: who looks then is told GPU 1 first, GPU 0 second; it was told at 10 s."""
+def test_an_incident_blames_its_root_before_its_members_and_whom_it_blamed_then() -> None:
+    """Re-rooted at 20 s from GPU 0 to GPU 1: who looks at 10 s is told GPU 0, who looks at 20 s GPU 1 first, GPU 0 second."""
     second = replace(FIRST, device=gpu(1))
     ids = tuple(finding_id(f.detector, f.device, f.onset_ns) for f in (FIRST, second))
     early = Incident("i", gpu(0), "thermal", "page", "NONE", 10 * NS, ids[:1], "hot")
     late = replace(early, root=gpu(1), findings=ids)
     (alert,) = alerts_of_incidents([(10 * NS, early), (20 * NS, late)], [FIRST, second])
-    assert alert.at("page") == 10 * NS
-    assert [entity.id for entity in alert.ranked] == [gpu(1).id, gpu(0).id]
+    assert [(said.time_ns // NS, [entity.id for entity in said.ranked]) for said in alert.said] == [
+        (10, [gpu(0).id]),
+        (20, [gpu(1).id, gpu(0).id]),
+    ]
 
 
 def test_an_incident_tells_of_every_fault_of_its_root_that_somebody_is_told_of() -> None:
@@ -73,7 +75,7 @@ def test_an_incident_tells_of_every_fault_of_its_root_that_somebody_is_told_of()
     members = [FIRST, xid, kept, other]
     incident = Incident("i", gpu(0), "thermal", "ticket", "NONE", 10 * NS, tuple(f.id for f in members), "hot")
     (alert,) = alerts_of_incidents([(10 * NS, incident)], members)
-    assert alert.also == {FIRST.fault, "xid/memory"}
+    assert alert.said[-1].also == {FIRST.fault, "xid/memory"}
 
 
 def test_an_incident_is_as_strong_as_its_evidence_and_its_detector_s() -> None:

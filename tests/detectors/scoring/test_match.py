@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf
 
 import pytest
 
-from detectors.scoring.alerts import Said
 from detectors.scoring.match import match
 from detectors.scoring.truth import Entity
 from pipeline.finding import Severity
-from tests.detectors.scoring.cases import JOB, MATE, NODE, NS, ONSET, SICK, alert, case_of, strays_of, truth
+from tests.detectors.scoring.cases import JOB, MATE, NODE, NS, ONSET, SICK, alert, case_of, said, strays_of, truth
 
 
 @pytest.mark.parametrize(
@@ -78,9 +76,9 @@ def test_severity_that_rises_counts_from_when_it_rose() -> None:
 )
 def test_class_and_entity_decide(entity: Entity, fault: str, *, own: bool, noticed: bool, false: bool) -> None:
     """Recall asks for the right class of the entity or what contains it; symptoms are no false alarms; wrong stories are."""
-    said = alert(10, entity=entity, fault=fault)
-    case = case_of(said)
-    assert (case.in_time, case.noticed_s is not None, bool(strays_of(said))) == (own, noticed, false)
+    told = alert(10, entity=entity, fault=fault)
+    case = case_of(told)
+    assert (case.in_time, case.noticed_s is not None, bool(strays_of(told))) == (own, noticed, false)
 
 
 def test_attribution_takes_the_most_serious_then_the_earliest() -> None:
@@ -118,7 +116,7 @@ def test_an_incident_that_stood_before_and_became_a_page_since_tells_of_the_faul
     """A bank without spare rows has a ticket for days; the remap that then fails is told by raising it."""
     stood = alert(-3600, severity="ticket")
     assert case_of(stood).in_time is False
-    stood.say(Said(ONSET + 5 * NS, "page", inf))
+    stood.say(said(5))
     assert (case_of(stood).detected_s, case_of(stood).top1) == (5.0, True)
 
 
@@ -187,3 +185,66 @@ def test_a_symptom_on_one_sick_gpu_blames_no_other_sick_gpu() -> None:
 def test_a_case_is_watched_when_the_run_reaches_its_deadline(until_s: float, *, watched: bool) -> None:
     """The deadline is 300 s after the onset."""
     assert case_of(until_s=until_s).watched is watched
+
+
+def test_who_is_blamed_later_was_not_blamed_before() -> None:
+    """An incident pages the mate at 5 s and the sick GPU at 1,000 s, long after the deadline: found late, whatever it says in the end."""
+    turned = alert(5, entity=MATE)
+    turned.say(said(1000, SICK, MATE))
+    case = case_of(turned)
+    assert (case.detected_s, case.in_time, case.top1) == (1000, False, None)
+
+
+def test_blame_that_moves_away_in_time_is_wrong() -> None:
+    """The sick GPU is paged at 5 s, and its node in its place at 100 s: found, and whoever looks at the deadline goes to the node."""
+    turned = alert(5)
+    turned.say(said(100, NODE, SICK))
+    assert (case_of(turned).in_time, case_of(turned).top1, case_of(turned).top3) == (True, False, True)
+
+
+def test_a_class_that_joins_later_was_not_told_before() -> None:
+    """A page for something else about the GPU at 5 s; that it is hot too is told at 200 s, in time."""
+    grows = alert(5, fault="xid/gpu")
+    grows.say(said(200, SICK, fault="xid/gpu", also=["xid/gpu", "thermal"]))
+    assert (case_of(grows).detected_s, case_of(grows).noticed_s) == (200, 5)
+
+
+def test_what_stood_before_and_tells_of_more_since_is_news() -> None:
+    """A page about the GPU stands for days; a second fault of the same class joins it when it strikes."""
+    stood = alert(-3600, fault="thermal")
+    assert case_of(stood).before == 1
+    stood.say(said(20, SICK, also=["thermal", "thermal/fan"]))
+    assert case_of(stood).detected_s == 20
+
+
+def test_signs_before_the_evidence_are_neither_false_nor_the_fault() -> None:
+    """Single errors for an hour before the threshold: telling them is right and does not find it; what is told at the threshold does."""
+    builds_up = replace(truth(), since_ns=ONSET - 3600 * NS)
+    sign, fault = alert(-1800), alert(5)
+    assert (case_of(sign, of=builds_up).in_time, case_of(sign, of=builds_up).secondaries) == (False, 1)
+    assert strays_of(sign, of=builds_up) == []
+    assert case_of(sign, fault, of=builds_up).detected_s == 5
+
+
+def test_a_job_that_may_show_the_symptom_is_not_found_by_it() -> None:
+    """Where the class may be told of the job as a symptom, telling it of the job finds no GPU, though the job contains it."""
+    of = replace(truth(), wider=frozenset({JOB, NODE}), secondary={"thermal": frozenset({JOB})})
+    assert (case_of(alert(5, entity=JOB), of=of).in_time, case_of(alert(5, entity=JOB), of=of).secondaries) == (False, 1)
+    assert case_of(alert(5, entity=NODE), of=of).in_time
+
+
+def test_a_fault_that_was_told_as_a_neighbour_s_says_so() -> None:
+    """The sick GPU stands behind its mate in one incident: missed, and the report can say why, though the mate has a fault of its own."""
+    both = alert(5, entity=MATE)
+    both.say(said(6, MATE, SICK))
+    mate = replace(truth(exact=(MATE,)), id="t2", near=frozenset({SICK}))
+    (sick, _), _ = match([truth(), mate], [both], ONSET + 10_000 * NS)
+    assert (sick.in_time, sick.within) == (False, 1)
+
+
+@pytest.mark.parametrize(("wanted", "too_loud"), [("ticket", True), ("page", False)])
+def test_a_page_for_a_ticket_is_too_loud(wanted: Severity, *, too_loud: bool) -> None:
+    """Found, and somebody was woken for nothing; unless another fault of the same GPU deserves the page."""
+    assert case_of(alert(5), of=truth(severity=wanted)).too_loud is too_loud
+    (case, _), _ = match([truth(severity=wanted), replace(truth(), id="t2")], [alert(5)], ONSET + 10_000 * NS)
+    assert case.too_loud is False

@@ -133,7 +133,7 @@ def test_what_is_only_recorded_is_told_though_it_opens_no_incident() -> None:
     page, held = replace(record, device=gpu("n2"), severity="page"), replace(record, device=gpu("n3"))
     incident = Incident("i", gpu("n2"), "f", "page", "NONE", 0, (page.id, held.id), "s")
     alerts = Panel(lambda: [Hot()], "fleet", Incidents).alerts([record, page, held], [(0, incident)])
-    assert [(alert.ranked[0].id, alert.severity) for alert in alerts] == [(gpu("n2").id, "page"), (gpu("n1").id, "record")]
+    assert [(alert.root.id, alert.severity) for alert in alerts] == [(gpu("n2").id, "page"), (gpu("n1").id, "record")]
 
 
 def test_agents_that_restart_go_on_with_what_they_saved_if_it_is_whole() -> None:

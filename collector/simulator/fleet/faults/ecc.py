@@ -35,7 +35,7 @@ def storm(plan: Plan) -> None:
         place = plan.place(lead + idle, needs_s=lead + HOUR, alone=False, fits=partial(_works_later, plan, lead))
         if place:
             hit = plan.on_grid(place.onset_s + lead)
-            plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, hit + idle, evident_s=hit + LINE_S)
+            plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, hit + idle, evident_s=hit + LINE_S, from_evidence=True)
             if lead:
                 plan.strike(place.onset_s, partial(_storm, gpu=place.gpu, share=0.5, hours=int(lead / HOUR)))
             plan.strike(hit, partial(_hit, gpu=place.gpu, contained=True, reset_s=idle))
@@ -69,7 +69,7 @@ def exhaustion(plan: Plan) -> None:
             gpu, device = place.gpu, plan.topology.gpus[place.gpu]
             none = plan.on_grid(place.onset_s + every * (rest - 1))
             failed = plan.on_grid(none + every)
-            plan.truth(case, device, place.onset_s, failed + HOUR, evident_s=none, suffix="/none")
+            plan.truth(case, device, place.onset_s, failed + HOUR, evident_s=none, suffix="/none", from_evidence=True)
             if failed < plan.end_s - 60:
                 plan.truth(
                     case,
@@ -91,7 +91,7 @@ def sram(plan: Plan) -> None:
         errors, every = plan.pick("errors"), plan.draw("hours_between") * HOUR
         if place := plan.place(errors * every + HOUR, needs_s=errors * every + 600, busy=False, alone=False):
             flagged = plan.on_grid(place.onset_s + (errors - 1) * every)
-            plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, flagged + HOUR, evident_s=flagged)
+            plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, flagged + HOUR, evident_s=flagged, from_evidence=True)
             plan.strike(place.onset_s, partial(_sram, gpu=place.gpu, errors=errors, every=every))
 
 

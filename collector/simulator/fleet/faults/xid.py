@@ -72,7 +72,7 @@ def _programs(plan: Plan, case: Case, place: Place, what: tuple[int, int, float,
     second, end = place.onset_s + between, place.onset_s + (bursts - 1) * between + BURST_S
     members = tuple(plan.topology.gpus[node * GPUS + slot] for node in job.nodes for slot in range(GPUS))
     if hardware:
-        plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, end, evident_s=second)
+        plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, end, evident_s=second, from_evidence=True)
         victims = [[place.gpu]] * bursts
     else:
         plan.truth(case, job.id, place.onset_s, end, evident_s=second, kind="job", members=members)

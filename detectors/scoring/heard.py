@@ -1,0 +1,100 @@
+"""What an alert says about a fault: statement by statement, in the words of its own time, and only what is news."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from detectors.scoring.alerts import RANK, Alert, Said
+from detectors.scoring.classes import ANY, class_of
+from detectors.scoring.truth import Truth
+from pipeline.finding import Severity
+
+# own: the right class, of the entity or of what contains it; secondary: a symptom that may be told, or a sign of what comes; misnamed: the right
+# entity and another class; within: somebody else is blamed, and what was found of the entity stands behind; misplaced: the right class and a
+# neighbour; before: all of it had been told before the onset, and stands.
+Role = Literal["own", "secondary", "misnamed", "within", "misplaced", "before"]
+ROLES: tuple[Role, ...] = (
+    "own",
+    "secondary",
+    "misnamed",
+    "within",
+    "misplaced",
+    "before",
+)  # what an alert is in all: the first of these
+
+# An alert may still be explained this long after the fault ended: the time within which findings are joined to an incident.
+SETTLE_NS = 600 * 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """An alert, and those of its statements that say something of a fault, with what they say, in the order of time."""
+
+    alert: Alert
+    said: tuple[tuple[Role, Said], ...]
+
+    @property
+    def role(self) -> Role:
+        """What it is in all."""
+        return min((role for role, _ in self.said), key=ROLES.index)
+
+    def by(self, role: Role) -> list[Said]:
+        """The statements in one role."""
+        return [said for each, said in self.said if each == role]
+
+    def at(self, level: Severity, *roles: Role) -> int | None:
+        """When it first said any of this at this severity or a higher one; None if never."""
+        return next((said.time_ns for role, said in self.said if role in roles and RANK[said.severity] >= RANK[level]), None)
+
+
+def heard(alert: Alert, truth: Truth) -> Heard | None:
+    """What an alert says about a fault, None where it has nothing to do with it.
+
+    What was told before the onset does not belong to it, unless it became as serious as the fault is, or told of more, since then; from
+    ``since_ns`` on it is a sign of what comes. Nor does what is told long after the end.
+    """
+    said = tuple(_statements(alert, truth))
+    return Heard(alert, said) if said else None
+
+
+def _statements(alert: Alert, truth: Truth) -> Iterator[tuple[Role, Said]]:
+    least = RANK["record" if truth.severity == "record" else "ticket"]
+    until_ns = max(truth.end_ns, truth.deadline_ns) + SETTLE_NS
+    known: list[tuple[Role, Said]] = []
+    for said in alert.said:
+        role = role_of(said, truth)
+        if role is None or RANK[said.severity] < least or said.time_ns > until_ns:
+            continue
+        if said.time_ns >= truth.onset_ns:
+            if not any(role == before and _covers(earlier, said, truth) for before, earlier in known):
+                yield role, said
+            continue
+        known.append((role, said))
+        if truth.since_ns is not None and said.time_ns >= truth.since_ns:
+            yield ("secondary" if role == "own" else role), said
+        elif role == "own" and not 0 < alert.cleared_ns <= truth.onset_ns:
+            yield "before", said
+
+
+def _covers(earlier: Said, now: Said, truth: Truth) -> bool:
+    """Whether all that is said now was known: as serious as the fault deserves, and every word."""
+    enough = min(RANK[now.severity], RANK[truth.severity])
+    return RANK[earlier.severity] >= enough and now.words <= earlier.words
+
+
+def role_of(said: Said, truth: Truth) -> Role | None:
+    """What one statement says about a fault, whenever it was made."""
+    root, fault = said.ranked[0], class_of(said.fault)
+    symptom = root in truth.secondary.get(fault, ())
+    right = truth.fault in map(class_of, said.words)
+    if (right and (root in truth.exact or (root in truth.wider and not symptom))) or (fault == ANY and root in truth.exact):
+        return "own"
+    if symptom:
+        return "secondary"
+    if root in truth.exact:
+        return "misnamed"
+    if truth.exact & set(said.ranked[1:]):
+        return "within"
+    return "misplaced" if fault == truth.fault and root in truth.near else None

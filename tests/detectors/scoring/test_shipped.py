@@ -1,0 +1,50 @@
+"""What people hear from agents as they are shipped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from detectors.incidents import Incidents
+from detectors.scoring.panel import Contestant, Panel, judge
+from detectors.scoring.shipped import Shipped
+from detectors.service import PROVED
+from pipeline.finding import Finding
+from pipeline.observation import Observation
+from tests.detectors.hot import Hot
+from tests.detectors.scoring.test_panel import NS, day
+
+ON_TRIAL, PAGES = "straggler", "throttle"
+
+
+class Named(Hot):
+    """The detector of hot GPUs under the name of another."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """As ever, in that name."""
+        return [replace(finding, detector=self.name) for finding in super().update(observation)]
+
+
+def told(name: str, *, restart: bool = False) -> list[tuple[str, str]]:
+    """Who is told how seriously by agents with this one detector."""
+    ours = Contestant("ours", "fleet", Panel(lambda: [Named(name)], "fleet", Incidents))
+    shipped = Contestant("as-shipped", "fleet", Shipped(ours, Incidents))
+    judge(day(), [ours, shipped], {"nvml": 1.0}, restart_at_ns=29 * NS, restarts=[(25 * NS, "whole")] if restart else [])
+    assert shipped.differences == []
+    return [(alert.root.id, alert.severity) for alert in shipped.alerts]
+
+
+def test_what_a_detector_on_trial_finds_is_recorded_and_wakes_nobody() -> None:
+    """The same findings: pages of a detector that was let, records of one that was not."""
+    assert {ON_TRIAL in PROVED, PAGES in PROVED} == {False, True}
+    assert told(ON_TRIAL) == [("GPU-n1-0", "record"), ("GPU-n2-0", "record")]
+    assert told(PAGES) == [("GPU-n1-0", "page"), ("GPU-n2-0", "page")]
+
+
+def test_incidents_as_shipped_outlive_a_restart() -> None:
+    """Restarted at 25 s while n1 is hot: nobody is told twice."""
+    assert told(PAGES, restart=True) == told(PAGES)
