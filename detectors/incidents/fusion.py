@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from math import ceil
 
 from detectors.elapsed import Elapsed, Moment
 from detectors.incidents.advice import reason
-from detectors.incidents.blame import Blame
+from detectors.incidents.blame import LEAST_SHARE, Blame
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident, TakenOn
 from detectors.incidents.graph import Graph, Place
 from detectors.incidents.held import Held
-from detectors.incidents.kinship import SYMPTOMS, acquitted, classes, head, identity, keys_of, near, wide
+from detectors.incidents.kinship import OF_RACKS, SYMPTOMS, acquitted, classes, head, identity, keys_of, near, wide
 from detectors.incidents.lemon import LIMIT, Lemons
 from detectors.incidents.records import Records
 from detectors.maintenance import Maintenance
@@ -23,6 +24,9 @@ from pipeline.observation import Event, Observation
 
 # More devices with one class of fault within the window than this: the cause is common to them, whatever it is.
 MANY, MANY_SHARE = 10, 0.005
+ROOMMATES = (
+    3  # nodes of one rack that grow hot or brake within the window: two of many may be chance, of three the rack is the cause
+)
 AT_ONCE_NS = 120 * 10**9  # what a switch does to its ports it does to all of them at once
 MOST_SINGLY = 8  # findings of an incident, each of which is told as it comes
 MOST_FINDINGS = 1000  # of one incident: what comes after is explained by it, and not kept
@@ -181,7 +185,7 @@ class Incidents(Remembering):
         )
 
     def _break(self, joined: OpenIncident, finding: Finding, at: Moment) -> Iterator[Incident]:
-        """The circuit breaker: many incidents of one class and severity at once become one, and the others end."""
+        """The circuit breaker: many incidents of one class and severity at once become one, and the others end; in a rack a few are many."""
         kind, severity = head(finding.fault), _severity(joined.live)
         alike = [
             one
@@ -191,11 +195,29 @@ class Incidents(Remembering):
             and all(head(f.fault) == kind for f in one.findings.values())
         ]
         devices = {f.device for one in alike for f in one.findings.values()}
-        if len(alike) < 2 or len(devices) <= max(MANY, MANY_SHARE * self._graph.peers(finding.device.kind)):
-            return
-        first = alike[0]
-        first.common = kind
-        for one in alike[1:]:
+        if len(alike) > 1 and len(devices) > max(MANY, MANY_SHARE * self._graph.peers(finding.device.kind)):
+            alike[0].common = kind
+        else:
+            alike = self._roommates(finding, at)
+        if len(alike) > 1:
+            yield from self._gather(alike[0], alike[1:], joined, at)
+
+    def _roommates(self, finding: Finding, at: Moment) -> list[OpenIncident]:
+        """Incidents of a finding's class that opened in its rack just now, where they are of too many nodes to be chance."""
+        kind = head(finding.fault)
+        rack = next((place for place in self._graph.places(finding.device) if place.level == "rack" and kind in OF_RACKS), None)
+        if rack is None:
+            return []
+        found = [one for one in self._book.with_any([(*rack, kind)]) if at.time_ns - one.opened_ns <= WINDOW_NS]
+        hosts = {f.device.host for one in found for f in one.findings.values() if head(f.fault) == kind}
+        many = min(ROOMMATES, max(2, ceil(LEAST_SHARE * self._graph.count(rack, finding.device.kind))))
+        return sorted(found, key=lambda one: one.opened_ns) if len(hosts) >= many else []
+
+    def _gather(
+        self, first: OpenIncident, others: Iterable[OpenIncident], joined: OpenIncident, at: Moment
+    ) -> Iterator[Incident]:
+        """Incidents that turn out to be one; ``joined`` is told anyway."""
+        for one in others:
             for member in one.findings.values():
                 self._join(first, member, at)
             first.standing -= one.findings.keys() - one.standing

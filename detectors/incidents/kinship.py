@@ -13,6 +13,7 @@ SYMPTOMS = frozenset({"straggler", "hang", "congestion", "outlier"})  # they fol
 SPREADING = frozenset({"thermal", "throttle", "power_limit", "pcie", "ib", "nvlink", "gpu_lost", "xid"})
 OF_THE_ADAPTER = "ib/adapter_"  # what it has in itself: no switch brings that about
 ALONE = "xid/repeated"  # what a program was blamed for, and one GPU alone repeats
+OF_RACKS = frozenset({"thermal", "throttle"})  # air, water and power are a rack's
 OF_JOBS = frozenset({"xid", "hang"})  # one process that dies takes the others of its job with it
 # How strong a sign is, the strongest first; what is not here is a statistic.
 STRENGTH = (
@@ -76,7 +77,7 @@ def wide(finding: Finding, graph: Graph) -> Iterator[Key]:
             yield from _in_domain(finding, (*place,))
             continue
         yield (*place, "itself")  # its node, switch or rack is already known to be the matter
-        if kind in SPREADING and (place.level != "rack" or kind in ("thermal", "throttle")):
+        if kind in SPREADING and place.level != "rack":
             yield (*place, kind)
         if place.level == "node":
             yield (*place, "*" if kind in SYMPTOMS else "symptom")

@@ -182,6 +182,33 @@ def test_some_gpus_of_a_node_do_not_blame_the_node() -> None:
     assert story.open == {gpu(0).id: ("gpu", "throttle", "page")}
 
 
+def test_two_hot_gpus_of_a_large_rack_are_two_incidents_and_three_are_the_rack_s() -> None:
+    """Two cold plates may come loose in the same minutes, and both must be heard of; a third node makes it one incident of them all."""
+    story = Story()
+    hosts = [f"n{n}" for n in range(8)]
+    story.nodes(*hosts, rack="r7")
+    for host in hosts[:2]:
+        story.finds(gpu(0, host, rack="r7"), "thermal/hw_slowdown", "page")
+    assert story.open.keys() == {gpu(0, "n0").id, gpu(0, "n1").id}
+    for host in hosts[2:5]:
+        story.finds(gpu(0, host, rack="r7"), "thermal/hw_slowdown", "page")
+    assert story.open == {"r7": ("rack", "thermal/hw_slowdown", "page")}
+
+
+def test_a_gpu_that_grows_hot_an_hour_later_is_no_rack_s() -> None:
+    """Two nodes an hour ago, told of more since; the third is a case of its own."""
+    story = Story()
+    hosts = [f"n{n}" for n in range(8)]
+    story.nodes(*hosts, rack="r7")
+    for host in hosts[:2]:
+        story.finds(gpu(0, host, rack="r7"), "thermal/hw_slowdown", "page")
+    story.wait(3600)
+    for host in hosts[:2]:
+        story.finds(gpu(0, host, rack="r7"), "thermal/resistance", "ticket")
+    story.finds(gpu(0, "n2", rack="r7"), "thermal/hw_slowdown", "page")
+    assert len(story.open) == 3
+
+
 def test_most_nodes_of_a_rack_blame_the_rack() -> None:
     """Heat in two of three nodes of a rack is the rack's."""
     story = Story()
