@@ -10,7 +10,8 @@ from typing import Any
 
 DOCS = Path(__file__).resolve().parent
 TARGET, SCORES = DOCS / "scores.md", DOCS / "scores.json"
-OURS = "ours"
+OURS, SHIPPED = "ours", "as-shipped"
+BUDGET = 0.02  # false tickets per GPU-month: what the design allows
 Row = Sequence[object]
 
 
@@ -27,19 +28,25 @@ def scores() -> str:
 
 def _faults(report: Mapping[str, Any]) -> Iterator[str]:
     head = (
-        "Scenario", "Class", "Magnitude", "Scope", "In time", "at least", "Right device", "Delay p50, p90, p99",
-        "Cleared after, p50", "Twice told", "GPU-months", "False pages", "False tickets",
+        "Scenario", "Class", "Magnitude", "Scope", "In time", "at least", "As shipped", "Right device", "Delay p50, p90, p99",
+        "Cleared after, p50", "Not cleared", "Twice told", "Paged for a ticket", "GPU-months", "False pages", "False tickets",
     )  # fmt: skip
-    yield from _table(head, (_fault(row) for row in report["scenarios"] if row["contestant"] == OURS))
+    shipped = {_run(row): row["recall"] for row in report["scenarios"] if row["contestant"] == SHIPPED}
+    yield from _table(head, (_fault(row, shipped.get(_run(row))) for row in report["scenarios"] if row["contestant"] == OURS))
 
 
-def _fault(row: Mapping[str, Any]) -> Row:
+def _run(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return row["scenario"], row["magnitude"], row["scope"]
+
+
+def _fault(row: Mapping[str, Any], shipped: Mapping[str, Any] | None) -> Row:
     found, blame, delay, clear = row["recall"], row["attribution"]["top1"], row["delay_s"], row["clear_s"]
     return (
         row["scenario"],  ", ".join(row["faults"]), row["magnitude"], row["scope"],
-        f"{found['hits']}/{found['of']}", _down(found["low95"]), f"{blame['hits']}/{blame['of']}",
-        ", ".join(_seconds(delay[name]) for name in ("p50", "p90", "p99")), _seconds(clear["p50"]),
-        _part(row["duplicates_per_incident"]), f"{row['gpu_months']:.0f}", row["stray_pages"], row["stray_tickets"],
+        f"{found['hits']}/{found['of']}", _down(found["low95"]), f"{shipped['hits']}/{shipped['of']}" if shipped else "-",
+        f"{blame['hits']}/{blame['of']}", ", ".join(_seconds(delay[name]) for name in ("p50", "p90", "p99")),
+        _seconds(clear["p50"]), row["not_cleared"], _part(row["duplicates_per_incident"]), row["too_loud"],
+        f"{row['gpu_months']:.0f}", row["stray_pages"], row["stray_tickets"],
     )  # fmt: skip
 
 
@@ -74,7 +81,9 @@ def _healthy(report: Mapping[str, Any]) -> Iterator[str]:
 def _classes(report: Mapping[str, Any]) -> Iterator[str]:
     """Every contestant in one table: recall per class, and its false alarms in it and in all."""
     summary = report["summary"]["fleet"]
-    who = {OURS: summary, **summary["baselines"]}
+    own = {"as shipped": summary.get("as_shipped"), "ours, in the baselines' runs": summary.get("same_runs")}
+    own["ours, each agent alone"] = report["summary"].get("node")
+    who = {OURS: summary, **{name: figures for name, figures in own.items() if figures}, **summary["baselines"]}
     classes = sorted(summary["recall_by_class"])
     rows = []
     for name, figures in who.items():
@@ -90,6 +99,34 @@ def _cell(found: Mapping[str, Any] | None, false: Mapping[str, Any] | None) -> s
     return f"{found['hits']}/{found['of']} ({_down(found['low95'])}-{found['high95']:.2f}); {false['rate'] or 0:.2g}"
 
 
+def _budgets(report: Mapping[str, Any]) -> Iterator[str]:
+    """What the same budget of false alarms buys of us and of the best baseline, each with the limits that suit it best."""
+    curves = [row for row in report["curves"] if row["scope"] == "fleet"]
+    found: dict[tuple[str, str], Mapping[str, Any]] = {
+        (row["class"], row["contestant"]): point["recall"]
+        for row in curves
+        for point in row["points"]
+        if point["budget_per_month"] == BUDGET
+    }
+    rows = []
+    for fault in sorted({fault for fault, _ in found}):
+        theirs = {who: share for (of, who), share in found.items() if of == fault and who != OURS}
+        best = max(theirs, key=lambda who: theirs[who]["value"] or 0.0, default=None)
+        rows.append(
+            (
+                fault,
+                _found(found.get((fault, OURS))),
+                _found(theirs[best]) if best else "-",
+                best if best and theirs[best]["hits"] else "-",
+            )
+        )
+    yield from _table(("Class", "ours", "best baseline", "which"), rows)
+
+
+def _found(share: Mapping[str, Any] | None) -> str:
+    return f"{share['hits']}/{share['of']} ({_down(share['low95'])}-{share['high95']:.2f})" if share and share["of"] else "-"
+
+
 def _misses(report: Mapping[str, Any]) -> Iterator[str]:
     """How many of which scenario were missed in which way."""
     count: dict[tuple[str, ...], int] = {}
@@ -100,7 +137,14 @@ def _misses(report: Mapping[str, Any]) -> Iterator[str]:
     yield from _table(("Scenario", "Magnitude", "Scope", "How", "Cases"), ((*key, n) for key, n in sorted(count.items())))
 
 
-TABLES = {"faults": _faults, "strata": _strata, "healthy": _healthy, "classes": _classes, "misses": _misses}
+TABLES = {
+    "faults": _faults,
+    "strata": _strata,
+    "healthy": _healthy,
+    "classes": _classes,
+    "budgets": _budgets,
+    "misses": _misses,
+}
 
 
 def _table(head: Row, rows: Iterable[Row]) -> Iterator[str]:

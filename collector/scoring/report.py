@@ -54,7 +54,7 @@ class Report:
             "summary": {scope: self._summary(scope) for scope in scopes},
             "scenarios": [row for key, group in rows.items() for row in _scenario_rows(*key, group)],
             "healthy": [row for key, group in rows.items() for row in _healthy_rows(*key, group)],
-            "curves": [row for key, group in rows.items() for row in _curves(*key, group)],
+            "curves": [row for key, group in rows.items() if key[0] != SHIPPED for row in _curves(*key, group)],
             "misses": [row for key, group in rows.items() if key[0] == OURS for row in _misses(*key, group)],
         }
 

@@ -115,9 +115,7 @@ class Incidents(Remembering):
         if not finding.active:
             self._records.keep(finding, at.now_ns)
             return
-        joined = (
-            self._acquitted(finding, at) or self._about(finding, at) or self._explained(finding, at) or self._common(finding, at)
-        )
+        joined = self._acquitted(finding) or self._about(finding, at) or self._explained(finding, at) or self._common(finding, at)
         if joined is None:
             if finding.severity == "record":
                 self._records.keep(finding, at.now_ns)
@@ -141,10 +139,10 @@ class Incidents(Remembering):
         self._book.index(incident, keys_of(finding, self._graph))
         return True
 
-    def _acquitted(self, finding: Finding, at: Moment) -> OpenIncident | None:
-        """The incident of a program that is cleared of blame in this moment: from now on it is the GPU's, and people need to look at one only."""
+    def _acquitted(self, finding: Finding) -> OpenIncident | None:
+        """The incident of a program that is cleared of blame: from now on it is the GPU's, and people need to look at one only."""
         blamed = self._book.with_any(acquitted(finding, self._graph))
-        one = next((one for one in blamed if not one.standing and one.fresh_ns == at.now_ns), None)
+        one = next((one for one in blamed if not one.standing), None)
         if one is not None:
             one.over = set(one.findings)
         return one

@@ -142,9 +142,9 @@ def _said(incident: Incident, members: list[Finding], time_ns: int) -> Said:
 
 
 def _grown(finding: Finding, told: list[Said]) -> Said | None:
-    """Evidence that grew between two updates, in the words of the one before; None where nothing had been told by then."""
-    then = next((said for said in reversed(told) if said.time_ns < finding.time_ns), None)
-    if then is None:
+    """Evidence that grew between two updates, in the words of the one before; None where nothing had been told by then, or an update says it."""
+    then = next((said for said in reversed(told) if said.time_ns <= finding.time_ns), None)
+    if then is None or then.time_ns == finding.time_ns:
         return None
     severity = min(finding.severity, then.severity, key=RANK.__getitem__)
     return replace(then, time_ns=finding.time_ns, severity=severity, strength=strength_of(finding))

@@ -121,15 +121,16 @@ def test_a_hang_inherits_the_xid_of_a_gpu_of_its_job() -> None:
     assert story.open == {gpu(5, "n2").id: ("gpu", "xid/gpu", "page")}
 
 
-@pytest.mark.parametrize("minutes", [2, 50])
-def test_the_gpu_that_alone_repeats_a_code_takes_over_the_incident_of_its_job(minutes: int) -> None:
-    """The program is acquitted and its GPU is named, in the same breath: one incident, the same one, with another root."""
+@pytest.mark.parametrize(("minutes", "later_s"), [(2, 0), (50, 0), (50, 300)])
+def test_the_gpu_that_alone_repeats_a_code_takes_over_the_incident_of_its_job(minutes: int, later_s: int) -> None:
+    """The program is acquitted and its GPU is named, in the same breath or minutes after: one incident, the same one, with another root."""
     story = Story()
     story.nodes("n1")
     story.happens("job_started", node(), job="42", gpus=" ".join(gpu(n).id for n in range(8)))
     program = story.finds(Device("", "job", "42"), "xid/application", "ticket")
     story.wait(minutes * 60)
     story.clears(program)
+    story.wait(later_s)
     story.finds(gpu(3), "xid/repeated", "ticket")
     assert story.open == {gpu(3).id: ("gpu", "xid/repeated", "ticket")}
     assert len({incident.id for incident in story.told}) == 1

@@ -87,6 +87,15 @@ def test_an_incident_is_as_strong_as_its_evidence_and_its_detector_s() -> None:
     assert [(s.time_ns // NS, s.severity, s.strength) for s in alert.said] == [(10, "ticket", 3.0), (25, "ticket", 5.0)]
 
 
+def test_what_an_update_says_is_not_said_again_in_the_words_of_the_one_before() -> None:
+    """Told of GPU 0 at 10 s; at 20 s GPU 1 is found and the incident is its: the last word of that moment is GPU 1."""
+    second = replace(at(20), device=gpu(1), onset_ns=20 * NS)
+    early = Incident("i", gpu(0), "thermal", "ticket", "NONE", 10 * NS, (FIRST.id,), "hot")
+    late = replace(early, root=gpu(1), findings=(FIRST.id, second.id))
+    (alert,) = alerts_of_incidents([(10 * NS, early), (20 * NS, late)], [FIRST, second])
+    assert alert.root == Entity("gpu", gpu(1).id)
+
+
 def test_an_incident_without_findings_is_nobody_s_number() -> None:
     """A node with many small faults: no single one is the reason."""
     lemon = Incident("i", gpu(0), "lemon", "ticket", "RUN_FIELDDIAG", 10 * NS, (), "Again.")
