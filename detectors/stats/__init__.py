@@ -16,11 +16,9 @@ from detectors.stats.counts import (
 from detectors.stats.cusum import cusum, h_for_arl, siegmund_arl
 from detectors.stats.moments import Moments, alpha_of, ew_update
 from detectors.stats.peers import grouped_median, median_mad, peer_deviation
-from detectors.stats.quantile import P2
 from detectors.stats.trend import theil_sen
 
 __all__ = [
-    "P2",
     "Moments",
     "add_sample",
     "alpha_of",

@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 class Parameter:
     """One number of a scenario: its nominal value, the values of its sweep, and the ranges that cases are drawn from, by split.
 
-    Ranges of the two splits differ, so that nothing tuned on one has seen the other. ``log`` draws evenly over orders of magnitude.
+    Ranges of ``test`` hold those of ``dev`` and go beyond them: at their edges nothing was tuned. ``log`` draws evenly over orders of magnitude.
     """
 
     nominal: float

@@ -12,7 +12,6 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 from detectors.stats import (
-    P2,
     add_sample,
     block_mean,
     grouped_median,
@@ -58,29 +57,6 @@ def test_too_few_peers_are_no_peers() -> None:
     assert peer_deviation(x, group, 1, least=2).tolist()[:2] == [-0.5, 0.5]
     assert np.isnan(peer_deviation(x, group, 1, least=3)).all()
     assert np.isnan(peer_deviation(x, group, 1, least=1)[2])
-
-
-@pytest.mark.parametrize("p", [0.5, 0.9, 0.99])
-def test_p2_is_near_the_sample_quantile(p: float) -> None:
-    """On 5,000 log-normal values the estimate lies between the sample's quantiles at p -/+ a tenth of the tail."""
-    samples = np.random.default_rng(2).lognormal(size=(5000, 8))
-    p2 = P2(p, 8)
-    for row in samples:
-        p2.update(row)
-    low, high = (
-        np.quantile(samples, p - 0.1 * (1 - p) - 0.02, axis=0),
-        np.quantile(samples, min(p + 0.1 * (1 - p) + 0.02, 1), axis=0),
-    )
-    assert ((low <= p2.value()) & (p2.value() <= high)).all()
-
-
-def test_p2_leaves_missing_values_out() -> None:
-    """A device with gaps has the quantile of what it showed: 1, 2, 3 have the median 2; nothing has none."""
-    p2 = P2(0.5, 2)
-    for x in (3.0, nan, 1.0, 2.0):
-        p2.update(np.array([x, nan]))
-    assert p2.value()[0] == 2.0
-    assert np.isnan(p2.value()[1])
 
 
 def test_an_outlier_does_not_tilt_the_slope() -> None:
