@@ -182,7 +182,8 @@ def _scores() -> Mapping[str, Any]:
         return {}
     curves: dict[str, list[Any]] = {}
     for row in json.loads(SCORES.read_text(encoding="utf-8"))["curves"]:
-        curves.setdefault(row["class"], []).append(row)
+        if row["scope"] == "fleet":  # the scope in which everybody was asked
+            curves.setdefault(row["class"], []).append(row)
     return curves
 
 
