@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from curves import curve
 
+from collector.scoring.report import SAME_RUNS
 from detectors import DETECTORS
 from detectors.pages import PAGES, module_of, prose_of
 from detectors.scoring.curve import BUDGETS
@@ -182,7 +183,7 @@ def _scores() -> Mapping[str, Any]:
         return {}
     curves: dict[str, list[Any]] = {}
     for row in json.loads(SCORES.read_text(encoding="utf-8"))["curves"]:
-        if row["scope"] == "fleet":  # the scope in which everybody was asked
+        if row["scope"] == "fleet" and row["contestant"] != SAME_RUNS:  # the scope in which everybody was asked
             curves.setdefault(row["class"], []).append(row)
     return curves
 

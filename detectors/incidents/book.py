@@ -34,7 +34,8 @@ class OpenIncident:
 
     id: str
     opened_ns: int
-    evidence_ns: int  # when its last finding began, on the clock of durations
+    began_ns: int  # the same on the clock of durations, as all that follows
+    evidence_ns: int  # when its last finding began
     fresh_ns: int  # when it last heard anything, also that a finding ended
     findings: dict[str, Finding] = field(default_factory=dict)
     standing: set[str] = field(default_factory=set)
@@ -118,6 +119,7 @@ def _document(one: OpenIncident) -> dict[str, Any]:
     return {
         "id": one.id,
         "opened_ns": one.opened_ns,
+        "began_ns": one.began_ns,
         "evidence_ns": one.evidence_ns,
         "fresh_ns": one.fresh_ns,
         "findings": [document_of(finding) for finding in one.findings.values()],

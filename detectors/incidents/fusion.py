@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from math import ceil
 
 from detectors.elapsed import Elapsed, Moment
 from detectors.incidents.advice import reason
-from detectors.incidents.blame import LEAST_SHARE, Blame
+from detectors.incidents.blame import Blame
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident, TakenOn
 from detectors.incidents.graph import Graph, Place
 from detectors.incidents.held import Held
@@ -24,9 +23,6 @@ from pipeline.observation import Event, Observation
 
 # More devices with one class of fault within the window than this: the cause is common to them, whatever it is.
 MANY, MANY_SHARE = 10, 0.005
-ROOMMATES = (
-    3  # nodes of one rack that grow hot or brake within the window: two of many may be chance, of three the rack is the cause
-)
 AT_ONCE_NS = 120 * 10**9  # what a switch does to its ports it does to all of them at once
 MOST_SINGLY = 8  # findings of an incident, each of which is told as it comes
 MOST_FINDINGS = 1000  # of one incident: what comes after is explained by it, and not kept
@@ -121,7 +117,7 @@ class Incidents(Remembering):
                 self._records.keep(finding, at.now_ns)
                 return
             name = finding_id(self.name, finding.device, finding.time_ns)
-            joined = self._book.open.setdefault(name, OpenIncident(name, finding.time_ns, at.now_ns, at.now_ns))
+            joined = self._book.open.setdefault(name, OpenIncident(name, finding.time_ns, at.now_ns, at.now_ns, at.now_ns))
             for earlier in self._records.about(finding.device, at.now_ns):
                 self._join(joined, earlier, at)
         if self._join(joined, finding, at):
@@ -201,15 +197,20 @@ class Incidents(Remembering):
             yield from self._gather(alike[0], alike[1:], joined, at)
 
     def _roommates(self, finding: Finding, at: Moment) -> list[OpenIncident]:
-        """Incidents of a finding's class that opened in its rack just now, where they are of too many nodes to be chance."""
-        kind = head(finding.fault)
-        rack = next((place for place in self._graph.places(finding.device) if place.level == "rack" and kind in OF_RACKS), None)
-        if rack is None:
+        """Incidents of a finding's class in its rack that began just now, or that blame the rack, where together they do blame it."""
+        kind, places = head(finding.fault), self._graph.places(finding.device)
+        rack = next((place for place in places if place.level == "rack" and kind in OF_RACKS), None)
+        if rack is None or finding.severity == "record":
             return []
-        found = [one for one in self._book.with_any([(*rack, kind)]) if at.time_ns - one.opened_ns <= WINDOW_NS]
-        hosts = {f.device.host for one in found for f in one.findings.values() if head(f.fault) == kind}
-        many = min(ROOMMATES, max(2, ceil(LEAST_SHARE * self._graph.count(rack, finding.device.kind))))
-        return sorted(found, key=lambda one: one.opened_ns) if len(hosts) >= many else []
+        found = [
+            one
+            for one in self._book.with_any([(*rack, kind)])
+            if (at.now_ns - one.began_ns <= WINDOW_NS or (one.told is not None and _is(one.told.root, rack)))
+            and all(f.severity == "record" or head(f.fault) in SYMPTOMS | {kind} for f in one.live)
+        ]
+        if len(found) < 2 or not _is(Blame(self._graph, [f for one in found for f in one.live]).root()[0], rack):
+            return []
+        return sorted(found, key=lambda one: one.began_ns)
 
     def _gather(
         self, first: OpenIncident, others: Iterable[OpenIncident], joined: OpenIncident, at: Moment
@@ -219,6 +220,8 @@ class Incidents(Remembering):
             for member in one.findings.values():
                 self._join(first, member, at)
             first.standing -= one.findings.keys() - one.standing
+            first.over |= one.over
+            first.taken_on = first.taken_on or one.taken_on
             self._book.close(one)
             if one.told is not None:
                 yield replace(one.told, cleared_ns=at.time_ns, summary=f"Part of incident {first.id}: {one.told.summary}")
@@ -231,7 +234,7 @@ class Incidents(Remembering):
             return
         now = self._told(incident) if incident.findings else self._lemon_again(incident)
         before, incident.told = incident.told, now
-        faults = {f.fault for f in incident.live if f.device == now.root and f.severity != "record"}
+        faults = {_words(f) for f in incident.live if f.device == now.root and f.severity != "record"}
         if before is None or _news(before) != _news(now) or self._more(incident) or not faults <= incident.faults:
             incident.said, incident.faults = len(incident.findings), incident.faults | faults
             yield now
@@ -288,7 +291,7 @@ class Incidents(Remembering):
         if before < LIMIT <= now and not told:
             node = Device(host, "node", host)
             name = finding_id("lemon", node, at.time_ns)
-            one = self._book.open.setdefault(name, OpenIncident(name, at.time_ns, at.now_ns, at.now_ns, counted=True))
+            one = self._book.open.setdefault(name, OpenIncident(name, at.time_ns, at.now_ns, at.now_ns, at.now_ns, counted=True))
             summary = (
                 f"Node {host} has had {now:.1f} incidents, each counted half after 30 days: take it out and test it as a whole."
             )
@@ -313,7 +316,16 @@ class Incidents(Remembering):
         ended = one.findings.keys() - one.standing
         if ended != one.over:
             one.over = set(ended)
+            one.faults &= {_words(finding) for finding in one.live}
             yield from self._say(one, at)
+
+
+def _is(device: Device, place: Place) -> bool:
+    return (device.kind, device.id) == place
+
+
+def _words(finding: Finding) -> str:
+    return f"{finding.device.id} {finding.fault}"
 
 
 def _severity(findings: Iterable[Finding]) -> Severity:
@@ -322,13 +334,15 @@ def _severity(findings: Iterable[Finding]) -> Severity:
 
 
 def _summary(root: Device, blamed: Finding, findings: Sequence[Finding]) -> str:
-    """In a line: the strongest evidence, and what else it explains."""
+    """In a line: the strongest evidence, what else it explains, and the newest of what else the root has."""
     devices, kinds = {finding.device for finding in findings}, ", ".join(classes(findings))
+    words = blamed.summary
     if len(devices) > 1 or root != blamed.device:
-        return (
-            f"{root.kind} {root.id}: {blamed.summary} It explains {len(findings)} findings on {len(devices)} devices ({kinds})."
-        )
-    return f"{blamed.summary} It explains {len(findings)} findings ({kinds})." if len(findings) > 1 else blamed.summary
+        words = f"{root.kind} {root.id}: {words} It explains {len(findings)} findings on {len(devices)} devices ({kinds})."
+    elif len(findings) > 1:
+        words = f"{words} It explains {len(findings)} findings ({kinds})."
+    others = [f for f in findings if f.device == root and f.fault != blamed.fault and f.severity != "record"]
+    return f"{words} Newest: {others[-1].summary}" if others else words
 
 
 def _news(incident: Incident) -> tuple[object, ...]:

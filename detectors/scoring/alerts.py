@@ -70,8 +70,9 @@ class Alert:
 
     def say(self, said: Said) -> None:
         """Keep a statement if it says more or something else."""
-        as_before = bool(self.said) and (said.ranked, said.words) == (self.said[-1].ranked, self.said[-1].words)
-        if not as_before or not any(RANK[s.severity] >= RANK[said.severity] and s.strength >= said.strength for s in self.said):
+        alike = [s for s in self.said if (s.ranked, s.words) == (said.ranked, said.words)]
+        as_before = bool(alike) and self.said[-1] in alike
+        if not as_before or not any(RANK[s.severity] >= RANK[said.severity] and s.strength >= said.strength for s in alike):
             self.said.append(said)
 
 
@@ -114,8 +115,7 @@ def alerts_of_incidents(updates: Iterable[tuple[int, Incident]], findings: Itera
     """
     statements: dict[str, list[Finding]] = {}
     for finding in findings:
-        if finding.active:
-            statements.setdefault(finding.id, []).append(finding)
+        statements.setdefault(finding.id, []).append(finding)
     alerts: dict[str, Alert] = {}
     told: dict[str, list[tuple[Incident, Said]]] = {}
     for time_ns, incident in updates:
@@ -127,7 +127,7 @@ def alerts_of_incidents(updates: Iterable[tuple[int, Incident]], findings: Itera
             told.setdefault(incident.id, []).append((incident, _said(incident, by_then, time_ns)))
     for name, updated in told.items():
         newest, then = updated[-1][0], [said for _, said in updated]
-        grown = (_grown(g, then) for i in newest.findings for g in statements.get(i, ()))
+        grown = (_grown(g, then) for i in newest.findings for g in statements.get(i, ()) if g.active)
         for one in sorted((*then, *filter(None, grown)), key=lambda s: s.time_ns):
             alerts[name].say(one)
     return [alert for alert in alerts.values() if alert.said]
@@ -136,8 +136,9 @@ def alerts_of_incidents(updates: Iterable[tuple[int, Incident]], findings: Itera
 def _said(incident: Incident, members: list[Finding], time_ns: int) -> Said:
     """An update in the words of its own time; as strong as the strongest evidence of its severity, inf where there is none, as for a fault that is no number."""
     ranked = tuple(dict.fromkeys([entity_of(incident.root), *(entity_of(member.device) for member in members)]))
-    also = frozenset(m.fault for m in members if m.device == incident.root and RANK[m.severity] > 0)
-    grave = (strength_of(m) for m in members if RANK[m.severity] >= RANK[incident.severity])
+    newest = {m.id: m for m in members}.values()
+    also = frozenset(m.fault for m in newest if m.active and m.device == incident.root and RANK[m.severity] > 0)
+    grave = (strength_of(m) for m in members if m.active and RANK[m.severity] >= RANK[incident.severity])
     return Said(time_ns, incident.severity, max(grave, default=inf), ranked, incident.fault, also)
 
 

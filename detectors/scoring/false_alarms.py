@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from detectors.scoring.alerts import Alert
+from detectors.scoring.alerts import Alert, Said
 from detectors.scoring.classes import class_of
 from detectors.scoring.intervals import poisson_interval
 from pipeline.finding import Severity
@@ -58,8 +58,12 @@ def false_alarms(alerts: Iterable[Alert]) -> list[FalseAlarm]:
     return [
         FalseAlarm(a.detector, class_of(a.fault), a.root.kind, a.severity, a.strength("ticket"), a.strength("page"))
         for a in alerts
-        if a.severity == "page" or (a.severity == "ticket" and not (class_of(a.fault) == "xid" and a.root.kind == "job"))
+        if a.severity == "page" or (a.severity == "ticket" and not all(map(_of_program, a.said)))
     ]
+
+
+def _of_program(said: Said) -> bool:
+    return class_of(said.fault) == "xid" and said.ranked[0].kind == "job"
 
 
 def rates(alarms: Sequence[FalseAlarm], exposure: Exposure) -> dict[str, Any]:

@@ -51,9 +51,12 @@ def percentile(values: Sequence[float], p: float) -> float | None:
     return None if isinf(value) else value
 
 
-def recall(cases: Iterable[Case]) -> Share:
-    """Share found by the deadline, with the right class and at least the right severity, of the cases watched until then."""
-    return share_of(case.in_time for case in cases if case.watched)
+def recall(cases: Iterable[Case], *, signs: bool = False) -> Share:
+    """Share found by the deadline, with the right class and at least the right severity, of the cases watched until then.
+
+    With ``signs`` it is enough that signs of what came had been told as loudly, and stood.
+    """
+    return share_of(case.in_time or (signs and case.signed) for case in cases if case.watched)
 
 
 def figures(cases: Sequence[Case]) -> dict[str, Any]:

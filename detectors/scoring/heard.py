@@ -15,14 +15,8 @@ from pipeline.finding import Severity
 # entity and another class; within: somebody else is blamed, and what was found of the entity stands behind; misplaced: the right class and a
 # neighbour; before: all of it had been told before the onset, and stands.
 Role = Literal["own", "secondary", "misnamed", "within", "misplaced", "before"]
-ROLES: tuple[Role, ...] = (
-    "own",
-    "secondary",
-    "misnamed",
-    "within",
-    "misplaced",
-    "before",
-)  # what an alert is in all: the first of these
+# What an alert is in all is the first of these.
+ROLES: tuple[Role, ...] = ("own", "secondary", "misnamed", "within", "misplaced", "before")
 
 # An alert may still be explained this long after the fault ended: the time within which findings are joined to an incident.
 SETTLE_NS = 600 * 10**9
@@ -33,7 +27,21 @@ class Heard:
     """An alert, and those of its statements that say something of a fault, with what they say, in the order of time."""
 
     alert: Alert
+    truth: Truth
     said: tuple[tuple[Role, Said], ...]
+
+    @property
+    def signs(self) -> list[Said]:
+        """Statements that would have been its own, had the evidence been there: signs of what comes that still stand when it is."""
+        onset_ns = self.truth.onset_ns
+        if self.truth.since_ns is None or 0 < self.alert.cleared_ns <= onset_ns:
+            return []
+        return [said for role, said in self.said if said.time_ns < onset_ns and role_of(said, self.truth) == "own"]
+
+    @property
+    def explained(self) -> int | None:
+        """From when on it is explained by the fault, unix ns; what it said long before is not."""
+        return min((said.time_ns for role, said in self.said if role in ("own", "secondary")), default=None)
 
     @property
     def role(self) -> Role:
@@ -56,7 +64,7 @@ def heard(alert: Alert, truth: Truth) -> Heard | None:
     ``since_ns`` on it is a sign of what comes. Nor does what is told long after the end.
     """
     said = tuple(_statements(alert, truth))
-    return Heard(alert, said) if said else None
+    return Heard(alert, truth, said) if said else None
 
 
 def _statements(alert: Alert, truth: Truth) -> Iterator[tuple[Role, Said]]:
@@ -68,7 +76,7 @@ def _statements(alert: Alert, truth: Truth) -> Iterator[tuple[Role, Said]]:
         if role is None or RANK[said.severity] < least or said.time_ns > until_ns:
             continue
         if said.time_ns >= truth.onset_ns:
-            if not any(role == before and _covers(earlier, said, truth) for before, earlier in known):
+            if not any(role == one and _covers(earlier, said, truth) for one, earlier in known):
                 yield role, said
             continue
         known.append((role, said))
@@ -79,9 +87,13 @@ def _statements(alert: Alert, truth: Truth) -> Iterator[tuple[Role, Said]]:
 
 
 def _covers(earlier: Said, now: Said, truth: Truth) -> bool:
-    """Whether all that is said now was known: as serious as the fault deserves, and every word."""
+    """Whether all that is said now of such a fault was known: as serious as the fault deserves, and every word."""
     enough = min(RANK[now.severity], RANK[truth.severity])
-    return RANK[earlier.severity] >= enough and now.words <= earlier.words
+    return RANK[earlier.severity] >= enough and _of_class(now, truth) <= _of_class(earlier, truth)
+
+
+def _of_class(said: Said, truth: Truth) -> set[str]:
+    return {word for word in said.words if class_of(word) == truth.fault}
 
 
 def role_of(said: Said, truth: Truth) -> Role | None:

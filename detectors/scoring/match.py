@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from detectors.scoring.alerts import RANK, Alert, Said
-from detectors.scoring.heard import Heard, heard
+from detectors.scoring.heard import SETTLE_NS, Heard, heard
 from detectors.scoring.truth import LEVELS, Entity, Truth
 from pipeline.finding import Severity
 
@@ -28,7 +28,7 @@ class Case:
 
     ``detected_s``: own class, sufficient severity. ``noticed_s``: any alert of it, whatever class. ``top1``, ``top3``, ``level``: who
     was blamed when it was detected in time, else None. ``cleared_s``: after the end of the fault, None = not (yet). ``before``: alerts that
-    had told of the very same before the onset and stood; ``within``: alerts that blame somebody else and hold what was found of it;
+    had told of the very same before the onset and stood; ``signed``: whether its signs had been told as loudly, and stood; ``within``: alerts that blame somebody else and hold what was found of it;
     ``too_loud``: whether somebody was paged for what is a ticket. ``watched``: the run went on until the deadline, so that a miss is a
     miss. ``evidence`` is what the operating curve is made of.
     """
@@ -49,6 +49,7 @@ class Case:
     misplaced: int
     before: int
     within: int
+    signed: bool
     flaps: int
     too_loud: bool
     cleared_s: float | None
@@ -65,7 +66,11 @@ class Case:
 def match(truths: Iterable[Truth], alerts: Sequence[Alert], until_ns: int) -> tuple[list[Case], list[Alert]]:
     """A case per truth, and the alerts that tell of none: the false ones. ``until_ns`` is the end of what was observed."""
     every = [(truth, [one for alert in alerts if (one := heard(alert, truth)) is not None]) for truth in truths]
-    explained = {id(one.alert) for _, about in every for one in about if one.role in ("own", "secondary")}
+    explained: dict[int, int] = {}  # from when on
+    for _, about in every:
+        for one in about:
+            if (since := one.explained) is not None:
+                explained[id(one.alert)] = min(since, explained.get(id(one.alert), since))
     # What tells of one fault, or of its very entity, says nothing about a neighbour that has another.
     taken = {id(one.alert) for truth, about in every for one in about if _of_it(truth, one)}
     # A page is due where a fault deserves one; the same statement may tell of a lesser fault beside it.
@@ -74,7 +79,15 @@ def match(truths: Iterable[Truth], alerts: Sequence[Alert], until_ns: int) -> tu
         _case(truth, [one for one in about if _of_it(truth, one) or id(one.alert) not in taken], _within(about), due, until_ns)
         for truth, about in every
     ]
-    return cases, [alert for alert in alerts if id(alert) not in explained]
+    return cases, [stray for alert in alerts if (stray := _stray(alert, explained.get(id(alert)))) is not None]
+
+
+def _stray(alert: Alert, explained_ns: int | None) -> Alert | None:
+    """What an alert had said before any fault explained it, None where that is nothing: evidence within minutes is joined."""
+    if explained_ns is None:
+        return alert
+    said = [one for one in alert.said if one.time_ns < explained_ns - SETTLE_NS]
+    return replace(alert, said=said) if said else None
 
 
 def _of_it(truth: Truth, one: Heard) -> bool:
@@ -113,8 +126,9 @@ def _case(truth: Truth, about: Sequence[Heard], elsewhere: int, due: set[int], u
         misplaced=roles.count("misplaced"),
         before=roles.count("before"),
         within=elsewhere,
+        signed=any(RANK[said.severity] >= RANK[truth.severity] for one in about for said in one.signs),
         flaps=len(own) - len(keys),
-        too_loud=any(RANK[said.severity] > RANK[truth.severity] and id(said) not in due for one in own for said in one.by("own")),
+        too_loud=any(said.severity == "page" != truth.severity and id(said) not in due for one in own for said in one.by("own")),
         cleared_s=max(0.0, (max(cleared) - truth.end_ns) / NS) if own and all(cleared) else None,
         clearable=bool(own) and truth.end_ns < until_ns,
         watched=truth.deadline_ns <= until_ns,

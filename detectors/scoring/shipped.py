@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Self
 
 from detectors.scoring.alerts import Alert
 from detectors.scoring.panel import Contestant, Fuse, told_of
-from detectors.service import PROVED
+from detectors.service import PROVED, recorded
 from detectors.snapshot import dump, load
 from pipeline.finding import Finding, Incident
 from pipeline.interfaces import Fusion
@@ -51,5 +50,5 @@ class Shipped:
         host = judged.observation.host if self._source.scope == "node" else ""
         if host not in self._fusions:
             self._fusions[host] = self._fuse()
-        findings = tuple(f if f.detector in PROVED else replace(f, severity="record") for f in judged.findings)
+        findings = tuple(f if f.detector in PROVED else recorded(f) for f in judged.findings)
         return Judged(judged.observation, findings, tuple(self._fusions[host].update(judged.observation, findings)))

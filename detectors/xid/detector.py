@@ -132,14 +132,16 @@ class Xid(Remembering):
         )
         burst.add(Seen(past.code, count, event.time_ns, at.now_ns, said, str(facts.get("text", ""))))
         suspicion = suspicion_of(event.device, past, self._history, at.now_ns) if begins and not before else None
-        burst.suspect |= suspicion is not None
+        burst.suspect |= suspicion is not None and is_application(past.code)
         yield from self._tell(node, event.device, burst, at, suspicion=suspicion)
         if suspicion is not None and is_application(past.code):
             yield from self._acquit(event.device, past.job, at)
-            verdict = Verdict(
-                REPEATED, suspicion.severity, suspicion.action, suspicion.summary, (suspicion.words, *burst.evidence())
-            )
-            yield from self._say(event.device, verdict, at, burst.first_ns)
+            yield from self._repeated(event.device, suspicion, burst, at)
+
+    def _repeated(self, gpu: Device, suspicion: Suspicion, burst: Burst, at: Moment) -> Iterator[Finding]:
+        words = (suspicion.words, *burst.evidence())
+        verdict = Verdict(REPEATED, suspicion.severity, suspicion.action, suspicion.summary, words)
+        yield from self._say(gpu, verdict, at, burst.first_ns)
 
     def _acquit(self, gpu: Device, job: str, at: Moment) -> Iterator[Finding]:
         """The program is not to blame for what one GPU alone repeats."""
@@ -182,6 +184,8 @@ class Xid(Remembering):
         if reading.fault == APPLICATION:
             if burst.suspect:
                 return  # the GPU is blamed, not the program
+            if suspicion is not None:  # a code of the hardware came back in the burst of a program: both are told
+                yield from self._repeated(gpu, suspicion, burst, at)
             job = self._job(gpu, at)
             blamed = Device("", "job", job) if job else gpu  # a job is on many hosts
             yield from self._say(blamed, _verdict(reading, burst, node, at), at, burst.first_ns)

@@ -83,6 +83,19 @@ def test_an_acquitted_job_is_not_blamed_again_when_the_burst_is_over() -> None:
     assert [f.phase for f in node.quiet(3 * HOUR) if f.fault == PROGRAM] == []
 
 
+def test_a_code_of_the_hardware_that_comes_back_beside_one_of_a_program_is_told_too() -> None:
+    """161 the second time within a week, in a burst that a program's 31 opened or closed: the job hears of its program, and the GPU of itself."""
+    for codes in ((161, 31), (31, 161)):
+        node = Log(period_s=60)
+        node.job("42", *range(8))
+        node.xid(161, gpu=1)
+        node.quiet(HOUR)
+        for code in codes:
+            node.xid(code, gpu=1)
+        node.quiet(600)
+        assert {(f.device.kind, f.severity) for f in node.said if f.active} >= {("job", "ticket"), ("gpu", "ticket")}
+
+
 def test_a_contained_error_that_comes_back_after_reboots_is_no_case_for_an_inspection() -> None:
     """94 is exempt: the GPU is usable each time, and its rows are counted elsewhere."""
     node = Log(period_s=60)

@@ -27,6 +27,7 @@ def case(delay_s: float | None, **changes: Any) -> dict[str, Any]:
         "misplaced": 0,
         "before": 0,
         "within": 0,
+        "signed": False,
         "flaps": 0,
         "too_loud": False,
         "cleared_s": 30.0 if found else None,

@@ -89,6 +89,15 @@ def test_baselines_are_compared_in_the_runs_that_they_took_part_in() -> None:
     assert (summary["recall_by_class"]["straggler"]["of"], summary["better_baselines"]) == (2, [])
 
 
+def test_peers_are_compared_with_their_standing_signs_as_found() -> None:
+    """An error that a peer told of and left standing counts for its class beside ours; our own recall asks for the fault itself."""
+    signed = case(None, signed=True)
+    summary = document(result("F16", part(cases=[signed]), part("gpud", cases=[signed])))["summary"]["fleet"]
+    assert [
+        each["recall_by_class"]["straggler"]["hits"] for each in (summary, summary["same_runs"], summary["baselines"]["gpud"])
+    ] == [0, 1, 1]
+
+
 def test_ours_as_shipped_stand_beside_ours_and_are_no_baseline() -> None:
     """What is on trial finds nothing that people hear of: its misses are no misses of the detectors."""
     made = document(result("F16", part(cases=[case(1)]), part("as-shipped", cases=[case(None)])))
@@ -145,6 +154,7 @@ def test_delays_of_the_acceptance() -> None:
         (case(None, misplaced=1), "a neighbour was blamed"),
         (case(None, within=1, misplaced=1), "told within another's incident"),
         (case(None, before=1), "all of it had been told before"),
+        (case(None, signed=True, secondaries=1), "its signs had been told, and it was not told apart"),
         (case(None, misnamed=1), "told under another class"),
         (case(None, secondaries=2), "only its symptoms were told"),
         (case(None), "nothing was said, or not loudly enough"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline.finding import Severity
 from pipeline.frame import Device, frame_of
 from tests.detectors.incidents.story import Story, gpu, node, port
 from tests.fakes import START_NS
@@ -183,31 +184,93 @@ def test_some_gpus_of_a_node_do_not_blame_the_node() -> None:
     assert story.open == {gpu(0).id: ("gpu", "throttle", "page")}
 
 
-def test_two_hot_gpus_of_a_large_rack_are_two_incidents_and_three_are_the_rack_s() -> None:
-    """Two cold plates may come loose in the same minutes, and both must be heard of; a third node makes it one incident of them all."""
+LARGE = tuple(f"n{n}" for n in range(8))
+
+
+def rack_of(story: Story, *hosts: str, severity: Severity = "page") -> None:
+    """In each of these nodes of one rack a GPU grows hot."""
+    for host in hosts:
+        story.finds(gpu(0, host, rack="r7"), "thermal/hw_slowdown", severity)
+
+
+def test_hot_gpus_of_a_rack_are_incidents_of_their_own_until_they_are_half_of_it() -> None:
+    """Cold plates may come loose in the same minutes, and each must be heard of; of eight nodes the fourth makes it the rack's, in one incident."""
     story = Story()
-    hosts = [f"n{n}" for n in range(8)]
-    story.nodes(*hosts, rack="r7")
-    for host in hosts[:2]:
-        story.finds(gpu(0, host, rack="r7"), "thermal/hw_slowdown", "page")
-    assert story.open.keys() == {gpu(0, "n0").id, gpu(0, "n1").id}
-    for host in hosts[2:5]:
-        story.finds(gpu(0, host, rack="r7"), "thermal/hw_slowdown", "page")
+    story.nodes(*LARGE, rack="r7")
+    for n, host in enumerate(LARGE[:3], 1):
+        rack_of(story, host)
+        assert len(story.open) == n
+    rack_of(story, LARGE[3])
     assert story.open == {"r7": ("rack", "thermal/hw_slowdown", "page")}
 
 
-def test_a_gpu_that_grows_hot_an_hour_later_is_no_rack_s() -> None:
-    """Two nodes an hour ago, told of more since; the third is a case of its own."""
+def test_a_node_that_follows_its_rack_later_is_part_of_it() -> None:
+    """The rack is known to be the matter: who grows hot in it half an hour later pages nobody again."""
     story = Story()
-    hosts = [f"n{n}" for n in range(8)]
-    story.nodes(*hosts, rack="r7")
-    for host in hosts[:2]:
-        story.finds(gpu(0, host, rack="r7"), "thermal/hw_slowdown", "page")
+    story.nodes(*LARGE, rack="r7")
+    rack_of(story, *LARGE[:4])
+    pages = story.pages
+    story.wait(1800)
+    rack_of(story, LARGE[4])
+    assert story.open == {"r7": ("rack", "thermal/hw_slowdown", "page")}
+    assert [page for page in story.pages if page not in pages and page in {i.id for i in story.fusion.open()}] == []
+
+
+def test_gpus_that_grow_hot_hours_apart_are_no_rack_s_though_clocks_step_back() -> None:
+    """Three nodes an hour ago, told of more since; then the wall clock is set back, and the fourth is a case of its own."""
+    story = Story()
+    story.nodes(*LARGE, rack="r7")
+    rack_of(story, *LARGE[:3])
     story.wait(3600)
-    for host in hosts[:2]:
+    for host in LARGE[:3]:
         story.finds(gpu(0, host, rack="r7"), "thermal/resistance", "ticket")
-    story.finds(gpu(0, "n2", rack="r7"), "thermal/hw_slowdown", "page")
-    assert len(story.open) == 3
+    rack_of(story, LARGE[3])
+    assert len(story.open) == 4
+
+
+def test_what_is_only_recorded_makes_no_rack_of_pages() -> None:
+    """GPUs are lost in four nodes, and a detector on trial finds them warm: four pages, of four GPUs."""
+    story = Story()
+    story.nodes(*LARGE, rack="r7")
+    for host in LARGE[:4]:
+        story.finds(gpu(0, host, rack="r7"), "gpu_lost", "page")
+        story.finds(gpu(0, host, rack="r7"), "thermal/resistance", "record")
+    assert len(story.open) == 4
+
+
+def test_whoever_took_on_one_of_them_has_taken_on_the_rack() -> None:
+    """Somebody is on the way to the second node: their note stays when the incidents become one."""
+    story = Story()
+    story.nodes(*LARGE, rack="r7")
+    rack_of(story, *LARGE[:3])
+    second = next(i for i in story.fusion.open() if i.root == gpu(0, LARGE[1], rack="r7"))
+    story.happens("incident_acknowledged", node(), incident=second.id, note="on my way", user="ada")
+    rack_of(story, LARGE[3])
+    (one,) = story.fusion.open()
+    assert (one.note, one.acknowledged_by) == ("on my way", "ada")
+
+
+def test_a_further_fault_that_ended_is_told_again_when_it_comes_back() -> None:
+    """Two hours later it is news once more, however many findings the incident has."""
+    story = Story()
+    for _ in range(9):
+        story.finds(gpu(0), "ecc/uncorrectable", "ticket")
+        story.wait(60)
+    rows = story.finds(gpu(0), "ecc/spare_rows_low", "ticket")
+    story.clears(rows)
+    story.wait(7200)
+    before = len(story.told)
+    again = story.finds(gpu(0), "ecc/spare_rows_low", "ticket")
+    assert [again.id in incident.findings for incident in story.told[before:]] == [True]
+
+
+def test_the_newest_fault_of_the_root_stands_in_its_summary() -> None:
+    """Who reads the one line sees what came last, not only what was first."""
+    story = Story()
+    story.finds(gpu(0), "ecc/remaps_repeat", "ticket")
+    story.wait(60)
+    story.finds(gpu(0), "ecc/spare_rows_gone", "ticket")
+    assert story.told[-1].summary == "ecc/remaps_repeat it is. It explains 2 findings (ecc). Newest: ecc/spare_rows_gone it is."
 
 
 def test_most_nodes_of_a_rack_blame_the_rack() -> None:

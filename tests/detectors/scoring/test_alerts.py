@@ -78,6 +78,15 @@ def test_an_incident_tells_of_every_fault_of_its_root_that_somebody_is_told_of()
     assert alert.said[-1].also == {FIRST.fault, "xid/memory"}
 
 
+def test_what_was_over_by_then_is_not_told_again() -> None:
+    """The XID of the root ended at 15 s: the update at 20 s tells of the counter alone."""
+    xid = replace(FIRST, detector="xid", fault="xid/memory")
+    incident = Incident("i", gpu(0), "thermal", "ticket", "NONE", 10 * NS, (FIRST.id, xid.id), "hot")
+    findings = [FIRST, xid, replace(xid, phase="cleared", time_ns=15 * NS)]
+    (alert,) = alerts_of_incidents([(10 * NS, incident), (20 * NS, replace(incident, severity="page"))], findings)
+    assert [said.also for said in alert.said] == [{"thermal", "xid/memory"}, {"thermal"}]
+
+
 def test_an_incident_is_as_strong_as_its_evidence_and_its_detector_s() -> None:
     """Told at 10 s by a finding 3 above what was expected; at 25 s the same finding says 5, though the incident was not told anew."""
     name = FIRST.id

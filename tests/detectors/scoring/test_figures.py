@@ -13,7 +13,7 @@ from detectors.scoring.intervals import poisson_interval, share_interval
 from detectors.scoring.precision import INFINITE_HBD, LLAMA_3, MIXES, precision, precisions
 from detectors.scoring.truth import Entity
 from pipeline.finding import Severity
-from tests.detectors.scoring.cases import JOB, MATE, NODE, alert, case_of, truth
+from tests.detectors.scoring.cases import JOB, MATE, NODE, alert, case_of, said, truth
 
 
 def test_recall_and_delay_of_ten_cases() -> None:
@@ -138,6 +138,13 @@ def test_no_false_page_in_two_thousand_months_is_below_the_page_budget_with_the_
 def test_what_counts_as_a_false_alarm(severity: Severity, fault: str, entity: Entity, *, counted: bool) -> None:
     """Pages always; tickets except those to a job about its XIDs; records never."""
     assert bool(false_alarms([alert(1, severity=severity, fault=fault, entity=entity)])) is counted
+
+
+def test_a_false_ticket_that_becomes_a_job_s_later_was_false() -> None:
+    """Told of a GPU first: whoever looked then went to the GPU."""
+    turned = alert(1, severity="ticket", fault="xid", entity=MATE)
+    turned.say(said(60, JOB, fault="xid", severity="ticket"))
+    assert len(false_alarms([turned])) == 1
 
 
 def test_the_cut_leaves_what_the_budget_allows() -> None:

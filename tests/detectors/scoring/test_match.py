@@ -202,6 +202,29 @@ def test_blame_that_moves_away_in_time_is_wrong() -> None:
     assert (case_of(turned).in_time, case_of(turned).top1, case_of(turned).top3) == (True, False, True)
 
 
+def test_what_was_false_for_hours_stays_false_when_it_turns_out_right() -> None:
+    """A page on the mate ten hours before anything was wrong: a false page, though the incident names the sick GPU since it is hot."""
+    turned = alert(-36_000, entity=MATE)
+    turned.say(said(10, SICK, MATE))
+    (stray,) = strays_of(turned)
+    assert (case_of(turned).detected_s, stray.root, stray.severity) == (10, MATE, "page")
+
+
+def test_blame_that_goes_astray_and_comes_back_is_heard_each_time() -> None:
+    """A page on the mate, a ticket on the sick GPU, then the page on the sick GPU: as loud as before, and of somebody else."""
+    turned = alert(1, entity=MATE)
+    turned.say(said(2, SICK, severity="ticket"))
+    turned.say(said(3, SICK))
+    assert case_of(turned).detected_s == 3
+
+
+def test_another_class_that_joins_makes_no_news_of_what_was_known() -> None:
+    """The GPU has been hot for hours when an XID joins: nobody is told anew that it is hot."""
+    stood = alert(-3600)
+    stood.say(said(20, SICK, also=["thermal", "xid/gpu"]))
+    assert (case_of(stood).detected_s, case_of(stood).before) == (None, 1)
+
+
 def test_a_class_that_joins_later_was_not_told_before() -> None:
     """A page for something else about the GPU at 5 s; that it is hot too is told at 200 s, in time."""
     grows = alert(5, fault="xid/gpu")
@@ -223,6 +246,9 @@ def test_signs_before_the_evidence_are_neither_false_nor_the_fault() -> None:
     sign, fault = alert(-1800), alert(5)
     assert (case_of(sign, of=builds_up).in_time, case_of(sign, of=builds_up).secondaries) == (False, 1)
     assert strays_of(sign, of=builds_up) == []
+    assert case_of(sign, of=builds_up).signed
+    assert not case_of(alert(-1800, cleared_s=-60), of=builds_up).signed
+    assert not case_of(alert(-1800, severity="ticket"), of=builds_up).signed
     assert case_of(sign, fault, of=builds_up).detected_s == 5
 
 
