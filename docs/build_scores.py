@@ -82,7 +82,7 @@ def _counts(found: Mapping[str, Mapping[str, Any]]) -> str:
 def _faults(report: Mapping[str, Any]) -> Iterator[str]:
     head = (
         "Scenario", "Class", "Magnitude", "Scope", "In time", "at least", "As shipped", "Right device", "Delay p50, p90, p99",
-        "Cleared after, p50", "Not cleared", "Twice told", "Paged for a ticket", "GPU-months", "False pages", "False tickets",
+        "Cleared after, p50", "Not cleared", "Twice told", "Paged for less", "GPU-months", "False pages", "False tickets",
     )  # fmt: skip
     shipped = {_run(row): row["recall"] for row in report["scenarios"] if row["contestant"] == SHIPPED}
     yield from _table(head, (_fault(row, shipped.get(_run(row))) for row in report["scenarios"] if row["contestant"] == OURS))

@@ -109,7 +109,10 @@ class Asked(Protocol):
 
 @dataclass(slots=True)
 class Contestant:
-    """Detectors in a scope, what they said, and whether their restarted twin, if they ``restart`` at all, said the same. ``latest`` is of the last observation."""
+    """Detectors in a scope, what they said, and whether a restarted twin, if one is to be had (``restarts``), said the same.
+
+    ``latest`` is what they said of the last observation.
+    """
 
     name: str
     scope: Scope
