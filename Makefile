@@ -67,7 +67,7 @@ docs: $(VENV)/.tests ## docs/reference.md and docs/detectors.md from the code, o
 	$(VENV)/bin/python docs/build_scores.py
 
 # The first of the seeds. Once its figures were looked at it is a seen one, and a change made since needs one that nobody has looked at.
-SEED ?= 5001
+SEED ?= 7001
 
 score: $(VENV)/.tests ## the whole scenario suite: hours, resumed where it was left; docs/scores.json; SEED=, one that nobody has looked at
 	$(VENV)/bin/tocsin score --suite test --plan --seed $(SEED) --resume .scores --json docs/scores.json

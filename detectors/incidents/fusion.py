@@ -21,7 +21,7 @@ from pipeline.finding import Finding, Incident, Severity, finding_id
 from pipeline.frame import Device
 from pipeline.observation import Event, Observation
 
-# More devices with one class of fault within the window than this: the cause is common to them, whatever it is.
+# More incidents of one class within the window than this: the cause is common to them, whatever it is. Devices of one incident have a cause.
 MANY, MANY_SHARE = 10, 0.005
 AT_ONCE_NS = 120 * 10**9  # what a switch does to its ports it does to all of them at once
 MOST_SINGLY = 8  # findings of an incident, each of which is told as it comes
@@ -188,8 +188,7 @@ class Incidents(Remembering):
             and _severity(one.live) == severity
             and all(head(f.fault) == kind for f in one.findings.values())
         ]
-        devices = {f.device for one in alike for f in one.findings.values()}
-        if len(alike) > 1 and len(devices) > max(MANY, MANY_SHARE * self._graph.peers(finding.device.kind)):
+        if len(alike) > max(MANY, MANY_SHARE * self._graph.peers(finding.device.kind)):
             alike[0].common = kind
         else:
             alike = self._roommates(finding, at)

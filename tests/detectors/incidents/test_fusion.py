@@ -204,6 +204,19 @@ def test_hot_gpus_of_a_rack_are_incidents_of_their_own_until_they_are_half_of_it
     assert story.open == {"r7": ("rack", "thermal/hw_slowdown", "page")}
 
 
+def test_three_racks_that_warm_up_are_three_incidents() -> None:
+    """Each holds many GPUs, and each has its own pump: a common cause is told by many incidents, not by many devices in a few."""
+    story = Story()
+    racks = [Device("", "rack", f"r{n}") for n in range(3)]
+    for number, rack in enumerate(racks):
+        hosts = [f"r{number}n{n}" for n in range(4)]
+        story.nodes(*hosts, rack=rack.id)
+        story.finds(rack, "thermal/cooling", "page")
+        for host in hosts:
+            story.finds(gpu(0, host, rack=rack.id), "thermal/imminent", "ticket")
+    assert story.open.keys() == {rack.id for rack in racks}
+
+
 def test_a_node_that_follows_its_rack_later_is_part_of_it() -> None:
     """The rack is known to be the matter: who grows hot in it half an hour later pages nobody again."""
     story = Story()
