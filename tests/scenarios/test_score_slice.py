@@ -17,7 +17,7 @@ def judged(
 ) -> tuple[list[Case], list[FalseAlarm]]:
     """Cases that were watched to their deadline, and what was told of nothing."""
     job = Job(scenario, "nominal", seed, "dev", ((OURS, scope),), days=days, nodes=nodes, agents=4)
-    (result,) = contest(job)["results"]
+    result = next(part for part in contest(job)["results"] if part["contestant"] == OURS)
     cases = [case_from(case) for case in result["cases"]]
     return [case for case in cases if case.watched], [alarm_from(alarm) for alarm in result["false"]]
 

@@ -14,7 +14,7 @@ import pytest
 
 from collector.cli import score_run
 from collector.cli.main import main
-from collector.scoring.contest import Job, contest
+from collector.scoring.contest import OURS, SHIPPED, Job, contest
 from collector.scoring.plan import Wanted, code_hash, jobs_of, still_good
 from collector.scoring.pool import Done, run_jobs
 from collector.simulator.fleet import load_scenario
@@ -42,9 +42,10 @@ def first() -> dict[str, Any]:
 
 
 def test_everybody_is_judged_by_every_truth(first: dict[str, Any]) -> None:
-    """Ours in both scopes and the baseline have a case per fault."""
+    """Ours in both scopes, ours as shipped beside them, and the baseline have a case per fault."""
     assert first["truth"]
-    assert {(p["contestant"], p["scope"]) for p in first["results"]} == set(JOB.contestants)
+    shipped = {(SHIPPED, scope) for name, scope in JOB.contestants if name == OURS}
+    assert {(p["contestant"], p["scope"]) for p in first["results"]} == {*JOB.contestants, *shipped}
     assert all(len(p["cases"]) == len(first["truth"]) for p in first["results"])
 
 
@@ -202,7 +203,7 @@ def test_an_interrupted_run_is_logged_and_its_kept_results_can_be(
 
 
 def test_a_dump_holds_what_others_need_to_score_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Frames as Parquet in the store's layout, the truth and each contestant's findings as JSON lines."""
+    """Frames as Parquet in the store's layout, the truth, and what each contestant found and told as JSON lines."""
     argv = (
         "--scenario",
         "F16",
@@ -219,13 +220,9 @@ def test_a_dump_holds_what_others_need_to_score_again(tmp_path: Path, capsys: py
     )
     assert score(capsys, *argv, "--dump", str(tmp_path))[0] == 0
     (run,) = tmp_path.iterdir()
-    assert {path.name for path in run.iterdir()} == {
-        "store",
-        "truth.jsonl",
-        "findings-ours-node.jsonl",
-        "findings-ours-fleet.jsonl",
-        "findings-gpud-fleet.jsonl",
-    }
+    who = ("ours-node", "ours-fleet", "as-shipped-node", "as-shipped-fleet", "gpud-fleet")
+    said = {f"{kind}-{name}.jsonl" for kind in ("findings", "incidents") for name in who}
+    assert {path.name for path in run.iterdir()} == {"store", "truth.jsonl", *said}
     assert {path.name for path in (run / "store").iterdir()} >= {"gpu", "ib_port", "reads"}
     assert list((run / "store" / "gpu").rglob("*.parquet"))
 
