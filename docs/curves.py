@@ -55,5 +55,5 @@ def _lines(budgets: Sequence[float], rows: Sequence[Mapping[str, Any]]) -> Itera
             fill = colour if resolved else "#fff"  # hollow: too few months were watched to show so low a rate
             yield f'<circle cx="{x:.1f}" cy="{_y(r["value"]):.1f}" r="3" fill="{fill}" stroke="{colour}"/>'
         of = known[0][1]["of"] if known else 0
-        name = f"{row['contestant']} ({row['scope']}, {of} cases)"
+        name = f"{row['contestant']} ({of} cases)"
         yield f'<text x="{WIDTH - RIGHT + 14}" y="{TOP + 12 + 18 * number}" fill="{colour}">{escape(name)}</text>'

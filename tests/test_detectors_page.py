@@ -103,4 +103,4 @@ def test_a_curve_is_a_picture_with_every_contestant() -> None:
     text = run(f"import curves; sys.stdout.write(curves.curve('ib-ber', {BUDGETS!r}, {rows!r}))")
     drawn = ET.fromstring(text)  # noqa: S314 - written by the code under test
     words = [element.text or "" for element in drawn.iter() if element.tag.endswith("text")]
-    assert [word for word in words if "40 cases" in word] == ["ours (fleet, 40 cases)", "gpud (fleet, 40 cases)"]
+    assert [word for word in words if "40 cases" in word] == ["ours (40 cases)", "gpud (40 cases)"]
