@@ -11,7 +11,6 @@ from pipeline.frame import Device
 # What a fault is a sign of: the word before the slash.
 SYMPTOMS = frozenset({"straggler", "hang", "congestion", "outlier"})  # they follow from whatever else is wrong with the node
 SPREADING = frozenset({"thermal", "throttle", "power_limit", "pcie", "ib", "nvlink", "gpu_lost", "xid"})
-SLOW = frozenset({"thermal/resistance"})  # told at the end of a block of hours: that two are told at once says nothing
 OF_THE_ADAPTER = "ib/adapter_"  # what it has in itself: no switch brings that about
 ALONE = "xid/repeated"  # what a program was blamed for, and one GPU alone repeats
 OF_RACKS = frozenset({"thermal", "throttle"})  # air, water and power are a rack's
@@ -93,8 +92,8 @@ def acquitted(finding: Finding, graph: Graph) -> Iterator[Key]:
 
 def _shared(finding: Finding, graph: Graph) -> Iterator[Place]:
     """The places whose other devices can have the same cause."""
-    without = {"switch"} if finding.fault.startswith(OF_THE_ADAPTER) else {"node", "rack"} if finding.fault in SLOW else set()
-    yield from (place for place in graph.places(finding.device) if place.level not in without)
+    alone = finding.fault.startswith(OF_THE_ADAPTER)
+    yield from (place for place in graph.places(finding.device) if not (alone and place.level == "switch"))
 
 
 def _in_domain(finding: Finding, place: Key) -> Iterator[Key]:

@@ -217,16 +217,6 @@ def test_three_racks_that_warm_up_are_three_incidents() -> None:
     assert story.open.keys() == {rack.id for rack in racks}
 
 
-def test_cooling_that_ages_in_several_gpus_is_told_of_each() -> None:
-    """It is judged by blocks of hours, which end at once for all: neither GPUs of one node nor half of a rack have a cause in common by that."""
-    story = Story()
-    story.nodes(*LARGE, rack="r7")
-    for host in LARGE[:4]:
-        for number in range(2):
-            story.finds(gpu(number, host, rack="r7"), "thermal/resistance", "ticket")
-    assert len(story.open) == 8
-
-
 def test_a_node_that_follows_its_rack_later_is_part_of_it() -> None:
     """The rack is known to be the matter: who grows hot in it half an hour later pages nobody again."""
     story = Story()
