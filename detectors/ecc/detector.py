@@ -25,9 +25,8 @@ from pipeline.observation import Event, Observation
 CLEAR_READS = 10  # a flag that is gone for so many readings is gone
 MANY_CORRECTED = 92  # the driver's own alarm about the rate of single-bit errors
 S = 10**9
-IMPOSSIBLE = (
-    2.0**30
-)  # new errors between two readings: a count that rose by so many shows a mark of no value (0x7ffffff0 and above, dcgm_fields.h)
+# New errors between two readings: a count that rose by so many shows a mark of no value (0x7ffffff0 and above, dcgm_fields.h).
+IMPOSSIBLE = 2.0**30
 PATIENT_NS = 24 * 3600 * S  # a repair because of corrected errors waits so long for a reset before anybody is told
 UNCORRECTABLE, TREND = "ecc/uncorrectable", "ecc/correctable_trend"
 _FLAGS = ("failed", "pending", *(f"banks_{spare}" for spare in ("none", "low", "partial", "high")))

@@ -21,7 +21,7 @@ from pipeline.finding import Finding, Incident, Severity, finding_id
 from pipeline.frame import Device
 from pipeline.observation import Event, Observation
 
-# More incidents of one class within the window than this: the cause is common to them, whatever it is. Devices of one incident have a cause.
+# More incidents of one class within the window than this: the cause is common to them, whatever it is. How many devices each holds says nothing.
 MANY, MANY_SHARE = 10, 0.005
 AT_ONCE_NS = 120 * 10**9  # what a switch does to its ports it does to all of them at once
 MOST_SINGLY = 8  # findings of an incident, each of which is told as it comes
@@ -179,7 +179,7 @@ class Incidents(Remembering):
         )
 
     def _break(self, joined: OpenIncident, finding: Finding, at: Moment) -> Iterator[Incident]:
-        """The circuit breaker: many incidents of one class and severity at once become one, and the others end; in a rack a few are many."""
+        """The circuit breaker: many incidents of one class and severity at once become one, and the others end; so do those of a rack."""
         kind, severity = head(finding.fault), _severity(joined.live)
         alike = [
             one
