@@ -109,6 +109,11 @@ class Xid(Remembering):
         job, left_ns = self._known.left.get(Place(gpu.host, gpu.id), ("", 0))
         return self._jobs.of(gpu.host, gpu.id) or (job if at.now_ns - left_ns <= LATE_NS else "")
 
+    def _size(self, job: str) -> int:
+        """How many GPUs a job holds, or held until it ended on their host; 0 where no job is known."""
+        held = {place for place, (name, _) in self._known.left.items() if name == job}
+        return len(held.union(self._jobs.members(job))) if job else 0
+
     def _closed(self, at: Moment) -> Iterator[Finding]:
         for node in self._open.over(at.now_ns):
             for gpu, burst in node.gpus.items():
@@ -131,7 +136,9 @@ class Xid(Remembering):
             xid_entry(past.code), facts, alone=not set(burst.seen) - {past.code}, times=self._times(event.device, past, at)
         )
         burst.add(Seen(past.code, count, event.time_ns, at.now_ns, said, str(facts.get("text", ""))))
-        suspicion = suspicion_of(event.device, past, self._history, at.now_ns) if begins and not before else None
+        suspicion = None
+        if begins and not before:
+            suspicion = suspicion_of(event.device, past, self._history, at.now_ns, size=self._size(past.job))
         burst.suspect |= suspicion is not None and is_application(past.code)
         yield from self._tell(node, event.device, burst, at, suspicion=suspicion)
         if suspicion is not None and is_application(past.code):

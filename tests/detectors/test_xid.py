@@ -265,6 +265,30 @@ def test_31_on_one_gpu_again_suspects_it(log: Log) -> None:
     assert "2 bursts in 24 h" in next(f for f in said if f.fault == REPEATED).evidence[0]
 
 
+def here_and_there(log: Log, gpus: int, *struck: int) -> set[str]:
+    """A job of so many GPUs, and XID 31 on these, an hour apart: who is suspected."""
+    log.job("42", *range(gpus))
+    for gpu in struck:
+        log.xid(31, gpu=gpu)
+        log.quiet(HOUR)
+    return {f.device.id for f in log.said if f.fault == REPEATED}
+
+
+def test_31_that_comes_back_in_a_large_job_suspects_the_gpu_though_others_had_it_once() -> None:
+    """F08: chance would strike one of 64 GPUs three times in five once in four hundred such days."""
+    assert here_and_there(Log(gpus=64, period_s=60), 64, 1, 3, 2, 3, 3) == {id_(3)}
+
+
+def test_31_that_comes_back_in_a_small_job_is_the_programs_where_others_had_it_too(log: Log) -> None:
+    """F08: among eight GPUs chance does the same on every sixth such day."""
+    assert here_and_there(log, 8, 1, 3, 2, 3, 3) == set()
+
+
+def test_a_gpu_that_repeats_31_does_not_hide_another_that_does(log: Log) -> None:
+    """F08: what one GPU repeats is one other GPU, not four bursts elsewhere."""
+    assert here_and_there(log, 8, 0, 0, 0, 0, 3, 3, 3) == {id_(0), id_(3)}
+
+
 def test_31_on_one_gpu_on_two_days_is_silent_about_it(log: Log) -> None:
     """The window is a day."""
     node = Log(period_s=60)
