@@ -37,7 +37,8 @@ class Job:
     """One rendering to judge: scenario, magnitude (nominal, half, range or a number), seed and split, and who takes part.
 
     ``contestants`` are (name, scope): ``ours`` or a baseline. With ``restart`` ours are restarted half-way, beside going on, and compared for half a day. With more or
-    fewer ``nodes`` than the scenario says it has more or fewer cases. ``agents`` is how many nodes are judged in scope node at most.
+    fewer ``nodes`` than the scenario says it has more or fewer cases, unless ``cases`` says how many. ``agents`` is how many nodes are
+    judged in scope node at most.
     """
 
     scenario: str
@@ -49,6 +50,7 @@ class Job:
     days: float | None = None
     nodes: int | None = None
     agents: int | None = None
+    cases: int | None = None
 
     @property
     def name(self) -> str:
@@ -80,7 +82,7 @@ def rendered(job: Job) -> Run:
     magnitude: str | float = job.magnitude
     with contextlib.suppress(ValueError):
         magnitude = float(job.magnitude)
-    scenario = scaled(load_scenario(job.scenario), job.nodes)
+    scenario = scaled(load_scenario(job.scenario), job.nodes, job.cases)
 
     def of(days: float | None) -> Run:
         return render(scenario, job.seed, magnitude=magnitude, split=job.split, step_s=STEP_S, days=days, nodes=job.nodes)
@@ -94,15 +96,15 @@ def rendered(job: Job) -> Run:
         raise ValueError(f"{job.scenario}: {job.days:g} days are too short for what happens in it, {fits:g} would do") from error
 
 
-def scaled(scenario: Scenario, nodes: int | None) -> Scenario:
-    """The scenario with as many cases for its nodes as before, at least one.
+def scaled(scenario: Scenario, nodes: int | None, cases: int | None = None) -> Scenario:
+    """The scenario with these cases, or with as many for its nodes as before, at least one.
 
-    >>> scaled(load_scenario("F16"), 64).cases, scaled(load_scenario("F16"), None).cases
-    (32, 8)
+    >>> scaled(load_scenario("F16"), 64).cases, scaled(load_scenario("F16"), None).cases, scaled(load_scenario("F16"), 64, 10).cases
+    (32, 8, 10)
     """
-    if nodes is None or not scenario.cases:
+    if not scenario.cases or (nodes is None and cases is None):
         return scenario
-    return replace(scenario, cases=max(1, round(scenario.cases * nodes / scenario.nodes)))
+    return replace(scenario, cases=cases or max(1, round(scenario.cases * (nodes or scenario.nodes) / scenario.nodes)))
 
 
 def _long_enough(scenario: Scenario, days: float | None, of: Callable[[float], Run]) -> float | None:

@@ -155,7 +155,7 @@ def report_of(results: Sequence[Mapping[str, Any]]) -> Report:
 
 def _run_of(result: Mapping[str, Any]) -> tuple[Any, ...]:
     """What makes two runs the same frames."""
-    return tuple(result["job"].get(name) for name in ("scenario", "magnitude", "seed", "split", "days", "nodes"))
+    return tuple(result["job"].get(name) for name in ("scenario", "magnitude", "seed", "split", "days", "nodes", "cases"))
 
 
 def _add(group: Group, job: Mapping[str, Any], part: Mapping[str, Any], *, healthy: bool) -> None:

@@ -9,14 +9,16 @@ import pytest
 from collector.cli.main import main
 from collector.scoring.contest import OURS, Job, judged_agents, rendered, scaled
 from collector.scoring.price import every_scenario, seconds_of
-from collector.scoring.suite import CASES, FEWER, HEALTHY_MONTHS, Claim, months_of, suite
+from collector.scoring.suite import CASES, HEALTHY_MONTHS, Claim, months_of, suite
 
 CLAIM = Claim("test", 1001, ours=True, baselines=("gpud",), scopes=("node", "fleet"), scenarios=tuple(every_scenario()))
+
+LEMON = "F31"  # a month each; what it counts is scored elsewhere
 
 
 def cases(job: Job) -> int:
     """How many faults a run is asked for."""
-    return scaled(every_scenario()[job.scenario], job.nodes).cases
+    return scaled(every_scenario()[job.scenario], job.nodes, job.cases).cases
 
 
 def test_every_class_has_its_cases_at_each_magnitude() -> None:
@@ -24,11 +26,18 @@ def test_every_class_has_its_cases_at_each_magnitude() -> None:
     count: Counter[tuple[str, str]] = Counter()
     for job in suite(CLAIM):
         verdict = every_scenario()[job.scenario].verdict
-        if verdict is not None and job.contestants == ((OURS, "fleet"),) and job.scenario not in FEWER:
+        if verdict is not None and job.contestants == ((OURS, "fleet"),) and job.scenario != LEMON:
             count[verdict.fault, job.magnitude] += cases(job)
-    classes = {one.verdict.fault for one in every_scenario().values() if one.verdict and one.id not in FEWER}
+    classes = {one.verdict.fault for one in every_scenario().values() if one.verdict and one.id != LEMON}
     assert {fault for fault, magnitude in count if magnitude == "nominal"} == classes
     assert min(count.values()) >= CASES
+
+
+def test_ageing_paste_is_as_rare_among_many_nodes_as_a_fleet_would_have_it() -> None:
+    """Large runs of F11 have a third as many cases for their nodes as its own size, whatever their number."""
+    scenario = every_scenario()["F11"]
+    large = [job for job in suite(CLAIM) if job.scenario == "F11" and job.nodes]
+    assert {round(scenario.cases * (job.nodes or 0) / scenario.nodes / cases(job), 1) for job in large} == {3.0}
 
 
 def test_the_healthy_fleet_is_watched_long_enough() -> None:
