@@ -74,7 +74,10 @@ class Standing:
         return [*self._findings.values(), *(rest.waits for rest in self._rests.values() if rest.waits is not None)]
 
     def holds(self, device: Device, verdict: Verdict, at: Moment, onset_ns: int = 0, *, anew: bool = False) -> Iterator[Finding]:
-        """The fault is there: told when it begins and when it gets worse, or where ``anew`` asks for it. ``onset_ns`` is unix time, now if left out."""
+        """The fault is there: told when it begins and when it gets worse. ``onset_ns`` is unix time, now if left out.
+
+        ``anew``: it happened again, and is told as it stands and while it rests; what only flickers is not.
+        """
         key = (device, verdict.fault)
         stands = self._findings.get(key)
         if stands is not None:
@@ -85,7 +88,12 @@ class Standing:
             return
         finding = self._finding(device, verdict, at, onset_ns or at.time_ns)
         rest = self._rests.get(key)
-        if rest is not None and at.now_ns - rest.ended_ns < REST_NS and RANK[verdict.severity] <= RANK[rest.severity]:
+        if (
+            not anew
+            and rest is not None
+            and at.now_ns - rest.ended_ns < REST_NS
+            and RANK[verdict.severity] <= RANK[rest.severity]
+        ):
             self._rests[key] = replace(rest, waits=rest.waits or finding)
             return
         self._rests.pop(key, None)

@@ -11,7 +11,7 @@ from detectors.incidents.blame import Blame
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident, TakenOn
 from detectors.incidents.graph import Graph, Place
 from detectors.incidents.held import Held
-from detectors.incidents.kinship import OF_RACKS, SYMPTOMS, acquitted, classes, head, identity, keys_of, near, wide
+from detectors.incidents.kinship import OF_PROGRAMS, OF_RACKS, SYMPTOMS, acquitted, classes, head, identity, keys_of, near, wide
 from detectors.incidents.lemon import LIMIT, Lemons
 from detectors.incidents.records import Records
 from detectors.maintenance import Maintenance
@@ -237,7 +237,7 @@ class Incidents(Remembering):
         if before is None or _news(before) != _news(now) or self._more(incident) or not faults <= incident.faults:
             incident.said, incident.faults = len(incident.findings), incident.faults | faults
             yield now
-        if not incident.counted and RANK[now.severity] >= RANK["ticket"] and now.root.host:
+        if not incident.counted and RANK[now.severity] >= RANK["ticket"] and now.root.host and now.fault != OF_PROGRAMS:
             incident.counted = True
             yield from self._lemon(now.root.host, at)
 

@@ -12,6 +12,7 @@ from pipeline.frame import Device
 SYMPTOMS = frozenset({"straggler", "hang", "congestion", "outlier"})  # they follow from whatever else is wrong with the node
 SPREADING = frozenset({"thermal", "throttle", "power_limit", "pcie", "ib", "nvlink", "gpu_lost", "xid"})
 OF_THE_ADAPTER = "ib/adapter_"  # what it has in itself: no switch brings that about
+OF_PROGRAMS = "xid/application"  # says nothing about the node it happened on
 ALONE = "xid/repeated"  # what a program was blamed for, and one GPU alone repeats
 OF_RACKS = frozenset({"thermal", "throttle"})  # air, water and power are a rack's
 OF_JOBS = frozenset({"xid", "hang"})  # one process that dies takes the others of its job with it

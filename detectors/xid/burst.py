@@ -36,7 +36,8 @@ class Seen:
 class Burst:
     """What one GPU said in one burst of its node. ``fault`` is that under which it was told and ``told`` the summary, empty until then.
 
-    ``suspect``: the GPU is to blame for it, and not the program.
+    ``suspect``: the GPU is to blame for it, and not the program. ``job`` held the GPU as it began; ``last_ns`` is of the last code, on the
+    detector's clock.
     """
 
     seen: dict[int, Seen] = field(default_factory=dict)
@@ -44,9 +45,12 @@ class Burst:
     fault: str = ""
     told: str = ""
     suspect: bool = False
+    job: str = ""
+    last_ns: int = 0
 
     def add(self, seen: Seen) -> None:
         """Count a code; its most serious meaning stays."""
+        self.last_ns = max(self.last_ns, seen.at_ns)
         known = self.seen.get(seen.code)
         if known is not None:
             known.count += seen.count
@@ -98,7 +102,7 @@ def read(burst: Burst, now_ns: int, *, closed: bool, others: Iterable[int]) -> R
     candidates = [r for code in codes if (r := _of(code, burst, codes, now_ns)) is not None]
     if codes == {TEARDOWN}:
         solo = closed and not set(others) - {TEARDOWN}
-        return Reading(TEARDOWN, "ticket", "RESTART_APP", GPU_FAULT) if solo else None
+        return Reading(TEARDOWN, "ticket", "RESTART_APP", APPLICATION) if solo else None
     hardware = [r for r in candidates if r.fault != APPLICATION]
     serious = [r for r in hardware if RANK[r.severity] > 0]
     leads = serious or [r for r in candidates if r.fault == APPLICATION] or hardware

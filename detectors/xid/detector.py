@@ -57,7 +57,7 @@ class Xid(Remembering):
     """
 
     name = "xid"
-    version = 2
+    version = 3
 
     def __init__(self) -> None:
         self._columns = Columns(**Runs.fills(1), life_ns=0, gone=False, recovery=0)
@@ -101,7 +101,8 @@ class Xid(Remembering):
         for event in events:
             if event.kind == "job_ended":
                 job = str(event.attributes.get("job", ""))
-                self._known.left |= {p: (job, at.now_ns) for p in self._jobs.members(job) if p.host == event.device.host}
+                lately = {place: held for place, held in self._known.left.items() if at.now_ns - held[1] <= LATE_NS}
+                self._known.left = lately | {p: (job, at.now_ns) for p in self._jobs.members(job) if p.host == event.device.host}
         self._jobs.take(events)
 
     def _job(self, gpu: Device, at: Moment) -> str:
@@ -109,10 +110,10 @@ class Xid(Remembering):
         job, left_ns = self._known.left.get(Place(gpu.host, gpu.id), ("", 0))
         return self._jobs.of(gpu.host, gpu.id) or (job if at.now_ns - left_ns <= LATE_NS else "")
 
-    def _size(self, job: str) -> int:
-        """How many GPUs a job holds, or held until it ended on their host; 0 where no job is known."""
-        held = {place for place, (name, _) in self._known.left.items() if name == job}
-        return len(held.union(self._jobs.members(job))) if job else 0
+    def _size(self, job: str, at: Moment) -> int:
+        """How many GPUs a job holds, or held until lately; 0 where no job is known."""
+        left = {place for place, (name, left_ns) in self._known.left.items() if name == job and at.now_ns - left_ns <= LATE_NS}
+        return len(left.union(self._jobs.members(job))) if job else 0
 
     def _closed(self, at: Moment) -> Iterator[Finding]:
         for node in self._open.over(at.now_ns):
@@ -131,14 +132,15 @@ class Xid(Remembering):
             return  # counts for what comes back, and is no news
         node = self._open.at(event.device.host, at.now_ns, before=before)
         node.last_ns = at.now_ns
-        burst = node.gpus.setdefault(event.device, Burst())
+        burst = node.gpus.setdefault(event.device, Burst(job=past.job))
         said = meaning(
             xid_entry(past.code), facts, alone=not set(burst.seen) - {past.code}, times=self._times(event.device, past, at)
         )
         burst.add(Seen(past.code, count, event.time_ns, at.now_ns, said, str(facts.get("text", ""))))
         suspicion = None
         if begins and not before:
-            suspicion = suspicion_of(event.device, past, self._history, at.now_ns, size=self._size(past.job))
+            suspects = {finding.device for finding in self._standing.all() if finding.fault == REPEATED}
+            suspicion = suspicion_of(event.device, past, self._history, at.now_ns, suspects)
         burst.suspect |= suspicion is not None and is_application(past.code)
         yield from self._tell(node, event.device, burst, at, suspicion=suspicion)
         if suspicion is not None and is_application(past.code):
@@ -148,7 +150,7 @@ class Xid(Remembering):
     def _repeated(self, gpu: Device, suspicion: Suspicion, burst: Burst, at: Moment) -> Iterator[Finding]:
         words = (suspicion.words, *burst.evidence())
         verdict = Verdict(REPEATED, suspicion.severity, suspicion.action, suspicion.summary, words)
-        yield from self._say(gpu, verdict, at, burst.first_ns)
+        yield from self._say(gpu, verdict, at, burst)
 
     def _acquit(self, gpu: Device, job: str, at: Moment) -> Iterator[Finding]:
         """The program is not to blame for what one GPU alone repeats."""
@@ -166,13 +168,15 @@ class Xid(Remembering):
         if "link" in facts:
             place = f"NVLink {facts['link']}"
         boot = str(facts.get("stream", "the boot before")) if facts.get("previous_boot") else boot_id
+        job = self._job(event.device, at)
         return Past(
             int(facts["code"]),
             at.now_ns - age,
             at.now_ns - age + max(0, int(lasted) - event.time_ns),
             place,
-            self._job(event.device, at),
+            job,
             f"{boot}/{event.device.attributes.get('epoch', '')}",
+            self._size(job, at),
         )
 
     def _times(self, gpu: Device, past: Past, at: Moment) -> int:
@@ -193,9 +197,9 @@ class Xid(Remembering):
                 return  # the GPU is blamed, not the program
             if suspicion is not None:  # a code of the hardware came back in the burst of a program: both are told
                 yield from self._repeated(gpu, suspicion, burst, at)
-            job = self._job(gpu, at)
+            job = burst.job or self._job(gpu, at)
             blamed = Device("", "job", job) if job else gpu  # a job is on many hosts
-            yield from self._say(blamed, _verdict(reading, burst, node, at), at, burst.first_ns)
+            yield from self._say(blamed, _verdict(reading, burst, node, at), at, burst)
             return
         burst.fault = burst.fault or reading.fault
         verdict = _verdict(replace(reading, fault=burst.fault), burst, node, at)
@@ -203,31 +207,35 @@ class Xid(Remembering):
             severity = max(suspicion.severity, verdict.severity, key=RANK.__getitem__)
             words = (suspicion.words, *verdict.evidence)
             verdict = replace(verdict, severity=severity, action=suspicion.action, summary=suspicion.summary, evidence=words)
-        anew = burst.told not in ("", verdict.summary) or suspicion is not None
+        again = not burst.told and verdict.severity == "page" and self._standing.get(gpu, verdict.fault) is None
+        anew = again or burst.told not in ("", verdict.summary) or suspicion is not None
         burst.told = verdict.summary
         if burst.fault == LINK_FAULT and RANK[verdict.severity] > 0:
-            yield from self._link(gpu, verdict, at, burst.first_ns, anew=anew)
+            yield from self._link(gpu, verdict, at, burst, anew=anew)
         else:
-            yield from self._say(gpu, verdict, at, burst.first_ns, anew=anew)
+            yield from self._say(gpu, verdict, at, burst, anew=anew)
 
-    def _link(self, gpu: Device, verdict: Verdict, at: Moment, onset_ns: int, *, anew: bool) -> Iterator[Finding]:
+    def _link(self, gpu: Device, verdict: Verdict, at: Moment, burst: Burst, *, anew: bool) -> Iterator[Finding]:
         """Of one GPU, or of its NVLink domain when more GPUs complain than a node has."""
         domain = self._domains.complains(gpu, at.now_ns)
         if domain is None:
-            yield from self._say(gpu, verdict, at, onset_ns, anew=anew)
+            yield from self._say(gpu, verdict, at, burst, anew=anew)
             return
         members = set(self._domains.members(domain, at.now_ns))
         summary = "GPUs all over this NVLink domain report link errors: a switch or the job, not the GPUs."
         words = (f"{len(members)} GPUs within two minutes", *verdict.evidence)
         told = replace(verdict, fault=DOMAIN_FAULT, summary=summary, action="CONTACT_SUPPORT", evidence=words)
-        yield from self._say(domain, told, at, onset_ns)
+        yield from self._say(domain, told, at, burst)
         for finding in self._standing.all():
             if finding.fault == LINK_FAULT and finding.device.id in members:
                 yield from self._standing.ends(finding.device, LINK_FAULT, at, "it is part of the domain's trouble")
 
-    def _say(self, device: Device, verdict: Verdict, at: Moment, onset_ns: int, *, anew: bool = False) -> Iterator[Finding]:
-        self._known.last[device, verdict.fault] = at.now_ns
-        yield from self._standing.holds(device, verdict, at, onset_ns, anew=anew)
+    def _say(self, device: Device, verdict: Verdict, at: Moment, burst: Burst, *, anew: bool = False) -> Iterator[Finding]:
+        key = (device, verdict.fault)
+        self._known.last[key] = max(
+            burst.last_ns, self._known.last.get(key, 0)
+        )  # not when it is told: a reset may have come since
+        yield from self._standing.holds(device, verdict, at, burst.first_ns, anew=anew)
 
     def _frame(self, frame: Frame, boot_id: str, at: Moment) -> Iterator[Finding]:
         columns = self._columns

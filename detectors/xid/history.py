@@ -20,7 +20,7 @@ MOST_BURSTS = 64  # remembered per GPU
 class Past:
     """One burst of one code: when it began and was last heard (detector's clock), where on the chip, in which job and life.
 
-    ``life`` is the boot and, after a slash, the epoch of the driver.
+    ``life`` is the boot and, after a slash, the epoch of the driver; ``size`` how many GPUs the job held, 0 where none is known.
     """
 
     code: int
@@ -29,6 +29,7 @@ class Past:
     place: str = ""
     job: str = ""
     life: str = ""
+    size: int = 0
 
 
 class History:

@@ -73,10 +73,19 @@ class OpenBursts:
 
 def _document(gpu: Device, burst: Burst) -> list[Any]:
     seen = [[s.code, s.count, s.first_ns, s.at_ns, astuple(s.meaning), s.text] for s in burst.seen.values()]
-    return [[gpu.host, gpu.kind, gpu.id, dict(gpu.attributes)], seen, burst.dropped, burst.fault, burst.told, burst.suspect]
+    return [
+        [gpu.host, gpu.kind, gpu.id, dict(gpu.attributes)],
+        seen,
+        burst.dropped,
+        burst.fault,
+        burst.told,
+        burst.suspect,
+        burst.job,
+        burst.last_ns,
+    ]
 
 
 def _restored(document: list[Any]) -> tuple[Device, Burst]:
-    gpu, seen, dropped, fault, told, suspect = document
+    gpu, seen, dropped, fault, told, suspect, job, last_ns = document
     codes = {s[0]: Seen(s[0], s[1], s[2], s[3], Meaning(*s[4]), s[5]) for s in seen}
-    return Device(*gpu), Burst(codes, int(dropped), str(fault), str(told), bool(suspect))
+    return Device(*gpu), Burst(codes, int(dropped), str(fault), str(told), bool(suspect), str(job), int(last_ns))

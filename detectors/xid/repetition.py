@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from detectors.xid.burst import is_application
@@ -16,8 +16,8 @@ from pipeline.xid import xid_entry
 REPEATED = "xid/repeated"
 # Bursts in 24 hours (NVIDIA's advice: a program's XID that comes back on one GPU is to be diagnosed; five of a fatal code go to support).
 SUSPECT, FATAL_TOO_OFTEN, PAGE_BURSTS = 2, 5, 5
-OTHERS = 2  # as many bursts on a GPU for each other GPU that had one, and none of them is by chance
-BY_CHANCE = 0.05  # of a job whose program fails here and there: some GPU of it is struck as often
+OTHERS = 2  # as many bursts as this on a GPU for each that others had, and none of them is by chance
+BY_CHANCE = 0.02  # of a job whose program fails here and there: some GPU of it is struck as often
 BOOTS = 3  # the same code in three lives of the machine, so after two reboots
 SECOND_TIME = frozenset({93, 157, 161})  # for the record once, a ticket the second time (93: in another life of the driver)
 SM_EXCEPTION, MMU_FAULT = 13, 31
@@ -33,13 +33,13 @@ class Suspicion:
     words: str
 
 
-def suspicion_of(device: Device, past: Past, history: History, now_ns: int, *, size: int = 0) -> Suspicion | None:
+def suspicion_of(device: Device, past: Past, history: History, now_ns: int, suspects: Container[Device] = ()) -> Suspicion | None:
     """What the last day and week say about a code that a GPU has shown again; None where nothing speaks against the GPU.
 
-    ``size``: GPUs of its job, 0 where it is not known.
+    ``suspects``: GPUs that are known to repeat programs' codes; what they had does not speak for this one.
     """
     if is_application(past.code):
-        return _program(device, past, history, now_ns, size)
+        return _program(device, past, history, now_ns, suspects)
     day = [p for p in history.of(device, now_ns, DAY_NS) if p.code == past.code]
     week = [p for p in history.of(device, now_ns, WEEK_NS) if p.code == past.code]
     if past.code in SECOND_TIME and len(week) >= SUSPECT and (past.code != 93 or len({p.life for p in week}) > 1):
@@ -74,22 +74,27 @@ def by_chance(bursts: int, others: int, size: int) -> float:
     return math.comb(bursts + others, bursts) * float(size) ** (1 - bursts)
 
 
-def _program(device: Device, past: Past, history: History, now_ns: int, size: int) -> Suspicion | None:
+def _program(device: Device, past: Past, history: History, now_ns: int, suspects: Container[Device]) -> Suspicion | None:
     """Codes of programs speak against a GPU that alone had them, again and again: 13 on one unit, the rest far more than others."""
     if sum(_alike(p, past) for p in history.of(device, now_ns, DAY_NS)) < SUSPECT:
         return None
     alone = [(gpu, p) for gpu, p in _alone(history, now_ns) if _alike(p, past)]
     bursts = [p for gpu, p in alone if gpu == device]
-    elsewhere = len({gpu for gpu, p in alone if gpu != device and _source(gpu, p) == _source(device, past)})
     if len(bursts) < SUSPECT:
         return None
-    rare = size > 0 and by_chance(len(bursts), elsewhere, size) <= BY_CHANCE
-    if past.code != SM_EXCEPTION and len(bursts) <= OTHERS * elsewhere and not rare:
-        return None  # a program that fails now here, now there returns to a GPU by chance; to one unit of it hardly
     jobs = {p.job for p in bursts}
-    page = len(bursts) >= PAGE_BURSTS and (len(jobs) > 1 or jobs == {""})  # one program that is started again proves nothing
+    near = [
+        gpu for gpu, p in alone if gpu != device and gpu not in suspects and (gpu.host == device.host or p.job in jobs - {""})
+    ]
+    rare = jobs == {past.job} and past.size > 1 and by_chance(len(bursts), len(near), past.size) <= BY_CHANCE
+    if past.code != SM_EXCEPTION and len(bursts) <= OTHERS * len(near) and not rare:
+        return None  # a program that fails now here, now there returns to a GPU by chance; to one unit of it hardly
+    shared = [p.job for p in bursts if p.size > 1]  # in a job of one GPU no other could be struck
+    page = len(shared) >= PAGE_BURSTS and len(set(shared)) > 1  # one program that is started again proves nothing
     words = f"{len(bursts)} bursts in 24 h" + (f", always on {past.place}" if past.place else "")
-    words += f", {elsewhere} other GPUs of its {'job' if past.job else 'node'}" + (f", {len(jobs)} jobs" if past.job else "")
+    words += f", {len(near)} on other GPUs of its node{' and jobs' if past.job else ''}" + (
+        f", {len(jobs)} jobs" if past.job else ""
+    )
     summary = f"XID {past.code} of programs comes back on this GPU far more than on others: diagnose it."
     return Suspicion("page" if page else "ticket", "RUN_DCGMEUD", summary, words)
 

@@ -121,8 +121,18 @@ def test_45_never_pages(log: Log) -> None:
     """NVSentinel counted 168,924 of them as hardware faults: alone, and once its burst is over, one is a ticket."""
     assert log.xid(45, count=1000) == []
     said = log.quiet(300)
-    assert stands(said) == [("gpu", id_(), GPU, "ticket")]
+    assert stands(said) == [("gpu", id_(), PROGRAM, "ticket")]
     assert "Fabric Manager" in said[0].summary
+
+
+def test_a_job_that_is_killed_says_nothing_about_its_gpus(log: Log) -> None:
+    """45 on each as it ends: told of the job, though it is gone when the burst is over, and forgotten within the hour (H23)."""
+    log.job("42", *range(8))
+    for gpu in range(8):
+        log.xid(45, gpu=gpu)
+    log.event(NODE, "job_ended", source="jobs", job="42")
+    assert stands(log.quiet(600)) == [("job", "42", PROGRAM, "ticket")]
+    assert stands([*log.said, *log.quiet(HOUR)]) == []
 
 
 def test_45_on_the_mates_of_a_lost_gpu_is_silent(log: Log) -> None:
@@ -282,6 +292,50 @@ def test_31_that_comes_back_in_a_large_job_suspects_the_gpu_though_others_had_it
 def test_31_that_comes_back_in_a_small_job_is_the_programs_where_others_had_it_too(log: Log) -> None:
     """F08: among eight GPUs chance does the same on every sixth such day."""
     assert here_and_there(log, 8, 1, 3, 2, 3, 3) == set()
+
+
+def test_a_program_that_fails_all_day_here_and_there_is_to_blame_not_its_gpus(log: Log) -> None:
+    """Forty bursts among eight GPUs: some have more of them than others."""
+    counts = dict(zip(range(8), (8, 8, 7, 6, 5, 3, 2, 1), strict=True))
+    struck = [gpu for turn in range(8) for gpu, times in counts.items() if turn < times]
+    log.job("42", *range(8))
+    for gpu in struck:
+        log.xid(31, gpu=gpu)
+        log.quiet(1800)
+    assert {f.device.kind for f in log.said} == {"job"}
+
+
+def test_a_program_started_in_ever_new_jobs_of_a_node_is_to_blame_not_its_gpus() -> None:
+    """A user's sweep: forty jobs, each of which fails on some GPU."""
+    log = Log(period_s=60)
+    for job in range(40):
+        log.job(f"sweep-{job}", *range(8))
+        log.xid(31, gpu=(5 * job + job // 8) % 8)
+        log.quiet(1800)
+    assert {f.device.kind for f in log.said} == {"job"}
+
+
+def test_a_gpu_on_which_one_user_debugs_never_pages() -> None:
+    """H23: ever new jobs of one GPU, which the scheduler takes from the same place: no other could be struck."""
+    log = Log(period_s=60)
+    for job in range(6):
+        log.job(f"try-{job}", 3)
+        log.xid(31, gpu=3)
+        log.quiet(1800)
+    assert "page" not in {f.severity for f in log.said}
+
+
+def test_a_jobs_size_is_that_of_now_where_names_come_back() -> None:
+    """A name that other GPUs bore last week does not make the job of today larger, and its repeats rarer."""
+    log = Log(gpus=64, period_s=600)
+    log.job("user1000", *range(4, 64))
+    log.event(NODE, "job_ended", source="jobs", job="user1000")
+    log.quiet(5 * DAY)
+    log.job("user1000", *range(4))
+    for gpu in (1, 2, 0, 0, 0):
+        log.xid(31, gpu=gpu)
+        log.quiet(HOUR)
+    assert REPEATED not in {f.fault for f in log.said}
 
 
 def test_a_gpu_that_repeats_31_does_not_hide_another_that_does(log: Log) -> None:
@@ -557,12 +611,29 @@ def test_events_of_other_kinds_are_left_alone(log: Log) -> None:
     assert log.events(Event(log.clock.time_ns(), 0, NODE, "module_loaded", {"module": "nvidia"})) == []
 
 
-def test_what_comes_back_and_goes_again_within_the_rest_is_not_told_after_it(log: Log) -> None:
+def reset(log: Log) -> list[Finding]:
+    """The GPU is reset five minutes later."""
+    said = log.quiet(HOUR / 12)
+    log.counters_begin_anew()
+    return said + log.quiet(HOUR / 5)
+
+
+def test_a_ticket_that_comes_back_and_goes_again_within_the_rest_is_not_told_after_it(log: Log) -> None:
     """A code that came again after the reset, and not after the second one."""
+    assert relapse(log.clock, lambda: log.xid(94), lambda: reset(log)) == []
 
-    def reset() -> list[Finding]:
-        said = log.quiet(HOUR / 12)
-        log.counters_begin_anew()
-        return said + log.quiet(HOUR / 5)
 
-    assert relapse(log.clock, lambda: log.xid(119), reset) == []
+def test_a_page_that_comes_back_is_told_at_once_however_short_it_was_gone(log: Log) -> None:
+    """F03: reset, cleared, and within the hour the memory fails again: that is no flicker."""
+    log.xid(95)
+    assert [f.phase for f in reset(log)] == ["cleared"]
+    assert [(f.phase, f.severity) for f in log.xid(95)] == [("onset", "page")]
+
+
+@pytest.mark.parametrize("after", [30, 100, 170, 200])
+def test_a_reset_is_credited_however_soon_it_comes(log: Log, after: int) -> None:
+    """Remedies run by themselves reset a GPU while its burst is still open."""
+    log.xid(119)
+    log.quiet(after)
+    log.counters_begin_anew()
+    assert [f.phase for f in log.quiet(HOUR / 4)] == ["cleared"]

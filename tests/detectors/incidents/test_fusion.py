@@ -509,6 +509,15 @@ def test_a_node_with_many_small_faults_is_a_lemon(days: float, told: bool) -> No
     assert all(i.severity == "ticket" for i in lemons)
 
 
+def test_programs_that_fail_make_no_lemon_of_their_node() -> None:
+    """Where no job is known a program's XID is told of its GPU: what users do wrong says nothing about the node (H23)."""
+    story = Story()
+    for n in range(8):
+        story.clears(story.finds(gpu(n), "xid/application", "ticket"))
+        story.wait(86400, step=3600)
+    assert [i for i in story.told if i.fault == "lemon"] == []
+
+
 def test_each_of_the_first_findings_is_told_then_only_doublings() -> None:
     """A storm about one device does not write a row per line: 8 single ones, then at 16, 32 and 64."""
     story = Story()
