@@ -41,7 +41,7 @@ class Incidents(Remembering):
     """
 
     name = "incidents"
-    version = 3
+    version = 4
 
     def __init__(self) -> None:
         self._graph, self._maintenance, self._elapsed, self._lemons = Graph(), Maintenance(), Elapsed(), Lemons()
@@ -239,7 +239,7 @@ class Incidents(Remembering):
             yield now
         if not incident.counted and RANK[now.severity] >= RANK["ticket"] and now.root.host and now.fault != OF_PROGRAMS:
             incident.counted = True
-            yield from self._lemon(now.root.host, at)
+            yield from self._lemon(now.root, head(now.fault), at)
 
     @staticmethod
     def _more(incident: OpenIncident) -> bool:
@@ -282,8 +282,12 @@ class Incidents(Remembering):
             acknowledged_by=taken_on.user,
         )
 
-    def _lemon(self, host: str, at: Moment) -> Iterator[Incident]:
-        before, now = self._lemons.now(host, at.now_ns), self._lemons.count(host, at.now_ns)
+    def _lemon(self, device: Device, kind: str, at: Moment) -> Iterator[Incident]:
+        host = device.host
+        before, now = (
+            self._lemons.now(host, at.now_ns),
+            self._lemons.count(host, f"{kind} of {device.kind} {device.id}", at.now_ns),
+        )
         told = any(
             one.told is not None and (one.told.fault, one.told.root.host) == ("lemon", host) for one in self._book.open.values()
         )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from detectors.memory import Commit, from_text_array, text_array
 from detectors.snapshot import State
 
-HALF_LIFE_NS = 30 * 86400 * 10**9
+DAY_NS = 86400 * 10**9
+HALF_LIFE_NS = 30 * DAY_NS
+ONE_FAULT_NS = 7 * DAY_NS  # what is back on a device so soon is the fault that it had: a link that flaps is no lemon
 # Proposed. A tenth of a cluster's nodes carries about two fifths of its faults, and the mean node has one in eight months
 # (InfiniteHBD trace: 400 nodes, 349 days).
 LIMIT = 4.0
@@ -14,17 +16,23 @@ LIMIT = 4.0
 class Lemons:
     """An exponentially weighted count of incidents per node, ``c = c 2^(-dt/30 d) + 1``; a lemon has 4 and more.
 
-    >>> lemons, day = Lemons(), 86400 * 10**9
-    >>> [round(lemons.count("n1", 6 * k * day), 2) for k in range(6)]
+    >>> lemons = Lemons()
+    >>> [round(lemons.count("n1", f"fault {k}", 6 * k * DAY_NS), 2) for k in range(6)]
     [1.0, 1.87, 2.63, 3.29, 3.86, 4.36]
+    >>> [round(lemons.count("n2", "the same", 6 * k * DAY_NS), 2) for k in range(3)]
+    [1.0, 0.87, 0.76]
     """
 
     def __init__(self) -> None:
         self._counts: dict[str, tuple[float, int]] = {}
+        self._seen: dict[str, dict[str, int]] = {}  # of each node, what it had within the week and when last
 
-    def count(self, host: str, now_ns: int) -> float:
-        """Another incident of a node; its count with it."""
-        count = self.now(host, now_ns) + 1.0
+    def count(self, host: str, what: str, now_ns: int) -> float:
+        """Another incident of a node, of a device and class; its count with it, where these are not back within a week."""
+        seen = {name: at_ns for name, at_ns in self._seen.get(host, {}).items() if now_ns - at_ns <= ONE_FAULT_NS}
+        known = what in seen
+        self._seen[host] = seen | {what: now_ns}
+        count = self.now(host, now_ns) + (not known)
         self._counts[host] = (count, now_ns)
         return count
 
@@ -35,14 +43,18 @@ class Lemons:
 
     def state(self) -> State:
         """All counts."""
-        return {"counts": text_array({host: list(entry) for host, entry in self._counts.items()})}
+        return {"counts": text_array({host: list(entry) for host, entry in self._counts.items()}), "seen": text_array(self._seen)}
 
     def prepare(self, state: State) -> Commit:
-        """ValueError or TypeError where it is not that."""
+        """KeyError, ValueError or TypeError where it is not that."""
         kept = dict(from_text_array(state["counts"]))
+        seen = {
+            str(host): {str(what): int(at) for what, at in dict(times).items()}
+            for host, times in dict(from_text_array(state["seen"])).items()
+        }
         counts = {str(host): (float(count), int(at)) for host, (count, at) in kept.items()}
 
         def commit() -> None:
-            self._counts = counts
+            self._counts, self._seen = counts, seen
 
         return commit

@@ -518,6 +518,15 @@ def test_programs_that_fail_make_no_lemon_of_their_node() -> None:
     assert [i for i in story.told if i.fault == "lemon"] == []
 
 
+def test_a_link_that_flaps_for_days_makes_no_lemon_of_its_node() -> None:
+    """F20: each spell may be an incident of its own; the fault is one."""
+    story = Story()
+    for _ in range(12):
+        story.clears(story.finds(gpu(0), "nvlink/crc", "ticket"))
+        story.wait(86400 / 2, step=3600)
+    assert [i for i in story.told if i.fault == "lemon"] == []
+
+
 def test_each_of_the_first_findings_is_told_then_only_doublings() -> None:
     """A storm about one device does not write a row per line: 8 single ones, then at 16, 32 and 64."""
     story = Story()
