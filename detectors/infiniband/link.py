@@ -13,7 +13,7 @@ from detectors.elapsed import Elapsed, Moment
 from detectors.infiniband.ports import ABSENT, ACTIVE, SWITCH_PORTS, Links, gigabits, port_name
 from detectors.maintenance import Maintenance
 from detectors.memory import Remembering
-from detectors.places import Groups
+from detectors.places import Groups, host_of, share_by_group
 from detectors.readings import reading
 from detectors.standing import Standing, Verdict
 from detectors.stats import grouped_median
@@ -22,27 +22,31 @@ from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
 
 DOWN_S = 240.0  # somebody should look: the four minutes of gpud's check
-GONE_S = 600.0  # what it is cabled to is not rebooting: a server with eight GPUs boots within ten minutes
+GONE_S = 600.0  # what it is cabled to is not rebooting, its driver not updated: a server with eight GPUs boots within ten minutes
 SWITCH_S = 900.0  # a whole leaf switch is given the time of a reboot
-ABSENT_S = 10.0
+ABSENT_S = 40.0  # an adapter that is reset is back by then; with the ten seconds before, it is told within F28's minute
 SLOW_S = 30.0  # a link that trains anew may show a lower rate for a moment
 CLEAR_S = 60.0
 LEAST_PEERS = 4
+RELOAD, LEAST = 0.5, 2  # more than this share of a node's ports, and so many, went with their driver
 DOWN, GONE, SLOW = "ib/link_down", "ib/adapter_gone", "ib/slow_link"
 
 
 class IbLink(Remembering):
     """Judges state, width and rate of ports that should be active: declared so, or active once.
 
-    Down for four minutes: a ticket, for what is at the other end may reboot; for ten, or gone: a page. Slower than the port itself was, and than most ports of its role are: a page; slower than its
-    role ever since it was first seen: a ticket where the role is known (a ``rail``), else recorded, for it may be meant so. Where most
-    ports of a leaf switch are down together, the switch is to blame, after the time of a reboot.
+    Down for four minutes: a ticket, for what is at the other end may reboot; for ten, or its adapter gone for forty seconds: a page.
+    Most adapters of a node gone together are a driver that is loaded anew or updated, and have ten minutes. Slower than the port itself
+    was, and than most ports of its role are: a page; slower than its role ever since it was first seen: a ticket where the role is known
+    (a ``rail``), else recorded, for it may be meant so. Where most ports of a leaf switch are down together, the switch is to blame,
+    after the time of a reboot.
 
     >>> IbLink().name
     'ib_link'
     """
 
     name = "ib_link"
+    version = 2
 
     def __init__(self) -> None:
         self._columns = Columns(
@@ -53,11 +57,13 @@ class IbLink(Remembering):
             width=np.nan,
             down_s=0.0,
             absent_s=0.0,
+            together=False,  # absent, and went with most ports of its node
             slow_s=0.0,
             fine_s=0.0,
         )
         self._clock, self._elapsed, self._standing = StepClock(), Elapsed(), Standing(self.name)
-        self._maintenance, self._links, self._roles = Maintenance(), Links(), Groups(_role)
+        self._maintenance, self._links = Maintenance(), Links()
+        self._roles, self._hosts = Groups(_role), Groups(host_of)
         super().__init__(
             columns=self._columns,
             clock=self._clock,
@@ -92,13 +98,23 @@ class IbLink(Remembering):
             columns[name] = np.where(active & np.isfinite(value), value, columns[name])
         usual, slow = self._slow(active, rate, width)
         down = seen & expected & ~active & (state != ABSENT)
-        for name, bad in (("down_s", down), ("absent_s", expected & (state == ABSENT)), ("slow_s", slow)):
+        absent = seen & expected & (state == ABSENT)
+        for name, bad in (("down_s", down), ("absent_s", absent), ("slow_s", slow)):
             columns[name] = np.where(seen, np.where(bad, columns[name] + seconds, 0.0), columns[name])
+        reload = self._most_of_node(absent, seen & expected) if absent.any() else absent
+        columns["together"] = np.where(seen, absent & (columns["together"] | reload), columns["together"])
         fine = active & ~slow
         columns["fine_s"] = np.where(seen, np.where(fine, columns["fine_s"] + seconds, 0.0), columns["fine_s"])
         yield from self._tell(usual, at)
         yield from self._end(at)
         self._learn(active, fine)
+
+    def _most_of_node(self, absent: NDArray[np.bool_], asked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """On whose node most ports are absent: a driver that is loaded anew takes them all, and brings them back one by one."""
+        host = self._hosts.of(self._columns.devices)
+        nodes = share_by_group(absent, asked, host, len(self._hosts.names))
+        most: NDArray[np.bool_] = (nodes.share > RELOAD) & (nodes.votes >= LEAST)
+        return most[host]
 
     def _slow(
         self, active: NDArray[np.bool_], rate: NDArray[np.float64], width: NDArray[np.float64]
@@ -115,7 +131,8 @@ class IbLink(Remembering):
 
     def _tell(self, usual: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
         columns = self._columns
-        down, gone, slow = columns["down_s"] >= DOWN_S, columns["absent_s"] >= ABSENT_S, columns["slow_s"] >= SLOW_S
+        down, slow = columns["down_s"] >= DOWN_S, columns["slow_s"] >= SLOW_S
+        gone = columns["absent_s"] >= np.where(columns["together"], GONE_S, ABSENT_S)
         bad = down | gone | slow
         if not bad.any():
             return

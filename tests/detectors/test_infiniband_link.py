@@ -52,9 +52,34 @@ def test_a_port_that_was_never_up_is_silent() -> None:
 
 
 def test_an_adapter_that_is_gone_is_told_within_a_minute(node: PortFeed) -> None:
-    """Absent is what the source says of a port that it knows and does not find."""
-    gone = node.run(MINUTE, own(ONE, state=ABSENT, rate_bits_per_second=None, width_lanes=None))
+    """Absent is what the source says of a port that it knows and does not find; one reading of the minute may be lost."""
+    node.run(10, own(ONE, state=DOWN))  # as adapters are that die, before they vanish
+    gone = node.run(20, own(ONE, state=ABSENT, rate_bits_per_second=None, width_lanes=None))
+    gone += node.run(10, own(ONE, **UNREAD))
+    gone += node.run(20, own(ONE, state=ABSENT, rate_bits_per_second=None, width_lanes=None))
     assert stands(gone) == [("ib_port", ONE.id, "ib/adapter_gone", "page")]
+
+
+def test_adapters_that_all_go_while_their_driver_is_loaded_anew_are_silent(node: PortFeed) -> None:
+    """All absent for two minutes, then back one after the other: nobody is told, however often."""
+    gone = {"state": ABSENT, "rate_bits_per_second": None, "width_lanes": None}
+    for _ in range(3):
+        assert node.run(120, {port.id: gone for port in RAILS}) == []
+        for back in range(8):
+            assert node.run(20, {port.id: gone for port in RAILS[back:]}) == []
+        assert node.run(120) == []
+
+
+def test_an_adapter_that_its_driver_did_not_bring_back_is_told_after_ten_minutes(node: PortFeed) -> None:
+    """The others are back within a minute: this one is not being updated any more."""
+    node.run(MINUTE, state=ABSENT)
+    assert node.run(500, own(ONE, state=ABSENT)) == []
+    assert stands(node.run(MINUTE, own(ONE, state=ABSENT))) == [("ib_port", ONE.id, "ib/adapter_gone", "page")]
+
+
+def test_one_adapter_that_is_reset_is_silent(node: PortFeed) -> None:
+    """Absent for half a minute."""
+    assert [*node.run(30, own(ONE, state=ABSENT)), *node.run(300)] == []
 
 
 def test_half_the_lanes_are_a_page(node: PortFeed) -> None:
