@@ -192,7 +192,7 @@ class Hang(Remembering):
     def _reach(self, job: int, who: list[Member]) -> Reach:
         hosts = self._members.hosts(job)
         if hosts is None:
-            return "here" if self._members.scheduled(job) else "unknown"
+            return "unknown"
         return "here" if hosts <= len({member.gpu.host for member in who}) else "beyond"
 
     def _end(self, job: str, at: Moment, why: str) -> Iterator[Finding]:

@@ -92,10 +92,6 @@ class Members:
         """How many hosts a job holds in all, None where nobody says."""
         return self._reach.get(self.names[job])
 
-    def scheduled(self, job: int) -> bool:
-        """Whether a scheduler told of it."""
-        return bool(self.jobs.members(self.names[job]))
-
     def state(self) -> State:
         """Jobs, who belongs to them, and their memory."""
         own = {f"of_{name}": array for name, array in self.of.items()}

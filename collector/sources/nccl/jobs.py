@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from collector.sources.nccl.discovery.environment import number_of
 from collector.sources.nccl.discovery.scan import Found
 from pipeline.frame import Device
 from pipeline.observation import Event, Value
@@ -87,8 +88,15 @@ def name_of(process: Found) -> str:
 
 
 def _hosts(processes: Sequence[Found]) -> dict[str, int]:
-    """How many hosts the job holds, where its launcher said how many ranks there are and the hosts are alike."""
-    size, here = processes[0].environment.get("WORLD_SIZE", ""), len({p.rank for p in processes})
-    if not (size.isascii() and size.isdecimal() and len(size) < 9) or int(size) % here:
-        return {}
-    return {"hosts": int(size) // here}
+    """How many hosts the job holds: its launcher said how many ranks there are and the hosts are alike, or Slurm how many nodes.
+
+    A step of one node in an allocation of several says nothing: some programs begin one on each node, and join them later.
+    """
+    environment, here = processes[0].environment, len({p.rank for p in processes})
+    size = number_of(environment, "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")
+    if size > 0 and size % here == 0:
+        return {"hosts": size // here}
+    step, allocated = (number_of(environment, f"SLURM_{which}_NUM_NODES") for which in ("STEP", "JOB"))
+    if step > 1:
+        return {"hosts": step}
+    return {"hosts": 1} if allocated == 1 else {}

@@ -109,6 +109,16 @@ def test_without_a_scheduler_a_waiting_node_is_a_ticket_as_nobody_knows_how_far_
     assert told(said) == [("node", "n0", "hang/waits", "ticket", "onset")]
 
 
+@pytest.mark.parametrize(("shown", "fault", "severity"), [(WAITS, "hang/waits", "ticket"), (HELD, "hang/host_stall", "record")])
+def test_a_job_that_is_found_but_not_how_far_it_reaches_wakes_nobody(shown: Shows, fault: str, severity: str) -> None:
+    """Its launcher set no world size: of sixty-four nodes that wait for one, each would page."""
+    job = Training(1, scheduler=False, worked_s=0)
+    own = " ".join(gpu.id for gpu in job.gpus)
+    job.feed.event(Device("n0", "node", "n0"), "job_started", source="nccl", job="71.0", gpus=own)
+    job.all(WORKS, 1000)
+    assert told(job.all(shown, LONG)) == [("node", "n0", fault, severity, "onset")]
+
+
 def test_without_a_scheduler_an_idle_node_wakes_nobody() -> None:
     """An inference server without requests holds its GPUs and idles for hours."""
     assert pages(Training(1, scheduler=False).all(HELD, LONG)) == []

@@ -14,6 +14,7 @@ LONGEST_VALUE = 512
 KEPT = frozenset(
     (
         *("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID", "TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"),
+        *("SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", "OMPI_COMM_WORLD_SIZE"),
         *("RANK", "LOCAL_RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "CUDA_VISIBLE_DEVICES"),
         *("NCCL_RAS_ENABLE", "NCCL_RAS_ADDR", "NCCL_RAS_TIMEOUT_FACTOR", "NCCL_DEBUG_FILE"),
         *("NCCL_INSPECTOR_ENABLE", "NCCL_INSPECTOR_DUMP_DIR"),
@@ -58,7 +59,12 @@ def job_of(environment: Mapping[str, str], cgroup: str) -> str:
 
 def rank_of(environment: Mapping[str, str]) -> int:
     """The rank in the job as its launcher gave it, -1 where it did not."""
-    for name in ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"):
+    return number_of(environment, "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
+
+
+def number_of(environment: Mapping[str, str], *names: str) -> int:
+    """The first of these that is a number, -1 where none is."""
+    for name in names:
         text = environment.get(name, "")
         if text.isascii() and text.isdecimal() and len(text) < 9:
             return int(text)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from collector.sources.nccl.discovery.environment import environment_of
 from collector.sources.nccl.discovery.scan import Found
 from collector.sources.nccl.jobs import LOSS_S, ORDERLY_S, Jobs
 from pipeline.observation import Event
@@ -83,3 +84,29 @@ def test_the_number_of_hosts_is_told_only_where_it_follows(tmp_path: Path, size:
     """A size that is none, or that does not divide, says nothing."""
     ranks = [process(tmp_path, 800 + rank, rank=rank, WORLD_SIZE=size) for rank in range(4)]
     assert all("hosts" not in e.attributes for e in Jobs("n1").update(ranks, 0, AT))
+
+
+def hosts(folder: Path, environ: str, ranks: int = 4) -> object:
+    """How many hosts are told of a job whose processes were started with this."""
+    started = environment_of(environ.replace(" ", "\0").encode())
+    events = Jobs("n1").update([process(folder, 800 + rank, rank=rank, **started) for rank in range(ranks)], 0, AT)
+    return events[-1].attributes.get("hosts")
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ("OMPI_COMM_WORLD_SIZE=64 SLURM_STEP_NUM_NODES=1 SLURM_JOB_NUM_NODES=2", 16),  # mpirun: the step is that of its daemons
+        ("SLURM_STEP_NUM_NODES=64 SLURM_JOB_NUM_NODES=64", 64),
+        ("SLURM_STEP_NUM_NODES=1 SLURM_JOB_NUM_NODES=1", 1),
+        ("SLURM_JOB_NUM_NODES=1", 1),  # no step: started by the batch script itself
+        ("SLURM_STEP_NUM_NODES=1 SLURM_JOB_NUM_NODES=64", None),  # a step on each node, as Ray is begun
+        ("SLURM_JOB_NUM_NODES=64", None),  # whatever the batch script starts may stay on its node
+        ("WORLD_SIZE=10 SLURM_STEP_NUM_NODES=2 SLURM_JOB_NUM_NODES=2", 2),
+    ],
+)
+def test_a_job_without_a_world_size_reaches_as_far_as_mpirun_or_slurm_says(
+    tmp_path: Path, environ: str, expected: int | None
+) -> None:
+    """Plain srun and mpirun, and libraries that set it in Python only."""
+    assert hosts(tmp_path, environ) == expected
