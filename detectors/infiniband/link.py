@@ -29,17 +29,19 @@ SLOW_S = 30.0  # a link that trains anew may show a lower rate for a moment
 CLEAR_S = 60.0
 LEAST_PEERS = 4
 RELOAD, LEAST = 0.5, 2  # more than this share of a node's ports, and so many, went with their driver
-DOWN, GONE, SLOW = "ib/link_down", "ib/adapter_gone", "ib/slow_link"
+DOWN, GONE, SLOW, OFF = "ib/link_down", "ib/adapter_gone", "ib/slow_link", "ib/port_disabled"
+INSTEAD = {DOWN: "off_s", OFF: "down_s"}  # what ends them when it lasts, beside health
+DISABLED = 3  # PortPhysicalState, IBTA volume 1, 14.2.5.6
 
 
 class IbLink(Remembering):
-    """Judges state, width and rate of ports that should be active: declared so, or active once.
+    """Judges state, width and rate of ports that should be active: declared so, or, where nothing is declared, active once.
 
     Down for four minutes: a ticket, for what is at the other end may reboot; for ten, or its adapter gone for forty seconds: a page.
     Most adapters of a node gone together are a driver that is loaded anew or updated, and have ten minutes. Slower than the port itself
     was, and than most ports of its role are: a page; slower than its role ever since it was first seen: a ticket where the role is known
     (a ``rail``), else recorded, for it may be meant so. Where most ports of a leaf switch are down together, the switch is to blame,
-    after the time of a reboot.
+    after the time of a reboot. An InfiniBand port that somebody disabled is recorded.
 
     >>> IbLink().name
     'ib_link'
@@ -56,6 +58,7 @@ class IbLink(Remembering):
             rate=np.nan,
             width=np.nan,
             down_s=0.0,
+            off_s=0.0,
             absent_s=0.0,
             together=False,  # absent, and went with most ports of its node
             slow_s=0.0,
@@ -87,8 +90,10 @@ class IbLink(Remembering):
         columns = self._columns
         columns.place(frame.devices)
         self._links.look(columns.devices)
-        state = columns.wide(frame.gauge("state"))
-        expected = (columns.wide(frame.gauge("expected")) == 1) | columns["active"]
+        if not seconds:  # the first of a boot: links train anew
+            columns.reset(np.ones(len(columns), np.bool_), "down_s", "off_s", "absent_s", "together")
+        state, declared = columns.wide(frame.gauge("state")), columns.wide(frame.gauge("expected"))
+        expected = np.where(np.isfinite(declared), declared == 1, columns["active"])
         active = np.isin(state, ACTIVE)
         # A switch's port is down when its node is off: it is judged while the node's own end is read.
         seen = np.isfinite(state)
@@ -98,16 +103,25 @@ class IbLink(Remembering):
             columns[name] = np.where(active & np.isfinite(value), value, columns[name])
         usual, slow = self._slow(active, rate, width)
         down = seen & expected & ~active & (state != ABSENT)
+        off = down & self._disabled(columns.wide(frame.gauge("physical_state")))
         absent = seen & expected & (state == ABSENT)
-        for name, bad in (("down_s", down), ("absent_s", absent), ("slow_s", slow)):
+        for name, bad in (("down_s", down & ~off), ("off_s", off), ("absent_s", absent), ("slow_s", slow)):
             columns[name] = np.where(seen, np.where(bad, columns[name] + seconds, 0.0), columns[name])
         reload = self._most_of_node(absent, seen & expected) if absent.any() else absent
         columns["together"] = np.where(seen, absent & (columns["together"] | reload), columns["together"])
         fine = active & ~slow
-        columns["fine_s"] = np.where(seen, np.where(fine, columns["fine_s"] + seconds, 0.0), columns["fine_s"])
+        well = fine | ~(expected | active)
+        columns["fine_s"] = np.where(seen, np.where(well, columns["fine_s"] + seconds, 0.0), columns["fine_s"])
         yield from self._tell(usual, at)
         yield from self._end(at)
         self._learn(active, fine)
+
+    def _disabled(self, physical_state: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Ports that somebody switched off. Of Ethernet ports that is not known: drivers call each that has no carrier disabled."""
+        off: NDArray[np.bool_] = physical_state == DISABLED
+        for row in rows_where(off):
+            off[row] = self._columns.devices[row].attributes.get("link_layer") == "InfiniBand"
+        return off
 
     def _most_of_node(self, absent: NDArray[np.bool_], asked: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """On whose node most ports are absent: a driver that is loaded anew takes them all, and brings them back one by one."""
@@ -131,9 +145,9 @@ class IbLink(Remembering):
 
     def _tell(self, usual: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
         columns = self._columns
-        down, slow = columns["down_s"] >= DOWN_S, columns["slow_s"] >= SLOW_S
+        down, off, slow = columns["down_s"] >= DOWN_S, columns["off_s"] >= DOWN_S, columns["slow_s"] >= SLOW_S
         gone = columns["absent_s"] >= np.where(columns["together"], GONE_S, ABSENT_S)
-        bad = down | gone | slow
+        bad = down | off | gone | slow
         if not bad.any():
             return
         bad &= self._links.speaks | ~self._links.across(bad, unseen=False)  # one end speaks for a link that is bad at both
@@ -152,6 +166,8 @@ class IbLink(Remembering):
             elif down[row]:
                 since_ns = at.time_ns - round(columns["down_s"][row] * 1e9)
                 yield from self._standing.holds(port, _down(port, columns["down_s"][row]), at, since_ns)
+            elif off[row]:
+                yield from self._standing.holds(port, _off(port, columns["off_s"][row]), at)
             else:
                 yield from self._standing.holds(port, self._too_slow(row, float(usual[row])), at)
 
@@ -176,7 +192,8 @@ class IbLink(Remembering):
         for finding in self._standing.all():
             row = columns.row(finding.device)
             if row is not None:
-                well = columns["fine_s"][row] >= CLEAR_S
+                other = INSTEAD.get(finding.fault, "fine_s")
+                well = max(columns["fine_s"][row], columns[other][row]) >= CLEAR_S
             else:
                 of_switch = np.array([device.attributes.get("leaf") == finding.device.id for device in columns.devices])
                 well = not (of_switch & (columns["down_s"] >= DOWN_S)).any()
@@ -215,6 +232,16 @@ def _down(port: Device, seconds: float) -> Verdict:
         "CONTACT_SUPPORT",
         f"{port_name(port)} is down: check cable, transceivers and the switch port.",
         (f"not active for {seconds:.0f} s while its node is up",),
+    )
+
+
+def _off(port: Device, seconds: float) -> Verdict:
+    return Verdict(
+        OFF,
+        "record",
+        "NONE",
+        f"{port_name(port)} is disabled: somebody switched it off on purpose, or forgot to switch it on.",
+        (f"physical state disabled for {seconds:.0f} s while its node is up",),
     )
 
 

@@ -14,6 +14,7 @@ from tests.detectors.port_feed import ABSENT, DOWN, NDR, PortFeed, a_link, a_por
 RAILS = [a_port("n1", rail) for rail in range(8)]
 ONE = RAILS[3]
 MINUTE = 60
+INIT, POLLING, DISABLED = 2, 2, 3  # a port state, and two physical states
 WORDS: dict[str, float] = {
     "transmit_words": 10 * 12_500_000_000 // 8,
     "receive_words": 10 * 12_500_000_000 // 8,
@@ -49,6 +50,38 @@ def test_a_port_that_was_never_up_is_silent() -> None:
     """Regression: a management adapter set to InfiniBand is no permanent alarm."""
     feed = PortFeed(IbLink(), [a_port("n1", 8)])
     assert feed.run(3600, state=DOWN, expected=0) == []
+
+
+def test_a_port_that_somebody_disabled_is_recorded_and_wakes_nobody(node: PortFeed) -> None:
+    """Also where it was paged as down before: that ends. Enabled again and still without a link, it is a fault from then on."""
+    off = own(ONE, state=DOWN, physical_state=DISABLED)
+    assert stands(node.run(3600, off)) == [("ib_port", ONE.id, "ib/port_disabled", "record")]
+    assert node.run(230, own(ONE, state=DOWN, physical_state=POLLING))[0].phase == "cleared"
+    down = node.run(430, own(ONE, state=DOWN, physical_state=POLLING))
+    assert stands(down) == [("ib_port", ONE.id, "ib/link_down", "page")]
+    assert stands([*down, *node.run(3600, off)]) == [("ib_port", ONE.id, "ib/port_disabled", "record")]
+
+
+def test_an_ethernet_port_without_a_carrier_is_down_though_its_driver_calls_it_disabled() -> None:
+    """mlx5 and bnxt call every RoCE port without a carrier disabled: a pulled cable must not hide behind that."""
+    port = a_port("n1", 3, link_layer="Ethernet")
+    feed = PortFeed(IbLink(), [port])
+    feed.run(300)
+    assert stands(feed.run(660, state=DOWN, physical_state=DISABLED)) == [("ib_port", port.id, "ib/link_down", "page")]
+
+
+def test_a_port_that_is_no_longer_expected_is_silent_and_what_stood_of_it_ends(node: PortFeed) -> None:
+    """What is declared decides, not that it was active once."""
+    assert stands(node.run(660, own(ONE, state=DOWN)))
+    assert [f.phase for f in node.run(3600, own(ONE, state=DOWN, expected=0))] == ["cleared"]
+
+
+def test_what_a_port_was_down_before_the_boot_does_not_count(node: PortFeed) -> None:
+    """Down for 200 s while the node shut down and not active for 50 s after the boot are not four minutes down."""
+    node.run(200, state=DOWN)
+    node.boot = "boot-2"
+    node.clock.advance(300)
+    assert [*node.run(50, state=INIT), *node.run(300)] == []
 
 
 def test_an_adapter_that_is_gone_is_told_within_a_minute(node: PortFeed) -> None:
