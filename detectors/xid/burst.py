@@ -14,6 +14,8 @@ from pipeline.xid import xid_entry
 S = 10**9
 GAP_NS = 180 * S  # a burst is over after three minutes of silence on the node
 DECIDE_NS = 10 * S  # XID 48 waits so long for the codes that say whether the error was contained
+DECIDED_NS = 60 * S  # by then it was asked again
+UNCORRECTABLE = 48
 MOST_CODES = 64  # of one burst on one GPU; what comes beyond is counted
 UNCONTAINED = frozenset({64, 79, 95, 140})
 NVLINK = frozenset({74, *NVLINK5})
@@ -32,11 +34,22 @@ class Seen:
     text: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """What the repetition of a code adds to a burst. ``action`` and ``severity`` are at least these; ``words`` say why."""
+
+    code: int
+    severity: Severity
+    action: Action
+    summary: str
+    words: str
+
+
 @dataclass(slots=True)
 class Burst:
     """What one GPU said in one burst of its node. ``fault`` is that under which it was told and ``told`` the summary, empty until then.
 
-    ``suspect``: the GPU is to blame for it, and not the program. ``job`` held the GPU as it began; ``last_ns`` is of the last code, on the
+    ``suspect``: the GPU is to blame for it, and not the program. ``suspicion``: a code of the hardware is back. ``job`` held the GPU as it began; ``last_ns`` is of the last code, on the
     detector's clock.
     """
 
@@ -45,6 +58,7 @@ class Burst:
     fault: str = ""
     told: str = ""
     suspect: bool = False
+    suspicion: Suspicion | None = None
     job: str = ""
     last_ns: int = 0
 
@@ -60,6 +74,11 @@ class Burst:
             self.seen[seen.code] = seen
         else:
             self.dropped += seen.count
+
+    def undecided(self, now_ns: int) -> bool:
+        """Whether time alone may tell more: nothing was told of it, or 48 lately waited for what says whether it was contained."""
+        waits = self.seen.get(UNCORRECTABLE)
+        return not self.fault or (waits is not None and now_ns - waits.at_ns <= DECIDED_NS)
 
     @property
     def first_ns(self) -> int:
@@ -123,7 +142,7 @@ def _of(code: int, burst: Burst, codes: set[int], now_ns: int) -> Reading | None
         return None
     if is_application(code):
         return Reading(code, severity, action, APPLICATION)
-    if code == 48 and not codes & UNCONTAINED:
+    if code == UNCORRECTABLE and not codes & UNCONTAINED:
         if 94 in codes:
             return Reading(code, "ticket", "RESTART_APP", MEMORY_FAULT)
         if now_ns - seen.at_ns < DECIDE_NS:

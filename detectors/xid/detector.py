@@ -16,14 +16,14 @@ from detectors.memory import Remembering
 from detectors.readings import reading
 from detectors.runs import Runs
 from detectors.standing import RANK, Standing, Verdict
-from detectors.xid.burst import APPLICATION, LINK_FAULT, Burst, Reading, Seen, is_application, read
+from detectors.xid.burst import APPLICATION, LINK_FAULT, Burst, Reading, Seen, Suspicion, is_application, read
 from detectors.xid.domains import Domains
 from detectors.xid.history import DAY_NS, History, Past
 from detectors.xid.known import Known
 from detectors.xid.meaning import NVLINK4, meaning, recovery
 from detectors.xid.open_bursts import NodeBurst, OpenBursts
 from detectors.xid.remedies import MANY, Remedies
-from detectors.xid.repetition import REPEATED, Suspicion, suspicion_of, too_often
+from detectors.xid.repetition import REPEATED, suspicion_of, too_often
 from pipeline.catalog import field
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, Frame
@@ -91,7 +91,7 @@ class Xid(Remembering):
                 said += self._frame(frame, observation.boot_id, at)
         for node in self._open.all():
             for gpu, burst in node.gpus.items():
-                if not burst.fault:
+                if burst.undecided(at.now_ns):
                     said += self._tell(node, gpu, burst, at)
         said += self._ended(at)
         said += self._standing.due(at)
@@ -141,8 +141,10 @@ class Xid(Remembering):
         if begins and not before:
             suspects = {finding.device for finding in self._standing.all() if finding.fault == REPEATED}
             suspicion = suspicion_of(event.device, past, self._history, at.now_ns, suspects)
+        if suspicion is not None and not is_application(past.code):
+            burst.suspicion = suspicion
         burst.suspect |= suspicion is not None and is_application(past.code)
-        yield from self._tell(node, event.device, burst, at, suspicion=suspicion)
+        yield from self._tell(node, event.device, burst, at)
         if suspicion is not None and is_application(past.code):
             yield from self._acquit(event.device, past.job, at)
             yield from self._repeated(event.device, suspicion, burst, at)
@@ -185,9 +187,7 @@ class Xid(Remembering):
             return 1
         return sum(p.code == past.code and p.place == past.place for p in self._history.of(gpu, at.now_ns, DAY_NS))
 
-    def _tell(
-        self, node: NodeBurst, gpu: Device, burst: Burst, at: Moment, *, closed: bool = False, suspicion: Suspicion | None = None
-    ) -> Iterator[Finding]:
+    def _tell(self, node: NodeBurst, gpu: Device, burst: Burst, at: Moment, *, closed: bool = False) -> Iterator[Finding]:
         """Say what a burst means, if that is news."""
         reading = read(burst, at.now_ns, closed=closed, others=node.others(gpu))
         if reading is None:
@@ -195,20 +195,21 @@ class Xid(Remembering):
         if reading.fault == APPLICATION:
             if burst.suspect:
                 return  # the GPU is blamed, not the program
-            if suspicion is not None:  # a code of the hardware came back in the burst of a program: both are told
-                yield from self._repeated(gpu, suspicion, burst, at)
+            if burst.suspicion is not None:  # a code of the hardware came back in the burst of a program: both are told
+                yield from self._repeated(gpu, burst.suspicion, burst, at)
             job = burst.job or self._job(gpu, at)
             blamed = Device("", "job", job) if job else gpu  # a job is on many hosts
             yield from self._say(blamed, _verdict(reading, burst, node, at), at, burst)
             return
         burst.fault = burst.fault or reading.fault
         verdict = _verdict(replace(reading, fault=burst.fault), burst, node, at)
-        if suspicion is not None:
-            severity = max(suspicion.severity, verdict.severity, key=RANK.__getitem__)
-            words = (suspicion.words, *verdict.evidence)
-            verdict = replace(verdict, severity=severity, action=suspicion.action, summary=suspicion.summary, evidence=words)
+        back = burst.suspicion
+        if back is not None and (back.code == reading.lead or RANK[back.severity] > RANK[verdict.severity]):
+            severity = max(back.severity, verdict.severity, key=RANK.__getitem__)
+            words = (back.words, *verdict.evidence)
+            verdict = replace(verdict, severity=severity, action=back.action, summary=back.summary, evidence=words)
         again = not burst.told and verdict.severity == "page" and self._standing.get(gpu, verdict.fault) is None
-        anew = again or burst.told not in ("", verdict.summary) or suspicion is not None
+        anew = again or (burst.told != verdict.summary and (burst.told != "" or back is not None))
         burst.told = verdict.summary
         if burst.fault == LINK_FAULT and RANK[verdict.severity] > 0:
             yield from self._link(gpu, verdict, at, burst, anew=anew)

@@ -8,7 +8,7 @@ from typing import Any
 
 from detectors.memory import Commit, from_text_array, text_array
 from detectors.snapshot import State
-from detectors.xid.burst import GAP_NS, Burst, Seen
+from detectors.xid.burst import GAP_NS, Burst, Seen, Suspicion
 from detectors.xid.meaning import Meaning
 from pipeline.frame import Device
 
@@ -73,19 +73,13 @@ class OpenBursts:
 
 def _document(gpu: Device, burst: Burst) -> list[Any]:
     seen = [[s.code, s.count, s.first_ns, s.at_ns, astuple(s.meaning), s.text] for s in burst.seen.values()]
-    return [
-        [gpu.host, gpu.kind, gpu.id, dict(gpu.attributes)],
-        seen,
-        burst.dropped,
-        burst.fault,
-        burst.told,
-        burst.suspect,
-        burst.job,
-        burst.last_ns,
-    ]
+    back = astuple(burst.suspicion) if burst.suspicion else ()
+    rest = [burst.dropped, burst.fault, burst.told, burst.suspect, back, burst.job, burst.last_ns]
+    return [[gpu.host, gpu.kind, gpu.id, dict(gpu.attributes)], seen, rest]
 
 
 def _restored(document: list[Any]) -> tuple[Device, Burst]:
-    gpu, seen, dropped, fault, told, suspect, job, last_ns = document
+    gpu, seen, (dropped, fault, told, suspect, back, job, last_ns) = document
     codes = {s[0]: Seen(s[0], s[1], s[2], s[3], Meaning(*s[4]), s[5]) for s in seen}
-    return Device(*gpu), Burst(codes, int(dropped), str(fault), str(told), bool(suspect), str(job), int(last_ns))
+    suspicion = Suspicion(*back) if back else None
+    return Device(*gpu), Burst(codes, int(dropped), str(fault), str(told), bool(suspect), suspicion, str(job), int(last_ns))

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 
-from detectors.xid.burst import is_application
+from detectors.xid.burst import Suspicion, is_application
 from detectors.xid.history import DAY_NS, GAP_NS, WEEK_NS, History, Past
-from pipeline.finding import Action, Severity
 from pipeline.frame import Device
 from pipeline.xid import xid_entry
 
@@ -19,18 +17,9 @@ SUSPECT, FATAL_TOO_OFTEN, PAGE_BURSTS = 2, 5, 5
 OTHERS = 2  # as many bursts as this on a GPU for each that others had, and none of them is by chance
 BY_CHANCE = 0.02  # of a job whose program fails here and there: some GPU of it is struck as often
 BOOTS = 3  # the same code in three lives of the machine, so after two reboots
-SECOND_TIME = frozenset({93, 157, 161})  # for the record once, a ticket the second time (93: in another life of the driver)
+# For the record once, a ticket the second time (93: in another life of the driver).
+SECOND_TIME = frozenset({93, 147, 148, 157, 161})
 SM_EXCEPTION, MMU_FAULT = 13, 31
-
-
-@dataclass(frozen=True, slots=True)
-class Suspicion:
-    """What repetition adds to a burst. ``action`` and ``severity`` are at least these; ``words`` say why."""
-
-    severity: Severity
-    action: Action
-    summary: str
-    words: str
 
 
 def suspicion_of(device: Device, past: Past, history: History, now_ns: int, suspects: Container[Device] = ()) -> Suspicion | None:
@@ -43,19 +32,21 @@ def suspicion_of(device: Device, past: Past, history: History, now_ns: int, susp
     day = [p for p in history.of(device, now_ns, DAY_NS) if p.code == past.code]
     week = [p for p in history.of(device, now_ns, WEEK_NS) if p.code == past.code]
     if past.code in SECOND_TIME and len(week) >= SUSPECT and (past.code != 93 or len({p.life for p in week}) > 1):
-        return Suspicion("ticket", "CONTACT_SUPPORT", f"XID {past.code} again on this GPU.", f"{len(week)} bursts in 7 days")
+        return Suspicion(
+            past.code, "ticket", "CONTACT_SUPPORT", f"XID {past.code} again on this GPU.", f"{len(week)} bursts in 7 days"
+        )
     if xid_entry(past.code).level != "page":
         return None
     boots = {p.life.partition("/")[0] for p in week}
     if len(day) >= FATAL_TOO_OFTEN:
         summary = f"XID {past.code} comes back on this GPU again and again: vendor support."
-        return Suspicion("page", "CONTACT_SUPPORT", summary, f"{len(day)} bursts in 24 h")
+        return Suspicion(past.code, "page", "CONTACT_SUPPORT", summary, f"{len(day)} bursts in 24 h")
     if len(boots) >= BOOTS:
         summary = f"XID {past.code} came back after two reboots: inspect the hardware."
-        return Suspicion("page", "RUN_FIELDDIAG", summary, f"{len(week)} bursts in {len(boots)} boots within 7 days")
+        return Suspicion(past.code, "page", "RUN_FIELDDIAG", summary, f"{len(week)} bursts in {len(boots)} boots within 7 days")
     if len(week) >= SUSPECT:
         summary = f"XID {past.code} is back within a week: what was done was not the remedy. Vendor support."
-        return Suspicion("page", "CONTACT_SUPPORT", summary, f"{len(week)} bursts in 7 days")
+        return Suspicion(past.code, "page", "CONTACT_SUPPORT", summary, f"{len(week)} bursts in 7 days")
     return None
 
 
@@ -96,7 +87,7 @@ def _program(device: Device, past: Past, history: History, now_ns: int, suspects
         f", {len(jobs)} jobs" if past.job else ""
     )
     summary = f"XID {past.code} of programs comes back on this GPU far more than on others: diagnose it."
-    return Suspicion("page" if page else "ticket", "RUN_DCGMEUD", summary, words)
+    return Suspicion(past.code, "page" if page else "ticket", "RUN_DCGMEUD", summary, words)
 
 
 def _alone(history: History, now_ns: int) -> Iterator[tuple[Device, Past]]:

@@ -158,6 +158,17 @@ def test_79_after_119_takes_the_lead(log: Log) -> None:
     assert first[0].id == second[0].id
 
 
+@pytest.mark.parametrize("record", [63, 171, 172])
+def test_48_pages_after_its_ten_seconds_also_beside_a_code_for_the_record(log: Log, record: int) -> None:
+    """GPUs without error containment say nothing of it, and other GPUs of the node may go on talking."""
+    log.xid(48)
+    log.xid(record)
+    log.clock.advance(10)
+    said = log.quiet(20)
+    assert stands([*log.said]) == [("gpu", id_(), MEMORY, "page")]
+    assert "XID 48" in said[-1].summary
+
+
 @pytest.mark.parametrize("order", [(48, 45, 94), (94, 48, 45), (45, 94, 48)])
 def test_a_contained_memory_error_is_a_ticket(log: Log, order: tuple[int, ...]) -> None:
     """48 with 94 (F09), in any order, and nothing louder later."""
@@ -411,7 +422,16 @@ def test_five_bursts_of_a_fatal_code_in_a_day_are_told(log: Log) -> None:
     assert "5 bursts in 24 h" in said[-1].evidence[0]
 
 
-@pytest.mark.parametrize("code", [157, 161])
+def test_what_a_repetition_says_is_not_taken_back_when_its_burst_is_over(log: Log) -> None:
+    """Vendor support stays the next step."""
+    log.xid(95)
+    reset(log)
+    log.quiet(HOUR)
+    said = [*log.xid(95), *log.quiet(600)]
+    assert [f.action for f in said if f.fault == MEMORY] == ["CONTACT_SUPPORT"]
+
+
+@pytest.mark.parametrize("code", [147, 148, 157, 161])
 def test_a_failed_retirement_is_a_ticket_the_second_time(log: Log, code: int) -> None:
     """Once is for the record."""
     first = log.xid(code)
