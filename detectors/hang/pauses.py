@@ -14,8 +14,9 @@ WAITS, STARVES = 0, 1  # kinds of pauses: some wait in a kernel for others; all 
 # Seconds. Checkpoints of 60 to 180 s are usual (Llama 3 herd of models, section 3.3); here only pauses count in which nobody of the job
 # moves a byte, to a peer or to the host, so that most of a checkpoint does not. Loading and saving leave all GPUs idle, hence longer.
 LEAST_S = np.array([[180.0], [420.0]])
-MOST_S = 1800.0
-LONGER = 1.5  # than the longest pause it came out of
+LONGER = (
+    1.5  # than the longest pause it came out of, however long: a trainer may wait for an hour's work elsewhere, each time anew
+)
 EVIDENCE_S = 60.0  # a process is gone, or the driver reported a serious error: somebody is known not to come
 YOUNG_S, YOUNG_PATIENCE_S = 900.0, 1200.0  # at first jobs compile, tune and load, and have not shown their pauses
 
@@ -24,9 +25,9 @@ def patience(longest_s: NDArray[np.float64], worked_s: NDArray[np.float64]) -> N
     """Seconds of silence until a stall, (kind, job), for the longest pause of each kind and the time that the job worked.
 
     >>> patience(np.array([[0.0, 200.0], [0.0, 9000.0]]), np.array([3600.0, 3600.0])).tolist()
-    [[180.0, 300.0], [420.0, 1800.0]]
+    [[180.0, 300.0], [420.0, 13500.0]]
     """
-    usual = np.minimum(np.maximum(LEAST_S, LONGER * longest_s), MOST_S)
+    usual = np.maximum(LEAST_S, LONGER * longest_s)
     limit: NDArray[np.float64] = np.maximum(usual, np.where(worked_s < YOUNG_S, YOUNG_PATIENCE_S, 0.0))
     return limit
 

@@ -12,7 +12,7 @@ from pipeline.frame import Device
 from tests.detectors.feed import told
 from tests.detectors.hang.job import EVALUATES, GONE, HELD, LOST, PER_NODE, SAVES, WAITS, WORKS, Shows, Training, shows
 
-LONG = 2400.0  # more than the most that any pause is given
+LONG = 2400.0  # more than any pause is given that is not known of the job
 
 
 def pages(findings: list[Finding]) -> list[tuple[str, str, str]]:
@@ -170,6 +170,16 @@ def test_a_stall_is_not_learnt_as_a_pause_but_a_habit_is() -> None:
         assert len(pages(job.all(WAITS, 900, gpu0=HELD))) == 1
         job.all(WORKS, 2 * LONG)
     assert pages(job.all(WAITS, 900, gpu0=HELD)) == []
+
+
+@pytest.mark.parametrize(("shown", "odd"), [(HELD, {}), (WAITS, {"gpu0": HELD})])
+def test_a_habit_of_pausing_for_most_of_an_hour_is_learnt_too(shown: Shows, odd: dict[str, Shows]) -> None:
+    """A trainer idles, or waits for the rank that is at it, while what it learns from is made elsewhere: it is told twice and no more."""
+    job, pauses = Training(), []
+    for _ in range(4):
+        pauses.append(len(pages(job.all(shown, 2700, **odd))))
+        job.all(WORKS, 1800)
+    assert pauses == [1, 1, 0, 0]
 
 
 def test_a_stir_of_one_reading_does_not_begin_the_wait_anew() -> None:
