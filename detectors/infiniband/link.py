@@ -26,6 +26,7 @@ GONE_S = 600.0  # what it is cabled to is not rebooting, its driver not updated:
 SWITCH_S = 900.0  # a whole leaf switch is given the time of a reboot
 ABSENT_S = 40.0  # an adapter that is reset is back by then; with the ten seconds before, it is told within F28's minute
 SLOW_S = 30.0  # a link that trains anew may show a lower rate for a moment
+ACCEPT_NS = 7 * 86400 * 10**9  # a week at the lower rate: it has been decided to live with it
 CLEAR_S = 60.0
 LEAST_PEERS = 4
 RELOAD, LEAST = 0.5, 2  # more than this share of a node's ports, and so many, went with their driver
@@ -41,7 +42,8 @@ class IbLink(Remembering):
     Most adapters of a node gone together are a driver that is loaded anew or updated, and have ten minutes. Slower than the port itself
     was, and than most ports of its role are: a page; slower than its role ever since it was first seen: a ticket where the role is known
     (a ``rail``), else recorded, for it may be meant so. Where most ports of a leaf switch are down together, the switch is to blame,
-    after the time of a reboot. An InfiniBand port that somebody disabled is recorded.
+    after the time of a reboot. An InfiniBand port that somebody disabled is recorded. What is
+    accepted: what a link has done for a week, after which it is slower than its role at most.
 
     >>> IbLink().name
     'ib_link'
@@ -175,7 +177,7 @@ class IbLink(Remembering):
         columns = self._columns
         port, rate, best = columns.devices[row], float(columns["rate"][row]), float(columns["best_rate"][row])
         lost = rate < best or columns["width"][row] < columns["best_width"][row]
-        was = f"it was linked at {gigabits(best)} before" if lost else "it was never faster since it was first seen"
+        was = f"it was linked at {gigabits(best)} before" if lost else "it was no faster within the last week"
         return Verdict(
             SLOW,
             "page" if lost else "ticket" if port.attributes.get("rail") else "record",
@@ -194,6 +196,15 @@ class IbLink(Remembering):
             if row is not None:
                 other = INSTEAD.get(finding.fault, "fine_s")
                 well = max(columns["fine_s"][row], columns[other][row]) >= CLEAR_S
+                if (
+                    not well
+                    and finding.fault == SLOW
+                    and finding.severity == "page"
+                    and at.time_ns - finding.onset_ns > ACCEPT_NS
+                ):
+                    for name in ("rate", "width"):
+                        columns[f"best_{name}"][row] = columns[name][row]
+                    yield from self._standing.ends(finding.device, SLOW, at, "taken as its new normal after a week")
             else:
                 of_switch = np.array([device.attributes.get("leaf") == finding.device.id for device in columns.devices])
                 well = not (of_switch & (columns["down_s"] >= DOWN_S)).any()

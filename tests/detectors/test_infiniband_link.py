@@ -137,6 +137,18 @@ def test_ports_that_are_all_set_to_a_lower_speed_become_normal(node: PortFeed) -
     assert all(f.severity != "page" for f in node.run(600, rate_bits_per_second=NDR / 2))
 
 
+@pytest.mark.parametrize(("ports", "left"), [(RAILS[2:4], []), (RAILS, [("ib_port", ONE.id, "ib/slow_link", "ticket")])])
+def test_a_lower_speed_is_a_page_for_a_week_at_most(ports: list[Device], left: list[tuple[str, str, str, str]]) -> None:
+    """A port that was moved to a slower switch: that is its new normal, and a ticket where the other rails are faster still."""
+    feed = PortFeed(IbLink(), ports, period_s=3600)
+    feed.run(36000)
+    said = feed.run(6 * 86400, own(ONE, rate_bits_per_second=NDR / 2))
+    assert stands(said) == [("ib_port", ONE.id, "ib/slow_link", "page")]
+    said += feed.run(20 * 86400, own(ONE, rate_bits_per_second=NDR / 2))
+    assert stands(said) == left
+    assert [f.phase for f in said].count("cleared") == 1
+
+
 @pytest.mark.parametrize("mark", [float("inf"), 140737488355328.0])
 def test_a_rate_that_is_a_mark_of_no_value_is_not_what_the_port_should_have(mark: float) -> None:
     """A port of no known model is held to its own best: learnt as that, the mark would make it slow for ever."""
