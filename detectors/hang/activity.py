@@ -2,7 +2,8 @@
 
 Watts do not tell a waiting kernel from an idle GPU that is held (H100: 100 to 152 W against 129 to 145 W in public reports);
 utilisation does, as a kernel that spins is resident all the time. Power, as a share of the GPU's own way from idle to work, tells
-both from work. Where the GPU shows tensor, memory and link activity, they must agree.
+both from work. Where the GPU shows tensor, memory and link activity, they must agree, and bear witness: without any of them light work
+looks like a wait.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ class Activity:
 
     @staticmethod
     def fills() -> dict[str, float | int]:
-        """The columns it needs. Watts and bytes per second; ``unread_s`` since the row was last read."""
+        """The columns it needs. Watts and bytes per second; ``unread_s`` since the row was last read; ``witnessed``: by more than its power."""
         own = dict.fromkeys(("idle_w", "work_w", "pcie_rate", "nvlink_rate"), np.nan)
-        return own | {"does": UNKNOWN, "unread_s": 0.0}
+        return own | {"does": UNKNOWN, "unread_s": 0.0, "witnessed": False}
 
     def look(self, frame: Frame, step_s: float) -> NDArray[np.int64]:
         """What each row does, (row,), after a placed frame that came ``step_s`` after the one before."""
@@ -66,6 +67,8 @@ class Activity:
         does[(columns.wide(frame.gauge("compute_processes")) == 0) & (does != BUSY)] = FREE
         does[columns.wide(frame.gauge("mig_mode_current")) > 0] = UNKNOWN  # its instances belong to different people
         does[columns.wide(frame.gauge("state")) > 0] = LOST
+        witnesses = np.isfinite(tensor) | np.isfinite(dram) | np.isfinite(nvlink)
+        columns["witnessed"] = np.where(does == UNKNOWN, columns["witnessed"], witnesses)
         self._learn(does, power, pcie, nvlink)
         return self._hold(does, step_s)
 

@@ -55,6 +55,7 @@ class Hang(Remembering):
     """
 
     name = "hang"
+    version = 2
 
     def __init__(self) -> None:
         self._columns = Columns(**Activity.fills(), **Members.fills(), worked_ns=0, xid_ns=0, xid=0, link_ns=0)
@@ -179,6 +180,7 @@ class Hang(Remembering):
                 int(columns["xid"][row]) if xids[row] else 0,
                 bool(links[row]),
                 (at.now_ns - int(columns["worked_ns"][row])) / S,
+                bool(columns["witnessed"][row]),
             )
             for row in rows
         ]

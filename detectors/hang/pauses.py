@@ -14,9 +14,8 @@ WAITS, STARVES = 0, 1  # kinds of pauses: some wait in a kernel for others; all 
 # Seconds. Checkpoints of 60 to 180 s are usual (Llama 3 herd of models, section 3.3); here only pauses count in which nobody of the job
 # moves a byte, to a peer or to the host, so that most of a checkpoint does not. Loading and saving leave all GPUs idle, hence longer.
 LEAST_S = np.array([[180.0], [420.0]])
-LONGER = (
-    1.5  # than the longest pause it came out of, however long: a trainer may wait for an hour's work elsewhere, each time anew
-)
+# Than the longest pause it came out of, however long that was: a trainer may idle for an hour each time while its data are made.
+LONGER = 1.5
 EVIDENCE_S = 60.0  # a process is gone, or the driver reported a serious error: somebody is known not to come
 YOUNG_S, YOUNG_PATIENCE_S = 900.0, 1200.0  # at first jobs compile, tune and load, and have not shown their pauses
 

@@ -22,7 +22,8 @@ Reach = Literal["here", "beyond", "unknown"]
 class Member(NamedTuple):
     """A GPU of the job, what it does (activity.py), and what else is known of it.
 
-    ``xid`` is the code of a serious XID that it had lately, 0 for none; ``link_down``: a link of its node went down lately.
+    ``xid`` is the code of a serious XID that it had lately, 0 for none; ``link_down``: a link of its node went down lately;
+    ``witnessed``: its tensor, memory or link activity is read too, not its utilisation and power alone.
     """
 
     gpu: Device
@@ -30,6 +31,7 @@ class Member(NamedTuple):
     xid: int = 0
     link_down: bool = False
     worked_s_ago: float = 0.0
+    witnessed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +77,18 @@ def _waited_for(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
 
 
 def _undecided(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
-    """Everybody waits, or too many do not: nobody here stands out."""
+    """Everybody waits, or too many do not: nobody here stands out. A ticket where one who generates by a trickle would look the same."""
+    sure = any(member.witnessed for member in members if member.does == SPINS)
+    severity: Severity = "page" if sure else "ticket"
+    doubt = "" if sure else "; or they work lightly, which utilisation and power alone do not tell from waiting"
     if idle := sum(member.does != SPINS for member in members):
         words = f"Some of its GPUs wait in a collective and {idle} do not: too many for one of them to stand out"
-        return Blame("hang/undecided", "page", "RESTART_APP", (job if reach == "here" else _node(members[0]),), 0.5, words)
+        culprit = job if reach == "here" else _node(members[0])
+        return Blame("hang/undecided", severity, "RESTART_APP", (culprit,), 0.5, words + doubt)
     if reach == "here":
         words = "All its GPUs wait in a collective, and none stands out: a message was lost or their programs disagree"
-        return Blame("hang/in_flight", "page", "RESTART_APP", (job,), 0.5, words)
-    severity: Severity = "record" if reach == "beyond" else "ticket"
+        return Blame("hang/in_flight", severity, "RESTART_APP", (job,), 0.5, words + doubt)
+    severity = "record" if reach == "beyond" else "ticket"
     words = "Its GPUs wait in a collective, as do all that are seen here: whom they wait for is on another node, or the message was lost"
     return Blame("hang/waits", severity, "NONE", (_node(members[0]),), 0.4, words)
 

@@ -250,17 +250,37 @@ def test_mig_instances_are_not_judged() -> None:
     assert Training().all(split, LONG, gpu0={**HELD, "mig_mode_current": 1}) == []
 
 
-def test_without_activity_and_link_counters_utilisation_and_power_suffice() -> None:
+def plain(what: Shows) -> Shows:
     """What plain NVML shows on boards without GPM."""
-    finer = ("_activity_percent", "_mebibytes_per_second", "_bytes")
+    finer = ("_activity_percent", "_mebibytes_per_second")
+    return {name: value for name, value in what.items() if not name.endswith(finer)}
 
-    def plain(what: Shows) -> Shows:
-        return {name: value for name, value in what.items() if not name.endswith(finer)}
 
-    job = Training()
-    job.feed = type(job.feed)(Hang(), gpus=job.gpus)
+@pytest.fixture
+def plain_job() -> Training:
+    """A job that trained for a while on such boards."""
+    job = Training(worked_s=0)
     job.all(plain(WORKS), LONG)
-    assert [kind for kind, *_ in pages(job.all(plain(WAITS), 300, gpu3=plain(HELD)))] == ["gpu"]
+    return job
+
+
+def test_without_activity_and_link_counters_utilisation_and_power_suffice(plain_job: Training) -> None:
+    """Where one is idle, it bears witness that the others wait."""
+    assert pages(plain_job.all(plain(WAITS), 300, gpu3=plain(HELD))) == [("gpu", "GPU-n0-3", "hang/rank_stuck")]
+
+
+@pytest.mark.parametrize("shown", [WAITS, shows(util=100, watts=215, pcie=4e5)])
+def test_light_work_without_activity_and_link_counters_wakes_nobody(plain_job: Training, shown: Shows) -> None:
+    """A phase that generates in small batches, with less than a megabyte per second over PCIe, looks like a wait: a ticket says both."""
+    said = plain_job.all(plain(shown), LONG)
+    assert told(said) == [("job", "7", "hang/in_flight", "ticket", "onset")]
+    assert "or they work lightly" in said[0].summary
+
+
+def test_light_work_of_most_without_activity_and_link_counters_wakes_nobody(plain_job: Training) -> None:
+    """Six of sixteen idle: who has nothing to generate is waited for by nobody."""
+    odd = {f"gpu{row}": plain(HELD) for row in (0, 2, 4, 9, 11, 13)}
+    assert told(plain_job.all(plain(WAITS), 300, **odd)) == [("job", "7", "hang/undecided", "ticket", "onset")]
 
 
 def test_low_power_work_is_no_wait() -> None:
