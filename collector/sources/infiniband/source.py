@@ -40,6 +40,7 @@ class InfinibandSource:
 
     Every counter is read in every read: between two changes of the device's own cache (``hw_counters/lifespan``) the kernel repeats
     the last value, and so does what perfquery last answered, for at most three intervals; increments are late then, never lost.
+    A port in a network namespace of its own is unknown, not absent.
 
     ``expected``: ports that should be active, ``mlx5_0/1``, ``mlx5_*`` or a GUID; empty learns those that were active once.
     ``ignore``: ports that are not looked at, in the same words. ``perfquery``: its program, empty never starts it.
@@ -64,6 +65,7 @@ class InfinibandSource:
         pread: Pread = os.pread,
     ) -> None:
         self._class = sysfs / "class" / "infiniband"
+        self._pci = sysfs / "bus" / "pci" / "devices"
         self._net = sysfs / "class" / "net"
         self._clock = clock
         self._host = host
@@ -96,6 +98,10 @@ class InfinibandSource:
         gauges, counters, observed = blank(KIND, devices)
         gauges[schema.gauge_row["state"]] = ABSENT
         unread: list[Unread] = []
+        for column in set(range(len(devices))).difference(self._columns):
+            if self._elsewhere(devices[column]):
+                gauges[schema.gauge_row["state"], column] = np.nan
+                unread.append(Unread("in another network namespace", devices[column].id))
         for port, column in zip(self._ports, self._columns, strict=True):
             self._read_port(port, column, (gauges, counters, observed), unread)
         if mono_ns >= self._ask_ns:
@@ -123,6 +129,14 @@ class InfinibandSource:
             self._expected_of = devices
             self._expected_rows = np.array([bool(d.attributes.get("expected_by")) for d in devices], np.float64)
         return devices, self._expected_rows
+
+    def _elsewhere(self, device: Device) -> bool:
+        """Whether a port that is not in our tree was given to a pod: its adapter's auxiliary device, of no namespace, still has a driver.
+
+        ``rdma system set netns exclusive`` (rdma-system(8)) hides it so; with the driver unloaded or the adapter gone that is gone too.
+        """
+        address = device.attributes.get("pci_bus_id", "")
+        return bool(address) and any((self._pci / address).glob("*.rdma.*/driver"))
 
     def _look(self, now_ns: int) -> None:
         """Open ports anew where the tree changed, and read slow facts when it is time."""

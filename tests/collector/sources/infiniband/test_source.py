@@ -278,6 +278,23 @@ def test_a_port_that_vanishes_stays_absent(make: Make, tree: Sysfs, clock: FakeC
     assert counts(reading) == (2, 1)
 
 
+def test_a_port_that_was_given_to_a_pod_is_unknown_and_one_without_a_driver_is_absent(make: Make, tree: Sysfs) -> None:
+    """``rdma system set netns exclusive`` takes a device out of the host's tree while a pod has it: its driver is still bound."""
+    tree.add("mlx5_0", pci="0000:18:00.0")
+    source = make()
+    source.read()
+    tree.remove("mlx5_0")
+    auxiliary = tree.root / "bus" / "pci" / "devices" / "0000:18:00.0" / "mlx5_core.rdma.0"
+    (auxiliary / "driver").mkdir(parents=True)
+    reading = source.read()
+    assert states(reading) == {FIRST_ID: None}
+    assert reading.unread == (Unread("in another network namespace", FIRST_ID),)
+    (auxiliary / "driver").rmdir()
+    assert states(source.read()) == {FIRST_ID: ABSENT}
+    tree.add("mlx5_0", pci="0000:18:00.0")
+    assert states(source.read()) == {FIRST_ID: ACTIVE}
+
+
 def test_a_port_is_missed_after_a_restart(make: Make, tree: Sysfs) -> None:
     """What was learned survives the agent: a port lost in a reboot is absent, not forgotten."""
     tree.add("mlx5_0")
