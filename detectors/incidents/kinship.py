@@ -10,7 +10,8 @@ from pipeline.frame import Device
 
 # What a fault is a sign of: the word before the slash.
 SYMPTOMS = frozenset({"straggler", "hang", "congestion", "outlier"})  # they follow from whatever else is wrong with the node
-SPREADING = frozenset({"thermal", "throttle", "power_limit", "pcie", "ib", "nvlink", "gpu_lost", "xid"})
+NO_ANSWER = frozenset({"gpu_lost", "gpu_absent", "gpu_hung", "gpu_unreadable"})
+SPREADING = NO_ANSWER | {"thermal", "throttle", "power_limit", "pcie", "ib", "nvlink", "xid"}
 OF_THE_ADAPTER = "ib/adapter_"  # what it has in itself: no switch brings that about
 OF_PROGRAMS = "xid/application"  # says nothing about the node it happened on
 ALONE = "xid/repeated"  # what a program was blamed for, and one GPU alone repeats

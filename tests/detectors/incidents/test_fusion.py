@@ -509,6 +509,16 @@ def test_a_node_with_many_small_faults_is_a_lemon(days: float, told: bool) -> No
     assert all(i.severity == "ticket" for i in lemons)
 
 
+@pytest.mark.parametrize("fault", ["gpu_lost", "gpu_absent", "gpu_hung", "gpu_unreadable"])
+def test_a_node_none_of_whose_gpus_answers_is_one_incident_and_no_lemon(fault: str) -> None:
+    """A driver that is gone, or hangs: the node is to blame."""
+    story = Story()
+    story.nodes("n1")
+    for number in range(8):
+        story.finds(gpu(number), fault)
+    assert [(one.root, one.fault) for one in story.fusion.open()] == [(node(), fault)]
+
+
 def test_programs_that_fail_make_no_lemon_of_their_node() -> None:
     """Where no job is known a program's XID is told of its GPU: what users do wrong says nothing about the node (H23)."""
     story = Story()
