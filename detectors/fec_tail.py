@@ -52,6 +52,7 @@ class FecTail(Remembering):
         at = self._elapsed.at(observation)
         for frame in observation.frames:
             if frame.kind in self._tails and frame.devices:
+                said += self._standing.swapped(frame, at)
                 said += self._tails[frame.kind].frame(frame, observation.boot_id, self._standing, at)
         return said
 

@@ -69,6 +69,7 @@ class Frozen(Remembering):
         whole = any(frame.kind == "gpu" for frame in observation.frames)
         for frame in observation.frames:
             if frame.kind == "gpu":
+                said += self._standing.swapped(frame, at)
                 step_s = self._clock.step(frame.mono_ns, observation.boot_id)
                 if step_s is not None:
                     said += self._polled(frame, step_s, at)

@@ -63,7 +63,7 @@ class Standing:
         self._detector = detector
         self._findings: dict[tuple[Device, str], Finding] = {}
         self._rests: dict[tuple[Device, str], _Rest] = {}
-        self._devices: tuple[Device, ...] = ()
+        self._devices: dict[str, tuple[Device, ...]] = {}  # of the last frame of each kind
 
     def get(self, device: Device, fault: str) -> Finding | None:
         """What stands about a device."""
@@ -125,16 +125,17 @@ class Standing:
                     yield self._keep(replace(rest.waits, time_ns=at.time_ns))
 
     def swapped(self, frame: Frame, at: Moment) -> Iterator[Finding]:
-        """End what stands about a device in whose PCI slot the frame has another one: the part was changed, its faults left with it."""
-        if frame.devices is self._devices:
+        """End what stands about a device that is gone and in whose PCI slot the frame has another one: its faults left with it."""
+        if frame.devices is self._devices.get(frame.kind):
             return
-        self._devices = frame.devices
-        told = self.all()
+        self._devices[frame.kind] = frame.devices
+        told = [finding for finding in self.all() if finding.device.kind == frame.kind]
         slots = {_slot(device): device for device in frame.devices} if told else {}
+        here = set(frame.devices) if told else set()
         for finding in told:
             slot = _slot(finding.device)
             there = slots.get(slot)
-            if there is not None and there != finding.device and slot[2]:
+            if there is not None and finding.device not in here and slot[2]:
                 yield from self.ends(finding.device, finding.fault, at, f"{there.id} is in its place now")
 
     def _keep(self, finding: Finding) -> Finding:
@@ -187,8 +188,9 @@ def _strength(of: Verdict | Finding) -> float:
     return abs(of.value - of.expected) if isfinite(of.value) and isfinite(of.expected) else 0.0
 
 
-def _slot(device: Device) -> tuple[str, str, str]:
-    return device.host, device.kind, device.attributes.get("pci_bus_id", "")
+def _slot(device: Device) -> tuple[str, str, str, str]:
+    """Where a device sits; adapters have several ports."""
+    return device.host, device.kind, device.attributes.get("pci_bus_id", ""), device.attributes.get("port", "")
 
 
 def document_of(value: Finding | Device) -> dict[str, Any]:

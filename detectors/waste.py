@@ -54,7 +54,8 @@ class Waste(Remembering):
             if frame.kind == "gpu":
                 step_s = self._clock.step(frame.mono_ns, observation.boot_id)
                 if step_s is not None:
-                    said += self._frame(frame, step_s, self._elapsed.at(observation))
+                    at = self._elapsed.at(observation)
+                    said += [*self._standing.swapped(frame, at), *self._frame(frame, step_s, at)]
         return said
 
     def _frame(self, frame: Frame, step_s: float, at: Moment) -> Iterator[Finding]:

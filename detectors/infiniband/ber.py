@@ -87,6 +87,7 @@ class IbBer(Remembering):
         said: list[Finding] = []
         for frame in observation.frames:
             if frame.kind == "ib_port":
+                said += self._standing.swapped(frame, self._elapsed.at(observation))
                 ended = self._clock.turn(frame.mono_ns, observation.boot_id)
                 for _ in range(min(ended or 0, LONG[0])):
                     said += self._minute(self._elapsed.at(observation))

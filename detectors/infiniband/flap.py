@@ -73,6 +73,7 @@ class IbFlap(Remembering):
             if frame.kind == "node":
                 self._rebooted(frame, at)
             elif frame.kind == "ib_port":
+                said += self._standing.swapped(frame, at)
                 seconds = self._clock.step(frame.mono_ns, observation.boot_id)
                 if seconds is not None:
                     said += self._frame(frame, seconds, at)

@@ -51,6 +51,7 @@ class IbSaturation(Remembering):
         return [f for frame in observation.frames if frame.kind == "ib_port" for f in self._frame(frame, at)]
 
     def _frame(self, frame: Frame, at: Moment) -> Iterator[Finding]:
+        yield from self._standing.swapped(frame, at)
         columns = self._columns
         columns.place(frame.devices)
         before, now = columns["stuck"], np.zeros(len(columns), np.int64)
