@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from detectors.block_clock import BlockClock, BlockMeans
 from detectors.columns import Columns, Ring, rows_where
 from detectors.elapsed import Elapsed, Moment
+from detectors.lives import Lives
 from detectors.memory import Remembering
 from detectors.places import Groups, host_of, rack_of, share_by_group
 from detectors.readings import duty, reading
@@ -26,6 +27,8 @@ BLOCK_S = 60.0
 ACTIVE_PERCENT = 50.0  # utilisation of a GPU that works
 PAGE_DUTY = 0.10  # hardware slowdown halves clocks or worse (nvml.h), so 10 % of the time costs the job 5 %
 SOFT_ALPHA = 1 - 2.0 ** (-1 / 5)  # five-minute half-life
+IDLE_BLOCKS = 1440  # a day without load: a node that was drained gets none before its pages have ended
+SETTLE_BLOCKS = 5  # or so many of them in a new life, which a repair needs
 RECENT, CALM = 0b111, 0b11111  # the last three blocks decide that it is there, the last five that it is over
 VOTE = 0.5  # this share of a node's GPUs makes it the node's fault; more than this share of a rack's nodes, the rack's
 LEAST = 2  # voters
@@ -91,6 +94,7 @@ REASONS = (
 )
 NAMES = tuple(reason.name for reason in REASONS)
 HARD, SOFT = REASONS[:2], 2
+PAST = ("over", "far_over", "warm", "soft")  # what the last blocks of a GPU were
 
 
 def _each(name: str) -> NDArray[np.float64]:
@@ -106,7 +110,8 @@ class Throttle(Remembering):
     Hardware thermal slowdown and power brake above 1 % in two of three blocks are a ticket, above 10 % a page; software thermal slowdown
     above 20 %, smoothed over five minutes, is a ticket. Where half of a node's GPUs have it together the node is to blame, and the rack
     where most of its nodes are. A finding ends after five blocks in a row below half of the limit. Blocks without enough samples, or
-    without load, decide nothing. Nothing is learnt, so nothing has to be accepted: caps, locks and jobs do not raise these reasons.
+    without load, decide nothing; but a GPU that idles for a day, or right after a reset, driver load or boot, is judged anew. Nothing
+    is learnt, so nothing has to be accepted: caps, locks and jobs do not raise these reasons.
 
     >>> from pipeline.frame import frame_of
     >>> from pipeline.rates import Rates
@@ -122,16 +127,22 @@ class Throttle(Remembering):
     """
 
     name = "throttle"
+    version = 2
 
     def __init__(self) -> None:
         names = (*NAMES, "busy", "clock")
         bits = dict.fromkeys(("over", "far_over", "warm"), Ring(len(REASONS), 0))  # histories: the newest block is bit 0
-        self._columns = Columns(**BlockMeans.fills(*names), **bits, soft=0.0)
+        self._columns = Columns(**BlockMeans.fills(*names), **bits, soft=0.0, idle=0)
         self._means = BlockMeans(self._columns, names)
         self._clock, self._elapsed, self._standing = BlockClock(BLOCK_S), Elapsed(), Standing(self.name)
-        self._hosts, self._racks = Groups(host_of), Groups(rack_of)
+        self._hosts, self._racks, self._lives = Groups(host_of), Groups(rack_of), Lives()
         super().__init__(
-            columns=self._columns, means=self._means, clock=self._clock, elapsed=self._elapsed, standing=self._standing
+            columns=self._columns,
+            means=self._means,
+            clock=self._clock,
+            elapsed=self._elapsed,
+            standing=self._standing,
+            lives=self._lives,
         )
 
     def update(self, observation: Observation) -> Iterable[Finding]:
@@ -145,6 +156,10 @@ class Throttle(Remembering):
     def _frame(self, frame: Frame, at: Moment, boot_id: str) -> Iterator[Finding]:
         self._columns.place(frame.devices)
         yield from self._standing.swapped(frame, at)
+        new = self._columns.wide(self._lives.new(frame, boot_id).astype(np.float64)) > 0
+        if new.any():
+            self._means.drop(new)
+            self._columns["idle"][new] = IDLE_BLOCKS - SETTLE_BLOCKS
         ended = self._clock.turn(frame.mono_ns, boot_id)
         if ended is None:
             return
@@ -157,6 +172,7 @@ class Throttle(Remembering):
     def _block(self, means: dict[str, NDArray[np.float64]], at: Moment) -> Iterator[Finding]:
         duty = np.stack([means[name] for name in NAMES])
         idle = means["busy"] < ACTIVE_PERCENT
+        self._rested(idle, means["busy"])
         duty[np.array([reason.needs_load for reason in REASONS])[:, None] & idle] = np.nan
         usable = np.isfinite(duty)
         soft = self._columns["soft"]
@@ -168,6 +184,12 @@ class Throttle(Remembering):
         yield from self._begin(duty, means["clock"], at)
         yield from self._end(at)
         yield from self._standing.due(at)
+
+    def _rested(self, idle: NDArray[np.bool_], busy: NDArray[np.float64]) -> None:
+        """Forget what GPUs did under load once they have had none for long enough."""
+        blocks = self._columns["idle"]
+        self._columns["idle"] = np.where(idle, blocks + 1, np.where(np.isfinite(busy), 0, blocks))
+        self._columns.reset(idle & (self._columns["idle"] == IDLE_BLOCKS), *PAST)
 
     def _begin(self, duty: NDArray[np.float64], clock: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
         hot = (_COUNT[self._columns["over"] & RECENT] >= _BLOCKS) & np.isfinite(duty)

@@ -158,6 +158,34 @@ def test_what_comes_back_and_goes_again_within_the_rest_is_not_told_after_it(nod
     assert node.run(7200, gpu_utilization_percent=99, **duties()) == []
 
 
+def test_heat_of_a_drained_node_ends_after_a_day_without_load() -> None:
+    """Nobody gives it load while the page stands: it is judged anew when it gets some."""
+    node = Feed(Throttle(), period_s=60)
+    node.run(600, gpu_utilization_percent=99, **duties())
+    node.run(600, gpu_utilization_percent=99, **duties(hot=one(0.2), soft=one(0.5, row=5)))
+    assert node.run(86000, gpu_utilization_percent=0, **duties()) == []
+    over = told(node.run(3600, gpu_utilization_percent=0, **duties()))
+    assert over == [("gpu", "GPU-n1-3", HOT, "page", "cleared"), ("gpu", "GPU-n1-5", SOFT, "ticket", "cleared")]
+    assert stands(node.run(600, gpu_utilization_percent=99, **duties(hot=one(0.2)))) == [("gpu", "GPU-n1-3", HOT, "page")]
+
+
+def test_heat_of_a_drained_node_ends_soon_after_a_new_life(node: Feed) -> None:
+    """Repaired, booted, idle for minutes. A GPU that is reset and still hot under load keeps its finding."""
+    node.run(300, gpu_utilization_percent=99, **duties(hot=one(0.2)))
+    node.counters_begin_anew()
+    assert node.run(300, gpu_utilization_percent=99, **duties(hot=one(0.2))) == []
+    node.counters_begin_anew()
+    node.boot = "boot-2"
+    assert told(node.run(420, gpu_utilization_percent=0, **duties())) == [("gpu", "GPU-n1-3", HOT, "page", "cleared")]
+
+
+def test_a_brake_that_stays_for_days_on_an_idle_node_stays_told() -> None:
+    """Its counters are read without load: a day of rest proves nothing."""
+    node = Feed(Throttle(), period_s=60)
+    node.run(600, gpu_utilization_percent=0, **duties())
+    assert stands(node.run(3 * 86400, gpu_utilization_percent=0, **duties(brake=0.2))) == [("node", "n1", BRAKE, "page")]
+
+
 def test_a_gap_in_the_readings_decides_nothing(node: Feed) -> None:
     """A finding neither begins nor ends while the counters are not observed."""
     node.run(300, gpu_utilization_percent=99, **duties(hot=one(0.2)))
