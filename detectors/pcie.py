@@ -40,7 +40,8 @@ class Pcie(Remembering):
     """Width below the highest that GPU and slot allow for a minute and a half, or generation under load: a page; health has neither.
 
     A link is compared with what GPU and slot can do together now, so another slot, riser or BIOS setting needs no acceptance; an idle
-    link rests at generation 1 and says nothing. After a driver load or a reset fatal errors are forgotten.
+    link rests at generation 1 and says nothing, but that it rests since a driver load or a reset: load shows anew what is left then.
+    Fatal errors are forgotten at once.
     Replays are a ticket by a Bernoulli CUSUM on minutes above what the link may make; the count itself does not matter. A fatal
     error, by counter or by the kernel's AER line, is a page until the next reset, or for a day.
 
@@ -56,6 +57,7 @@ class Pcie(Remembering):
     """
 
     name = "pcie"
+    version = 2
 
     def __init__(self) -> None:
         self._columns = Columns(
@@ -65,6 +67,7 @@ class Pcie(Remembering):
             S=0.0,
             quiet=0,
             fatal_ns=0,
+            fresh=False,  # no load yet since a new life: a repaired node waits idle for its return
         )
         self._means = BlockMeans(self._columns, ["busy"])
         self._runs = Runs(self._columns, [AFTER, AFTER], [CLEAR, CLEAR])
@@ -121,6 +124,7 @@ class Pcie(Remembering):
 
     def _reset(self, frame: Frame, boot_id: str, at: Moment) -> Iterator[Finding]:
         new = self._lives.new(frame, boot_id)
+        self._columns["fresh"] |= self._columns.wide(new.astype(np.float64)) > 0
         for row in rows_where(new):
             yield from self._standing.ends(frame.devices[row], FATAL, at, "the GPU was reset or its driver loaded again")
 
@@ -138,7 +142,9 @@ class Pcie(Remembering):
             for which in ("current", "maximum")
         )
         holds = np.where(now < top, 1.0, np.where(now >= top, 0.0, np.nan))
-        holds[1, ~(busy >= ACTIVE_PERCENT)] = np.nan
+        self._columns["fresh"] &= ~(busy >= ACTIVE_PERCENT)
+        rests = self._columns["fresh"] & (busy < ACTIVE_PERCENT)
+        holds[1] = np.where((holds[1] > 0) & ~(busy >= ACTIVE_PERCENT), np.where(rests, 0.0, np.nan), holds[1])
         seconds = self._steps.step(frame.mono_ns, boot_id) or 0.0
         begins, _ = self._runs.step(holds, frame.time_ns, round(1000 * seconds))
         for rule, row in np.argwhere(begins).tolist():
@@ -173,7 +179,8 @@ class Pcie(Remembering):
         count, allowed = columns["replays"], allowed_replays(top["width"], top["generation"]) * blocks
         hit = np.where(count > allowed, 1.0, np.where((count <= allowed) & (busy >= ACTIVE_PERCENT), 0.0, np.nan))
         columns["S"], alarm = bernoulli_cusum(columns["S"], hit, STEPS, H)
-        columns["quiet"] = np.where(hit > 0, 0, columns["quiet"] + (hit == 0))
+        rests = columns["fresh"] & (busy < ACTIVE_PERCENT) & (count <= allowed)
+        columns["quiet"] = np.where(hit > 0, 0, columns["quiet"] + ((hit == 0) | rests))
         for row in rows_where(alarm):
             evidence = f"{count[row]:.0f} packets sent again in {blocks} min, {allowed[row]:.0f} are within the specification"
             verdict = Verdict(

@@ -163,6 +163,26 @@ def test_width_ends_when_the_lanes_are_back(node: Feed) -> None:
     assert told(node.run(420, **HEALTHY)) == [("gpu", "GPU-n1-4", WIDTH, "page", "cleared")]
 
 
+def test_a_low_generation_ends_when_the_idle_link_shows_the_highest(node: Feed) -> None:
+    """A drained node gets no load while the page stands: full speed at rest is full speed."""
+    node.run(180, **(HEALTHY | {"pcie_generation_current": one(3, 5)}))
+    idle = HEALTHY | {"gpu_utilization_percent": 0}
+    assert told(node.run(420, **idle)) == [("gpu", "GPU-n1-4", GENERATION, "page", "cleared")]
+
+
+def test_a_low_generation_and_replays_end_on_an_idle_node_after_a_new_life_alone(node: Feed) -> None:
+    """At rest at generation 1 nothing is proved, until a repair has begun another life: load shows anew what is left."""
+    node.run(600, **(HEALTHY | {"pcie_generation_current": one(3, 5), "pcie_replays": one(1.0, 0.01)}))
+    idle = HEALTHY | {"gpu_utilization_percent": 0, "pcie_generation_current": 1}
+    assert node.run(6 * 3600, **idle) == []
+    node.counters_begin_anew()
+    assert node.run(300, **(HEALTHY | {"pcie_generation_current": one(3, 5)})) == []
+    assert node.run(3 * 3600, **idle) == []
+    node.counters_begin_anew()
+    over = node.run(3 * 3600, **idle)
+    assert [(f.fault, f.phase) for f in over] == [(GENERATION, "cleared"), (REPLAYS, "cleared")]
+
+
 def test_replays_end_after_two_clean_hours_of_load(node: Feed) -> None:
     """And not while the GPU idles, which proves nothing."""
     node.run(600, **(HEALTHY | {"pcie_replays": one(1.0, 0.01)}))
