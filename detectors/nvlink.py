@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from detectors.block_clock import BlockClock, BlockMeans
 from detectors.columns import Columns, rows_where
 from detectors.elapsed import Elapsed, Moment
+from detectors.lives import Lives
 from detectors.maintenance import Maintenance
 from detectors.memory import Part, Remembering
 from detectors.places import Groups
@@ -21,6 +23,7 @@ from pipeline.observation import Observation
 BLOCK_S = 60.0
 DOWN_READS = 3  # links train anew after a driver reload or a GPU reset: that many readings ...
 DOWN_NS = 30 * 10**9  # ... and that long
+SETTLE_NS = 300 * 10**9  # after a boot or driver load: Fabric Manager starts late, and brings up one link after the other
 LEAST_PEERS = 4
 # More than 15 of 30 windows of a minute with a replay or recovery: the NVLink check of NVIDIA's resiliency extension (NVRx).
 BUSY_WINDOWS, WINDOWS = 15, 30
@@ -36,11 +39,15 @@ _CRC = ("crc_flit_errors", "crc_data_errors", "data_link_crc_errors")
 class NvLink(Remembering):
     """Judges links one by one where the frames hold them, else all links of a GPU together.
 
+    A link that was up and is down is a page. A GPU that never had as many as its peers may be built so: a ticket. Links of a GPU that
+    is split (MIG) are off as they should be.
+
     >>> NvLink().name
     'nvlink'
     """
 
     name = "nvlink"
+    version = 2
 
     def __init__(self) -> None:
         self._elapsed, self._standing, self._maintenance = Elapsed(), Standing(self.name), Maintenance()
@@ -61,11 +68,19 @@ class NvLink(Remembering):
         at = self._elapsed.at(observation)
         for frame in observation.frames:
             if frame.kind == "nvlink":
-                said += self._links.frame(frame, observation.boot_id, at, skip=frozenset())
+                said += self._links.frame(frame, observation.boot_id, at, self._mode_of_gpus(frame), skip=frozenset())
             elif frame.kind == "gpu":
+                mode = frame.gauge("mig_mode_current")
                 # A GPU whose links are judged one by one is left alone.
-                said += self._gpus.frame(frame, observation.boot_id, at, skip=self._links.gpus())
+                said += self._gpus.frame(frame, observation.boot_id, at, mode, skip=self._links.gpus())
         return said
+
+    def _mode_of_gpus(self, links: Frame) -> NDArray[np.float64]:
+        """1 for links of a GPU in MIG mode, else 0, (device,)."""
+        split = self._gpus.split()
+        if not split:
+            return np.zeros(len(links.devices))
+        return np.array([float(link.attributes.get("gpu_uuid", "") in split) for link in links.devices])
 
 
 class _Links:
@@ -79,6 +94,8 @@ class _Links:
             now=np.nan,
             down=0,  # readings in a row with fewer
             down_ns=0,  # since when
+            settles_ns=0,  # until when links come up after a new life began, 0 where they have
+            split=False,  # its GPU is in MIG mode
             retried=False,  # in the running minute
             seen=False,
             retries=0,  # histories, the newest minute is bit 0
@@ -87,8 +104,13 @@ class _Links:
             good=0,
         )
         self._means = BlockMeans(self.columns, ("crc", "ber"))
-        self._clock, self._peers = BlockClock(BLOCK_S), Groups(_peers)
-        self.parts: dict[str, Part] = {"columns": self.columns, "clock": self._clock, "means": self._means}
+        self._clock, self._peers, self._lives = BlockClock(BLOCK_S), Groups(_peers), Lives()
+        self.parts: dict[str, Part] = {
+            "columns": self.columns,
+            "clock": self._clock,
+            "means": self._means,
+            "lives": self._lives,
+        }
         self._of: tuple[tuple[Device, ...], frozenset[str]] = ((), frozenset())
 
     def gpus(self) -> frozenset[str]:
@@ -97,36 +119,56 @@ class _Links:
             self._of = (self.columns.devices, frozenset(d.attributes.get("gpu_uuid", "") for d in self.columns.devices))
         return self._of[1]
 
-    def frame(self, frame: Frame, boot_id: str, at: Moment, skip: frozenset[str]) -> Iterator[Finding]:
-        """Judge what ended, then take in the frame."""
+    def split(self) -> frozenset[str]:
+        """The devices in MIG mode."""
+        return frozenset(self.columns.devices[row].id for row in rows_where(self.columns["split"]))
+
+    def frame(self, frame: Frame, boot_id: str, at: Moment, mode: NDArray[np.float64], skip: frozenset[str]) -> Iterator[Finding]:
+        """Judge what ended, then take in the frame. ``mode`` is (device,): above 0 in MIG mode, NaN where that is not read."""
         ended = self._clock.turn(frame.mono_ns, boot_id)
         if ended is None or not frame.devices:
             return
         if ended:
             yield from self._block(at, skip)
-        self.columns.place(frame.devices)
-        yield from self._state(frame, at, skip)
+        columns = self.columns
+        columns.place(frame.devices)
+        new, mode = columns.wide(self._lives.new(frame, boot_id).astype(np.float64)) > 0, columns.wide(mode)
+        columns["split"] = np.where(np.isfinite(mode), mode > 0, columns["split"])
+        up = np.where(columns["split"], np.nan, columns.wide(frame.gauge("nvlinks_up" if self._prefix else "state")))
+        yield from self._state(up, new, at, skip)
         self._count(frame)
 
-    def _state(self, frame: Frame, at: Moment, skip: frozenset[str]) -> Iterator[Finding]:
-        columns = self.columns
-        up = columns.wide(frame.gauge("nvlinks_up" if self._prefix else "state"))
-        seen = np.isfinite(up)
+    def _state(self, up: NDArray[np.float64], new: NDArray[np.bool_], at: Moment, skip: frozenset[str]) -> Iterator[Finding]:
+        columns, seen = self.columns, np.isfinite(up)
         columns["now"] = np.where(seen, up, columns["now"])
         number = self._peers.of(columns.devices)
         median, count = grouped_median(up, number, len(self._peers.names))
+        settling = self._settling(new, seen, median[number], at)
         usual = np.where(count[number] > LEAST_PEERS, median[number], 0.0) if self._prefix else np.zeros(len(columns))
         columns["up"] = np.fmax(columns["up"], np.where(seen, up, 0.0))
-        fewer = up < np.maximum(columns["up"], usual)
+        fell = up < columns["up"]
+        fewer = fell | (up < usual)
         columns["down_ns"] = np.where(fewer & (columns["down"] == 0), at.now_ns, columns["down_ns"])
-        columns["down"] = np.where(seen, np.where(fewer, columns["down"] + 1, 0), columns["down"])
-        lasting = (columns["down"] >= DOWN_READS) & (at.now_ns - columns["down_ns"] >= DOWN_NS) & seen
+        columns["down"] = np.where(seen, np.where(fewer & ~settling, columns["down"] + 1, 0), columns["down"])
+        lasting = (columns["down"] >= DOWN_READS) & (at.now_ns - columns["down_ns"] >= np.where(fell, DOWN_NS, SETTLE_NS)) & seen
         for row in rows_where(lasting):
             device = columns.devices[row]
             if device.id not in skip and not self._maintenance.covers(device):
                 most = int(max(columns["up"][row], usual[row]))
-                yield from self._standing.holds(device, _down(device, int(up[row]), most), at)
+                yield from self._standing.holds(device, _down(device, int(up[row]), most, bool(fell[row])), at)
         yield from self._standing.end_rows(columns, seen & ~fewer, at, DOWN)
+
+    def _settling(
+        self, new: NDArray[np.bool_], seen: NDArray[np.bool_], peers: NDArray[np.float64], at: Moment
+    ) -> NDArray[np.bool_]:
+        """Rows whose links may still come up. After that, what was up in a life before is expected only where the peers have it up."""
+        columns = self.columns
+        until = np.where(new, at.now_ns + SETTLE_NS, columns["settles_ns"])
+        over = seen & (until > 0) & (at.now_ns >= until)
+        columns["up"] = np.where(over & ~(peers >= columns["up"]), 0.0, columns["up"])
+        columns["settles_ns"] = np.where(over, 0, until)
+        settling: NDArray[np.bool_] = columns["settles_ns"] > 0
+        return settling
 
     def _count(self, frame: Frame) -> None:
         columns = self.columns
@@ -175,13 +217,17 @@ def _named(device: Device) -> str:
     return f"NVLink {link} of GPU {gpu} of {device.host}" if link else f"An NVLink of GPU {gpu} of {device.host}"
 
 
-def _down(device: Device, up: int, usual: int) -> Verdict:
+def _down(device: Device, up: int, usual: int, fell: bool) -> Verdict:
+    if not fell:
+        summary = f"{_named(device)} is down, as it was when first seen, or the GPU is built without it: its peers have more."
+        evidence = f"{up} links up, {usual} on its peers; it never had more itself"
+        return Verdict(DOWN, "ticket", "RUN_DCGMEUD", summary, (evidence,))
     return Verdict(
         DOWN,
         "page",
         "COMPONENT_RESET",
         f"{_named(device)} is down: collectives over it are slow or hang. Reset the GPU; if it stays, check the board.",
-        (f"{up} of {usual} links up for {DOWN_NS // 10**9} s and more; all were up before, or are on its peers",),
+        (f"{up} of {usual} links up for {DOWN_NS // 10**9} s and more; all were up before",),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -58,13 +59,53 @@ def test_a_link_that_trains_anew_is_silent(node: Feed) -> None:
 
 
 def test_a_link_that_was_down_before_the_agent_came_is_missed_by_comparison_with_the_peers() -> None:
-    """It was never seen up; seven GPUs of the same node and model have one more."""
-    assert stands(Feed(NvLink()).run(MINUTE, **up(LINKS - 1))) == [("gpu", "GPU-n1-0", DOWN, "page")]
+    """It was never seen up; seven GPUs of the same node and model have one more: a ticket, as nobody knows whether it ever was."""
+    assert stands(Feed(NvLink()).run(10 * MINUTE, **up(LINKS - 1))) == [("gpu", "GPU-n1-0", DOWN, "ticket")]
+
+
+def test_gpus_that_never_had_a_bridge_wake_nobody() -> None:
+    """Three pairs of boards are bridged, two boards are not."""
+    said = Feed(NvLink()).run(HOUR, nvlinks_up=[12.0] * 6 + [0.0] * 2)
+    assert {f.severity for f in said} == {"ticket"}
 
 
 def test_gpus_that_all_have_few_links_are_built_so() -> None:
     """A board with twelve links a GPU is no fault of eight."""
     assert Feed(NvLink()).run(HOUR, nvlinks_up=12) == []
+
+
+def test_a_gpu_in_mig_mode_has_no_links(node: Feed) -> None:
+    """An A100 that is split switches them off; one that falls when it is whole again is a page."""
+    assert node.run(HOUR, **up(0), mig_mode_current=of_gpu_0(1, 0)) == []
+    assert stands(node.run(MINUTE, **up(LINKS - 1), mig_mode_current=0)) == [("gpu", "GPU-n1-0", DOWN, "page")]
+
+
+def boots(node: Feed) -> None:
+    """The node is away for five minutes."""
+    node.boot = "boot-2"
+    node.clock.advance(300)
+
+
+@pytest.mark.parametrize("begins", [boots, Feed.counters_begin_anew], ids=["boot", "driver"])
+def test_links_come_up_some_minutes_after_a_boot_or_driver_load(node: Feed, begins: Callable[[Feed], None]) -> None:
+    """Fabric Manager starts after the driver."""
+    begins(node)
+    assert [*node.run(4 * MINUTE, nvlinks_up=0), *node.run(HOUR, **up())] == []
+
+
+@pytest.mark.parametrize("begins", [boots, Feed.counters_begin_anew], ids=["boot", "driver"])
+def test_a_link_that_does_not_come_back_is_a_page(node: Feed, begins: Callable[[Feed], None]) -> None:
+    """Of one GPU, while its peers have as many as it had."""
+    begins(node)
+    assert stands(node.run(10 * MINUTE, **up(LINKS - 1))) == [("gpu", "GPU-n1-0", DOWN, "page")]
+
+
+def test_links_that_were_switched_off_before_a_boot_are_expected_no_more(node: Feed) -> None:
+    """An option of the driver: no GPU of the node has any. From then on it is as if they had never been, until they are."""
+    boots(node)
+    assert node.run(HOUR, nvlinks_up=0) == []
+    assert node.run(HOUR, **up()) == []
+    assert stands(node.run(MINUTE, **up(LINKS - 1))) == [("gpu", "GPU-n1-0", DOWN, "page")]
 
 
 def test_links_that_are_not_read_are_not_down(node: Feed) -> None:
@@ -155,6 +196,28 @@ def test_links_that_are_read_one_by_one_are_named_one_by_one() -> None:
     said = feed.run(MINUTE, state=[1.0] * 5 + [0.0] + [1.0] * 12)
     assert stands(said) == [("nvlink", links[5].id, DOWN, "page")]
     assert "NVLink 5 of GPU 0" in said[0].summary
+
+
+@pytest.mark.parametrize("lost", [1, LINKS])
+def test_of_links_that_are_read_one_by_one_those_that_most_have_after_a_boot_are_expected(lost: int) -> None:
+    """One that does not come back is a page, all of them are a choice."""
+    links = [a_link(0, n) for n in range(LINKS)]
+    feed = Feed(NvLink(), gpus=links)
+    feed.run(300, state=1)
+    boots(feed)
+    said = feed.run(10 * MINUTE, state=[0.0] * lost + [1.0] * (LINKS - lost))
+    assert stands(said) == ([("nvlink", links[0].id, DOWN, "page")] if lost == 1 else [])
+
+
+def test_links_of_a_gpu_in_mig_mode_that_are_read_one_by_one_are_not_down() -> None:
+    """Its mode stands in the frames of GPUs."""
+    detector = NvLink()
+    links, gpus = Feed(detector, gpus=[a_link(gpu, n) for gpu in range(2) for n in range(LINKS)]), Feed(detector)
+    for split in (0, 1):
+        for _ in range(30):
+            gpus.once(**up(LINKS * (1 - split)), mig_mode_current=of_gpu_0(split, 0))
+            links.once(state=[float(1 - split)] * LINKS + [1.0] * LINKS)
+    assert links.said == gpus.said == []
 
 
 def test_a_gpu_whose_links_are_read_one_by_one_is_left_alone() -> None:
