@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,11 +87,11 @@ def test_the_number_of_hosts_is_told_only_where_it_follows(tmp_path: Path, size:
     assert all("hosts" not in e.attributes for e in Jobs("n1").update(ranks, 0, AT))
 
 
-def hosts(folder: Path, environ: str, ranks: int = 4) -> object:
-    """How many hosts are told of a job whose processes were started with this."""
+def hosts(folder: Path, environ: str) -> object:
+    """How many hosts are told of a job with four processes here that were started with this."""
     started = environment_of(environ.replace(" ", "\0").encode())
-    events = Jobs("n1").update([process(folder, 800 + rank, rank=rank, **started) for rank in range(ranks)], 0, AT)
-    return events[-1].attributes.get("hosts")
+    found = [replace(process(folder, 800 + rank, rank=rank), environment=started) for rank in range(4)]
+    return Jobs("n1").update(found, 0, AT)[-1].attributes.get("hosts")
 
 
 @pytest.mark.parametrize(
