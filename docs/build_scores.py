@@ -17,6 +17,7 @@ TARGET, SCORES = DOCS / "scores.md", DOCS / "scores.json"
 DETERMINISTIC = ("F02", "F03", "F04", "F05", "F06", "F07", "F08", "F09", "F13", "F14", "F15", "F18", "F22", "F23", "F28", "F29")
 CASES, LEAST_RECALL = 200, 0.9
 BUDGET = 0.02  # false tickets per GPU-month: what the design allows
+FLEETS = {"infinite_hbd": "InfiniteHBD", "llama_3": "Llama 3"}
 Row = Sequence[object]
 
 
@@ -32,42 +33,51 @@ def scores() -> str:
 
 
 def _goals(report: Mapping[str, Any]) -> Iterator[str]:
-    """What was asked of the detectors before there were any, and what they do."""
+    """What was asked of the detectors before there were any, and what they do: with none of them on trial, and as they are installed."""
     fleet = report["summary"]["fleet"]
-    pages, months = fleet["false_alarms"]["pages"]["of_all"], fleet["healthy_gpu_months"]
-    nominal = {
-        row["scenario"]: row["recall"]
-        for row in report["scenarios"]
-        if _run(row)[1:] == ("nominal", "fleet") and row["contestant"] == OURS
-    }
-    exact = {name: nominal[name] for name in DETERMINISTIC if name in nominal}
-    short = {name: found for name, found in fleet["recall_by_class"].items() if found["of"] < CASES}
-    weak = {name: found for name, found in fleet["recall_by_class"].items() if found["low95"] < LEAST_RECALL}
-    blame, hang = fleet["intervals"]["attribution_top1"], fleet["delay_by_class"].get("hang", {})
     better = ", ".join(f"{one['baseline']} in {one['class']}" for one in fleet["better_baselines"])
-    yield from _table(
-        ("Wanted", "Is"),
-        [
-            (
-                "no false page in 2,000 healthy GPU-months",
-                f"{fleet['false_pages']} in {months:,.0f}; hence at most {pages['high95']:.2g} in one (exact, 95 %)",
-            ),
-            ("deterministic faults all found by their deadline", _all_but(exact)),
-            (f"each class found to at least {LEAST_RECALL} (lower 95 % bound)", f"all but {_counts(weak)}" if weak else "all classes that ran"),
-            (f"over {CASES} cases of each class", f"fewer of {_counts(short)}" if short else "of all"),
-            ("stragglers of 10 % within 6 min, 90th percentile", f"{_seconds(fleet['straggler_delay_p90_s'])} (F16)"),
-            (
-                "hangs by telemetry alone within 5 min, 99th percentile",
-                f"{_seconds(fleet['hang_delay_p99_s'])} (F25); with F26, whose own deadline is 10 min, {_seconds(hang.get('p99_s'))}",
-            ),
-            ("the right device first in 0.95", f"{blame['hits']}/{blame['of']} of those found in time"),
-            (
-                "a restart changes nothing",
-                f"{'nothing changed' if fleet['restart_equivalent'] else 'something changed'} in {fleet['restarts']['runs']} runs",
-            ),
-            ("no baseline finds more and is wrong less often, in any class", better or "none does, in the same runs"),
-        ],
-    )  # fmt: skip
+    wanted = (
+        "no false page in 2,000 healthy GPU-months",
+        "deterministic faults all found by their deadline",
+        f"each class found to at least {LEAST_RECALL} (lower 95 % bound)",
+        f"over {CASES} cases of each class",
+        "stragglers of 10 % within 6 min, 90th percentile (F16)",
+        "hangs by telemetry alone within 5 min, 99th percentile (F25)",
+        "the right device first in 0.95 of those found in time",
+        "a restart changes nothing",
+        "of faults that are worth a page, found in time",
+        "a page is right, at the rate of faults that published fleets had (at the upper bound of false pages)",
+        "no baseline finds more and is wrong less often, in any class",
+    )
+    ours = [*_answers(report, fleet, OURS), better or "none does, in the same runs"]
+    shipped = [*_answers(report, fleet["as_shipped"], SHIPPED), "-"]
+    yield from _table(("Wanted", "Off trial, all of them", "As installed"), zip(wanted, ours, shipped, strict=True))
+
+
+def _answers(report: Mapping[str, Any], part: Mapping[str, Any], who: str) -> Iterator[str]:
+    rows = [row for row in report["scenarios"] if _run(row)[1:] == ("nominal", "fleet") and row["contestant"] == who]
+    nominal = {row["scenario"]: row["recall"] for row in rows}
+    pages, months, classes = part["false_alarms"]["pages"]["of_all"], part["healthy_gpu_months"], part["recall_by_class"]
+    short = {name: found for name, found in classes.items() if found["of"] < CASES}
+    weak = {name: found for name, found in classes.items() if found["low95"] < LEAST_RECALL}
+    blame, all_faults = part["intervals"]["attribution_top1"], part["intervals"]["recall_critical"]
+    yield f"{part['false_pages']} in {months:,.0f}" + (
+        f"; hence at most {pages['high95']:.2g} in one (exact, 95 %)" if months else ""
+    )
+    yield _all_but({name: nominal[name] for name in DETERMINISTIC if name in nominal})
+    yield f"all but {_counts(weak)}" if weak else "all classes that ran"
+    yield f"fewer of {_counts(short)}" if short else "of all"
+    yield _seconds(part["straggler_delay_p90_s"])
+    hang = part["delay_by_class"].get("hang", {})
+    yield f"{_seconds(part['hang_delay_p99_s'])}; with F26, whose own deadline is 10 min, {_seconds(hang.get('p99_s'))}"
+    yield f"{blame['hits']}/{blame['of']}"
+    yield f"{'nothing changed' if part['restart_equivalent'] else 'something changed'} in {part['restarts']['runs']} runs"
+    yield f"{all_faults['hits']}/{all_faults['of']}, {part['recall_critical']:.3f}"
+    fleets = part["precision"] if months else {}
+    yield (
+        ", ".join(f"{_part(fleets[name]['precision_at_high95'])} ({words})" for name, words in FLEETS.items() if name in fleets)
+        or "-"
+    )
 
 
 def _all_but(found: Mapping[str, Mapping[str, Any]]) -> str:
