@@ -91,6 +91,7 @@ class IbLink(Remembering):
     def _frame(self, frame: Frame, seconds: float, at: Moment) -> Iterator[Finding]:
         columns = self._columns
         columns.place(frame.devices)
+        yield from self._standing.swapped(frame, at)
         self._links.look(columns.devices)
         if not seconds:  # the first of a boot: links train anew
             columns.reset(np.ones(len(columns), np.bool_), "down_s", "off_s", "absent_s", "together")
@@ -196,20 +197,15 @@ class IbLink(Remembering):
             if row is not None:
                 other = INSTEAD.get(finding.fault, "fine_s")
                 well = max(columns["fine_s"][row], columns[other][row]) >= CLEAR_S
-                if (
-                    not well
-                    and finding.fault == SLOW
-                    and finding.severity == "page"
-                    and at.time_ns - finding.onset_ns > ACCEPT_NS
-                ):
-                    for name in ("rate", "width"):
-                        columns[f"best_{name}"][row] = columns[name][row]
-                    yield from self._standing.ends(finding.device, SLOW, at, "taken as its new normal after a week")
             else:
                 of_switch = np.array([device.attributes.get("leaf") == finding.device.id for device in columns.devices])
                 well = not (of_switch & (columns["down_s"] >= DOWN_S)).any()
             if well:
                 yield from self._standing.ends(finding.device, finding.fault, at)
+            elif row is not None and _meant_so(finding, at):
+                for name in ("rate", "width"):
+                    columns[f"best_{name}"][row] = columns[name][row]
+                yield from self._standing.ends(finding.device, SLOW, at, "taken as its new normal after a week")
 
     def _learn(self, active: NDArray[np.bool_], fine: NDArray[np.bool_]) -> None:
         """Ports are expected to do again what they did. When most ports of a role have changed, so has what is best."""
@@ -224,6 +220,11 @@ def _role(port: Device) -> str:
     facts = port.attributes
     model = facts.get("hca_type", "")
     return f"{model}/{facts.get('board_id', '')}/{facts.get('link_layer', '')}/{'rail' in facts}" if model else ""
+
+
+def _meant_so(finding: Finding, at: Moment) -> bool:
+    """Whether a link has been slower than it was for so long that nobody means to change it."""
+    return finding.fault == SLOW and finding.severity == "page" and at.time_ns - finding.onset_ns > ACCEPT_NS
 
 
 def _gone(port: Device, seconds: float) -> Verdict:

@@ -115,6 +115,16 @@ def test_one_adapter_that_is_reset_is_silent(node: PortFeed) -> None:
     assert [*node.run(30, own(ONE, state=ABSENT)), *node.run(300)] == []
 
 
+def test_what_stood_of_an_adapter_leaves_with_it() -> None:
+    """Another adapter in its slot: nobody waits for the old one to come back."""
+    old = a_port("n1", 3, pci_bus_id="0000:5e:00.0")
+    feed = PortFeed(IbLink(), [*RAILS[:3], old])
+    feed.run(300)
+    assert stands(feed.run(MINUTE, own(old, state=ABSENT))) == [("ib_port", old.id, "ib/adapter_gone", "page")]
+    feed.ports = (*RAILS[:3], Device("n1", "ib_port", "0xnew", old.attributes))
+    assert [f.phase for f in feed.run(3600)] == ["cleared"]
+
+
 def test_half_the_lanes_are_a_page(node: PortFeed) -> None:
     """4x to 2x, with the rate that it had before in the evidence."""
     said = node.run(MINUTE, own(ONE, width_lanes=2, rate_bits_per_second=NDR / 2))
