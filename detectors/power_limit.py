@@ -1,13 +1,14 @@
 """Power limits that are lower than they should be: set by a board controller, or on one GPU and not on its mates.
 
 The enforced limit includes what was set out of band (nvml.h, NVML_FI_DEV_POWER_CURRENT_LIMIT); the requested one is what was asked for
-through the driver. Sites cap their GPUs on purpose, both ways: such a cap is one for the whole node.
+through the driver. Sites cap their GPUs on purpose, both ways: such a cap is one for the whole node, asked for or declared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import isnan
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +34,10 @@ LOW, POLICY = "power_limit/low", "power_limit/policy"
 class PowerLimit(Remembering):
     """Judges the enforced limit against what is expected: the default, or the site's policy. Three minutes below are a ticket.
 
-    Policy is a lower limit that all GPUs of one model in a node share, if it was there when the node was first seen, or was asked
-    for through the driver on all of them. It is told as a record. All GPUs of a node below what is expected: the node is to blame.
+    Policy is a lower limit that all GPUs of one model in a node share, if it was asked for through the driver on all of them, or was there
+    when the node was first seen and, as far as is known, not set out of band. It is told as a record. What ``declared`` says of
+    ``gpu.power_limit``, in watts (detectors/drift.py), takes the default's place where it is lower. All GPUs of a node below what is
+    expected: the node is to blame.
 
     >>> from pipeline.frame import frame_of
     >>> gpus, detector, said = [Device("n1", "gpu", f"GPU-{i}") for i in range(2)], PowerLimit(), []
@@ -49,7 +52,8 @@ class PowerLimit(Remembering):
 
     name = "power_limit"
 
-    def __init__(self) -> None:
+    def __init__(self, declared: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._declared = float(declared.get("gpu.power_limit", "inf")) * 1000
         self._columns = Columns(expected=np.nan, **Runs.fills(1))
         self._runs = Runs(self._columns, [AFTER], [CLEAR])
         self._clock, self._elapsed, self._standing = BlockClock(BLOCK_S), Elapsed(), Standing(self.name)
@@ -73,7 +77,7 @@ class PowerLimit(Remembering):
             self._columns.wide(reading(frame, f"power_limit_{which}_milliwatts"))
             for which in ("enforced", "default", "requested")
         )
-        yield from self._accept(enforced, default, requested, at)
+        yield from self._accept(enforced, np.minimum(default, self._declared), requested, at)
         short = self._columns["expected"] - enforced
         holds = np.where(np.isfinite(short), (short > ROUNDING_MW) * 1.0, np.nan)
         begins, ends = self._runs.step(holds[None, :], frame.time_ns)
@@ -92,20 +96,24 @@ class PowerLimit(Remembering):
         new = np.isnan(expected) & np.isfinite(enforced) & np.isfinite(default)
         low = enforced < expected - ROUNDING_MW
         asked = low & (np.abs(requested - enforced) <= ROUNDING_MW)
+        lowered = requested > enforced + ROUNDING_MW  # out of band
         for group in np.unique(mates[new | low]).tolist():
             rows = (mates == group) & np.isfinite(enforced)
             limit, usual = float(enforced[rows].max()), float(default[rows].min())
             settled = expected[rows] <= limit + ROUNDING_MW
             shared = rows.sum() > 1 and limit - enforced[rows].min() <= ROUNDING_MW and limit < usual - ROUNDING_MW
-            if shared and (settled.any() or asked[rows].all() or new[rows].all()):
+            if shared and (settled.any() or asked[rows].all() or (new & ~lowered)[rows].all()):
                 expected[rows] = limit
                 yield from self._policy(self._columns.devices[int(np.flatnonzero(rows)[0])].host, limit, usual, at)
             else:
                 expected[rows & new] = default[rows & new]
-        np.fmax(expected, np.fmin(enforced, default), out=expected, where=np.isfinite(expected))
-        lowered = {self._columns.devices[row].host for row in rows_where(~(expected >= default))}
+        at_least = np.fmax(expected, np.fmin(enforced, default))
+        np.fmin(
+            at_least, default, out=expected, where=np.isfinite(expected)
+        )  # what is declared may be newer than what was learnt
+        capped = {self._columns.devices[row].host for row in rows_where(~(expected >= default))}
         for finding in self._standing.all():
-            if finding.fault == POLICY and finding.device.host not in lowered:
+            if finding.fault == POLICY and finding.device.host not in capped:
                 yield from self._standing.ends(finding.device, POLICY, at)
 
     def _policy(self, host: str, limit: float, default: float, at: Moment) -> Iterator[Finding]:

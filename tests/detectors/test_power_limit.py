@@ -58,10 +58,33 @@ def test_a_limit_that_only_one_gpu_was_given_is_told(node: Feed) -> None:
     assert "not on its mates" in said[0].evidence[0]
 
 
-def test_a_cap_that_was_there_from_the_start_is_policy() -> None:
-    """A power-capped cluster (H08) is a record, however the cap was set."""
+@pytest.mark.parametrize("requested", [600.0, None])
+def test_a_cap_that_was_there_from_the_start_is_policy(requested: float | None) -> None:
+    """A power-capped cluster (H08) is a record, also where nobody can read what was asked for."""
     feed = Feed(PowerLimit())
-    assert stands(feed.run(86400, **limits(600.0))) == [("node", "n1", POLICY, "record")]
+    assert stands(feed.run(86400, **limits(600.0, requested))) == [("node", "n1", POLICY, "record")]
+
+
+def test_a_cap_that_nobody_asked_for_is_told_though_it_was_there_from_the_start() -> None:
+    """The board controller held the node down before the agent was installed."""
+    feed = Feed(PowerLimit())
+    assert stands(feed.run(600, **limits(500.0))) == [("node", "n1", LOW, "ticket")]
+
+
+def test_a_cap_that_was_declared_is_silent_though_nobody_asked_for_it() -> None:
+    """The site caps its GPUs through their board controllers, and says so."""
+    feed = Feed(PowerLimit({"gpu.power_limit": "500"}))
+    assert feed.run(86400, **limits(500.0)) == []
+    assert stands(feed.run(600, **limits([500.0] * 7 + [400.0]))) == [("gpu", "GPU-n1-7", LOW, "ticket")]
+
+
+def test_a_cap_that_is_declared_later_ends_the_ticket(node: Feed) -> None:
+    """The site reads the ticket and declares what it meant: after the restart the learnt limit counts no more."""
+    node.run(600, **limits(500.0))
+    later = PowerLimit({"gpu.power_limit": "500"})
+    later.restore(node.detector.state())  # type: ignore[attr-defined] # it remembers
+    node.detector = later
+    assert told(node.run(600, **limits(500.0))) == [("node", "n1", LOW, "ticket", "cleared")]
 
 
 def test_a_cap_asked_for_on_all_gpus_is_policy(node: Feed) -> None:
@@ -72,8 +95,8 @@ def test_a_cap_asked_for_on_all_gpus_is_policy(node: Feed) -> None:
 def test_a_gpu_below_the_policy_is_told() -> None:
     """The policy is what is expected then."""
     feed = Feed(PowerLimit())
-    feed.run(600, **limits(600.0))
-    said = feed.run(600, **limits([600.0] * 7 + [450.0]))
+    feed.run(600, **limits(600.0, requested=600.0))
+    said = feed.run(600, **limits([600.0] * 7 + [450.0], requested=600.0))
     assert stands(said) == [("gpu", "GPU-n1-7", LOW, "ticket")]
     assert said[0].expected == 600.0
 
@@ -89,7 +112,7 @@ def test_a_gpu_that_lost_its_cap_by_a_reset_and_gets_it_again_is_silent() -> Non
 def test_a_cap_that_was_lifted_is_policy_no_more() -> None:
     """The record ends when all GPUs are back at their default."""
     feed = Feed(PowerLimit())
-    feed.run(600, **limits(600.0))
+    feed.run(600, **limits(600.0, requested=600.0))
     assert told(feed.run(600, **limits(700.0))) == [("node", "n1", POLICY, "record", "cleared")]
 
 
