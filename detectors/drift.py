@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from detectors.block_clock import BlockClock
 from detectors.elapsed import Elapsed, Moment
 from detectors.memory import Commit, Remembering, from_text_array, text_array
+from detectors.readings import reading
 from detectors.snapshot import State
 from detectors.standing import Standing, Verdict
 from pipeline.finding import Finding, Severity
@@ -27,19 +28,20 @@ DECLARED_NS, MAJORITY_NS = 3600 * 10**9, 24 * 3600 * 10**9  # it must have diffe
 LEAST_DEVICES, MAJORITY = 4, 0.8  # of one model
 ROLLOUT_HOSTS, ROLLOUT_SHARE = 3, 0.05  # more hosts than this differ in the same way: somebody changes the fleet on purpose
 
-# What is compared, by kind: slow facts, and gauges of modes. A GID holds the subnet prefix in its first half (IBTA volume 1, 4.1.1).
+# What is compared, by kind: slow facts, and modes, which are gauges. A GID holds the subnet prefix in its first half (IBTA volume 1, 4.1.1).
 FACTS: Mapping[str, tuple[str, ...]] = {
     "gpu": ("driver_version", "vbios", "inforom_image"),
     "ib_port": ("firmware", "mtu", "gid"),
     "node": ("kernel", "mlx5_driver"),
 }
 MODES: Mapping[str, tuple[str, ...]] = {"gpu": ("ecc_mode_current", "persistence_mode")}
+POWER_LIMIT = "power_limit"  # the enforced one, in watts: only compared with what is declared, as sites cap nodes on purpose
 MODEL: Mapping[str, tuple[str, ...]] = {
     "gpu": ("name", "board_part_number"),
     "ib_port": ("hca_type", "board_id"),
     "node": ("product",),
 }
-COMPARED = tuple(f"{kind}.{fact}" for kind in FACTS for fact in (*FACTS[kind], *MODES.get(kind, ())))
+COMPARED = (*(f"{kind}.{fact}" for kind in FACTS for fact in (*FACTS[kind], *MODES.get(kind, ()))), f"gpu.{POWER_LIMIT}")
 OF_HOST = frozenset({"driver_version", "kernel", "mlx5_driver"})  # facts that all devices of a host share
 DECLARED = "declared"
 
@@ -61,10 +63,10 @@ class _Found(NamedTuple):
 
 
 class _Compared(NamedTuple):
-    """What was compared last and what came of it: the same devices with the same modes need not be compared again."""
+    """What was compared last and what came of it: the same devices with the same gauges need not be compared again."""
 
     devices: tuple[Device, ...]
-    modes: dict[str, NDArray[np.float64]]
+    gauges: dict[str, NDArray[np.float64]]
     facts: dict[str, _Found]
 
 
@@ -78,7 +80,7 @@ class Drift(Remembering):
     Traceback (most recent call last):
         ...
     ValueError: gpu.colour is not compared; there are gpu.driver_version, gpu.vbios, gpu.inforom_image, gpu.ecc_mode_current, \
-gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, node.mlx5_driver
+gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, node.mlx5_driver, gpu.power_limit
     """
 
     name = "drift"
@@ -103,10 +105,10 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
         return said
 
     def _compare(self, frame: Frame, at: Moment) -> Iterator[Finding]:
-        modes = {mode: frame.gauge(mode).copy() for mode in MODES.get(frame.kind, ())}
+        gauges = self._gauges(frame)
         kept = self._kept.get(frame.kind)
-        if kept is None or kept.devices is not frame.devices or not _equal(kept.modes, modes):
-            kept = self._kept[frame.kind] = _Compared(frame.devices, modes, self._differences(frame))
+        if kept is None or kept.devices is not frame.devices or not _equal(kept.gauges, gauges):
+            kept = self._kept[frame.kind] = _Compared(frame.devices, gauges, self._differences(frame, gauges))
             for fact, found in kept.facts.items():
                 for device in self._since.deviating(frame.kind, fact) & found.same:
                     self._since.drop(device, frame.kind, fact)
@@ -118,11 +120,22 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
                     verdict = _verdict(frame.kind, fact, odd)
                     yield from self._standing.holds(device, verdict, at, at.time_ns - (at.now_ns - since_ns))
 
-    def _differences(self, frame: Frame) -> dict[str, _Found]:
+    def _gauges(self, frame: Frame) -> dict[str, NDArray[np.float64]]:
+        """Modes, and power limits in whole watts; below what is declared only where it was asked for, as `power_limit` tells the rest."""
+        gauges = {mode: frame.gauge(mode).copy() for mode in MODES.get(frame.kind, ())}
+        if frame.kind == "gpu":
+            enforced, asked = (
+                np.rint(reading(frame, f"power_limit_{which}_milliwatts") / 1000) for which in ("enforced", "requested")
+            )
+            declared = float(self._declared.get(f"gpu.{POWER_LIMIT}", "nan"))
+            gauges[POWER_LIMIT] = np.where(asked > enforced, np.fmax(enforced, declared), enforced)
+        return gauges
+
+    def _differences(self, frame: Frame, gauges: Mapping[str, NDArray[np.float64]]) -> dict[str, _Found]:
         """Who differs in what, and who does not, by fact."""
         most = max(ROLLOUT_HOSTS, ROLLOUT_SHARE * len({device.host for device in frame.devices}))
         facts = {}
-        for fact, values in _values(frame).items():
+        for fact, values in _values(frame, gauges).items():
             wanted = self._wanted(frame, fact, values)
             odd: dict[Device, tuple[str, str, str]] = {}
             same = set()
@@ -142,6 +155,8 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
         declared = self._declared.get(f"{frame.kind}.{fact}")
         if declared is not None:
             return [(declared, DECLARED)] * len(values)
+        if fact == POWER_LIMIT:
+            return [("", "")] * len(values)
         models = [tuple(device.attributes.get(name, "") for name in MODEL[frame.kind]) for device in frame.devices]
         counts: dict[tuple[str, ...], Counter[str]] = {}
         for model, value in zip(models, values, strict=True):
@@ -166,13 +181,14 @@ def mistakes(declared: Mapping[str, str]) -> Iterator[str]:
             yield f"{key} is empty: leave it out, and devices are compared with each other"
         elif key in modes and value not in ("0", "1"):
             yield f"{key}: {value!r} is neither 0 (off) nor 1 (on)"
+        elif key == f"gpu.{POWER_LIMIT}" and not value.isdecimal():
+            yield f"{key}: {value!r} is no number of whole watts"
 
 
-def _values(frame: Frame) -> dict[str, list[str]]:
+def _values(frame: Frame, gauges: Mapping[str, NDArray[np.float64]]) -> dict[str, list[str]]:
     """Each fact of each device as text, empty where it is not known."""
     facts = {fact: [_text(fact, device.attributes.get(fact, "")) for device in frame.devices] for fact in FACTS[frame.kind]}
-    modes = {mode: ["" if np.isnan(x) else f"{x:g}" for x in frame.gauge(mode).tolist()] for mode in MODES.get(frame.kind, ())}
-    return facts | modes
+    return facts | {name: ["" if np.isnan(x) else f"{x:.0f}" for x in gauge.tolist()] for name, gauge in gauges.items()}
 
 
 def _text(fact: str, value: str) -> str:
@@ -189,17 +205,18 @@ def _verdict(kind: str, fact: str, odd: _Odd) -> Verdict:
     words = "subnet prefix" if fact == "gid" else fact.replace("_", " ")
     against = "as was declared" if basis == DECLARED else f"as {basis} devices of its model have"
     more = " Many hosts have it: a rollout." if rollout else ""
+    unit = " W" if fact == POWER_LIMIT else ""
     return Verdict(
         _fault(kind, fact),
         severity,
         "NONE" if rollout else "CONTACT_SUPPORT",
-        f"Its {words} is {value} instead of {want}, {against}.{more}",
-        (f"{kind} {words}: {value}, wanted {want}",),
+        f"Its {words} is {value}{unit} instead of {want}{unit}, {against}.{more}",
+        (f"{kind} {words}: {value}{unit}, wanted {want}{unit}",),
     )
 
 
 def _equal(before: Mapping[str, NDArray[np.float64]], now: Mapping[str, NDArray[np.float64]]) -> bool:
-    return all(np.array_equal(before[mode], now[mode], equal_nan=True) for mode in now)
+    return all(np.array_equal(before[name], now[name], equal_nan=True) for name in now)
 
 
 class _Since:

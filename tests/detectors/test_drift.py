@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -36,11 +36,14 @@ class Days:
 
     def hours(self, hours: float, devices: Iterable[Device], kind: str = "gpu", **gauges: float) -> list[Finding]:
         """What it says meanwhile."""
+        return self.each(hours, dict.fromkeys(devices, gauges), kind)
+
+    def each(self, hours: float, gauges: Mapping[Device, Mapping[str, float]], kind: str = "gpu") -> list[Finding]:
+        """The same, where each device has gauges of its own."""
         said: list[Finding] = []
-        listed = list(devices)
         for _ in range(round(hours * HOUR / STEP_S)):
             self._at += round(STEP_S * 1e9)
-            frame = frame_of(kind, [(device, gauges) for device in listed], self._at, self._at)
+            frame = frame_of(kind, list(gauges.items()), self._at, self._at)
             said += self.detector.update(Observation("nvml", "n0", "b", 0, self._at, self._at, 0, (frame,)))
         return said
 
@@ -100,6 +103,33 @@ def test_a_mode_is_compared_as_well() -> None:
     assert [f.fault for f in said] == ["drift/gpu_ecc_mode_current"]
 
 
+def limited(enforced: float, asked: float, hosts: int = 1) -> dict[Device, dict[str, float]]:
+    """GPUs and their power limits in watts."""
+    limits = {"power_limit_enforced_milliwatts": enforced * 1000, "power_limit_requested_milliwatts": asked * 1000}
+    return dict.fromkeys(fleet(hosts, 1).values(), limits)
+
+
+def test_a_power_limit_that_was_declared_is_compared() -> None:
+    """The site runs at 600 W, and one node came back from a repair at the board's default."""
+    days = Days(Drift({"gpu.power_limit": "600"}))
+    said = days.each(2, limited(700, 700))
+    assert told(said) == [("gpu", "GPU-n0-0", "drift/gpu_power_limit", "ticket", "onset")]
+    assert "Its power limit is 700 W instead of 600 W, as was declared." in said[0].summary
+    assert [f.phase for f in days.each(1, limited(600, 700))] == ["cleared"]
+
+
+def test_a_power_limit_that_something_out_of_band_lowered_is_left_to_its_own_detector() -> None:
+    """`power_limit` told of it an hour before; one that somebody asked for is told here."""
+    days = Days(Drift({"gpu.power_limit": "600"}))
+    assert days.each(2, limited(500, 600)) == []
+    assert [f.fault for f in days.each(2, limited(500, 500))] == ["drift/gpu_power_limit"]
+
+
+def test_power_limits_are_not_compared_with_each_other() -> None:
+    """Sites cap nodes on purpose."""
+    assert Days(Drift()).each(30, limited(700, 700, hosts=8) | limited(500, 500)) == []
+
+
 def test_of_a_gid_the_subnet_is_compared() -> None:
     """Every port has a GUID of its own; one was cabled to another fabric."""
     ports = [
@@ -139,8 +169,8 @@ def test_a_fact_that_is_not_compared_is_refused_by_name() -> None:
         Drift({"gpu.vbois": "1"})
 
 
-@pytest.mark.parametrize("declared", [{"gpu.vbios": ""}, {"gpu.ecc_mode_current": "on"}])
+@pytest.mark.parametrize("declared", [{"gpu.vbios": ""}, {"gpu.ecc_mode_current": "on"}, {"gpu.power_limit": "600 W"}])
 def test_a_value_that_no_device_can_have_is_refused(declared: dict[str, str]) -> None:
     """Every device would differ from it for ever, or none."""
-    with pytest.raises(ValueError, match=r"is empty|neither 0"):
+    with pytest.raises(ValueError, match=r"is empty|neither 0|no number of whole watts"):
         Drift(declared)
