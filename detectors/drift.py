@@ -35,13 +35,14 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "node": ("kernel", "mlx5_driver"),
 }
 MODES: Mapping[str, tuple[str, ...]] = {"gpu": ("ecc_mode_current", "persistence_mode")}
-POWER_LIMIT = "power_limit"  # the enforced one, in watts: only compared with what is declared, as sites cap nodes on purpose
+POWER_LIMIT = "power_limit"  # the enforced one, in watts
 MODEL: Mapping[str, tuple[str, ...]] = {
     "gpu": ("name", "board_part_number"),
     "ib_port": ("hca_type", "board_id"),
     "node": ("product",),
 }
-COMPARED = (*(f"{kind}.{fact}" for kind in FACTS for fact in (*FACTS[kind], *MODES.get(kind, ()))), f"gpu.{POWER_LIMIT}")
+COMPARED = tuple(f"{kind}.{fact}" for kind in FACTS for fact in (*FACTS[kind], *MODES.get(kind, ())))
+DECLARABLE = (*COMPARED, f"gpu.{POWER_LIMIT}")  # which is not compared with others' limits: sites cap nodes on purpose
 OF_HOST = frozenset({"driver_version", "kernel", "mlx5_driver"})  # facts that all devices of a host share
 DECLARED = "declared"
 
@@ -175,8 +176,8 @@ def mistakes(declared: Mapping[str, str]) -> Iterator[str]:
     """What is wrong with declared values: facts that are not compared, and values that no device can have."""
     modes = {f"{kind}.{mode}" for kind, names in MODES.items() for mode in names}
     for key, value in declared.items():
-        if key not in COMPARED:
-            yield f"{key} is not compared; there are {', '.join(COMPARED)}"
+        if key not in DECLARABLE:
+            yield f"{key} is not compared; there are {', '.join(DECLARABLE)}"
         elif not value:
             yield f"{key} is empty: leave it out, and devices are compared with each other"
         elif key in modes and value not in ("0", "1"):
