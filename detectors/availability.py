@@ -43,9 +43,10 @@ RULES = {
 
 @dataclass(frozen=True, slots=True)
 class _Stands:
-    """The bad state a GPU is in, since when on both clocks, and what was said about it."""
+    """The bad state a GPU is in, since when in which boot on both clocks, and what was said about it."""
 
     state: str
+    boot_id: str
     mono_ns: int
     time_ns: int
     finding: Finding | None = None
@@ -54,11 +55,12 @@ class _Stands:
 class Availability:
     """Judges the ``state`` of every GPU by table.
 
-    Durations are measured on the monotonic clock of the frames. A frame without a reading of the state changes nothing.
+    Durations are measured on the monotonic clock of the frames, and begin anew with it: after a reboot a GPU may be coming up.
+    A frame without a reading of the state changes nothing.
     """
 
     name = "availability"
-    version = 1
+    version = 2
 
     def __init__(self) -> None:
         self._stands: dict[Device, _Stands] = {}
@@ -68,28 +70,30 @@ class Availability:
     def state(self) -> State:
         """For a snapshot (detectors/snapshot.py)."""
         rows = [
-            [document_of(device), stands.state, stands.mono_ns, stands.time_ns, stands.finding and document_of(stands.finding)]
-            for device, stands in self._stands.items()
+            [document_of(device), s.state, s.boot_id, s.mono_ns, s.time_ns, s.finding and document_of(s.finding)]
+            for device, s in self._stands.items()
         ]
         return {"stands": text_array(rows)}
 
     def restore(self, state: State) -> None:
         """From a snapshot."""
         self._stands = {
-            Device(**device): _Stands(str(name), int(mono_ns), int(time_ns), finding_of(finding) if finding else None)
-            for device, name, mono_ns, time_ns, finding in from_text_array(state["stands"])
+            Device(**device): _Stands(
+                str(name), str(boot_id), int(mono_ns), int(time_ns), finding_of(finding) if finding else None
+            )
+            for device, name, boot_id, mono_ns, time_ns, finding in from_text_array(state["stands"])
         }
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Onsets and ends of bad states."""
-        return [said for frame in observation.frames if frame.kind == "gpu" for said in self._frame(frame)]
+        return [said for frame in observation.frames if frame.kind == "gpu" for said in self._frame(frame, observation.boot_id)]
 
-    def _frame(self, frame: Frame) -> Iterator[Finding]:
+    def _frame(self, frame: Frame, boot_id: str) -> Iterator[Finding]:
         """Most GPUs are well in most frames: only those are asked about that are not, or that were not before."""
         codes = frame.gauge("state")
         bad = set(np.flatnonzero(np.isfinite(codes) & (codes != OK_CODE)).tolist())
         for row in sorted(bad | self._standing_rows(frame, codes)):
-            yield from self._device(frame, frame.devices[row], STATES.get(int(codes[row]), "unreadable"))
+            yield from self._device(frame, frame.devices[row], STATES.get(int(codes[row]), "unreadable"), boot_id)
 
     def _standing_rows(self, frame: Frame, codes: NDArray[np.float64]) -> set[int]:
         """Rows with a reading of the GPUs about which something stands."""
@@ -100,16 +104,16 @@ class Availability:
         rows = {self._row[device] for device in self._stands if device in self._row}
         return {row for row in rows if np.isfinite(codes[row])}
 
-    def _device(self, frame: Frame, device: Device, state: str) -> Iterator[Finding]:
+    def _device(self, frame: Frame, device: Device, state: str, boot_id: str) -> Iterator[Finding]:
         stands = self._stands.get(device)
-        if stands is not None and stands.state != state:
+        if stands is not None and (stands.state != state or (stands.finding is None and stands.boot_id != boot_id)):
             del self._stands[device]
             if stands.finding is not None:
                 yield replace(stands.finding, phase="cleared", time_ns=frame.time_ns, device=device)
             stands = None
         if state == OK:
             return
-        stands = self._stands.setdefault(device, stands or _Stands(state, frame.mono_ns, frame.time_ns))
+        stands = self._stands.setdefault(device, stands or _Stands(state, boot_id, frame.mono_ns, frame.time_ns))
         rule = RULES[state]
         if stands.finding is None and frame.mono_ns - stands.mono_ns >= rule.after_s * 1e9:
             finding = self._finding(frame, device, stands, rule)

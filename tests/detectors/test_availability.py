@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from detectors.availability import Availability
 from pipeline.finding import Finding
 from tests.fakes import FakeClock, gpu, gpu_frame, observed
@@ -13,14 +15,22 @@ class Node:
     """Two GPUs whose states a test sets, one frame a second."""
 
     def __init__(self) -> None:
-        self.clock, self.detector = FakeClock(), Availability()
+        self.clock, self.detector, self.boot = FakeClock(), Availability(), "boot-1"
 
     def seconds(self, n: int, *states: int | None) -> list[Finding]:
         said: list[Finding] = []
         for _ in range(n):
             self.clock.advance(1.0)
-            said += self.detector.update(observed(self.clock, gpu_frame(self.clock, *({"state": s} for s in states))))
+            seen = observed(self.clock, gpu_frame(self.clock, *({"state": s} for s in states)))
+            said += self.detector.update(replace(seen, boot_id=self.boot))
         return said
+
+    def reboots(self, seconds: float) -> None:
+        """The node comes back after so long, with a monotonic clock that began anew; the agent remembers."""
+        again = FakeClock(self.clock.time_ns() + round(seconds * 1e9))
+        detector = Availability()
+        detector.restore(self.detector.state())
+        self.clock, self.detector, self.boot = again, detector, "boot-2"
 
 
 def test_healthy_gpus_are_silent() -> None:
@@ -64,3 +74,23 @@ def test_unobserved_states_change_nothing() -> None:
     node = Node()
     node.seconds(1, LOST, 0)
     assert node.seconds(50, None, None) == []
+
+
+def test_a_gpu_that_is_missing_after_a_reboot_is_told_a_minute_after_it() -> None:
+    """Whatever the uptime of the boot before, in whose last seconds the driver was gone; and not at once, as the GPU may be coming up."""
+    node = Node()
+    node.seconds(3600, 0, 0)
+    node.seconds(5, 0, ABSENT)
+    node.reboots(240)
+    assert node.seconds(60, 0, ABSENT) == []
+    (said,) = node.seconds(2, 0, ABSENT)
+    assert (said.device, said.fault, said.evidence[0][:21]) == (gpu(1), "gpu_absent", "state absent for 60 s")
+
+
+def test_a_finding_outlives_a_reboot_and_clears_after_it() -> None:
+    """It is told once, and not forgotten."""
+    node = Node()
+    onset, *_ = node.seconds(5, LOST, 0)
+    node.reboots(240)
+    assert node.seconds(90, LOST, 0) == []
+    assert [(f.phase, f.id) for f in node.seconds(1, 0, 0)] == [("cleared", onset.id)]
