@@ -83,6 +83,7 @@ def _nvml(parts: Parts) -> Source:
         expected=section.expected,
         proc=world.procfs,
         holders=parts.holders,
+        state=parts.state,
     )
 
 

@@ -13,12 +13,16 @@ from pipeline.frame import Device, Frame
 class Lives:
     """Remembers each device's life: boot and ``epoch`` (pipeline/catalog/gpu.py). The first sight is no new life.
 
+    An epoch is a driver and the number of a life: where only the number fell, whoever counts began anew, not the device.
+
     >>> from pipeline.frame import frame_of
     >>> def frame(epoch: str) -> Frame:
     ...     return frame_of("gpu", [(Device("n1", "gpu", "GPU-1", {"epoch": epoch}), {})], 0, 0)
     >>> lives = Lives()
-    >>> [lives.new(frame(epoch), boot).tolist() for epoch, boot in (("580#0", "a"), ("580#0", "a"), ("580#1", "a"), ("580#1", "b"))]
-    [[False], [False], [True], [True]]
+    >>> [bool(lives.new(frame(epoch), "a")[0]) for epoch in ("580#0", "580#0", "580#1", "580#0", "580#1", "590#0")]
+    [False, False, True, False, True, True]
+    >>> bool(lives.new(frame("590#0"), "another boot")[0])
+    True
     """
 
     def __init__(self) -> None:
@@ -33,7 +37,7 @@ class Lives:
         self._seen = (frame.devices, boot_id)
         for row, device in enumerate(frame.devices):
             life = f"{boot_id}/{device.attributes.get('epoch', '')}"
-            new[row] = self._life.get(device, life) != life
+            new[row] = _began(life, self._life.get(device, life))
             self._life[device] = life
         return new
 
@@ -49,3 +53,10 @@ class Lives:
             self._life, self._seen = lives, None
 
         return commit
+
+
+def _began(life: str, before: str) -> bool:
+    (load, _, number), (load_before, _, number_before) = life.rpartition("#"), before.rpartition("#")
+    if load == load_before and number.isdecimal() and number_before.isdecimal():
+        return int(number) > int(number_before)
+    return life != before

@@ -112,6 +112,18 @@ def test_a_remap_that_is_still_pending_after_the_reset_pages(node: Feed) -> None
     assert told(said) == [("gpu", GPU, "ecc/remap_pending", "page", "ongoing")]
 
 
+def test_an_agent_that_counts_lives_anew_is_no_reset(node: Feed) -> None:
+    """It restarted and lost its state: a repair that waits goes on waiting, and the next reset counts."""
+    waits, before = with_(row_remap_pending=one(1)), node.gpus
+    node.counters_begin_anew()
+    node.run(600, **HEALTHY)
+    assert stands(node.run(600, **waits)) == [("gpu", GPU, "ecc/remap_pending", "ticket")]
+    node.gpus = before
+    assert node.run(600, **waits) == []
+    node.counters_begin_anew()
+    assert told(node.run(300, **waits)) == [("gpu", GPU, "ecc/remap_pending", "page", "ongoing")]
+
+
 def test_an_uncorrectable_error_without_an_xid_pages_after_a_minute(node: Feed) -> None:
     """Gpud's ECC check never changes health: here a counted error that nobody told of alarms."""
     assert node.once(**with_(ecc_uncorrected_volatile=one(2), ecc_uncorrected_aggregate=one(2))) == []

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from collector.inventory import Inventory
 from collector.sources.nvml.targets import Target
+from collector.state import State
 from pipeline.align import Rows
 from pipeline.frame import Device
 
 KINDS = ("gpu", "gpu_instance", "nvlink")
+LIVES = "lives"  # the state document: UUID -> number of the GPU's life, and energy counted in it, mJ
 
 
 class Roster:
     """Rows per kind. A GPU keeps its row when it is lost; what the inventory no longer expects keeps it too, unobserved."""
 
-    def __init__(self, host: str, inventory: Inventory) -> None:
+    def __init__(self, host: str, inventory: Inventory, state: State) -> None:
         self.rows = {kind: Rows(inventory.devices(kind) if kind == "gpu" else ()) for kind in KINDS}
-        self._host, self._inventory = host, inventory
+        self._host, self._inventory, self._state = host, inventory, state
         self._facts: dict[str, Mapping[str, str]] = {}
-        self._lives: dict[str, int] = {}
+        self._lives = _lives(state.load(LIVES))
 
     def expect(self, uuid: str, index: int) -> None:
         """A GPU that was found but not read yet has a row too: the next call may hang."""
@@ -51,11 +54,23 @@ class Roster:
         """All GPUs in the order of their rows."""
         return self.rows["gpu"].devices
 
-    def begin_life(self, uuid: str) -> None:
-        """The GPU's counters began anew: driver load or reset."""
-        self._lives[uuid] = self._lives.get(uuid, 0) + 1
-        attributes = dict(self._facts[uuid]) | {"epoch": self._epoch(uuid)}
-        self.rows["gpu"].place([Device(self._host, "gpu", uuid, attributes)])
+    def count_lives(self, energy: Mapping[str, int]) -> None:
+        """Energy counters of GPUs that answer, by UUID, mJ: they count from driver load or reset, so one that fell began another life.
+
+        That holds over a restart of the agent too, which often has to stop for a reset.
+        """
+        anew = [uuid for uuid, now in energy.items() if now < self._lives.get(uuid, (0, 0))[1]]
+        for uuid, now in energy.items():
+            self._lives[uuid] = (self._life(uuid) + (uuid in anew), now)
+        if anew:
+            devices = [Device(self._host, "gpu", u, dict(self._facts[u]) | {"epoch": self._epoch(u)}) for u in anew]
+            self.rows["gpu"].place(devices)
+            self._inventory.learn("gpu", devices)
+            self.keep()
+
+    def keep(self) -> None:
+        """Let the lives outlive this process. Energy only grows in a life: an old value of it is a lower bound, and does no harm."""
+        self._state.save(LIVES, dict(self._lives))
 
     def expected(self) -> frozenset[str]:
         """UUIDs of the GPUs this node should have."""
@@ -66,4 +81,17 @@ class Roster:
         return next((d.id for d in reversed(self.gpus()) if d.attributes.get("index") == str(index)), "")
 
     def _epoch(self, uuid: str) -> str:
-        return f"{self._facts[uuid].get('driver_version', '')}#{self._lives.get(uuid, 0)}"
+        return f"{self._facts[uuid].get('driver_version', '')}#{self._life(uuid)}"
+
+    def _life(self, uuid: str) -> int:
+        return self._lives.get(uuid, (0, 0))[0]
+
+
+def _lives(document: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    """What was kept; what a damaged or foreign file holds is passed over."""
+    lives: dict[str, tuple[int, int]] = {}
+    for uuid, life in document.items():
+        match life:
+            case [int(number), int(energy)]:
+                lives[uuid] = (number, energy)
+    return lives

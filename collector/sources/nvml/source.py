@@ -19,6 +19,7 @@ from collector.sources.nvml.supervisor import Supervisor, Sweep
 from collector.sources.nvml.targets import Targets
 from collector.sources.nvml.wire import GarbageError, Message
 from collector.sources.nvml.worker import Deadlines, Worker
+from collector.state import State
 from pipeline.catalog import agent
 from pipeline.frame import Device, Frame, frame_of, schema_of
 from pipeline.interfaces import Clock
@@ -59,11 +60,12 @@ class NvmlSource:
         holders: Holders | None = None,
         env: Mapping[str, str] | None = None,
         rng: random.Random | None = None,
+        state: State | None = None,
     ) -> None:
         self._clock, self._own, self._expected = clock, own, expected
         self._links_every, self._facts_every_ns = links_every, round(facts_every_s * 1e9)
         self._node = Device(host, "node", host)
-        self._roster = Roster(host, inventory)
+        self._roster = Roster(host, inventory, state or State(None))
         self._supervisor = Supervisor(
             lambda *, skip, events: Worker(library, deadlines, skip=skip, hold=hold, events=events, env=env),
             clock,
@@ -77,7 +79,6 @@ class NvmlSource:
         self._states = States()
         self._happenings = Happenings(proc)
         self._holders = holders or Holders()
-        self._energy: dict[str, int] = {}
         self._links: dict[str, tuple[int, int]] = {}
         self._since_links = links_every
         self._facts_due_ns = 0
@@ -109,14 +110,15 @@ class NvmlSource:
         values, codes, events = self._take(sweep.messages, unread, now)
         blocks, failures = self._assembler.blocks(values, self._roster.sizes())
         self._tell_holders(blocks["gpu"])
-        self._notice_new_lives(blocks["gpu"])
+        self._count_lives(blocks["gpu"])
         self._count_links(blocks, values)
         events += self._judge(blocks["gpu"], values, codes, sweep, now)
         unread += self._reasons(failures)
         return Reading(tuple(self._frames(blocks, values, now)), tuple(events), tuple(unread[:MOST_UNREAD]))
 
     def close(self) -> None:
-        """End the driver child."""
+        """End the driver child, and keep what a restart needs."""
+        self._roster.keep()
         self._supervisor.close()
 
     def _take(
@@ -177,14 +179,9 @@ class NvmlSource:
             if uuid not in self._holders.look().holders:
                 self._holders.hold(uuid, ())
 
-    def _notice_new_lives(self, block: Block) -> None:
-        """A GPU whose energy counter fell began a new life: it counts from driver load and never falls within one."""
-        for row, device in enumerate(self._roster.gpus()):
-            if block.observed[_ENERGY, row]:
-                energy = int(block.counters[_ENERGY, row])
-                if energy < self._energy.get(device.id, 0):
-                    self._roster.begin_life(device.id)
-                self._energy[device.id] = energy
+    def _count_lives(self, block: Block) -> None:
+        devices, energy = self._roster.gpus(), block.counters[_ENERGY]
+        self._roster.count_lives({devices[row].id: int(energy[row]) for row in np.flatnonzero(block.observed[_ENERGY]).tolist()})
 
     def _count_links(self, blocks: Mapping[str, Block], values: Sequence[Values]) -> None:
         """Links up and down per GPU, held from one reading of the links to the next."""

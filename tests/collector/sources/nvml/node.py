@@ -70,6 +70,7 @@ class ScriptedNode:
             holders=holders,
             env=self._environment,
             rng=random.Random(1),
+            state=state,
         )
 
     def add_gpu(self, gpu: int) -> None:

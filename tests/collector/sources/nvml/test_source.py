@@ -463,6 +463,25 @@ def test_a_counter_s_new_life_is_a_new_epoch(scripted: Scripted) -> None:
     assert after[0].attributes["epoch"] != before
 
 
+def test_an_agent_that_restarts_goes_on_counting_lives(scripted: Scripted, tmp_path: Path) -> None:
+    """A restart of the agent is no reset, and a reset while it was away is one, in its first reading."""
+    lives = []
+    for energy in ([9_000, 8_000], [8_500], [7_000]):
+        node = scripted(1, state=State(tmp_path / "state"))
+        for millijoules in energy:
+            node.table.set("0/field 83", millijoules)
+            lives.append(frame(node.read(), "gpu").devices[0].attributes["epoch"])
+        node.source.close()
+    assert lives == ["580.95.05#0", "580.95.05#1", "580.95.05#1", "580.95.05#2"]
+
+
+def test_lives_that_cannot_be_read_begin_at_none(scripted: Scripted) -> None:
+    """A state file of somebody else, or a damaged one."""
+    state = State(None)
+    state.save("lives", {uuid(0): "many", uuid(1): [2]})
+    assert [d.attributes["epoch"] for d in frame(scripted(2, state=state).read(), "gpu").devices] == ["580.95.05#0"] * 2
+
+
 def test_the_driver_s_time_is_the_row_s(scripted: Scripted) -> None:
     """A row bears the driver's own time; one that cannot be right is replaced by that of the reading."""
     node = scripted(2)
