@@ -41,8 +41,9 @@ class Ecc(Remembering):
     """Judges the memory of every GPU.
 
     Failed or pending repairs and missing spare rows are told as they stand. An uncorrectable error is as serious as its XID says:
-    a ticket where it was contained, else a page; so is one of which no XID tells within a minute. Correctable errors are a ticket
-    when too many hours have any. What was counted before the agent came is history: only new errors matter.
+    a ticket where it was contained, else a page; so is one of which no XID tells within a minute. What may have come before the last
+    reset or reboot is a ticket. Correctable errors are a ticket when too many hours have any. What was counted before the agent came
+    is history: only new errors matter.
 
     >>> from pipeline.frame import Device, frame_of
     >>> gpu, ecc = Device("n1", "gpu", "GPU-1"), Ecc()
@@ -54,6 +55,7 @@ class Ecc(Remembering):
     """
 
     name = "ecc"
+    version = 2
 
     def __init__(self) -> None:
         self._columns = Columns(
@@ -143,6 +145,7 @@ class Ecc(Remembering):
             fresh = np.nan_to_num(self._columns.wide(new.astype(np.float64))) > 0
             self._columns["survived"] |= fresh & self._columns["asked"]
             self._columns.reset(fresh, "asked", "corrected", "lost", "waits_ns")
+            self._columns["life_ns"] = np.where(fresh, at.now_ns, self._columns["life_ns"])
             for row in rows_where(new):
                 yield from self._standing.ends(
                     frame.devices[row], UNCORRECTABLE, at, "the GPU was reset or its driver loaded again"
@@ -198,6 +201,9 @@ class Ecc(Remembering):
 
     def _error(self, row: int, page: bool, told: bool) -> Verdict:
         errors = f"{self._errors.count(row)} uncorrectable errors counted"
+        if self._errors.past(row):
+            summary = "Uncorrectable memory errors, it seems before the GPU was last reset: what it computed then may be wrong."
+            return Verdict(UNCORRECTABLE, "ticket", "NONE", summary, (f"{errors} since the last reading before the reset",))
         if not page:
             summary = "An uncorrectable memory error, contained to one program: restart it; reset the GPU when the job has ended."
             return Verdict(UNCORRECTABLE, "ticket", "RESTART_APP", summary, (f"{errors}, XID 94 says contained",))

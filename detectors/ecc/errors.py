@@ -26,8 +26,12 @@ class Errors:
 
     @staticmethod
     def fills() -> dict[str, int | Ring]:
-        """The columns it needs: errors that wait for their XID, since when they do, when the last was counted, when an XID came."""
-        return {"errors": 0, "waits_ns": 0, "error_ns": 0, "xid_ns": Ring(3, 0)}
+        """The columns it needs.
+
+        Errors that wait for their XID, since when they do, and the last reading without them; the last reading, when the GPU's life
+        began, when the last error was counted, when an XID came.
+        """
+        return {"errors": 0, "waits_ns": 0, "from_ns": 0, "read_ns": 0, "life_ns": 0, "error_ns": 0, "xid_ns": Ring(3, 0)}
 
     def hear(self, row: int, code: int, at_ns: int) -> None:
         """The driver told of an XID."""
@@ -41,19 +45,22 @@ class Errors:
         """
         columns, new = self._columns, errors > 0
         waiting = columns["waits_ns"] > 0
+        begins = new & ~waiting
         columns["errors"] = np.where(new, np.where(waiting, columns["errors"], 0) + np.nan_to_num(errors), columns["errors"])
-        columns["waits_ns"] = np.where(new & ~waiting, now_ns, columns["waits_ns"])
+        columns["from_ns"] = np.where(begins, np.where(columns["read_ns"] > 0, columns["read_ns"], now_ns), columns["from_ns"])
+        columns["waits_ns"] = np.where(begins, now_ns, columns["waits_ns"])
         columns["error_ns"] = np.where(new, now_ns, columns["error_ns"])
+        columns["read_ns"] = np.where(np.isfinite(errors), now_ns, columns["read_ns"])
         if columns["waits_ns"].any():
             told = self._told()
             page = self._page(told, now_ns)
-            for row in rows_where(page | told[CONTAINED]):
+            for row in rows_where(page | told[CONTAINED] | self._past()):
                 yield row, bool(page[row]), bool(told[:, row].any())
 
     def done(self, now_ns: int) -> None:
         """Wait no more for those that were told of as loudly as they can be, or waited long enough."""
         if self._columns["waits_ns"].any():
-            self._columns.reset(self._page(self._told(), now_ns) | self._late(now_ns), "waits_ns")
+            self._columns.reset(self._page(self._told(), now_ns) | self._late(now_ns) | self._past(), "waits_ns")
 
     def count(self, row: int) -> int:
         """Errors that are told of together."""
@@ -63,6 +70,10 @@ class Errors:
         """When the first of them was counted."""
         return int(self._columns["waits_ns"][row])
 
+    def past(self, row: int) -> bool:
+        """Whether they may be of the GPU's life before."""
+        return bool(self._past()[row])
+
     def over(self, row: int, now_ns: int) -> bool:
         """Whether the last one was long ago."""
         return bool(now_ns - self._columns["error_ns"][row] >= CLEAN_NS)
@@ -70,8 +81,13 @@ class Errors:
     def _told(self) -> NDArray[np.bool_]:
         """Which kinds of XIDs tell of the errors that wait, (kind, row)."""
         waits = self._columns["waits_ns"]
-        told: NDArray[np.bool_] = (waits > 0) & (self._columns["xid_ns"] >= waits - PATIENCE_NS)
+        since = np.minimum(waits - PATIENCE_NS, self._columns["from_ns"])  # the agent may have been away while they came
+        told: NDArray[np.bool_] = (waits > 0) & (self._columns["xid_ns"] >= since)
         return told
+
+    def _past(self) -> NDArray[np.bool_]:
+        past: NDArray[np.bool_] = (self._columns["waits_ns"] > 0) & (self._columns["from_ns"] < self._columns["life_ns"])
+        return past
 
     def _late(self, now_ns: int) -> NDArray[np.bool_]:
         waits = self._columns["waits_ns"]
@@ -79,7 +95,8 @@ class Errors:
         return late
 
     def _page(self, told: NDArray[np.bool_], now_ns: int) -> NDArray[np.bool_]:
-        """Not contained, or nobody says that it was."""
+        """Not contained, or nobody says that it was, and no reset has put it right since."""
         undecided = told[UNDECIDED] & (now_ns - self._columns["xid_ns"][UNDECIDED] >= DECIDE_NS)
-        page: NDArray[np.bool_] = told[UNCONTAINED] | (~told[CONTAINED] & (undecided | self._late(now_ns)))
+        loud = told[UNCONTAINED] | (~told[CONTAINED] & (undecided | self._late(now_ns)))
+        page: NDArray[np.bool_] = loud & ~self._past()
         return page

@@ -163,6 +163,33 @@ def test_an_xid_of_another_gpu_explains_nothing(node: Feed) -> None:
     assert stands(node.run(70, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page")]
 
 
+def test_an_error_of_which_the_kernel_told_while_the_agent_was_away_is_as_serious_as_it_said(node: Feed) -> None:
+    """An upgrade of five minutes: the counter is read before the lines of then are, and 94 among them says contained."""
+    node.clock.advance(300)
+    assert node.once(**with_(ecc_uncorrected_volatile=one(1))) == []
+    for code in (48, 94):
+        node.event(node.gpus[5], "xid", code=code, ago_s=200, before_start=True)
+    assert stands(node.run(300, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "ticket")]
+
+
+def test_an_xid_from_before_the_last_reading_explains_no_new_error(node: Feed) -> None:
+    """Only those count that came since the counter was read without the error, or within the minute."""
+    node.event(node.gpus[5], "xid", code=94)
+    node.run(100, **HEALTHY)
+    node.once(**with_(ecc_uncorrected_volatile=one(1)))
+    assert stands(node.run(70, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page")]
+
+
+def test_an_error_that_is_counted_after_the_reset_wakes_nobody(node: Feed) -> None:
+    """The node crashed before the counter was read: the reset was the remedy, and what was computed before it is for the morning."""
+    node.clock.advance(300)
+    node.counters_begin_anew()
+    said = [*node.once(**with_(ecc_uncorrected_aggregate=one(1))), *node.run(300, **HEALTHY)]
+    assert told(said) == [("gpu", GPU, UNCORRECTABLE, "ticket", "onset")]
+    node.once(**with_(ecc_uncorrected_volatile=one(1), ecc_uncorrected_aggregate=one(1)))
+    assert told(node.run(70, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page", "ongoing")]
+
+
 def test_volatile_and_aggregate_are_one_count(node: Feed) -> None:
     """The larger of the two, never the sum; the aggregate one counts on when a reload hides the volatile one."""
     node.once(**with_(ecc_uncorrected_volatile=one(3), ecc_uncorrected_aggregate=one(5)))
