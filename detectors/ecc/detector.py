@@ -196,7 +196,9 @@ class Ecc(Remembering):
         """Errors whose XID has come, or does not."""
         for row, page, told in self._errors.add(_grew(frame, self._columns, "ecc_uncorrected"), at.now_ns):
             onset_ns = at.time_ns - (at.now_ns - self._errors.since_ns(row))
-            yield from self._standing.holds(self._columns.devices[row], self._error(row, page, told), at, onset_ns)
+            gpu = self._columns.devices[row]
+            anew = self._standing.get(gpu, UNCORRECTABLE) is None  # another error, not a fault that flickers: no rest for it
+            yield from self._standing.holds(gpu, self._error(row, page, told), at, onset_ns, anew=anew)
         self._errors.done(at.now_ns)
 
     def _error(self, row: int, page: bool, told: bool) -> Verdict:

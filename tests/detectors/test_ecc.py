@@ -190,6 +190,16 @@ def test_an_error_that_is_counted_after_the_reset_wakes_nobody(node: Feed) -> No
     assert told(node.run(70, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page", "ongoing")]
 
 
+def test_an_uncorrectable_error_soon_after_the_reset_is_told(node: Feed) -> None:
+    """It is another error and no fault that flickers: nothing rests, and no minute of it is told twice."""
+    for _ in range(2):
+        node.event(node.gpus[5], "xid", code=95)
+        said = node.once(**with_(ecc_uncorrected_volatile=one(1), ecc_uncorrected_aggregate=one(1)))
+        assert told([*said, *node.run(600, **HEALTHY)]) == [("gpu", GPU, UNCORRECTABLE, "page", "onset")]
+        node.counters_begin_anew()
+        assert told(node.run(60, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page", "cleared")]
+
+
 def test_volatile_and_aggregate_are_one_count(node: Feed) -> None:
     """The larger of the two, never the sum; the aggregate one counts on when a reload hides the volatile one."""
     node.once(**with_(ecc_uncorrected_volatile=one(3), ecc_uncorrected_aggregate=one(5)))
