@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from detectors.elapsed import Elapsed, Moment
+from detectors.infiniband.ports import ACTIVE
 from detectors.memory import Commit, Remembering, from_text_array, text_array
 from detectors.snapshot import State
 from detectors.standing import Standing, Verdict
 from pipeline.finding import Action, Finding, Severity
-from pipeline.frame import Device
+from pipeline.frame import Device, Frame
 from pipeline.observation import Event, Observation
 
 # What the mlx5 driver says (drivers/net/ethernet/mellanox/mlx5/core/health.c and port events), how serious it is and what it means.
@@ -22,16 +23,18 @@ REASONS: dict[str, tuple[Severity, Action, str]] = {
 }
 OLD_S = 600.0  # what happened before the agent came is told only if it is as young as this
 CLEAN_S = 126 * 60.0  # without another word it is over: what NVIDIA UFM waits before a link goes back to service
+DRIVER = "mlx5_core"
 
 
 class IbAdapter(Remembering):
-    """Follows ``hca_health`` events; a reboot, a driver that was loaded anew, or two clean hours end what they began.
+    """Follows ``hca_health`` events; a reboot, a driver that takes the adapter on anew, or two clean hours with an active port end it.
 
     >>> IbAdapter().name
     'ib_adapter'
     """
 
     name = "ib_adapter"
+    version = 2
 
     def __init__(self) -> None:
         self._elapsed, self._standing, self._last = Elapsed(), Standing(self.name), _Last()
@@ -41,11 +44,18 @@ class IbAdapter(Remembering):
         """What the driver said, and what is over."""
         at = self._elapsed.at(observation)
         said: list[Finding] = []
+        if self._last.boots.setdefault(observation.host, observation.boot_id) != observation.boot_id:
+            self._last.boots[observation.host] = observation.boot_id
+            said += self._over(at, Device(observation.host, "node", observation.host), "its node was booted anew")
+        for frame in observation.frames:
+            if frame.kind == "ib_port":
+                said += self._standing.swapped(frame, at)
+                self._still_sick(frame, at)
         for event in observation.events:
             if event.kind == "hca_health":
                 said += self._sick(event, at)
-            elif event.kind == "module_loaded" and str(event.attributes.get("module", "")).startswith("mlx5"):
-                said += self._over(at, event.device.host, "its driver was loaded anew")
+            elif event.kind == "module_loaded" and event.attributes.get("module") == DRIVER:
+                said += self._over(at, event.device, "its driver took it on anew")
         for finding in self._standing.all():
             if at.now_ns - self._last.at.get(finding.device, at.now_ns) > CLEAN_S * 1e9:
                 said += self._standing.ends(finding.device, finding.fault, at, "nothing more was said for two hours")
@@ -69,27 +79,37 @@ class IbAdapter(Remembering):
         self._last.at[event.device] = at.now_ns
         yield from self._standing.holds(event.device, verdict, at, event.time_ns)
 
-    def _over(self, at: Moment, host: str, why: str) -> Iterator[Finding]:
+    def _still_sick(self, frame: Frame, at: Moment) -> None:
+        """An adapter that is dead says nothing more: while its port is not active, no silence counts."""
+        told = {finding.device for finding in self._standing.all()}
+        if told:
+            states = zip(frame.devices, frame.gauge("state"), strict=True)
+            self._last.at |= {device: at.now_ns for device, state in states if device in told and state not in ACTIVE}
+
+    def _over(self, at: Moment, device: Device, why: str) -> Iterator[Finding]:
+        """For an adapter, or for all of a node."""
         for finding in self._standing.all():
-            if finding.device.host == host:
+            if finding.device == device or (device.kind == "node" and finding.device.host == device.host):
                 yield from self._standing.ends(finding.device, finding.fault, at, why)
 
 
 class _Last:
-    """When something was said of each device last."""
+    """When something was said of each device last, and the boot of each node."""
 
     def __init__(self) -> None:
         self.at: dict[Device, int] = {}
+        self.boots: dict[str, str] = {}
 
     def state(self) -> State:
         """All of it."""
-        return {"at": text_array([(d.host, d.kind, d.id, at) for d, at in self.at.items()])}
+        return {"at": text_array([(d.host, d.kind, d.id, at) for d, at in self.at.items()]), "boots": text_array(self.boots)}
 
     def prepare(self, state: State) -> Commit:
-        """ValueError or TypeError where it is not that."""
+        """KeyError, ValueError or TypeError where it is not that."""
         at = {Device(str(h), str(k), str(i)): int(t) for h, k, i, t in from_text_array(state["at"])}
+        boots = {str(host): str(boot) for host, boot in dict(from_text_array(state["boots"])).items()}
 
         def commit() -> None:
-            self.at = at
+            self.at, self.boots = at, boots
 
         return commit

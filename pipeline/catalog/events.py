@@ -17,6 +17,7 @@ _PID: Attribute = ("pid", "process id in the host's namespace")
 _PROCESS: Attribute = ("process", "name of the process (comm), as the kernel knows it")
 _SEVERITY: Attribute = ("severity", "word of the reporter: fatal, nonfatal, corrected, uncorrected")
 _JOB: Attribute = ("job", "the scheduler's id of the job")
+_SCHEDULER: Attribute = ("scheduler", "who gave the GPUs to the job: slurm; absent where the job's own processes tell of it")
 _USER: Attribute = ("user", "name of the user who said so")
 _COUNT: Attribute = ("count", "equal lines that this event stands for; absent means 1")
 
@@ -69,7 +70,9 @@ EVENTS = (
         (("code", "SXID number"), _SEVERITY, ("switch", "number of the NVSwitch"), ("link", "link of the switch"), _PCI, *_LOG),
     ),
     EventKind(
-        "module_loaded", "A GPU or RDMA driver was loaded.", (("module", "name of the module"), ("version", "its version"), *_LOG)
+        "module_loaded",
+        "A GPU or RDMA driver was loaded, or took on a device.",
+        (("module", "name of the module"), ("version", "its version, or that of the device's firmware"), _PCI, *_LOG),
     ),
     EventKind("module_unloaded", "A GPU or RDMA driver was unloaded.", (("module", "name of the module"), *_LOG)),
     EventKind(
@@ -159,12 +162,13 @@ EVENTS = (
             ("gpus", "UUIDs of the GPUs it holds on this host, separated by blanks"),
             ("hosts", "how many hosts it holds in all"),
             ("name", "name its owner gave it"),
+            _SCHEDULER,
         ),
     ),
     EventKind(
         "job_ended",
         "A job gave back its GPUs of this host.",
-        (_JOB, ("outcome", "completed, failed or cancelled, as the scheduler says")),
+        (_JOB, ("outcome", "completed, failed or cancelled, as the scheduler says"), _SCHEDULER),
     ),
     EventKind(
         "maintenance_started",

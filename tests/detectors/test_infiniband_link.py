@@ -209,6 +209,31 @@ def test_a_compromised_adapter_is_a_page_and_an_old_line_is_not() -> None:
     assert [f.phase for f in feed.run(3 * 3600)] == ["cleared"]
 
 
+def test_a_dead_adapter_is_not_well_because_it_says_nothing_more() -> None:
+    """The driver speaks once; while the port is not active no silence counts."""
+    feed = PortFeed(IbAdapter(), RAILS, period_s=60)
+    feed.event(ONE, "hca_health", reason="health", text="health compromised")
+    assert feed.run(6 * 3600, own(ONE, state=DOWN)) == []
+    assert [f.phase for f in feed.run(3 * 3600)] == ["cleared"]
+
+
+def test_an_adapter_that_its_driver_takes_on_anew_is_well_and_the_others_are_not() -> None:
+    """After a firmware reset or a reload, one adapter at a time."""
+    feed = PortFeed(IbAdapter(), RAILS)
+    for port in (RAILS[0], ONE):
+        feed.event(port, "hca_health", reason="health", text="health compromised")
+    assert [f.device for f in feed.event(ONE, "module_loaded", module="mlx5_core", version="28.39.1002")] == [ONE]
+    assert feed.event(ONE, "module_loaded", module="nvidia", version="580.95.05") == []
+
+
+def test_a_reboot_ends_what_a_driver_said_of_its_adapters() -> None:
+    """The firmware begins anew."""
+    feed = PortFeed(IbAdapter(), RAILS)
+    feed.event(ONE, "hca_health", reason="health", text="health compromised")
+    feed.boot = "boot-2"
+    assert [(f.device, f.phase) for f in feed.once()] == [(ONE, "cleared")]
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.counter)
 def test_every_error_counter_has_its_judgement(rule: Rule) -> None:
     """So much in as many windows as it takes is told with the counter's name, within what its register can hold."""

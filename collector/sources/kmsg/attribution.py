@@ -10,7 +10,7 @@ from pipeline.frame import Device
 MOST_UUIDS = 64  # no node has more GPUs
 
 _GPU_KINDS = frozenset(["xid", "pcie_error"])
-_PORT_KINDS = frozenset(["link_up", "link_down", "hca_health", "pcie_error"])
+_PORT_KINDS = frozenset(["link_up", "link_down", "hca_health", "pcie_error", "module_loaded"])
 
 
 class Attribution:

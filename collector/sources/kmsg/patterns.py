@@ -141,6 +141,13 @@ PATTERNS: tuple[Pattern, ...] = (
         module="nvidia",
     ),
     _row("module_loaded", "nvidia-uvm: ", r"nvidia-uvm: Loaded the UVM driver", module="nvidia_uvm"),
+    # Of each adapter as its driver takes it on (mlx5/core/main.c).
+    _row(
+        "module_loaded",
+        "firmware version: ",
+        rf"mlx5_core {PCI}: firmware version: (?P<version>\d{{1,3}}\.\d{{1,4}}\.\d{{1,5}})",
+        module="mlx5_core",
+    ),
     _row("module_unloaded", "nvidia-uvm: ", r"nvidia-uvm: Unloaded the UVM driver", module="nvidia_uvm"),
     _row("module_unloaded", "nvidia-nvlink: ", r"nvidia-nvlink: Unregistered (?:the )?Nvlink Core", module="nvidia"),
     _row(

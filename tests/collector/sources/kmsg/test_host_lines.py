@@ -195,6 +195,12 @@ LINES: list[tuple[str, str, str, dict[str, Value]]] = [
         "0000:5e:00.0",
         {"reason": "temperature", "interface": "ibp94s0"},
     ),
+    (
+        "mlx5_core 0000:9c:00.0: firmware version: 28.39.1002",
+        "module_loaded",
+        "0000:9c:00.0",
+        {"module": "mlx5_core", "version": "28.39.1002"},
+    ),
     ("nvidia-uvm: Loaded the UVM driver, major device number 511.", "module_loaded", "", {"module": "nvidia_uvm"}),
     ("nvidia-nvlink: Unregistered Nvlink Core, major device number 236", "module_unloaded", "", {"module": "nvidia"}),
     ("nvidia-uvm: Unloaded the UVM driver.", "module_unloaded", "", {"module": "nvidia_uvm"}),
