@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
 
 from detectors.memory import Commit, from_text_array, text_array
 from detectors.snapshot import State
@@ -28,8 +30,41 @@ def in_job(device: Device, job: str) -> Device:
     return replace(device, attributes={**device.attributes, "job": job})
 
 
+class _Word:
+    """Who holds what by one word. A GPU that a job takes belongs to no other any more; what a host gives back is free."""
+
+    def __init__(self, holders: Iterable[tuple[Place, str]] = ()) -> None:
+        self.job: dict[Place, str] = {}
+        self.members: dict[str, dict[Place, None]] = {}
+        for place, job in holders:
+            self._give(place, job)
+
+    def tell(self, job: str, host: str, gpus: Iterable[str]) -> None:
+        """What a job holds on a host, and nothing else there."""
+        for place in [p for p in self.members.get(job, ()) if p.host == host]:
+            self.free(place)
+        for gpu in gpus:
+            self._give(Place(host, gpu), job)
+
+    def _give(self, place: Place, job: str) -> None:
+        self.free(place)
+        self.job[place] = job
+        self.members.setdefault(job, {})[place] = None
+
+    def free(self, place: Place) -> None:
+        """Nobody holds it any more."""
+        job = self.job.pop(place, None)
+        if job is not None:
+            del self.members[job][place]
+            if not self.members[job]:
+                del self.members[job]
+
+
 class Jobs:
-    """The jobs of now. A GPU that a job takes belongs to no other any more; what a host gives back is free.
+    """The jobs of now, as processes tell of them and as the scheduler does.
+
+    Processes that speak NCCL are believed first: they are what stands still and waits, and know how far they reach. The scheduler, who
+    gave the GPUs, answers for those that no such process holds. Neither ends what the other told.
 
     ``version`` goes up with every change, so that what was made from it can be kept.
 
@@ -43,8 +78,7 @@ class Jobs:
     """
 
     def __init__(self) -> None:
-        self._job: dict[Place, str] = {}
-        self._members: dict[str, dict[Place, None]] = {}
+        self._told, self._given = _Word(), _Word()
         self._hosts: set[str] = set()
         self.version = 0
 
@@ -54,16 +88,18 @@ class Jobs:
             if event.kind in ("job_started", "job_ended") and "job" in event.attributes:
                 host, job = event.device.host, str(event.attributes["job"])
                 self._hosts.add(host)
-                for place in [p for p in self._members.get(job, ()) if p.host == host]:
-                    self._free(place)
-                if event.kind == "job_started":
-                    for gpu in str(event.attributes.get("gpus", "")).split():
-                        self._give(Place(host, gpu), job)
+                gpus = str(event.attributes.get("gpus", "")).split() if event.kind == "job_started" else ()
+                if "scheduler" in event.attributes:
+                    self._outdate(host, job, gpus)
+                    self._given.tell(job, host, gpus)
+                else:
+                    self._told.tell(job, host, gpus)
                 self.version += 1
 
     def of(self, host: str, gpu: str) -> str:
         """The job that holds a GPU, empty where none is known to."""
-        return self._job.get(Place(host, gpu), "")
+        place = Place(host, gpu)
+        return self._told.job.get(place) or self._given.job.get(place, "")
 
     def knows(self, host: str) -> bool:
         """Whether jobs were ever told of there; a host without a job source says nothing about who is idle."""
@@ -71,39 +107,37 @@ class Jobs:
 
     def on(self, host: str) -> str:
         """The one job of a host: empty where several hold GPUs of it, or none is known to."""
-        jobs = {job for job, places in self._members.items() if any(place.host == host for place in places)}
+        jobs = {self.of(*place) for word in (self._told, self._given) for place in word.job if place.host == host}
         return jobs.pop() if len(jobs) == 1 else ""
 
     def members(self, job: str) -> tuple[Place, ...]:
         """All GPUs of a job that are known."""
-        return tuple(self._members.get(job, ()))
+        given = (place for place in self._given.members.get(job, ()) if place not in self._told.job)
+        return (*self._told.members.get(job, ()), *given)
 
-    def _give(self, place: Place, job: str) -> None:
-        self._free(place)
-        self._job[place] = job
-        self._members.setdefault(job, {})[place] = None
-
-    def _free(self, place: Place) -> None:
-        job = self._job.pop(place, None)
-        if job is not None:
-            del self._members[job][place]
-            if not self._members[job]:
-                del self._members[job]
+    def _outdate(self, host: str, job: str, gpus: Iterable[str]) -> None:
+        """Processes that were last heard of in another job are gone once the scheduler gives their GPU away; steps are of their job."""
+        for place in (Place(host, gpu) for gpu in gpus):
+            if self._given.job.get(place, job) != job and self._told.job.get(place, "").partition(".")[0] != job:
+                self._told.free(place)
 
     def state(self) -> State:
         """Who holds what."""
-        holders = [[*place, job] for place, job in self._job.items()]
-        return {"holders": text_array(holders), "hosts": text_array(sorted(self._hosts))}
+        told, given = ([[*place, job] for place, job in word.job.items()] for word in (self._told, self._given))
+        return {"holders": text_array(told), "given": text_array(given), "hosts": text_array(sorted(self._hosts))}
 
     def prepare(self, state: State) -> Commit:
-        """KeyError, ValueError or TypeError where it does not fit."""
-        holders = [(Place(str(host), str(gpu)), str(job)) for host, gpu, job in from_text_array(state["holders"])]
+        """KeyError, ValueError or TypeError where it does not fit. One saved before the scheduler was heard has none of its word."""
+        told = _Word(_holders(state["holders"]))
+        given = _Word(_holders(state["given"]) if "given" in state else ())
         hosts = {str(host) for host in from_text_array(state["hosts"])}
 
         def commit() -> None:
-            self._job, self._members, self._hosts = {}, {}, hosts
-            for place, job in holders:
-                self._give(place, job)
+            self._told, self._given, self._hosts = told, given, hosts
             self.version += 1
 
         return commit
+
+
+def _holders(saved: NDArray[Any]) -> Iterator[tuple[Place, str]]:
+    return ((Place(str(host), str(gpu)), str(job)) for host, gpu, job in from_text_array(saved))

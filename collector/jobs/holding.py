@@ -20,7 +20,10 @@ EVIDENCE = ("environment", "process", "mapping", "kubelet")
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A job or pod that has a device. ``facts`` are names of the catalogue's facts of ``device_job``; ``pids`` hold the device."""
+    """A job or pod that has a device. ``facts`` are names of the catalogue's facts of ``device_job``; ``pids`` hold the device.
+
+    ``hosts`` is how many nodes the job has, 0 where that is not known.
+    """
 
     uuid: str
     instance: str
@@ -28,6 +31,7 @@ class Holding:
     evidence: str
     facts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     pids: frozenset[int] = frozenset()
+    hosts: int = 0
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -58,7 +62,7 @@ def _joined(a: Holding, b: Holding) -> Holding:
         values = {v for h in (a, b) for v in h.facts.get(name, "").split(",") if v}
         if values:
             facts[name] = ",".join(sorted(values, key=lambda v: (len(v), v)))
-    return Holding(a.uuid, a.instance, a.scheduler, strong.evidence, facts, a.pids | b.pids)
+    return Holding(a.uuid, a.instance, a.scheduler, strong.evidence, facts, a.pids | b.pids, a.hosts or b.hosts)
 
 
 def identity_of(holding: Holding) -> str:

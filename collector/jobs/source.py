@@ -1,4 +1,4 @@
-"""The source of jobs: asks everybody who knows which job or pod has which GPU, and makes one frame of what they say."""
+"""The source of jobs: asks everybody who knows which job or pod has which GPU; a frame of what they say, events of what changed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from collector.holders import NO_INSTANCE, Held, Holders
 from collector.inventory import Inventory
+from collector.jobs.begun import Begun
 from collector.jobs.gpus import Gpus
 from collector.jobs.holding import Holding, clean, identity_of, merged
-from collector.jobs.tellers import Teller
+from collector.jobs.tellers import KubeletTeller, Teller
 from pipeline.catalog import agent
 from pipeline.catalog.device_job import KIND
 from pipeline.frame import Device, frame_of
@@ -24,6 +25,7 @@ log = logging.getLogger("tocsin.jobs")
 
 # Rows of one node: 16 GPUs in 7 instances, each shared by two. Beyond it attribution is cut, and says so.
 MOST_HOLDINGS = 256
+BLIND = "cannot be asked"
 
 
 class JobsSource:
@@ -49,6 +51,7 @@ class JobsSource:
         self._host, self._clock, self._own, self._hidden = host, clock, own, tuple(hidden)
         self._up: dict[str, bool] = {}
         self._devices: tuple[Device, ...] = ()
+        self._begun = Begun(host)
 
     def read(self) -> Reading:
         """Who holds what now. Never raises for what a teller does."""
@@ -66,7 +69,9 @@ class JobsSource:
         if _same(frame.devices, self._devices):
             frame = replace(frame, devices=self._devices)
         self._devices = frame.devices
-        return Reading((frame,), (), tuple(unread))
+        blind = any(u.reason == BLIND and u.field != KubeletTeller.name for u in unread)
+        events = self._begun.update(holdings[:MOST_HOLDINGS], (time_ns, mono_ns), blind=blind)
+        return Reading((frame,), tuple(events), tuple(unread))
 
     def _ask(self, teller: Teller, gpus: Gpus, held: Held, unread: list[Unread]) -> list[Holding]:
         try:
@@ -75,7 +80,7 @@ class JobsSource:
             found = list(teller.holdings(gpus, held))
         except OSError as error:
             self._tell(teller.name, up=False, why=str(error))
-            unread.append(Unread("cannot be asked", field=teller.name))
+            unread.append(Unread(BLIND, field=teller.name))
             return []
         self._tell(teller.name, up=True)
         unread += teller.unread

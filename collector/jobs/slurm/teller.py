@@ -11,6 +11,7 @@ from collector.holders import NO_INSTANCE, Held
 from collector.jobs.gpus import Gpus
 from collector.jobs.holding import Holding
 from collector.jobs.slurm.tasks import Task, Tasks, user_names
+from collector.sources.nccl.discovery.environment import number_of
 
 MOST_GPUS = 64
 _INDICES = re.compile(r"[0-9]{1,3}(?:-[0-9]{1,3})?(?:,[0-9]{1,3}(?:-[0-9]{1,3})?)*")
@@ -46,7 +47,7 @@ class Slurm:
                 task = self._tasks.of(pid)
                 if task is not None:
                     inside = "" if instance == NO_INSTANCE else str(instance)
-                    yield Holding(uuid, inside, "slurm", "process", self._facts(task), frozenset((pid,)))
+                    yield Holding(uuid, inside, "slurm", "process", self._facts(task), frozenset((pid,)), _hosts(task))
                 elif self._tasks.there(pid):
                     self.strangers += 1
                 else:
@@ -61,7 +62,7 @@ class Slurm:
         numbers = indices(said.get("SLURM_STEP_GPUS", "") or said.get("SLURM_JOB_GPUS", ""))
         for uuid in dict.fromkeys(gpus.listed(str(n)) for n in numbers):
             if uuid:
-                yield Holding(uuid, "", "slurm", "environment", self._facts(task))
+                yield Holding(uuid, "", "slurm", "environment", self._facts(task), hosts=_hosts(task))
 
     def _facts(self, task: Task) -> dict[str, str]:
         """``user`` is who was given the job, whoever a process in it has become since: by sudo, or in a container."""
@@ -69,6 +70,11 @@ class Slurm:
         user = self._user_name(owner) or said.get("SLURM_JOB_USER", "") or (str(owner) if owner >= 0 else "")
         step = "" if task.step == "extern" else task.step
         return {"job": task.job, "step": step, "user": user} | {fact: said.get(name, "") for fact, name in _FACTS.items()}
+
+
+def _hosts(task: Task) -> int:
+    """Nodes of its job as Slurm counts them, 0 where it does not say; one component of a heterogeneous job is not all of it."""
+    return 0 if "SLURM_HET_SIZE" in task.environment else max(0, number_of(task.environment, "SLURM_JOB_NUM_NODES"))
 
 
 def indices(text: str) -> tuple[int, ...]:

@@ -1,0 +1,259 @@
+"""Jobs as events, by the real tellers into what the detectors know: who is told, when, and what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from collector.holders import NO_INSTANCE, Holder, Holders
+from collector.inventory import Inventory
+from collector.jobs.source import JobsSource
+from collector.jobs.tellers import KubeletTeller, MappingTeller, SlurmTeller, Teller
+from collector.state import State
+from detectors.jobs import Jobs
+from pipeline.frame import Device
+from pipeline.observation import Event, Value
+from pipeline.selfmetrics import SelfMetrics
+from tests.collector.jobs.kubelet import listing, pod, serving
+from tests.collector.jobs.tree import Proc
+from tests.fakes import FakeClock
+
+GPUS = [Device("n1", "gpu", f"GPU-{n}", {"index": str(n), "minor_number": str(n)}) for n in range(4)]
+INSTANCE = Device("n1", "gpu_instance", "MIG-1", {"gpu_uuid": "GPU-3", "gpu_instance": "5"})
+Told = list[tuple[str, dict[str, Value]]]
+
+
+class Node:
+    """A node with a tree below /proc, a folder of a prolog, and what the detectors make of the events; a tick is a second."""
+
+    def __init__(self, folder: Path, *more: Teller, hidden: Iterable[str] = ()) -> None:
+        self.clock, self.holders, self.jobs = FakeClock(), Holders(), Jobs()
+        self.proc, self.mapping = Proc(folder / "proc"), folder / "jobs"
+        self.proc.root.mkdir()
+        self.mapping.mkdir()
+        self.holders.note(GPUS, ())
+        self.more, self.hidden = more, hidden
+        self.start()
+
+    def start(self) -> None:
+        """The agent begins, or begins anew: what the detectors know they still know."""
+        own, inventory = SelfMetrics(), Inventory("n1", State(None))
+        slurm = SlurmTeller(self.proc.root, str, self.clock, own)
+        tellers: list[Teller] = [MappingTeller(self.mapping), slurm, *self.more]
+        self.source = JobsSource(tellers, "n1", self.clock, own, holders=self.holders, inventory=inventory, hidden=self.hidden)
+
+    def tick(self, seconds: float = 1.0) -> Told:
+        """Read once more after so long; what was told."""
+        self.clock.advance(seconds)
+        events = self.source.read().events
+        self.jobs.take(events)
+        return [(event.kind, dict(event.attributes)) for event in events]
+
+    def map(self, job: str, *gpus: int) -> None:
+        """The prolog of a job writes."""
+        (self.mapping / f"job-{job}").write_text("".join(f"{gpu}\n" for gpu in gpus))
+
+    def holds(self, gpu: int, *pids: int, instance: int = NO_INSTANCE) -> None:
+        """Processes that NVML lists on a GPU."""
+        self.holders.hold(GPUS[gpu].id, [Holder(pid, instance) for pid in pids])
+
+    def held(self) -> list[str]:
+        """The job of each GPU as the detectors know it."""
+        return [self.jobs.of("n1", gpu.id) for gpu in GPUS]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    """One."""
+    return Node(tmp_path)
+
+
+def started(job: str, gpus: str, **more: Value) -> tuple[str, dict[str, Value]]:
+    """What is told of a job."""
+    return "job_started", {"job": job, "scheduler": "slurm", "gpus": gpus, **more}
+
+
+def ended(job: str) -> tuple[str, dict[str, Value]]:
+    """What is told of its end."""
+    return "job_ended", {"job": job, "scheduler": "slurm"}
+
+
+def test_the_prolog_s_jobs_are_the_detectors_jobs(node: Node) -> None:
+    """Told once when it begins, which is also when the agent does, and once when its holder has left."""
+    node.map("71", 0, 1)
+    assert node.tick() == [started("71", "GPU-0 GPU-1")]
+    assert node.tick() == []
+    assert node.held() == ["71", "71", "", ""]
+    (node.mapping / "job-71").unlink()
+    assert [told for _ in range(40) for told in node.tick()] == [ended("71")]
+    assert node.held() == ["", "", "", ""]
+
+
+def test_processes_alone_tell_of_a_job_and_it_grows(node: Node) -> None:
+    """Without a prolog and without a right to read environments: its GPUs are those on which it is seen, one after the other."""
+    node.proc.task(10, "71")
+    node.proc.task(11, "71")
+    node.holds(0, 10)
+    assert node.tick() == [started("71", "GPU-0")]
+    node.holds(2, 11)
+    assert node.tick() == [started("71", "GPU-0 GPU-2")]
+
+
+def test_a_job_keeps_the_gpu_on_which_its_process_died(node: Node) -> None:
+    """Who looks for the one that the others wait for must still know it as one of them."""
+    for pid in (10, 11):
+        node.proc.task(pid, "71")
+        node.holds(pid - 10, pid)
+    node.tick()
+    node.holds(0)
+    assert [told for _ in range(40) for told in node.tick()] == []
+    assert node.held()[:2] == ["71", "71"]
+
+
+def test_the_next_job_takes_the_gpu_at_once(node: Node) -> None:
+    """The end of the one before is told with it, and once."""
+    node.map("71", 0)
+    node.tick()
+    (node.mapping / "job-71").unlink()
+    node.map("72", 0)
+    assert node.tick() == [ended("71"), started("72", "GPU-0")]
+    assert [told for _ in range(40) for told in node.tick()] == []
+    assert node.held()[0] == "72"
+
+
+def test_a_gpu_of_several_jobs_is_nobody_s(node: Node) -> None:
+    """Time-slicing or MPS: neither a peer nor somebody to wait for. It is the other's again when one has left."""
+    node.map("71", 0, 1)
+    node.map("72", 1)
+    assert node.tick() == [started("71", "GPU-0")]
+    (node.mapping / "job-72").unlink()
+    assert node.tick() == [started("71", "GPU-0 GPU-1")]
+    node.map("72", 0, 1)
+    assert node.tick() == [ended("71")]
+
+
+def test_a_divided_gpu_is_nobody_s(node: Node) -> None:
+    """What happens in one instance says nothing of another."""
+    node.holders.note(GPUS, [INSTANCE])
+    node.proc.task(10, "71")
+    node.holds(3, 10, instance=5)
+    node.holds(0, 10)
+    assert node.tick() == [started("71", "GPU-0")]
+
+
+def test_an_environment_takes_no_gpu_that_others_are_known_to_have(node: Node) -> None:
+    """A job writes its own: it can neither have the GPU nor take it from its job by saying so."""
+    node.map("71", 0)
+    node.proc.daemon(9, "72.0")
+    node.proc.task(10, "72", parent=9, SLURM_JOB_ID="72", SLURM_JOB_GPUS="0,1")
+    assert sorted(node.tick(), key=str) == [started("71", "GPU-0"), started("72", "GPU-1")]
+
+
+def test_how_far_a_job_reaches_is_told_where_it_is_one_node(node: Node) -> None:
+    """Of several nodes nobody knows whether one program is on all; neither of one part of a heterogeneous job."""
+    node.proc.task(10, "70", SLURM_JOB_ID="70", SLURM_JOB_NUM_NODES="1")
+    node.proc.task(11, "71", SLURM_JOB_ID="71", SLURM_JOB_NUM_NODES="4")
+    node.proc.task(12, "72", SLURM_JOB_ID="72", SLURM_JOB_NUM_NODES="1", SLURM_HET_SIZE="2")
+    for gpu in range(3):
+        node.holds(gpu, 10 + gpu)
+    assert node.tick() == [started("70", "GPU-0", hosts=1), started("71", "GPU-1"), started("72", "GPU-2")]
+
+
+def test_nobody_s_job_ends_because_a_teller_is_blind(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that cannot be listed says nothing about its jobs; one that answers again ends what is gone."""
+    node.map("71", 0)
+    node.tick()
+
+    def broken(*_: object) -> None:
+        raise PermissionError
+
+    (node.mapping / "job-71").unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr("collector.jobs.slurm.mapping.JobMapping.holdings", broken)
+        assert [told for _ in range(100) for told in node.tick()] == []
+    assert [told for _ in range(40) for told in node.tick()] == [ended("71")]
+
+
+def test_a_pod_is_no_job(tmp_path: Path) -> None:
+    """One server of many in a deployment, or a part of a training: of neither does the kubelet say what it belongs to."""
+    with serving(tmp_path / "k", {"List": listing(pod("a", [GPUS[0].id]))}):
+        node = Node(tmp_path, KubeletTeller(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
+        assert node.tick() == []
+    assert not node.jobs.knows("n1")
+
+
+def test_a_kubelet_that_is_gone_keeps_no_job_of_slurm(tmp_path: Path) -> None:
+    """It knew nothing of it."""
+    node = Node(tmp_path, KubeletTeller(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
+    node.map("71", 0)
+    node.tick()
+    (node.mapping / "job-71").unlink()
+    assert node.tick(60) == [ended("71")]
+
+
+def test_hidden_names_do_not_hide_whose_gpus_belong_together(tmp_path: Path) -> None:
+    """The job's number stays, and nothing else is told of it."""
+    node = Node(tmp_path, hidden=["user", "account", "job_name"])
+    node.proc.task(10, "71", SLURM_JOB_ID="71", SLURM_JOB_NAME="secret", SLURM_JOB_ACCOUNT="secret")
+    node.holds(0, 10)
+    assert node.tick() == [started("71", "GPU-0")]
+
+
+def test_a_hostile_name_is_bounded_and_printable(node: Node) -> None:
+    """In dcgm-exporter's form a job may be called anything."""
+    (node.mapping / "0").write_bytes(b"\x1b[31mjob-" + b"x" * 10_000 + b"\n")
+    ((_, facts),) = node.tick()
+    name = str(facts["job"])
+    assert len(name) <= 253
+    assert name.isprintable()
+
+
+def nccl(kind: str, job: str, gpus: str = "") -> Event:
+    """What the processes that speak NCCL tell."""
+    return Event(0, 0, Device("n1", "node", "n1"), kind, {"job": job, "gpus": gpus})
+
+
+@pytest.mark.parametrize("name", ["71.0", "71", "torchrun:x"])
+def test_processes_and_scheduler_do_not_take_gpus_from_each_other(node: Node, name: str) -> None:
+    """The program that speaks NCCL holds its GPUs while it lasts, its job those before, beside and after it, under whatever name."""
+    node.map("71", 0, 1, 2)
+    node.tick()
+    node.jobs.take([nccl("job_started", name, "GPU-0 GPU-1")])
+    assert node.held() == [name, name, "71", ""]
+    assert len(node.jobs.members("71")) == (3 if name == "71" else 1)
+    node.map("71", 0, 1, 2, 3)
+    node.tick()
+    node.start()
+    node.tick()
+    assert node.held() == [name, name, "71", "71"]
+    node.jobs.take([nccl("job_ended", name)])
+    assert node.held() == ["71", "71", "71", "71"]
+    assert node.jobs.on("n1") == "71"
+
+
+def test_a_program_of_a_job_that_is_over_hides_no_new_one(node: Node) -> None:
+    """Its end was never told: the agent was not there. A step that was found before its job was told stays."""
+    node.jobs.take([nccl("job_started", "71.0", "GPU-0"), nccl("job_started", "72.0", "GPU-1")])
+    node.map("71", 0, 1)
+    node.tick()
+    node.map("72", 0, 1)
+    (node.mapping / "job-71").unlink()
+    node.start()
+    node.tick()
+    assert node.held()[:2] == ["72", "72.0"]
+
+
+def test_what_the_scheduler_said_survives_a_restart(node: Node) -> None:
+    """Both words, exactly; a memory of before it was heard has only the other."""
+    node.map("71", 0, 1)
+    node.tick()
+    node.jobs.take([nccl("job_started", "71.0", "GPU-0")])
+    saved, other = dict(node.jobs.state()), Jobs()
+    other.prepare(saved)()
+    other.take([nccl("job_ended", "71.0")])
+    assert (other.of("n1", "GPU-0"), other.of("n1", "GPU-1")) == ("71", "71")
+    del saved["given"]
+    other.prepare(saved)()
+    assert (other.of("n1", "GPU-0"), other.of("n1", "GPU-1")) == ("71.0", "")
