@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from detectors.memory import from_text_array, text_array
 from detectors.snapshot import State
-from detectors.standing import document_of, finding_of
+from detectors.standing import document_of, finding_of, slot_of
 from pipeline.catalog import field
 from pipeline.finding import Action, Finding, Severity
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
 
 STATES = dict(field("gpu", "state").states)
-OK = "ok"
-OK_CODE = next(code for code, name in STATES.items() if name == OK)
+OK, UNREADABLE = "ok", "unreadable"
+OK_CODE, UNREADABLE_CODE = (next(code for code, name in STATES.items() if name == state) for state in (OK, UNREADABLE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ RULES = {
     "absent": Rule(60.0, "page", "RESTART_BM", "The GPU was in this node and is no longer listed by the driver."),
     "unreadable": Rule(60.0, "ticket", "CONTACT_SUPPORT", "The driver lists the GPU but answers none of the questions about it."),
 }
+# Where no GPU of the node can be read there is no driver: somebody is replacing it, and that takes minutes.
+NO_DRIVER = Rule(900.0, "ticket", "CONTACT_SUPPORT", "No GPU of this node can be read: its driver is not loaded.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class Availability:
     """Judges the ``state`` of every GPU by table.
 
     Durations are measured on the monotonic clock of the frames, and begin anew with it: after a reboot a GPU may be coming up.
-    A frame without a reading of the state changes nothing.
+    A frame without a reading of the state changes nothing. What stands about a GPU ends when another one is in its slot.
     """
 
     name = "availability"
@@ -92,29 +94,43 @@ class Availability:
         """Most GPUs are well in most frames: only those are asked about that are not, or that were not before."""
         codes = frame.gauge("state")
         bad = set(np.flatnonzero(np.isfinite(codes) & (codes != OK_CODE)).tolist())
-        for row in sorted(bad | self._standing_rows(frame, codes)):
-            yield from self._device(frame, frame.devices[row], STATES.get(int(codes[row]), "unreadable"), boot_id)
+        yield from self._replaced(frame)
+        rows = sorted(bad | self._standing_rows(codes))
+        silent = codes == UNREADABLE_CODE
+        read = {frame.devices[row].host for row in np.flatnonzero(np.isfinite(codes) & ~silent)} if silent.any() else set()
+        for row in rows:
+            device, state = frame.devices[row], STATES.get(int(codes[row]), UNREADABLE)
+            yield from self._device(frame, device, state, device.host in read, boot_id)
 
-    def _standing_rows(self, frame: Frame, codes: NDArray[np.float64]) -> set[int]:
+    def _replaced(self, frame: Frame) -> Iterator[Finding]:
+        """Those whose slot another GPU has now."""
+        if not self._stands or frame.devices is self._devices:
+            return
+        self._devices, self._row = frame.devices, {device: row for row, device in enumerate(frame.devices)}
+        slots = {slot_of(device) for device in frame.devices}
+        for device in [d for d in self._stands if d not in self._row and d.attributes.get("pci_bus_id") and slot_of(d) in slots]:
+            yield from self._ends(frame, device)
+
+    def _standing_rows(self, codes: NDArray[np.float64]) -> set[int]:
         """Rows with a reading of the GPUs about which something stands."""
-        if not self._stands:
-            return set()
-        if frame.devices is not self._devices:
-            self._devices, self._row = frame.devices, {device: row for row, device in enumerate(frame.devices)}
         rows = {self._row[device] for device in self._stands if device in self._row}
         return {row for row in rows if np.isfinite(codes[row])}
 
-    def _device(self, frame: Frame, device: Device, state: str, boot_id: str) -> Iterator[Finding]:
+    def _ends(self, frame: Frame, device: Device) -> Iterator[Finding]:
+        finding = self._stands.pop(device).finding
+        if finding is not None:
+            yield replace(finding, phase="cleared", time_ns=frame.time_ns, device=device)
+
+    def _device(self, frame: Frame, device: Device, state: str, read: bool, boot_id: str) -> Iterator[Finding]:
+        """``read``: whether any GPU of its node is."""
         stands = self._stands.get(device)
         if stands is not None and (stands.state != state or (stands.finding is None and stands.boot_id != boot_id)):
-            del self._stands[device]
-            if stands.finding is not None:
-                yield replace(stands.finding, phase="cleared", time_ns=frame.time_ns, device=device)
+            yield from self._ends(frame, device)
             stands = None
         if state == OK:
             return
+        rule = RULES[state] if read or state != UNREADABLE else NO_DRIVER
         stands = self._stands.setdefault(device, stands or _Stands(state, boot_id, frame.mono_ns, frame.time_ns))
-        rule = RULES[state]
         if stands.finding is None and frame.mono_ns - stands.mono_ns >= rule.after_s * 1e9:
             finding = self._finding(frame, device, stands, rule)
             self._stands[device] = replace(stands, finding=finding)

@@ -67,6 +67,7 @@ class NvLink(Remembering):
         said: list[Finding] = []
         at = self._elapsed.at(observation)
         for frame in observation.frames:
+            said += self._standing.swapped(frame, at)
             if frame.kind == "nvlink":
                 said += self._links.frame(frame, observation.boot_id, at, self._mode_of_gpus(frame), skip=frozenset())
             elif frame.kind == "gpu":

@@ -130,10 +130,10 @@ class Standing:
             return
         self._devices[frame.kind] = frame.devices
         told = [finding for finding in self.all() if finding.device.kind == frame.kind]
-        slots = {_slot(device): device for device in frame.devices} if told else {}
+        slots = {slot_of(device): device for device in frame.devices} if told else {}
         here = set(frame.devices) if told else set()
         for finding in told:
-            slot = _slot(finding.device)
+            slot = slot_of(finding.device)
             there = slots.get(slot)
             if there is not None and finding.device not in here and slot[2]:
                 yield from self.ends(finding.device, finding.fault, at, f"{there.id} is in its place now")
@@ -188,7 +188,7 @@ def _strength(of: Verdict | Finding) -> float:
     return abs(of.value - of.expected) if isfinite(of.value) and isfinite(of.expected) else 0.0
 
 
-def _slot(device: Device) -> tuple[str, str, str, str]:
+def slot_of(device: Device) -> tuple[str, str, str, str]:
     """Where a device sits; adapters have several ports."""
     return device.host, device.kind, device.attributes.get("pci_bus_id", ""), device.attributes.get("port", "")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -101,6 +101,23 @@ def words(findings: Iterable[Finding]) -> list[str]:
 def identity(device: Device) -> tuple[str, str, str]:
     """What makes it this device."""
     return device.host, device.kind, device.id
+
+
+def replaced(observations: Sequence[Observation]) -> Iterator[Observation]:
+    """The same again, later, with other GPUs and adapters in all slots."""
+    hours = round(PERIOD_S * 1e9) * len(observations)
+
+    def other(device: Device) -> Device:
+        return replace(device, id=f"new {device.id}") if device.kind in ("gpu", "ib_port") else device
+
+    for o in observations:
+        frames = tuple(
+            replace(f, time_ns=f.time_ns + hours, mono_ns=f.mono_ns + hours, devices=tuple(map(other, f.devices)))
+            for f in o.frames
+        )
+        yield replace(
+            o, boot_id=observations[-1].boot_id, time_ns=o.time_ns + hours, mono_ns=o.mono_ns + hours, frames=frames, events=()
+        )
 
 
 def alarms(findings: Iterable[Finding]) -> list[Finding]:
@@ -244,6 +261,18 @@ def test_devices_that_come_and_go_are_silent(name: str) -> None:
             yield replace(o, frames=tuple(made))
 
     assert alarms(said(MAKERS[name](), stream())) == []
+
+
+@each
+def test_what_stands_about_a_part_leaves_with_it(name: str) -> None:
+    """A GPU or an adapter that was replaced is not paged about for ever: another one sits in its slot (users' case: conditions orphaned by a swap)."""
+    detector, standing = MAKERS[name](), {}
+    for finding in said(detector, noise()):
+        standing[finding.id] = finding
+    for finding in said(detector, replaced(noise()[-60:])):
+        standing[finding.id] = finding
+    about = [f for f in standing.values() if f.active and f.device.kind in ("gpu", "ib_port")]
+    assert [(f.fault, f.device.id) for f in about if not f.device.id.startswith("new ")] == []
 
 
 @each

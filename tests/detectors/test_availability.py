@@ -8,7 +8,7 @@ from detectors.availability import Availability
 from pipeline.finding import Finding
 from tests.fakes import FakeClock, gpu, gpu_frame, observed
 
-LOST, HUNG, ABSENT = 1, 2, 3
+LOST, HUNG, ABSENT, UNREADABLE = 1, 2, 3, 4
 
 
 class Node:
@@ -94,3 +94,32 @@ def test_a_finding_outlives_a_reboot_and_clears_after_it() -> None:
     node.reboots(240)
     assert node.seconds(90, LOST, 0) == []
     assert [(f.phase, f.id) for f in node.seconds(1, 0, 0)] == [("cleared", onset.id)]
+
+
+def test_a_driver_that_is_replaced_for_ten_minutes_is_silent() -> None:
+    """H10: for so long no GPU of the node can be read."""
+    node = Node()
+    assert [*node.seconds(600, UNREADABLE, UNREADABLE), *node.seconds(60, 0, 0)] == []
+
+
+def test_a_driver_that_stays_away_is_a_ticket_that_says_so() -> None:
+    """After a quarter of an hour nobody is replacing it any more."""
+    said = Node().seconds(1000, UNREADABLE, UNREADABLE)
+    assert [(f.severity, f.fault) for f in said] == [("ticket", "gpu_unreadable")] * 2
+    assert "driver is not loaded" in said[0].summary
+
+
+def test_one_gpu_that_cannot_be_read_is_a_ticket_after_a_minute() -> None:
+    """Its neighbour can."""
+    assert [(f.device, f.severity) for f in Node().seconds(70, 0, UNREADABLE)] == [(gpu(1), "ticket")]
+
+
+def test_a_page_about_a_gpu_leaves_with_it() -> None:
+    """Another one sits in its slot."""
+    node = Node()
+    (page,) = node.seconds(5, 0, LOST)
+    frame = gpu_frame(node.clock, {"state": 0}, {"state": 0})
+    other = replace(gpu(1), id="GPU-new")
+    node.clock.advance(1.0)
+    said = node.detector.update(observed(node.clock, replace(frame, devices=(gpu(0), other), mono_ns=node.clock.monotonic_ns())))
+    assert [(f.id, f.phase) for f in said] == [(page.id, "cleared")]
