@@ -33,7 +33,8 @@ class ThermalImminent(Remembering):
     """Extrapolates the margin to the slowdown temperature, ``Tinf = T + tau dT/dt``, ``t* = tau ln((Tinf-T)/(Tinf-limit))``.
 
     A ticket when t* stays below two minutes for three blocks of five seconds, unless power falls. It ends once nothing has pointed over
-    the limit for two minutes. What is accepted: any temperature that settles below the limit; a load that goes down by itself.
+    the limit for two minutes. What is accepted: any temperature that settles below the limit; a load that goes down by itself. Memory that
+    grows too hot is not foretold.
 
     >>> ThermalImminent().name
     'thermal_imminent'
@@ -110,7 +111,11 @@ class ThermalImminent(Remembering):
 
 
 def _margin(frame: Frame) -> NDArray[np.float64]:
-    """Kelvin until the GPU slows down: by its own margin (T.Limit), below 0 of which it may; else by the slowdown temperature."""
+    """Kelvin until the GPU slows down: by its own margin (T.Limit), below 0 of which it may; else by the slowdown temperature.
+
+    Of the core alone. Memory has no margin that can be read, only the threshold of one (nvml.h, field 195), and its temperature steps by
+    kelvins with its own load, which no slope of a heat sink foretells. `throttle` tells when it slows the GPU down.
+    """
     by_temperature = reading(frame, "temperature_slowdown_celsius") - reading(frame, "temperature_celsius")
     margin = reading(frame, "temperature_margin_celsius")
     return np.where(np.isfinite(margin), margin, by_temperature)

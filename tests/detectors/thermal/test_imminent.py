@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from detectors.pages import PAGES
 from detectors.thermal import ThermalImminent
 from detectors.thermal.imminent import FAULT
 from tests.detectors.feed import stands
@@ -90,3 +91,8 @@ def test_it_ends_when_the_gpu_settles_below_the_limit(metal: Metal) -> None:
     until_told(metal)
     metal.worse[metal.gpus[HOT]] = 1.0
     assert [f.phase for f in metal.run(10 * MINUTE)] == ["cleared"]
+
+
+def test_the_temperature_of_the_memory_is_not_shown_as_evidence() -> None:
+    """It is not judged: nobody can read how far it is from its limit."""
+    assert "memory_temperature_celsius" not in {shown.column for shown in PAGES[ThermalImminent.name].shows}
