@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
-
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from detectors.memory import Commit, from_text_array, text_array
 from detectors.snapshot import State
@@ -33,20 +31,19 @@ def in_job(device: Device, job: str) -> Device:
 class _Word:
     """Who holds what by one word. A GPU that a job takes belongs to no other any more; what a host gives back is free."""
 
-    def __init__(self, holders: Iterable[tuple[Place, str]] = ()) -> None:
+    def __init__(self) -> None:
         self.job: dict[Place, str] = {}
         self.members: dict[str, dict[Place, None]] = {}
-        for place, job in holders:
-            self._give(place, job)
 
     def tell(self, job: str, host: str, gpus: Iterable[str]) -> None:
         """What a job holds on a host, and nothing else there."""
         for place in [p for p in self.members.get(job, ()) if p.host == host]:
             self.free(place)
         for gpu in gpus:
-            self._give(Place(host, gpu), job)
+            self.give(Place(host, gpu), job)
 
-    def _give(self, place: Place, job: str) -> None:
+    def give(self, place: Place, job: str) -> None:
+        """It is this job's, and no other's."""
         self.free(place)
         self.job[place] = job
         self.members.setdefault(job, {})[place] = None
@@ -122,14 +119,16 @@ class Jobs:
                 self._told.free(place)
 
     def state(self) -> State:
-        """Who holds what."""
-        told, given = ([[*place, job] for place, job in word.job.items()] for word in (self._told, self._given))
-        return {"holders": text_array(told), "given": text_array(given), "hosts": text_array(sorted(self._hosts))}
+        """Who holds what; what the scheduler says is marked."""
+        told = [[*place, job] for place, job in self._told.job.items()]
+        given = [[*place, job, "scheduler"] for place, job in self._given.job.items()]
+        return {"holders": text_array(told + given), "hosts": text_array(sorted(self._hosts))}
 
     def prepare(self, state: State) -> Commit:
-        """KeyError, ValueError or TypeError where it does not fit. One saved before the scheduler was heard has none of its word."""
-        told = _Word(_holders(state["holders"]))
-        given = _Word(_holders(state["given"]) if "given" in state else ())
+        """KeyError, ValueError or TypeError where it does not fit."""
+        told, given = _Word(), _Word()
+        for host, gpu, job, *scheduler in from_text_array(state["holders"]):
+            (given if scheduler else told).give(Place(str(host), str(gpu)), str(job))
         hosts = {str(host) for host in from_text_array(state["hosts"])}
 
         def commit() -> None:
@@ -137,7 +136,3 @@ class Jobs:
             self.version += 1
 
         return commit
-
-
-def _holders(saved: NDArray[Any]) -> Iterator[tuple[Place, str]]:
-    return ((Place(str(host), str(gpu)), str(job)) for host, gpu, job in from_text_array(saved))
