@@ -10,10 +10,11 @@ from collector.simulator.fleet import acts, repair
 from collector.simulator.fleet.happenings import INFINIBAND, JOBS, NVML
 from collector.simulator.fleet.plan import Plan
 from collector.simulator.fleet.topology import GPUS, RACK
-from collector.simulator.fleet.world import Course, World
+from collector.simulator.fleet.world import OK, UNREADABLE, Course, World
 from collector.simulator.kernel_log import INFO, KernelLine
 
 MINUTE, HOUR = 60.0, 3600.0
+RELOAD_S, UPGRADE_S = 40.0, 300.0  # of a driver; meanwhile its GPUs are listed and answer nothing
 BOOT_S = 420.0  # of a node with eight GPUs, from power-off until the agent reads again
 
 
@@ -26,9 +27,10 @@ def reconfigured(plan: Plan) -> None:
 
 def reloaded(plan: Plan) -> None:
     """H10: the driver is reloaded between jobs; volatile counters begin anew, and the GPUs are counted in another order."""
-    for node, at in _idle_times(plan, "changes"):
-        order = [int(i) for i in plan.rng.permutation(GPUS)]
-        plan.strike(at, partial(_reload, node=node, order=order))
+    for number, (node, at) in enumerate(_idle_times(plan, "changes")):
+        order, lasts = [int(i) for i in plan.rng.permutation(GPUS)], RELOAD_S if number % 2 else UPGRADE_S
+        plan.drain(node, at, at + lasts)
+        plan.strike(at, partial(_reload, node=node, order=order, lasts=lasts))
 
 
 def swapped(plan: Plan) -> None:
@@ -125,15 +127,18 @@ def _mig_mode(world: World, *, node: int) -> Course:
         yield MINUTE
 
 
-def _reload(world: World, *, node: int, order: list[int]) -> Course:
+def _reload(world: World, *, node: int, order: list[int], lasts: float) -> Course:
     driver, host = world.topology.profile.host.driver, world.topology.node_devices[node]
-    world.silent[NVML][node] = True
+    gpus = range(node * GPUS, (node + 1) * GPUS)
+    for gpu in gpus:
+        acts.gpu_state(world, gpu, UNREADABLE)
     acts.kernel(world, node, host, KernelLine(INFO, "nvidia-modeset: Unloading"), after_s=0.2)
-    yield 40.0
+    yield lasts
     text = f"NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  {driver}  Release Build"
     acts.kernel(world, node, host, KernelLine(INFO, text), after_s=0.2)
     repair.reload_driver(world, node, order)
-    world.silent[NVML][node] = False
+    for gpu in gpus:
+        acts.gpu_state(world, gpu, OK)
 
 
 def _swap(world: World, *, node: int, slot: int, off: float, generation: int) -> Course:
