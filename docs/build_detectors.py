@@ -5,15 +5,19 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 from curves import curve
 
 from collector.scoring.report import SAME_RUNS
 from detectors import DETECTORS
 from detectors.pages import PAGES, module_of, prose_of
+from detectors.pages.page import Default
 from detectors.scoring.curve import BUDGETS
 from detectors.service import PROVED
 
@@ -35,21 +39,14 @@ fleet is our idea of it: a site that has replayed its own history (`tocsin repla
 and takes the word from any with `detectors.on_trial` ([why](decisions.md), [scores](scores.md)).
 
 Medians and spreads are robust (median, 1.4826 MAD); nothing is learnt from readings that were flagged. A *block* is a span of time that is
-judged as one, mostly a minute.
+judged as one, mostly a minute. A finding ends as its page says; most also end when another part is in the slot. What comes back within
+the hour after it ended is mostly told when that is over, unless it is more serious.
 """
 CURVES_INTRODUCTION = """\
 How well faults are found stands in the operating curves: recall at each budget of false alarms per GPU-month, with exact 95 % intervals.
 A hollow point: too few months were watched to show so low a rate, and the recall is that of no false alarm at all. A curve is that of a class of
 fault, whichever detector told of it, and never of one detector alone.
 """
-
-
-class Default(NamedTuple):
-    """A constant of a detector: its names, its value as it is written, and the comment beside it."""
-
-    names: str
-    value: str
-    comment: str
 
 
 def detectors() -> str:
@@ -82,12 +79,13 @@ def _page(name: str, scores: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield f"- **Formula:** {page.formula}"
     yield f"- **Sources:** {'; '.join(page.sources)}"
+    yield f"- **Clears:** {page.clears}"
     yield f"- **In the agent:** {_service(name)}"
     yield f"- **What to do:** {page.next_step}"
     yield f"- **Seen in:** {', '.join(f'`{kind}.{column}`' for kind, column in page.shows)}"
     yield f"- **Operating curve:** {_scored(name, scores)}"
     yield ""
-    yield from _table(defaults(module_of(name)))
+    yield from _table([*page.limits, *defaults(module_of(name))])
     for fault in page.scored_as:
         if fault in scores:
             yield f"![Recall of {fault} by budget of false alarms](images/curves/{fault}.svg)"
@@ -102,7 +100,7 @@ def _scored(name: str, scores: Mapping[str, Any]) -> str:
     """Whose curve it is that stands on a page, or why there is none."""
     faults = PAGES[name].scored_as
     if not faults:
-        return "none: no scenario of the suite is judged by this detector"
+        return f"none: {PAGES[name].unscored}"
     return "; ".join(
         _of_class(name, fault) if fault in scores else f"none: no run of the class `{fault}` is kept yet" for fault in faults
     )
@@ -119,37 +117,63 @@ def _first(text: str | None) -> str:
 
 
 def _table(rows: Sequence[Default]) -> Iterator[str]:
-    if not rows:
-        return
     yield "| Default | Value | Why |"
     yield "|---|---|---|"
     for row in rows:
-        value = row.value.replace("|", "\\|")
-        yield f"| `{row.names}` | `{value}` | {row.comment.replace('|', chr(92) + '|')} |"
+        yield f"| `{row.names}` | {row.value} | {row.why.replace('|', chr(92) + '|')} |"
     yield ""
 
 
 def defaults(module: ModuleType) -> list[Default]:
     """Numbers that a detector judges by, in the order of its files; a detector that is a package of its own has several."""
     path = Path(module.__file__ or "")
-    files = sorted(path.parent.glob("*.py")) if path.stem == "detector" else [path]
-    return [row for file in files for row in _defaults(file)]
+    if path.stem != "detector":
+        return [*_defaults(module)]
+    files = (file for file in sorted(path.parent.glob("*.py")) if file.stem != "__init__")
+    return [row for file in files for row in _defaults(import_module(f"{module.__package__}.{file.stem}"))]
 
 
-def _defaults(file: Path) -> Iterator[Default]:
-    lines = file.read_text(encoding="utf-8").splitlines()
+def _defaults(module: ModuleType) -> Iterator[Default]:
+    lines = Path(module.__file__ or "").read_text(encoding="utf-8").splitlines()
     for node in ast.parse("\n".join(lines)).body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and _numeric(node.value):
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            names = _plain(target)
-            if names.isupper() and not names.startswith("_") and names != NANOSECONDS:
-                yield Default(names, _plain(node.value), _comment(lines, node))
+            every = [ast.unparse(one) for one in (target.elts if isinstance(target, ast.Tuple) else [target])]
+            names = [name for name in every if name.isupper() and not name.startswith("_") and name != NANOSECONDS]
+            values = [_value(getattr(module, name), _seconds(name)) for name in names]
+            if names and all(values):
+                yield Default(", ".join(names), ", ".join(values), _comment(lines, node))
 
 
-def _plain(expression: ast.expr) -> str:
-    """As it is written, a tuple without its brackets."""
-    text = ast.unparse(expression)
-    return text[1:-1] if isinstance(expression, ast.Tuple) else text
+def _seconds(name: str) -> float:
+    """Seconds that a unit of this constant is, 0 where it is no time."""
+    return 1e-9 if name.endswith("_NS") else float(name.endswith("_S") and not name.endswith("_PER_S"))
+
+
+def _value(value: object, seconds: float) -> str:
+    """A number as people write it, several in brackets; empty where it is made of anything else."""
+    if isinstance(value, int | float):
+        return _time(value * seconds) if seconds else str(value) if isinstance(value, int) else f"{value:g}"
+    if is_dataclass(value):
+        parts = [(f"{field.name} ", getattr(value, field.name)) for field in fields(value)]
+    elif isinstance(value, dict):
+        parts = [(f"{key}: ", part) for key, part in value.items()]
+    elif isinstance(value, np.ndarray | frozenset | tuple):
+        parts = [("", part) for part in (sorted(value) if isinstance(value, frozenset) else value)]
+    else:
+        return ""
+    texts = [(head, _value(part, seconds)) for head, part in parts]
+    if not all(text for _, text in texts):
+        return ""
+    several = ", ".join(head + text for head, text in texts)
+    return f"({several})" if len(texts) > 1 else several
+
+
+def _time(seconds: float) -> str:
+    for unit, length in (("d", 86400), ("h", 3600)):
+        if seconds and seconds % length == 0:
+            return f"{seconds / length:g} {unit}"
+    return f"{seconds:g} s"
 
 
 def _numeric(value: ast.expr) -> bool:

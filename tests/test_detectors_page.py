@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import xml.etree.ElementTree as ET
 
@@ -42,6 +43,39 @@ def test_every_detector_has_a_page() -> None:
     assert set(PAGES) == set(DETECTORS)
 
 
+@pytest.mark.parametrize("name", DETECTORS)
+def test_every_page_says_how_its_findings_end(name: str) -> None:
+    """In a sentence of its own."""
+    (clears,) = [line for line in section(name).splitlines() if line.startswith("- **Clears:**")]
+    assert clears.endswith(".")
+    assert len(clears.split()) > 5
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_every_page_has_its_defaults_in_plain_numbers(name: str) -> None:
+    """Those of its tables too, and no value is a piece of code."""
+    values = [line.split(" | ")[1] for line in section(name).splitlines() if line.startswith("| `")]
+    assert values
+    assert [value for value in values if re.search(r"\*|<<|[][{}]|\w\(|\b[A-Z_]{2,}\b|^ *$", value)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("availability", "| `hung` | 10 s | page: "),
+        ("throttle", "| `sw_thermal` | 20 % of the time "),
+        ("ib_errors", "| `vl15_dropped` | 50 in 2 of 3 windows | record: "),
+        ("ib_adapter", "| `temperature` | ticket | "),
+        ("ib_saturation", "| `judged` | symbol_errors, "),
+        ("hang", "| `LEAST_S` | (180 s, 420 s) | "),
+        ("straggler", "| `BETWEEN` | (floor 0.1, sigmas 5, blocks 10) | "),
+    ],
+)
+def test_a_limit_that_stands_in_a_table_or_a_class_is_shown(name: str, row: str) -> None:
+    """A constant is not the only place for one."""
+    assert row in section(name)
+
+
 def section(name: str) -> str:
     """What the page says of a detector."""
     return PAGE.read_text(encoding="utf-8").partition(f"\n## {name}\n")[2].partition("\n## ")[0]
@@ -55,8 +89,9 @@ def test_the_head_says_how_many_page() -> None:
 
 @pytest.mark.parametrize("name", [name for name, page in PAGES.items() if not page.scored_as])
 def test_a_detector_without_a_scenario_says_that_it_has_no_curve(name: str) -> None:
-    """And shows none."""
-    assert "- **Operating curve:** none: no scenario of the suite" in section(name)
+    """And why, in a sentence, and shows none."""
+    assert f"- **Operating curve:** none: {PAGES[name].unscored}\n" in section(name)
+    assert len(PAGES[name].unscored.split()) > 5
     assert "images/curves" not in section(name)
 
 
@@ -89,7 +124,7 @@ def test_constants_come_with_their_comments() -> None:
     """A number of the straggler's, with what its author wrote beside it."""
     text = run(
         "import build_detectors, detectors.straggler as m;"
-        "print([row.comment for row in build_detectors.defaults(m) if row.names == 'BLOCK_S'][0])"
+        "print([row.why for row in build_detectors.defaults(m) if row.names == 'BLOCK_S'][0])"
     )
     assert "block means" in text
 

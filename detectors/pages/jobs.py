@@ -16,6 +16,8 @@ PAGES: Mapping[str, Page] = {
         (LLAMA, "NVIDIA, NCCL documentation: NCCL_TIMEOUT and the RAS subsystem"),
         (Shown("gpu", "gpu_utilization_percent"), Shown("gpu", "power_milliwatts"), Shown("ib_port", "transmit_words")),
         "Ask the job's ranks (tocsin nccl status); end the job, and drain the node that is blamed before it starts again.",
+        "When GPUs of the job have worked for half a minute, when none of them had a process for a minute, or when the "
+        "scheduler says that the job is over.",
         ("hang",),
     ),
     "nccl": Page(
@@ -23,12 +25,20 @@ PAGES: Mapping[str, Page] = {
         ("NVIDIA, NCCL documentation: RAS, Inspector", "PyTorch, Flight Recorder (torch.distributed)"),
         (Shown("gpu", "gpu_utilization_percent"), Shown("ib_port", "transmit_words")),
         "Do what the class says: a dead rank's node is drained, a mismatched collective is the application's to mend.",
+        "When the job moves again or is over, when another verdict takes its place, or when nobody said anything of it for "
+        "an hour.",
+        unscored=(
+            "no scenario has NCCL's own reports; stalls of the suite (F25, F26) are told from GPU readings by hang. It is tested "
+            "with recorded reports and logs."
+        ),
     ),
     "straggler": Page(
         "d = ln f - median of peers; r = d - b, b its own exponentially weighted past; r < -max(7 %, 5 s) for 3 minutes",
         (GREYHOUND, "P. Sinha et al., Not All GPUs Are Created Equal, SC'22"),
         (Shown("gpu", "sm_clock_megahertz"), Shown("gpu", "gpu_utilization_percent"), Shown("gpu", "power_milliwatts")),
         "Take the node out of the job at its next checkpoint and run the vendor's diagnosis; the job runs at its pace until then.",
+        "After five blocks in a row within half of the limit (excursions that come and go: after an hour of such blocks); "
+        "after a day of work at the new level, which is normal then.",
         ("straggler",),
     ),
     "ib_rail": Page(
@@ -36,6 +46,7 @@ PAGES: Mapping[str, Page] = {
         (GREYHOUND,),
         (Shown("ib_port", "transmit_words"), Shown("ib_port", "receive_words")),
         "Look at cable, leaf port and firmware of this rail; compare with the same rail of another node.",
+        "After five minutes with traffic within half of the limit.",
         ("straggler",),
     ),
 }

@@ -6,6 +6,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
+class Default(NamedTuple):
+    """What a detector judges by: names, values as people write them, and why."""
+
+    names: str
+    value: str
+    why: str
+
+
 class Shown(NamedTuple):
     """A column of frames in which the evidence of a finding can be seen."""
 
@@ -18,12 +26,16 @@ class Page:
     """A page.
 
     ``formula`` in symbols or words, ``sources`` as names or URLs, ``shows`` in the order of their worth, ``next_step`` for people,
-    ``scored_as`` the classes of the scenario suite that it is judged by. The rest of a detector's page (what it judges, defaults, how it
-    clears, what it accepts) is its own docstring and constants.
+    ``clears`` when a finding ends, ``scored_as`` the classes of the scenario suite that it is judged by, or in ``unscored`` why there is
+    none; ``limits`` what stands in a table of the detector and not in a constant. The rest (what it judges, its other defaults, what it
+    accepts) is its own docstring and constants.
     """
 
     formula: str
     sources: tuple[str, ...]
     shows: tuple[Shown, ...]
     next_step: str
+    clears: str
     scored_as: tuple[str, ...] = ()
+    unscored: str = ""
+    limits: tuple[Default, ...] = ()
