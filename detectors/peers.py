@@ -23,6 +23,7 @@ ACTIVE_PERCENT = 50.0  # utilisation from which a GPU counts as working
 LEAST_MATES = 4  # active peers that a median within a node needs
 LEAST_IN_JOB = 8  # ... and one over the nodes of a job, of each of which there are fewer: below it nobody is compared
 LEAST_SHARE = 0.5  # of the job must be active: else it is starting, ending or writing a checkpoint
+AWAY_NS = 1800 * 10**9  # a GPU that nobody saw for so long (an agent that was off, a reboot) may work for another job than before
 
 # Settings that must be equal: a GPU with a lower limit or another MIG mode is no peer.
 SETTINGS = ("power_limit_enforced_milliwatts", "mig_mode_current", "sm_application_clock_megahertz")
@@ -42,8 +43,8 @@ class Centred(NamedTuple):
 class Peers:
     """Groups the rows of a detector's columns, which must have those of ``Peers.fills``.
 
-    ``group`` is the number of each row's group, -1 for none; ``changed`` says which rows came into another job, or got another setting
-    (a clock lock, a power limit, MIG), with the last frame: what was learnt of them before says nothing about now.
+    ``group`` is the number of each row's group, -1 for none; ``changed`` says which rows came into another job, got another setting (a
+    clock lock, a power limit, MIG), or were away, with the last frame: what was learnt of them before says nothing about now.
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -56,9 +57,9 @@ class Peers:
         self._seen: tuple[object, int] = (None, -1)
 
     @staticmethod
-    def fills() -> dict[str, Ring]:
+    def fills() -> dict[str, Ring | int]:
         """The columns it needs."""
-        return {"settings": Ring(len(SETTINGS), np.nan)}
+        return {"settings": Ring(len(SETTINGS), np.nan), "seen_ns": 0}
 
     def look(self, frame: Frame) -> None:
         """Take over what a placed frame and the jobs say; groups are made anew only when something differs."""
@@ -72,6 +73,9 @@ class Peers:
             self._seen = moved
             self._regroup()
             self.changed |= (differs & np.isfinite(settings)).any(axis=0)
+        seen, here = self._columns["seen_ns"], self._columns.present()
+        self.changed |= here & (seen > 0) & (frame.time_ns - seen > AWAY_NS)
+        seen[here] = frame.time_ns
 
     def centred(self, x: NDArray[np.float64], utilisation: NDArray[np.float64]) -> Centred:
         """Compare x, (row,), among the rows whose utilisation in percent says that they work."""

@@ -79,6 +79,23 @@ def test_after_a_day_of_work_the_new_level_is_normal(node: Feed) -> None:
     assert "new normal" in said[0].evidence[-1]
 
 
+@pytest.mark.parametrize("boot", ["boot-1", "boot-2"])
+def test_a_place_among_peers_is_learnt_anew_after_hours_that_nobody_saw(node: Feed, boot: str) -> None:
+    """The agent was off for twenty hours, and where no scheduler tells of jobs another one may run: it ranks the GPUs otherwise."""
+    again = Straggler()
+    again.restore(node.detector.state())  # type: ignore[attr-defined] # it remembers
+    node.detector, node.boot = again, boot
+    node.clock.advance(20 * 3600)
+    assert node.run(3600, **work(lost=0.08)) == []
+    assert stands(node.run(600, **work(lost=0.20))) == [("gpu", "GPU-n1-5", "straggler", "page")]
+
+
+def test_a_restart_takes_nothing_from_what_was_learnt(node: Feed) -> None:
+    """Ten minutes without an agent."""
+    node.clock.advance(600)
+    assert stands(node.run(900, **work(lost=0.08))) == [("gpu", "GPU-n1-5", "straggler", "page")]
+
+
 @pytest.mark.parametrize("reason", ["hw_thermal", "hw_power_brake", "sw_thermal"])
 def test_what_throttling_explains_is_left_to_its_detector(node: Feed, reason: str) -> None:
     """A fifth of the time at half the clock: a tenth less on average, and the reason is on record."""
