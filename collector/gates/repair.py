@@ -42,7 +42,7 @@ def _replaced(record: Drained, answer: Answer) -> str:
 
 
 def _reset(record: Drained, answer: Answer) -> str:
-    """A GPU's life is a driver and a number that the agent raises at each reset it sees; its own restart begins at 0 again."""
+    """A GPU's life is a driver and a number that the agent raises at each reset it sees."""
     was, epoch = record.parts.get(key(record.kind, record.device), ""), answer.parts.get((record.kind, record.device), "")
     before, now = _life(was), _life(epoch)
     if before is not None and now is not None and now > before:
