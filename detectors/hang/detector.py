@@ -48,7 +48,7 @@ class Hang(Remembering):
 
     A page after three minutes of silence when some wait and one does not (a minute when its process is gone or its driver reported a
     serious error), after seven when all are idle; later for jobs that are young or are known for longer pauses. On one node of several
-    a stall whose culprit is not here is a record. It ends when the job works again or is over.
+    a stall whose culprit is not here is a record; where nobody tells of jobs it is a ticket. It ends when the job works again or is over.
 
     >>> Hang().name
     'hang'
@@ -105,6 +105,7 @@ class Hang(Remembering):
         does = self._activity.look(frame, step_s)
         columns["joined"] |= (does == BUSY) & (members.group >= 0)
         columns["worked_ns"] = np.where(does == BUSY, at.now_ns, columns["worked_ns"])
+        members.part((does == IDLE) | (does == FREE) | (does == LOST))
         if members.names:
             yield from self._jobs(np.where(columns["joined"], does, -1), step_s, at)
         yield from self._standing.due(at)
@@ -192,6 +193,8 @@ class Hang(Remembering):
             yield from self._standing.holds(in_job(device, name), verdict, at, at.time_ns - round(silent_s * S))
 
     def _reach(self, job: int, who: list[Member]) -> Reach:
+        if self._members.guessed[job]:
+            return "no job"
         hosts = self._members.hosts(job)
         if hosts is None:
             return "unknown"

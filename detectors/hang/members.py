@@ -15,6 +15,8 @@ from pipeline.frame import Device
 from pipeline.observation import Event
 
 Floats = NDArray[np.float64]
+# Without a job: who stopped so long before the last of the others did is no part of what they do; ranks of a job stop within a step.
+APART_NS = 120 * 10**9
 KINDS = 2  # of pauses: some wait in a kernel; all are idle
 
 # What is remembered of a job, in seconds unless named otherwise; (kind,) where a pair. ``silent_s``: nobody of it has moved anything
@@ -29,8 +31,8 @@ class Members:
     """Numbers the jobs and keeps their memory, arrays (job,) or (kind, job) by name. Needs the columns of ``fills``.
 
     ``group`` is the job of each row, -1 for none. Where no scheduler tells of jobs a node counts as one, which a training node mostly
-    is; how far that one reaches is not known. A GPU has ``joined`` once it worked for the job: what was never used is waited for by
-    nobody.
+    is; that one is ``guessed``, (job,), and its GPUs belong together only while they work together. A GPU has ``joined`` once it worked
+    for the job: what was never used is waited for by nobody. Needs ``worked_ns`` too, the time at which each row last worked.
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -40,6 +42,7 @@ class Members:
         self.names: tuple[str, ...] = ()
         self.of: dict[str, Floats] = self._blank(0)
         self.group = np.zeros(0, np.int64)
+        self.guessed = np.zeros(0, np.bool_)
         self._job_of: list[str] = []
         self._seen: tuple[object, int] = (None, -1)
 
@@ -71,6 +74,7 @@ class Members:
         number = {name: n for n, name in enumerate(names)}
         self.group = np.array([number.get(job, -1) for job in job_of], np.int64)
         self.of, self.names, self._job_of = self._carried(names), names, job_of
+        self.guessed = np.array([not self.jobs.members(name) for name in names], np.bool_)
         self._reach = {job: hosts for job, hosts in self._reach.items() if job in number or self.jobs.members(job)}
         return gone
 
@@ -79,6 +83,15 @@ class Members:
         for array in self.of.values():
             array[..., job] = 0.0
         self._columns["joined"][self.group == job] = False
+
+    def part(self, still: NDArray[np.bool_]) -> None:
+        """Where jobs are guessed, drop these rows if they stopped long before others of their node did: they do something else."""
+        worked_ns, here = self._columns["worked_ns"], np.flatnonzero(self._columns["joined"])
+        here = here[self.guessed[self.group[here]]]
+        last_ns = np.zeros(len(self.names), np.int64)
+        np.maximum.at(last_ns, self.group[here], worked_ns[here])
+        left = here[still[here] & (worked_ns[here] < last_ns[self.group[here]] - APART_NS)]
+        self._columns["joined"][left] = False
 
     def rows(self, job: int) -> NDArray[np.intp]:
         """Rows of its GPUs that worked."""

@@ -7,7 +7,7 @@ wait, nodes with a dead link. Watts name victims: who waits for nobody is idle.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from detectors.hang.activity import FREE, IDLE, LOST, SPINS
@@ -16,7 +16,8 @@ from pipeline.frame import Device
 
 MOST = 8  # culprits that are named one by one
 MINORITY = 0.25  # of the members
-Reach = Literal["here", "beyond", "unknown"]
+Reach = Literal["here", "beyond", "unknown", "no job"]
+WITNESSED = ("hang/hardware", "hang/link")  # what the driver or a port said stands, whoever shares a job
 
 
 class Member(NamedTuple):
@@ -49,14 +50,19 @@ class Blame:
 def blame(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
     """The verdict on a job nobody of which moves anything. ``reach``: whether all of it is seen here, or some is elsewhere.
 
+    Where nobody told of a job, those who stand still may be strangers to those who wait: that is no page.
+
     >>> gpus = [Device("n1", "gpu", f"GPU-{n}") for n in range(8)]
     >>> found = blame([Member(gpu, IDLE if gpu.id == "GPU-3" else SPINS) for gpu in gpus], Device("", "job", "7"), "here")
     >>> found.fault, [gpu.id for gpu in found.culprits], found.severity
     ('hang/rank_stuck', ['GPU-3'], 'page')
     """
-    if any(member.does == SPINS for member in members):
-        return _waited_for(members, job, reach)
-    return _starved(members, job, reach)
+    waits = any(member.does == SPINS for member in members)
+    found = _waited_for(members, job, reach) if waits else _starved(members, job, reach)
+    if reach == "no job" and found.severity == "page" and found.fault not in WITNESSED:
+        words = f"{found.words}; or they have nothing to do with each other, as nobody told of a job here"
+        return replace(found, severity="ticket", confidence=0.5, words=words)
+    return found
 
 
 def _waited_for(members: Sequence[Member], job: Device, reach: Reach) -> Blame:

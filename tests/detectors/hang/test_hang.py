@@ -119,6 +119,60 @@ def test_a_job_that_is_found_but_not_how_far_it_reaches_wakes_nobody(shown: Show
     assert told(job.all(shown, LONG)) == [("node", "n0", fault, severity, "onset")]
 
 
+def test_without_a_scheduler_a_rank_that_hangs_is_a_ticket_that_names_it() -> None:
+    """All eight worked together until seven wait and one does not: most likely one job, but nobody said so."""
+    said = Training(1, scheduler=False).all(WAITS, 300, gpu3=HELD)
+    assert told(said) == [("gpu", "GPU-n0-3", "hang/rank_stuck", "ticket", "onset")]
+    assert "nobody told of a job" in said[0].summary
+
+
+def test_without_a_scheduler_a_process_that_leaves_as_the_others_wait_is_a_ticket() -> None:
+    """It may have crashed, or have been somebody else's who is done."""
+    said = Training(1, scheduler=False).all(WAITS, 300, gpu3=GONE)
+    assert told(said) == [("gpu", "GPU-n0-3", "hang/process_lost", "ticket", "onset")]
+
+
+@pytest.mark.parametrize("other", [GONE, HELD, LOST])
+@pytest.mark.parametrize("others", [2, 4])
+def test_without_a_scheduler_gpus_that_stopped_long_before_are_not_waited_for(other: Shows, others: int) -> None:
+    """An hour ago their people left, or only held on to them: the others go on, and their wait is their own."""
+    job = Training(1, scheduler=False)
+    odd = {f"gpu{row}": other for row in range(others)}
+    assert job.all(WORKS, 3600, **odd) == []
+    assert told(job.all(WAITS, 300, **odd)) == [("node", "n0", "hang/waits", "ticket", "onset")]
+
+
+def test_without_a_scheduler_half_a_node_that_idles_while_half_waits_is_a_ticket() -> None:
+    """Two jobs of four GPUs each that paused in the same minute look like one."""
+    odd = {f"gpu{row}": HELD for row in range(4)}
+    assert told(Training(1, scheduler=False).all(WAITS, 300, **odd)) == [("node", "n0", "hang/undecided", "ticket", "onset")]
+
+
+def test_without_a_scheduler_the_last_gpu_that_works_waits_for_nobody() -> None:
+    """Seven of eight are free for an hour; one kernel that spins is no job that stalls."""
+    job = Training(1, scheduler=False)
+    odd = {f"gpu{row}": GONE for row in range(7)}
+    job.all(WORKS, 3600, **odd)
+    assert job.all(WAITS, LONG, **odd) == []
+
+
+def test_without_a_scheduler_a_serious_xid_of_one_that_waits_still_pages() -> None:
+    """The driver bears witness, whoever shares a job."""
+    job = Training(1, scheduler=False)
+    job.feed.event(job.gpus[5], "xid", code=119, origin="kmsg")
+    assert pages(job.all(WAITS, 90)) == [("gpu", "GPU-n0-5", "hang/hardware")]
+
+
+def test_a_rank_that_hangs_in_a_job_of_unknown_reach_is_paged() -> None:
+    """Its launcher set no world size, but these GPUs are known to belong together; it died minutes before its mates had to wait."""
+    job = Training(1, scheduler=False, worked_s=0)
+    own = " ".join(gpu.id for gpu in job.gpus)
+    job.feed.event(Device("n0", "node", "n0"), "job_started", source="nccl", job="71.0", gpus=own)
+    job.all(WORKS, 1000)
+    job.all(WORKS, 300, gpu2=GONE)
+    assert pages(job.all(WAITS, 300, gpu2=GONE)) == [("gpu", "GPU-n0-2", "hang/process_lost")]
+
+
 def test_without_a_scheduler_an_idle_node_wakes_nobody() -> None:
     """An inference server without requests holds its GPUs and idles for hours."""
     assert pages(Training(1, scheduler=False).all(HELD, LONG)) == []
