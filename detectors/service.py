@@ -9,6 +9,7 @@ from types import MappingProxyType
 from detectors import DETECTORS
 from detectors.drift import Drift
 from detectors.incidents import Incidents
+from detectors.power_limit import PowerLimit
 from detectors.snapshot import Snapshotable, State
 from pipeline.finding import Finding
 from pipeline.interfaces import Clock, Detector
@@ -95,7 +96,11 @@ def in_service(
     """
     for name in only or ():
         DETECTORS[name]
-    makers: dict[str, Callable[[], Detector]] = {**DETECTORS, Drift.name: lambda: Drift(declared)}
+    makers: dict[str, Callable[[], Detector]] = {
+        **DETECTORS,
+        Drift.name: lambda: Drift(declared),
+        PowerLimit.name: lambda: PowerLimit(declared),
+    }
     asked = {name: make for name, make in makers.items() if only is None or name in only}
     free = set(DETECTORS) if not on_trial or ALL in off_trial else PROVED | set(off_trial)
     if on_trial:

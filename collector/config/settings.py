@@ -284,7 +284,7 @@ class Drift(Section, frozen=True):
         _says(
             "Kind and fact to the value that all devices should have, such as `gpu.driver_version: 580.95.05`. Facts: `gpu.driver_version`, "
             "`gpu.vbios`, `gpu.inforom_image`, `gpu.ecc_mode_current`, `gpu.persistence_mode` (0 or 1), `ib_port.firmware`, `ib_port.mtu`, "
-            "`ib_port.gid` (its first four groups), `node.kernel`, `node.mlx5_driver`."
+            "`gpu.power_limit` (whole watts), `ib_port.gid` (its first four groups), `node.kernel`, `node.mlx5_driver`."
         ),
     ] = field(default_factory=dict)
 

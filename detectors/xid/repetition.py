@@ -15,7 +15,7 @@ REPEATED = "xid/repeated"
 # Bursts in 24 hours (NVIDIA's advice: a program's XID that comes back on one GPU is to be diagnosed; five of a fatal code go to support).
 SUSPECT, FATAL_TOO_OFTEN, PAGE_BURSTS = 2, 5, 5
 OTHERS = 2  # as many bursts as this on a GPU for each that others had, and none of them is by chance
-BY_CHANCE = 0.02  # of a job whose program fails here and there: some GPU of it is struck as often
+BY_CHANCE = 0.05  # of a job whose program fails here and there: some GPU of it is struck as often
 BOOTS = 3  # the same code in three lives of the machine, so after two reboots
 # For the record once, a ticket the second time (93: in another life of the driver).
 SECOND_TIME = frozenset({93, 147, 148, 157, 161})

@@ -16,7 +16,7 @@ from collector.config import Config, Seconds
 from collector.config.given import ConfigError, Given
 from collector.config.load import Inputs, Loaded, load
 from collector.config.tree import settings
-from detectors.drift import COMPARED
+from detectors.drift import DECLARABLE
 from pipeline.xid import HEADER
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -235,7 +235,7 @@ def test_declared_values_come_from_a_file_by_kind_and_fact(tmp_path: Path) -> No
 def test_every_fact_that_may_be_declared_is_named_where_the_setting_is_explained() -> None:
     """Nobody has to guess them, and none is promised that is not compared."""
     text = settings()["detectors", "drift", "declared"].help
-    assert set(re.findall(r"`((?:gpu|ib_port|node)\.\w+)`", text)) == set(COMPARED)
+    assert set(re.findall(r"`((?:gpu|ib_port|node)\.\w+)`", text)) == set(DECLARABLE)
 
 
 def test_rules_of_a_sites_xid_table_are_read_at_the_start(tmp_path: Path) -> None:

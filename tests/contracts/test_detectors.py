@@ -16,6 +16,7 @@ from collector.simulator.fleet import load_scenario, render
 from detectors import DETECTORS, all_detectors
 from detectors.drift import Drift
 from detectors.outlier import Outlier
+from detectors.power_limit import PowerLimit
 from detectors.service import in_service
 from detectors.snapshot import Snapshotable, SnapshotError, dump, load
 from pipeline import xid
@@ -31,6 +32,7 @@ OWN_TABLE = "xid, on trial, by a site's own table"
 # Every switch that a detector has, turned. Off trial it is what it is by itself; on trial it is wrapped, whichever it is.
 SWITCHED: dict[str, Callable[[], Detector]] = {
     "drift, declared": lambda: Drift({"gpu.driver_version": healthy_driver()}),
+    "power_limit, declared": lambda: PowerLimit({"gpu.power_limit": "500"}),
     "outlier, early and loose": lambda: Outlier(warm_ns=0, tail=0.05),
     OWN_TABLE: lambda: in_service(["xid"], put_on_trial=["xid"])[0],
 }
