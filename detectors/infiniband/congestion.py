@@ -24,7 +24,7 @@ LEAST_TRAFFIC = 0.01  # of the link's rate: what an idle port waits says nothing
 WORD_BITS = 32
 SIGMAS, FLOOR = 4.0, 0.3
 HALF_LIFE, WARM = 720.0, 30  # blocks of the own past
-BLOCKS, CLEAR_BLOCKS = 5, 5
+BLOCKS = 5
 LEAST_PORTS, LEAST_SHARE = 3, 0.5
 FAULT = "congestion"
 
