@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from detectors.elapsed import Elapsed, Moment
 from detectors.infiniband.ports import ACTIVE
 from detectors.memory import Commit, Remembering, from_text_array, text_array
@@ -83,8 +85,9 @@ class IbAdapter(Remembering):
         """An adapter that is dead says nothing more: while its port is not active, no silence counts."""
         told = {finding.device for finding in self._standing.all()}
         if told:
-            states = zip(frame.devices, frame.gauge("state"), strict=True)
-            self._last.at |= {device: at.now_ns for device, state in states if device in told and state not in ACTIVE}
+            state = frame.gauge("state")
+            dead = np.flatnonzero(np.isfinite(state) & ~np.isin(state, ACTIVE))
+            self._last.at |= {frame.devices[row]: at.now_ns for row in dead if frame.devices[row] in told}
 
     def _over(self, at: Moment, device: Device, why: str) -> Iterator[Finding]:
         """For an adapter, or for all of a node."""
