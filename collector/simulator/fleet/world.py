@@ -51,7 +51,8 @@ class World:
         self.work = Work(topology.nodes, settings.eval_s)
         self.happenings = Happenings()
         self.gpu_columns = gpu_columns(topology, self.profiles)
-        self.gpu_columns.set_gauge("power_limit_enforced_milliwatts", np.floor(self.gpus.limit_w * 1000))
+        for limit in ("enforced", "requested"):  # a site caps its GPUs through the driver
+            self.gpu_columns.set_gauge(f"power_limit_{limit}_milliwatts", np.floor(self.gpus.limit_w * 1000))
         self.port_columns = port_columns(
             topology, topology.profile, switches=scenario.switch_ports, extended=settings.twins == "yes"
         )
