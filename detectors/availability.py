@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.memory import from_text_array, text_array
+from detectors.slots import Slots
 from detectors.snapshot import State
-from detectors.standing import document_of, finding_of, slot_of
+from detectors.standing import document_of, finding_of
 from pipeline.catalog import field
 from pipeline.finding import Action, Finding, Severity
 from pipeline.frame import Device, Frame
@@ -68,6 +69,7 @@ class Availability:
         self._stands: dict[Device, _Stands] = {}
         self._devices: tuple[Device, ...] | None = None
         self._row: dict[Device, int] = {}  # of those devices
+        self._slots = Slots()
 
     def state(self) -> State:
         """For a snapshot (detectors/snapshot.py)."""
@@ -95,24 +97,24 @@ class Availability:
         codes = frame.gauge("state")
         bad = set(np.flatnonzero(np.isfinite(codes) & (codes != OK_CODE)).tolist())
         yield from self._replaced(frame)
-        rows = sorted(bad | self._standing_rows(codes))
+        rows = sorted(bad | self._standing_rows(frame, codes))
         silent = codes == UNREADABLE_CODE
-        read = {frame.devices[row].host for row in np.flatnonzero(np.isfinite(codes) & ~silent)} if silent.any() else set()
+        read = {frame.devices[row].host for row in np.flatnonzero(codes == OK_CODE)} if silent.any() else set()
         for row in rows:
             device, state = frame.devices[row], STATES.get(int(codes[row]), UNREADABLE)
             yield from self._device(frame, device, state, device.host in read, boot_id)
 
     def _replaced(self, frame: Frame) -> Iterator[Finding]:
         """Those whose slot another GPU has now."""
-        if not self._stands or frame.devices is self._devices:
-            return
-        self._devices, self._row = frame.devices, {device: row for row, device in enumerate(frame.devices)}
-        slots = {slot_of(device) for device in frame.devices}
-        for device in [d for d in self._stands if d not in self._row and d.attributes.get("pci_bus_id") and slot_of(d) in slots]:
+        for device in [device for device in self._stands if self._slots.instead(device, frame) is not None]:
             yield from self._ends(frame, device)
 
-    def _standing_rows(self, codes: NDArray[np.float64]) -> set[int]:
+    def _standing_rows(self, frame: Frame, codes: NDArray[np.float64]) -> set[int]:
         """Rows with a reading of the GPUs about which something stands."""
+        if not self._stands:
+            return set()
+        if frame.devices is not self._devices:
+            self._devices, self._row = frame.devices, {device: row for row, device in enumerate(frame.devices)}
         rows = {self._row[device] for device in self._stands if device in self._row}
         return {row for row in rows if np.isfinite(codes[row])}
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from detectors.columns import Columns
 from detectors.elapsed import Moment
 from detectors.memory import Commit, from_text_array, text_array
+from detectors.slots import Slots
 from detectors.snapshot import State
 from pipeline.finding import SEVERITIES, Action, Finding, Severity
 from pipeline.frame import Device, Frame, whole_microseconds
@@ -63,7 +64,7 @@ class Standing:
         self._detector = detector
         self._findings: dict[tuple[Device, str], Finding] = {}
         self._rests: dict[tuple[Device, str], _Rest] = {}
-        self._devices: dict[str, tuple[Device, ...]] = {}  # of the last frame of each kind
+        self._slots = Slots()
 
     def get(self, device: Device, fault: str) -> Finding | None:
         """What stands about a device."""
@@ -125,17 +126,10 @@ class Standing:
                     yield self._keep(replace(rest.waits, time_ns=at.time_ns))
 
     def swapped(self, frame: Frame, at: Moment) -> Iterator[Finding]:
-        """End what stands about a device that is gone and in whose PCI slot the frame has another one: its faults left with it."""
-        if frame.devices is self._devices.get(frame.kind):
-            return
-        self._devices[frame.kind] = frame.devices
-        told = [finding for finding in self.all() if finding.device.kind == frame.kind]
-        slots = {slot_of(device): device for device in frame.devices} if told else {}
-        here = set(frame.devices) if told else set()
-        for finding in told:
-            slot = slot_of(finding.device)
-            there = slots.get(slot)
-            if there is not None and finding.device not in here and slot[2]:
+        """End what stands about a device in whose PCI slot another one is read now (slots.py): its faults left with it."""
+        for finding in self.all():
+            there = self._slots.instead(finding.device, frame)
+            if there is not None:
                 yield from self.ends(finding.device, finding.fault, at, f"{there.id} is in its place now")
 
     def _keep(self, finding: Finding) -> Finding:
@@ -186,11 +180,6 @@ class Standing:
 def _strength(of: Verdict | Finding) -> float:
     """Distance from what was expected; 0 where the fault is not a number."""
     return abs(of.value - of.expected) if isfinite(of.value) and isfinite(of.expected) else 0.0
-
-
-def slot_of(device: Device) -> tuple[str, str, str, str]:
-    """Where a device sits; adapters have several ports."""
-    return device.host, device.kind, device.attributes.get("pci_bus_id", ""), device.attributes.get("port", "")
 
 
 def document_of(value: Finding | Device) -> dict[str, Any]:

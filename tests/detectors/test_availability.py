@@ -123,3 +123,10 @@ def test_a_page_about_a_gpu_leaves_with_it() -> None:
     node.clock.advance(1.0)
     said = node.detector.update(observed(node.clock, replace(frame, devices=(gpu(0), other), mono_ns=node.clock.monotonic_ns())))
     assert [(f.id, f.phase) for f in said] == [(page.id, "cleared")]
+
+
+def test_a_gpu_that_is_missing_all_along_does_not_hurry_a_driver_that_is_replaced() -> None:
+    """The rest of the node is as unreadable as without it."""
+    node = Node()
+    assert [f.fault for f in node.seconds(70, 0, ABSENT)] == ["gpu_absent"]
+    assert node.seconds(600, UNREADABLE, ABSENT) == []
