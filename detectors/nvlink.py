@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ CRC_PER_S = 100.0  # DCGM_LIMIT_MAX_NVLINK_CRC_ERROR of DCGM's health check, whi
 BER = 1e-12  # effective bit-error rate, as DCGM's health check fails a link; clean links show 1.5e-254
 RECENT = 0b111
 CLEAR_BLOCKS = 5
-DOWN, REPLAYS, CRC, ERRORS = "nvlink/link_down", "nvlink/replays", "nvlink/crc", "nvlink/bit_errors"
+DOWN, NONE_UP, REPLAYS, CRC, ERRORS = "nvlink/link_down", "nvlink/none_up", "nvlink/replays", "nvlink/crc", "nvlink/bit_errors"
 _RETRIES = ("replay_errors", "recovery_errors", "data_link_replay_errors", "data_link_recovery_errors", "any_recoveries")
 _CRC = ("crc_flit_errors", "crc_data_errors", "data_link_crc_errors")
 
@@ -40,14 +40,14 @@ class NvLink(Remembering):
     """Judges links one by one where the frames hold them, else all links of a GPU together.
 
     A link that was up and is down is a page. A GPU that never had as many as its peers may be built so: a ticket. Links of a GPU that
-    is split (MIG) are off as they should be.
+    is split (MIG) are off as they should be. Where none of the node came up after a boot or driver load, it is one ticket of the node.
 
     >>> NvLink().name
     'nvlink'
     """
 
     name = "nvlink"
-    version = 2
+    version = 3
 
     def __init__(self) -> None:
         self._elapsed, self._standing, self._maintenance = Elapsed(), Standing(self.name), Maintenance()
@@ -69,19 +69,13 @@ class NvLink(Remembering):
         for frame in observation.frames:
             said += self._standing.swapped(frame, at)
             if frame.kind == "nvlink":
-                said += self._links.frame(frame, observation.boot_id, at, self._mode_of_gpus(frame), skip=frozenset())
+                mode, settles = _by_gpu(frame, self._gpus.split()), _by_gpu(frame, self._gpus.settling(at))
+                said += self._links.frame(frame, observation.boot_id, at, mode, settles, skip=frozenset())
             elif frame.kind == "gpu":
-                mode = frame.gauge("mig_mode_current")
+                mode, settles = frame.gauge("mig_mode_current"), np.zeros(len(frame.devices))
                 # A GPU whose links are judged one by one is left alone.
-                said += self._gpus.frame(frame, observation.boot_id, at, mode, skip=self._links.gpus())
+                said += self._gpus.frame(frame, observation.boot_id, at, mode, settles, skip=self._links.gpus())
         return said
-
-    def _mode_of_gpus(self, links: Frame) -> NDArray[np.float64]:
-        """1 for links of a GPU in MIG mode, else 0, (device,)."""
-        split = self._gpus.split()
-        if not split:
-            return np.zeros(len(links.devices))
-        return np.array([float(link.attributes.get("gpu_uuid", "") in split) for link in links.devices])
 
 
 class _Links:
@@ -96,6 +90,7 @@ class _Links:
             down=0,  # readings in a row with fewer
             down_ns=0,  # since when
             settles_ns=0,  # until when links come up after a new life began, 0 where they have
+            off=False,  # none of the group came up in this life
             split=False,  # its GPU is in MIG mode
             retried=False,  # in the running minute
             seen=False,
@@ -120,12 +115,30 @@ class _Links:
             self._of = (self.columns.devices, frozenset(d.attributes.get("gpu_uuid", "") for d in self.columns.devices))
         return self._of[1]
 
-    def split(self) -> frozenset[str]:
-        """The devices in MIG mode."""
-        return frozenset(self.columns.devices[row].id for row in rows_where(self.columns["split"]))
+    def split(self) -> dict[str, float]:
+        """The devices in MIG mode, 1 each."""
+        return {self.columns.devices[row].id: 1.0 for row in rows_where(self.columns["split"])}
 
-    def frame(self, frame: Frame, boot_id: str, at: Moment, mode: NDArray[np.float64], skip: frozenset[str]) -> Iterator[Finding]:
-        """Judge what ended, then take in the frame. ``mode`` is (device,): above 0 in MIG mode, NaN where that is not read."""
+    def settling(self, at: Moment) -> dict[str, float]:
+        """The devices whose links may still come up: until when, ns."""
+        until = self.columns["settles_ns"]
+        return {self.columns.devices[row].id: float(until[row]) for row in rows_where(until > at.now_ns)}
+
+    def frame(
+        self,
+        frame: Frame,
+        boot_id: str,
+        at: Moment,
+        mode: NDArray[np.float64],
+        settles: NDArray[np.float64],
+        *,
+        skip: frozenset[str],
+    ) -> Iterator[Finding]:
+        """Judge what ended, then take in the frame.
+
+        ``mode`` is (device,): above 0 in MIG mode, NaN where that is not read. ``settles`` is (device,): until when, ns, links
+        may come up because of their GPU's new life, 0 where it has none.
+        """
         ended = self._clock.turn(frame.mono_ns, boot_id)
         if ended is None or not frame.devices:
             return
@@ -133,21 +146,26 @@ class _Links:
             yield from self._block(at, skip)
         columns = self.columns
         columns.place(frame.devices)
-        new, mode = columns.wide(self._lives.new(frame, boot_id).astype(np.float64)) > 0, columns.wide(mode)
+        settles = columns.wide(np.where(self._lives.new(frame, boot_id), at.now_ns + SETTLE_NS, settles))
+        mode = columns.wide(mode)
         columns["split"] = np.where(np.isfinite(mode), mode > 0, columns["split"])
         up = np.where(columns["split"], np.nan, columns.wide(frame.gauge("nvlinks_up" if self._prefix else "state")))
-        yield from self._state(up, new, at, skip)
+        yield from self._state(up, settles, at, skip)
         self._count(frame)
 
-    def _state(self, up: NDArray[np.float64], new: NDArray[np.bool_], at: Moment, skip: frozenset[str]) -> Iterator[Finding]:
+    def _state(
+        self, up: NDArray[np.float64], settles: NDArray[np.float64], at: Moment, skip: frozenset[str]
+    ) -> Iterator[Finding]:
         columns, seen = self.columns, np.isfinite(up)
         columns["now"] = np.where(seen, up, columns["now"])
         number = self._peers.of(columns.devices)
         median, count = grouped_median(up, number, len(self._peers.names))
-        settling = self._settling(new, seen, median[number], at)
+        some = np.bincount(number[up > 0], minlength=len(self._peers.names))[number] > 0
+        settling = self._settling(settles, seen, some, at)
+        yield from self._none_up(up, at, skip)
         usual = np.where(count[number] > LEAST_PEERS, median[number], 0.0) if self._prefix else np.zeros(len(columns))
         columns["up"] = np.fmax(columns["up"], np.where(seen, up, 0.0))
-        fell = up < columns["up"]
+        fell = (up < columns["up"]) & ~columns["off"]
         fewer = fell | (up < usual)
         columns["down_ns"] = np.where(fewer & (columns["down"] == 0), at.now_ns, columns["down_ns"])
         columns["down"] = np.where(seen, np.where(fewer & ~settling, columns["down"] + 1, 0), columns["down"])
@@ -160,16 +178,34 @@ class _Links:
         yield from self._standing.end_rows(columns, seen & ~fewer, at, DOWN)
 
     def _settling(
-        self, new: NDArray[np.bool_], seen: NDArray[np.bool_], peers: NDArray[np.float64], at: Moment
+        self, settles: NDArray[np.float64], seen: NDArray[np.bool_], some: NDArray[np.bool_], at: Moment
     ) -> NDArray[np.bool_]:
-        """Rows whose links may still come up. After that, what was up in a life before is expected only where the peers have it up."""
+        """Rows whose links may still come up. ``some``: the row's group has a link that is up.
+
+        Links that were up in a life before are expected again, unless none of the group came up: then once one does.
+        """
         columns = self.columns
-        until = np.where(new, at.now_ns + SETTLE_NS, columns["settles_ns"])
+        until = np.fmax(columns["settles_ns"], settles)  # NaN is a device that is not in the frame
+        until = np.where(columns["off"] & some, at.now_ns + SETTLE_NS, until)
         over = seen & (until > 0) & (at.now_ns >= until)
-        columns["up"] = np.where(over & ~(peers >= columns["up"]), 0.0, columns["up"])
-        columns["settles_ns"] = np.where(over, 0, until)
+        off = (columns["off"] | (over & (columns["up"] > 0))) & ~some
+        for row in rows_where(off & ~columns["off"]):
+            off[row] = self._standing.get(columns.devices[row], DOWN) is None  # a boot cures no link that was down before it
+        columns["off"], columns["settles_ns"] = off, np.where(over, 0, until)
         settling: NDArray[np.bool_] = columns["settles_ns"] > 0
         return settling
+
+    def _none_up(self, up: NDArray[np.float64], at: Moment, skip: frozenset[str]) -> Iterator[Finding]:
+        devices, off = self.columns.devices, self.columns["off"]
+        for host in sorted({devices[row].host for row in rows_where(off) if devices[row].id not in skip}):
+            node = Device(host, "node", host)
+            if not self._maintenance.covers(node):
+                yield from self._standing.holds(node, _no_link(host), at)
+        for finding in self._standing.all():
+            if finding.fault == NONE_UP:
+                here = np.array([device.host == finding.device.host for device in devices], np.bool_)
+                if (here & (up > 0)).any() and not (here & off).any():
+                    yield from self._standing.ends(finding.device, NONE_UP, at)
 
     def _count(self, frame: Frame) -> None:
         columns = self.columns
@@ -213,6 +249,13 @@ def _peers(device: Device) -> str:
     return f"{device.host}/{device.attributes.get('name', '')}"
 
 
+def _by_gpu(links: Frame, of: Mapping[str, float]) -> NDArray[np.float64]:
+    """What is known of the GPU of each link, by its UUID, else 0, (device,)."""
+    if not of:
+        return np.zeros(len(links.devices))
+    return np.array([of.get(link.attributes.get("gpu_uuid", ""), 0.0) for link in links.devices])
+
+
 def _named(device: Device) -> str:
     link, gpu = device.attributes.get("link"), device.attributes.get("index", device.id)
     return f"NVLink {link} of GPU {gpu} of {device.host}" if link else f"An NVLink of GPU {gpu} of {device.host}"
@@ -229,6 +272,16 @@ def _down(device: Device, up: int, usual: int, fell: bool) -> Verdict:
         "COMPONENT_RESET",
         f"{_named(device)} is down: collectives over it are slow or hang. Reset the GPU; if it stays, check the board.",
         (f"{up} of {usual} links up for {DOWN_NS // 10**9} s and more; all were up before",),
+    )
+
+
+def _no_link(host: str) -> Verdict:
+    return Verdict(
+        NONE_UP,
+        "ticket",
+        "NONE",
+        f"No NVLink of {host} came up after a boot or driver load: start Fabric Manager, unless the driver is told to switch them off.",
+        (f"no link up {SETTLE_NS // (60 * 10**9)} min after it began; there were some before",),
     )
 
 

@@ -146,12 +146,13 @@ PAGES: Mapping[str, Page] = {
         ("pcie",),
     ),
     "nvlink": Page(
-        "a link down for 3 readings and 30 s; replays or recoveries in more than 15 of 30 minutes; CRC errors > 100/s; BER > 1e-12",
+        "a link down for 3 readings and 30 s; none of a node up 5 minutes after a boot or driver load; replays or recoveries in more than "
+        "15 of 30 minutes; CRC errors > 100/s; BER > 1e-12",
         ("NVIDIA DCGM, dcgm_structs.h: DCGM_LIMIT_MAX_NVLINK_CRC_ERROR", "NVIDIA Resiliency Extension, NVLink health check"),
         (*_gpu("nvlinks_down", "nvlink_replay_errors", "nvlink_crc_flit_errors"), Shown("nvlink", "state")),
         "Reset the GPUs of the node together; a link that stays down wants the baseboard or GPU replaced.",
-        "A link that was down: at the first reading with all expected links up. The others: after five minutes in a row "
-        "without a replay, and with CRC and bit errors within their limits.",
+        "A link that was down: at the first reading with all expected links up. None up: with the first that is. The others: after "
+        "five minutes in a row without a replay, and with CRC and bit errors within their limits.",
         ("nvlink",),
     ),
     "outlier": Page(

@@ -13,7 +13,7 @@ from pipeline.frame import Device
 from tests.detectors.feed import Feed, a_gpu, stands, told
 
 LINKS = 18
-DOWN, REPLAYS, CRC, ERRORS = "nvlink/link_down", "nvlink/replays", "nvlink/crc", "nvlink/bit_errors"
+DOWN, NONE_UP, REPLAYS, CRC, ERRORS = "nvlink/link_down", "nvlink/none_up", "nvlink/replays", "nvlink/crc", "nvlink/bit_errors"
 MINUTE, HOUR = 60.0, 3600.0
 Values = dict[str, float | list[float | None] | None]
 
@@ -100,12 +100,55 @@ def test_a_link_that_does_not_come_back_is_a_page(node: Feed, begins: Callable[[
     assert stands(node.run(10 * MINUTE, **up(LINKS - 1))) == [("gpu", "GPU-n1-0", DOWN, "page")]
 
 
-def test_links_that_were_switched_off_before_a_boot_are_expected_no_more(node: Feed) -> None:
-    """An option of the driver: no GPU of the node has any. From then on it is as if they had never been, until they are."""
-    boots(node)
-    assert node.run(HOUR, nvlinks_up=0) == []
-    assert node.run(HOUR, **up()) == []
+@pytest.mark.parametrize("begins", [boots, Feed.counters_begin_anew], ids=["boot", "driver"])
+def test_no_link_of_a_node_after_a_boot_is_one_ticket_of_the_node(node: Feed, begins: Callable[[Feed], None]) -> None:
+    """Fabric Manager never started, or an option of the driver switched them off: over with the first that is up."""
+    begins(node)
+    assert told(node.run(HOUR, nvlinks_up=0)) == [("node", "n1", NONE_UP, "ticket", "onset")]
+    said = [*node.run(4 * MINUTE, **up(0)), *node.run(HOUR, **up())]  # one GPU after the other
+    assert told(said) == [("node", "n1", NONE_UP, "ticket", "cleared")]
     assert stands(node.run(MINUTE, **up(LINKS - 1))) == [("gpu", "GPU-n1-0", DOWN, "page")]
+
+
+def test_a_gpu_that_stays_without_links_when_its_node_has_them_again_is_a_page(node: Feed) -> None:
+    """It had them before Fabric Manager failed to start: nothing is forgotten."""
+    boots(node)
+    node.run(HOUR, nvlinks_up=0)
+    assert told(node.run(HOUR, **up(0)))[1:] == [("gpu", "GPU-n1-0", DOWN, "page", "onset")]
+
+
+def test_a_node_that_never_had_links_is_silent() -> None:
+    """Boards without bridges, which boot."""
+    node = Feed(NvLink())
+    node.run(300, nvlinks_up=0)
+    boots(node)
+    assert [*node.said, *node.run(HOUR, nvlinks_up=0)] == []
+
+
+@pytest.mark.parametrize("links", [LINKS - 2, 0])
+def test_a_dead_switch_is_not_cured_by_a_boot(node: Feed, links: float) -> None:
+    """It hits all GPUs of the node alike: none of the pages ends while the links stay down."""
+    pages = stands(node.run(MINUTE, nvlinks_up=links))
+    assert [severity for *_, severity in pages] == ["page"] * 8
+    boots(node)
+    assert node.run(HOUR, nvlinks_up=links) == []
+    assert [f.phase for f in node.run(20, **up())] == ["cleared"] * 8
+
+
+def test_links_that_all_gpus_lack_after_a_boot_are_pages(node: Feed) -> None:
+    """A switch that died with the boot: some came up, so nobody switched them off."""
+    boots(node)
+    assert [severity for *_, severity in stands(node.run(10 * MINUTE, nvlinks_up=LINKS - 2))] == ["page"] * 8
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 4])
+def test_a_link_that_is_down_in_a_small_node_is_not_cured_by_a_boot(gpus: int) -> None:
+    """Too few peers to ask, or none."""
+    node, lost = Feed(NvLink(), gpus=gpus), [LINKS - 1.0, *[float(LINKS)] * (gpus - 1)]
+    node.run(300, nvlinks_up=LINKS)
+    assert stands(node.run(MINUTE, nvlinks_up=lost)) == [("gpu", "GPU-n1-0", DOWN, "page")]
+    boots(node)
+    assert node.run(HOUR, nvlinks_up=lost) == []
 
 
 def test_links_that_are_not_read_are_not_down(node: Feed) -> None:
@@ -199,14 +242,34 @@ def test_links_that_are_read_one_by_one_are_named_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("lost", [1, LINKS])
-def test_of_links_that_are_read_one_by_one_those_that_most_have_after_a_boot_are_expected(lost: int) -> None:
-    """One that does not come back is a page, all of them are a choice."""
+def test_links_that_are_read_one_by_one_are_expected_after_a_boot_if_any_came_up(lost: int) -> None:
+    """One that does not come back is a page, all of them may be a choice: a ticket of the node."""
     links = [a_link(0, n) for n in range(LINKS)]
     feed = Feed(NvLink(), gpus=links)
     feed.run(300, state=1)
     boots(feed)
     said = feed.run(10 * MINUTE, state=[0.0] * lost + [1.0] * (LINKS - lost))
-    assert stands(said) == ([("nvlink", links[0].id, DOWN, "page")] if lost == 1 else [])
+    assert stands(said) == [("nvlink", links[0].id, DOWN, "page") if lost == 1 else ("node", "n1", NONE_UP, "ticket")]
+
+
+@pytest.mark.parametrize("lost", [0, 1, LINKS])
+def test_links_that_are_read_one_by_one_have_some_minutes_after_a_driver_load(lost: int) -> None:
+    """The new life stands in the frames of GPUs; what does not come up in it is told as after a boot."""
+    detector = NvLink()
+    links, gpus = Feed(detector, gpus=[a_link(0, n) for n in range(LINKS)]), Feed(detector, gpus=1)
+
+    def read(minutes: int, down: int) -> list[Finding]:
+        said: list[Finding] = []
+        for _ in range(6 * minutes):
+            said += links.once(state=[0.0] * down + [1.0] * (LINKS - down))
+            said += gpus.once(nvlinks_up=LINKS - down)
+        return said
+
+    assert read(5, 0) == []
+    gpus.counters_begin_anew()
+    assert read(4, LINKS) == []
+    page, ticket = ("nvlink", links.gpus[0].id, DOWN, "page"), ("node", "n1", NONE_UP, "ticket")
+    assert stands(read(6, lost)) == {0: [], 1: [page], LINKS: [ticket]}[lost]
 
 
 def test_links_of_a_gpu_in_mig_mode_that_are_read_one_by_one_are_not_down() -> None:
