@@ -61,7 +61,7 @@ class Jobs:
     """The jobs of now, as processes tell of them and as the scheduler does.
 
     Processes that speak NCCL are believed first: they are what stands still and waits, and know how far they reach. The scheduler, who
-    gave the GPUs, answers for those that no such process holds. Neither ends what the other told.
+    gave the GPUs, answers for those that no such process holds. Processes end nothing that the scheduler told; no process outlives its job.
 
     ``version`` goes up with every change, so that what was made from it can be kept.
 
@@ -88,6 +88,8 @@ class Jobs:
                 gpus = str(event.attributes.get("gpus", "")).split() if event.kind == "job_started" else ()
                 if "scheduler" in event.attributes:
                     self._outdate(host, job, gpus)
+                    if event.kind == "job_ended":
+                        self._close(host, job)
                     self._given.tell(job, host, gpus)
                 else:
                     self._told.tell(job, host, gpus)
@@ -117,6 +119,11 @@ class Jobs:
         for place in (Place(host, gpu) for gpu in gpus):
             if self._given.job.get(place, job) != job and self._told.job.get(place, "").partition(".")[0] != job:
                 self._told.free(place)
+
+    def _close(self, host: str, job: str) -> None:
+        """The scheduler's job is over, and its steps with it: the end of their processes may have been while the agent was off."""
+        for step in [name for name in self._told.members if name.partition(".")[0] == job]:
+            self._told.tell(step, host, ())
 
     def state(self) -> State:
         """Who holds what; what the scheduler says is marked."""

@@ -245,6 +245,19 @@ def test_a_program_of_a_job_that_is_over_hides_no_new_one(node: Node) -> None:
     assert node.held()[:2] == ["72", "72.0"]
 
 
+def test_a_program_whose_end_was_never_told_ends_with_its_job(node: Node) -> None:
+    """The agent was off when it left, and its job went on: it holds no GPU when that is over, nor when the next job has them."""
+    node.jobs.take([nccl("job_started", "71.0", "GPU-0"), nccl("job_started", "73.0", "GPU-3")])
+    node.map("71", 0, 1)
+    node.tick()
+    (node.mapping / "job-71").unlink()
+    assert [told for _ in range(40) for told in node.tick()] == [ended("71")]
+    assert node.held() == ["", "", "", "73.0"]
+    node.map("72", 0, 1)
+    node.tick()
+    assert node.held() == ["72", "72", "", "73.0"]
+
+
 def test_what_the_scheduler_said_survives_a_restart(node: Node) -> None:
     """Both words, exactly."""
     node.map("71", 0, 1)
