@@ -150,11 +150,10 @@ class Hang(Remembering):
         of["kind"] = np.where(goes_on, kind, of["kind"])
         ended = of["broken_s"] >= BREAK_S
         if ended.any():
-            for which in (WAITS, STARVES):
-                mine = ended & (of["kind"] == which)
-                longest, flagged = learnt(of["longest_s"][which], of["flagged_s"][which], of["silent_s"], of["told"] > 0)
-                of["longest_s"][which] = np.where(mine, longest, of["longest_s"][which])
-                of["flagged_s"][which] = np.where(mine, flagged, of["flagged_s"][which])
+            mine = ended & (of["kind"] == np.array([[WAITS], [STARVES]]))
+            longest, flagged = learnt(of["longest_s"], of["flagged_s"], of["silent_s"], of["told"] > 0)
+            of["longest_s"] = np.where(mine, longest, of["longest_s"])
+            of["flagged_s"] = np.where(mine, flagged, of["flagged_s"])
             of["kind"] = np.where(ended, kind, of["kind"])
             of["silent_s"] = np.where(ended, np.where(silent, of["broken_s"], 0.0), of["silent_s"])
             of["broken_s"] = np.where(ended, 0.0, of["broken_s"])

@@ -16,6 +16,9 @@ WAITS, STARVES = 0, 1  # kinds of pauses: some wait in a kernel for others; all 
 LEAST_S = np.array([[180.0], [420.0]])
 # Than the longest pause it came out of, however long that was: a trainer may idle for an hour each time while its data are made.
 LONGER = 1.5
+# Of a pause that was told, so much may be a habit: two nights that a job hung are none. All may idle for two hours while data are
+# made; waiting in a kernel for more than one is rather a fault.
+MOST_S = np.array([[3600.0], [7200.0]])
 EVIDENCE_S = 60.0  # a process is gone, or the driver reported a serious error: somebody is known not to come
 YOUNG_S, YOUNG_PATIENCE_S = 900.0, 1200.0  # at first jobs compile, tune and load, and have not shown their pauses
 
@@ -34,13 +37,14 @@ def patience(longest_s: NDArray[np.float64], worked_s: NDArray[np.float64]) -> N
 def learnt(
     longest_s: NDArray[np.float64], flagged_s: NDArray[np.float64], pause_s: NDArray[np.float64], told: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The longest and the flagged pause after one that ended, all (job,).
+    """The longest and the flagged pause in seconds, (kind, job), after one that ended, whose seconds and whether it was told are (job,).
 
-    A pause that was told as a stall is learnt only when a second one was: one is a fault, two are a habit of the job.
+    A pause that was told as a stall is learnt only when a second one was, and no further than a habit goes: one is a fault, two are a
+    habit of the job.
 
-    >>> longest, flagged = learnt(np.array([60.0]), np.array([0.0]), np.array([900.0]), np.array([True]))
-    >>> longest.tolist(), learnt(longest, flagged, np.array([700.0]), np.array([True]))[0].tolist()
-    ([60.0], [700.0])
+    >>> longest, flagged = learnt(np.full((2, 1), 60.0), np.zeros((2, 1)), np.array([9000.0]), np.array([True]))
+    >>> longest.tolist(), learnt(longest, flagged, np.array([8000.0]), np.array([True]))[0].tolist()
+    ([[60.0], [60.0]], [[3600.0], [7200.0]])
     """
-    habit = np.where(told, np.minimum(flagged_s, pause_s), pause_s)
+    habit = np.where(told, np.minimum(np.minimum(flagged_s, pause_s), MOST_S), pause_s)
     return np.maximum(longest_s, habit), np.where(told, pause_s, flagged_s)

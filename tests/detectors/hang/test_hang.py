@@ -236,6 +236,16 @@ def test_a_habit_of_pausing_for_most_of_an_hour_is_learnt_too(shown: Shows, odd:
     assert pauses == [1, 1, 0, 0]
 
 
+@pytest.mark.parametrize(("shown", "odd", "most_s"), [(HELD, {}, 3 * 3600), (WAITS, {"gpu0": HELD}, 1.5 * 3600)])
+def test_nights_that_a_job_hung_are_no_habit(shown: Shows, odd: dict[str, Shows], most_s: float) -> None:
+    """Nobody came to the page, twice: the next hang is told after an hour and a half where some wait, after three where all idle."""
+    job = Training()
+    for hours in (8, 6):
+        assert len(pages(job.all(shown, hours * 3600, **odd))) == 1
+        job.all(WORKS, 1800)
+    assert len(pages(job.all(shown, most_s + 60, **odd))) == 1
+
+
 def test_a_stir_of_one_reading_does_not_begin_the_wait_anew() -> None:
     """A monitoring tool copied something from one GPU."""
     job = Training()
