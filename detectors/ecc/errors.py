@@ -86,7 +86,10 @@ class Errors:
         return told
 
     def _past(self) -> NDArray[np.bool_]:
-        past: NDArray[np.bool_] = (self._columns["waits_ns"] > 0) & (self._columns["from_ns"] < self._columns["life_ns"])
+        """Not read since the last reset, and no XID came since."""
+        columns = self._columns
+        quiet = ~(columns["xid_ns"] >= columns["life_ns"]).any(axis=0)
+        past: NDArray[np.bool_] = (columns["waits_ns"] > 0) & (columns["from_ns"] < columns["life_ns"]) & quiet
         return past
 
     def _late(self, now_ns: int) -> NDArray[np.bool_]:

@@ -190,6 +190,17 @@ def test_an_error_that_is_counted_after_the_reset_wakes_nobody(node: Feed) -> No
     assert told(node.run(70, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page", "ongoing")]
 
 
+@pytest.mark.parametrize(("code", "severity"), [(95, "page"), (94, "ticket")])
+def test_an_error_whose_xid_comes_after_the_reset_is_of_this_life(node: Feed, code: int, severity: str) -> None:
+    """The counter was first read after both: the XID says that the reset was before the error, and how serious it is."""
+    node.counters_begin_anew()
+    node.run(20)
+    node.event(node.gpus[5], "xid", code=code)
+    (onset,) = node.once(**with_(ecc_uncorrected_aggregate=one(1)))
+    assert stands([onset]) == [("gpu", GPU, UNCORRECTABLE, severity)]
+    assert onset.action != "NONE"
+
+
 def test_an_uncorrectable_error_soon_after_the_reset_is_told(node: Feed) -> None:
     """It is another error and no fault that flickers: nothing rests, and no minute of it is told twice."""
     for _ in range(2):
