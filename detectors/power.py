@@ -52,6 +52,7 @@ class Power(Blockwise):
     """
 
     name = "power"
+    version = 2
 
     def __init__(self) -> None:
         names = ("watts", "used", *CAUSES)

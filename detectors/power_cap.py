@@ -44,6 +44,7 @@ class PowerCap(Blockwise):
     """
 
     name = "power_cap"
+    version = 2
 
     def __init__(self) -> None:
         columns = Columns(**BlockMeans.fills(*MEANS), **Runs.fills(1), **Peers.fills(), lowered=False)

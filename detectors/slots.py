@@ -26,10 +26,10 @@ class Slots:
         if kind not in KINDS or device.kind != kind or slot is None:
             return None
         self._look(frame)
-        state, own = frame.gauge("state"), self._rows[kind].get(device)
-        if own is not None and np.isfinite(state[own]):
+        own = self._rows[kind].get(device)
+        if own is not None and _is_read(frame, own):
             return None
-        there = (row for row in self._places[kind].get(slot, ()) if row != own and np.isfinite(state[row]))
+        there = (row for row in self._places[kind].get(slot, ()) if row != own and _is_read(frame, row))
         return next((frame.devices[row] for row in there), None)
 
     def _look(self, frame: Frame) -> None:
@@ -43,6 +43,10 @@ class Slots:
             if (slot := _slot(device)) is not None:
                 places.setdefault(slot, []).append(row)
         self._places[kind] = places
+
+
+def _is_read(frame: Frame, row: int) -> bool:
+    return bool(np.isfinite(frame.gauges[:, row]).any())
 
 
 def _slot(device: Device) -> tuple[str, ...] | None:

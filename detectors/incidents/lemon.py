@@ -7,7 +7,7 @@ from detectors.snapshot import State
 
 DAY_NS = 86400 * 10**9
 HALF_LIFE_NS = 30 * DAY_NS
-ONE_FAULT_NS = 7 * DAY_NS  # what is back on a device so soon is the fault that it had: a link that flaps is no lemon
+ONE_FAULT_NS = 7 * DAY_NS  # a fault of a device counts once a week: a link that flaps for days is no lemon
 # Proposed. A tenth of a cluster's nodes carries about two fifths of its faults, and the mean node has one in eight months
 # (InfiniteHBD trace: 400 nodes, 349 days).
 LIMIT = 4.0
@@ -19,20 +19,20 @@ class Lemons:
     >>> lemons = Lemons()
     >>> [round(lemons.count("n1", f"fault {k}", 6 * k * DAY_NS), 2) for k in range(6)]
     [1.0, 1.87, 2.63, 3.29, 3.86, 4.36]
-    >>> [round(lemons.count("n2", "the same", 6 * k * DAY_NS), 2) for k in range(3)]
-    [1.0, 0.87, 0.76]
+    >>> [round(lemons.count("n2", "the same", 3 * k * DAY_NS), 2) for k in range(5)]
+    [1.0, 0.93, 0.87, 1.81, 1.69]
     """
 
     def __init__(self) -> None:
         self._counts: dict[str, tuple[float, int]] = {}
-        self._seen: dict[str, dict[str, int]] = {}  # of each node, what it had within the week and when last
+        self._seen: dict[str, dict[str, int]] = {}  # of each node, what was counted within the week and when
 
     def count(self, host: str, what: str, now_ns: int) -> float:
-        """Another incident of a node, of a device and class; its count with it, where these are not back within a week."""
+        """Another incident of a node, of a device and class; its count with it, where these were not counted within the week."""
         seen = {name: at_ns for name, at_ns in self._seen.get(host, {}).items() if now_ns - at_ns <= ONE_FAULT_NS}
-        known = what in seen
-        self._seen[host] = seen | {what: now_ns}
-        count = self.now(host, now_ns) + (not known)
+        counts = what not in seen
+        self._seen[host] = seen | ({what: now_ns} if counts else {})
+        count = self.now(host, now_ns) + counts
         self._counts[host] = (count, now_ns)
         return count
 

@@ -48,7 +48,7 @@ class IbAdapter(Remembering):
         said: list[Finding] = []
         if self._last.boots.setdefault(observation.host, observation.boot_id) != observation.boot_id:
             self._last.boots[observation.host] = observation.boot_id
-            said += self._over(at, Device(observation.host, "node", observation.host), "its node was booted anew")
+            said += self._booted(observation.host, at)
         for frame in observation.frames:
             if frame.kind == "ib_port":
                 said += self._standing.swapped(frame, at)
@@ -57,7 +57,7 @@ class IbAdapter(Remembering):
             if event.kind == "hca_health":
                 said += self._sick(event, at)
             elif event.kind == "module_loaded" and event.attributes.get("module") == DRIVER:
-                said += self._over(at, event.device, "its driver took it on anew")
+                said += self._taken_on(event, at)
         for finding in self._standing.all():
             if at.now_ns - self._last.at.get(finding.device, at.now_ns) > CLEAN_S * 1e9:
                 said += self._standing.ends(finding.device, finding.fault, at, "nothing more was said for two hours")
@@ -83,17 +83,22 @@ class IbAdapter(Remembering):
 
     def _still_sick(self, frame: Frame, at: Moment) -> None:
         """An adapter that is dead says nothing more: while its port is not active, no silence counts."""
-        told = {finding.device for finding in self._standing.all()}
+        told = {finding.device for finding in self._standing.all() if finding.severity == "page"}
         if told:
             state = frame.gauge("state")
             dead = np.flatnonzero(np.isfinite(state) & ~np.isin(state, ACTIVE))
             self._last.at |= {frame.devices[row]: at.now_ns for row in dead if frame.devices[row] in told}
 
-    def _over(self, at: Moment, device: Device, why: str) -> Iterator[Finding]:
-        """For an adapter, or for all of a node."""
+    def _taken_on(self, event: Event, at: Moment) -> Iterator[Finding]:
+        """The driver took on an adapter, lately; a function that is no port we know ends nothing."""
         for finding in self._standing.all():
-            if finding.device == device or (device.kind == "node" and finding.device.host == device.host):
-                yield from self._standing.ends(finding.device, finding.fault, at, why)
+            if finding.device == event.device and finding.onset_ns <= event.time_ns:
+                yield from self._standing.ends(finding.device, finding.fault, at, "its driver took it on anew")
+
+    def _booted(self, host: str, at: Moment) -> Iterator[Finding]:
+        for finding in self._standing.all():
+            if finding.device.host == host:
+                yield from self._standing.ends(finding.device, finding.fault, at, "its node was booted anew")
 
 
 class _Last:

@@ -64,6 +64,7 @@ class IbLink(Remembering):
             absent_s=0.0,
             together=False,  # absent, and went with most ports of its node
             slow_s=0.0,
+            slow_ns=0,  # since when
             fine_s=0.0,
         )
         self._clock, self._elapsed, self._standing = StepClock(), Elapsed(), Standing(self.name)
@@ -110,6 +111,7 @@ class IbLink(Remembering):
         absent = seen & expected & (state == ABSENT)
         for name, bad in (("down_s", down & ~off), ("off_s", off), ("absent_s", absent), ("slow_s", slow)):
             columns[name] = np.where(seen, np.where(bad, columns[name] + seconds, 0.0), columns[name])
+        columns["slow_ns"] = np.where(columns["slow_s"] <= seconds, at.now_ns, columns["slow_ns"])
         reload = self._most_of_node(absent, seen & expected) if absent.any() else absent
         columns["together"] = np.where(seen, absent & (columns["together"] | reload), columns["together"])
         fine = active & ~slow
@@ -178,7 +180,7 @@ class IbLink(Remembering):
         columns = self._columns
         port, rate, best = columns.devices[row], float(columns["rate"][row]), float(columns["best_rate"][row])
         lost = rate < best or columns["width"][row] < columns["best_width"][row]
-        was = f"it was linked at {gigabits(best)} before" if lost else "it was no faster within the last week"
+        was = f"it was linked at {gigabits(best)} before" if lost else "it was no faster before"
         return Verdict(
             SLOW,
             "page" if lost else "ticket" if port.attributes.get("rail") else "record",
@@ -202,7 +204,7 @@ class IbLink(Remembering):
                 well = not (of_switch & (columns["down_s"] >= DOWN_S)).any()
             if well:
                 yield from self._standing.ends(finding.device, finding.fault, at)
-            elif row is not None and _meant_so(finding, at):
+            elif finding.fault == SLOW and finding.severity == "page" and at.now_ns - columns["slow_ns"][row] >= ACCEPT_NS:
                 for name in ("rate", "width"):
                     columns[f"best_{name}"][row] = columns[name][row]
                 yield from self._standing.ends(finding.device, SLOW, at, "taken as its new normal after a week")
@@ -220,11 +222,6 @@ def _role(port: Device) -> str:
     facts = port.attributes
     model = facts.get("hca_type", "")
     return f"{model}/{facts.get('board_id', '')}/{facts.get('link_layer', '')}/{'rail' in facts}" if model else ""
-
-
-def _meant_so(finding: Finding, at: Moment) -> bool:
-    """Whether a link has been slower than it was for so long that nobody means to change it."""
-    return finding.fault == SLOW and finding.severity == "page" and at.time_ns - finding.onset_ns > ACCEPT_NS
 
 
 def _gone(port: Device, seconds: float) -> Verdict:

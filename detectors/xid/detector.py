@@ -233,9 +233,8 @@ class Xid(Remembering):
 
     def _say(self, device: Device, verdict: Verdict, at: Moment, burst: Burst, *, anew: bool = False) -> Iterator[Finding]:
         key = (device, verdict.fault)
-        self._known.last[key] = max(
-            burst.last_ns, self._known.last.get(key, 0)
-        )  # not when it is told: a reset may have come since
+        # When the code was heard, not when it is told: a reset may have come in between.
+        self._known.last[key] = max(burst.last_ns, self._known.last.get(key, 0))
         yield from self._standing.holds(device, verdict, at, burst.first_ns, anew=anew)
 
     def _frame(self, frame: Frame, boot_id: str, at: Moment) -> Iterator[Finding]:

@@ -224,7 +224,8 @@ def test_an_adapter_that_its_driver_takes_on_anew_is_well_and_the_others_are_not
     for port in (RAILS[0], ONE):
         feed.event(port, "hca_health", reason="health", text="health compromised")
     assert [f.device for f in feed.event(ONE, "module_loaded", module="mlx5_core", version="28.39.1002")] == [ONE]
-    assert feed.event(ONE, "module_loaded", module="nvidia", version="580.95.05") == []
+    assert feed.event(RAILS[0], "module_loaded", module="nvidia", version="580.95.05") == []
+    assert feed.event(Device("n1", "node", "n1"), "module_loaded", module="mlx5_core", version="28.39.1002") == []
 
 
 def test_a_reboot_ends_what_a_driver_said_of_its_adapters() -> None:

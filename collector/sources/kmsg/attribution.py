@@ -10,6 +10,7 @@ from pipeline.frame import Device
 MOST_UUIDS = 64  # no node has more GPUs
 
 _GPU_KINDS = frozenset(["xid", "pcie_error"])
+_OF_A_FUNCTION = frozenset(["module_loaded"])  # virtual functions beside the adapter have their own
 _PORT_KINDS = frozenset(["link_up", "link_down", "hca_health", "pcie_error", "module_loaded"])
 
 
@@ -64,4 +65,5 @@ class Attribution:
         ports = [p for p in self._inventory.devices("ib_port") if p.attributes.get("pci_bus_id")]
         near = [p for p in ports if pci and pci_key(p.attributes["pci_bus_id"]) == pci_key(pci)]
         same = [p for p in near if p.attributes["pci_bus_id"].rpartition(".")[2] == pci.rpartition(".")[2]]
-        return same[0] if same else near[0] if len(near) == 1 else None
+        exactly = kind in _OF_A_FUNCTION
+        return same[0] if same else near[0] if len(near) == 1 and not exactly else None

@@ -52,6 +52,14 @@ def test_driver_names_the_gpu_before_its_first_xid(node: Node) -> None:
     assert (event.device.kind, event.device.id) == ("gpu", UUID)
 
 
+def test_a_driver_that_takes_on_a_virtual_function_says_nothing_of_its_adapter(node: Node) -> None:
+    """A pod with a virtual function starts: that is no repair of the port beside it."""
+    node.inventory.learn("ib_port", [port("mlx5_0", "0000:5e:00.0")])
+    node.ring.print("mlx5_core 0000:5e:00.2: firmware version: 28.39.1002")
+    node.ring.print("mlx5_core 0000:5e:00.0: firmware version: 28.39.1002")
+    assert [e.device.kind for e in events(node.source())] == ["node", "ib_port"]
+
+
 def test_link_event_belongs_to_the_port_of_the_function(node: Node) -> None:
     """A card with two ports has two functions: the event is of the right one, by net device or by function."""
     node.inventory.learn("ib_port", [port("mlx5_0", "0000:5e:00.0", "ibp94s0f0"), port("mlx5_1", "0000:5e:00.1", "ibp94s0f1")])
