@@ -42,8 +42,8 @@ class IbLink(Remembering):
     Most adapters of a node gone together are a driver that is loaded anew or updated, and have ten minutes. Slower than the port itself
     was, and than most ports of its role are: a page; slower than its role ever since it was first seen: a ticket where the role is known
     (a ``rail``), else recorded, for it may be meant so. Where most ports of a leaf switch are down together, the switch is to blame,
-    after the time of a reboot. An InfiniBand port that somebody disabled is recorded. What is
-    accepted: what a link has done for a week, after which it is slower than its role at most.
+    after the time of a reboot. An InfiniBand port that somebody disabled is recorded. What is accepted: what a link has done for a week,
+    after which it is slower than its role at most.
 
     >>> IbLink().name
     'ib_link'

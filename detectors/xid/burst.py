@@ -49,8 +49,8 @@ class Suspicion:
 class Burst:
     """What one GPU said in one burst of its node. ``fault`` is that under which it was told and ``told`` the summary, empty until then.
 
-    ``suspect``: the GPU is to blame for it, and not the program. ``suspicion``: a code of the hardware is back. ``job`` held the GPU as it began; ``last_ns`` is of the last code, on the
-    detector's clock.
+    ``suspect``: the GPU is to blame for it, and not the program. ``suspicion``: a code of the hardware is back. ``job`` held the GPU as
+    it began. ``last_ns`` is of the last code, on the detector's clock.
     """
 
     seen: dict[int, Seen] = field(default_factory=dict)
