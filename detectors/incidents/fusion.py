@@ -286,7 +286,7 @@ class Incidents(Remembering):
         host = device.host
         before, now = (
             self._lemons.now(host, at.now_ns),
-            self._lemons.count(host, f"{kind} of {device.kind} {device.id}", at.now_ns),
+            self._lemons.count(host, kind, f"{device.kind} {device.id}", at.now_ns),
         )
         told = any(
             one.told is not None and (one.told.fault, one.told.root.host) == ("lemon", host) for one in self._book.open.values()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from detectors.incidents.lemon import DAY_NS, LIMIT, Lemons
 from pipeline.finding import Severity
 from pipeline.frame import Device, frame_of
 from tests.detectors.incidents.story import Story, gpu, node, port
@@ -535,6 +538,24 @@ def test_a_link_that_flaps_for_days_makes_no_lemon_of_its_node() -> None:
         story.clears(story.finds(gpu(0), "nvlink/crc", "ticket"))
         story.wait(86400 / 2, step=3600)
     assert [i for i in story.told if i.fault == "lemon"] == []
+
+
+def test_one_kind_of_fault_on_many_gpus_within_a_day_makes_no_lemon() -> None:
+    """What strikes one device after the other has one cause, which mostly is not the node's: cooling, a driver, a switch."""
+    story = Story()
+    for n in range(8):
+        story.clears(story.finds(gpu(n), "thermal/resistance", "ticket"))
+        story.wait(7200, step=600)
+    assert [i for i in story.told if i.fault == "lemon"] == []
+
+
+@pytest.mark.parametrize("at_days", [(0, 5, 10, 15, 20), (0, 1, 2, 3, 20), (0, 17, 18, 19, 20)])
+def test_five_faults_of_a_node_within_twenty_days_make_it_a_lemon(at_days: Sequence[float]) -> None:
+    """However they lie."""
+    lemons = Lemons()
+    kinds = ("ecc", "xid", "pcie", "thermal", "power")
+    counts = [lemons.count("n1", kind, "gpu GPU-1", round(day * DAY_NS)) for kind, day in zip(kinds, at_days, strict=True)]
+    assert max(counts) >= LIMIT
 
 
 def test_each_of_the_first_findings_is_told_then_only_doublings() -> None:
