@@ -101,6 +101,18 @@ MUTES = [
         True,
     ),
     (
+        "a node without a driver explains its GPUs",
+        alert("TocsinGpuLost", "a", root_kind="node", root_device="n1", scope="node", **{"class": "gpu_lost"}, **N1),
+        alert("TocsinGpuXid", "b", scope="gpu", gpu_uuid="g1", **N1),
+        True,
+    ),
+    (
+        "a job that stands still explains no dead GPU of its node",
+        alert("TocsinJobStalled", "a", root_kind="node", root_device="n1", scope="node", **{"class": "hang/host_stall"}, **N1),
+        alert("TocsinGpuLost", "b", scope="gpu", gpu_uuid="g1", **N1),
+        False,
+    ),
+    (
         "and no other switch's",
         alert("TocsinFabric", "a", root_kind="switch", root_device="s1", scope="switch", **N1, **LEAF1),
         alert("RawIbPortDown", "b", device="mlx5_0", port="1", **N2, **LEAF2),
@@ -177,3 +189,20 @@ def test_a_burst_of_one_incident_wakes_one_person_once(alertmanager: Alertmanage
     alertmanager.fire([*burst, alert("TocsinGpuXid", "e", **(incident | {"root_device": "g9", "gpu_uuid": "g9"}), **N2)])
     until(lambda: len(receivers.of("pager")) == 2, "the page of the other node")
     assert [[one["labels"]["id"] for one in message["alerts"]] for message in receivers.of("pager")] == [["a"], ["e"]]
+
+
+@pytest.mark.parametrize(("name", "receiver"), [("TocsinJobStalled", "pager"), ("TocsinJobStalledTicket", "ticket")])
+def test_a_stall_that_all_nodes_of_a_job_tell_of_themselves_is_one_message(
+    name: str, receiver: str, alertmanager: Alertmanager, receivers: Receivers
+) -> None:
+    """The storage hangs: an agent sees its own node idle, and nobody is called once per node; a rank that is to blame has its own message."""
+    stall = {"root_kind": "node", "scope": "node", "class": "hang/host_stall"}
+    nodes = [{"cluster": "c1", "node": f"n{n}", "instance": f"n{n}:9400", "fault_domain": f"rack{n // 4}"} for n in range(16)]
+    alerts_of_all = [alert(name, where["node"], root_device=where["node"], **stall, **where) for where in nodes]
+    rank = alert(
+        name, "rank", root_kind="gpu", root_device="g1", scope="gpu", gpu_uuid="g1", **{"class": "hang/rank_stuck"}, **N1
+    )
+    alertmanager.fire([*alerts_of_all, rank])
+    until(lambda: len(receivers.of(receiver)) == 2, "two messages")
+    told = sorted(sorted(one["labels"]["id"] for one in message["alerts"]) for message in receivers.of(receiver))
+    assert told == sorted([sorted(where["node"] for where in nodes), ["rank"]])
