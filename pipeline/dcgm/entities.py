@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from pipeline.dcgm.select import FLEX, Selection
 from pipeline.exposition.latest import Entry, Snapshot
 from pipeline.exposition.loose import Labels
@@ -72,10 +70,8 @@ def entities(
 
 
 def absent(gpus: Entry) -> frozenset[int]:
-    """Rows of the GPUs that are known and not there, or that alone have no state: another driver has them."""
-    states = gpus.frame.gauge("state")
-    stateless = np.isnan(states)
-    return frozenset(np.flatnonzero((states == ABSENT) | (stateless & ~stateless.all())).tolist())
+    """Rows of the GPUs that are known and not there."""
+    return frozenset(row for row, state in enumerate(gpus.frame.gauge("state").tolist()) if state == ABSENT)
 
 
 def _by_index(snapshot: Snapshot, gpus: Entry) -> list[tuple[int, str]]:
