@@ -82,7 +82,6 @@ def _nvml(parts: Parts) -> Source:
         facts_every_s=section.facts_period,
         expected=section.expected,
         proc=world.procfs,
-        sys=world.sysfs,
         holders=parts.holders,
         state=parts.state,
     )

@@ -16,7 +16,6 @@ from collector.sources.nvml.happenings import Happenings, Now
 from collector.sources.nvml.roster import KINDS, Roster
 from collector.sources.nvml.states import GPU_IS_LOST, OK, Evidence, States
 from collector.sources.nvml.supervisor import Supervisor, Sweep
-from collector.sources.nvml.taken import Taken
 from collector.sources.nvml.targets import Targets
 from collector.sources.nvml.wire import GarbageError, Message
 from collector.sources.nvml.worker import Deadlines, Worker
@@ -42,7 +41,6 @@ class NvmlSource:
     are read. What moves slowly is asked every few seconds and held in between (target.py, EVERY_S); ``hold`` stretches that, and 0
     asks everything in every reading. ``expected`` is how many GPUs there should be, 0 for those that were ever seen. A reading waits for its sweep at most
     ``deadlines.sweep_s``. No driver, a hung or lost GPU, a crash of the library are values of ``tocsin_gpu_state``, never exceptions.
-    A GPU that another kernel driver has, as ``sys`` says, has no state and is not expected.
     """
 
     def __init__(
@@ -59,7 +57,6 @@ class NvmlSource:
         hold: float = 1.0,
         expected: int = 0,
         proc: Path = Path("/proc"),
-        sys: Path = Path("/sys"),
         holders: Holders | None = None,
         env: Mapping[str, str] | None = None,
         rng: random.Random | None = None,
@@ -79,7 +76,7 @@ class NvmlSource:
         )
         self._targets = Targets()
         self._assembler = Assembler()
-        self._states, self._taken, self._elsewhere = States(), Taken(sys), frozenset[str]()
+        self._states = States()
         self._happenings = Happenings(proc)
         self._holders = holders or Holders()
         self._links: dict[str, tuple[int, int]] = {}
@@ -165,15 +162,12 @@ class NvmlSource:
             frozenset(self._targets.gpus.values()),
             sweep.complete,
         )
-        silent = expected - evidence.read
-        self._elsewhere = self._taken.look(device for device in devices if device.id in silent)
-        here = expected - self._elsewhere
-        wanted = [device for device in devices if device.id in here]
+        wanted = [device for device in devices if device.id in expected]
         states, changes = self._states.judge(wanted, evidence)
         by_id = {device.id: state for device, state in zip(wanted, states, strict=True)}
         block.gauges[_STATE] = [by_id.get(device.id, np.nan) for device in devices]
         if sweep.complete:
-            self._missing = any(state != OK for state in states) or len(evidence.read) < self._expected - len(self._elsewhere)
+            self._missing = any(state != OK for state in states) or len(evidence.read) < self._expected
         blamed = [self._device(hang.gpu) or self._node for hang in sweep.hangs]
         return self._happenings.hangs(sweep.hangs, blamed, now) + self._happenings.changes(changes, now)
 
@@ -212,8 +206,7 @@ class NvmlSource:
                 b = blocks[kind]
                 frames.append(Frame(schema_of(kind), *now, devices, b.gauges, b.counters, b.observed, b.sampled_ns))
         visible = sum(v.kind == "gpu" for v in values)
-        expected = (self._expected or len(self._roster.expected())) - len(self._elsewhere)
-        counts = {"gpus_expected": expected, "gpus_visible": visible}
+        counts = {"gpus_expected": self._expected or len(self._roster.expected()), "gpus_visible": visible}
         return [*frames, frame_of("node", [(self._node, counts)], *now)]
 
     def _reasons(self, failures: Sequence[Failure]) -> list[Unread]:

@@ -42,7 +42,6 @@ class ScriptedNode:
         hold: float = 0.0,
         expected: int = 0,
         proc: Path = Path("/nonexistent"),
-        sys: Path = Path("/nonexistent"),
         state: State | None = None,
         holders: Holders | None = None,
     ) -> None:
@@ -68,7 +67,6 @@ class ScriptedNode:
             hold=hold,
             expected=expected,
             proc=proc,
-            sys=sys,
             holders=holders,
             env=self._environment,
             rng=random.Random(1),

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from collector.holders import NO_INSTANCE, Holder, Holders
 from collector.inventory import Inventory
 from collector.sources.nvml.source import NvmlSource
-from collector.sources.nvml.states import NAMES
 from collector.sources.nvml.worker import Deadlines
 from collector.state import State
 from pipeline.catalog import agent
@@ -110,55 +108,6 @@ def test_a_known_gpu_that_is_not_there_at_start_is_absent(scripted: Scripted, tm
     reading = second.read()
     assert states(reading) == ["ok", "absent"]
     assert values(reading, "node") == [{"gpus_expected": 2, "gpus_visible": 1}]
-
-
-@pytest.mark.parametrize(("driver", "state", "expected"), [("vfio-pci", None, 1), ("nvidia", "absent", 2), ("", "absent", 2)])
-def test_a_gpu_that_another_driver_has_is_not_expected(
-    scripted: Scripted, tmp_path: Path, driver: str, state: str | None, expected: int
-) -> None:
-    """Given to a virtual machine it is not gone: it has no state, and is not counted. One that nobody has is absent."""
-    first = scripted(2, state=State(tmp_path / "state"))
-    first.read()
-    _bind(tmp_path / "sys", "0000:11:00.0", driver)
-    second = scripted(1, state=State(tmp_path / "state"), sys=tmp_path / "sys")
-    reading = second.read()
-    codes = frame(reading, "gpu").gauge("state")
-    assert [None if np.isnan(code) else NAMES[int(code)] for code in codes] == ["ok", state]
-    assert values(reading, "node") == [{"gpus_expected": expected, "gpus_visible": 1}]
-    assert [event.kind for event in reading.events] == ["device_gone"] * (state is not None)
-
-
-def test_a_node_whose_gpus_were_all_given_away_has_lost_none(scripted: Scripted, tmp_path: Path) -> None:
-    """NVIDIA's driver is not even loaded there."""
-    scripted(1, state=State(tmp_path / "state")).read()
-    _bind(tmp_path / "sys", "0000:10:00.0", "vfio-pci")
-    node = scripted(1, state=State(tmp_path / "state"), sys=tmp_path / "sys")
-    node.table.fail("-/nvmlInit()", 9)
-    reading = node.read()
-    assert np.isnan(frame(reading, "gpu").gauge("state")).all()
-    assert values(reading, "node") == [{"gpus_expected": 0, "gpus_visible": 0}]
-
-
-def test_a_gpu_that_its_driver_gets_back_is_expected_again(scripted: Scripted, tmp_path: Path) -> None:
-    """What is bound back and not listed is absent; once it is listed it is read."""
-    scripted(2, state=State(tmp_path / "state")).read()
-    _bind(tmp_path / "sys", "0000:11:00.0", "vfio-pci")
-    node = scripted(1, state=State(tmp_path / "state"), sys=tmp_path / "sys")
-    node.read()
-    _bind(tmp_path / "sys", "0000:11:00.0", "nvidia")
-    assert node.states() == ["ok", "absent"]
-    node.add_gpu(1)
-    node.table.set("-/nvmlDeviceGetCount()", 2)
-    until(lambda: node.states(400) == ["ok", "ok"], "the second GPU")
-
-
-def _bind(sys: Path, address: str, driver: str) -> None:
-    """Have sysfs say which driver a PCI function is bound to, "" for none."""
-    function = sys / "bus" / "pci" / "devices" / address
-    function.mkdir(parents=True, exist_ok=True)
-    (function / "driver").unlink(missing_ok=True)
-    if driver:
-        (function / "driver").symlink_to(f"../../../../bus/pci/drivers/{driver}")
 
 
 def test_a_gpu_that_appears_later_is_read(scripted: Scripted) -> None:
