@@ -284,14 +284,11 @@ class Incidents(Remembering):
 
     def _lemon(self, device: Device, kind: str, at: Moment) -> Iterator[Incident]:
         host = device.host
-        before, now = (
-            self._lemons.now(host, at.now_ns),
-            self._lemons.count(host, kind, f"{device.kind} {device.id}", at.now_ns),
-        )
+        now = self._lemons.count(host, kind, f"{device.kind} {device.id}", at.now_ns)
         told = any(
             one.told is not None and (one.told.fault, one.told.root.host) == ("lemon", host) for one in self._book.open.values()
         )
-        if before < LIMIT <= now and not told:
+        if now >= LIMIT and not told:
             node = Device(host, "node", host)
             name = finding_id("lemon", node, at.time_ns)
             one = self._book.open.setdefault(name, OpenIncident(name, at.time_ns, at.now_ns, at.now_ns, at.now_ns, counted=True))

@@ -195,14 +195,18 @@ def test_a_burst_of_one_incident_wakes_one_person_once(alertmanager: Alertmanage
 def test_a_stall_that_all_nodes_of_a_job_tell_of_themselves_is_one_message(
     name: str, receiver: str, alertmanager: Alertmanager, receivers: Receivers
 ) -> None:
-    """The storage hangs: an agent sees its own node idle, and nobody is called once per node; a rank that is to blame has its own message."""
+    """The storage hangs: an agent sees its own node idle, and nobody is called once per node; a rank, or a job, that is to blame has its own."""
     stall = {"root_kind": "node", "scope": "node", "class": "hang/host_stall"}
     nodes = [{"cluster": "c1", "node": f"n{n}", "instance": f"n{n}:9400", "fault_domain": f"rack{n // 4}"} for n in range(16)]
     alerts_of_all = [alert(name, where["node"], root_device=where["node"], **stall, **where) for where in nodes]
+    jobs = [
+        alert(name, job, root_kind="job", root_device=job, scope="job", **{"class": "hang/undecided"}, **where)
+        for job, where in (("job 7", N1), ("job 8", N2))
+    ]
     rank = alert(
         name, "rank", root_kind="gpu", root_device="g1", scope="gpu", gpu_uuid="g1", **{"class": "hang/rank_stuck"}, **N1
     )
-    alertmanager.fire([*alerts_of_all, rank])
-    until(lambda: len(receivers.of(receiver)) == 2, "two messages")
+    alertmanager.fire([*alerts_of_all, *jobs, rank])
+    until(lambda: len(receivers.of(receiver)) == 4, "four messages")
     told = sorted(sorted(one["labels"]["id"] for one in message["alerts"]) for message in receivers.of(receiver))
-    assert told == sorted([sorted(where["node"] for where in nodes), ["rank"]])
+    assert told == sorted([sorted(where["node"] for where in nodes), ["job 7"], ["job 8"], ["rank"]])

@@ -549,6 +549,17 @@ def test_one_kind_of_fault_on_many_gpus_within_a_day_makes_no_lemon() -> None:
     assert [i for i in story.told if i.fault == "lemon"] == []
 
 
+def test_a_node_that_had_enough_before_the_limit_was_lowered_is_told_with_its_next_fault() -> None:
+    """A count that an older agent left behind: nobody had been told of it."""
+    story = Story()
+    memory = Lemons()
+    for kind in ("ecc", "xid", "pcie", "thermal"):
+        memory.count(node().host, kind, "gpu GPU-1", START_NS)
+    story.fusion._lemons.prepare(memory.state())()
+    story.finds(gpu(0), "power", "ticket")
+    assert [i.root for i in story.told if i.fault == "lemon"] == [node()]
+
+
 @pytest.mark.parametrize("at_days", [(0, 5, 10, 15, 20), (0, 1, 2, 3, 20), (0, 17, 18, 19, 20)])
 def test_five_faults_of_a_node_within_twenty_days_make_it_a_lemon(at_days: Sequence[float]) -> None:
     """However they lie."""
