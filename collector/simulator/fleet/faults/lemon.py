@@ -23,7 +23,7 @@ def lemon(plan: Plan) -> None:
             order = [courses[i] for i in plan.rng.permutation(len(courses))]
             gaps = plan.rng.dirichlet([4.0] * (len(order) - 1)) * spread
             times = [plan.on_grid(place.onset_s + float(gaps[:number].sum())) for number in range(len(order))]
-            members = tuple(plan.topology.gpus[first + slot] for slot in range(GPUS))
+            members = (*plan.topology.gpus[first : first + GPUS], *plan.topology.ports[first : first + GPUS])
             plan.truth(case, plan.topology.node_devices[node], times[0], times[-1] + DAY, evident_s=times[-1], members=members)
             slots = plan.rng.permutation(GPUS).tolist()
             for at, course, slot in zip(times, order, slots, strict=False):
