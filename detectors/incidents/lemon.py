@@ -30,9 +30,7 @@ class Lemons:
 
     def __init__(self) -> None:
         self._counts: dict[str, tuple[float, int]] = {}
-        self._seen: dict[
-            str, dict[str, int]
-        ] = {}  # of each node, what was counted within the week and when: classes, and of whom
+        self._seen: dict[str, dict[str, int]] = {}  # of each node: classes and faults that were counted within the week, and when
 
     def count(self, host: str, kind: str, whose: str, now_ns: int) -> float:
         """Another incident of a node, of a class and a device; its count with it, where neither was counted just before."""
