@@ -17,7 +17,7 @@ from typing import Any
 
 SOCKET = "control.sock"
 LONGEST = 65536  # bytes of one line
-PATIENCE_S = 2.0  # for a client that connects and does not speak
+PATIENCE_S = 5.0  # for a client that connects and does not speak; on a node without a free core one may take seconds
 
 Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -76,8 +76,9 @@ def request(directory: Path, message: dict[str, Any], *, what: str = "simulation
                 client.connect(address)
         except OSError as error:
             raise ConnectionError(f"no {what} is running in {directory} ({error.strerror or error})") from error
-        client.sendall(json.dumps(message).encode() + b"\n")
-        client.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(BrokenPipeError):  # it waited no longer, and has said so
+            client.sendall(json.dumps(message).encode() + b"\n")
+            client.shutdown(socket.SHUT_WR)
         answer = json.loads(_line(client))
     if not answer.pop("ok", False):
         raise ValueError(answer.get("error", "refused without a word"))

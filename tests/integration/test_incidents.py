@@ -73,7 +73,7 @@ def test_a_killed_agent_knows_its_incidents(tmp_path: Path) -> None:
         agent.stop(signal.SIGKILL)
     with AgentProcess(tmp_path / "s", *SIMULATED) as agent:
         until(lambda: "the detectors remember" in agent.log, what="the memory to be restored", seconds=60)
-        assert [i["id"] for i in incidents(agent)] == [before["id"]]
+        until(lambda: [i["id"] for i in incidents(agent)] == [before["id"]], what="the incident", seconds=60)
         agent.ready()
         assert agent.values("tocsin_incidents_total") == {}
         assert not [line for line in agent.log.splitlines() if "tocsin.incident" in line and '\\"cleared\\":null' in line]

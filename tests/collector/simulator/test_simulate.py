@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import ItemsView, Iterator
 from pathlib import Path
 from threading import Event, Thread
 
@@ -117,6 +117,21 @@ def test_silent_client_does_not_block_others_for_long(tmp_path: Path, monkeypatc
     with socket.socket(socket.AF_UNIX) as silent:
         silent.connect(str(tmp_path / "control.sock"))
         assert request(tmp_path, {"say": "hello"}) == {"echo": "hello"}
+    control.close()
+
+
+def test_who_speaks_too_late_hears_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a node without a free core a command may be dropped before it has said what it wants."""
+
+    class Late(dict[str, str]):
+        def items(self) -> ItemsView[str, str]:  # type: ignore[override] # dict_items has no public name
+            assert request(tmp_path, {"say": "hello"}) == {"echo": "hello"}  # one client at a time: by now the first was dropped
+            return super().items()
+
+    monkeypatch.setattr("collector.control.PATIENCE_S", 0.05)
+    control = Control(tmp_path, lambda message: {"echo": message["say"]})
+    with pytest.raises(ValueError, match="timed out"):
+        request(tmp_path, Late(say="too late"))
     control.close()
 
 

@@ -17,6 +17,7 @@ from pipeline.nccl.member import WHOLE, Member
 from pipeline.nccl.report import Communicator, Report, Unlisted
 from tests.detectors.nccl.jobs import ras
 
+ADDITIONS = 10**8  # seconds on any machine
 SMALL = st.integers(-1, 4)
 NAMES = st.sampled_from(["", "a", "0", "10.0.0.1"])
 PATTERNS = [
@@ -130,8 +131,11 @@ def bombs() -> dict[str, Case]:
 
 @pytest.mark.parametrize("name", list(bombs()))
 def test_a_lie_costs_little(name: str) -> None:
-    """At most 5 s of CPU, whatever a report says of its own size; what would take memory without end would take longer."""
+    """At most as much CPU as a hundred million additions, whatever a report says of its own size; memory without end would take longer."""
     case = bombs()[name]
     begin = time.process_time()
     judge(case)
-    assert time.process_time() - begin < 5.0
+    took_s = time.process_time() - begin
+    begin = time.process_time()
+    sum(n + 1 for n in range(ADDITIONS // 20))
+    assert took_s < 20 * (time.process_time() - begin)
