@@ -79,7 +79,10 @@ def request(directory: Path, message: dict[str, Any], *, what: str = "simulation
         with contextlib.suppress(BrokenPipeError):  # it waited no longer, and has said so
             client.sendall(json.dumps(message).encode() + b"\n")
             client.shutdown(socket.SHUT_WR)
-        answer = json.loads(_line(client))
+        line = _line(client)
+    if not line:
+        raise ConnectionError(f"the {what} in {directory} ended before it answered")
+    answer = json.loads(line)
     if not answer.pop("ok", False):
         raise ValueError(answer.get("error", "refused without a word"))
     return dict(answer)

@@ -120,6 +120,24 @@ def test_silent_client_does_not_block_others_for_long(tmp_path: Path, monkeypatc
     control.close()
 
 
+def test_who_goes_without_an_answer_is_named(tmp_path: Path) -> None:
+    """An agent that is killed in between is no broken document."""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "control.sock"))
+        server.listen()
+
+        def leaves() -> None:
+            client, _ = server.accept()
+            with client:
+                client.recv(LONGEST)
+
+        thread = Thread(target=leaves)
+        thread.start()
+        with pytest.raises(ConnectionError, match=r"the agent in .* ended before it answered"):
+            request(tmp_path, {"say": "hello"}, what="agent")
+        thread.join()
+
+
 def test_who_speaks_too_late_hears_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a node without a free core a command may be dropped before it has said what it wants."""
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
-from detectors.incidents.lemon import DAY_NS, LIMIT, Lemons
+from detectors.incidents.lemon import Lemons
 from pipeline.finding import Severity
 from pipeline.frame import Device, frame_of
 from tests.detectors.incidents.story import Story, gpu, node, port
@@ -558,15 +556,6 @@ def test_a_node_that_had_enough_before_the_limit_was_lowered_is_told_with_its_ne
     story.fusion._lemons.prepare(memory.state())()
     story.finds(gpu(0), "power", "ticket")
     assert [i.root for i in story.told if i.fault == "lemon"] == [node()]
-
-
-@pytest.mark.parametrize("at_days", [(0, 5, 10, 15, 20), (0, 1, 2, 3, 20), (0, 17, 18, 19, 20)])
-def test_five_faults_of_a_node_within_twenty_days_make_it_a_lemon(at_days: Sequence[float]) -> None:
-    """However they lie."""
-    lemons = Lemons()
-    kinds = ("ecc", "xid", "pcie", "thermal", "power")
-    counts = [lemons.count("n1", kind, "gpu GPU-1", round(day * DAY_NS)) for kind, day in zip(kinds, at_days, strict=True)]
-    assert max(counts) >= LIMIT
 
 
 def test_each_of_the_first_findings_is_told_then_only_doublings() -> None:
