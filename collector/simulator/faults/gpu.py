@@ -49,11 +49,11 @@ def ecc_dbe(
     node.xid(gpu, 48)
     node.cells.remap(gpu)
     node.xid(gpu, 63)
-    yield 0.2
     node.xid(gpu, 94 if contained else 95)
     if not contained:
         node.recover(gpu, 1)
     node.workload.kill(node.time_s, 5)
+    yield 0
 
 
 def ecc_storm(
