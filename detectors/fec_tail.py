@@ -20,7 +20,9 @@ from pipeline.observation import Observation
 
 HOUR_S, DAY = 3600.0, 24
 GROWTH = log(10)  # per day: an order of magnitude. Proposed, hence a ticket at most.
-HOLDS, LEAST_HOURS = 6, 12
+HOLDS, LEAST_HOURS = 2, 22  # nearly a whole day: half of one is the way from a cool morning to a warm afternoon
+LATELY, LATELY_GROWTH = 8, GROWTH / 2  # a step of yesterday is growth over the day, and none over these hours
+BEYOND = log(2)  # over the worst hour of the day before: a swing that comes every day is no trend
 LEAST_ERRORS = 20.0  # an hour: below it one more is no trend
 FAULT = "fec_tail"
 # Codewords with eight errors and more, near what the correction can do (NVML's FEC history), and corrected blocks of InfiniBand.
@@ -32,13 +34,17 @@ TAILS = {
 
 
 class FecTail(Remembering):
-    """A ticket when ``ln(1 + count in the hour)`` has grown by more than ln 10 a day, by Theil-Sen over a day, for six hours.
+    """A ticket when ``ln(1 + count in the hour)`` grows by more than ln 10 a day, by Theil-Sen over a day, two hours in a row.
+
+    It must still grow over the last eight hours, and be twice the worst hour of the day before, where that was seen: neither a step
+    nor a link that is worse every afternoon is a trend.
 
     >>> FecTail().name
     'fec_tail'
     """
 
     name = "fec_tail"
+    version = 2
 
     def __init__(self) -> None:
         self._tails = {kind: _Tail(names) for kind, names in TAILS.items()}
@@ -62,7 +68,7 @@ class _Tail:
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
-        self._columns = Columns(count=0.0, seen=False, y=Ring(DAY, np.nan), run=0, good=0)  # y: the newest hour first
+        self._columns = Columns(count=0.0, seen=False, y=Ring(2 * DAY, np.nan), run=0, good=0)  # y: the newest hour first
         self._clock = BlockClock(HOUR_S)
         self.parts: dict[str, Part] = {"columns": self._columns, "clock": self._clock}
 
@@ -72,7 +78,7 @@ class _Tail:
         if ended is None:
             return
         if ended:
-            yield from self._hour(min(ended, DAY), standing, at)
+            yield from self._hour(min(ended, 2 * DAY), standing, at)
         columns.place(frame.devices)
         for name in self._names:
             if frame.counter(name)[1].any():
@@ -84,9 +90,11 @@ class _Tail:
         columns = self._columns
         y = np.where(columns["seen"], np.log1p(columns["count"]), np.nan)
         gap = np.full((hours - 1, len(columns)), np.nan)
-        columns["y"] = np.concatenate((gap, y[None, :], columns["y"]))[:DAY]
-        slope = self._slopes(np.isfinite(y) & (y >= log(1 + LEAST_ERRORS)) & (hours == 1))
-        grows = slope > GROWTH
+        columns["y"] = np.concatenate((gap, y[None, :], columns["y"]))[: 2 * DAY]
+        asked = np.isfinite(y) & (y >= log(1 + LEAST_ERRORS)) & (hours == 1)
+        slope = self._slopes(asked, DAY, LEAST_HOURS)
+        beyond = y > np.fmax.reduce(columns["y"][DAY:], initial=-np.inf) + BEYOND
+        grows = (slope > GROWTH) & beyond & (self._slopes(asked, LATELY, LATELY // 2) > LATELY_GROWTH)
         seen = np.isfinite(y)
         columns["run"] = np.where(seen, np.where(grows, columns["run"] + 1, 0), columns["run"])
         columns["good"] = np.where(seen, np.where(grows, 0, columns["good"] + 1), columns["good"])
@@ -96,12 +104,11 @@ class _Tail:
         yield from standing.end_rows(columns, columns["good"] >= DAY, at)
         columns.reset(np.ones(len(columns), np.bool_), "count", "seen")
 
-    def _slopes(self, asked: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Growth per day of those rows that have enough errors to ask, (row,), NaN for the others."""
+    def _slopes(self, asked: NDArray[np.bool_], hours: int, least: int) -> NDArray[np.float64]:
+        """Growth per day over the last hours of those rows that have enough errors to ask, (row,), NaN for the others."""
         slopes = np.full(len(asked), np.nan)
         if asked.any():
-            days = -np.arange(DAY) / DAY
-            slopes[asked] = theil_sen(days, self._columns["y"][:, asked], least=LEAST_HOURS)
+            slopes[asked] = theil_sen(-np.arange(hours) / DAY, self._columns["y"][:hours, asked], least=least)
         return slopes
 
 

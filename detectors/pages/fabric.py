@@ -90,7 +90,8 @@ PAGES: Mapping[str, Page] = {
         limits=(Default("judged", ", ".join(JUDGED), "by these people are told of faults"),),
     ),
     "fec_tail": Page(
-        "slope of ln(1 + codewords with >= 8 errors in the hour) over a day by Theil-Sen > ln 10 a day, for 6 h",
+        "slope of ln(1 + codewords with >= 8 errors in the hour) by Theil-Sen > ln 10 a day over a day and > ln 10 / 2 over 8 h, "
+        "2 h in a row, in hours worse than twice the worst of the day before",
         (
             "P. K. Sen, Estimates of the regression coefficient based on Kendall's tau, JASA 63 (1968)",
             "NVIDIA, nvml.h: FEC history",

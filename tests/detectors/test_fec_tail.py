@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from detectors.fec_tail import FecTail
@@ -47,9 +48,16 @@ def test_much_that_does_not_grow_is_silent(node: Feed) -> None:
 
 
 def test_a_step_is_no_trend(node: Feed) -> None:
-    """A cable was moved: a hundred times as much from one hour to the next, and then the same."""
-    hours(node, 2 * DAY, 600)
-    assert hours(node, 2 * DAY, 60_000) == []
+    """A cable was moved: a hundred times as much from one hour to the next, and then the same, as far as chance lets it."""
+    rng = np.random.default_rng(1)
+    assert [said for mean in (600, 60_000) for _ in range(2 * DAY) for said in hours(node, 1, rng.poisson(mean))] == []
+
+
+@pytest.mark.parametrize("begins", range(0, DAY, 4))
+def test_a_swing_that_comes_every_day_is_no_trend(node: Feed, begins: int) -> None:
+    """A hall that warms up by day: ten times as much each afternoon as each morning, whenever the agent began to look."""
+    swing = [600 * 10 ** (0.5 * np.sin(2 * np.pi * hour / DAY)) for hour in range(begins, begins + 5 * DAY)]
+    assert [said for count in swing for said in hours(node, 1, count)] == []
 
 
 def test_a_handful_grows_fast_and_says_nothing(node: Feed) -> None:

@@ -13,7 +13,7 @@ from collector.simulator.fleet import memory
 from collector.simulator.fleet.demand import SPINS
 from collector.simulator.fleet.happenings import INFINIBAND, NVML
 from collector.simulator.fleet.topology import GPUS
-from collector.simulator.fleet.world import OK, World
+from collector.simulator.fleet.world import OK, Course, World
 from collector.simulator.kernel_log import KernelLine, Xid, mlx5_link
 from pipeline.catalog.ib_port import ACTIVE
 from pipeline.frame import Device
@@ -74,6 +74,12 @@ def recover(world: World, gpu: int, action: int, *, after_s: float = 0.0) -> Non
     world.gpu_columns.set_gauge("recovery_action", float(action), gpu)
     if action:
         xid(world, gpu, 154, after_s=after_s, action=action)
+
+
+def is_read(world: World, *, host: str) -> Course:
+    """The next readings of a node arrive."""
+    world.is_read[world.topology.hosts.index(host)] = True
+    yield from ()
 
 
 def reset(world: World, gpu: int) -> None:

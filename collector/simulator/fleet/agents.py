@@ -66,6 +66,9 @@ class Agents:
         demands = world.work.demands(times_s, step)
         early_s = np.repeat(self._poll.uniform(0, min(settings.jitter_s, 0.9 * step), (ticks, nodes)), GPUS, axis=1)
         lost = {source: self._poll.random((ticks, nodes)) < world.loss for source in (NVML, INFINIBAND)}
+        for missed in lost.values():
+            missed[0] &= ~world.is_read
+        world.is_read[:] = False
 
         made = world.gpus.advance(times_s, step, demands)
         gpus = gpu_chunk(world.gpu_columns, world.gpus, made, demands, unseen=early_s / step, dt=step)

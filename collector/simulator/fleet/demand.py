@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,6 +127,12 @@ class Work:
             pcie=sums("pcie"),
             memory=np.where(phases["idle"], 0.0, of["memory"] * ramp),
         )
+
+    def within(self, names: Sequence[str], times_s: Floats, dt: float) -> Flags:
+        """Whether nodes are in one of these phases at the start of the ticks that end at these times, (tick, node)."""
+        began = times_s[:, None] - dt - self._of["start_s"]
+        phases = self._phases(began, began - self._of["init_s"])
+        return np.asarray(np.any([phases[name] for name in names], axis=0))
 
     def _phases(self, began: Floats, since: Floats) -> dict[str, Flags]:
         """Which phase each node is in at the start of each tick: exactly one."""

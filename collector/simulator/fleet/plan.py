@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
+from collector.simulator.fleet import acts
+from collector.simulator.fleet.demand import Work
 from collector.simulator.fleet.jobs import FleetJob
 from collector.simulator.fleet.scenario import Scenario, Split
 from collector.simulator.fleet.topology import GPUS, NS, Topology
@@ -152,6 +155,15 @@ class Plan:
         """The job on a node at a time."""
         return next((job for job in self.topology.jobs if node in job.nodes and job.start_s <= at_s < job.end_s), None)
 
+    def until_seen(self, place: Place, needs_s: float, *phases: str) -> float:
+        """Seconds after the onset until the job was in these phases for so long: others show nothing of what only load shows."""
+        assert place.job is not None  # noqa: S101 - busy places have one
+        work = Work(1, self.scenario.world.eval_s)
+        work.start(replace(place.job, nodes=(0,), skew_s=place.job.skew_s[:1], share=place.job.share[:1]))
+        after = np.arange(self.step_s, place.job.end_s - place.onset_s, self.step_s)
+        seen = np.cumsum(work.within(phases, place.onset_s + after, self.step_s)[:, 0]) * self.step_s
+        return float(after[seen >= needs_s][0])
+
     def on_grid(self, at_s: float) -> float:
         """The beginning of the tick a time falls into."""
         return math.floor(at_s / self.step_s) * self.step_s
@@ -193,6 +205,9 @@ class Plan:
         verdict = self.scenario.verdict
         assert verdict is not None  # noqa: S101 - faults have one, the loader holds that
         evident = onset_s if evident_s is None else evident_s
+        by_s = verdict.detect_by_s if detect_by_s is None else detect_by_s
+        if by_s < 2 * self.step_s and isinstance(entity, Device):  # the reading that shows it, and that one arrives
+            self.strike(evident, partial(acts.is_read, host=entity.host))
         self.truths.append(
             Truth(
                 id=f"{self.scenario.id}/{case.number}{suffix}",
@@ -202,7 +217,7 @@ class Plan:
                 entity=entity,
                 onset_ns=self.ns(onset_s),
                 end_ns=self.ns(min(end_s, self.end_s)),
-                detect_by_s=evident - onset_s + (verdict.detect_by_s if detect_by_s is None else detect_by_s),
+                detect_by_s=evident - onset_s + by_s,
                 fault=fault or verdict.fault,
                 severity=severity or verdict.severity,
                 allowed_secondary=verdict.secondary,

@@ -60,6 +60,7 @@ class World:
         # How the agents fare: sources that give nothing, states of GPUs, wall clocks, and readings that are not what the hardware holds.
         self.silent = {source: np.zeros(topology.nodes, bool) for source in (NVML, INFINIBAND, HOST)}
         self.loss = np.full(topology.nodes, settings.loss)  # share of a node's readings that never arrive
+        self.is_read = np.zeros(topology.nodes, bool)  # of these the next one does
         self.gpu_state = np.full(self.gpus.count, OK)
         self.skew_ns = self.rng.uniform(-settings.skew_s, settings.skew_s, topology.nodes).astype(np.int64) * NS
         self.kmsg = np.full(topology.nodes, settings.kmsg)

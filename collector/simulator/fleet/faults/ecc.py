@@ -87,9 +87,14 @@ def exhaustion(plan: Plan) -> None:
 
 def sram(plan: Plan) -> None:
     """F05: uncorrectable SRAM errors one after the other, until the threshold is exceeded."""
+    struck: set[int] = set()  # the flag stays, as nobody replaces the GPU: a second time there is nothing to tell
     for case in plan.cases():
         errors, every = plan.pick("errors"), plan.draw("hours_between") * HOUR
-        if place := plan.place(errors * every + HOUR, needs_s=errors * every + 600, busy=False, alone=False):
+        lasts = errors * every
+        if place := plan.place(
+            lasts + HOUR, needs_s=lasts + 600, busy=False, alone=False, fits=lambda place: place.gpu not in struck
+        ):
+            struck.add(place.gpu)
             flagged = plan.on_grid(place.onset_s + (errors - 1) * every)
             plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, flagged + HOUR, evident_s=flagged, from_evidence=True)
             plan.strike(place.onset_s, partial(_sram, gpu=place.gpu, errors=errors, every=every))

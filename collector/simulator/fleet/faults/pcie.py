@@ -13,6 +13,7 @@ from collector.simulator.kernel_log import aer_corrected
 HOUR = 3600.0
 ALLOWED_PER_MINUTE = 31.0  # replays of a x16 link of generation 5 (0.48 per lane of generation 3, doubled by each)
 LANES = (8, 4)
+BY_S = 180.0  # of load, where the generation drops: a link that rests is slow in health
 
 
 def links(plan: Plan) -> None:
@@ -20,14 +21,14 @@ def links(plan: Plan) -> None:
     for case in plan.cases():
         lasts, what = plan.draw("hours") * HOUR, case.number % 3
         if place := plan.place(lasts, needs_s=1200.0, stays_s=1200.0, alone=False):
-            replays = what == 2
+            replays, slow = what == 2, what == 1
             plan.truth(
                 case,
                 plan.topology.gpus[place.gpu],
                 place.onset_s,
                 place.onset_s + lasts,
                 severity="ticket" if replays else "page",
-                detect_by_s=600.0 if replays else 180.0,
+                detect_by_s=600.0 if replays else plan.until_seen(place, BY_S, "train", "eval") if slow else BY_S,
             )
             per_s = case.magnitude * ALLOWED_PER_MINUTE / 60
             course = (

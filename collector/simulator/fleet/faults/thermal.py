@@ -14,6 +14,7 @@ LEARNT_S = 5.5 * DAY  # thermal resistance takes days to know
 MEMORY_OVER_CORE_C = 9.0  # in training, at the traffic of the median job
 HOT_DUTY = 0.3  # share of time under hardware slowdown once a hot spot trips it
 AGEING_STEPS = 200
+HOT_BY_S = 600.0  # of training: at the load of a checkpoint or an evaluation the memory is not too hot
 
 
 def cold_plate(plan: Plan) -> None:
@@ -65,7 +66,8 @@ def hot_memory(plan: Plan) -> None:
     for case in plan.cases():
         lasts = plan.draw("hours") * HOUR
         if place := plan.place(lasts, needs_s=900.0, stays_s=900.0):
-            plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, place.onset_s + lasts)
+            by_s = plan.until_seen(place, HOT_BY_S, "train")
+            plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, place.onset_s + lasts, detect_by_s=by_s)
             plan.strike(place.onset_s, partial(_heat, gpu=place.gpu, over=case.magnitude, lasts=lasts))
 
 

@@ -56,12 +56,21 @@ def gsp(plan: Plan) -> None:
 
 def programs(plan: Plan) -> None:
     """F08: the same fault of a program on ever other GPUs (the job is to blame), or on one and the same unit of one GPU (it is to blame)."""
+    struck: set[str] = set()  # a day later a job is still known for it: there is nothing to tell of it
     for case in plan.cases():
         between = plan.draw("hours_between") * HOUR
         code, bursts = int(plan.rng.choice((13, 31))), plan.pick("bursts")
         hardware = case.number % 2 == 0
         lasts = (bursts - 1) * between + BURST_S
-        if place := plan.place(lasts, needs_s=between + 600, nodes=2, stays_s=between + 600):
+        if place := plan.place(
+            lasts,
+            needs_s=between + 600,
+            nodes=2,
+            stays_s=between + 600,
+            fits=lambda place: place.job is not None and place.job.id not in struck,
+        ):
+            assert place.job is not None  # noqa: S101 - busy places have one
+            struck.add(place.job.id)
             _programs(plan, case, place, (code, bursts, between, hardware))
 
 
