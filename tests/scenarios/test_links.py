@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from collector.simulator.fleet import Truth
+from collector.simulator.fleet import Truth, load_scenario, render
 from collector.simulator.links import HEALTHY_BER
 from pipeline.frame import Device
 from tests.scenarios.traces import Floats, rendered, trace
@@ -54,6 +56,17 @@ def test_f21_one_end_only() -> None:
         assert gained(shown.column(peer(truth, shown.devices), ERRORS)[:until]) < 10
         hosts.add(truth.entity.host.partition("-")[0])  # type: ignore[union-attr] # a port
     assert hosts == {"node", "leaf"}
+
+
+def test_f22_the_reading_that_shows_it_arrives() -> None:
+    """F22: where most readings are lost, the first after each onset is not: a deadline of one reading is one of those that arrive."""
+    scenario = load_scenario("F22")
+    run = render(replace(scenario, world=replace(scenario.world, loss=0.8)), 1, nodes=16, days=0.2, step_s=60)
+    shown = trace(run, "ib_port", ERRORS)
+    firsts = [shown.column(truth.entity, ERRORS)[shown.at(truth.onset_ns)] for truth in run.truth]
+    assert len(firsts) >= 6
+    assert not np.isnan(firsts).any()
+    assert np.isnan(shown.values[ERRORS]).mean() > 0.5
 
 
 def test_f20_both_ends_count() -> None:

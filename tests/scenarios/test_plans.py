@@ -11,6 +11,7 @@ from collector.simulator.fleet import Truth, load_scenario, render, scenario_ids
 from collector.simulator.fleet.faults import FAULTS
 from collector.simulator.fleet.healthy import HEALTHY
 from collector.simulator.fleet.plan import TRIES
+from collector.simulator.workload import EVAL_S
 from pipeline.frame import Device
 
 FAULTY = [name for name in scenario_ids() if name.startswith("F")]
@@ -69,6 +70,21 @@ def test_test_ranges_reach_beyond_those_of_dev(name: str) -> None:
         assert highest - lowest > high - low, key
         assert lowest <= parameter.nominal <= highest
         assert not parameter.sweep or parameter.nominal in parameter.sweep
+
+
+@pytest.mark.parametrize("name", ["F05", "F08"])
+def test_nobody_is_struck_again_with_what_nobody_repaired(name: str) -> None:
+    """A GPU over its threshold, a job whose program fails: each is one case, since a second time there is nothing to tell."""
+    entities = [truth.entity for truth in render(load_scenario(name), 5, nodes=64).truth]
+    assert len(set(entities)) == len(entities)
+
+
+def test_what_only_load_shows_is_due_after_so_much_load() -> None:
+    """F13: ten minutes of training, which are more of the clock where a checkpoint or an evaluation lies among them."""
+    due = [truth.detect_by_s for seed in range(10) for truth in render(load_scenario("F13"), seed).truth]
+    assert min(due) == 600
+    assert 600 < max(due) <= 600 + EVAL_S + 180 + 60  # an evaluation, the longest checkpoint, and the ticks at their ends
+    assert all(by_s % 10 == 0 for by_s in due)
 
 
 def test_a_seed_is_another_world_in_each_split() -> None:
