@@ -20,9 +20,9 @@ from pipeline.observation import Observation
 
 HOUR_S, DAY = 3600.0, 24
 GROWTH = log(10)  # per day: an order of magnitude. Proposed, hence a ticket at most.
-HOLDS, LEAST_HOURS = 2, 22  # nearly a whole day: half of one is the way from a cool morning to a warm afternoon
-LATELY, LATELY_GROWTH = 8, GROWTH / 2  # a step of yesterday is growth over the day, and none over these hours
-BEYOND = log(2)  # over the worst hour of the day before: a swing that comes every day is no trend
+HOLDS, LEAST_HOURS = 2, 18
+# What grows does so from each part of the day to the next, if not as fast. A step does once or twice, a daily swing in half of them.
+PARTS, LEAST_OF_PART, STEADY = 6, 2, GROWTH / 18  # a third of what it is at the pace of GROWTH
 LEAST_ERRORS = 20.0  # an hour: below it one more is no trend
 FAULT = "fec_tail"
 # Codewords with eight errors and more, near what the correction can do (NVML's FEC history), and corrected blocks of InfiniBand.
@@ -36,15 +36,13 @@ TAILS = {
 class FecTail(Remembering):
     """A ticket when ``ln(1 + count in the hour)`` grows by more than ln 10 a day, by Theil-Sen over a day, two hours in a row.
 
-    It must still grow over the last eight hours, and be twice the worst hour of the day before, where that was seen: neither a step
-    nor a link that is worse every afternoon is a trend.
+    It must have grown from each four hours of the day to the next: neither a step nor a link that is worse every afternoon is a trend.
 
     >>> FecTail().name
     'fec_tail'
     """
 
     name = "fec_tail"
-    version = 2
 
     def __init__(self) -> None:
         self._tails = {kind: _Tail(names) for kind, names in TAILS.items()}
@@ -68,7 +66,7 @@ class _Tail:
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
-        self._columns = Columns(count=0.0, seen=False, y=Ring(2 * DAY, np.nan), run=0, good=0)  # y: the newest hour first
+        self._columns = Columns(count=0.0, seen=False, y=Ring(DAY, np.nan), run=0, good=0)  # y: the newest hour first
         self._clock = BlockClock(HOUR_S)
         self.parts: dict[str, Part] = {"columns": self._columns, "clock": self._clock}
 
@@ -78,7 +76,7 @@ class _Tail:
         if ended is None:
             return
         if ended:
-            yield from self._hour(min(ended, 2 * DAY), standing, at)
+            yield from self._hour(min(ended, DAY), standing, at)
         columns.place(frame.devices)
         for name in self._names:
             if frame.counter(name)[1].any():
@@ -90,26 +88,34 @@ class _Tail:
         columns = self._columns
         y = np.where(columns["seen"], np.log1p(columns["count"]), np.nan)
         gap = np.full((hours - 1, len(columns)), np.nan)
-        columns["y"] = np.concatenate((gap, y[None, :], columns["y"]))[: 2 * DAY]
-        asked = np.isfinite(y) & (y >= log(1 + LEAST_ERRORS)) & (hours == 1)
-        slope = self._slopes(asked, DAY, LEAST_HOURS)
-        beyond = y > np.fmax.reduce(columns["y"][DAY:], initial=-np.inf) + BEYOND
-        grows = (slope > GROWTH) & beyond & (self._slopes(asked, LATELY, LATELY // 2) > LATELY_GROWTH)
+        columns["y"] = np.concatenate((gap, y[None, :], columns["y"]))[:DAY]
         seen = np.isfinite(y)
+        slope, steady = self._trend(seen & (y >= log(1 + LEAST_ERRORS)) & (hours == 1))
+        grows = (slope > GROWTH) & steady
         columns["run"] = np.where(seen, np.where(grows, columns["run"] + 1, 0), columns["run"])
-        columns["good"] = np.where(seen, np.where(grows, 0, columns["good"] + 1), columns["good"])
-        for row in rows_where(columns["run"] >= HOLDS):
+        columns["good"] = np.where(seen, np.where(slope > GROWTH, 0, columns["good"] + 1), columns["good"])
+        for row in rows_where(grows & (columns["run"] >= HOLDS)):
             verdict = _verdict(columns.devices[row], float(columns["count"][row]), float(slope[row]))
             yield from standing.holds(columns.devices[row], verdict, at, at.time_ns - round(HOLDS * HOUR_S * 1e9))
         yield from standing.end_rows(columns, columns["good"] >= DAY, at)
         columns.reset(np.ones(len(columns), np.bool_), "count", "seen")
 
-    def _slopes(self, asked: NDArray[np.bool_], hours: int, least: int) -> NDArray[np.float64]:
-        """Growth per day over the last hours of those rows that have enough errors to ask, (row,), NaN for the others."""
-        slopes = np.full(len(asked), np.nan)
+    def _trend(self, asked: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Growth per day (row,), NaN where not ``asked`` or not known, and whether each part of the day was above the one before."""
+        slope, steady = np.full(len(asked), np.nan), np.zeros(len(asked), np.bool_)
         if asked.any():
-            slopes[asked] = theil_sen(-np.arange(hours) / DAY, self._columns["y"][:hours, asked], least=least)
-        return slopes
+            y = self._columns["y"][:, asked]
+            slope[asked] = theil_sen(-np.arange(DAY) / DAY, y, least=LEAST_HOURS)
+            parts = _medians(y.reshape(PARTS, DAY // PARTS, -1))
+            steady[asked] = (parts[:-1] - parts[1:] > STEADY).all(axis=0)
+        return slope, steady
+
+
+def _medians(parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Medians of parts (part, hour, row) as (part, row); NaN where fewer hours than LEAST_OF_PART were seen."""
+    ordered, seen = np.sort(parts, axis=1), np.isfinite(parts).sum(axis=1)
+    low, high = (np.take_along_axis(ordered, np.maximum(at, 0)[:, None], axis=1)[:, 0] for at in ((seen - 1) // 2, seen // 2))
+    return np.where(seen >= LEAST_OF_PART, (low + high) / 2, np.nan)
 
 
 def _verdict(device: Device, count: float, slope: float) -> Verdict:

@@ -90,15 +90,15 @@ PAGES: Mapping[str, Page] = {
         limits=(Default("judged", ", ".join(JUDGED), "by these people are told of faults"),),
     ),
     "fec_tail": Page(
-        "slope of ln(1 + codewords with >= 8 errors in the hour) by Theil-Sen > ln 10 a day over a day and > ln 10 / 2 over 8 h, "
-        "2 h in a row, in hours worse than twice the worst of the day before",
+        "slope of ln(1 + codewords with >= 8 errors in the hour) over a day by Theil-Sen > ln 10 a day, and medians of its six parts "
+        "each > ln 10 / 18 above the one before, 2 h in a row",
         (
             "P. K. Sen, Estimates of the regression coefficient based on Kendall's tau, JASA 63 (1968)",
             "NVIDIA, nvml.h: FEC history",
         ),
         (Shown("gpu", "nvlink_fec_8_codewords"), *_port("fec_corrected_blocks")),
         "Plan a change of this link; watch whether symbol errors follow.",
-        "After 24 hours in a row that were seen and in none of which it grew by so much.",
+        "After 24 hours in a row that were seen and in none of which it had grown by so much in a day.",
         ("nvlink",),
     ),
 }

@@ -7,6 +7,7 @@ import pytest
 
 from detectors.fec_tail import FecTail
 from pipeline.finding import Finding
+from pipeline.frame import Device
 from tests.detectors.feed import Feed, stands
 from tests.detectors.port_feed import PortFeed, a_port
 
@@ -25,7 +26,7 @@ def hours(node: Feed, count: int, per_hour: float, *, grows: float = 0.0, counte
     said: list[Finding] = []
     for hour in range(count):
         mine = per_hour * 10 ** (grows * hour / DAY)
-        said += node.run(HOUR, **{counter: [mine / HOUR] + [per_hour / HOUR] * 7})
+        said += node.run(HOUR, power_milliwatts=700_000, **{counter: [mine / HOUR] + [per_hour / HOUR] * 7})
     return said
 
 
@@ -47,17 +48,37 @@ def test_much_that_does_not_grow_is_silent(node: Feed) -> None:
     assert hours(node, 3 * DAY, 10**6) == []
 
 
-def test_a_step_is_no_trend(node: Feed) -> None:
-    """A cable was moved: a hundred times as much from one hour to the next, and then the same, as far as chance lets it."""
-    rng = np.random.default_rng(1)
-    assert [said for mean in (600, 60_000) for _ in range(2 * DAY) for said in hours(node, 1, rng.poisson(mean))] == []
+@pytest.mark.parametrize("spread", [0.0, 0.3])
+@pytest.mark.parametrize("times", [10, 10_000])
+def test_a_step_is_no_trend(spread: float, times: int) -> None:
+    """A cable was moved: so much more from one hour to the next, and then the same, as far as chance and the weather let it."""
+    node, rng = Feed(FecTail(), period_s=1800), np.random.default_rng(1)
+    means = [600.0] * 2 * DAY + [600.0 * times] * 2 * DAY
+    assert [said for mean in means for said in hours(node, 1, rng.poisson(mean * rng.lognormal(sigma=spread)))] == []
 
 
-@pytest.mark.parametrize("begins", range(0, DAY, 4))
-def test_a_swing_that_comes_every_day_is_no_trend(node: Feed, begins: int) -> None:
-    """A hall that warms up by day: ten times as much each afternoon as each morning, whenever the agent began to look."""
-    swing = [600 * 10 ** (0.5 * np.sin(2 * np.pi * hour / DAY)) for hour in range(begins, begins + 5 * DAY)]
-    assert [said for count in swing for said in hours(node, 1, count)] == []
+@pytest.mark.parametrize("begins", range(DAY))
+@pytest.mark.parametrize("orders", [0.5, 1.0])
+def test_a_swing_that_comes_every_day_is_no_trend(begins: int, orders: float) -> None:
+    """A hall that warms up by day: so much more each afternoon than each morning, whenever the agent began to look."""
+    node = Feed(FecTail(), gpus=1, period_s=1800)
+    swing = [600 * 10 ** (orders * np.sin(2 * np.pi * hour / DAY)) for hour in range(begins, begins + 3 * DAY)]
+    assert [said for count in swing for said in node.run(HOUR, **{BIN: count / HOUR})] == []
+
+
+def test_growth_that_a_retraining_broke_into_stays_one_ticket(node: Feed) -> None:
+    """One hour of a thousand times as much, while the link gets worse from day to day: it is told once."""
+    said = hours(node, 2 * DAY, 60, grows=1.5)
+    said += hours(node, 1, 10**8)
+    said += hours(node, 2 * DAY, 60 * 10**3, grows=1.5)
+    assert [(f.device.id, f.phase) for f in said] == [("GPU-n1-0", "onset")]
+
+
+def test_a_swapped_gpu_takes_its_finding_with_it(node: Feed) -> None:
+    """The link is another one, and nothing is said of the old one any more."""
+    hours(node, DAY, 600, grows=2)
+    node.gpus[0] = Device("n1", "gpu", "GPU-new", node.gpus[0].attributes)
+    assert [(f.device.id, f.phase) for f in hours(node, DAY, 600)] == [("GPU-n1-0", "cleared")]
 
 
 def test_a_handful_grows_fast_and_says_nothing(node: Feed) -> None:

@@ -15,6 +15,7 @@ MEMORY_OVER_CORE_C = 9.0  # in training, at the traffic of the median job
 HOT_DUTY = 0.3  # share of time under hardware slowdown once a hot spot trips it
 AGEING_STEPS = 200
 HOT_BY_S = 600.0  # of training: at the load of a checkpoint or an evaluation the memory is not too hot
+HOT_WITHIN_S = 1260.0  # by the clock: an evaluation and the longest checkpoint may lie among them
 
 
 def cold_plate(plan: Plan) -> None:
@@ -65,7 +66,7 @@ def hot_memory(plan: Plan) -> None:
     """F13: the memory of one GPU runs over its operating temperature; software holds the clock back, the core stays cool."""
     for case in plan.cases():
         lasts = plan.draw("hours") * HOUR
-        if place := plan.place(lasts, needs_s=900.0, stays_s=900.0):
+        if place := plan.place(lasts, needs_s=HOT_WITHIN_S, stays_s=HOT_WITHIN_S):
             by_s = plan.until_seen(place, HOT_BY_S, "train")
             plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, place.onset_s + lasts, detect_by_s=by_s)
             plan.strike(place.onset_s, partial(_heat, gpu=place.gpu, over=case.magnitude, lasts=lasts))
