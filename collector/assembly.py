@@ -82,6 +82,7 @@ def _nvml(parts: Parts) -> Source:
         facts_every_s=section.facts_period,
         expected=section.expected,
         proc=world.procfs,
+        sysfs=world.sysfs,
         holders=parts.holders,
         state=parts.state,
     )

@@ -31,6 +31,7 @@ HEALTH = (
 SILENT = State("", "agent silent", UNKNOWN)
 GPU_STATE = (
     State("ok", "ok", WELL),
+    State("passthrough", "in a virtual machine", MEANT),
     State("unreadable", "unreadable", LOOK),
     State("hung", "hung", SOON),
     State("absent", "absent", FAILED),

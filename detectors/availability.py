@@ -18,8 +18,9 @@ from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
 
 STATES = dict(field("gpu", "state").states)
-OK, UNREADABLE = "ok", "unreadable"
+OK, UNREADABLE, PASSTHROUGH = "ok", "unreadable", "passthrough"
 OK_CODE, UNREADABLE_CODE = (next(code for code, name in STATES.items() if name == state) for state in (OK, UNREADABLE))
+FINE = (OK, PASSTHROUGH)  # a virtual machine has it: nobody lost it
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ class Availability:
         if stands is not None and (stands.state != state or (stands.finding is None and stands.boot_id != boot_id)):
             yield from self._ends(frame, device)
             stands = None
-        if state == OK:
+        if state in FINE:
             return
         rule = RULES[state] if read or state != UNREADABLE else NO_DRIVER
         stands = self._stands.setdefault(device, stands or _Stands(state, boot_id, frame.mono_ns, frame.time_ns))

@@ -62,6 +62,7 @@ class Node:
         self.culprit = np.zeros(n, bool)
         self.ras_manner = "sound"  # of the job's RAS server (simulator/nccl/server.py)
         self.stuck: dict[int, str] = {}  # GPUs whose rank the others wait for, and how (faults/job.py)
+        self.gpu_driver = "nvidia"  # kernel driver that the GPUs are bound to
         self.results: dict[str, int] = {}  # NVML return code (or HANG, ...) by key of the table
         self.kernel: list[KernelLine] = []
         self.events: list[tuple[int, int, int, int, int]] = []

@@ -53,6 +53,8 @@ class SysfsRenderer:
         self._root, self._node = root, node
         self._ports = [_Port(root, node, port) for port in range(node.port_count)]
         self._gpu_links: list[tuple[LiveFile, LiveFile]] = []
+        self._gpus: list[Path] = []
+        self._gpu_driver = ""
         host, model = node.profile.host, node.profile.gpu
         for gpu, pci in enumerate(model.pci):
             files = {
@@ -61,6 +63,7 @@ class SysfsRenderer:
             }
             folder = _pci(root, f"{pci}.0", model.numa[gpu], {**files, "class": "0x030200"}, _pcie_speed(model.pcie_generation))
             self._gpu_links.append(_link_files(folder))
+            self._gpus.append(folder)
         put(
             root,
             {
@@ -81,6 +84,12 @@ class SysfsRenderer:
         for (speed, width), generation, lanes in zip(self._gpu_links, node.pcie_generation, node.pcie_width, strict=True):
             speed.write(_pcie_speed(int(generation)))
             width.write(str(int(lanes)))
+        if node.gpu_driver != self._gpu_driver:
+            self._gpu_driver = node.gpu_driver
+            driver = self._root / "bus" / "pci" / "drivers" / node.gpu_driver
+            driver.mkdir(parents=True, exist_ok=True)
+            for folder in self._gpus:
+                link(folder / "driver", driver)
 
     def close(self) -> None:
         """Close all files; the tree stays."""

@@ -9,7 +9,7 @@ Level = Literal["bad", "warn", "blind", "out", "note", "ok"]
 WORST_FIRST: tuple[Level, ...] = ("bad", "warn", "blind", "out", "note", "ok")
 
 _HEALTH: Mapping[str, Level] = {"failed": "bad", "predicted_failure": "warn", "degraded": "warn", "ok": "ok"}
-_GPU: Mapping[str, Level] = {"ok": "ok", "unknown": "blind"}  # lost, hung, absent, unreadable: bad
+_GPU: Mapping[str, Level] = {"ok": "ok", "passthrough": "out", "unknown": "blind"}  # lost, hung, absent, unreadable: bad
 _PORT: Mapping[str, Level] = {
     "active": "ok",
     "active_defer": "ok",
@@ -49,7 +49,7 @@ def _device(row: Mapping[str, Any], state: tuple[Level, str], document: Mapping[
     if any(out["device"] == row["id"] for out in document["maintenance"]):
         return "out", "out of service"
     said: list[tuple[Level, str]] = [state, (_HEALTH[row["health"]], row["health"].replace("_", " "))]
-    if not row["fresh"]:
+    if not row["fresh"] and state[0] != "out":
         said.append(("blind", "not read"))
     if any(finding["device"] == row["id"] for finding in document["findings"]):
         said.append(("note", "noted"))

@@ -126,9 +126,9 @@ def _agent(document: Mapping[str, Any]) -> Said | None:
 
 
 def _well(document: Mapping[str, Any]) -> Said:
-    gpus, ports = len(document["gpus"]), len(document["ports"])
-    if not gpus and not ports:
+    if not document["gpus"] and not document["ports"]:
         return "blind", "No GPU and no port was seen.", None
+    gpus, ports = sum(gpu["state"] != "passthrough" for gpu in document["gpus"]), len(document["ports"])
     read = f"{_count(gpus, 'GPU')} and {_count(ports, 'port')} are read"
     if document["findings"]:
         return "note", f"Nothing needs you. {read}; {_count(len(document['findings']), 'finding')} on record.", None

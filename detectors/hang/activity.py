@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from detectors.columns import Columns
 from detectors.readings import reading
+from pipeline.catalog import field
 from pipeline.frame import Frame
 
 Floats = NDArray[np.float64]
@@ -20,6 +21,7 @@ Flags = NDArray[np.bool_]
 
 # What a GPU does. LOST: the driver does not reach it; FREE: no process holds it; IDLE: held, and nothing runs; BUSY is all else.
 UNKNOWN, BUSY, MOVING, SPINS, IDLE, FREE, LOST = range(7)
+FAILED = [code for code, name in field("gpu", "state").states if name not in ("ok", "passthrough")]
 
 SPIN_PERCENT, IDLE_PERCENT = (
     95.0,
@@ -66,7 +68,7 @@ class Activity:
         does[moves & ((does == SPINS) | (does == IDLE))] = MOVING
         does[(columns.wide(frame.gauge("compute_processes")) == 0) & (does != BUSY)] = FREE
         does[columns.wide(frame.gauge("mig_mode_current")) > 0] = UNKNOWN  # its instances belong to different people
-        does[columns.wide(frame.gauge("state")) > 0] = LOST
+        does[np.isin(columns.wide(frame.gauge("state")), FAILED)] = LOST
         witnesses = np.isfinite(tensor) | np.isfinite(dram) | np.isfinite(nvlink)
         columns["witnessed"] = np.where(does == UNKNOWN, columns["witnessed"], witnesses)
         self._learn(does, power, pcie, nvlink)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from pipeline.catalog.gpu import GPU_STATES
 from pipeline.dcgm.select import FLEX, Selection
 from pipeline.exposition.latest import Entry, Snapshot
 from pipeline.exposition.loose import Labels
 from pipeline.frame import Attributes, Device
 
-ABSENT = 3  # code of the state of a GPU that is known and not there (catalogue, gpu_use.py)
+NOT_THERE = frozenset(code for code, name in GPU_STATES if name in ("absent", "passthrough"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,8 @@ def entities(
 
 
 def absent(gpus: Entry) -> frozenset[int]:
-    """Rows of the GPUs that are known and not there."""
-    return frozenset(row for row, state in enumerate(gpus.frame.gauge("state").tolist()) if state == ABSENT)
+    """Rows of the GPUs that are known and that the driver does not have."""
+    return frozenset(row for row, state in enumerate(gpus.frame.gauge("state").tolist()) if state in NOT_THERE)
 
 
 def _by_index(snapshot: Snapshot, gpus: Entry) -> list[tuple[int, str]]:

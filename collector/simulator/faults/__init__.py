@@ -75,7 +75,7 @@ _BY_TARGET: dict[TargetKind, tuple[Callable[..., Iterator[float]], ...]] = {
         fabric.counter_saturated,
         fabric.nic_lost,
     ),
-    "node": (driver.driver_unload, job.host_stall, job.oom_kill, job.ras_manner),
+    "node": (driver.driver_unload, driver.passthrough, job.host_stall, job.oom_kill, job.ras_manner),
 }
 
 FAULTS: Mapping[str, Fault] = {f.__name__: _fault(target, f) for target, fs in _BY_TARGET.items() for f in fs}

@@ -75,6 +75,13 @@ def driver_unload(node: Node, *, lasts: Lasts = 0.0) -> Iterator[float]:
     node.workload.drained.discard("driver")
 
 
+def passthrough(node: Node, *, lasts: Lasts = 0.0) -> Iterator[float]:
+    """All GPUs are given to virtual machines: bound to vfio-pci, NVIDIA's driver is not loaded."""
+    node.gpu_driver = "vfio-pci"
+    yield from driver_unload(node, lasts=lasts)
+    node.gpu_driver = "nvidia"
+
+
 def _answer(node: Node, key: str, result: int, lasts: float) -> Iterator[float]:
     node.results[key] = result
     yield left(lasts)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from collector.holders import NO_INSTANCE, Holder
 from collector.inventory import pci_key
-from collector.sources.nvml.states import ABSENT, HUNG, LOST, NAMES, OK, Change
+from collector.sources.nvml.states import ABSENT, HUNG, LOST, NAMES, OK, PASSTHROUGH, Change
 from collector.sources.nvml.supervisor import Hang
 from collector.sources.nvml.targets import printable
 from collector.sources.nvml.wire import GarbageError, Message
@@ -85,7 +85,7 @@ class Happenings:
         """GPUs that no longer answer, or answer again. A GPU that is judged for the first time is news only where it is gone."""
         events: list[Event] = []
         for change in changes:
-            gone = {LOST, HUNG, ABSENT}
+            gone = {LOST, HUNG, ABSENT, PASSTHROUGH}
             if change.now in gone and change.before not in gone:
                 said = {"reason": NAMES[change.now]}
                 events.append(Event(*now, change.device, "device_gone", said | _pci(change.device)))

@@ -13,8 +13,9 @@ from collector.inventory import Inventory
 from collector.sources.nvml import wire
 from collector.sources.nvml.frames import Assembler, Block, Failure, Values
 from collector.sources.nvml.happenings import Happenings, Now
+from collector.sources.nvml.passthrough import given_away
 from collector.sources.nvml.roster import KINDS, Roster
-from collector.sources.nvml.states import GPU_IS_LOST, OK, Evidence, States
+from collector.sources.nvml.states import GPU_IS_LOST, OK, PASSTHROUGH, Evidence, States
 from collector.sources.nvml.supervisor import Supervisor, Sweep
 from collector.sources.nvml.targets import Targets
 from collector.sources.nvml.wire import GarbageError, Message
@@ -41,6 +42,7 @@ class NvmlSource:
     are read. What moves slowly is asked every few seconds and held in between (target.py, EVERY_S); ``hold`` stretches that, and 0
     asks everything in every reading. ``expected`` is how many GPUs there should be, 0 for those that were ever seen. A reading waits for its sweep at most
     ``deadlines.sweep_s``. No driver, a hung or lost GPU, a crash of the library are values of ``tocsin_gpu_state``, never exceptions.
+    A GPU that virtual machines have, as ``sysfs`` says, is not expected.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class NvmlSource:
         hold: float = 1.0,
         expected: int = 0,
         proc: Path = Path("/proc"),
+        sysfs: Path = Path("/sys"),
         holders: Holders | None = None,
         env: Mapping[str, str] | None = None,
         rng: random.Random | None = None,
@@ -76,7 +79,7 @@ class NvmlSource:
         )
         self._targets = Targets()
         self._assembler = Assembler()
-        self._states = States()
+        self._states, self._sysfs, self._away = States(), sysfs, 0
         self._happenings = Happenings(proc)
         self._holders = holders or Holders()
         self._links: dict[str, tuple[int, int]] = {}
@@ -155,19 +158,23 @@ class NvmlSource:
     def _judge(self, block: Block, values: Sequence[Values], codes: Mapping[str, int], sweep: Sweep, now: Now) -> list[Event]:
         """Fill the state column; events of what changed."""
         devices, expected = self._roster.gpus(), self._roster.expected()
+        read = frozenset(devices[v.row].id for v in values if v.kind == "gpu")
+        wanted = [device for device in devices if device.id in expected]
         evidence = Evidence(
-            frozenset(devices[v.row].id for v in values if v.kind == "gpu"),
+            read,
             codes,
             self._supervisor.quarantine.causes(),
             frozenset(self._targets.gpus.values()),
             sweep.complete,
+            given_away(self._sysfs, (device for device in wanted if device.id not in read)),
         )
-        wanted = [device for device in devices if device.id in expected]
         states, changes = self._states.judge(wanted, evidence)
+        self._away = states.count(PASSTHROUGH)
         by_id = {device.id: state for device, state in zip(wanted, states, strict=True)}
         block.gauges[_STATE] = [by_id.get(device.id, np.nan) for device in devices]
         if sweep.complete:
-            self._missing = any(state != OK for state in states) or len(evidence.read) < self._expected
+            unwell = any(state not in (OK, PASSTHROUGH) for state in states)
+            self._missing = unwell or len(read) < self._expected - self._away
         blamed = [self._device(hang.gpu) or self._node for hang in sweep.hangs]
         return self._happenings.hangs(sweep.hangs, blamed, now) + self._happenings.changes(changes, now)
 
@@ -206,7 +213,8 @@ class NvmlSource:
                 b = blocks[kind]
                 frames.append(Frame(schema_of(kind), *now, devices, b.gauges, b.counters, b.observed, b.sampled_ns))
         visible = sum(v.kind == "gpu" for v in values)
-        counts = {"gpus_expected": self._expected or len(self._roster.expected()), "gpus_visible": visible}
+        expected = (self._expected or len(self._roster.expected())) - self._away
+        counts = {"gpus_expected": expected, "gpus_visible": visible}
         return [*frames, frame_of("node", [(self._node, counts)], *now)]
 
     def _reasons(self, failures: Sequence[Failure]) -> list[Unread]:

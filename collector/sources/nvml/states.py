@@ -11,7 +11,7 @@ from pipeline.frame import Device
 
 log = logging.getLogger("tocsin.nvml")
 
-OK, LOST, HUNG, ABSENT, UNREADABLE = range(5)
+OK, LOST, HUNG, ABSENT, UNREADABLE, PASSTHROUGH = range(6)
 NAMES = dict(GPU_STATES)
 
 
@@ -24,6 +24,7 @@ class Evidence:
     left_out: Mapping[str, str]  # and why
     listed: frozenset[str]  # by the driver
     whole: bool  # only then does not being listed mean anything
+    given_away: frozenset[str] = frozenset()  # to virtual machines
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,8 @@ class States:
     def _one(self, uuid: str, evidence: Evidence) -> int:
         if uuid in evidence.read:
             return OK
+        if uuid in evidence.given_away:
+            return PASSTHROUGH
         if uuid in evidence.left_out:
             return HUNG if evidence.left_out[uuid] == "hung" else UNREADABLE
         if uuid in evidence.codes:
@@ -80,4 +83,4 @@ def _say(changes: Sequence[Change]) -> None:
             continue
         indices = ", ".join(gpu.attributes.get("index", "?") for gpu in gpus)
         who = f"GPU {indices} ({gpus[0].id}) is" if len(gpus) == 1 else f"GPUs {indices} are"
-        log.log(logging.INFO if state == OK else logging.WARNING, "%s %s", who, NAMES[state])
+        log.log(logging.INFO if state in (OK, PASSTHROUGH) else logging.WARNING, "%s %s", who, NAMES[state])

@@ -42,6 +42,7 @@ class ScriptedNode:
         hold: float = 0.0,
         expected: int = 0,
         proc: Path = Path("/nonexistent"),
+        sysfs: Path = Path("/nonexistent"),
         state: State | None = None,
         holders: Holders | None = None,
     ) -> None:
@@ -67,6 +68,7 @@ class ScriptedNode:
             hold=hold,
             expected=expected,
             proc=proc,
+            sysfs=sysfs,
             holders=holders,
             env=self._environment,
             rng=random.Random(1),

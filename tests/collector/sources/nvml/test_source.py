@@ -9,6 +9,7 @@ import pytest
 from collector.holders import NO_INSTANCE, Holder, Holders
 from collector.inventory import Inventory
 from collector.sources.nvml.source import NvmlSource
+from collector.sources.nvml.states import NAMES
 from collector.sources.nvml.worker import Deadlines
 from collector.state import State
 from pipeline.catalog import agent
@@ -108,6 +109,65 @@ def test_a_known_gpu_that_is_not_there_at_start_is_absent(scripted: Scripted, tm
     reading = second.read()
     assert states(reading) == ["ok", "absent"]
     assert values(reading, "node") == [{"gpus_expected": 2, "gpus_visible": 1}]
+
+
+@pytest.mark.parametrize(
+    ("driver", "vendor", "state"),
+    [
+        ("vfio-pci", "0x10de", "passthrough"),
+        ("nvgrace-gpu-vfio-pci", "0x10de", "passthrough"),
+        ("pci-stub", "0x10de", "passthrough"),
+        ("nvidia", "0x10de", "absent"),
+        ("nouveau", "0x10de", "absent"),
+        ("", "0x10de", "absent"),
+        ("vfio-pci", "0x15b3", "absent"),
+    ],
+)
+def test_a_gpu_that_virtual_machines_have_is_not_absent(
+    scripted: Scripted, tmp_path: Path, driver: str, vendor: str, state: str
+) -> None:
+    """Given away it is not gone, and not expected. One that no driver has, or the wrong one, or whose slot holds another part, is absent."""
+    scripted(2, state=State(tmp_path / "state")).read()
+    bind(tmp_path / "sys", "0000:11:00.0", driver, vendor)
+    node = scripted(1, state=State(tmp_path / "state"), sysfs=tmp_path / "sys")
+    reading = node.read()
+    assert [NAMES[int(code)] for code in frame(reading, "gpu").gauge("state")] == ["ok", state]
+    assert values(reading, "node") == [{"gpus_expected": 2 - (state == "passthrough"), "gpus_visible": 1}]
+    assert [(event.kind, event.attributes["reason"]) for event in reading.events] == [("device_gone", state)]
+
+
+def test_a_node_whose_gpus_were_all_given_away_has_lost_none(scripted: Scripted, tmp_path: Path) -> None:
+    """NVIDIA's driver is not even loaded there."""
+    scripted(1, state=State(tmp_path / "state")).read()
+    bind(tmp_path / "sys", "0000:10:00.0", "vfio-pci")
+    node = scripted(1, state=State(tmp_path / "state"), sysfs=tmp_path / "sys")
+    node.table.fail("-/nvmlInit()", 9)
+    assert node.states() == ["passthrough"]
+    assert values(node.read(), "node") == [{"gpus_expected": 0, "gpus_visible": 0}]
+
+
+def test_a_gpu_that_its_driver_gets_back_is_expected_again(scripted: Scripted, tmp_path: Path) -> None:
+    """What is bound back and not listed is absent; once it is listed it is read."""
+    scripted(2, state=State(tmp_path / "state")).read()
+    bind(tmp_path / "sys", "0000:11:00.0", "vfio-pci")
+    node = scripted(1, state=State(tmp_path / "state"), sysfs=tmp_path / "sys")
+    assert node.states() == ["ok", "passthrough"]
+    bind(tmp_path / "sys", "0000:11:00.0", "nvidia")
+    assert node.states() == ["ok", "absent"]
+    node.add_gpu(1)
+    node.table.set("-/nvmlDeviceGetCount()", 2)
+    until(lambda: node.states(400) == ["ok", "ok"], "the second GPU")
+
+
+def bind(sysfs: Path, address: str, driver: str, vendor: str = "0x10de") -> None:
+    """Have sysfs say which driver a PCI function is bound to, "" for none."""
+    function = sysfs / "bus" / "pci" / "devices" / address
+    function.mkdir(parents=True, exist_ok=True)
+    (function / "vendor").write_text(f"{vendor}\n")
+    (function / "class").write_text("0x030200\n")
+    (function / "driver").unlink(missing_ok=True)
+    if driver:
+        (function / "driver").symlink_to(f"../../../../bus/pci/drivers/{driver}")
 
 
 def test_a_gpu_that_appears_later_is_read(scripted: Scripted) -> None:
