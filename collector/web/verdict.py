@@ -129,7 +129,7 @@ def _well(document: Mapping[str, Any]) -> Said:
     if not document["gpus"] and not document["ports"]:
         return "blind", "No GPU and no port was seen.", None
     gpus, ports = sum(gpu["state"] != "passthrough" for gpu in document["gpus"]), len(document["ports"])
-    read = f"{_count(gpus, 'GPU')} and {_count(ports, 'port')} are read"
+    read = _upper(f"{_count(gpus, 'GPU')} and {_count(ports, 'port')} are read")
     if document["findings"]:
         return "note", f"Nothing needs you. {read}; {_count(len(document['findings']), 'finding')} on record.", None
     return "ok", f"All is well. {read}, nothing stands against them.", None

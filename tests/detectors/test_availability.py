@@ -8,7 +8,7 @@ from detectors.availability import Availability
 from pipeline.finding import Finding
 from tests.fakes import FakeClock, gpu, gpu_frame, observed
 
-LOST, HUNG, ABSENT, UNREADABLE = 1, 2, 3, 4
+LOST, HUNG, ABSENT, UNREADABLE, PASSTHROUGH = 1, 2, 3, 4, 5
 
 
 class Node:
@@ -112,6 +112,13 @@ def test_a_driver_that_stays_away_is_a_ticket_that_says_so() -> None:
 def test_one_gpu_that_cannot_be_read_is_a_ticket_after_a_minute() -> None:
     """Its neighbour can."""
     assert [(f.device, f.severity) for f in Node().seconds(70, 0, UNREADABLE)] == [(gpu(1), "ticket")]
+
+
+def test_a_gpu_that_is_given_to_a_virtual_machine_is_no_fault() -> None:
+    """Nor was it one, where its driver was gone first: the page ends."""
+    node = Node()
+    assert node.seconds(3600, 0, PASSTHROUGH) == []
+    assert [f.phase for f in (*node.seconds(70, ABSENT, 0), *node.seconds(3600, PASSTHROUGH, 0))] == ["onset", "cleared"]
 
 
 def test_a_page_about_a_gpu_leaves_with_it() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from datetime import datetime
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,24 @@ def test_a_lost_gpu_is_an_incident_everywhere_and_somebody_takes_it_on(tmp_path:
     rows = Store(tmp_path / "s").sql("SELECT id, acknowledged_by, note FROM incidents ORDER BY seq").rows()
     assert {row[0] for row in rows} == {incident["id"]}
     assert rows[-1][2] == "RMA 4711"
+
+
+def test_gpus_that_are_given_to_virtual_machines_are_no_incident(tmp_path: Path) -> None:
+    """They are not expected, the page says that all is well, and nobody is told anything for twenty minutes of the node's."""
+    with AgentProcess(tmp_path / "s", *SIMULATED, "--simulate.speed", "20").ready() as agent:
+        inject(agent.storage / "simulated", "passthrough")
+        until(lambda: sum(v for k, v in agent.values("tocsin_gpu_state").items() if 'state="passthrough"' in k) == 8, what="them")
+        began = node_time(agent)
+        until(lambda: node_time(agent) > began + 1200, what="twenty minutes", seconds=120)
+        assert agent.values("tocsin_gpu_expected") == {"": 0.0}
+        assert incidents(agent) == []
+        verdict = json.loads(agent.get("/api/v1/status")[1])["verdict"]
+        assert verdict["text"] == "All is well. No GPUs and 8 ports are read, nothing stands against them."
+
+
+def node_time(agent: AgentProcess) -> float:
+    """Unix time of the node."""
+    return datetime.fromisoformat(json.loads(agent.get("/api/v1/status")[1])["time"]).timestamp()
 
 
 def test_a_killed_agent_knows_its_incidents(tmp_path: Path) -> None:

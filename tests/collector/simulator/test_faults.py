@@ -272,6 +272,21 @@ def driver_unload(stage: Stage) -> None:
 
 
 @signature
+def passthrough(stage: Stage) -> None:
+    """All GPUs are bound to vfio-pci and NVIDIA's driver is not there, until they come back."""
+    drivers = [
+        gpu / "driver" for gpu in sorted((stage.directory / "sys/bus/pci/devices").iterdir()) if (gpu / "driver").is_symlink()
+    ]
+    assert [driver.resolve().name for driver in drivers] == ["nvidia"] * 8
+    stage.let("passthrough:lasts=10s", 1)
+    assert [driver.resolve().name for driver in drivers] == ["vfio-pci"] * 8
+    assert stage.result("-/nvmlInit()") == 9
+    stage.later(10)
+    assert [driver.resolve().name for driver in drivers] == ["nvidia"] * 8
+    assert stage.result("-/nvmlInit()") == 0
+
+
+@signature
 def nccl_stall(stage: Stage) -> None:
     """All but the culprit at 100 %, without tensor work or traffic, at low flat power; then the watchdog ends the job."""
     stage.let("nccl_stall@gpu6", 60)

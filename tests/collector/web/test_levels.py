@@ -34,6 +34,11 @@ def test_a_gpu_is_as_bad_as_its_state(state: str, level: str) -> None:
     assert levels.gpu(PORT | {"state": state}, NOBODY) == (level, state)
 
 
+def test_a_gpu_that_virtual_machines_have_is_out_of_service() -> None:
+    """Nobody reads it, and nobody should."""
+    assert levels.gpu(PORT | {"state": "passthrough", "fresh": False}, NOBODY) == ("out", "passthrough")
+
+
 def test_a_finding_on_record_marks_its_device() -> None:
     """The reader is told that there is something to read."""
     assert levels.port(PORT, NOBODY | {"findings": [{"device": "P"}]}) == ("note", "noted")

@@ -114,6 +114,14 @@ def test_a_node_out_of_service_says_why() -> None:
     assert said(scene) == ("out", "This node is out of service: new firmware")
 
 
+def test_gpus_of_virtual_machines_are_not_called_read() -> None:
+    """They are well as far as anybody here can know."""
+    scene = Scene()
+    scene.gpus[1][1].clear()
+    scene.gpus[1][1].update(state=5)
+    assert said(scene.play()) == ("ok", "All is well. 1 GPU and 2 ports are read, nothing stands against them.")
+
+
 def test_readings_that_stopped_are_not_called_well() -> None:
     """A minute without a reading makes the devices unknown."""
     scene = Scene().play()

@@ -177,9 +177,10 @@ def test_a_lost_gpu_leaves_its_xid_row_only() -> None:
     assert 'err_code="79",err_msg="GPU no longer answers on the PCIe bus"} 79' in line
 
 
-def test_a_gpu_that_is_known_and_absent_has_no_rows() -> None:
-    """DCGM does not know it; its own series say that it is missing."""
-    node = Node().see(gpu=[(gpu(0), busy()), (gpu(1), {"state": 3})])
+@pytest.mark.parametrize("state", [3, 5])
+def test_a_gpu_that_is_absent_or_in_a_virtual_machine_has_no_rows(state: int) -> None:
+    """DCGM does not know it; its own series say where it is."""
+    node = Node().see(gpu=[(gpu(0), busy()), (gpu(1), {"state": state})])
     assert gpu(1).id not in node.page()
 
 
