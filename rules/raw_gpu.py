@@ -144,7 +144,7 @@ AVAILABILITY = (
         means="The GPU no longer answers (often XID 79, fallen off the bus), or it was taken out.",
         confirm="`nvidia-smi -L` against the expected number; `dmesg | grep -i xid`; `lspci | grep -i nvidia`.",
         do="Drain the node, cold-reboot it. If the GPU is lost again, reseat or replace it.",
-        clears="When the GPU is back, or a day after it was last seen. A GPU that was swapped on purpose: silence its UUID.",
+        clears="When the GPU is back, or a day after it was last seen. A GPU that was swapped or given to a virtual machine on purpose: silence its UUID.",
         panel=places.RAW_GPUS,
     ),
 )
