@@ -93,7 +93,8 @@ class _Tail:
         slope, steady = self._trend(seen & (y >= log(1 + LEAST_ERRORS)) & (hours == 1))
         grows = (slope > GROWTH) & steady
         columns["run"] = np.where(seen, np.where(grows, columns["run"] + 1, 0), columns["run"])
-        columns["good"] = np.where(seen, np.where(slope > GROWTH, 0, columns["good"] + 1), columns["good"])
+        calm = seen & ((slope <= GROWTH) | (y < log(1 + LEAST_ERRORS)))  # a slope that nobody knows says neither
+        columns["good"] = np.where(slope > GROWTH, 0, columns["good"] + calm)
         for row in rows_where(grows & (columns["run"] >= HOLDS)):
             verdict = _verdict(columns.devices[row], float(columns["count"][row]), float(slope[row]))
             yield from standing.holds(columns.devices[row], verdict, at, at.time_ns - round(HOLDS * HOUR_S * 1e9))

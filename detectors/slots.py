@@ -1,12 +1,14 @@
-"""Which part sits where: a GPU or adapter that is read no more, and another one that is read in its PCI slot."""
+"""Which part sits where: a GPU or adapter that is read no more, and another one that is read in its PCI slot, or nobody here."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from pipeline.catalog import field
 from pipeline.frame import Device, Frame
 
 KINDS = ("gpu", "ib_port")
+PASSTHROUGH = next(code for code, name in field("gpu", "state").states if name == "passthrough")
 
 
 class Slots:
@@ -31,6 +33,14 @@ class Slots:
             return None
         there = (row for row in self._places[kind].get(slot, ()) if row != own and _is_read(frame, row))
         return next((frame.devices[row] for row in there), None)
+
+    def given_away(self, device: Device, frame: Frame) -> bool:
+        """Whether a frame of its kind says that a virtual machine has the device."""
+        if device.kind != frame.kind or frame.kind != "gpu":
+            return False
+        self._look(frame)
+        row = self._rows["gpu"].get(device)
+        return row is not None and frame.gauge("state")[row] == PASSTHROUGH
 
     def _look(self, frame: Frame) -> None:
         kind = frame.kind

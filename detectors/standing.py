@@ -126,11 +126,13 @@ class Standing:
                     yield self._keep(replace(rest.waits, time_ns=at.time_ns))
 
     def swapped(self, frame: Frame, at: Moment) -> Iterator[Finding]:
-        """End what stands about a device in whose PCI slot another one is read now (slots.py): its faults left with it."""
+        """End what stands about a device in whose PCI slot another one is read now, or that a virtual machine has: its faults left with it."""
         for finding in self.all():
             there = self._slots.instead(finding.device, frame)
             if there is not None:
                 yield from self.ends(finding.device, finding.fault, at, f"{there.id} is in its place now")
+            elif self._slots.given_away(finding.device, frame):
+                yield from self.ends(finding.device, finding.fault, at, "a virtual machine has it now")
 
     def _keep(self, finding: Finding) -> Finding:
         self._findings[finding.device, finding.fault] = finding

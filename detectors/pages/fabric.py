@@ -98,7 +98,7 @@ PAGES: Mapping[str, Page] = {
         ),
         (Shown("gpu", "nvlink_fec_8_codewords"), *_port("fec_corrected_blocks")),
         "Plan a change of this link; watch whether symbol errors follow.",
-        "After 24 hours in a row that were seen and in none of which it had grown by so much in a day.",
+        "After 24 hours at a known slope that is lower, or with next to nothing counted, and none with a higher one between them.",
         ("nvlink",),
     ),
 }

@@ -74,6 +74,15 @@ def test_growth_that_a_retraining_broke_into_stays_one_ticket(node: Feed) -> Non
     assert [(f.device.id, f.phase) for f in said] == [("GPU-n1-0", "onset")]
 
 
+def test_a_ticket_stays_while_nobody_knows_the_pace(node: Feed) -> None:
+    """From the second day on the agent is off for nine hours of each: what grew on says no slope, and no end."""
+    said = hours(node, 30, 600, grows=1.5)
+    for day in range(1, 4):
+        said += hours(node, 15, 600 * 10 ** (1.5 * day), grows=1.5)
+        node.run(9 * HOUR, **{BIN: None})
+    assert [f.phase for f in said] == ["onset"]
+
+
 def test_a_swapped_gpu_takes_its_finding_with_it(node: Feed) -> None:
     """The link is another one, and nothing is said of the old one any more."""
     hours(node, DAY, 600, grows=2)

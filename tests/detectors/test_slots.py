@@ -6,7 +6,7 @@ from detectors.slots import Slots
 from pipeline.frame import Device, Frame, frame_of
 from tests.fakes import START_NS
 
-OK, ABSENT = 0, 3
+OK, ABSENT, PASSTHROUGH = 0, 3, 5
 
 
 def board(name: str, slot: int) -> Device:
@@ -44,6 +44,13 @@ def test_a_gpu_that_is_absent_from_its_slot_did_not_leave() -> None:
     gone, other = board("gone", 1), board("other", 2)
     assert Slots().instead(gone, seen((gone, ABSENT), (other, OK))) is None
     assert Slots().instead(gone, seen((gone, None), (other, OK))) is None
+
+
+def test_a_gpu_that_a_virtual_machine_has_was_given_away() -> None:
+    """One that is gone was not, nor one of which nothing is read."""
+    away, gone, silent = board("away", 1), board("gone", 2), board("silent", 3)
+    frame, slots = seen((away, PASSTHROUGH), (gone, ABSENT), (silent, None)), Slots()
+    assert [slots.given_away(one, frame) for one in (away, gone, silent, board("new", 4))] == [True, False, False, False]
 
 
 def test_an_adapter_has_several_ports() -> None:

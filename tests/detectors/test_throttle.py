@@ -214,3 +214,10 @@ def test_a_swapped_gpu_takes_its_finding_with_it(node: Feed) -> None:
     node.gpus[3] = type(new)("n1", "gpu", "GPU-new", new.attributes)
     said = node.run(600, gpu_utilization_percent=99, **duties())
     assert told(said) == [("gpu", "GPU-n1-3", HOT, "page", "cleared")]
+
+
+def test_a_gpu_that_is_given_to_a_virtual_machine_takes_its_finding_with_it(node: Feed) -> None:
+    """Whatever is the matter with it, nobody here can see it end; its mates' findings stay."""
+    node.run(300, gpu_utilization_percent=99, state=0, **duties(hot=[0.2 if row in (3, 5) else 0.0 for row in range(8)]))
+    said = node.run(600, gpu_utilization_percent=99, state=[5 if row == 3 else 0 for row in range(8)], **duties(hot=one(0.2, 5)))
+    assert told(said) == [("gpu", "GPU-n1-3", HOT, "page", "cleared")]

@@ -42,7 +42,7 @@ class NvmlSource:
     are read. What moves slowly is asked every few seconds and held in between (target.py, EVERY_S); ``hold`` stretches that, and 0
     asks everything in every reading. ``expected`` is how many GPUs there should be, 0 for those that were ever seen. A reading waits for its sweep at most
     ``deadlines.sweep_s``. No driver, a hung or lost GPU, a crash of the library are values of ``tocsin_gpu_state``, never exceptions.
-    A GPU that virtual machines have, as ``sysfs`` says, is not expected.
+    A GPU that virtual machines have, as ``sysfs`` says, is not expected; a number that was declared stays what it is.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class NvmlSource:
         block.gauges[_STATE] = [by_id.get(device.id, np.nan) for device in devices]
         if sweep.complete:
             unwell = any(state not in (OK, PASSTHROUGH) for state in states)
-            self._missing = unwell or len(read) < self._expected - self._away
+            self._missing = unwell or len(read) < self._expected
         blamed = [self._device(hang.gpu) or self._node for hang in sweep.hangs]
         return self._happenings.hangs(sweep.hangs, blamed, now) + self._happenings.changes(changes, now)
 
@@ -213,7 +213,7 @@ class NvmlSource:
                 b = blocks[kind]
                 frames.append(Frame(schema_of(kind), *now, devices, b.gauges, b.counters, b.observed, b.sampled_ns))
         visible = sum(v.kind == "gpu" for v in values)
-        expected = (self._expected or len(self._roster.expected())) - self._away
+        expected = self._expected or len(self._roster.expected()) - self._away
         counts = {"gpus_expected": expected, "gpus_visible": visible}
         return [*frames, frame_of("node", [(self._node, counts)], *now)]
 
