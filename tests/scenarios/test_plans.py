@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,10 +73,11 @@ def test_test_ranges_reach_beyond_those_of_dev(name: str) -> None:
         assert not parameter.sweep or parameter.nominal in parameter.sweep
 
 
-@pytest.mark.parametrize("name", ["F05", "F08"])
+@pytest.mark.parametrize("name", ["F05", "F08", "F22"])
 def test_nobody_is_struck_again_with_what_nobody_repaired(name: str) -> None:
-    """A GPU over its threshold, a job whose program fails: each is one case, since a second time there is nothing to tell."""
-    entities = [truth.entity for truth in render(load_scenario(name), 5, nodes=64).truth]
+    """A GPU over its threshold, a job whose program fails, a full counter: one case each, as a second time there is nothing to tell."""
+    scenario = load_scenario(name)
+    entities = [truth.entity for truth in render(replace(scenario, cases=100), 5, nodes=64).truth]
     assert len(set(entities)) == len(entities)
 
 

@@ -99,8 +99,10 @@ def _reached(times: list[float], wanted: int, window: float) -> float | None:
 
 def full_counter(plan: Plan) -> None:
     """F22: a counter reaches the end of its register and says nothing any more; there is no 64-bit twin."""
+    struck: set[int] = set()  # what is full stays full: a second time there is nothing to tell
     for case in plan.cases():
-        if place := plan.place(plan.end_s / 2, needs_s=HOUR, busy=False, alone=False):
+        if place := plan.place(plan.end_s / 2, needs_s=HOUR, busy=False, alone=False, fits=lambda place: place.gpu not in struck):
+            struck.add(place.gpu)
             name, full = (("symbol_errors", FULL_16), ("link_downed", FULL_8))[case.number % 2]
             plan.truth(case, plan.topology.ports[place.gpu], place.onset_s, plan.end_s)
             plan.strike(0.0, partial(_nearly, port=place.gpu, name=name, value=full - NEARLY))
