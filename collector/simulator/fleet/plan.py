@@ -206,9 +206,8 @@ class Plan:
         assert verdict is not None  # noqa: S101 - faults have one, the loader holds that
         evident = onset_s if evident_s is None else evident_s
         by_s = verdict.detect_by_s if detect_by_s is None else detect_by_s
-        if (
-            by_s < 2 * self.step_s and isinstance(entity, Device) and entity.host in self.topology.hosts
-        ):  # the reading that shows it, and that one arrives
+        one_reading = by_s < 2 * self.step_s
+        if one_reading and isinstance(entity, Device) and entity.host in self.topology.hosts:  # and that one arrives
             self.strike(evident, partial(acts.is_read, host=entity.host))
         self.truths.append(
             Truth(

@@ -8,9 +8,8 @@ from pathlib import Path
 from collector.inventory import pci_key
 from pipeline.frame import Device
 
-STUBS = frozenset(
-    {"pci-stub", "pciback"}
-)  # KVM's older one and Xen's; all others have vfio in their names (Linux, drivers/vfio/pci)
+# KVM's older one and Xen's; all others have vfio in their names (Linux, drivers/vfio/pci).
+STUBS = frozenset({"pci-stub", "pciback"})
 NVIDIA, DISPLAY = "0x10de", "0x03"  # PCI vendor, and base class of the PCI Code and ID Assignment Specification
 
 
