@@ -262,7 +262,7 @@ _HARDWARE: tuple[tuple[int, str, str, Profile], ...] = (
     (5203, "local_ack_timeout_err", "Times the acknowledge timer of a queue pair ran out on this side.", "default"),
     (5204, "rnr_nak_retry_err", "Receiver-not-ready NAKs received.", "default"),
     (5205, "implied_nak_seq_err", "Times an acknowledge implied that a response was lost.", "default"),
-    (5206, "duplicate_request", "Requests received twice.", "default"),
+    (5206, "duplicate_request", "Requests received twice.", "full"),
     (5207, "out_of_buffer", "Packets dropped because the queue pair had no receive buffer posted.", "default"),
     (5208, "roce_slow_restart", "Times RoCE slow restart was used.", "default"),
     (5209, "roce_slow_restart_cnps", "Congestion notifications sent by RoCE slow restart.", "full"),

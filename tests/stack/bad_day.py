@@ -44,7 +44,7 @@ AGENT = (
     *("--simulate", PROFILE, "--simulate.seed", str(SEED)),
     *("--detectors.off-trial", "all"),
     # Four times a second of the machine's, and no deadline that is but a moment of it.
-    *("--source.nvml.period", "10s", "--source.nvml.deadline", "5m"),
+    *("--source.nvml.period", "10s", "--source.nvml.deadline", "5m", "--source.nvml.call-deadline", "4m"),
     *("--source.infiniband.period", "10s", "--source.infiniband.deadline", "5m"),
     *("--source.kmsg.period", "10s", "--source.kmsg.deadline", "5m"),
     *("--source.nccl.period", "10s", "--source.nccl.deadline", "5m"),
