@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipeline.catalog import field
+from pipeline.catalog.gpu_use import PASSTHROUGH
 from pipeline.frame import Device, Frame
 
 KINDS = ("gpu", "ib_port")
-PASSTHROUGH = next(code for code, name in field("gpu", "state").states if name == "passthrough")
 
 
 class Slots:

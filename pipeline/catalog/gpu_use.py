@@ -5,7 +5,8 @@ from __future__ import annotations
 from pipeline.catalog.fields import Dcgm, Field, Metric, Profile
 from pipeline.catalog.gpu_rows import gauge, renewed
 
-GPU_STATES = ((0, "ok"), (1, "lost"), (2, "hung"), (3, "absent"), (4, "unreadable"), (5, "passthrough"))
+PASSTHROUGH = 5  # ours: a virtual machine has the GPU, nobody lost it
+GPU_STATES = ((0, "ok"), (1, "lost"), (2, "hung"), (3, "absent"), (4, "unreadable"), (PASSTHROUGH, "passthrough"))
 
 STATE = Metric("tocsin_gpu_state", "gauge", "1 for the state the GPU is in, 0 for the others.", ("state",))
 UTILIZATION = Metric("tocsin_gpu_utilization_ratio", "gauge", "Share of time in which the engine was in use, by engine.")
