@@ -11,20 +11,7 @@ from detectors.incidents.blame import Blame
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident, TakenOn
 from detectors.incidents.graph import Graph, Place
 from detectors.incidents.held import Held
-from detectors.incidents.kinship import (
-    OF_PROGRAMS,
-    OF_RACKS,
-    SYMPTOMS,
-    Key,
-    acquitted,
-    breaks,
-    classes,
-    head,
-    identity,
-    keys_of,
-    near,
-    wide,
-)
+from detectors.incidents.kinship import OF_PROGRAMS, OF_RACKS, SYMPTOMS, acquitted, classes, head, identity, keys_of, near, wide
 from detectors.incidents.lemon import LIMIT, Lemons
 from detectors.incidents.records import Records
 from detectors.maintenance import Maintenance
@@ -37,7 +24,6 @@ from pipeline.observation import Event, Observation
 # More incidents of one class within the window than this: the cause is common to them, whatever it is. How many devices each holds says nothing.
 MANY, MANY_SHARE = 10, 0.005
 AT_ONCE_NS = 120 * 10**9  # what a switch does to its ports it does to all of them at once
-STALLING = ("device", "node", "job")  # keys by which an incident is found that may say of a device only that it waits
 MOST_SINGLY = 8  # findings of an incident, each of which is told as it comes
 MOST_FINDINGS = 1000  # of one incident: what comes after is explained by it, and not kept
 
@@ -159,10 +145,9 @@ class Incidents(Remembering):
 
     def _about(self, finding: Finding, at: Moment) -> OpenIncident | None:
         """An open incident that blames this device, its link or what it is part of; one that only counts it among others, while it is fresh."""
-        keys = list(near(finding, self._graph))
-        fresh = {one.id for one in self._nearby(finding, keys, at.now_ns - WINDOW_NS)}
-        own = [one for one in self._book.with_any(keys) if one.id in fresh or self._blames(one, finding.device)]
-        return max(own, key=_newest, default=None)
+        found = self._book.with_any(near(finding, self._graph))
+        own = [one for one in found if at.now_ns - one.evidence_ns <= WINDOW_NS or self._blames(one, finding.device)]
+        return max(own, key=lambda one: one.evidence_ns, default=None)
 
     def _blames(self, incident: OpenIncident, device: Device) -> bool:
         root = device if incident.told is None else incident.told.root
@@ -172,21 +157,13 @@ class Incidents(Remembering):
     def _explained(self, finding: Finding, at: Moment) -> OpenIncident | None:
         """An open incident nearby that it may belong to: it is known already what is the matter there, or it began at about the same time."""
         kind, around = head(finding.fault), list(wide(finding, self._graph))
-        known = self._nearby(finding, (key for key in around if key[-1] == "itself"))
+        known = self._book.with_any(key for key in around if key[-1] == "itself")
         alike = [one for one in known if kind in SYMPTOMS or kind in classes(one.findings[name] for name in one.standing)]
         if alike:
-            return max(alike, key=_newest)
+            return max(alike, key=lambda one: one.evidence_ns)
         sudden = [key for key in around if key[0] == "switch" != finding.device.kind]
         at_once = self._book.find(sudden, at.now_ns - AT_ONCE_NS)
-        lately = self._nearby(finding, (key for key in around if key not in sudden), at.now_ns - WINDOW_NS)
-        return at_once or max(lately, key=_newest, default=None)
-
-    def _nearby(self, finding: Finding, keys: Iterable[Key], since_ns: int | None = None) -> Iterator[OpenIncident]:
-        """Open incidents with one of these keys; for a break not those that say of its node only what a break elsewhere explains."""
-        for key in keys:
-            for one in self._book.with_any([key], since_ns):
-                if not (key[0] in STALLING and breaks(finding) and _stalled_by_another(one, finding.device.host)):
-                    yield one
+        return at_once or self._book.find((key for key in around if key not in sudden), at.now_ns - WINDOW_NS)
 
     def _common(self, finding: Finding, at: Moment) -> OpenIncident | None:
         """An incident that all devices with such a fault have in common these minutes, and as serious: a page is not one of many tickets."""
@@ -349,16 +326,6 @@ def _is(device: Device, place: Place) -> bool:
 
 def _words(finding: Finding) -> str:
     return f"{finding.device.id} {finding.fault}"
-
-
-def _newest(incident: OpenIncident) -> int:
-    return incident.evidence_ns
-
-
-def _stalled_by_another(incident: OpenIncident, host: str) -> bool:
-    """Whether it holds a break on another node, and of this one symptoms at most."""
-    here = any(f.device.host == host and head(f.fault) not in SYMPTOMS for f in incident.live)
-    return not here and any(breaks(f) and f.device.host != host for f in incident.live)
 
 
 def _severity(findings: Iterable[Finding]) -> Severity:

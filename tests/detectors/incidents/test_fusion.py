@@ -123,33 +123,6 @@ def test_a_hang_inherits_the_xid_of_a_gpu_of_its_job() -> None:
     assert story.open == {gpu(5, "n2").id: ("gpu", "xid/gpu", "page")}
 
 
-@pytest.mark.parametrize(
-    "stalled", [node("n2"), gpu(5, "n2"), gpu(1, "n1"), Device("", "job", "42")], ids=lambda device: device.id
-)
-def test_two_breaks_in_one_job_are_two_incidents(stalled: Device) -> None:
-    """A GPU's NVLink stalls the job; minutes later one of another node goes down: both want a reset, and each is named, whoever waited."""
-    story = Story()
-    story.nodes("n1", "n2")
-    for host in ("n1", "n2"):
-        story.happens("job_started", node(host), job="42", gpus=" ".join(gpu(n, host).id for n in range(8)))
-    story.finds(gpu(0, "n1"), "nvlink/link_down")
-    story.finds(stalled, "hang/rank_stuck")
-    story.wait(240)
-    story.finds(gpu(5, "n2"), "nvlink/link_down")
-    assert story.open == {gpu(n, host).id: ("gpu", "nvlink/link_down", "page") for n, host in ((0, "n1"), (5, "n2"))}
-
-
-def test_two_breaks_on_one_node_of_a_stalled_job_are_one_incident() -> None:
-    """Two NVLinks of one node go down: its board or its switch may be the cause of both."""
-    story = Story()
-    story.nodes("n1", "n2")
-    for host in ("n1", "n2"):
-        story.happens("job_started", node(host), job="42", gpus=" ".join(gpu(n, host).id for n in range(8)))
-    for number in (0, 5):
-        story.finds(gpu(number, "n1"), "nvlink/link_down")
-    assert len(story.open) == 1
-
-
 @pytest.mark.parametrize(("minutes", "later_s"), [(2, 0), (50, 0), (50, 300)])
 def test_the_gpu_that_alone_repeats_a_code_takes_over_the_incident_of_its_job(minutes: int, later_s: int) -> None:
     """The program is acquitted and its GPU is named, in the same breath or minutes after: one incident, the same one, with another root."""
