@@ -15,7 +15,8 @@ Example:
   tocsin ack 8f14e45f --note "node drained, RMA 4711"
 
 INCIDENT is its id, or the beginning of it, as the status page, the log and /api/v1/incidents show it. The agent keeps who, when and
-what in its store and shows it on its page; `tocsin_incident_acknowledged` stands beside `tocsin_incident_active` until the incident ends.
+what in its store and shows it on its page; `tocsin_incident_acknowledged` stands beside `tocsin_incident_active` until the incident ends,
+or until it has a page about a device that nobody was paged for: that one has to be taken on too.
 It is asked through a socket in its storage path, which only root and the agent's own user may use."""
 
 

@@ -22,8 +22,7 @@ LARGE_AND_LONG = "H00"
 # Cases that a large run has room for, as a share of those asked for: two faults leave a job alone for hours. Measured; elsewhere it is all.
 ROOM = {"F06": 0.6, "F07": 0.74, "F08": 0.65, "F09": 0.9, "F16": 0.92, "F24": 0.87, "F27": 0.9, "F28": 0.62, "F30": 0.86}
 SMALLER = {"F24": 64}  # nodes: congestion takes a whole part of the fabric, and a larger run has room for no more
-# F31: a month each; the rule counts findings, and what it counts is scored elsewhere. F23: two of three are of NVLink, which has no other.
-WANTED = {"F31": 40, "F23": 315}
+WANTED = {"F23": 315}  # two of three are of NVLink, which has no other scenario
 # Times as many nodes for as many cases: at its own size nearly every node has a GPU whose paste ages, and when a large job loads them
 # again all are told within the minute, which is taken for one common cause.
 SPARSE = {"F11": 3}

@@ -7,11 +7,23 @@ from dataclasses import replace
 
 from detectors.elapsed import Elapsed, Moment
 from detectors.incidents.advice import reason
-from detectors.incidents.blame import Blame
+from detectors.incidents.blame import TOGETHER, Blame
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident, TakenOn
-from detectors.incidents.graph import Graph, Place
+from detectors.incidents.graph import CONTAINERS, Graph, Place
 from detectors.incidents.held import Held
-from detectors.incidents.kinship import OF_PROGRAMS, OF_RACKS, SYMPTOMS, acquitted, classes, head, identity, keys_of, near, wide
+from detectors.incidents.kinship import (
+    OF_PROGRAMS,
+    OF_RACKS,
+    SYMPTOMS,
+    acquitted,
+    breaks,
+    classes,
+    head,
+    identity,
+    keys_of,
+    near,
+    wide,
+)
 from detectors.incidents.lemon import LIMIT, Lemons
 from detectors.incidents.records import Records
 from detectors.maintenance import Maintenance
@@ -24,6 +36,7 @@ from pipeline.observation import Event, Observation
 # More incidents of one class within the window than this: the cause is common to them, whatever it is. How many devices each holds says nothing.
 MANY, MANY_SHARE = 10, 0.005
 AT_ONCE_NS = 120 * 10**9  # what a switch does to its ports it does to all of them at once
+MOST_NAMED = 3  # devices that a summary names beside the one to blame
 MOST_SINGLY = 8  # findings of an incident, each of which is told as it comes
 MOST_FINDINGS = 1000  # of one incident: what comes after is explained by it, and not kept
 
@@ -97,6 +110,7 @@ class Incidents(Remembering):
         known = self._book.holding(finding.id)
         if known is not None:
             if finding.active:
+                self._wake(known, finding)
                 known.findings[finding.id] = finding
                 known.standing.add(finding.id)
                 known.over.discard(finding.id)
@@ -130,10 +144,22 @@ class Incidents(Remembering):
         graver = incident.told is None or RANK[finding.severity] > RANK[incident.told.severity]
         if len(incident.findings) >= MOST_FINDINGS and not graver:
             return False
+        self._wake(incident, finding)
         incident.findings[finding.id] = finding
         incident.standing.add(finding.id)
         self._book.index(incident, keys_of(finding, self._graph))
         return True
+
+    def _wake(self, incident: OpenIncident, finding: Finding) -> None:
+        """A page about what no page of the incident was about is not what somebody took on, unless it only waits or the root explains it.
+
+        Their note stays.
+        """
+        paged = any(f.severity == "page" and f.device == finding.device for f in incident.live)
+        if finding.severity != "page" or paged or head(finding.fault) in SYMPTOMS:
+            return
+        if not (_severity(incident.live) == "page" and self._blames(incident, finding.device)):
+            incident.taken_on = incident.taken_on and incident.taken_on._replace(time_ns=0)
 
     def _acquitted(self, finding: Finding) -> OpenIncident | None:
         """The incident of a program that is cleared of blame: from now on it is the GPU's, and people need to look at one only."""
@@ -216,11 +242,14 @@ class Incidents(Remembering):
     ) -> Iterator[Incident]:
         """Incidents that turn out to be one; ``joined`` is told anyway."""
         for one in others:
+            taken_on = first.taken_on or one.taken_on
+            if taken_on and not all(both and both.time_ns for both in (first.taken_on, one.taken_on)):
+                taken_on = taken_on._replace(time_ns=0)  # who took on one of them did not take on all; their note stays
             for member in one.findings.values():
                 self._join(first, member, at)
             first.standing -= one.findings.keys() - one.standing
             first.over |= one.over
-            first.taken_on = first.taken_on or one.taken_on
+            first.taken_on = taken_on
             self._book.close(one)
             if one.told is not None:
                 yield replace(one.told, cleared_ns=at.time_ns, summary=f"Part of incident {first.id}: {one.told.summary}")
@@ -234,6 +263,7 @@ class Incidents(Remembering):
         now = self._told(incident) if incident.findings else self._lemon_again(incident)
         before, incident.told = incident.told, now
         faults = {_words(f) for f in incident.live if f.device == now.root and f.severity != "record"}
+        faults |= {_words(f) for f in _broken_besides(now.root, incident.live)}
         if before is None or _news(before) != _news(now) or self._more(incident) or not faults <= incident.faults:
             incident.said, incident.faults = len(incident.findings), incident.faults | faults
             yield now
@@ -342,7 +372,28 @@ def _summary(root: Device, blamed: Finding, findings: Sequence[Finding]) -> str:
     elif len(findings) > 1:
         words = f"{words} It explains {len(findings)} findings ({kinds})."
     others = [f for f in findings if f.device == root and f.fault != blamed.fault and f.severity != "record"]
-    return f"{words} Newest: {others[-1].summary}" if others else words
+    words = f"{words} Newest: {others[-1].summary}" if others else words
+    besides = dict.fromkeys(f.device for f in _broken_besides(root, findings))
+    if not besides:
+        return words
+    named = [f"{device.kind} {device.id} of {device.host}" for device in list(besides)[:MOST_NAMED]]
+    more = f" and {len(besides) - MOST_NAMED} more" if len(besides) > MOST_NAMED else ""
+    return f"{words} Broken as well, on other nodes: {', '.join(named)}{more}."
+
+
+def _broken_besides(root: Device, findings: Iterable[Finding]) -> list[Finding]:
+    """Pages about GPUs and links of other nodes than the one to blame, which its repair does not mend; none where it is what holds them all."""
+    if root.kind in CONTAINERS or root == TOGETHER:
+        return []
+    link = {root.id, root.attributes.get("peer", root.id)}
+    return [
+        f
+        for f in findings
+        if f.severity == "page"
+        and breaks(f)
+        and f.device.host not in ("", root.host)
+        and not link & {f.device.id, f.device.attributes.get("peer", f.device.id)}
+    ]
 
 
 def _news(incident: Incident) -> tuple[object, ...]:

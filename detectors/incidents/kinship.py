@@ -45,6 +45,11 @@ def strength(finding: Finding) -> int:
     return next((len(STRENGTH) - rank for rank, kinds in enumerate(STRENGTH) if kind in kinds), 0)
 
 
+def breaks(finding: Finding) -> bool:
+    """Whether it is of a class that stalls a job by itself: a GPU or a link."""
+    return strength(finding) >= len(STRENGTH) - 1
+
+
 def keys_of(finding: Finding, graph: Graph) -> Iterator[Key]:
     """What an incident can be found by once it holds this finding."""
     device, kind = finding.device, head(finding.fault)
@@ -110,7 +115,7 @@ def _in_job(finding: Finding, place: Key) -> Iterator[Key]:
         yield (*place, "itself")
     if kind == "hang":
         yield (*place, "*")
-    elif kind in OF_JOBS or strength(finding) >= len(STRENGTH) - 1:
+    elif kind in OF_JOBS or breaks(finding):
         yield (*place, "hang")
     if kind == "xid" and finding.severity != "page":
         yield (*place, "xid")  # the symptom of another rank's

@@ -70,7 +70,9 @@ def _facts(incident: Mapping[str, Any], document: Mapping[str, Any]) -> Html:
 
 def _taken_on(incident: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Html | str, ...]:
     if not incident["acknowledged"]:
-        return "Nobody has taken it on yet: ", el("code", f"tocsin ack {incident['id'][:8]} --note …")
+        before = f" {incident['acknowledged_by'] or 'Somebody'} took on what it was before: {incident['note']}"
+        ask = el("code", f"tocsin ack {incident['id'][:8]} --note …")
+        return "Nobody has taken it on yet: ", ask, before if incident["note"] else ""
     who, when = incident["acknowledged_by"] or "somebody", age(incident["acknowledged"], document)
     return el("b", "Taken on"), " by ", el("b", who), " ", when, " ago: ", incident["note"]
 

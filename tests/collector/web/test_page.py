@@ -161,6 +161,15 @@ def test_who_took_an_incident_on_is_said() -> None:
     assert "tocsin ack" not in words
 
 
+def test_who_took_on_less_than_it_is_now_is_said_beside_the_call_for_somebody() -> None:
+    """Another device's page has joined: the acknowledgement is over, and whoever comes knows who is there already."""
+    scene = Scene().play()
+    scene.blame(scene.say(gpu(1), "XID 79."), acknowledged_by="ada", note="RMA 4711")
+    words = text(scene)
+    assert "tocsin ack" in words
+    assert "ada took on what it was before: RMA 4711" in words
+
+
 def test_what_is_out_of_service_is_said_with_until_when_and_why() -> None:
     """Among the remarks, and in the cell."""
     scene = Scene().play()

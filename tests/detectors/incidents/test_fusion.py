@@ -278,6 +278,54 @@ def test_a_further_fault_that_ended_is_told_again_when_it_comes_back() -> None:
     assert [again.id in incident.findings for incident in story.told[before:]] == [True]
 
 
+def test_a_second_break_in_a_stalled_job_is_named_in_the_page_and_takes_it_over() -> None:
+    """An NVLink of each of two nodes goes down: one page, told again with the second, which is to blame once the first is mended."""
+    story = Story()
+    story.nodes("n1", "n2")
+    for host in ("n1", "n2"):
+        story.happens("job_started", node(host), job="42", gpus=" ".join(gpu(n, host).id for n in range(8)))
+    first = story.finds(gpu(0, "n1"), "nvlink/link_down")
+    story.finds(gpu(0, "n1"), "hang", detector="hang")
+    story.wait(240)
+    story.finds(gpu(5, "n2"), "nvlink/link_down")
+    assert story.told[-1].root == gpu(0, "n1")
+    assert story.told[-1].summary.endswith("Broken as well, on other nodes: gpu GPU-n2-5 of n2.")
+    story.clears(first)
+    story.wait(1200)
+    assert story.open == {gpu(5, "n2").id: ("gpu", "nvlink/link_down", "page")}
+    assert "Broken as well" not in story.told[-1].summary
+    assert len({incident.id for incident in story.told}) == 1
+
+
+@pytest.mark.parametrize("many", [9, 40])
+def test_a_break_elsewhere_is_told_however_many_findings_there_were_before(many: int) -> None:
+    """Of many the first three are named."""
+    story = Story()
+    hosts = [f"n{number}" for number in range(many + 1)]
+    story.nodes(*hosts)
+    for host in hosts:
+        story.happens("job_started", node(host), job="42", gpus=" ".join(gpu(n, host).id for n in range(8)))
+    story.finds(gpu(0, "n0"), "gpu_lost")
+    for host in hosts[1:]:
+        story.finds(gpu(0, host), "hang")
+    before = len(story.told)
+    story.finds(gpu(1, hosts[-1]), "nvlink/link_down")
+    assert len(story.told) == before + 1
+    for host in hosts[1:4]:
+        story.finds(gpu(2, host), "nvlink/link_down")
+    ending = "Broken as well, on other nodes: gpu GPU-{0}-1 of {0}, gpu GPU-n1-2 of n1, gpu GPU-n2-2 of n2 and 1 more."
+    assert story.told[-1].summary.endswith(ending.format(hosts[-1]))
+
+
+def test_both_ends_of_a_link_and_all_that_a_switch_holds_are_not_broken_besides() -> None:
+    """Who mends the cable or the switch mends them."""
+    story = Story()
+    here, there = port(0, "n1"), port(7, "leaf1")
+    story.finds(port(0, "n1", peer=there.id), "ib/link_down")
+    story.finds(port(7, "leaf1", peer=here.id), "ib/link_down")
+    assert all("Broken as well" not in incident.summary for incident in story.told)
+
+
 def test_the_newest_fault_of_the_root_stands_in_its_summary() -> None:
     """Who reads the one line sees what came last, not only what was first."""
     story = Story()

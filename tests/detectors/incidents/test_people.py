@@ -38,6 +38,52 @@ def test_the_note_stays_when_the_incident_is_told_again() -> None:
     assert found.id in story.told[-1].findings
 
 
+def test_a_page_about_another_gpu_ends_the_acknowledgement() -> None:
+    """It joins the incident of its node, and nobody has seen it yet: alerts that the acknowledgement silences are heard again."""
+    story = Story()
+    story.nodes("n1")
+    story.finds(gpu(2), "xid/gpu")
+    story.happens("incident_acknowledged", gpu(2), incident=story.told[0].id, note="rebooting", user="ada")
+    story.wait(60)
+    story.finds(gpu(4), "xid/gpu")
+    assert [(i.id, i.acknowledged_ns > 0) for i in story.told] == [(story.told[0].id, told) for told in (False, True, False)]
+
+
+def test_a_ticket_that_becomes_a_page_is_not_acknowledged() -> None:
+    """Who took on a ticket for the morning did not take on a page."""
+    story = Story()
+    story.finds(gpu(0), "ecc", "ticket")
+    story.happens("incident_acknowledged", gpu(0), incident=story.told[0].id, note="tomorrow", user="ada")
+    story.finds(gpu(0), "xid/gpu", "page")
+    assert (story.told[-1].severity, story.told[-1].acknowledged_ns) == ("page", 0)
+
+
+def test_symptoms_tickets_and_what_the_root_explains_leave_the_acknowledgement() -> None:
+    """The job that waits for the lost GPU, a ticket beside it, one more page about it."""
+    story = Story()
+    story.nodes("n1")
+    story.finds(gpu(0), "gpu_lost")
+    story.happens("incident_acknowledged", gpu(0), incident=story.told[0].id, note="on it", user="ada")
+    story.finds(gpu(1), "hang")
+    story.finds(gpu(2), "xid/gpu", "ticket")
+    story.finds(gpu(0), "xid/gpu", detector="another")
+    assert story.told[-1].note == "on it"
+    assert len(story.open) == 1
+
+
+def test_an_acknowledgement_of_one_is_none_of_what_turns_out_to_be_common() -> None:
+    """Somebody took on the first of many; the others woke nobody yet."""
+    story = Story()
+    hosts = [f"n{number}" for number in range(12)]
+    story.nodes(*hosts)
+    story.finds(gpu(0, hosts[0]), "throttle")
+    story.happens("incident_acknowledged", gpu(0), incident=story.told[0].id, note="mine", user="ada")
+    for host in hosts[1:]:
+        story.finds(gpu(0, host), "throttle")
+    (common,) = story.fusion.open()
+    assert (len(common.findings), common.acknowledged_ns) == (12, 0)
+
+
 @pytest.mark.parametrize("out", [gpu(0), node()])
 def test_nobody_is_told_of_what_happens_out_of_service(out: Device) -> None:
     """Of the device itself, or of its whole node."""
