@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -33,13 +33,12 @@ class FindingsLog:
         for finding in findings:
             if finding.phase != "ongoing":
                 level = LEVELS[finding.severity] if finding.active else logging.INFO
-                log.log(level, "%s", orjson.dumps(document(finding)).decode())
-
+                _line(log, level, "finding", document(finding))
         for incident in incidents:
             if not self._new(incident):
                 continue
             level = LEVELS[incident.severity] if incident.active else logging.INFO
-            incident_log.log(level, "%s", orjson.dumps(incident_document(incident)).decode())
+            _line(incident_log, level, "incident", incident_document(incident))
 
     def _new(self, incident: Incident) -> bool:
         """Whether it says something that a line said not: with more findings of the same cause it does not."""
@@ -50,6 +49,11 @@ class FindingsLog:
             if len(self._said) > MOST_OPEN:
                 del self._said[next(iter(self._said))]
         return now != said
+
+
+def _line(to: logging.Logger, level: int, name: str, said: Mapping[str, Any]) -> None:
+    """The document as text, and as it is for a log of JSON lines."""
+    to.log(level, "%s", orjson.dumps(said).decode(), extra={"document": {"msg": said["summary"], name: said}})
 
 
 def incident_document(incident: Incident) -> dict[str, Any]:

@@ -16,7 +16,10 @@ PRIORITIES = ((logging.ERROR, "<3>"), (logging.WARNING, "<4>"), (logging.INFO, "
 
 
 class Lines(logging.Formatter):
-    """One record, one line, whatever is in it: control characters are escaped, so no text can forge a line of its own."""
+    """One record, one line, whatever is in it: control characters are escaped, so no text can forge a line of its own.
+
+    A record may carry a ``document``, fields of its own that a JSON line has as they are: a finding in words is its summary there.
+    """
 
     def __init__(self, form: str, *, priorities: bool) -> None:
         super().__init__()
@@ -30,7 +33,10 @@ class Lines(logging.Formatter):
             message += "\n" + self.formatException(record.exc_info)
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         parts = {"ts": time, "level": record.levelname.lower(), "logger": record.name, "msg": message}
-        line = json.dumps(parts) if self._form == "json" else " ".join(f"{key}={_word(value)}" for key, value in parts.items())
+        if self._form == "json":
+            line = json.dumps(parts | getattr(record, "document", {}))
+        else:
+            line = " ".join(f"{key}={_word(value)}" for key, value in parts.items())
         return self._priority(record) + line if self._priorities else line
 
     @staticmethod

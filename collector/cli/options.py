@@ -46,9 +46,10 @@ class _Gather(argparse.Action):
 
 
 def add_settings(parser: argparse.ArgumentParser, only: Sequence[str] = ()) -> None:
-    """Options for all settings, or for those of some sections, and ``--config.file``."""
+    """Options for all settings, or for those of some sections, and ``--config.file``, for short ``--config``."""
     parser.add_argument(
         "--config.file",
+        "--config",
         dest="config_file",
         default="",
         metavar="FILE",

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from collector.cli.logs import Lines
 from collector.findings_log import FindingsLog
 from collector.told import Told
 from pipeline.catalog import agent
@@ -101,3 +102,13 @@ def test_a_line_says_what_to_do_and_why(caplog: pytest.LogCaptureFixture) -> Non
     """For those who read logs and nothing else."""
     ((_, line),) = lines(caplog, TOLD)
     assert (line["action"], line["reason"], line["findings"]) == ("RESTART_BM", "Power-cycle it.", [FOUND.id])
+
+
+def test_a_log_of_json_lines_has_findings_and_incidents_as_objects(caplog: pytest.LogCaptureFixture) -> None:
+    """One object a line, with the summary as its message: whoever ships the log asks for `.finding.device` and unpacks nothing."""
+    caplog.set_level(logging.INFO, "tocsin")
+    FindingsLog().write(observed(FakeClock()), (FOUND,), (TOLD,))
+    finding, incident = (json.loads(Lines("json", priorities=False).format(record)) for record in caplog.records)
+    assert (finding["level"], finding["msg"], finding["finding"]["device"]) == ("error", FOUND.summary, gpu(0).id)
+    assert (incident["msg"], incident["incident"]["action"]) == (TOLD.summary, "RESTART_BM")
+    assert [json.loads(record.getMessage()) for record in caplog.records] == [finding["finding"], incident["incident"]]

@@ -13,8 +13,6 @@ from collector.scoring.suite import CASES, HEALTHY_MONTHS, Claim, months_of, sui
 
 CLAIM = Claim("test", 1001, ours=True, baselines=("gpud",), scopes=("node", "fleet"), scenarios=tuple(every_scenario()))
 
-LEMON = "F31"  # a month each; what it counts is scored elsewhere
-
 
 def cases(job: Job) -> int:
     """How many faults a run is asked for."""
@@ -22,13 +20,13 @@ def cases(job: Job) -> int:
 
 
 def test_every_class_has_its_cases_at_each_magnitude() -> None:
-    """Nominal cases of all classes and half ones of those that are swept reach the number, but for the lemon's."""
+    """Nominal cases of all classes and half ones of those that are swept reach the number."""
     count: Counter[tuple[str, str]] = Counter()
     for job in suite(CLAIM):
         verdict = every_scenario()[job.scenario].verdict
-        if verdict is not None and job.contestants == ((OURS, "fleet"),) and job.scenario != LEMON:
+        if verdict is not None and job.contestants == ((OURS, "fleet"),):
             count[verdict.fault, job.magnitude] += cases(job)
-    classes = {one.verdict.fault for one in every_scenario().values() if one.verdict and one.id != LEMON}
+    classes = {one.verdict.fault for one in every_scenario().values() if one.verdict}
     assert {fault for fault, magnitude in count if magnitude == "nominal"} == classes
     assert min(count.values()) >= CASES
 
