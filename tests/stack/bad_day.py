@@ -40,8 +40,7 @@ NODES = {"node1": "bad", "node2": "quiet"}
 # Who runs Tocsin's agents, and who runs dcgm-exporter and node_exporter alone: the same nodes, seen by two clusters.
 FINDINGS, PLAIN = "findings", "plain"
 
-AGENT = (
-    *("--simulate", PROFILE, "--simulate.seed", str(SEED)),
+SETTINGS = (
     *("--detectors.off-trial", "all"),
     # Four times a second of the machine's, and no deadline that is but a moment of it.
     *("--source.nvml.period", "10s", "--source.nvml.deadline", "5m", "--source.nvml.call-deadline", "4m"),
@@ -49,6 +48,7 @@ AGENT = (
     *("--source.kmsg.period", "10s", "--source.kmsg.deadline", "5m"),
     *("--source.nccl.period", "10s", "--source.nccl.deadline", "5m"),
 )
+AGENT = ("--simulate", PROFILE, "--simulate.seed", str(SEED), *SETTINGS)
 
 
 @dataclass(frozen=True, slots=True)

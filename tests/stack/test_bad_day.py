@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from collector.cli.main import main
 from collector.simulator.day import Step, load_day
 from collector.simulator.profile import load_profile
 from rules.build import alerts
 from tests.sources import ROOT
 from tests.stack import tour
-from tests.stack.bad_day import FINDINGS, PLAIN, PROFILE, Played, Told, play
+from tests.stack.bad_day import FINDINGS, PLAIN, PROFILE, SETTINGS, Played, Told, play
 
 pytestmark = pytest.mark.integration
 
@@ -86,6 +87,12 @@ def test_the_quiet_day_reaches_nobody(played: Played) -> None:
 def test_prometheus_has_nothing_to_complain_of(played: Played) -> None:
     """No rule fails, no sample is refused, no target is away."""
     assert not played.complaints
+
+
+def test_the_day_replayed_says_what_was_said_when_it_was_live(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+    """Judged again from what the agent kept, under the settings that it had, each reading of the bad day gives the same findings."""
+    assert main(["replay", "--from", str(played.store), "--compare", *SETTINGS]) == 0, capsys.readouterr().out
+    assert re.search(r"\b\d{3,} observations of 1 nodes: 0 differ", capsys.readouterr().err)
 
 
 def test_the_tour_shows_what_its_commands_say(played: Played, tmp_path: Path) -> None:
