@@ -1,4 +1,4 @@
-"""The PCIe link of a GPU: lanes lost, a generation too low under load, packets sent again too often, fatal errors."""
+"""The PCIe link of a GPU or an adapter of the fabric: lanes lost, a generation too low under load, packets sent again too often, fatal errors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from detectors.columns import Columns, rows_where
 from detectors.elapsed import Elapsed, Moment
 from detectors.lives import Lives
 from detectors.memory import Remembering
+from detectors.pcie_adapter import GENERATION, WIDTH, AdapterLinks
 from detectors.readings import reading
 from detectors.runs import Runs
 from detectors.standing import Standing, Verdict
@@ -23,7 +24,7 @@ from pipeline.xid_counts import HISTORY_NS
 
 BLOCK_S = 60.0
 ACTIVE_PERCENT = 50.0  # an idle link rests at generation 1
-# A link that retrains is back within a second; two readings a minute apart are no such moment. Milliseconds in a row.
+# A link that retrains is back within a second; two readings a minute apart, as those of adapters are, are no such moment. Milliseconds in a row.
 AFTER, CLEAR = 90_000, 300_000
 # Replays per lane and minute that a link within its bit error rate of 1e-12 (PCI Express Base Specification) makes at most, by
 # generation: 8 GT/s x 60 s x 1e-12 is half an error a minute and lane.
@@ -33,7 +34,7 @@ REPLAYS_PER_LANE = {3: 0.48, 4: 0.96, 5: 1.92, 6: 3.84}
 STEPS, H = bernoulli_steps(0.001, 0.025), 15.0
 QUIET_MINUTES = 120  # a sick link shows a bad minute in forty: two hours without one is over
 CLEAN_NS = 24 * 3600 * 10**9  # after a fatal error without another, or until the next reset
-WIDTH, GENERATION, REPLAYS, FATAL = "pcie/width", "pcie/generation", "pcie/replays", "pcie/fatal"
+REPLAYS, FATAL = "pcie/replays", "pcie/fatal"
 
 
 class Pcie(Remembering):
@@ -44,6 +45,7 @@ class Pcie(Remembering):
     Fatal errors are forgotten at once.
     Replays are a ticket by a Bernoulli CUSUM on minutes above what the link may make; the count itself does not matter. A fatal
     error, by counter or by the kernel's AER line, is a page until the next reset, or for a day.
+    An adapter does not rest: its lanes and generation are compared with what they were and with its neighbours (pcie_adapter.py).
 
     >>> from pipeline.frame import frame_of
     >>> gpu, pcie, said = Device("n1", "gpu", "GPU-1"), Pcie(), []
@@ -57,7 +59,7 @@ class Pcie(Remembering):
     """
 
     name = "pcie"
-    version = 2
+    version = 3
 
     def __init__(self) -> None:
         self._columns = Columns(
@@ -73,6 +75,7 @@ class Pcie(Remembering):
         self._runs = Runs(self._columns, [AFTER, AFTER], [CLEAR, CLEAR])
         self._clock, self._steps = BlockClock(BLOCK_S), StepClock()
         self._elapsed, self._standing, self._lives = Elapsed(), Standing(self.name), Lives()
+        self._adapters = AdapterLinks(self._standing, AFTER, CLEAR)
         super().__init__(
             columns=self._columns,
             means=self._means,
@@ -81,6 +84,7 @@ class Pcie(Remembering):
             elapsed=self._elapsed,
             standing=self._standing,
             lives=self._lives,
+            **self._adapters.parts,
         )
 
     def update(self, observation: Observation) -> Iterable[Finding]:
@@ -90,6 +94,8 @@ class Pcie(Remembering):
         for frame in observation.frames:
             if frame.kind == "gpu":
                 said += self._frame(frame, at, observation.boot_id)
+            elif frame.kind == "ib_port":
+                said += self._adapters.frame(frame, at, observation.boot_id)
         return said
 
     def _event(self, event: Event, at: Moment) -> Iterator[Finding]:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from collector.simulator import nvml_questions
+from collector.simulator.links import PCIE_LANES
 from collector.simulator.node import Node
 from collector.simulator.nvml_render import refusal
 from collector.simulator.readings import Reading as Registers
 from collector.simulator.readings import gpu_readings, link_readings, port_readings
 from collector.simulator.sysfs import QUIET
+from collector.sources.infiniband import text
 from pipeline.catalog import Field
 from pipeline.catalog.ib_port import ACTIVE
 from pipeline.frame import Device, Frame, blank, frame_of, schema_of
@@ -105,6 +107,8 @@ class FrameRenderer:
             "physical_state": np.where(up, LINK_UP, POLLING),
             "rate": rate,
             "width": np.where(up, 4.0, np.nan),
+            "pcie_width": self._node.ports.pcie_width,
+            "pcie_generation": np.full(up.shape, text.generation(self._node.profile.ports.pcie_speed)),
         }
         frame = self._ports.frame(port_readings(self._node) | states, now, 0)
         counts = {"ib_ports_expected": len(self._ports.devices), "ib_ports_visible": len(self._ports.devices)}
@@ -191,6 +195,10 @@ def _port_register(field: Field) -> str | float | None:
         "width_lanes": "width",
         "expected": 1.0,
         "hw_counters_lifespan_milliseconds": 10.0,
+        "pcie_width_current": "pcie_width",
+        "pcie_width_maximum": PCIE_LANES,
+        "pcie_generation_current": "pcie_generation",
+        "pcie_generation_maximum": "pcie_generation",
     }
     if field.name in own:
         return own[field.name]

@@ -17,6 +17,7 @@ HEALTHY_BER = 1e-16  # after FEC; cables are tested below 1e-15, the specificati
 NVLINK_RAW_BER = 1e-9  # before FEC: fills the first bins of the FEC history
 PACKET_BYTES = 4096 + 66  # InfiniBand MTU of 4096 with its headers
 FEC_BINS = 16
+PCIE_LANES = 16  # of every adapter's slot
 
 
 class NvLinks:
@@ -71,12 +72,12 @@ class IbPorts:
         self.sent_packets, self.received_packets = Counter((n,)), Counter((n,))
         self.errors = {name: np.zeros(n, np.uint64) for name in self.ERRORS}
         self.carrier_changes = np.full(n, 2, np.uint64)  # up since boot: one down, one up
-        self.pcie_width = np.full(n, 16)
+        self.pcie_width = np.full(n, PCIE_LANES)
 
     def advance(self, dt: float, demand: Demand) -> None:
         """Traffic and bit errors of ``dt`` seconds."""
         live = self.up & self.present
-        speed = self.model.gigabits_per_second * 1e9 / 8 * demand.fabric * live * (self.pcie_width / 16)
+        speed = self.model.gigabits_per_second * 1e9 / 8 * demand.fabric * live * (self.pcie_width / PCIE_LANES)
         jitter = self._rng.normal(1, 0.005, (2, live.size))
         for counter, packets, noise in (
             (self.sent, self.sent_packets, jitter[0]),

@@ -131,7 +131,7 @@ class _Port:
         model = self._node.profile.ports
         files = {"vendor": "0x15b3", "device": model.device_id, "class": "0x020700"}
         _pci(self._root, model.pci[self._port], model.numa[self._port], files, model.pcie_speed)
-        put(self._pci, {"current_link_speed": model.pcie_speed, "current_link_width": 16})
+        put(self._pci, {"current_link_speed": model.pcie_speed})
         folder = self._pci / "infiniband" / self._device
         put(folder, self._fixed())
         put(self._pci / "net" / self._net, {"mtu": 4092, "speed": model.gigabits_per_second * 1000, "type": 32, "dev_port": 0})
@@ -178,6 +178,7 @@ class _Port:
         rate = f"{model.gigabits_per_second} Gb/sec (4X {model.speed})" if up else "10 Gb/sec (4X SDR)"
         live = {f"{base}{name}": str(int(values[i])) for name, values in readings.items()}
         return live | {
+            "current_link_width": str(int(ports.pcie_width[i])),
             f"{base}state": "4: ACTIVE" if up else "1: DOWN",
             f"{base}phys_state": "5: LinkUp" if up else "2: Polling",
             f"{base}rate": rate,

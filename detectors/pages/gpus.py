@@ -136,11 +136,12 @@ PAGES: Mapping[str, Page] = {
         ("power-limit",),
     ),
     "pcie": Page(
-        "width or generation under load below min(GPU, slot); replays: Bernoulli CUSUM, S <- max(0, S + step), S > 15",
+        "width or generation under load below min(GPU, slot), of an adapter below min(slot, what it or the median of its node had); replays: Bernoulli CUSUM, S <- max(0, S + step), S > 15",
         ("PCI-SIG, PCI Express Base Specification: bit error rate 1e-12", PAGE_1954),
-        _gpu("pcie_width_current", "pcie_generation_current", "pcie_replays"),
+        (*_gpu("pcie_width_current", "pcie_generation_current", "pcie_replays"), Shown("ib_port", "pcie_width_current")),
         "Drain, reset, and if it comes back reseat the GPU or its riser; then replace.",
-        "Lanes and generation: after five minutes at the full value, the generation under load or at rest since a new life. "
+        "Lanes and generation: after five minutes at the full value, the generation under load or at rest since a new life; of an "
+        "adapter also after a week at less, unless the others have more. "
         "Replays: after 120 such minutes within what is allowed. Fatal errors: at the next reset, driver load or boot, or "
         "after a day without another.",
         ("pcie",),

@@ -5,6 +5,8 @@
 * ``sysfs counters/symbol_error``: that file below ``/sys/class/infiniband/<device>/ports/<port>/``;
 * ``net statistics/rx_errors``: that file below ``/sys/class/net/<net device of the port>/``, read on Ethernet ports only;
 * ``perfquery -x PortXmitData``: that counter of that set of perfquery (no option: the classic set); such values are a minute old;
+* ``pci current_link_width``: that file below the adapter's PCI device, read once a minute; what the adapter is capable of is bounded by the
+  bridge above it;
 * ``source``: worked out by the InfiniBand source itself.
 
 The counters stand in pipeline/catalog/ib_counters.py.
@@ -54,6 +56,11 @@ def _gauge(
     return Field(number, name, "ib_port", "gauge", family, read, states=states, per=per, profile=profile)
 
 
+_PCIE_WIDTH = Metric("tocsin_ib_port_pcie_link_width", "gauge", "PCIe lanes of the adapter: now and at most in its slot.")
+_PCIE_GENERATION = Metric(
+    "tocsin_ib_port_pcie_link_generation", "gauge", "PCIe generation of the adapter's link: now and at most in its slot."
+)
+
 _STATE = (
     _gauge(
         5101,
@@ -92,6 +99,17 @@ _STATE = (
         "hw_counters_lifespan_seconds",
         per=1000,
         profile="full",
+    ),
+    *(
+        Field(5107 + i, f"pcie_{what}_{end}", "ib_port", "gauge", metric, f"pci {file}", labels=(("link", end),), profile="full")
+        for i, (metric, what, end, file) in enumerate(
+            (
+                (_PCIE_WIDTH, "width", "current", "current_link_width"),
+                (_PCIE_WIDTH, "width", "maximum", "max_link_width"),
+                (_PCIE_GENERATION, "generation", "current", "current_link_speed"),
+                (_PCIE_GENERATION, "generation", "maximum", "max_link_speed"),
+            )
+        )
     ),
 )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from detectors.pcie import FATAL, GENERATION, REPLAYS, WIDTH, H, Pcie
+from detectors.pcie import FATAL, REPLAYS, H, Pcie
+from detectors.pcie_adapter import GENERATION, WIDTH
 from detectors.stats import bernoulli_arl
 from pipeline.frame import Device
 from tests.detectors.feed import Feed, Number, stands, told

@@ -74,6 +74,7 @@ _BY_TARGET: dict[TargetKind, tuple[Callable[..., Iterator[float]], ...]] = {
         fabric.link_down,
         fabric.counter_saturated,
         fabric.nic_lost,
+        fabric.nic_narrow,
     ),
     "node": (driver.driver_unload, driver.passthrough, job.host_stall, job.oom_kill, job.ras_manner),
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 from collector.simulator.faults.gpu import Lasts, left
 from collector.simulator.kernel_log import mlx5_health, mlx5_link
-from collector.simulator.links import HEALTHY_BER
+from collector.simulator.links import HEALTHY_BER, PCIE_LANES
 from collector.simulator.node import Node
 
 RAMP_S = 5.0  # how often a ramp moves on
@@ -99,6 +99,13 @@ def nic_lost(node: Node, port: int, *, lasts: Lasts = 0.0) -> Iterator[float]:
     yield left(lasts)
     node.ports.present[port] = True
     _set(node, port, up=True)
+
+
+def nic_narrow(node: Node, port: int, *, width: Annotated[int, "lanes left"] = 8, lasts: Lasts = 0.0) -> Iterator[float]:
+    """The PCIe link of an adapter comes up with fewer lanes."""
+    node.ports.pcie_width[port] = min(max(width, 1), PCIE_LANES)
+    yield left(lasts)
+    node.ports.pcie_width[port] = PCIE_LANES
 
 
 def _set(node: Node, port: int, *, up: bool) -> None:

@@ -16,6 +16,9 @@ from collector.simulator.profile import Profile
 from pipeline.frame import Frame
 
 CLOCK_OFFSET_NS, CLOCK_ERROR_US = 1e5, 5000.0  # of nodes that chrony disciplines over a LAN
+PCIE = tuple(
+    f"pcie_{what}_{end}" for what in ("width", "generation") for end in ("current", "maximum")
+)  # of adapters: they stand
 TWINS = ("symbol_errors", "link_downed")  # counters whose 64-bit twins the agent asks for
 
 
@@ -38,6 +41,9 @@ def port_columns(topology: Topology, profile: Profile, *, switches: bool, extend
     renderer = FrameRenderer(Node(profile, topology.seed), "template")
     frame = renderer.infiniband(0, 0).frames[0]
     _fill(columns, frame, renderer.moving("ib_port") - PORT_FIELDS, np.ones(len(columns.devices), bool))
+    for name in PCIE:
+        columns.set_gauge(name, float(frame.gauge(name)[0]), slice(ends))
+        columns.set_gauge(name, np.nan, slice(ends, None))
     for name in TWINS if extended else ():
         columns.set_counter(f"{name}_extended", 0)
     for counter in columns.schema.counters:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,7 +42,7 @@ def maybe_32(raw: bytes) -> int:
 
 
 class Port:
-    """A port's open files. ``device`` carries its slow facts and may be replaced when they change.
+    """A port's open files. ``device`` carries its slow facts and may be replaced when they change, as may ``pcie``, gauges of its adapter.
 
     ``state`` is the IBTA code of the last read, NaN where it gave none; ``was_active`` is for the reader to remember.
     """
@@ -49,6 +50,7 @@ class Port:
     def __init__(self, place: Place, device: Device, net_root: Path, now_ns: int, pread: Pread = os.pread) -> None:
         self.place = place
         self.device = device
+        self.pcie: Mapping[str, float] = {}
         self.was_active = False
         folders = (_open_folder(place.path / name) for name in ("counters", "hw_counters", "."))
         self._watched = [fd for fd in folders if fd >= 0]
@@ -111,6 +113,8 @@ class Port:
                 gauges[rows[name], column] = value
                 if name == "state":
                     self.state = float(value)
+        for name, value in self.pcie.items():
+            gauges[rows[name], column] = value
         return self._read_counters(now_ns, column, counters)
 
     def close(self) -> None:

@@ -156,7 +156,9 @@ class InfinibandSource:
         for place in tree.places(self._class, entries):
             device = self._roster.device(place, tree.facts(place, self._net), taken)
             if device is not None:
-                self._ports.append(Port(place, device, self._net, now_ns, self._pread))
+                port = Port(place, device, self._net, now_ns, self._pread)
+                port.pcie = tree.pcie(place)
+                self._ports.append(port)
         self._columns = self._roster.place([port.device for port in self._ports])
         self._entries = entries
         self._facts_ns = now_ns + FACTS_S * SECOND
@@ -172,7 +174,7 @@ class InfinibandSource:
             if device is None or device.attributes.get("net_device") != port.device.attributes.get("net_device"):
                 self._entries = None  # opened anew with the next read
             else:
-                port.device = device
+                port.device, port.pcie = device, tree.pcie(port.place)
         self._columns = self._roster.place([port.device for port in self._ports])
         self._facts_ns = now_ns + FACTS_S * SECOND
 

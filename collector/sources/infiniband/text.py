@@ -13,6 +13,10 @@ _COUNT = re.compile(rb"\d{1,20}\s*")
 _GUID = re.compile(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}")
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
+# Widths and speeds in GT/s of the PCI Express Base Specification; the kernel prints "Unknown" and 0 or 63 for what it cannot tell (drivers/pci).
+_LANES = frozenset({"1", "2", "4", "8", "12", "16", "32"})
+_GENERATIONS = {"2.5": 1.0, "5.0": 2.0, "8.0": 3.0, "16.0": 4.0, "32.0": 5.0, "64.0": 6.0}
+
 LONGEST_TEXT = 128  # characters of a slow fact; the kernel's own are shorter
 
 
@@ -54,6 +58,24 @@ def count(raw: bytes) -> int:
     if not _COUNT.fullmatch(raw) or (value := int(raw)) >= 2**64:
         raise ValueError(f"not a counter: {raw[:40]!r}")
     return value
+
+
+def lanes(text: str) -> float:
+    """Lanes of a PCIe link; 0 where none is stated, as of a virtual function.
+
+    >>> lanes("16"), lanes("0"), lanes("63"), lanes("Unknown")
+    (16.0, 0.0, 0.0, 0.0)
+    """
+    return float(text) if text in _LANES else 0.0
+
+
+def generation(text: str) -> float:
+    """Generation of a PCIe link by its speed; 0 for one that is not known.
+
+    >>> generation("32.0 GT/s PCIe"), generation("8.0 GT/s"), generation("Unknown")
+    (5.0, 3.0, 0.0)
+    """
+    return _GENERATIONS.get(text.partition(" GT/s")[0], 0.0)
 
 
 def guid(text: str) -> str:

@@ -100,6 +100,22 @@ def identity(attributes: Mapping[str, str]) -> str:
     return attributes.get("port_guid") or f"{owner}/{attributes['port']}"
 
 
+def pcie(place: Place) -> dict[str, float]:
+    """Width and generation of the adapter's PCIe link by gauge, what is not known left out: a virtual function has no link of its own.
+
+    What adapter and slot can do together is the lesser of what the adapter and the bridge above it are capable of, each of which knows
+    of itself alone (Documentation/ABI/testing/sysfs-bus-pci of Linux: max_link_width, max_link_speed).
+    """
+    device = place.device_path / "device"
+    bridge = device.resolve().parent
+    found: dict[str, float] = {}
+    for what, file, parse in (("width", "link_width", text.lanes), ("generation", "link_speed", text.generation)):
+        most = [value for folder in (device, bridge) if (value := parse(read(folder / f"max_{file}")))]
+        if most and (now := parse(read(device / f"current_{file}"))):
+            found |= {f"pcie_{what}_current": now, f"pcie_{what}_maximum": min(most)}
+    return found
+
+
 def net_device(place: Place) -> str:
     """The net device of a port, empty where it has none: by the port's GID table, else by the device's only or matching one."""
     name = read(place.path / "gid_attrs" / "ndevs" / "0")

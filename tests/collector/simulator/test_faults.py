@@ -384,6 +384,16 @@ def nic_lost(stage: Stage) -> None:
     assert stage.port("state") == "4: ACTIVE"
 
 
+@signature
+def nic_narrow(stage: Stage) -> None:
+    """Fewer lanes by the adapter's PCI device; all of them when it ends."""
+    width = stage.directory / "sys/class/infiniband/mlx5_4/device/current_link_width"
+    stage.let("nic_narrow@mlx5_4:width=4,lasts=10s", 1)
+    assert width.read_text().strip() == "4"
+    stage.later(10)
+    assert width.read_text().strip() == "16"
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_every_fault_has_its_signature(stage: Stage, name: str) -> None:
     """What ``--list`` promises is what the real collectors will see."""

@@ -17,16 +17,17 @@ BY_S = 180.0  # of load, where the generation drops: a link that rests is slow i
 
 
 def links(plan: Plan) -> None:
-    """F18: fewer lanes, a lower generation under load, or a storm of replays: one of the three per case."""
+    """F18: a GPU with fewer lanes, a lower generation under load, or a storm of replays; an adapter with fewer lanes or a lower generation."""
     for case in plan.cases():
-        lasts, what = plan.draw("hours") * HOUR, case.number % 3
+        lasts, what = plan.draw("hours") * HOUR, case.number % 5
         if place := plan.place(lasts, needs_s=1200.0, stays_s=1200.0, alone=False):
-            replays, slow = what == 2, what == 1
+            replays, slow, adapter = what == 2, what == 1, what > 2
             plan.truth(
                 case,
-                plan.topology.gpus[place.gpu],
+                (plan.topology.ports if adapter else plan.topology.gpus)[place.gpu],
                 place.onset_s,
                 place.onset_s + lasts,
+                kind="port" if adapter else None,
                 severity="ticket" if replays else "page",
                 detect_by_s=600.0 if replays else plan.until_seen(place, BY_S, "train", "eval") if slow else BY_S,
             )
@@ -35,6 +36,8 @@ def links(plan: Plan) -> None:
                 partial(_lanes, width=int(plan.rng.choice(LANES))),
                 partial(_generation, generation=int(plan.rng.integers(1, 5))),
                 partial(storm, per_s=per_s),
+                partial(_adapter, what="width", left=float(plan.rng.choice(LANES))),
+                partial(_adapter, what="generation", left=float(plan.rng.integers(1, 5))),
             )[what]
             plan.strike(place.onset_s, partial(course, gpu=place.gpu, lasts=lasts))
 
@@ -50,6 +53,15 @@ def _generation(world: World, *, gpu: int, generation: int, lasts: float) -> Cou
     world.gpus.pcie_generation[gpu] = generation
     yield lasts
     world.gpus.pcie_generation[gpu] = full
+
+
+def _adapter(world: World, *, gpu: int, what: str, left: float, lasts: float) -> Course:
+    """The adapter on the GPU's rail: its link is read as the kernel states it, at rest and under load."""
+    columns = world.port_columns
+    full = float(columns.gauges[columns.schema.gauge_row[f"pcie_{what}_maximum"], gpu])
+    columns.set_gauge(f"pcie_{what}_current", left, gpu)
+    yield lasts
+    columns.set_gauge(f"pcie_{what}_current", full, gpu)
 
 
 def storm(world: World, *, gpu: int, per_s: float, lasts: float) -> Course:

@@ -83,6 +83,14 @@ def test_every_gauge_is_found(tmp_path: Path) -> None:
     tree.write(port / "phys_state", "6: LinkErrorRecovery")
     tree.write(port / "rate", "50 Gb/sec (1X HDR)")
     tree.write(port / "hw_counters" / "lifespan", "250")
+    pci = {
+        "current_link_width": "8",
+        "max_link_width": "16",
+        "current_link_speed": "16.0 GT/s PCIe",
+        "max_link_speed": "32.0 GT/s PCIe",
+    }
+    for file, text in pci.items():
+        tree.write(port.parent.parent / "device" / file, text)
     source, _ = read(tree)
     frame = source.read().frames[0]
     source.close()
@@ -93,6 +101,10 @@ def test_every_gauge_is_found(tmp_path: Path) -> None:
         "width_lanes": 1,
         "expected": 1,
         "hw_counters_lifespan_milliseconds": 250,
+        "pcie_width_current": 8,
+        "pcie_width_maximum": 16,
+        "pcie_generation_current": 4,
+        "pcie_generation_maximum": 5,
     }
 
 

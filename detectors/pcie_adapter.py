@@ -1,0 +1,113 @@
+"""The PCIe link of an adapter of the fabric: lanes or a generation that it had, or that the other adapters of its node have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.block_clock import StepClock
+from detectors.columns import Columns, Ring, rows_where
+from detectors.elapsed import Moment
+from detectors.infiniband.ports import port_name
+from detectors.memory import Part
+from detectors.places import Groups
+from detectors.readings import reading
+from detectors.runs import Runs
+from detectors.standing import Standing, Verdict
+from detectors.stats import grouped_median
+from pipeline.finding import Finding
+from pipeline.frame import Device, Frame
+
+WIDTH, GENERATION = "pcie/width", "pcie/generation"
+RULES = ("width", "generation")
+LEAST_PEERS = 4
+ACCEPT_NS = 7 * 86400 * 10**9  # a week at less: it has been decided to live with it
+
+
+class AdapterLinks:
+    """Compares each adapter with what it was, and with the adapters of its model in its node; never above what its slot can do.
+
+    Less than it was, and less than the others have: a page. All of them less than they were is a setting, and one that never had what
+    the others have may be meant so: tickets. What a link has done for a week is accepted. It begins and ends as that of a GPU does, after
+    so many milliseconds in a row.
+
+    >>> links = AdapterLinks(Standing("pcie"), 90_000, 300_000)
+    >>> sorted(links.parts)
+    ['adapter_columns', 'adapter_steps']
+    """
+
+    def __init__(self, standing: Standing, after_ms: int, clear_ms: int) -> None:
+        self._standing, self._after_ms = standing, after_ms
+        self._columns = Columns(best=Ring(2, 0.0), slow_ns=Ring(2, 0), **Runs.fills(2))
+        self._runs = Runs(self._columns, [after_ms] * 2, [clear_ms] * 2)
+        self._steps, self._models = StepClock(), Groups(_model)
+        self.parts: dict[str, Part] = {"adapter_columns": self._columns, "adapter_steps": self._steps}
+
+    def frame(self, frame: Frame, at: Moment, boot_id: str) -> Iterator[Finding]:
+        """What this frame of ports says of their adapters."""
+        columns = self._columns
+        columns.place(frame.devices)
+        yield from self._standing.swapped(frame, at)
+        seconds = self._steps.step(frame.mono_ns, boot_id)
+        if seconds is None:
+            return
+        now, most = (
+            np.stack([columns.wide(reading(frame, f"pcie_{rule}_{end}")) for rule in RULES]) for end in ("current", "maximum")
+        )
+        if not np.isfinite(now).any():
+            return
+        usual = self._usual(now)
+        best = columns["best"] = np.fmax(columns["best"], now)
+        should = np.fmin(np.fmax(best, usual), most)
+        holds = np.where(np.isfinite(now) & np.isfinite(most), now < should, np.nan)
+        begins, ends = self._runs.step(holds, frame.time_ns, round(1000 * seconds))
+        columns["slow_ns"] = np.where(begins, at.now_ns, columns["slow_ns"])
+        for rule, row in np.argwhere(begins).tolist():
+            alone = bool(now[rule, row] < best[rule, row]) and not now[rule, row] >= usual[rule, row]
+            yield from self._tell(rule, row, float(now[rule, row]), float(should[rule, row]), at, alone=alone)
+        for rule, row in np.argwhere(ends).tolist():
+            yield from self._standing.ends(columns.devices[row], (WIDTH, GENERATION)[rule], at)
+        self._accept(now, at)
+
+    def _usual(self, now: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What most adapters of a model in a node have, (rule, row); NaN where they are too few, or half of them have less."""
+        group = self._models.of(self._columns.devices)
+        usual = np.full(now.shape, np.nan)
+        for rule, values in enumerate(now):
+            median, count = grouped_median(values, group, len(self._models.names))
+            if len(count):
+                some = (group >= 0) & (count[group] >= LEAST_PEERS)
+                had = np.bincount(group[some & (values == median[group])], minlength=len(count)) > 0
+                usual[rule] = np.where(some & had[group], median[group], np.nan)
+        return usual
+
+    def _accept(self, now: NDArray[np.float64], at: Moment) -> None:
+        columns = self._columns
+        for rule in range(len(RULES)):
+            long = self._runs.stands(rule) & (at.now_ns - columns["slow_ns"][rule] >= ACCEPT_NS) & np.isfinite(now[rule])
+            for row in rows_where(long):
+                columns["best"][rule, row] = now[rule, row]
+
+    def _tell(self, rule: int, row: int, now: float, should: float, at: Moment, *, alone: bool) -> Iterator[Finding]:
+        port, unit = self._columns.devices[row], ("lanes", "generation")[rule]
+        runs = (f"on {now:.0f} of {should:.0f} lanes", f"at generation {now:.0f} of {should:.0f}")[rule]
+        todo = "reseat the adapter, or replace it" if alone else "look at slot, riser and firmware settings"
+        why = "it had more before" if alone else "all had more before, or the others of the node have"
+        verdict = Verdict(
+            (WIDTH, GENERATION)[rule],
+            "page" if alone else "ticket",
+            "CONTACT_SUPPORT",
+            f"The PCIe link of {port_name(port)} runs {runs}: {todo}.",
+            (f"{unit} {now:.0f} for {self._after_ms // 1000} s; {why}; adapter and slot allow {should:.0f} at least",),
+            now,
+            should,
+            unit,
+        )
+        yield from self._standing.holds(port, verdict, at, self._runs.began(rule, row))
+
+
+def _model(device: Device) -> str:
+    model = device.attributes.get("hca_type", "")
+    return f"{device.host}/{model}" if model else ""
