@@ -85,7 +85,8 @@ class Standing:
             if anew or RANK[verdict.severity] > RANK[stands.severity] or 0 < WORSE * _strength(stands) <= _strength(verdict):
                 severity = max(verdict.severity, stands.severity, key=RANK.__getitem__)
                 worse = self._finding(device, verdict, at, stands.onset_ns)
-                yield self._keep(replace(worse, phase="ongoing", severity=severity))
+                # Its onset makes its id: a wall clock that was set back does not make it another finding.
+                yield self._keep(replace(worse, phase="ongoing", severity=severity, onset_ns=stands.onset_ns))
             return
         finding = self._finding(device, verdict, at, onset_ns or at.time_ns)
         rest = self._rests.get(key)
