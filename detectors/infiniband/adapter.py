@@ -26,6 +26,7 @@ REASONS: dict[str, tuple[Severity, Action, str]] = {
 OLD_S = 600.0  # what happened before the agent came is told only if it is as young as this
 CLEAN_S = 126 * 60.0  # without another word it is over: what NVIDIA UFM waits before a link goes back to service
 DRIVER = "mlx5_core"
+HAS_ADAPTERS = ("ib_port", "node")  # the port where it is known, else its node
 
 
 class IbAdapter(Remembering):
@@ -66,7 +67,7 @@ class IbAdapter(Remembering):
 
     def _sick(self, event: Event, at: Moment) -> Iterator[Finding]:
         age_s = (at.time_ns - event.time_ns) / 1e9
-        if event.attributes.get("previous_boot") or age_s > OLD_S:
+        if event.attributes.get("previous_boot") or age_s > OLD_S or event.device.kind not in HAS_ADAPTERS:
             return
         reason = str(event.attributes.get("reason", ""))
         severity, action, words = REASONS.get(reason, ("ticket", "CONTACT_SUPPORT", "it reports a problem"))
