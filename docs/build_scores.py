@@ -67,7 +67,9 @@ def _answers(report: Mapping[str, Any], part: Mapping[str, Any], who: str) -> It
     yield _all_but({name: nominal[name] for name in DETERMINISTIC if name in nominal})
     yield f"all but {_counts(weak)}" if weak else "all classes that ran"
     yield f"fewer of {_counts(short)}" if short else "of all"
-    yield _seconds(part["straggler_delay_p90_s"])
+    others = part["delay_by_class"].get("straggler", {}).get("p90_s")
+    more = f"; with F17, F27 and F32, which are due in 10 min to 3 h, {_seconds(others)}" if others is not None else ""
+    yield f"{_seconds(part['straggler_delay_p90_s'])}{more}"
     hang = part["delay_by_class"].get("hang", {})
     yield f"{_seconds(part['hang_delay_p99_s'])}; with F26, whose own deadline is 10 min, {_seconds(hang.get('p99_s'))}"
     yield f"{blame['hits']}/{blame['of']}"
@@ -159,7 +161,7 @@ def _classes(report: Mapping[str, Any]) -> Iterator[str]:
 def _cell(found: Mapping[str, Any] | None, false: Mapping[str, Any] | None) -> str:
     if found is None or false is None or not found["of"]:
         return "-"
-    return f"{found['hits']}/{found['of']} ({_down(found['low95'])}-{found['high95']:.2f}); {false['rate'] or 0:.2g}"
+    return f"{found['hits']}/{found['of']} ({_down(found['low95'])}-{found['high95']:.2f}); {_rate(false)}"
 
 
 def _budgets(report: Mapping[str, Any]) -> Iterator[str]:
