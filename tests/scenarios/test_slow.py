@@ -48,12 +48,12 @@ def test_f17_comes_and_goes() -> None:
     assert len(starts) >= 8
 
 
-def test_f18_three_ways() -> None:
+def test_f18_of_gpus() -> None:
     """F18: fewer lanes, a lower generation under load, or replays at the magnitude times what is allowed per minute."""
     run = rendered("F18", days=1.0, nodes=16)
     shown = trace(run, "gpu", "pcie_width_current", "pcie_generation_current", "pcie_replays", "compute_processes")
     seen = set()
-    for truth in run.truth:
+    for truth in (truth for truth in run.truth if truth.entity_kind == "gpu"):
         _, width = shown.during(truth, truth.entity, "pcie_width_current")
         _, generation = shown.during(truth, truth.entity, "pcie_generation_current")
         _, replays = shown.during(truth, truth.entity, "pcie_replays")
@@ -70,6 +70,29 @@ def test_f18_three_ways() -> None:
             seen.add("generation")
             assert np.nanmax(generation[loaded]) < 5
     assert seen == {"replays", "lanes", "generation"}
+
+
+def test_f18_of_adapters() -> None:
+    """F18: fewer lanes or a lower generation than adapter and slot allow, as long as it lasts; the neighbours have all."""
+    run = rendered("F18", days=1.0, nodes=16)
+    names = ("pcie_width_current", "pcie_width_maximum", "pcie_generation_current", "pcie_generation_maximum")
+    shown = trace(run, "ib_port", *names)
+    seen = set()
+    for truth in (truth for truth in run.truth if truth.entity_kind == "port"):
+        assert truth.severity == "page"
+        assert isinstance(truth.entity, Device)
+        during = {name: shown.during(truth, truth.entity, name)[1] for name in names}
+        now, most = (
+            np.array([np.nanmin(during[f"pcie_{what}_{end}"]) for what in ("width", "generation")])
+            for end in ("current", "maximum")
+        )
+        assert most.tolist() == [16.0, 5.0]
+        assert np.count_nonzero(now < most) == 1
+        seen.add("lanes" if now[0] < most[0] else "generation")
+        onset = shown.at(truth.onset_ns)
+        others = [device for device in shown.devices if device.host == truth.entity.host and device != truth.entity]
+        assert {np.nanmin(shown.column(other, "pcie_width_current")[onset : onset + 30]) for other in others} == {16.0}
+    assert seen == {"lanes", "generation"}
 
 
 def test_f27_half_a_rail() -> None:
