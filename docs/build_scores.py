@@ -72,7 +72,7 @@ def _answers(report: Mapping[str, Any], part: Mapping[str, Any], who: str) -> It
     yield f"{_seconds(part['straggler_delay_p90_s'])}{more}"
     hang = part["delay_by_class"].get("hang", {})
     yield f"{_seconds(part['hang_delay_p99_s'])}; with F26, whose own deadline is 10 min, {_seconds(hang.get('p99_s'))}"
-    yield f"{blame['hits']}/{blame['of']}"
+    yield f"{blame['hits']}/{blame['of']}, {blame['value']:.3f}"
     yield f"{'nothing changed' if part['restart_equivalent'] else 'something changed'} in {part['restarts']['runs']} runs"
     yield f"{all_faults['hits']}/{all_faults['of']}, {part['recall_critical']:.3f}"
     fleets = part["precision"] if months else {}
