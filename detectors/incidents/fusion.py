@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from detectors.elapsed import Elapsed, Moment
 from detectors.incidents.advice import reason
-from detectors.incidents.blame import TOGETHER, Blame
+from detectors.incidents.blame import Blame
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident, TakenOn
-from detectors.incidents.graph import CONTAINERS, Graph, Place
+from detectors.incidents.graph import Graph, Place
 from detectors.incidents.held import Held
 from detectors.incidents.kinship import (
     OF_PROGRAMS,
@@ -382,8 +382,8 @@ def _summary(root: Device, blamed: Finding, findings: Sequence[Finding]) -> str:
 
 
 def _broken_besides(root: Device, findings: Iterable[Finding]) -> list[Finding]:
-    """Pages about GPUs and links of other nodes than the one to blame, which its repair does not mend; none where it is what holds them all."""
-    if root.kind in CONTAINERS or root == TOGETHER:
+    """Pages about GPUs and links of other nodes than the one to blame, which its repair does not mend; none where that is of no node."""
+    if not root.host or root.kind == "switch":
         return []
     link = {root.id, root.attributes.get("peer", root.id)}
     return [

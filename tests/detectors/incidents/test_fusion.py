@@ -317,13 +317,32 @@ def test_a_break_elsewhere_is_told_however_many_findings_there_were_before(many:
     assert story.told[-1].summary.endswith(ending.format(hosts[-1]))
 
 
+def test_a_break_beside_a_node_that_went_down_is_named() -> None:
+    """All GPUs of a node are gone; a link of another node of its job is not mended by its reboot."""
+    story = Story()
+    story.nodes("n1", "n2")
+    for host in ("n1", "n2"):
+        story.happens("job_started", node(host), job="42", gpus=" ".join(gpu(n, host).id for n in range(8)))
+    for number in range(8):
+        story.finds(gpu(number, "n1"), "gpu_lost")
+    story.finds(gpu(0, "n1"), "hang", detector="hang")
+    story.finds(gpu(5, "n2"), "nvlink/link_down")
+    assert story.told[-1].root == node("n1")
+    assert story.told[-1].summary.endswith("Broken as well, on other nodes: gpu GPU-n2-5 of n2.")
+
+
 def test_both_ends_of_a_link_and_all_that_a_switch_holds_are_not_broken_besides() -> None:
     """Who mends the cable or the switch mends them."""
     story = Story()
     here, there = port(0, "n1"), port(7, "leaf1")
     story.finds(port(0, "n1", peer=there.id), "ib/link_down")
     story.finds(port(7, "leaf1", peer=here.id), "ib/link_down")
-    assert all("Broken as well" not in incident.summary for incident in story.told)
+    switch = Story()
+    switch.nodes("n1", "n2")
+    switch.finds(Device("leaf1", "switch", "leaf1"), "ib/switch_down")
+    for host in ("n1", "n2"):
+        switch.finds(port(0, host, leaf="leaf1"), "ib/link_down")
+    assert all("Broken as well" not in incident.summary for incident in (*story.told, *switch.told))
 
 
 def test_the_newest_fault_of_the_root_stands_in_its_summary() -> None:
