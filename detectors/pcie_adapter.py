@@ -43,6 +43,8 @@ class AdapterLinks:
         self._columns = Columns(best=Ring(2, 0.0), slow_ns=Ring(2, 0), **Runs.fills(2))
         self._runs = Runs(self._columns, [after_ms] * 2, [clear_ms] * 2)
         self._steps, self._models = StepClock(), Groups(_model)
+        nobody = np.zeros((len(RULES), 0))
+        self._voted: tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]] = (np.zeros(0, np.int64), nobody, nobody)
         self.parts: dict[str, Part] = {"adapter_columns": self._columns, "adapter_steps": self._steps}
 
     def frame(self, frame: Frame, at: Moment, boot_id: str) -> Iterator[Finding]:
@@ -61,7 +63,10 @@ class AdapterLinks:
         usual = self._usual(now)
         best = columns["best"] = np.fmax(columns["best"], now)
         should = np.fmin(np.fmax(best, usual), most)
-        holds = np.where(np.isfinite(now) & np.isfinite(most), now < should, np.nan)
+        slow = now < should
+        if not (slow.any() or columns["run"].any() or columns["stands"].any()):
+            return
+        holds = np.where(np.isfinite(now) & np.isfinite(most), slow, np.nan)
         begins, ends = self._runs.step(holds, frame.time_ns, round(1000 * seconds))
         columns["slow_ns"] = np.where(begins, at.now_ns, columns["slow_ns"])
         for rule, row in np.argwhere(begins).tolist():
@@ -74,6 +79,8 @@ class AdapterLinks:
     def _usual(self, now: NDArray[np.float64]) -> NDArray[np.float64]:
         """What most adapters of a model in a node have, (rule, row); NaN where they are too few, or half of them have less."""
         group = self._models.of(self._columns.devices)
+        if self._voted[0] is group and np.array_equal(self._voted[1], now, equal_nan=True):
+            return self._voted[2]  # they are read once a minute, and hardly ever change
         usual = np.full(now.shape, np.nan)
         for rule, values in enumerate(now):
             median, count = grouped_median(values, group, len(self._models.names))
@@ -81,6 +88,7 @@ class AdapterLinks:
                 some = (group >= 0) & (count[group] >= LEAST_PEERS)
                 had = np.bincount(group[some & (values == median[group])], minlength=len(count)) > 0
                 usual[rule] = np.where(some & had[group], median[group], np.nan)
+        self._voted = group, now, usual
         return usual
 
     def _accept(self, now: NDArray[np.float64], at: Moment) -> None:
