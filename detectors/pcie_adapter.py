@@ -21,7 +21,7 @@ from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 
 WIDTH, GENERATION = "pcie/width", "pcie/generation"
-RULES = ("width", "generation")
+RULES = (("width", WIDTH, "lanes"), ("generation", GENERATION, "generation"))  # gauge, fault, unit
 LEAST_PEERS = 4
 ACCEPT_NS = 7 * 86400 * 10**9  # a week at less: it has been decided to live with it
 
@@ -56,7 +56,8 @@ class AdapterLinks:
         if seconds is None:
             return
         now, most = (
-            np.stack([columns.wide(reading(frame, f"pcie_{rule}_{end}")) for rule in RULES]) for end in ("current", "maximum")
+            np.stack([columns.wide(reading(frame, f"pcie_{gauge}_{end}")) for gauge, *_ in RULES])
+            for end in ("current", "maximum")
         )
         if not np.isfinite(now).any():
             return
@@ -73,7 +74,7 @@ class AdapterLinks:
             alone = bool(now[rule, row] < best[rule, row]) and not now[rule, row] >= usual[rule, row]
             yield from self._tell(rule, row, float(now[rule, row]), float(should[rule, row]), at, alone=alone)
         for rule, row in np.argwhere(ends).tolist():
-            yield from self._standing.ends(columns.devices[row], (WIDTH, GENERATION)[rule], at)
+            yield from self._standing.ends(columns.devices[row], RULES[rule][1], at)
         self._accept(now, at)
 
     def _usual(self, now: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -99,15 +100,15 @@ class AdapterLinks:
                 columns["best"][rule, row] = now[rule, row]
 
     def _tell(self, rule: int, row: int, now: float, should: float, at: Moment, *, alone: bool) -> Iterator[Finding]:
-        port, unit = self._columns.devices[row], ("lanes", "generation")[rule]
-        runs = (f"on {now:.0f} of {should:.0f} lanes", f"at generation {now:.0f} of {should:.0f}")[rule]
-        todo = "reseat the adapter, or replace it" if alone else "look at slot, riser and firmware settings"
+        port, (_, fault, unit) = self._columns.devices[row], RULES[rule]
+        runs = f"on {now:.0f} of {should:.0f} lanes" if fault == WIDTH else f"at generation {now:.0f} of {should:.0f}"
+        advice = "reseat the adapter, or replace it" if alone else "look at slot, riser and firmware settings"
         why = "it had more before" if alone else "all had more before, or the others of the node have"
         verdict = Verdict(
-            (WIDTH, GENERATION)[rule],
+            fault,
             "page" if alone else "ticket",
             "CONTACT_SUPPORT",
-            f"The PCIe link of {port_name(port)} runs {runs}: {todo}.",
+            f"The PCIe link of {port_name(port)} runs {runs}: {advice}.",
             (f"{unit} {now:.0f} for {self._after_ms // 1000} s; {why}; adapter and slot allow {should:.0f} at least",),
             now,
             should,

@@ -33,8 +33,8 @@ def median_mad(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Median and 1.4826 x median absolute deviation of each row of x (field, device), both (field,); NaN where none is observed.
 
-    ``work`` is scratch of x's shape: with it nothing is allocated per device. Selection in place is 5 to 9 times as fast as
-    ``np.nanmedian`` twice.
+    ``work`` is scratch of x's shape: with it nothing is allocated per device. Selection in place is as fast as
+    ``np.nanmedian`` twice, or several times as fast, as the processor is (docs/performance.md).
 
     >>> median, spread = median_mad(np.array([[1.0, 2.0, 4.0, np.nan], [5.0, np.nan, 7.0, np.nan]]))
     >>> median.tolist(), spread.tolist()

@@ -16,9 +16,8 @@ from collector.simulator.profile import Profile
 from pipeline.frame import Frame
 
 CLOCK_OFFSET_NS, CLOCK_ERROR_US = 1e5, 5000.0  # of nodes that chrony disciplines over a LAN
-PCIE = tuple(
-    f"pcie_{what}_{end}" for what in ("width", "generation") for end in ("current", "maximum")
-)  # of adapters: they stand
+# Of adapters: they stand until a fault changes them.
+PCIE = tuple(f"pcie_{what}_{end}" for what in ("width", "generation") for end in ("current", "maximum"))
 TWINS = ("symbol_errors", "link_downed")  # counters whose 64-bit twins the agent asks for
 
 
