@@ -7,21 +7,39 @@ DAY ?= bad
 SPEED ?= $(if $(filter quiet,$(DAY)),1,10)
 BENCHMARKS ?= $(patsubst benchmarks/%.py,%,$(filter-out benchmarks/_% benchmarks/soak.py,$(wildcard benchmarks/*.py)))
 ADDRESS ?= 127.0.0.1:9400
-PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
+# A terminal shows pip's progress.
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check $(if $(MAKE_TERMOUT),,--quiet) install
+
+# Compiled modules are kept even where the environment says otherwise: the tests start this program
+# hundreds of times.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-torch check bench soak rules dashboards docs package chart bill audit lock
+.PHONY: help install demo stack unit test test-torch check bench soak rules dashboards docs package chart bill audit lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
 
 install: $(VENV)/.runs ## tocsin into .venv, and nothing else
 
-demo: $(VENV)/.runs ## a bad day of a simulated HGX H100 on 127.0.0.1:9400, told as it happens; DAY=quiet, SPEED=1; no root, no compiler
+demo: demo-intro $(VENV)/.runs ## a bad day of a simulated HGX H100 on 127.0.0.1:9400, printed as it happens; DAY=quiet, SPEED=1; no root, no compiler
 	@exec $(VENV)/bin/python tools/demo.py --folder $(DEMO) --address $(ADDRESS) --day $(DAY) --speed $(SPEED)
+
+stack: ## three simulated nodes with Prometheus, Alertmanager, Grafana and an object store in containers; COMPOSE="podman compose"
+	@COMPOSE="$(COMPOSE)" tools/stack.sh
+
+.PHONY: demo-intro
+demo-intro:
+	@echo "Tocsin demo: a simulated node with 8 H100 GPUs and its agent on http://$(ADDRESS)/; no GPU and no root needed"
+	@test -e $(VENV)/.runs || echo "first run: creates $(VENV) and installs the agent's packages there, about a minute"
 
 test: $(VENV)/.tests parts check ## everything CI checks; as root it installs the Debian packages the tests run against
 	$(VENV)/bin/python -m pytest -n auto --no-loadscope-reorder --durations 25
+
+# tests/conftest.py holds the rule: a test is outside by one of its marks (slow, integration, root,
+# ...), and the mark slow is demanded of every test that starts a process or takes long.
+unit: $(VENV)/.tests ## the quick loop: what needs no process, server, root or GPU
+	$(VENV)/bin/python -m pytest -q --numprocesses auto -m unit
 
 TORCH_VENV ?= .venv-torch
 TORCH_REQUIREMENTS ?= tests/torch/requirements.txt
@@ -65,6 +83,7 @@ docs: $(VENV)/.tests ## docs/reference.md and docs/detectors.md from the code, o
 	$(VENV)/bin/python docs/build.py
 	$(VENV)/bin/python docs/build_detectors.py
 	$(VENV)/bin/python docs/build_scores.py
+	$(VENV)/bin/python docs/build_architecture.py
 
 # The first of the seeds. Once its figures were looked at it is a seen one, and a change made since needs one that nobody has looked at.
 SEED ?= 7001
@@ -87,7 +106,7 @@ bill: $(VENV)/.tests ## docs/licences.md, and dist/sbom.cdx.json: what the agent
 
 AUDIT_VENV ?= .venv-audit
 
-audit: $(AUDIT_VENV)/.made ## known vulnerabilities of what is locked, asked of the Python Packaging Advisory Database: a report, no gate
+audit: $(AUDIT_VENV)/.made ## known vulnerabilities of what is locked, asked of the Python Packaging Advisory Database: a report, not a gate
 	-$(AUDIT_VENV)/bin/pip-audit --requirement requirements.txt --disable-pip --require-hashes --desc --progress-spinner off
 
 $(AUDIT_VENV)/.made: requirements-audit.txt
@@ -105,7 +124,8 @@ parts:
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Tocsin needs Python 3.11 or newer, $(PYTHON) is {sys.version.split()[0]}: set PYTHON=")'
-	@$(PYTHON) -m venv $(VENV)
+	@echo "creating the virtual environment $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { rm -f $(VENV)/bin/python*; echo "no virtual environment: on Debian, install python3-venv" >&2; exit 1; }
 
 # Hash-locked packages first, then the project itself as an editable install: its build needs nothing beyond the lock.
 $(VENV)/.runs: $(VENV)/bin/python requirements.txt pyproject.toml

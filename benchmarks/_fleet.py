@@ -1,4 +1,6 @@
-"""A fleet of any size for the benchmark of the detectors: a small simulated one, as often as it takes."""
+"""A fleet of any size for the benchmark of the detectors: a small simulated
+one, as often as it takes.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.scoring.contest import Job, rendered
+from evaluation.runs.run import Job, rendered
 from pipeline.frame import Device, Frame
 from pipeline.observation import Event, Observation
 
@@ -19,7 +21,9 @@ SKIPPED = 4 * 200  # observations of the first half hour: jobs begin
 
 
 def observations(gpus: int, ticks: int) -> Iterator[Observation]:
-    """So many ticks of a working fleet of about so many GPUs: four observations each, frames of GPUs, ports and nodes among them."""
+    """So many ticks of a working fleet of about so many GPUs: four observations each, frames of
+    GPUs, ports and nodes among them.
+    """
     nodes = max(1, gpus // GPUS_PER_NODE)
     small = min(nodes, SMALL)
     copies = nodes // small
@@ -41,24 +45,41 @@ class _Many:
         """The observation of all copies."""
         if self._copies == 1:
             return one
-        frames = tuple(self._frame(one.source, number, frame) for number, frame in enumerate(one.frames))
+        frames = tuple(
+            self._frame(one.source, number, frame) for number, frame in enumerate(one.frames)
+        )
         events = tuple(_event(event, copy) for copy in range(self._copies) for event in one.events)
         return replace(one, frames=frames, events=events)
 
     def _frame(self, source: str, number: int, frame: Frame) -> Frame:
         before, many = self._devices.get((source, number), ((), ()))
         if before is not frame.devices:
-            many = tuple(_device(device, copy) for copy in range(self._copies) for device in frame.devices)
+            many = tuple(
+                _device(device, copy) for copy in range(self._copies) for device in frame.devices
+            )
             self._devices[source, number] = (frame.devices, many)
         wide: NDArray[np.float64] = np.tile(frame.gauges, self._copies)
-        counters, observed = np.tile(frame.counters, self._copies), np.tile(frame.observed, self._copies)
+        counters, observed = (
+            np.tile(frame.counters, self._copies),
+            np.tile(frame.observed, self._copies),
+        )
         return Frame(
-            frame.schema, frame.time_ns, frame.mono_ns, many, wide, counters, observed, np.tile(frame.sampled_ns, self._copies)
+            frame.schema,
+            frame.time_ns,
+            frame.mono_ns,
+            many,
+            wide,
+            counters,
+            observed,
+            np.tile(frame.sampled_ns, self._copies),
         )
 
 
 def _device(device: Device, copy: int) -> Device:
-    facts = {name: f"{value}-{copy}" if name in ("rack", "leaf", "peer") else value for name, value in device.attributes.items()}
+    facts = {
+        name: f"{value}-{copy}" if name in ("rack", "leaf", "peer") else value
+        for name, value in device.attributes.items()
+    }
     return Device(f"{device.host}-{copy}", device.kind, f"{device.id}-{copy}", facts)
 
 

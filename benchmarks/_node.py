@@ -1,4 +1,6 @@
-"""An HGX H100 whose every value moves: what the exposition's benchmark renders, and a server of it as a process of its own."""
+"""An HGX H100 whose every value moves: what the exposition's benchmark renders, and a server of it
+as a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,17 @@ def devices(kind: str, count: int) -> list[Device]:
 
 
 class Rotation:
-    """Eight sets of values in turn; of one set to the next all of them change, or the share of a busy node's second."""
+    """Eight sets of values in turn; of one set to the next all of them change, or the share
+    of a busy node's second.
+    """
 
     def __init__(self, *, changing: float, seed: int = 7) -> None:
         rng = random.Random(seed)  # noqa: S311 - values to look at, no secret
         self._clock = SystemClock()
         self._devices = {kind: devices(kind, count) for kind, count in KINDS.items()}
-        values = {kind: [self._values(rng, kind) for _ in them] for kind, them in self._devices.items()}
+        values = {
+            kind: [self._values(rng, kind) for _ in them] for kind, them in self._devices.items()
+        }
         self._frames: list[list[Frame]] = []
         for _ in range(8):
             for kind, rows in values.items():
@@ -67,21 +73,32 @@ class Rotation:
             )
             for f in self._frames[self._turn]
         )
-        return Observation("nvml", "n1", "b", self._turn, frames[0].time_ns, frames[0].mono_ns, 0, frames)
+        return Observation(
+            "nvml", "n1", "b", self._turn, frames[0].time_ns, frames[0].mono_ns, 0, frames
+        )
 
     def _frames_of(self, one: dict[str, list[dict[str, float]]]) -> list[Frame]:
-        return [frame_of(kind, list(zip(self._devices[kind], rows, strict=True)), 0, 0) for kind, rows in one.items()]
+        return [
+            frame_of(kind, list(zip(self._devices[kind], rows, strict=True)), 0, 0)
+            for kind, rows in one.items()
+        ]
 
     @staticmethod
     def _values(rng: random.Random, kind: str) -> dict[str, float]:
         return {
-            f.name: f.states[0][0] if f.states else rng.randrange(2**50 if f.type == "counter" else 2**20)
+            f.name: f.states[0][0]
+            if f.states
+            else rng.randrange(2**50 if f.type == "counter" else 2**20)
             for f in fields_of(kind)
         }
 
-    def _next(self, rng: random.Random, kind: str, row: dict[str, float], changing: float) -> dict[str, float]:
+    def _next(
+        self, rng: random.Random, kind: str, row: dict[str, float], changing: float
+    ) -> dict[str, float]:
         fresh = self._values(rng, kind)
-        return {name: fresh[name] if rng.random() < changing else value for name, value in row.items()}
+        return {
+            name: fresh[name] if rng.random() < changing else value for name, value in row.items()
+        }
 
 
 def exposition(*, dialect: bool = True) -> Exposition:
@@ -89,16 +106,24 @@ def exposition(*, dialect: bool = True) -> Exposition:
     clock = SystemClock()
     shown = DcgmDialect(Options(load(), style=LabelStyle("n1")), clock) if dialect else None
     return Exposition(
-        SelfMetrics(), clock=clock, periods={"nvml": 3600.0}, dialect=shown, process=ProcessSamples() if dialect else None
+        SelfMetrics(),
+        clock=clock,
+        periods={"nvml": 3600.0},
+        dialect=shown,
+        process=ProcessSamples() if dialect else None,
     )
 
 
 async def serve() -> None:
     """Serve the page on a free port, which is printed; the values change once a second."""
-    clock, own = SystemClock(), SelfMetrics()
+    clock, metrics = SystemClock(), SelfMetrics()
     page, values = exposition(), Rotation(changing=0.144)
     page.write(values.observation(), ())
-    web = Web(AgentPages(page, own, clock, Node("n1", "0.1.0")), Guard(own, clock), ["127.0.0.1:0"])
+    web = Web(
+        AgentPages(page, metrics, clock, Node("n1", "0.1.0")),
+        Guard(metrics, clock),
+        ["127.0.0.1:0"],
+    )
     (address,) = await web.start()
     print(address, flush=True)
     gc.collect()

@@ -1,4 +1,7 @@
-"""The databases that the store is measured beside: how they are started, filled and asked. They run unprivileged on loopback."""
+"""The databases that the store is measured beside: how they are started, filled and asked.
+
+They run unprivileged on loopback.
+"""
 
 from __future__ import annotations
 
@@ -50,13 +53,20 @@ class Peer:
 
     def post(self, path: str, body: bytes) -> None:
         """Send a body."""
-        request = urllib.request.Request(f"http://127.0.0.1:{self._port}{path}", data=body, method="POST")
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self._port}{path}", data=body, method="POST"
+        )
         urllib.request.urlopen(request, timeout=300).close()  # noqa: S310 - loopback
 
     def ask(self, query: str, *, at_s: float, **arguments: str) -> list[dict[str, Any]]:
         """Result of a PromQL question at an instant, or over a range where ``start`` is given."""
         ranged = "start" in arguments
-        given = {"query": query, "nocache": "1", **({} if ranged else {"time": f"{at_s:.3f}"}), **arguments}
+        given = {
+            "query": query,
+            "nocache": "1",
+            **({} if ranged else {"time": f"{at_s:.3f}"}),
+            **arguments,
+        }
         answer = json.loads(self.get("/api/v1/query_range" if ranged else "/api/v1/query", **given))
         assert answer["status"] == "success", answer
         found: list[dict[str, Any]] = answer["data"]["result"]
@@ -82,8 +92,16 @@ def prometheus(data: Path) -> Iterator[Peer]:
 @contextmanager
 def victoria(data: Path) -> Iterator[Peer]:
     """VictoriaMetrics over an empty folder."""
-    argv = [_program("victoria-metrics", "victoria-metrics"), f"-storageDataPath={data}", f"-retentionPeriod={RETENTION}"]
-    argv += ["-search.latencyOffset=0s", "-search.maxPointsPerTimeseries=1000000", "-search.maxSamplesPerQuery=1000000000"]
+    argv = [
+        _program("victoria-metrics", "victoria-metrics"),
+        f"-storageDataPath={data}",
+        f"-retentionPeriod={RETENTION}",
+    ]
+    argv += [
+        "-search.latencyOffset=0s",
+        "-search.maxPointsPerTimeseries=1000000",
+        "-search.maxSamplesPerQuery=1000000000",
+    ]
     with _server(argv, "-httpListenAddr=127.0.0.1:{port}", "/health") as peer:
         yield peer
 
@@ -96,7 +114,10 @@ def write_openmetrics(series: Iterable[Series], path: Path) -> int:
             labels = ",".join(f'{name}="{value}"' for name, value in one.labels.items())
             head = f"{one.name}{{{labels}}} "
             times = (one.times_ms / 1000).tolist()
-            file.writelines(f"{head}{value} {at:.3f}\n" for value, at in zip(one.values.tolist(), times, strict=True))
+            file.writelines(
+                f"{head}{value} {at:.3f}\n"
+                for value, at in zip(one.values.tolist(), times, strict=True)
+            )
             samples += len(times)
         file.write("# EOF\n")
     return samples
@@ -129,7 +150,15 @@ def import_json(peer: Peer, series: Iterable[Series]) -> None:
     lines: list[str] = []
     for one in series:
         metric = {"__name__": one.name, **one.labels}
-        lines.append(json.dumps({"metric": metric, "values": one.values.tolist(), "timestamps": one.times_ms.tolist()}))
+        lines.append(
+            json.dumps(
+                {
+                    "metric": metric,
+                    "values": one.values.tolist(),
+                    "timestamps": one.times_ms.tolist(),
+                }
+            )
+        )
         if len(lines) >= 64:
             peer.post("/api/v1/import", "\n".join(lines).encode())
             lines = []
@@ -155,7 +184,9 @@ def size_of(folder: Path) -> int:
 
 
 def milliseconds(times_us: Any) -> Any:
-    """Microseconds to milliseconds, as these databases keep time, a year earlier: VictoriaMetrics takes no samples of the future."""
+    """Microseconds to milliseconds, as these databases keep time, a year earlier: VictoriaMetrics
+    takes no samples of the future.
+    """
     return np.asarray(times_us) // 1000 - YEAR_MS
 
 
@@ -170,7 +201,9 @@ def _program(name: str, package: str) -> str:
 def _server(argv: list[str], listen: str, ready: str) -> Iterator[Peer]:
     with create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    process = subprocess.Popen([*argv, listen.format(port=port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [*argv, listen.format(port=port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     peer = Peer(process, port)
     try:
         for _ in range(600):

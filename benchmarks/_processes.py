@@ -1,4 +1,6 @@
-"""What processes cost, read from outside: memory, CPU, and which of an agent's children holds the driver's library."""
+"""What processes cost, read from outside: memory, CPU, and which of an agent's children
+holds the driver's library.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def driver_of(agent: AgentProcess) -> int:
 def command_line(pid: int) -> str:
     """Command line of a process; empty once it has ended."""
     with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return (
+            Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        )
     return ""
 
 
@@ -43,7 +47,9 @@ def _memory_mib(pid: int, name: str) -> float:
 
 
 def state(pid: int) -> str:
-    """State of a process as the kernel spells it (``Z``: ended, not taken leave of); empty once it is gone."""
+    """State of a process as the kernel spells it (``Z``: ended, not taken leave
+    of); empty once it is gone.
+    """
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     return ""

@@ -1,7 +1,9 @@
-"""A seeded day of one node of eight GPUs with ninety columns at 1 Hz: data whose noise is known, the same for every database.
+"""A seeded day of one node of eight GPUs with ninety columns at 1 Hz: data whose noise is known,
+the same for every database.
 
-Whole-node jobs come and go; load makes power, heat, clocks, activity and traffic, each with noise of its own; errors are rare, and half of
-the columns never change. Columns bear names of the catalogue where it has the thing, else of one of like kind.
+Whole-node jobs come and go; load makes power, heat, clocks, activity and traffic, each with noise
+of its own; errors are rare, and half of the columns never change. Columns bear names of the
+catalogue where it has the thing, else of one of like kind.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ import numpy as np
 from benchmarks._peers import Series, milliseconds
 from pipeline.frame import Device, Frame, blank, schema_of
 from pipeline.observation import Observation
-from pipeline.store.compact import compact
-from pipeline.store.generations import Pass
-from pipeline.store.query import Store
+from pipeline.store.keep.compact import compact
+from pipeline.store.keep.generations import Pass
+from pipeline.store.query.store import Store
 from tests import node_day
 from tests.node_day import BOOT, DAY_S, HOST, MIDNIGHT_NS, Counted
 
@@ -50,8 +52,13 @@ RATES = {  # per second at full load
     "nvlink_raw_transmit_kibibytes": 2.4e8,
     "nvlink_raw_receive_kibibytes": 2.4e8,
 }
-LINKS = ["nvlink_crc_flit_errors", "nvlink_crc_data_errors", *(f"nvlink_fec_{i}_codewords" for i in range(16))]
-RARE = {"pcie_replays": 2e-5, **dict.fromkeys(LINKS, 2e-7), **dict.fromkeys(ECC, 3e-7)}  # per second
+LINKS = [
+    "nvlink_crc_flit_errors",
+    "nvlink_crc_data_errors",
+    *(f"nvlink_fec_{i}_codewords" for i in range(16)),
+]
+# per second
+RARE = {"pcie_replays": 2e-5, **dict.fromkeys(LINKS, 2e-7), **dict.fromkeys(ECC, 3e-7)}
 RARE |= {LINKS[0]: 3e-5, **dict.fromkeys(ECC[:3], 4e-5)}
 CONSTANT = {
     "power_limit_enforced_milliwatts": 700_000,
@@ -90,7 +97,9 @@ def columns(seconds: int = DAY_S, seed: int = 23) -> dict[str, Any]:
     busy = job >= 0
     dips = np.arange(DAY_S) % 17 < 2
     load = np.clip(np.where(dips, 0.45, 0.93) + rng.normal(0, 0.03, (GPUS, DAY_S)), 0, 1) * busy
-    made: dict[str, Any] = {name: np.full((GPUS, DAY_S), float(value)) for name, value in CONSTANT.items()}
+    made: dict[str, Any] = {
+        name: np.full((GPUS, DAY_S), float(value)) for name, value in CONSTANT.items()
+    }
     watts = _smooth(70 + 610 * load, 2) + rng.normal(0, 4, load.shape)
     made["power_milliwatts"] = np.rint(1000 * watts)
     made["power_average_milliwatts"] = np.rint(1000 * _smooth(watts, 1.5))
@@ -99,24 +108,36 @@ def columns(seconds: int = DAY_S, seed: int = 23) -> dict[str, Any]:
     made["temperature_celsius"] = np.rint(heat + rng.normal(0, 0.35, load.shape))
     made["memory_temperature_celsius"] = np.rint(heat + 9 + rng.normal(0, 0.3, load.shape))
     lowered = (rng.random(load.shape) < 0.01) & busy
-    made["sm_clock_megahertz"] = np.where(busy, 1980.0, 345.0) - lowered * 15 * rng.integers(1, 20, load.shape)
+    made["sm_clock_megahertz"] = np.where(busy, 1980.0, 345.0) - lowered * 15 * rng.integers(
+        1, 20, load.shape
+    )
     made["graphics_clock_megahertz"] = made["sm_clock_megahertz"]
     made["video_clock_megahertz"] = np.broadcast_to(np.where(busy, 1545.0, 345.0), load.shape)
-    made["gpu_utilization_percent"] = np.where(dips, rng.integers(60, 100, load.shape), 100.0) * busy
+    made["gpu_utilization_percent"] = (
+        np.where(dips, rng.integers(60, 100, load.shape), 100.0) * busy
+    )
     made["memory_utilization_percent"] = np.rint(52 * load)
     for name, share in SHARES.items():
-        ratio = np.clip(share * load + rng.normal(0, 0.004, load.shape), 0, 1) * busy if share else np.zeros_like(load)
+        ratio = (
+            np.clip(share * load + rng.normal(0, 0.004, load.shape), 0, 1) * busy
+            if share
+            else np.zeros_like(load)
+        )
         made[f"{name}_percent"] = np.round(100 * ratio, 4) + 0.0
     made |= _memory(rng, job)
     for name, rate in RATES.items():
-        steps = np.floor(np.maximum(rate * load * (1 + rng.normal(0, 0.04, load.shape)), 0)).astype(np.uint64)
+        steps = np.floor(np.maximum(rate * load * (1 + rng.normal(0, 0.04, load.shape)), 0)).astype(
+            np.uint64
+        )
         made[name] = rng.integers(0, 2**40, (GPUS, 1), np.uint64) + np.cumsum(steps, axis=1)
     for name, rate in RARE.items():
         made[name] = np.cumsum(rng.random(load.shape) < rate, axis=1).astype(np.uint64)
     made["pcie_generation_current"] = np.broadcast_to(np.where(busy, 5.0, 1.0), load.shape)
     made["performance_state"] = np.broadcast_to(np.where(busy, 0.0, 8.0), load.shape)
     made["clock_event_reasons"] = np.where(busy, np.where(lowered, 4.0, 0.0), 1.0)
-    made["fabric_error_code"] = np.where(np.cumsum(rng.random(load.shape) < 1e-6, axis=1) > 0, 79.0, 0.0)
+    made["fabric_error_code"] = np.where(
+        np.cumsum(rng.random(load.shape) < 1e-6, axis=1) > 0, 79.0, 0.0
+    )
     assert len(made) == 90
     _check(made, float(busy.mean()))
     return {name: column[:, :seconds] for name, column in made.items()}
@@ -126,7 +147,10 @@ def observations(seconds: int = DAY_S) -> Iterator[Observation]:
     """One read a second."""
     made = columns(seconds)
     schema = schema_of("gpu")
-    devices = tuple(Device(HOST, "gpu", f"GPU-{i:08d}-86f3-7a43-b711-4771313afc50", {"index": str(i)}) for i in range(GPUS))
+    devices = tuple(
+        Device(HOST, "gpu", f"GPU-{i:08d}-86f3-7a43-b711-4771313afc50", {"index": str(i)})
+        for i in range(GPUS)
+    )
     gauge_rows = {name: row for name, row in schema.gauge_row.items() if name in made}
     counter_rows = {name: row for name, row in schema.counter_row.items() if name in made}
     gauges_of = np.stack([made[name] for name in gauge_rows])
@@ -142,7 +166,9 @@ def observations(seconds: int = DAY_S) -> Iterator[Observation]:
 
 
 def compacted(root: Path, seconds: int = DAY_S) -> Counted | None:
-    """Write the day below ``root`` as an agent does and compact it; ``DAY=folder`` in the environment takes one written before (then None)."""
+    """Write the day below ``root`` as an agent does and compact it; ``DAY=folder`` in the
+    environment takes one written before (then None).
+    """
     if kept := os.environ.get("DAY"):
         root.symlink_to(Path(kept).absolute())
         return None
@@ -152,10 +178,18 @@ def compacted(root: Path, seconds: int = DAY_S) -> Counted | None:
 
 
 def series(root: Path, names: list[str] | None = None) -> Iterator[Series]:
-    """Columns (all by default) of every GPU out of our files, in base units where those have fractions: watts, ratios."""
+    """Columns (all by default) of every GPU out of our files, in base units where those have
+    fractions: watts, ratios.
+    """
     store = Store(root)
     for name in names or [*CONSTANT, *(n for n in columns(1) if n not in CONSTANT)]:
-        column = store.table("gpu").select("device", "time", name).drop_nulls().sort("device", "time").collect()
+        column = (
+            store.table("gpu")
+            .select("device", "time", name)
+            .drop_nulls()
+            .sort("device", "time")
+            .collect()
+        )
         for (device,), part in column.group_by("device", maintain_order=True):
             values = part[name].to_numpy()
             if name in {f"{unit}_percent" for unit in SHARES}:
@@ -183,19 +217,27 @@ def _memory(rng: Any, job: Any) -> dict[str, Any]:
     walk = 2 * MIB * np.floor(np.cumsum(rng.normal(0, 0.02, shape), axis=1))
     used = np.where(busy, base + walk, 620.0 * MIB)
     bar1 = np.broadcast_to(np.where(busy, 2.0 * GIB, 2.0 * MIB), shape)
-    return {"memory_used_bytes": used, "memory_free_bytes": 80 * GIB - used, "bar1_used_bytes": bar1}
+    return {
+        "memory_used_bytes": used,
+        "memory_free_bytes": 80 * GIB - used,
+        "bar1_used_bytes": bar1,
+    }
 
 
 def _smooth(values: Any, seconds: float) -> Any:
     """One-pole low pass along the day."""
     share, result = 1 - np.exp(-1 / seconds), np.array(values, float)
     for second in range(1, result.shape[1]):
-        result[:, second] = result[:, second - 1] + share * (result[:, second] - result[:, second - 1])
+        result[:, second] = result[:, second - 1] + share * (
+            result[:, second] - result[:, second - 1]
+        )
     return result
 
 
 def _check(made: dict[str, Any], busy: float) -> None:
-    """The data is what it is meant to be: about half busy, a seventh of the samples new, half of the columns constant."""
+    """The data is what it is meant to be: about half busy, a seventh of the samples new, half
+    of the columns constant.
+    """
     changing = float(np.mean([(np.diff(column, axis=1) != 0).mean() for column in made.values()]))
     constant = sum(bool((column == column[:, :1]).all()) for column in made.values())
     assert abs(busy - 0.56) < 0.02, busy

@@ -1,6 +1,8 @@
-"""What judging costs: all detectors per tick for 8 to 100,000 GPUs, memory per GPU, and the numerics beside their limits and peers.
+"""What judging costs: all detectors per tick for 8 to 100,000 GPUs, memory per GPU, and the
+numerics beside their limits and peers.
 
-Everything in one run. The limit is a compiled loop over the same streams of memory; peers are river and scikit-learn, per sample.
+Everything in one run. The limit is a compiled loop over the same streams of memory; peers are river
+and scikit-learn, per sample.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ from numpy.typing import NDArray
 
 from benchmarks._fleet import observations
 from detectors import DETECTORS
-from detectors.snapshot import Snapshotable
-from detectors.stats import Moments, cusum, ew_update, median_mad
-from detectors.stats.peers import SIGMA
+from detectors.kit.snapshot import Snapshotable
+from detectors.kit.stats import Moments, cusum, ew_update, median_mad
+from detectors.kit.stats.peers import SIGMA
 from pipeline.child import run
 from pipeline.interfaces import Detector
 from pipeline.observation import Observation
@@ -44,7 +46,7 @@ void moments(const double *x, double *m, double *v, long n, double a) {
 void cusum(const double *z, double *s, long n, double k) {
   for (long i = 0; i < n; i++) { double t = s[i] + z[i] - k; s[i] = t > 0 ? t : 0; }
 }
-"""
+"""  # noqa: E501 - text as it is used
 
 
 class Judged:
@@ -67,12 +69,18 @@ class Judged:
 
     def _increments(self, observation: Observation) -> Iterator[Any]:
         for frame in observation.frames:
-            rates = self._rates.setdefault((observation.source, frame.kind), Rates(frame.schema, PERIOD_S))
+            rates = self._rates.setdefault(
+                (observation.source, frame.kind), Rates(frame.schema, PERIOD_S)
+            )
             yield rates.add(frame, observation.boot_id)
 
     def memory(self) -> tuple[int, int]:
-        """Bytes that detectors keep: of numbers, and of texts (identities, findings), as a snapshot writes them."""
-        kept = [detector.state() for detector in self.detectors if isinstance(detector, Snapshotable)]
+        """Bytes that detectors keep: of numbers, and of texts (identities, findings),
+        as a snapshot writes them.
+        """
+        kept = [
+            detector.state() for detector in self.detectors if isinstance(detector, Snapshotable)
+        ]
         arrays = [array for state in kept for array in state.values()]
         texts = sum(array.nbytes for array in arrays if array.dtype == np.uint8)
         return sum(array.nbytes for array in arrays) - texts, texts
@@ -93,15 +101,19 @@ def judging(gpus: int) -> bool:
     counted = ticks - WARM
     total_ms = sum(judged.spent_s.values()) / counted * 1e3
     goal = GOALS_MS.get(gpus)
-    verdict = "" if goal is None else f", goal <= {goal:g}: {'met' if total_ms <= goal else 'MISSED'}"
+    verdict = (
+        "" if goal is None else f", goal <= {goal:g}: {'met' if total_ms <= goal else 'MISSED'}"
+    )
     print(
-        f"{gpus:>7} GPUs: {total_ms:9.2f} ms a tick ({total_ms / gpus * 1e6:9.0f} ns per GPU), worst {worst * 1e3:.1f}{verdict}"
+        f"{gpus:>7} GPUs: {total_ms:9.2f} ms a tick ({total_ms / gpus * 1e6:9.0f} ns per GPU), "
+        f"worst {worst * 1e3:.1f}{verdict}"
     )
     dear = sorted(judged.spent_s.items(), key=lambda item: -item[1])[:6]
     print("         " + ", ".join(f"{name} {spent / counted * 1e3:.2f}" for name, spent in dear))
     numbers, texts = judged.memory()
     print(
-        f"         memory per GPU with its port: {numbers / gpus:.0f} bytes of numbers, {texts / gpus:.0f} of texts in a snapshot"
+        f"         memory per GPU with its port: {numbers / gpus:.0f} bytes of numbers, "
+        f"{texts / gpus:.0f} of texts in a snapshot"
     )
     return goal is None or total_ms <= goal
 
@@ -117,7 +129,9 @@ def least(work: Callable[[], object], rounds: int = ROUNDS) -> float:
 
 
 def numerics(devices: int, loops: ctypes.CDLL) -> bool:
-    """Means and CUSUM of 30 fields against a compiled loop over the same memory; the cross-device median against numpy's."""
+    """Means and CUSUM of 30 fields against a compiled loop over the same memory; the
+    cross-device median against numpy's.
+    """
     rng = np.random.default_rng(1)
     n = devices * FIELDS
     samples = [rng.standard_normal(n) for _ in range(4)]
@@ -135,28 +149,33 @@ def numerics(devices: int, loops: ctypes.CDLL) -> bool:
     bound_cusum = each(lambda x: loops.cusum(_at(x), _at(v), n, ctypes.c_double(0.5)))
     shares = bound / ours, bound_cusum / ours_cusum
     print(
-        f"{devices:>7} x {FIELDS}: means {ours:9.0f} us, loop {bound:8.0f} us, {shares[0]:.2f} of the bound; "
-        f"CUSUM {ours_cusum:8.0f} us, loop {bound_cusum:7.0f} us, {shares[1]:.2f}"
+        f"{devices:>7} x {FIELDS}: means {ours:9.0f} us, loop {bound:8.0f} us, {shares[0]:.2f} of "
+        f"the bound; CUSUM {ours_cusum:8.0f} us, loop {bound_cusum:7.0f} us, {shares[1]:.2f}"
     )
     return min(shares) >= BOUND_GOAL
 
 
 def medians(devices: int) -> bool:
-    """Cross-device median and MAD, (field, device), against numpy's median twice, without and with missing values."""
+    """Cross-device median and MAD, (field, device), against numpy's median twice, without
+    and with missing values.
+    """
     rng = np.random.default_rng(2)
     x = rng.standard_normal((FIELDS, devices))
     holes = np.where(rng.random(x.shape) < 0.01, np.nan, x)
     work = np.empty_like(x)
     ratios = []
-    medians: tuple[tuple[str, NDArray[np.float64], Any], ...] = (("median", x, np.median), ("nanmedian", holes, np.nanmedian))
+    medians: tuple[tuple[str, NDArray[np.float64], Any], ...] = (
+        ("median", x, np.median),
+        ("nanmedian", holes, np.nanmedian),
+    )
     for name, values, median in medians:
         theirs = partial(_mad, median, values)
         same = np.allclose(median_mad(values)[1], SIGMA * theirs())
         ours_us, theirs_us = least(partial(median_mad, values, work)), least(theirs)
         ratios.append(theirs_us / ours_us)
         print(
-            f"{devices:>7} x {FIELDS}: MAD {ours_us:8.0f} us, np.{name} twice {theirs_us:8.0f} us, {ratios[-1]:.1f}x"
-            f"{'' if same else ', AND ANOTHER ANSWER'}"
+            f"{devices:>7} x {FIELDS}: MAD {ours_us:8.0f} us, np.{name} twice {theirs_us:8.0f} us, "
+            f"{ratios[-1]:.1f}x{'' if same else ', AND ANOTHER ANSWER'}"
         )
     return min(ratios) >= MEDIAN_GOAL
 
@@ -169,18 +188,25 @@ def _mad(median: Any, values: NDArray[np.float64]) -> Any:
 def peers() -> None:
     """Per-sample rates of river and scikit-learn, one feature vector or value at a time."""
     try:
-        anomaly, drift, stats, ensemble = map(_extra, ("river.anomaly", "river.drift", "river.stats", "sklearn.ensemble"))
+        anomaly, drift, stats, ensemble = map(
+            _extra, ("river.anomaly", "river.drift", "river.stats", "sklearn.ensemble")
+        )
     except ModuleNotFoundError as error:
         print(f"{error.name} is not installed: pip install 'tocsin[baselines]'")
         return
     rng = np.random.default_rng(3)
     values = rng.standard_normal(2000).tolist()
-    mean, adwin, forest = stats.EWMean(), drift.ADWIN(), anomaly.HalfSpaceTrees(n_trees=10, height=8, window_size=250)
+    mean, adwin, forest = (
+        stats.EWMean(),
+        drift.ADWIN(),
+        anomaly.HalfSpaceTrees(n_trees=10, height=8, window_size=250),
+    )
     rows = [{f"f{i}": x for i, x in enumerate(row)} for row in rng.random((500, 10)).tolist()]
     print(
-        f"river, per sample: EWMean {least(lambda: [mean.update(x) for x in values]) / 2000:.2f} us,"
-        f" ADWIN {least(lambda: [adwin.update(x) for x in values]) / 2000:.2f} us,"
-        f" HalfSpaceTrees (10 trees, 10 features) {least(lambda: [forest.learn_one(r) for r in rows], 3) / 500:.1f} us"
+        f"river, per sample: EWMean {least(lambda: [mean.update(x) for x in values]) / 2000:.2f} "
+        f"us, ADWIN {least(lambda: [adwin.update(x) for x in values]) / 2000:.2f} us,"
+        " HalfSpaceTrees (10 trees, 10 features) "
+        f"{least(lambda: [forest.learn_one(r) for r in rows], 3) / 500:.1f} us"
     )
     x = rng.standard_normal((10_000, FIELDS))
     trees = ensemble.IsolationForest(n_estimators=100, n_jobs=1, random_state=1)
@@ -190,7 +216,8 @@ def peers() -> None:
         least(lambda: trees.score_samples(x[:1]), 3),
     )
     print(
-        f"scikit-learn IsolationForest, 100 trees, 10,000 x {FIELDS}: fit {fit / 1e3:.0f} ms, score {score / 1e3:.0f} ms, one row {one / 1e3:.1f} ms"
+        f"scikit-learn IsolationForest, 100 trees, 10,000 x {FIELDS}: fit {fit / 1e3:.0f} ms, "
+        f"score {score / 1e3:.0f} ms, one row {one / 1e3:.1f} ms"
     )
 
 
@@ -199,7 +226,18 @@ def compiled(folder: Path) -> ctypes.CDLL:
     source, target = folder / "loops.c", folder / "loops.so"
     source.write_text(LOOP)
     done = run(
-        ["gcc", "-O3", "-march=x86-64-v3", "-ffast-math", "-shared", "-fPIC", "-o", str(target), str(source)], timeout_s=60
+        [
+            "gcc",
+            "-O3",
+            "-march=x86-64-v3",
+            "-ffast-math",
+            "-shared",
+            "-fPIC",
+            "-o",
+            str(target),
+            str(source),
+        ],
+        timeout_s=60,
     )
     if done.returncode != 0:
         raise SystemExit(done.stderr.decode())
@@ -217,7 +255,8 @@ def _at(array: NDArray[np.float64]) -> ctypes.c_void_p:
 def main() -> int:
     """Print everything; 1 where a goal is missed."""
     print(
-        f"python {sys.version.split()[0]}, numpy {np.__version__}; {len(DETECTORS)} detectors, a tick is one reading of all sources"
+        f"python {sys.version.split()[0]}, numpy {np.__version__}; {len(DETECTORS)} detectors, a "
+        "tick is one reading of all sources"
     )
     met = []
     for gpus in SIZES:

@@ -1,4 +1,6 @@
-"""CPU of one sweep over 8 ports: the source with its kept-open descriptors, against open().read() of the same files, in one run."""
+"""CPU of one sweep over 8 ports: the source with its kept-open descriptors, against open().read()
+of the same files, in one run.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from collector.inventory import Inventory
+from collector.node.inventory import Inventory
+from collector.node.state import State
 from collector.sources.infiniband import InfinibandSource
-from collector.state import State
 from pipeline.clock import SystemClock
 from pipeline.selfmetrics import SelfMetrics
 from tests.collector.sources.infiniband.sysfs import GUID, Sysfs, counter_files
@@ -43,22 +45,33 @@ def naive(paths: list[Path]) -> list[str]:
 
 def main() -> int:
     """Print both and their ratio; 1 where the goal is missed."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:  # noqa: PTH112, S108
+    with tempfile.TemporaryDirectory(
+        dir="/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: PTH112, S108
+    ) as folder:
         tree = Sysfs(Path(folder))
         files = counter_files("sysfs")
         paths = []
         for i in range(PORTS):
             values = {name: (i + 1) * 10 ** (number % 12) for number, name in enumerate(files)}
-            port = tree.add(f"mlx5_{i}", guid=GUID + 16 * i, pci=f"0000:{24 + i:02x}:00.0", counters=values)
+            port = tree.add(
+                f"mlx5_{i}", guid=GUID + 16 * i, pci=f"0000:{24 + i:02x}:00.0", counters=values
+            )
             paths += [port / file for file in (*GAUGES, *files.values())]
         clock = SystemClock()
-        source = InfinibandSource(Path(folder), "node", clock, Inventory("node", State(None)), SelfMetrics(), perfquery="")
+        source = InfinibandSource(
+            Path(folder), "node", clock, Inventory("node", State(None)), SelfMetrics(), perfquery=""
+        )
         frame = source.read().frames[0]
         observed = int(frame.observed.sum())
-        assert observed == PORTS * len(files), f"{observed} counters were read, wanted {PORTS * len(files)}"
+        assert observed == PORTS * len(files), (
+            f"{observed} counters were read, wanted {PORTS * len(files)}"
+        )
         ours, theirs = microseconds(source.read), microseconds(lambda: naive(paths))
         source.close()
-    print(f"{PORTS} ports, {len(paths)} files: ours {ours:.0f} us, open().read() {theirs:.0f} us a sweep")
+    print(
+        f"{PORTS} ports, {len(paths)} files: ours {ours:.0f} us, open().read() "
+        f"{theirs:.0f} us a sweep"
+    )
     print(f"ratio {ours / theirs:.3f}, goal {GOAL:.2f}; at 1 Hz {ours / 1e4:.3f} % of a core")
     return int(ours / theirs > GOAL)
 

@@ -1,6 +1,8 @@
-"""Records per second from the kernel log, one record a read, beside a reader that searches every line for every pattern.
+"""Records per second from the kernel log, one record a read, beside a reader that searches
+every line for every pattern.
 
-Two logs: an ordinary one, where one line in ten matters, and a flood of one XID. CPU time of the reading side alone.
+Two logs: an ordinary one, where one line in ten matters, and a flood of one XID. CPU time
+of the reading side alone.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from collector.inventory import Inventory
+from collector.node.inventory import Inventory
+from collector.node.state import State
 from collector.sources.kmsg import KernelLogSource
 from collector.sources.kmsg.patterns import PATTERNS
-from collector.state import State
 from pipeline.clock import SystemClock
 from pipeline.observation import Event
 from pipeline.selfmetrics import SelfMetrics
@@ -26,19 +28,34 @@ BOOT = "0123456789abcdef0123456789abcdef"
 RECORDS, ROUNDS = 20_000, 7
 NOISE = (
     "usb 1-1: new high-speed USB device number 4 using xhci_hcd",
-    "audit: type=1400 audit(1700000000.123:45): apparmor=DENIED operation=open profile=snap.x pid=4242 comm=cat",
+    (
+        "audit: type=1400 audit(1700000000.123:45): apparmor=DENIED operation=open "
+        "profile=snap.x pid=4242 comm=cat"
+    ),
     "IPv6: ADDRCONF(NETDEV_CHANGE): cali12345: link becomes ready",
     "docker0: port 1(veth1a2b3c) entered blocking state",
     "nvme nvme0: 32/0/0 default/read/poll queues",
-    "perf: interrupt took too long (2501 > 2500), lowering kernel.perf_event_max_sample_rate to 79750",
+    (
+        "perf: interrupt took too long (2501 > 2500), lowering "
+        "kernel.perf_event_max_sample_rate to 79750"
+    ),
     "pci 0000:00:00.0: [8086:0d57] type 00 class 0x060000 conventional PCI endpoint",
     "EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Quota mode: none.",
     "systemd[1]: Started Session 4242 of user root.",
 )
-XID = "NVRM: Xid (PCI:0000:43:00): {code}, pid={pid}, name=python3, Ch 00000010, intr 00000000. MMU Fault: ENGINE GRAPHICS"
-FLOOD = "NVRM: Xid (PCI:0000:1b:00): 95, pid=1234, name=python3, Uncontained: LTC TAG (0x2,0x0). RST: Yes, D-RST: No"
+XID = (
+    "NVRM: Xid (PCI:0000:43:00): {code}, pid={pid}, name=python3, Ch 00000010, intr 00000000. MMU "
+    "Fault: ENGINE GRAPHICS"
+)
+FLOOD = (
+    "NVRM: Xid (PCI:0000:1b:00): 95, pid=1234, name=python3, Uncontained: LTC TAG "
+    "(0x2,0x0). RST: Yes, D-RST: No"
+)
 NAIVE = [
-    re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)(?: GPU-I:(\d+))?(?: GPU-CI:(\d+))?\): (\d+)(?:,\s*(.*))?"),
+    re.compile(
+        r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)(?: GPU-I:(\d+))?(?: "
+        r"GPU-CI:(\d+))?\): (\d+)(?:,\s*(.*))?"
+    ),
     *(re.compile(pattern.expression.pattern) for pattern in PATTERNS),
 ]
 
@@ -69,7 +86,9 @@ class Feed:
 
 
 class Naive:
-    """Searches every line for every pattern and makes an event of every hit: no anchor, no prefilter, no collapse."""
+    """Searches every line for every pattern and makes an event of every hit: no anchor,
+    no prefilter, no collapse.
+    """
 
     def __init__(self, feed: Feed) -> None:
         self._fd = feed.fd
@@ -140,15 +159,26 @@ def compare(name: str, texts: Sequence[str]) -> None:
     ours, naive = Ours(feeds[0]), Naive(feeds[1])
     rates: tuple[list[float], list[float]] = ([], [])
     for _ in range(ROUNDS):
-        (our_rate, our_lines), (naive_rate, naive_lines) = measure(feeds[0], ours.read), measure(feeds[1], naive.read)
+        (our_rate, our_lines), (naive_rate, naive_lines) = (
+            measure(feeds[0], ours.read),
+            measure(feeds[1], naive.read),
+        )
         assert our_lines == naive_lines, f"{name}: {our_lines} lines against {naive_lines}"
         rates[0].append(our_rate)
         rates[1].append(naive_rate)
     best, peer = max(rates[0]), max(rates[1])
     print(f"{name}: {our_lines} of {RECORDS} lines matter")
-    print(f"  ours   {best:10,.0f} records/s (median {statistics.median(rates[0]):,.0f}), {len(ours.events):7,} events kept")
-    print(f"  naive  {peer:10,.0f} records/s (median {statistics.median(rates[1]):,.0f}), {len(naive.events):7,} events kept")
-    print(f"  ratio  {best / peer:.1f} in speed, {len(naive.events) / len(ours.events):.1f} in events")
+    print(
+        f"  ours   {best:10,.0f} records/s (median {statistics.median(rates[0]):,.0f}), "
+        f"{len(ours.events):7,} events kept"
+    )
+    print(
+        f"  naive  {peer:10,.0f} records/s (median {statistics.median(rates[1]):,.0f}), "
+        f"{len(naive.events):7,} events kept"
+    )
+    print(
+        f"  ratio  {best / peer:.1f} in speed, {len(naive.events) / len(ours.events):.1f} in events"
+    )
     for reader, feed in ((ours, feeds[0]), (naive, feeds[1])):
         reader.close()
         feed.writer.close()
@@ -156,8 +186,14 @@ def compare(name: str, texts: Sequence[str]) -> None:
 
 def main() -> None:
     """Print both comparisons."""
-    print(f"Python {platform.python_version()}, {RECORDS} records a round, best of {ROUNDS} rounds, CPU time of the reader")
-    ordinary = [f"{NOISE[n % 9]} {n}" if n % 10 else XID.format(code=13 + n % 80, pid=1000 + n) for n in range(RECORDS)]
+    print(
+        f"Python {platform.python_version()}, {RECORDS} records a round, best of {ROUNDS} rounds, "
+        "CPU time of the reader"
+    )
+    ordinary = [
+        f"{NOISE[n % 9]} {n}" if n % 10 else XID.format(code=13 + n % 80, pid=1000 + n)
+        for n in range(RECORDS)
+    ]
     compare("ordinary log", ordinary)
     compare("flood of one XID", [FLOOD])
 

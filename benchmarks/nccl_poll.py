@@ -1,7 +1,8 @@
-"""What one look at a job's RAS costs the agent, 8 to 1,024 ranks: reply, CPU and memory, until its events are ready; and an idle look at the node.
+"""What one look at a job's RAS costs the agent, 8 to 1,024 ranks: reply, CPU and memory, until its
+events are ready; and an idle look at the node.
 
-The server is the fake one, in a process of its own. The time inside a real job is not in it: NCCL's own collection is bounded by 10 s, and
-was 0 to 1 ms in the recordings of 8 and 16 ranks.
+The server is the fake one, in a process of its own. The time inside a real job is not in it: NCCL's
+own collection is bounded by 10 s, and was 0 to 1 ms in the recordings of 8 and 16 ranks.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from collector.simulator.nccl.job import build
-from collector.simulator.nccl.server import RasServer
 from collector.sources.nccl.discovery.scan import Scanner
 from collector.sources.nccl.ras.client import Address, ask
 from collector.sources.nccl.ras.continuity import Continuity
@@ -24,10 +23,13 @@ from pipeline.child import Child, python
 from pipeline.clock import SystemClock
 from pipeline.frame import Device
 from pipeline.nccl.wire import events_of
+from simulator.nccl.job import build
+from simulator.nccl.server import RasServer
 
 RANKS = (8, 64, 256, 1024)
 ROUNDS = 7
-GOAL_S = 1.0  # of CPU for the largest job, which is asked at most every 15 s, and only while it is suspected
+# of CPU for the largest job, which is asked at most every 15 s, and only while it is suspected
+GOAL_S = 1.0
 GOAL_SCAN_S = 0.15  # of CPU for a look over /proc, every 15 s: 1 % of a core
 NODE = Device("n1", "node", "n1")
 
@@ -67,7 +69,10 @@ def main(arguments: list[str] | None = None) -> int:
         serve(arguments)
         return 0
     worst = 0.0
-    print(f"Python {sys.version.split()[0]}, best of {ROUNDS}; world and one communicator per node, JSON over TCP on 127.0.0.1")
+    print(
+        f"Python {sys.version.split()[0]}, best of {ROUNDS}; world and one communicator per node, "
+        "JSON over TCP on 127.0.0.1"
+    )
     for ranks in RANKS:
         child = Child(python("benchmarks.nccl_poll", str(ranks)))
         address = Address("127.0.0.1", int(child.receive(60.0) or b"0"))
@@ -77,7 +82,8 @@ def main(arguments: list[str] | None = None) -> int:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         child.kill()
         print(
-            f"  {ranks:5d} ranks: reply {size / 1e3:8.1f} kB, events {events / 1e3:8.1f} kB, CPU {1e3 * worst:7.2f} ms, peak {peak:.0f} MiB"
+            f"  {ranks:5d} ranks: reply {size / 1e3:8.1f} kB, events {events / 1e3:8.1f} kB, CPU "
+            f"{1e3 * worst:7.2f} ms, peak {peak:.0f} MiB"
         )
     scanner, now = Scanner(Path("/proc")), time.monotonic()
     scanner.scan(now)

@@ -1,6 +1,8 @@
-"""CPU of reading 8 GPUs through NVML: the batched field values against pynvml's own call, and the whole source with its child.
+"""CPU of reading 8 GPUs through NVML: the batched field values against pynvml's own call, and the
+whole source with its child.
 
-The library is the tests' stub: the binding is measured, not a driver. Both sides read the same fields in the same run.
+The library is the tests' stub: the binding is measured, not a driver. Both sides read the
+same fields in the same run.
 """
 
 from __future__ import annotations
@@ -16,18 +18,18 @@ from pathlib import Path
 
 import pynvml
 
-from collector.inventory import Inventory
-from collector.simulator.nvml_state import NvmlState
-from collector.simulator.rendering import render_once
+from collector.node.inventory import Inventory
+from collector.node.state import State
 from collector.sources.nvml.callboard import CallBoard
 from collector.sources.nvml.library import Library
 from collector.sources.nvml.questions import FieldValue, ways
 from collector.sources.nvml.source import NvmlSource
 from collector.sources.nvml.target import Target
-from collector.state import State
 from pipeline.catalog import fields_of
 from pipeline.clock import SystemClock
 from pipeline.selfmetrics import SelfMetrics
+from simulator.nvml_state import NvmlState
+from simulator.rendering import render_once
 from tests.stub.library import compile_stub, environment
 
 GPUS, ROUNDS, SWEEPS = 8, 9, 50
@@ -63,10 +65,14 @@ def binding(folder: Path) -> bool:
     for gpu in range(GPUS):
         state.set(f"-/nvmlDeviceGetHandleByIndex({gpu})", gpu)
     os.environ["NVML_STUB"] = str(table)
-    ctypes.CDLL(str(compile_stub(folder, "-DCONSTANT") / "libnvidia-ml.so.1"))  # pynvml finds it by its soname
+    ctypes.CDLL(
+        str(compile_stub(folder, "-DCONSTANT") / "libnvidia-ml.so.1")
+    )  # pynvml finds it by its soname
     pynvml.nvmlInit()
     handles = [pynvml.nvmlDeviceGetHandleByIndex(gpu) for gpu in range(GPUS)]
-    questions = {f.name: w for f in fields_of("gpu") if (w := ways(f.read)) and isinstance(w[0], FieldValue)}
+    questions = {
+        f.name: w for f in fields_of("gpu") if (w := ways(f.read)) and isinstance(w[0], FieldValue)
+    }
     asked = [(way.id, way.scope) for way, *_ in questions.values() if isinstance(way, FieldValue)]
     library = Library(pynvml, CallBoard())
     targets = [Target(library, gpu, gpu, handle, questions) for gpu, handle in enumerate(handles)]
@@ -75,14 +81,24 @@ def binding(folder: Path) -> bool:
         return [target.read(0.0) for target in targets]
 
     def theirs() -> list[list[float | int | None]]:
-        return [[value(entry) for entry in pynvml.nvmlDeviceGetFieldValues(handle, asked)] for handle in handles]
+        return [
+            [value(entry) for entry in pynvml.nvmlDeviceGetFieldValues(handle, asked)]
+            for handle in handles
+        ]
 
-    same = [[int.from_bytes(e[i + 32 : i + 40], "little") for i in range(0, len(e), 40)] for e in ours()]
+    same = [
+        [int.from_bytes(e[i + 32 : i + 40], "little") for i in range(0, len(e), 40)] for e in ours()
+    ]
     assert same == theirs(), "both must read the same"
     mine, peer = microseconds(ours), microseconds(theirs)
     ratio = mine / peer
-    print(f"{GPUS} GPUs x {len(asked)} fields, CPU per sweep: ours {mine:.1f} us, pynvml {peer:.0f} us")
-    print(f"ratio {ratio:.4f}, goal <= {BINDING_GOAL}: {'met' if ratio <= BINDING_GOAL else 'MISSED'}")
+    print(
+        f"{GPUS} GPUs x {len(asked)} fields, CPU per sweep: ours {mine:.1f} us, "
+        f"pynvml {peer:.0f} us"
+    )
+    print(
+        f"ratio {ratio:.4f}, goal <= {BINDING_GOAL}: {'met' if ratio <= BINDING_GOAL else 'MISSED'}"
+    )
     return ratio <= BINDING_GOAL
 
 
@@ -98,10 +114,14 @@ def pss_mib(pid: int) -> float:
 
 
 def source(folder: Path) -> bool:
-    """The whole source over a simulated HGX H100 behind the stub, at its own pace; True where the goal is met."""
+    """The whole source over a simulated HGX H100 behind the stub, at its own pace;
+    True where the goal is met.
+    """
     render_once(folder, "hgx-h100", seconds=5)
     env = environment(compile_stub(folder), folder / "nvml.state")
-    reader = NvmlSource("", "n1", SystemClock(), Inventory("n1", State(None)), SelfMetrics(), env=env)
+    reader = NvmlSource(
+        "", "n1", SystemClock(), Inventory("n1", State(None)), SelfMetrics(), env=env
+    )
     for _ in range(10):
         reading = reader.read()
     child = cpu_s(reader.child_pid)
@@ -117,9 +137,18 @@ def source(folder: Path) -> bool:
     values = sum(len(observed) for _, observed in frame.records())
     reader.close()
     assert len(frame.devices) == GPUS
-    print(f"whole source, {values} values of {GPUS} GPUs, NVLinks every 5th reading, at {1 / PACE_S:.0f} Hz, CPU per reading:")
-    print(f"  agent {parent / READINGS * 1e6:.0f} us; driver child {child / READINGS * 1e6:.0f} us, the stub's look-ups included")
-    print(f"driver child {memory:.1f} MiB PSS, goal <= {MEMORY_GOAL_MIB:.0f}: {'met' if memory <= MEMORY_GOAL_MIB else 'MISSED'}")
+    print(
+        f"whole source, {values} values of {GPUS} GPUs, NVLinks every 5th reading, at "
+        f"{1 / PACE_S:.0f} Hz, CPU per reading:"
+    )
+    print(
+        f"  agent {parent / READINGS * 1e6:.0f} us; driver child {child / READINGS * 1e6:.0f} us, "
+        "the stub's look-ups included"
+    )
+    print(
+        f"driver child {memory:.1f} MiB PSS, goal <= {MEMORY_GOAL_MIB:.0f}: "
+        f"{'met' if memory <= MEMORY_GOAL_MIB else 'MISSED'}"
+    )
     return memory <= MEMORY_GOAL_MIB
 
 

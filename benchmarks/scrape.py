@@ -1,6 +1,8 @@
-"""What a scrape costs: rendering against prometheus_client, serving against Debian's node_exporter with as many series.
+"""What a scrape costs: rendering against prometheus_client, serving against Debian's
+node_exporter with as many series.
 
-Both sides of a ratio are measured in the same run, interleaved. CPU is that of the process, exited threads included.
+Both sides of a ratio are measured in the same run, interleaved. CPU is that of the process,
+exited threads included.
 """
 
 from __future__ import annotations
@@ -39,9 +41,11 @@ class Peer:
         self._families = list(families)
 
     def collect(self) -> Iterator[Metric]:
-        """The families anew, as a collector builds them from the state of the moment."""
+        """The families again, as a collector builds them from the state of the moment."""
         for family in self._families:
-            made = GaugeMetricFamily(family.name, family.documentation, labels=list(family.samples[0].labels))
+            made = GaugeMetricFamily(
+                family.name, family.documentation, labels=list(family.samples[0].labels)
+            )
             for sample in family.samples:
                 made.add_metric(list(sample.labels.values()), sample.value)
             yield made
@@ -64,7 +68,11 @@ def microseconds(work: Callable[[], object], prepare: Callable[[], object]) -> f
 def values_of(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     """Samples of a page: whatever the order of labels and lines."""
     families = text_string_to_metric_families(text)
-    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+    return {
+        (s.name, frozenset(s.labels.items())): s.value
+        for family in families
+        for s in family.samples
+    }
 
 
 def render() -> float:
@@ -72,16 +80,26 @@ def render() -> float:
     page = exposition(dialect=False)
     page.write(Rotation(changing=1).observation(), ())
     text = page.render().decode()
-    gauges = re.sub(r"^# TYPE (\S+) \w+$", r"# TYPE \1 gauge", text, flags=re.MULTILINE)  # one kind of family on both sides
+    gauges = re.sub(
+        r"^# TYPE (\S+) \w+$", r"# TYPE \1 gauge", text, flags=re.MULTILINE
+    )  # one kind of family on both sides
     registry = CollectorRegistry()
     registry.register(Peer(text_string_to_metric_families(gauges)))
-    assert values_of(generate_latest(registry).decode()) == values_of(gauges), "the two pages differ"
+    assert values_of(generate_latest(registry).decode()) == values_of(gauges), (
+        "the two pages differ"
+    )
     theirs = microseconds(lambda: generate_latest(registry), lambda: None)
-    print(f"render, {len(values_of(gauges))} series, {len(text)} bytes: prometheus_client {theirs:.0f} us")
+    print(
+        f"render, {len(values_of(gauges))} series, {len(text)} bytes: "
+        f"prometheus_client {theirs:.0f} us"
+    )
     ratios = {}
     for name, changing in (("all values new", 1.0), ("14.4 % new", 0.144), ("nothing new", 0.0)):
         rotation = Rotation(changing=changing)
-        ours = microseconds(page.render, lambda rotation=rotation: page.write(rotation.observation(), ()))  # type: ignore[misc]
+        ours = microseconds(
+            page.render,
+            lambda rotation=rotation: page.write(rotation.observation(), ()),  # type: ignore[misc]
+        )
         ratios[name] = ours / theirs
         print(f"  ours, {name}: {ours:.0f} us, {ours / theirs:.3f}x")
     return ratios["all values new"]
@@ -106,7 +124,9 @@ class Server:
         return int(re.findall(r"^Rss:\s+(\d+)", text, re.MULTILINE)[0]) / 1024
 
     def scrape(self, times: int, pause_s: float) -> tuple[float, float]:
-        """CPU (us) and median latency (us) of a gzip scrape over one kept connection; the CPU of an idle stretch is taken off."""
+        """CPU (us) and median latency (us) of a gzip scrape over one kept connection; the CPU of an
+        idle stretch is taken off.
+        """
         idle = self._idle(times * pause_s)
         connection = http.client.HTTPConnection(self._host, self._port, timeout=10)
         waits, start = [], self.cpu_s()
@@ -152,15 +172,22 @@ def ours() -> Iterator[Server]:
 
 @contextmanager
 def node_exporter(body: bytes) -> Iterator[Server]:
-    """Debian's node_exporter, everything off but the textfile collector, with this page as its file."""
+    """Debian's node_exporter, everything off but the textfile collector,
+    with this page as its file.
+    """
     with create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "page.prom").write_bytes(body)
-        flags = ["--collector.disable-defaults", "--collector.textfile", f"--collector.textfile.directory={folder}"]
+        flags = [
+            "--collector.disable-defaults",
+            "--collector.textfile",
+            f"--collector.textfile.directory={folder}",
+        ]
         program = need("prometheus-node-exporter", "prometheus-node-exporter")
         process = subprocess.Popen(
-            [program, f"--web.listen-address={address}", "--web.disable-exporter-metrics", *flags], stderr=subprocess.DEVNULL
+            [program, f"--web.listen-address={address}", "--web.disable-exporter-metrics", *flags],
+            stderr=subprocess.DEVNULL,
         )
         try:
             server = Server("node_exporter", process, address)
@@ -184,16 +211,24 @@ def serve() -> tuple[float, float]:
             print(f"serve: {tocsin.series()} series here, {peer.series()} there")
             cold, busy = [], []
             for _ in range(2):
-                cold.append([server.scrape(COLD_SCRAPES, COLD_PAUSE_S) for server in (tocsin, peer)])
-                busy.append([server.scrape(BUSY_SCRAPES, BUSY_PAUSE_S) for server in (tocsin, peer)])
+                cold.append(
+                    [server.scrape(COLD_SCRAPES, COLD_PAUSE_S) for server in (tocsin, peer)]
+                )
+                busy.append(
+                    [server.scrape(BUSY_SCRAPES, BUSY_PAUSE_S) for server in (tocsin, peer)]
+                )
             for what, runs in (("one scrape per 0.4 s", cold), ("50 scrapes per second", busy)):
                 for (mine, my_wait), (theirs, their_wait) in runs:
                     print(
-                        f"  {what}, gzip: CPU {mine:.0f} us against {theirs:.0f} us, {mine / theirs:.3f}x; "
-                        f"median latency {my_wait:.0f} us against {their_wait:.0f} us"
+                        f"  {what}, gzip: CPU {mine:.0f} us against {theirs:.0f} us, "
+                        f"{mine / theirs:.3f}x; median latency {my_wait:.0f} us against "
+                        f"{their_wait:.0f} us"
                     )
             memory = tocsin.resident_mib() / peer.resident_mib()
-            print(f"  resident: {tocsin.resident_mib():.1f} MiB against {peer.resident_mib():.1f} MiB, {memory:.2f}x")
+            print(
+                f"  resident: {tocsin.resident_mib():.1f} MiB against "
+                f"{peer.resident_mib():.1f} MiB, {memory:.2f}x"
+            )
             return statistics.fmean(mine / theirs for (mine, _), (theirs, _) in cold), memory
 
 

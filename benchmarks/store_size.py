@@ -1,7 +1,8 @@
-"""Bytes per reading: our compacted files beside Prometheus' blocks and VictoriaMetrics, the same hours of the yardstick in all three.
+"""Bytes per reading: our compacted files beside Prometheus' blocks and VictoriaMetrics, the same
+hours of the yardstick in all three.
 
-Every value is read back from our files and compared before anything is printed. ``HOURS=24`` in the environment takes another span than the
-first six hours.
+Every value is read back from our files and compared before anything is printed. ``HOURS=24`` in the
+environment takes another span than the first six hours.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import pyarrow.parquet as pq
 from benchmarks import _yardstick
 from benchmarks._peers import create_blocks, import_json, size_of, victoria, write_openmetrics
 from pipeline.replay import replay
-from pipeline.store.compact import compact
-from pipeline.store.generations import Pass
+from pipeline.store.keep.compact import compact
+from pipeline.store.keep.generations import Pass
 from tests import node_day
 from tests.node_day import MIDNIGHT_NS, checksum
 
@@ -32,7 +33,10 @@ HOURS = float(os.environ.get("HOURS", "6"))
 
 def main() -> int:
     """Print the three sizes; 1 where a goal is missed."""
-    print(f"Python {platform.python_version()}, pyarrow {pa.__version__}, polars {pl.__version__}, HOURS={HOURS:g}")
+    print(
+        f"Python {platform.python_version()}, pyarrow {pa.__version__}, polars "
+        f"{pl.__version__}, HOURS={HOURS:g}"
+    )
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         counted = node_day.write(root / "ours", _yardstick.observations(round(HOURS * 3600)))
@@ -40,12 +44,15 @@ def main() -> int:
         began = time.process_time()
         compact(Pass(root / "ours", MIDNIGHT_NS // 1000 + 3 * 86_400_000_000))
         spent = time.process_time() - began
-        assert [checksum(o) for o, _ in replay(root / "ours")] == counted.sums, "what comes back is not what was written"
+        assert [checksum(o) for o, _ in replay(root / "ours")] == counted.sums, (
+            "what comes back is not what was written"
+        )
         ours = size_of(root / "ours" / "gpu")
         samples = write_openmetrics(_yardstick.series(root / "ours"), root / "day.txt")
         print(f"{samples / 1e6:.1f} M readings of 8 GPUs with 90 columns each")
         print(
-            f"  ours, compacted      {ours / samples:.3f} bytes (sealed {sealed / samples:.3f}); compaction with roll-ups {spent:.1f} s CPU"
+            f"  ours, compacted      {ours / samples:.3f} bytes (sealed {sealed / samples:.3f}); "
+            f"compaction with roll-ups {spent:.1f} s CPU"
         )
         _footers(root / "ours", "gpu")
         blocks = create_blocks(root / "day.txt", root / "blocks")
@@ -60,7 +67,8 @@ def main() -> int:
         merged = size_of(root / "victoria" / "data") + size_of(root / "victoria" / "indexdb")
         print(f"  VictoriaMetrics      {merged / samples:.3f} bytes; {cpu:.1f} s CPU")
     print(
-        f"ratio to Prometheus {ours / theirs:.2f}, goal {PROMETHEUS_GOAL}; to VictoriaMetrics {ours / merged:.2f}, goal {VICTORIA_GOAL}"
+        f"ratio to Prometheus {ours / theirs:.2f}, goal {PROMETHEUS_GOAL}; to VictoriaMetrics "
+        f"{ours / merged:.2f}, goal {VICTORIA_GOAL}"
     )
     return int(ours > PROMETHEUS_GOAL * theirs or ours > VICTORIA_GOAL * merged)
 
@@ -71,7 +79,9 @@ def _footers(root: Path, kind: str) -> None:
     about = pq.read_metadata(path)
     sizes = np.zeros(about.num_columns)
     for group in range(about.num_row_groups):
-        sizes += [about.row_group(group).column(i).total_compressed_size for i in range(about.num_columns)]
+        sizes += [
+            about.row_group(group).column(i).total_compressed_size for i in range(about.num_columns)
+        ]
     most = sorted(zip(sizes.tolist(), about.schema.names, strict=True), reverse=True)[:6]
     shares = ", ".join(f"{name} {size / path.stat().st_size:.0%}" for size, name in most)
     print(f"    {kind}: footer {about.serialized_size / path.stat().st_size:.0%}, {shares}")

@@ -1,6 +1,8 @@
-"""Asks for pages of agents and exporters as a careful client: who answers is checked, who asks is said to nobody else.
+"""Asks for pages of agents and exporters as a careful client: who answers is checked, who
+asks is said to nobody else.
 
-Named tuples and late imports: a health check that asks a socket needs none of this, and starts in half the time.
+Named tuples and late imports: a health check that asks a socket needs none of this, and
+starts in half the time.
 """
 
 from __future__ import annotations
@@ -19,11 +21,14 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
 OK = 200
-MOST_PASSWORD_BYTES = 4096
+MAX_PASSWORD_BYTES = 4096
 
 
 class Access(NamedTuple):
-    """Files of a client, "" where there is none. ``login_file`` has ``user:password`` in its one line."""
+    """Files of a client, "" where there is none.
+
+    ``login_file`` has ``user:password`` in its one line.
+    """
 
     ca: str = ""
     cert: str = ""
@@ -35,12 +40,24 @@ NOBODY = Access()
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What a web configuration may ask of a client. A password is in a file: a command line is everybody's to read."""
-    group = parser.add_argument_group("https", "For https:// alone; over http:// nothing of it is sent.")
-    group.add_argument("--ca", default="", metavar="FILE", help="authority of the server's certificate (default: the system's)")
-    group.add_argument("--cert", default="", metavar="FILE", help="client certificate to show")
-    group.add_argument("--key", default="", metavar="FILE", help="its key (default: in the file of --cert)")
-    group.add_argument("--password-file", default="", metavar="FILE", help="a file with user:password in one line")
+    """What a web configuration may ask of a client.
+
+    A password is in a file: a command line is everybody's to read.
+    """
+    group = parser.add_argument_group("https", "Only for https:// URLs.")
+    group.add_argument(
+        "--ca",
+        default="",
+        metavar="FILE",
+        help="CA of the server's certificate (default: the system's)",
+    )
+    group.add_argument("--cert", default="", metavar="FILE", help="client certificate")
+    group.add_argument(
+        "--key", default="", metavar="FILE", help="its key (default: in the file of --cert)"
+    )
+    group.add_argument(
+        "--password-file", default="", metavar="FILE", help="a file with user:password in one line"
+    )
 
 
 def access(args: argparse.Namespace) -> Access:
@@ -48,23 +65,34 @@ def access(args: argparse.Namespace) -> Access:
     return Access(args.ca, args.cert, args.key, args.password_file)
 
 
-def get(url: str, who: Access = NOBODY, *, timeout_s: float, most_bytes: int) -> bytes:
-    """The page at an http(s) URL, cut off at ``most_bytes``. OSError or ValueError, with the URL or file that is to blame.
+def get(url: str, who: Access = NOBODY, *, timeout_s: float, max_bytes: int) -> bytes:
+    """The page at an http(s) URL, cut off at ``max_bytes``.
 
-    No proxy of the environment is asked and no redirection followed: the answer would be somebody else's. ``timeout_s`` is for the
-    connection, and again for the whole answer: not for each byte of it.
+    OSError or ValueError, with the URL or file that is to blame.
+
+    No proxy of the environment is asked and no redirection followed: the answer would be somebody
+    else's. ``timeout_s`` is for the connection, and again for the whole answer: not for each byte
+    of it.
     """
     from http.client import HTTPException  # noqa: PLC0415 - see above
 
     parts = _parts(url)
-    headers = {"Authorization": _basic(who.login_file)} if who.login_file and parts.scheme == "https" else {}
+    headers = (
+        {"Authorization": _basic(who.login_file)}
+        if who.login_file and parts.scheme == "https"
+        else {}
+    )
     connection = _connection(parts, who, timeout_s)
     try:
         connection.connect()
         with _cut_after(timeout_s, connection.sock):
-            connection.request("GET", f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}", headers=headers)
+            connection.request(
+                "GET",
+                f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}",
+                headers=headers,
+            )
             answer = connection.getresponse()
-            page = answer.read(most_bytes)
+            page = answer.read(max_bytes)
     except (OSError, HTTPException) as error:
         raise ConnectionError(f"{url}: {str(error) or type(error).__name__}") from error
     finally:
@@ -91,19 +119,25 @@ def _connection(parts: SplitResult, who: Access, timeout_s: float) -> HTTPConnec
     from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415
 
     if parts.scheme == "https":
-        return HTTPSConnection(str(parts.hostname), parts.port, timeout=timeout_s, context=_context(who))
+        return HTTPSConnection(
+            str(parts.hostname), parts.port, timeout=timeout_s, context=_context(who)
+        )
     return HTTPConnection(str(parts.hostname), parts.port, timeout=timeout_s)
 
 
 @contextlib.contextmanager
 def _cut_after(seconds: float, connected: socket.socket) -> Iterator[None]:
-    """Ends the connection when the time is up, and what is done with it by TimeoutError: who sends a byte a second never times out by himself."""
+    """Ends the connection when the time is up, and what is done with it by TimeoutError: who sends
+    a byte a second never times out by himself.
+    """
     late = threading.Event()
 
     def cut() -> None:
         late.set()
         with contextlib.suppress(OSError):  # it ended by itself
-            socket.socket.shutdown(connected, socket.SHUT_RDWR)  # not SSLSocket's own, which pulls TLS from under the reader
+            socket.socket.shutdown(
+                connected, socket.SHUT_RDWR
+            )  # not SSLSocket's own, which pulls TLS from under the reader
 
     timer = threading.Timer(seconds, cut)
     timer.start()
@@ -112,7 +146,7 @@ def _cut_after(seconds: float, connected: socket.socket) -> Iterator[None]:
     finally:
         timer.cancel()
         if late.is_set():
-            raise TimeoutError(f"no whole answer within {seconds:g} s")
+            raise TimeoutError(f"no complete answer within {seconds:g} s")
 
 
 def _context(who: Access) -> ssl.SSLContext:
@@ -126,9 +160,13 @@ def _context(who: Access) -> ssl.SSLContext:
         raise ValueError(f"--ca {who.ca}: {error.strerror or error}") from error
     try:
         if who.cert:
-            context.load_cert_chain(who.cert, who.key or None, password="")  # an encrypted key is refused: nobody is asked
+            context.load_cert_chain(
+                who.cert, who.key or None, password=""
+            )  # an encrypted key is refused: nobody is asked
     except OSError as error:
-        raise ValueError(f"--cert {who.cert}{f' --key {who.key}' if who.key else ''}: {error.strerror or error}") from error
+        raise ValueError(
+            f"--cert {who.cert}{f' --key {who.key}' if who.key else ''}: {error.strerror or error}"
+        ) from error
     return context
 
 
@@ -137,7 +175,7 @@ def _basic(file: str) -> str:
 
     try:
         with Path(file).open("rb") as opened:
-            line = opened.read(MOST_PASSWORD_BYTES).partition(b"\n")[0].rstrip(b"\r")
+            line = opened.read(MAX_PASSWORD_BYTES).partition(b"\n")[0].rstrip(b"\r")
     except OSError as error:
         raise ValueError(f"--password-file {file}: {error.strerror or error}") from error
     if b":" not in line:

@@ -1,6 +1,8 @@
-"""A control socket in a directory: one JSON line each way, for root and the user who runs the process only.
+"""A control socket in a directory: one JSON line each way, for root and the user
+who runs the process only.
 
-Requests: ``{"command": "inject", "spec": "xid@gpu2:code=79"}``. Answers: ``{"ok": true, ...}`` or ``{"ok": false, "error": "..."}``.
+Requests: ``{"command": "inject", "spec": "xid@gpu2:code=79"}``. Answers: ``{"ok": true, ...}`` or
+``{"ok": false, "error": "..."}``.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from typing import Any
 
 SOCKET = "control.sock"
 LONGEST = 65536  # bytes of one line
-PATIENCE_S = 5.0  # for a client that connects and does not speak; on a node without a free core one may take seconds
+# for a client that connects and does not speak; on a node without a free core one may take seconds
+PATIENCE_S = 5.0
 
 Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -29,7 +32,9 @@ class Control:
         self._directory, self._handler = directory, handler
         (directory / SOCKET).unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        os.fchmod(self._socket.fileno(), 0o600)  # on Linux the file gets the mode its socket has before it is bound
+        os.fchmod(
+            self._socket.fileno(), 0o600
+        )  # on Linux the file gets the mode its socket has before it is bound
         with _short(directory) as address:
             self._socket.bind(address)
         self._socket.listen(8)
@@ -56,7 +61,9 @@ class Control:
 
     def _answer(self, client: socket.socket) -> dict[str, Any]:
         try:
-            _, user, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            _, user, _ = struct.unpack(
+                "3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            )
             if user not in (0, os.geteuid()):
                 raise PermissionError("only root and the user whom this process belongs to may ask")
             request = json.loads(_line(client))
@@ -67,15 +74,22 @@ class Control:
             return {"ok": False, "error": str(error)}
 
 
-def request(directory: Path, message: dict[str, Any], *, what: str = "simulation", timeout_s: float = 5.0) -> dict[str, Any]:
-    """Ask who listens in a directory (``what`` they are). ValueError with their words where they refuse; ConnectionError where none is there."""
+def request(
+    directory: Path, message: dict[str, Any], *, what: str = "simulation", timeout_s: float = 5.0
+) -> dict[str, Any]:
+    """Ask who listens in a directory (``what`` they are).
+
+    ValueError with their words where they refuse; ConnectionError where none is there.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(timeout_s)
         try:
             with _short(directory) as address:
                 client.connect(address)
         except OSError as error:
-            raise ConnectionError(f"no {what} is running in {directory} ({error.strerror or error})") from error
+            raise ConnectionError(
+                f"no {what} is running in {directory} ({error.strerror or error})"
+            ) from error
         with contextlib.suppress(BrokenPipeError):  # it waited no longer, and has said so
             client.sendall(json.dumps(message).encode() + b"\n")
             client.shutdown(socket.SHUT_WR)
@@ -84,7 +98,7 @@ def request(directory: Path, message: dict[str, Any], *, what: str = "simulation
         raise ConnectionError(f"the {what} in {directory} ended before it answered")
     answer = json.loads(line)
     if not answer.pop("ok", False):
-        raise ValueError(answer.get("error", "refused without a word"))
+        raise ValueError(answer.get("error", "refused without a reason"))
     return dict(answer)
 
 

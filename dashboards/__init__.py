@@ -1,1 +1,3 @@
-"""Dashboards for Grafana: rows of plain values, built into the JSON files beside them by `make dashboards`."""
+"""Dashboards for Grafana: rows of plain values, built into the JSON files beside
+them by `make dashboards`.
+"""

@@ -1,4 +1,4 @@
-"""The agents themselves: which are blind, old or wrongly configured, and what they cost."""
+"""The agents themselves: which lack data, are outdated or misconfigured, and what they cost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _TAKEN = own(agent.CONFIG_RELOAD_SUCCESS)
 _LAST = own(agent.SOURCE_LAST_SUCCESS)
 _AGE = f"time() - {_LAST}"
 _FAILED_READS = own(agent.SOURCE_READS, outcome="!=ok")
-# The slowest of our sources reads its slow facts once a minute: three minutes without anything is blindness.
+# The slowest of our sources reads its slow facts once a minute: three minutes
+# without anything is blindness.
 _BLIND_S = 180
 _STALE_S = 90
 _ANSWERS = (State("0", "silent", FAILED), State("1", "answers", WELL))
@@ -37,37 +38,42 @@ _NVML = (State("0", "may be asked", WELL), State("1", "driver children stuck", F
 NUMBERS = (
     Stat(
         title="Agents",
-        about="That answer, of those that Prometheus is told to ask.",
+        about="Agents that answer, of those that Prometheus scrapes.",
         queries=(Query(f"sum({UP})", "answer"), Query(f"count({UP})", "of")),
     ),
     Stat(
         title="Blind",
-        about="Sources that have given nothing for three minutes: what they would show is not judged.",
+        about=(
+            "Sources without data for three minutes: detectors cannot judge what they would show."
+        ),
         queries=(Query(zero_where(f"count(({_AGE}) > {_BLIND_S})", _LAST)),),
         steps=NONE_IS_WELL,
     ),
     Stat(
         title="Configuration refused",
-        about="Agents that kept their old configuration because the new one is wrong.",
+        about="Agents that kept their old configuration because the new one is invalid.",
         queries=(Query(zero_where(f"count({_TAKEN} == 0)", _TAKEN)),),
         steps=NONE_IS_WELL,
     ),
     Stat(
         title="Versions",
-        about="How many different ones run. More than one outside a roll-out: some were forgotten.",
+        about="Number of versions in use. More than one outside a rollout: some nodes were missed.",
         queries=(Query(f"count(count by (version) ({AGENTS}))"),),
         steps=(Step(0, WELL), Step(2, LOOK)),
     ),
     Stat(
         title="Sources read",
-        about="Share of all sources whose last read gave anything.",
+        about="Share of all sources whose last read returned data.",
         queries=(Query(f"avg({own(agent.SOURCE_SUCCESS)})"),),
         unit="percentunit",
         steps=ALL_IS_WELL,
     ),
     Stat(
         title="Findings hidden",
-        about="Beyond the 500 that an agent shows: something common to many devices is wrong, or a detector is.",
+        about=(
+            "Beyond the 500 that an agent exports: many devices have a common fault, or "
+            "a detector is wrong."
+        ),
         queries=(Query(f"sum({own(agent.FINDINGS_OVERFLOW)})"),),
         place=places.FINDINGS_HIDDEN,
         steps=NONE_IS_WELL,
@@ -76,17 +82,25 @@ NUMBERS = (
 
 BLIND = (
     Timeline(
-        title="Agents that were silent",
-        about="Those that could not be scraped all the time. A gap without colour: Prometheus was not told to ask.",
-        queries=(Query(f"{UP} and on ({BY_NODE}) min_over_time({UP}[$__range] @ end()) == 0", _NODE),),
-        empty="every agent answered, or none is asked",
+        title="Silent agents",
+        about=(
+            "Agents that failed some scrapes. A gap without colour: not a scrape "
+            "target at that time."
+        ),
+        queries=(
+            Query(f"{UP} and on ({BY_NODE}) min_over_time({UP}[$__range] @ end()) == 0", _NODE),
+        ),
+        empty="every agent answered, or there is no target",
         states=_ANSWERS,
         links=(TO_NODE,),
         place=places.BLIND,
     ),
     Lines(
         title="Age of what was read",
-        about="Time since each source last gave anything, where that is long ago: most are asked every second, slow facts once a minute.",
+        about=(
+            "Time since the last data of each source, where that is long ago: most are asked "
+            "every second, slow facts once a minute."
+        ),
         queries=(Query(f"({_AGE}) > {_STALE_S}", f"{_NODE} {{{{source}}}}"),),
         empty="every source was read within 90 s, or no agent answers",
         unit="s",
@@ -96,34 +110,54 @@ BLIND = (
         place=places.SOURCES,
     ),
     Lines(
-        title="Reads that gave nothing, or were skipped",
-        about="Within five minutes, by source and outcome: failed, overdue; skipped because the one before was still running.",
-        queries=(
-            Query(f"sum by (source, outcome) ({rose(_FAILED_READS, '5m')})", "{{source}} {{outcome}}"),
-            Query(f"sum by (source) ({rose(own(agent.SOURCE_SKIPPED), '5m')})", "{{source}} skipped"),
+        title="Failed or skipped reads",
+        about=(
+            "Within five minutes, by source and outcome: failed, overdue; skipped because the "
+            "previous one was still running."
         ),
-        empty="every read gave something, or no agent answers",
+        queries=(
+            Query(
+                f"sum by (source, outcome) ({rose(_FAILED_READS, '5m')})", "{{source}} {{outcome}}"
+            ),
+            Query(
+                f"sum by (source) ({rose(own(agent.SOURCE_SKIPPED), '5m')})", "{{source}} skipped"
+            ),
+        ),
+        empty="no read failed, or no agent answers",
         bars=True,
         minimum=0,
     ),
     Lines(
         title="Fields that could not be read",
-        about="In the last read, by source and reason. A step up: a driver changed, or a device stopped answering some question.",
-        queries=(Query(f"sum by (source, reason) ({own(agent.SOURCE_UNREAD)})", "{{source}}: {{reason}}"),),
+        about=(
+            "In the last read, by source and reason. A step up: a driver changed, or a device "
+            "stopped answering some question."
+        ),
+        queries=(
+            Query(
+                f"sum by (source, reason) ({own(agent.SOURCE_UNREAD)})", "{{source}}: {{reason}}"
+            ),
+        ),
         minimum=0,
         empty="every field was read, or no agent answers",
     ),
     Timeline(
-        title="Blind for the driver",
-        about="Red: too many driver children are stuck in the kernel, so that no more are started and the GPUs of the node are not read.",
+        title="Driver not readable",
+        about=(
+            "Red: too many driver children are stuck in the kernel, so that no more are started "
+            "and the GPUs of the node are not read."
+        ),
         queries=(Query(ever(own(agent.NVML_BLIND), BY_NODE), _NODE),),
-        empty="no driver is stuck, or no agent answers",
+        empty="no driver child is stuck, or no agent answers",
         states=_NVML,
         links=(TO_NODE,),
     ),
     Lines(
         title="Driver calls that hung",
-        about="Within five minutes, by node and call; each cost one child and one tick, not the agent.",
+        about=(
+            "Within five minutes, by node and call; each cost one child and one "
+            "tick, not the agent."
+        ),
         queries=(Query(rose(own(agent.NVML_HUNG_CALLS), "5m"), f"{_NODE} {{{{call}}}}"),),
         bars=True,
         minimum=0,
@@ -135,7 +169,10 @@ BLIND = (
 WRONG = (
     Table(
         title="What runs",
-        about="Version of each agent, whether its last configurations were taken (the web one where there is one), and whether its node is simulated.",
+        about=(
+            "Version of each agent, whether its last configurations were accepted (including the "
+            "web configuration, if any), and whether its node is simulated."
+        ),
         queries=(
             Query(AGENTS),
             Query(f"max by ({BY_NODE}) ({_TAKEN})"),
@@ -147,10 +184,22 @@ WRONG = (
             Column("instance", "Node"),
             Column("version", "Version"),
             Column("python", "Python"),
-            Column("B", "Configuration", states=(State("0", "refused", FAILED), State("1", "taken", WELL))),
+            Column(
+                "B",
+                "Configuration",
+                states=(State("0", "refused", FAILED), State("1", "taken", WELL)),
+            ),
             Column("D", "Taken at", unit="dateTimeAsIso"),
-            Column("E", "Web configuration", states=(State("0", "refused", FAILED), State("1", "taken", WELL))),
-            Column("C", "Reads", states=(State("0", "hardware", WELL), State("1", "a simulation", UNKNOWN))),
+            Column(
+                "E",
+                "Web configuration",
+                states=(State("0", "refused", FAILED), State("1", "taken", WELL)),
+            ),
+            Column(
+                "C",
+                "Reads",
+                states=(State("0", "hardware", WELL), State("1", "a simulation", UNKNOWN)),
+            ),
         ),
         by="Version",
         width=24,
@@ -158,22 +207,35 @@ WRONG = (
         place=places.CONFIGURATIONS,
     ),
     Lines(
-        title="Parts that fail",
-        about="Exceptions within five minutes, by stage and name; the other parts go on.",
-        queries=(Query(f"sum by (stage, name) ({rose(own(agent.STAGE_FAILURES), '5m')})", "{{stage}} {{name}}"),),
+        title="Failing stages",
+        about="Exceptions within five minutes, by stage and name; the other stages continue.",
+        queries=(
+            Query(
+                f"sum by (stage, name) ({rose(own(agent.STAGE_FAILURES), '5m')})",
+                "{{stage}} {{name}}",
+            ),
+        ),
         bars=True,
         minimum=0,
-        empty="no part failed, or no agent answers",
+        empty="no stage failed, or no agent answers",
         width=8,
         place=places.FAILURES,
     ),
     Lines(
         title="Data lost",
-        about="Observations dropped from full queues, records of the kernel log lost before they were read, samples left out of pages; within five minutes.",
+        about=(
+            "Observations dropped from full queues, records of the kernel log lost before they "
+            "were read, samples omitted from pages; within five minutes."
+        ),
         queries=(
             Query(f"sum by (sink) ({rose(own(agent.QUEUE_DROPPED), '5m')})", "queue of {{sink}}"),
-            Query(f"sum by (reason) ({rose(own(agent.KERNEL_LOG_LOST), '5m')})", "kernel log: {{reason}}"),
-            Query(f"sum by (reason) ({rose(own(agent.EXPOSITION_DROPPED), '5m')})", "page: {{reason}}"),
+            Query(
+                f"sum by (reason) ({rose(own(agent.KERNEL_LOG_LOST), '5m')})",
+                "kernel log: {{reason}}",
+            ),
+            Query(
+                f"sum by (reason) ({rose(own(agent.EXPOSITION_DROPPED), '5m')})", "page: {{reason}}"
+            ),
         ),
         empty="nothing was lost, or no agent answers",
         width=8,
@@ -183,7 +245,7 @@ WRONG = (
     ),
     Lines(
         title="Queues",
-        about="Observations that wait for a sink, the longest queue of all nodes.",
+        about="Observations queued for a sink; the longest queue of all nodes.",
         queries=(Query(f"max by (sink) ({own(agent.QUEUE_LENGTH)})", "{{sink}}"),),
         minimum=0,
         width=8,
@@ -193,7 +255,10 @@ WRONG = (
 COST = (
     Lines(
         title="Memory of the agents",
-        about="Resident, the ten largest; a third of it is shared with other programs. Its children, for the driver and for the store, come on top.",
+        about=(
+            "Resident, the ten largest; a third of it is shared with other programs. Its child "
+            "processes (driver, store) are not included."
+        ),
         queries=(Query(most(process("process_resident_memory_bytes"), BY_NODE), _NODE),),
         unit="bytes",
         minimum=0,
@@ -208,15 +273,18 @@ COST = (
         links=(TO_NODE,),
     ),
     Lines(
-        title="How long a read takes",
-        about="The slowest node of each source. Near a second for sources of every second: ticks will be skipped.",
+        title="Read duration",
+        about=(
+            "The slowest node of each source. Near a second for sources of every second: "
+            "ticks will be skipped."
+        ),
         queries=(Query(f"max by (source) ({own(agent.SOURCE_DURATION)})", "{{source}}"),),
         unit="s",
         minimum=0,
     ),
     Lines(
         title="Series per page",
-        about="The largest page. What it may have says docs/operating.md, by profile.",
+        about="The largest page. Limits by profile: docs/operating.md.",
         queries=(Query(f"max({own(agent.EXPOSITION_SERIES)})", "series"),),
         minimum=0,
     ),
@@ -225,8 +293,16 @@ COST = (
 AGENTS_THEMSELVES = Dashboard(
     places.AGENTS,
     "Tocsin / Agents",
-    "Which agents are blind, old or wrongly configured, and what do they cost?",
-    (*NUMBERS, Row("Blind"), *BLIND, Row("Old, wrong, failing"), *WRONG, Row("What they cost"), *COST),
+    "Which agents lack data, are outdated or misconfigured, and what do they cost?",
+    (
+        *NUMBERS,
+        Row("Blind"),
+        *BLIND,
+        Row("Outdated, misconfigured, failing"),
+        *WRONG,
+        Row("What they cost"),
+        *COST,
+    ),
     (CLUSTERS, NODES),
     since="now-3h",
 )

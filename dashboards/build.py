@@ -1,4 +1,7 @@
-"""Write the dashboards' JSON files: `make dashboards`. A test fails where what is committed differs."""
+"""Write the dashboards' JSON files: `make dashboards`.
+
+A test fails where what is committed differs.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ def files() -> dict[Path, str]:
 
 
 def _text(of: Dashboard) -> str:
-    return json.dumps(dashboard(of), cls=JSONEncoder, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    return (
+        json.dumps(dashboard(of), cls=JSONEncoder, indent=2, sort_keys=True, ensure_ascii=False)
+        + "\n"
+    )
 
 
 def main() -> None:

@@ -1,10 +1,23 @@
-"""dcgm-exporter and node_exporter alone: nodes that run no agent of ours, by the counters that both show as they are shipped."""
+"""dcgm-exporter and node_exporter alone: nodes that run no agent of ours, by the counters that both
+show as they are shipped.
+"""
 
 from __future__ import annotations
 
 from dashboards import places
 from dashboards.meaning import NONE_IS_BEST, NONE_IS_WELL, RAW_PORT_STATE, Step
-from dashboards.panels import Column, Dashboard, Heatmap, Lines, Query, Row, Stat, Table, Timeline, Variable
+from dashboards.panels import (
+    Column,
+    Dashboard,
+    Heatmap,
+    Lines,
+    Query,
+    Row,
+    Stat,
+    Table,
+    Timeline,
+    Variable,
+)
 from dashboards.queries import dialect, foreign
 from dashboards.shared import BY_PORT, rate, zero_where
 
@@ -19,14 +32,21 @@ def _of(name: str) -> str:
     return dialect("gpu", name)
 
 
-_TEMPERATURE, _POWER, _USE = _of("temperature_celsius"), _of("power_milliwatts"), _of("gpu_utilization_percent")
+_TEMPERATURE, _POWER, _USE = (
+    _of("temperature_celsius"),
+    _of("power_milliwatts"),
+    _of("gpu_utilization_percent"),
+)
 _USED, _FREE = _of("memory_used_bytes"), _of("memory_free_bytes")
 _REPLACED, _FAILED = _of("remapped_rows_uncorrectable"), _of("row_remap_failed")
 
 NUMBERS = (
     Stat(
         title="GPUs",
-        about="That the exporters show. One that fell off the bus is simply missing: only an inventory would miss it.",
+        about=(
+            "GPUs that the exporters show. One that fell off the bus is missing: detecting "
+            "that needs an inventory."
+        ),
         queries=(Query(f"count({_TEMPERATURE})"),),
         width=6,
         place=places.RAW_GPUS,
@@ -66,7 +86,7 @@ WORK = (
     ),
     Heatmap(
         title="Tensor activity",
-        about="How many GPUs do how much of the work they were bought for.",
+        about="GPUs by tensor activity.",
         queries=(Query(_of("tensor_activity_percent")),),
         unit="percentunit",
         bucket=0.05,
@@ -85,7 +105,7 @@ WORK = (
     ),
     Lines(
         title="SM clock",
-        about="A GPU below its mates at equal work is slow, or held back.",
+        about="A GPU below its peers at equal work is slow or throttled.",
         queries=(Query(_of("sm_clock_megahertz"), _GPU),),
         place=places.RAW_CLOCK,
         legend=False,
@@ -109,7 +129,7 @@ WORK = (
     ),
     Lines(
         title="Memory in use",
-        about="Share of the device memory; what the driver keeps for itself is in neither number.",
+        about="Share of the device memory; memory reserved by the driver is in neither number.",
         queries=(Query(f"{_USED} / ({_USED} + {_FREE})", _GPU),),
         legend=False,
         unit="percentunit",
@@ -118,7 +138,7 @@ WORK = (
     ),
     Lines(
         title="PCIe replays",
-        about="Packets that were sent again, per second.",
+        about="Packets retransmitted per second.",
         queries=(Query(dialect("gpu", "pcie_replays", rate), _GPU),),
         place=places.RAW_REPLAYS,
         legend=False,
@@ -165,7 +185,10 @@ _NO_PORTS = "no node_exporter shows InfiniBand ports"
 PORTS = (
     Timeline(
         title="Ports",
-        about="Logical state of each InfiniBand port, from node_exporter; red is down. A port that vanished ends its row.",
+        about=(
+            "Logical state of each InfiniBand port, from node_exporter; red is down. The row of "
+            "a missing port ends."
+        ),
         queries=(Query(foreign("node_infiniband_state_id"), _PORT),),
         states=RAW_PORT_STATE,
         empty=_NO_PORTS,
@@ -174,10 +197,16 @@ PORTS = (
     ),
     Lines(
         title="Bit error ratio",
-        about="Symbol errors against the bits that the link carries in the time, of ports that have any.",
+        about=(
+            "Symbol errors against the bits that the link carries in the time, of "
+            "ports that have any."
+        ),
         queries=(
             Query(
-                f"{rate(foreign('node_infiniband_symbol_error_total'))} / on ({BY_PORT}) (8 * {_RATE}) > 0",
+                (
+                    f"{rate(foreign('node_infiniband_symbol_error_total'))} / on "
+                    f"({BY_PORT}) (8 * {_RATE}) > 0"
+                ),
                 _PORT,
             ),
         ),
@@ -189,7 +218,9 @@ PORTS = (
     Lines(
         title="Flaps",
         about="Times that a link went down within five minutes.",
-        queries=(Query(f"increase({foreign('node_infiniband_link_downed_total')}[5m]) > 0", _PORT),),
+        queries=(
+            Query(f"increase({foreign('node_infiniband_link_downed_total')}[5m]) > 0", _PORT),
+        ),
         bars=True,
         minimum=0,
         empty="no link went down, or no exporter shows it",
@@ -200,7 +231,7 @@ PORTS = (
 DCGM = Dashboard(
     places.DCGM,
     "Tocsin / dcgm-exporter alone",
-    "How are nodes that run dcgm-exporter and node_exporter, and no agent?",
+    "What is the state of nodes that run dcgm-exporter and node_exporter, without an agent?",
     (*NUMBERS, *WORK, Row("Errors and links"), *ERRORS, Row("InfiniBand"), *PORTS),
     (_CLUSTERS, _JOBS, _NODES),
 )

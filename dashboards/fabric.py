@@ -23,7 +23,8 @@ from dashboards.shared import (
 )
 
 _PORT = "{{instance}} {{device}}"
-# The highest bit error ratio after correction that InfiniBand allows a link in service (IBTA volume 2, physical layer): 1e-12.
+# The highest bit error ratio after correction that InfiniBand allows a link in service (IBTA volume
+# 2, physical layer): 1e-12.
 _ALLOWED = 1e-12
 
 
@@ -31,8 +32,15 @@ def _of(name: str, **matchers: str) -> str:
     return measured("ib_port", name, device="=~$device", **matchers)
 
 
-_EXPECTED, _ACTIVE, _RATE = _of("expected"), _of("state", state="active"), _of("rate_bits_per_second")
-_BYTES = f"({rate(_of('receive_words'))} > {rate(_of('transmit_words'))} or {rate(_of('transmit_words'))})"
+_EXPECTED, _ACTIVE, _RATE = (
+    _of("expected"),
+    _of("state", state="active"),
+    _of("rate_bits_per_second"),
+)
+_BYTES = (
+    f"({rate(_of('receive_words'))} > {rate(_of('transmit_words'))} or "
+    f"{rate(_of('transmit_words'))})"
+)
 
 NUMBERS = (
     Stat(
@@ -49,7 +57,13 @@ NUMBERS = (
         about="Ports whose link came up slower than the fastest port of the same node.",
         queries=(
             Query(
-                zero_where(f"count({_RATE} < on (cluster, instance) group_left () max by (cluster, instance) ({_RATE}))", _RATE)
+                zero_where(
+                    (
+                        f"count({_RATE} < on (cluster, instance) group_left () max by (cluster, "
+                        f"instance) ({_RATE}))"
+                    ),
+                    _RATE,
+                )
             ),
         ),
         steps=NONE_IS_WELL,
@@ -57,9 +71,20 @@ NUMBERS = (
     ),
     Stat(
         title="With bit errors",
-        about="Ports whose symbol errors of the last hour are more than the specification allows: a bit error ratio above 1e-12.",
+        about=(
+            "Ports whose symbol errors of the last hour are more than the specification allows: a "
+            "bit error ratio above 1e-12."
+        ),
         queries=(
-            Query(zero_where(f"count(rate({_of('symbol_errors')}[1h]) / on ({BY_PORT}) (8 * {_RATE}) > {_ALLOWED:g})", _RATE)),
+            Query(
+                zero_where(
+                    (
+                        f"count(rate({_of('symbol_errors')}[1h]) / on ({BY_PORT}) (8 * "
+                        f"{_RATE}) > {_ALLOWED:g})"
+                    ),
+                    _RATE,
+                )
+            ),
         ),
         steps=NONE_IS_BEST,
         width=6,
@@ -67,7 +92,11 @@ NUMBERS = (
     Stat(
         title="Flapped",
         about="Ports that went down and came back within the last hour, at least once.",
-        queries=(Query(zero_where(f"count(increase({_of('link_downed')}[1h]) > 0.5)", _of("link_downed"))),),
+        queries=(
+            Query(
+                zero_where(f"count(increase({_of('link_downed')}[1h]) > 0.5)", _of("link_downed"))
+            ),
+        ),
         steps=NONE_IS_BEST,
         width=6,
     ),
@@ -76,7 +105,10 @@ NUMBERS = (
 LINKS = (
     Timeline(
         title="Ports that were out",
-        about="Logical state of those that should be active and were not all the time. Several ports of one leaf at once: look at the switch; one port of a node: at its cable.",
+        about=(
+            "Logical state of those that should be active and were not all the time. Several ports "
+            "of one leaf at once: look at the switch; one port of a node: at its cable."
+        ),
         queries=(
             Query(
                 ever(
@@ -94,18 +126,24 @@ LINKS = (
         place=places.PORTS,
     ),
     Timeline(
-        title="Ports that were not well",
-        about="By what the detectors hold against them, those that were ever not well: bit errors and flaps show here while the port is still active.",
+        title="Unhealthy ports",
+        about=(
+            "By open findings; only ports that had any: bit errors and flaps show here while the "
+            "port is still active."
+        ),
         queries=(Query(ever(port_health(device="=~$device"), BY_PORT), _PORT),),
-        empty="every port was well, or no agent answers",
+        empty="every port was healthy, or no agent answers",
         states=HEALTH,
         links=(TO_NODE,),
         height=9,
     ),
     Lines(
         title="Bit error ratio",
-        about="Symbol errors against the bits that the link carries in the time, of ports that have any. The line is what InfiniBand allows. "
-        "The counter sticks at 65,535: a port that reached it shows nothing any more, and is found by the detector.",
+        about=(
+            "Symbol errors against the bits that the link carries in the time, of ports that have "
+            "any. The line is what InfiniBand allows. The counter sticks at 65,535: a port that "
+            "reached it no longer shows errors; `ib_saturation` reports it."
+        ),
         queries=(Query(f"{rate(_of('symbol_errors'))} / on ({BY_PORT}) (8 * {_RATE}) > 0", _PORT),),
         unit="sci",
         steps=(Step(0, "green"), Step(_ALLOWED, "red")),
@@ -128,7 +166,10 @@ LINKS = (
     Lines(
         title="Packets lost or repeated",
         empty="no port loses packets, or no agent answers",
-        about="Per second, where there are any: out of sequence, NAKed or timed out at this end. Loss somewhere on the way, not always at this port.",
+        about=(
+            "Per second, where there are any: out of sequence, NAKed or timed out at this end. "
+            "Loss somewhere on the path, not always at this port."
+        ),
         queries=(
             Query(f"{rate(_of('out_of_sequence'))} > 0", f"{_PORT} out of sequence"),
             Query(f"{rate(_of('packet_seq_err'))} > 0", f"{_PORT} NAK"),
@@ -141,7 +182,10 @@ LINKS = (
     Lines(
         title="Received with errors",
         empty="no port receives errors, or no agent answers",
-        about="Packets per second, where there are any: with an error in them, or marked bad elsewhere in the fabric: then the hurt link is another one.",
+        about=(
+            "Packets per second, where there are any: with an error in them, or marked bad "
+            "elsewhere in the fabric: then the faulty link is another one."
+        ),
         queries=(
             Query(f"{rate(_of('receive_errors'))} > 0", f"{_PORT} here"),
             Query(f"{rate(_of('receive_remote_physical_errors'))} > 0", f"{_PORT} elsewhere"),
@@ -173,15 +217,20 @@ LOAD = (
     ),
     Lines(
         title="Waiting for credit",
-        about="Ticks per second in which there was data and no credit: the ten ports that wait most. Congestion, no error; the unit of a tick is the "
-        "adapter's own.",
+        about=(
+            "Ticks per second in which there was data and no credit: the ten ports that wait most. "
+            "Congestion, no error; the unit of a tick is the adapter's own."
+        ),
         queries=(Query(most(rate(_of("transmit_wait_ticks")), BY_PORT), _PORT),),
         minimum=0,
         links=(TO_NODE,),
     ),
     Lines(
         title="Congestion notifications (RoCE)",
-        about="Packets that arrived marked, notifications sent for them, and notifications that slowed a sender here; per second.",
+        about=(
+            "Packets that arrived marked, notifications sent for them, and notifications that "
+            "slowed a sender here; per second."
+        ),
         queries=(
             Query(f"sum({rate(_of('np_ecn_marked_roce_packets'))})", "arrived marked"),
             Query(f"sum({rate(_of('np_cnp_sent'))})", "notified others"),
@@ -212,7 +261,7 @@ LOAD = (
 FABRIC = Dashboard(
     places.FABRIC,
     "Tocsin / Fabric",
-    "Which link is hurt, and is the fabric congested?",
+    "Which link is faulty, and is the fabric congested?",
     (*NUMBERS, *LINKS, Row("Load and congestion"), *LOAD),
     (CLUSTERS, NODES, PORTS),
     incidents=INCIDENTS,

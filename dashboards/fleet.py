@@ -1,9 +1,18 @@
-"""Fleet: is all well, and where is it not."""
+"""Fleet: is it healthy, and where is it not."""
 
 from __future__ import annotations
 
 from dashboards import places
-from dashboards.meaning import ALL_IS_WELL, EXISTS, HEALTH, NONE_IS_BEST, NONE_IS_WELL, SEVERITY, SILENT, Step
+from dashboards.meaning import (
+    ALL_IS_WELL,
+    EXISTS,
+    HEALTH,
+    NONE_IS_BEST,
+    NONE_IS_WELL,
+    SEVERITY,
+    SILENT,
+    Step,
+)
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Stat, Table, Timeline
 from dashboards.queries import foreign, measured, own
 from dashboards.shared import (
@@ -32,10 +41,14 @@ _EXPECTED_PORT = measured("ib_port", "expected")
 _ACTIVE_PORT = measured("ib_port", "state", state="active")
 _MAINTENANCE = own(agent.MAINTENANCE, kind="node")
 _MONTH_S = 2_629_800  # a twelfth of a Julian year
-_GPU_MONTHS = f"sum((time() - {foreign('process_start_time_seconds')}) * on (cluster, instance) {_EXPECTED_GPUS}) / {_MONTH_S}"
-# Unexpected interruptions per GPU and month: 419 on 16,384 GPUs in 54 days (The Llama 3 Herd of Models, section 3.3.4).
+_GPU_MONTHS = (
+    f"sum((time() - {foreign('process_start_time_seconds')}) * on (cluster, instance) "
+    f"{_EXPECTED_GPUS}) / {_MONTH_S}"
+)
+# Unexpected interruptions per GPU and month: 419 on 16,384 GPUs in 54 days (The Llama 3 Herd
+# of Models, section 3.3.4).
 _FAULTS_PER_MONTH = 0.0142
-# Of its devices, or one more than any where nobody answers.
+# Of its devices, or one more than any where no agent answers.
 _WORST = f"{health(BY_NODE, '=~.+')} or {len(HEALTH)} * max by ({BY_NODE}) ({UP} == bool 0) > 0"
 
 
@@ -46,17 +59,26 @@ def _open(severity: str) -> str:
 NUMBERS = (
     Stat(
         title="Nodes",
-        about="Agents that answer, of those that Prometheus is told to ask. A node whose agent is silent is not watched.",
+        about=(
+            "Agents that answer, of those that Prometheus scrapes. A node whose agent is "
+            "silent is not watched."
+        ),
         queries=(Query(f"sum({UP})", "answer"), Query(f"count({UP})", "of")),
     ),
     Stat(
         title="GPUs",
-        about="Those that answer, of those that should: each agent keeps an inventory, so that a GPU that fell off the bus is missed.",
-        queries=(Query(f"sum({measured('node', 'gpus_visible')})", "answer"), Query(f"sum({_EXPECTED_GPUS})", "of")),
+        about=(
+            "Those that answer, of those that should: each agent keeps an inventory, so that a GPU "
+            "that fell off the bus is missed."
+        ),
+        queries=(
+            Query(f"sum({measured('node', 'gpus_visible')})", "answer"),
+            Query(f"sum({_EXPECTED_GPUS})", "of"),
+        ),
     ),
     Stat(
         title="Open pages",
-        about="Incidents that wake somebody. 0 is shown only where an agent says that it has none.",
+        about="Incidents that page. 0 is shown only where an agent reports that it has none.",
         queries=(Query(_open("page")),),
         steps=NONE_IS_WELL,
         width=3,
@@ -70,7 +92,10 @@ NUMBERS = (
     ),
     Stat(
         title="Ports out",
-        about="InfiniBand and RoCE ports that should be active (declared, or active once) and are not.",
+        about=(
+            "InfiniBand and RoCE ports that should be active (declared, or "
+            "active once) and are not."
+        ),
         queries=(
             Query(
                 zero_where(
@@ -84,7 +109,10 @@ NUMBERS = (
     ),
     Stat(
         title="In maintenance",
-        about="Nodes that somebody, or the scheduler, took out of service: their alerts wake nobody.",
+        about=(
+            "Nodes that an operator or the scheduler took out of service: their "
+            "alerts notify nobody."
+        ),
         queries=(Query(zero_where(f"count({_MAINTENANCE})", AGENTS)),),
         steps=EXISTS,
         width=3,
@@ -92,7 +120,10 @@ NUMBERS = (
     ),
     Stat(
         title="Sources read",
-        about="Share of the agents' sources (driver, ports, kernel log ...) whose last read gave anything: what is not read is not judged.",
+        about=(
+            "Share of the agents' sources (driver, ports, kernel log ...) whose last read returned "
+            "data: what is not read is not judged."
+        ),
         queries=(Query(f"avg({own(agent.SOURCE_SUCCESS)})"),),
         unit="percentunit",
         steps=ALL_IS_WELL,
@@ -103,11 +134,14 @@ NUMBERS = (
 OPEN = (
     Table(
         title="Open incidents",
-        about="One row per cause, not per symptom: the device to blame, what is wrong with it, and the action that is proposed. "
-        "`tocsin explain` on the node tells the evidence. Empty, with 0 above: nothing is open.",
+        about=(
+            "One row per cause, not per symptom: the device of the root cause, the fault, and the "
+            "proposed action. `tocsin explain` on the node shows the evidence. Empty, with 0 "
+            "above: nothing is open."
+        ),
         queries=(
             Query(INCIDENTS),
-            # How long it stood within the last day, in steps of the subquery.
+            # How long it was open within the last day, in steps of the subquery.
             Query(f"15 * count_over_time({INCIDENTS}[1d:15s]) and {INCIDENTS}"),
         ),
         columns=(
@@ -117,9 +151,9 @@ OPEN = (
             Column("root_kind", "Kind", width=90),
             Column("root_device", "To blame", width=360),
             Column("action", "Proposed"),
-            Column("B", "Stood, last day", unit="s", width=130),
+            Column("B", "Open, last day", unit="s", width=130),
         ),
-        by="Stood, last day",
+        by="Open, last day",
         empty="no incident is open, or no agent answers",
         links=(ROW_TO_NODE,),
         width=24,
@@ -131,7 +165,10 @@ OPEN = (
 WHERE = (
     Stat(
         title="Every GPU",
-        about="One cell per GPU: green ok, yellow degraded, orange will fail, red failed. A GPU that is not here was never seen.",
+        about=(
+            "One cell per GPU: green ok, yellow degraded, orange will fail, red failed. A GPU that "
+            "is not shown was never seen."
+        ),
         queries=(cells(gpu_health(), "gpu"),),
         states=HEALTH,
         cells=True,
@@ -141,7 +178,10 @@ WHERE = (
     ),
     Stat(
         title="Every port",
-        about="One cell per InfiniBand or RoCE port, with the colours of the GPUs; one that should be active and is not has failed.",
+        about=(
+            "One cell per InfiniBand or RoCE port, with the colours of the GPUs; one that should "
+            "be active and is not has failed."
+        ),
         queries=(cells(port_health(), "device"),),
         states=HEALTH,
         cells=True,
@@ -150,11 +190,13 @@ WHERE = (
         width=12,
     ),
     Timeline(
-        title="Nodes that were not well",
-        about="The worst of their GPUs, ports and themselves; those that were well all the time are left out. Grey: the agent does not "
-        "answer, so nobody knows.",
+        title="Unhealthy nodes",
+        about=(
+            "The worst of their GPUs, ports and themselves; those that were healthy all the time "
+            "are left out. Grey: unknown, as the agent does not answer."
+        ),
         queries=(Query(ever(_WORST, BY_NODE), "{{instance}}"),),
-        empty="every node was well, or no agent is asked",
+        empty="every node was healthy, or no agent is scraped",
         states=(*HEALTH, SILENT),
         links=(TO_NODE,),
         width=24,
@@ -165,7 +207,7 @@ WHERE = (
 TRUST = (
     Lines(
         title="Open incidents over time",
-        about="By severity, as they stood.",
+        about="By severity.",
         queries=(Query(f"count by (severity) ({INCIDENTS})", "{{severity}}"),),
         empty="no incident was open, or no agent answered",
         decimals=0,
@@ -177,10 +219,22 @@ TRUST = (
     ),
     Stat(
         title="Pages a GPU-month",
-        about="Since the agents started. Real faults that need hands come about 0.014 times per GPU and month, as published for large "
-        "training clusters: a fleet that pages much more often than that is crying wolf, or is sick.",
-        queries=(Query(f"(sum({own(agent.INCIDENTS, severity='page')}) or 0 * count({_LOOKED})) / ({_GPU_MONTHS} > 1)"),),
-        steps=(Step(0, "green"), Step(3 * _FAULTS_PER_MONTH, "yellow"), Step(10 * _FAULTS_PER_MONTH, "orange")),
+        about=(
+            "Since the agents started. Real faults that need hands come about 0.014 times per GPU "
+            "and month, as published for large training clusters: a fleet that pages much more "
+            "often has false pages, or a systematic fault."
+        ),
+        queries=(
+            Query(
+                f"(sum({own(agent.INCIDENTS, severity='page')}) or 0 * count({_LOOKED})) / "
+                f"({_GPU_MONTHS} > 1)"
+            ),
+        ),
+        steps=(
+            Step(0, "green"),
+            Step(3 * _FAULTS_PER_MONTH, "yellow"),
+            Step(10 * _FAULTS_PER_MONTH, "orange"),
+        ),
         decimals=3,
         empty="less than one GPU-month",
         width=4,
@@ -188,7 +242,9 @@ TRUST = (
     ),
     Stat(
         title="GPU-months watched",
-        about="How much the figure beside it rests on: GPUs times the time since their agents started.",
+        about=(
+            "What the figure beside it is based on: GPUs times the time since their agents started."
+        ),
         queries=(Query(_GPU_MONTHS),),
         decimals=2,
         width=4,
@@ -207,8 +263,8 @@ TRUST = (
 FLEET = Dashboard(
     places.FLEET,
     "Tocsin / Fleet",
-    "Is the fleet well, and where is it not?",
-    (*NUMBERS, *OPEN, Row("Where"), *WHERE, Row("How far this can be trusted"), *TRUST),
+    "Is the fleet healthy, and where is it not?",
+    (*NUMBERS, *OPEN, Row("Where"), *WHERE, Row("Basis of these numbers"), *TRUST),
     (CLUSTERS, NODES),
     incidents=INCIDENTS,
 )

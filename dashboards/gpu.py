@@ -6,11 +6,23 @@ from dashboards import places
 from dashboards.meaning import FAILED, GPU_STATE, HEALTH, LOOK, SEVERITY, SOON, WELL, State
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Table, Timeline
 from dashboards.queries import facts, family, measured, own
-from dashboards.shared import BY_GPU, CLUSTERS, INCIDENTS, ONE_GPU, ONE_NODE, UUID, coded, rate, xids
+from dashboards.shared import (
+    BY_GPU,
+    CLUSTERS,
+    INCIDENTS,
+    ONE_GPU,
+    ONE_NODE,
+    UUID,
+    coded,
+    rate,
+    xids,
+)
 from pipeline.catalog import agent
 from pipeline.catalog.gpu_memory_errors import RECOVERY_ACTIONS
 
-_RECOVERY = tuple(State(name, name.replace("_", " "), SOON if code else WELL) for code, name in RECOVERY_ACTIONS)
+_RECOVERY = tuple(
+    State(name, name.replace("_", " "), SOON if code else WELL) for code, name in RECOVERY_ACTIONS
+)
 
 
 def _of(name: str, **matchers: str) -> str:
@@ -23,21 +35,24 @@ def _all_of(name: str, **matchers: str) -> str:
 
 STANDING = (
     Table(
-        title="What stands against it",
-        about="Findings of the detectors, records included: those wake nobody and are the first signs.",
+        title="Open findings",
+        about=(
+            "Findings of the detectors, including info: these notify nobody and "
+            "are the first signs."
+        ),
         queries=(Query(own(agent.FINDING_ACTIVE, kind="gpu", device="=~$uuid")),),
         columns=(
             Column("severity", "Severity", states=SEVERITY, width=90),
             Column("detector", "Detector"),
             Column("action", "Proposed"),
         ),
-        empty="no finding stands, or the agent does not answer",
+        empty="no finding is open, or the agent does not answer",
         width=9,
         height=6,
     ),
     Table(
-        title="What it is",
-        about="Slow facts of the part: quote them to the vendor.",
+        title="Inventory",
+        about="Identity and versions of the GPU, for the vendor.",
         queries=(Query(facts("gpu", gpu="=~$gpu")),),
         columns=(
             Column("name", "Model", width=190),
@@ -50,22 +65,29 @@ STANDING = (
         height=6,
     ),
     Timeline(
-        title="Does it answer",
-        about="From the inventory that the agent keeps. Lost: fell off the bus. Hung: driver calls do not return.",
-        queries=(Query(coded(BY_GPU, GPU_STATE, lambda state: _of("state", state=state)), "answers"),),
+        title="State",
+        about=(
+            "From the inventory that the agent keeps. Lost: fell off the bus. Hung: driver "
+            "calls do not return."
+        ),
+        queries=(
+            Query(coded(BY_GPU, GPU_STATE, lambda state: _of("state", state=state)), "answers"),
+        ),
         states=GPU_STATE,
         width=8,
         height=5,
     ),
     Timeline(
         title="Health",
-        about="By what the detectors hold against it.",
+        about="By the worst open finding.",
         queries=(
             Query(
                 coded(
                     "cluster, instance, device",
                     HEALTH,
-                    lambda state: own(agent.DEVICE_HEALTH, kind="gpu", device="=~$uuid", health=state),
+                    lambda state: own(
+                        agent.DEVICE_HEALTH, kind="gpu", device="=~$uuid", health=state
+                    ),
                 ),
                 "health",
             ),
@@ -75,9 +97,14 @@ STANDING = (
         height=5,
     ),
     Timeline(
-        title="The driver asks for",
-        about="What the driver itself says would bring the GPU back; green is nothing.",
-        queries=(Query(coded(BY_GPU, _RECOVERY, lambda state: _of("recovery_action", action=state)), "action"),),
+        title="Recovery action",
+        about="What the driver recommends to recover the GPU; green is none.",
+        queries=(
+            Query(
+                coded(BY_GPU, _RECOVERY, lambda state: _of("recovery_action", action=state)),
+                "action",
+            ),
+        ),
         states=_RECOVERY,
         width=8,
         height=5,
@@ -87,8 +114,10 @@ STANDING = (
 WORK = (
     Lines(
         title="Activity",
-        about="In use: a kernel ran. SM: of all SMs. Tensor: their matrix units; this is what training pays for. In use at 100 % with no tensor "
-        "work is a rank that waits.",
+        about=(
+            "In use: a kernel ran. SM: of all SMs. Tensor: their matrix units; this is what "
+            "training pays for. In use at 100 % with no tensor work is a rank that waits."
+        ),
         queries=(
             Query(_of("gpu_utilization_percent"), "in use"),
             Query(_of("sm_activity_percent"), "SM"),
@@ -101,7 +130,7 @@ WORK = (
     ),
     Lines(
         title="Power",
-        about="Of the board, and the limits that are enforced and that the board is made for.",
+        about="Of the board, with its enforced and its default limit.",
         queries=(
             Query(_of("power_milliwatts"), "power"),
             Query(_of("power_limit_enforced_milliwatts"), "enforced limit"),
@@ -123,7 +152,7 @@ WORK = (
     ),
     Lines(
         title="Clocks",
-        about="As they run, and the highest SM clock that the GPU allows.",
+        about="Current clocks, and the highest SM clock that the GPU allows.",
         queries=(
             Query(_of("sm_clock_megahertz"), "SM"),
             Query(_of("memory_clock_megahertz"), "memory"),
@@ -134,14 +163,17 @@ WORK = (
     ),
     Lines(
         title="Held back",
-        about="Share of time in which clocks were held back, by reason. The power cap is normal under load; heat and the power brake are not.",
+        about=(
+            "Share of time in which clocks were throttled, by reason. The power cap is normal "
+            "under load; heat and the power brake are not."
+        ),
         queries=(Query(rate(_all_of("throttled_power_cap_nanoseconds")), "{{reason}}"),),
         unit="percentunit",
         minimum=0,
     ),
     Lines(
         title="Memory",
-        about="Device memory in use and held back by the driver, of what there is.",
+        about="Device memory in use and reserved by the driver, of the total.",
         queries=(
             Query(_of("memory_used_bytes"), "used"),
             Query(_of("memory_reserved_bytes"), "reserved"),
@@ -164,9 +196,14 @@ ERRORS = (
     ),
     Lines(
         title="Memory errors",
-        about="Corrected and uncorrectable errors since they were first counted, kept by the part itself. Corrected ones are normal in small numbers; "
-        "a step of uncorrectable ones ends a job.",
-        queries=(Query(f"{_all_of('ecc_corrected_aggregate', counter='aggregate')} > 0", "{{type}}"),),
+        about=(
+            "Corrected and uncorrectable errors since they were first counted, kept by the "
+            "GPU itself. Corrected ones are normal in small numbers; a step of "
+            "uncorrectable ones ends a job."
+        ),
+        queries=(
+            Query(f"{_all_of('ecc_corrected_aggregate', counter='aggregate')} > 0", "{{type}}"),
+        ),
         named=(State("", "uncorrected", FAILED), State("", "corrected", LOOK)),
         empty="no memory error was ever counted, or the agent does not answer",
         minimum=0,
@@ -174,7 +211,10 @@ ERRORS = (
     ),
     Lines(
         title="Spare rows",
-        about="Banks by how many spare rows they have left, and rows replaced after uncorrectable errors. A bank without spares: the next error stays.",
+        about=(
+            "Banks by how many spare rows they have left, and rows replaced after uncorrectable "
+            "errors. A bank without spares: its next error cannot be repaired."
+        ),
         queries=(
             Query(f"{_of('row_remap_banks_none')} > 0", "banks without spares"),
             Query(f"{_of('row_remap_banks_low')} > 0", "banks with few"),
@@ -198,7 +238,7 @@ ERRORS = (
     ),
     Lines(
         title="PCIe errors",
-        about="Packets that were sent again, and what the link reported beside, per second.",
+        about="Packets retransmitted, and other reports of the link, per second.",
         queries=(
             Query(rate(_of("pcie_replays")), "replays"),
             Query(rate(_of("pcie_correctable_errors")), "correctable"),
@@ -234,7 +274,7 @@ ERRORS = (
 GPU = Dashboard(
     places.GPU,
     "Tocsin / GPU",
-    "Is this GPU healthy, and does it do its work?",
+    "Is this GPU healthy, and does it work?",
     (*STANDING, Row("Work"), *WORK, Row("Errors and links"), *ERRORS),
     (CLUSTERS, ONE_NODE, ONE_GPU, UUID),
     incidents=INCIDENTS.replace("}", ', root_device=~"$uuid"}'),

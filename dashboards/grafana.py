@@ -1,4 +1,6 @@
-"""From our values to Grafana's types (schema 42, which Grafana 10 to 13 load): the house style of every panel stands here."""
+"""From our values to Grafana's types (schema 42, which Grafana 10 to 13 load): the house style of
+every panel stands here.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ from typing import TypeVar
 
 from grafana_foundation_sdk.builders import common as ui
 from grafana_foundation_sdk.builders import dashboard as board
-from grafana_foundation_sdk.builders import heatmap, prometheus, stat, statetimeline, table, timeseries
+from grafana_foundation_sdk.builders import (
+    heatmap,
+    prometheus,
+    stat,
+    statetimeline,
+    table,
+    timeseries,
+)
 from grafana_foundation_sdk.builders.heatmap import HeatmapColorOptions, YAxisConfig
 from grafana_foundation_sdk.models import common as kinds
 from grafana_foundation_sdk.models import dashboard as model
@@ -16,7 +25,20 @@ from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from dashboards.meaning import FAILED, LOOK, MEANT, State, Step
-from dashboards.panels import Column, Dashboard, Heatmap, Lines, Link, Panel, Query, Row, Stat, Table, Timeline, Variable
+from dashboards.panels import (
+    Column,
+    Dashboard,
+    Heatmap,
+    Lines,
+    Link,
+    Panel,
+    Query,
+    Row,
+    Stat,
+    Table,
+    Timeline,
+    Variable,
+)
 
 TAG = "tocsin"
 SOURCE = kinds.DataSourceRef(type_val="prometheus", uid="${datasource}")
@@ -28,7 +50,9 @@ ALONG = "${__url_time_range}&${datasource:queryparam}&${cluster:queryparam}"
 SOFT_MAXIMUM = {"percentunit": 0.1, "cps": 1.0, "s": 1.0}
 
 AnyPanel = stat.Panel | timeseries.Panel | statetimeline.Panel | heatmap.Panel | table.Panel
-Builder = TypeVar("Builder", stat.Panel, timeseries.Panel, statetimeline.Panel, heatmap.Panel, table.Panel)
+Builder = TypeVar(
+    "Builder", stat.Panel, timeseries.Panel, statetimeline.Panel, heatmap.Panel, table.Panel
+)
 
 
 def dashboard(of: Dashboard) -> model.Dashboard:
@@ -44,7 +68,9 @@ def dashboard(of: Dashboard) -> model.Dashboard:
         .timezone("browser")
         .tooltip(model.DashboardCursorSync.CROSSHAIR)
         .link(_others())
-        .with_variable(board.DatasourceVariable("datasource").label("Data source").type("prometheus"))
+        .with_variable(
+            board.DatasourceVariable("datasource").label("Data source").type("prometheus")
+        )
     )
     for variable in of.variables:
         made.with_variable(_variable(variable))
@@ -63,7 +89,14 @@ def dashboard(of: Dashboard) -> model.Dashboard:
 def _others() -> board.DashboardLink:
     """The other dashboards of the set, with what was chosen here."""
     link = board.DashboardLink("Tocsin").type(model.DashboardLinkType.DASHBOARDS).tags([TAG])
-    return link.as_dropdown(True).include_vars(True).keep_time(True).icon("external link").tooltip("The other questions").url("")
+    return (
+        link.as_dropdown(True)
+        .include_vars(True)
+        .keep_time(True)
+        .icon("external link")
+        .tooltip("Other dashboards")
+        .url("")
+    )
 
 
 def _variable(of: Variable) -> board.QueryVariable:
@@ -84,11 +117,23 @@ def _variable(of: Variable) -> board.QueryVariable:
 
 def _annotations(incidents: str) -> Iterator[board.AnnotationQuery]:
     """Incidents as marks in every panel: pages red, tickets yellow."""
-    for name, severity, colour in (("Pages", "page", FAILED), ("Tickets", "ticket", LOOK)) if incidents else ():
+    for name, severity, colour in (
+        (("Pages", "page", FAILED), ("Tickets", "ticket", LOOK)) if incidents else ()
+    ):
         selector = incidents.replace("}", f', severity="{severity}"}}')
-        made = board.AnnotationQuery().name(name).datasource(SOURCE).enable(True).hide(False).icon_color(colour).expr(selector)
+        made = (
+            board.AnnotationQuery()
+            .name(name)
+            .datasource(SOURCE)
+            .enable(True)
+            .hide(False)
+            .icon_color(colour)
+            .expr(selector)
+        )
         yield (
-            made.title_format("{{instance}}: {{class}}").text_format("{{root_kind}} {{root_device}}").tag_keys("severity,action")
+            made.title_format("{{instance}}: {{class}}")
+            .text_format("{{root_kind}} {{root_device}}")
+            .tag_keys("severity,action")
         )
 
 
@@ -110,7 +155,9 @@ def _panel(of: Panel) -> AnyPanel:
 def _dressed(made: Builder, of: Panel, *, now: bool) -> Builder:
     """What all panels have. ``now``: one answer for this moment, else one over time."""
     made.title(of.title).description(of.about).datasource(SOURCE).span(of.width).height(of.height)
-    made.unit(of.unit).no_value(of.empty).thresholds(_thresholds(of.steps)).targets(list(_targets(of, now=now)))
+    made.unit(of.unit).no_value(of.empty).thresholds(_thresholds(of.steps)).targets(
+        list(_targets(of, now=now))
+    )
     if of.states:
         made.mappings([_names(of.states)])
     if of.decimals is not None:
@@ -128,7 +175,9 @@ def _targets(of: Panel, *, now: bool) -> Iterator[prometheus.Dataquery]:
     for letter, query in zip(ascii_uppercase, of.queries, strict=False):
         made = prometheus.Dataquery().ref_id(letter).expr(query.expr).datasource(SOURCE)
         if query.legend:
-            made.expr(_with_host(query)).legend_format(query.legend.replace("{{instance}}", "{{host}}"))
+            made.expr(_with_host(query)).legend_format(
+                query.legend.replace("{{instance}}", "{{host}}")
+            )
         if isinstance(of, Table):
             made.format(PromQueryFormat.TABLE)
         yield made.instant() if now else made.range()
@@ -143,13 +192,19 @@ def _with_host(query: Query) -> str:
 
 def _thresholds(steps: Sequence[Step]) -> board.ThresholdsConfig:
     first, *rest = steps
-    made = [model.Threshold(None, first.colour), *(model.Threshold(step.value, step.colour) for step in rest)]
+    made = [
+        model.Threshold(None, first.colour),
+        *(model.Threshold(step.value, step.colour) for step in rest),
+    ]
     return board.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(made)
 
 
 def _names(states: Iterable[State]) -> model.ValueMap:
     """Words and colours for 0, 1, 2 ..."""
-    named = {str(i): model.ValueMappingResult(state.words, state.colour, index=i) for i, state in enumerate(states)}
+    named = {
+        str(i): model.ValueMappingResult(state.words, state.colour, index=i)
+        for i, state in enumerate(states)
+    }
     return model.ValueMap(named)
 
 
@@ -159,13 +214,22 @@ def _link(of: Link, prefix: str) -> board.DashboardLink:
 
 
 def _stat(of: Stat) -> stat.Panel:
-    made = _dressed(stat.Panel(), of, now=not of.cells)  # the answer to a range is sorted, that to an instant is not
+    # the answer to a range is sorted, that to an instant is not
+    made = _dressed(stat.Panel(), of, now=not of.cells)
     made.reduce_options(ui.ReduceDataOptions().calcs(["lastNotNull"]).fields("").values(False))
     made.graph_mode(kinds.BigValueGraphMode.NONE).justify_mode(kinds.BigValueJustifyMode.CENTER)
     if of.cells:
-        made.time_from("1m").hide_time_override(True).text(ui.VizTextDisplayOptions().title_size(11).value_size(11))
-        return made.color_mode(kinds.BigValueColorMode.BACKGROUND_SOLID).text_mode(kinds.BigValueTextMode.NAME)
-    several = kinds.BigValueTextMode.VALUE_AND_NAME if len(of.queries) > 1 else kinds.BigValueTextMode.VALUE
+        made.time_from("1m").hide_time_override(True).text(
+            ui.VizTextDisplayOptions().title_size(11).value_size(11)
+        )
+        return made.color_mode(kinds.BigValueColorMode.BACKGROUND_SOLID).text_mode(
+            kinds.BigValueTextMode.NAME
+        )
+    several = (
+        kinds.BigValueTextMode.VALUE_AND_NAME
+        if len(of.queries) > 1
+        else kinds.BigValueTextMode.VALUE
+    )
     return made.color_mode(kinds.BigValueColorMode.VALUE).text_mode(several)
 
 
@@ -174,21 +238,34 @@ def _lines(of: Lines) -> timeseries.Panel:
     made.line_width(1).fill_opacity(0).show_points(kinds.VisibilityMode.AUTO).span_nulls(False)
     legend = ui.VizLegendOptions().show_legend(of.legend).display_mode(kinds.LegendDisplayMode.LIST)
     made.legend(legend.placement(kinds.LegendPlacement.BOTTOM).calcs([]))
-    made.tooltip(ui.VizTooltipOptions().mode(kinds.TooltipDisplayMode.MULTI).sort(kinds.SortOrder.DESCENDING))
+    made.tooltip(
+        ui.VizTooltipOptions().mode(kinds.TooltipDisplayMode.MULTI).sort(kinds.SortOrder.DESCENDING)
+    )
     if len(of.steps) > 1:
-        made.thresholds_style(ui.GraphThresholdsStyleConfig().mode(kinds.GraphThresholdsStyleMode.LINE))
+        made.thresholds_style(
+            ui.GraphThresholdsStyleConfig().mode(kinds.GraphThresholdsStyleMode.LINE)
+        )
     if of.stacked or of.bars:  # bars of one moment would hide each other
-        made.stacking(ui.StackingConfig().mode(kinds.StackingMode.NORMAL).group("A")).fill_opacity(40)
+        made.stacking(ui.StackingConfig().mode(kinds.StackingMode.NORMAL).group("A")).fill_opacity(
+            40
+        )
     if of.bars:
         made.draw_style(kinds.GraphDrawStyle.BARS).fill_opacity(60)
     if of.shades:
-        made.color_scheme(board.FieldColor().mode(model.FieldColorModeId.SHADES).fixed_color(of.shades))
+        made.color_scheme(
+            board.FieldColor().mode(model.FieldColorModeId.SHADES).fixed_color(of.shades)
+        )
     if of.logarithmic:
-        made.scale_distribution(ui.ScaleDistributionConfig().type(kinds.ScaleDistribution.LOG).log(10))
+        made.scale_distribution(
+            ui.ScaleDistributionConfig().type(kinds.ScaleDistribution.LOG).log(10)
+        )
     if of.maximum is None and of.unit in SOFT_MAXIMUM:
         made.axis_soft_max(SOFT_MAXIMUM[of.unit])
     for state in of.named:
-        made.override_by_name(state.words, [model.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": state.colour})])
+        made.override_by_name(
+            state.words,
+            [model.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": state.colour})],
+        )
     return made.override_by_regexp("(.* )?limit$", _limit_style())
 
 
@@ -202,7 +279,9 @@ def _limit_style() -> list[model.DynamicConfigValue]:
 
 def _timeline(of: Timeline) -> statetimeline.Panel:
     made = _dressed(statetimeline.Panel(), of, now=False)
-    made.merge_values(True).show_value(kinds.VisibilityMode.NEVER).row_height(0.85).fill_opacity(85).line_width(0)
+    made.merge_values(True).show_value(kinds.VisibilityMode.NEVER).row_height(0.85).fill_opacity(
+        85
+    ).line_width(0)
     made.color_scheme(board.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
     return made.legend(
         ui.VizLegendOptions()
@@ -215,7 +294,11 @@ def _timeline(of: Timeline) -> statetimeline.Panel:
 
 def _heatmap(of: Heatmap) -> heatmap.Panel:
     made = _dressed(heatmap.Panel(), of, now=False)
-    rows = ui.HeatmapCalculationBucketConfig().mode(kinds.HeatmapCalculationMode.SIZE).value(f"{of.bucket:g}")
+    rows = (
+        ui.HeatmapCalculationBucketConfig()
+        .mode(kinds.HeatmapCalculationMode.SIZE)
+        .value(f"{of.bucket:g}")
+    )
     made.calculate(True).calculation(ui.HeatmapCalculationOptions().y_buckets(rows)).cell_gap(1)
     axis = YAxisConfig().unit(of.unit)
     if of.minimum is not None:
@@ -223,7 +306,13 @@ def _heatmap(of: Heatmap) -> heatmap.Panel:
     if of.maximum is not None:
         axis.max(of.maximum)
     colour = (
-        HeatmapColorOptions().mode(HeatmapColorMode.SCHEME).scheme(of.scheme).fill(MEANT).exponent(0.5).steps(64).reverse(False)
+        HeatmapColorOptions()
+        .mode(HeatmapColorMode.SCHEME)
+        .scheme(of.scheme)
+        .fill(MEANT)
+        .exponent(0.5)
+        .steps(64)
+        .reverse(False)
     )
     return made.y_axis(axis).color(colour)
 
@@ -233,7 +322,9 @@ def _table(of: Table) -> table.Panel:
     several = len(of.queries) > 1
     names = [_field(column, several=several) for column in of.columns]
     made.with_transformation(model.DataTransformerConfig("merge", options={}))
-    made.with_transformation(model.DataTransformerConfig("filterFieldsByName", options={"include": {"names": names}}))
+    made.with_transformation(
+        model.DataTransformerConfig("filterFieldsByName", options={"include": {"names": names}})
+    )
     order = {name: i for i, name in enumerate(names)}
     headings = {name: column.heading for name, column in zip(names, of.columns, strict=True)}
     organise = {"indexByName": order, "renameByName": headings, "excludeByName": {}}
@@ -244,7 +335,9 @@ def _table(of: Table) -> table.Panel:
     for link in of.links:
         heading, made_link = link.variables[-1][1], _link(_by_heading(link), "__data.fields")
         made.override_by_name(heading, [model.DynamicConfigValue("links", [made_link.build()])])
-    return made.sort_by([ui.TableSortByFieldState().display_name(of.by).desc(True)]) if of.by else made
+    return (
+        made.sort_by([ui.TableSortByFieldState().display_name(of.by).desc(True)]) if of.by else made
+    )
 
 
 def _by_heading(of: Link) -> Link:
@@ -265,7 +358,8 @@ def _column_style(column: Column) -> Iterator[model.DynamicConfigValue]:
         yield model.DynamicConfigValue("custom.width", column.width)
     if column.states:
         by_label = {
-            state.label: model.ValueMappingResult(state.words, state.colour, index=i) for i, state in enumerate(column.states)
+            state.label: model.ValueMappingResult(state.words, state.colour, index=i)
+            for i, state in enumerate(column.states)
         }
         by_number = _names(column.states)
         yield model.DynamicConfigValue("mappings", [model.ValueMap(by_label), by_number])

@@ -1,15 +1,38 @@
-"""Job and NCCL: does training go on, and if not, who is to blame."""
+"""Job and NCCL: does training progress, and if not, what is the root cause."""
 
 from __future__ import annotations
 
 from dashboards import places
 from dashboards.meaning import JOB_STATE, NONE_IS_BEST, NONE_IS_WELL, UNKNOWN, WELL, State, Step
-from dashboards.panels import Column, Dashboard, Heatmap, Lines, Query, Row, Stat, Table, Timeline, Variable
+from dashboards.panels import (
+    Column,
+    Dashboard,
+    Heatmap,
+    Lines,
+    Query,
+    Row,
+    Stat,
+    Table,
+    Timeline,
+    Variable,
+)
 from dashboards.queries import family, measured, own
-from dashboards.shared import BY_GPU, CLUSTERS, INCIDENTS, NODES, ROW_TO_NODE, TO_GPU, coded, most, rate, zero_where
+from dashboards.shared import (
+    BY_GPU,
+    CLUSTERS,
+    INCIDENTS,
+    NODES,
+    ROW_TO_NODE,
+    TO_GPU,
+    coded,
+    most,
+    rate,
+    zero_where,
+)
 from pipeline.catalog import agent
 
-# The scrape renames our label `job`: Prometheus keeps that name for its own (honor_labels: false, its default).
+# The scrape renames our label `job`: Prometheus keeps that name for its own
+# (honor_labels: false, its default).
 _JOB = "exported_job"
 _CHOSEN = {_JOB: "=~$training_job"}
 _JOBS = Variable("training_job", "Training job", measured("job", "processes"), _JOB)
@@ -24,8 +47,13 @@ _RANKS = _of("processes")
 
 
 def _of_its_gpus(name: str, value: str = "") -> str:
-    """A field, or what was made of it, of the GPUs that are held by processes, on nodes where a chosen job runs."""
-    return f"{value or measured('gpu', name)} and on ({BY_GPU}) {_HELD} and on (cluster, instance) ({_RANKS} > 0)"
+    """A field, or what was made of it, of the GPUs that are held by processes, on nodes
+    where a chosen job runs.
+    """
+    return (
+        f"{value or measured('gpu', name)} and on ({BY_GPU}) {_HELD} and on (cluster, "
+        f"instance) ({_RANKS} > 0)"
+    )
 
 
 def _spread(name: str) -> str:
@@ -39,100 +67,128 @@ STANDING = (
         title="Jobs seen",
         about="Jobs whose processes hold GPUs and have NCCL loaded, over all chosen nodes.",
         queries=(Query(f"count(count by ({_JOB}) ({_RANKS}))"),),
-        empty="no job speaks NCCL, or no agent answers",
+        empty="no job uses NCCL, or no agent answers",
     ),
     Stat(
         title="Standing still",
-        about="Jobs of which at least one node says that they are stalled.",
+        about="Jobs that at least one node reports as stalled.",
         queries=(
             Query(
                 zero_where(
-                    f"count(count by ({_JOB}) ({own(agent.NCCL_STATE, state='stalled', **_CHOSEN)}))",
+                    (
+                        f"count(count by ({_JOB}) "
+                        f"({own(agent.NCCL_STATE, state='stalled', **_CHOSEN)}))"
+                    ),
                     own(agent.NCCL_STATE, **_CHOSEN),
                 )
             ),
         ),
         steps=NONE_IS_WELL,
-        empty="no job speaks NCCL, or no agent answers",
+        empty="no job uses NCCL, or no agent answers",
     ),
     Stat(
         title="Standing for",
-        about="The longest, by the oldest finding that says so; 0 where none does.",
+        about="The longest stall, by its oldest finding; 0 where there is none.",
         queries=(Query(f"max({own(agent.NCCL_STALL, **_CHOSEN)})"),),
         unit="s",
         steps=(Step(0, "green"), Step(1, "yellow"), Step(60, "red")),
-        empty="no job speaks NCCL, or no agent answers",
+        empty="no job uses NCCL, or no agent answers",
     ),
     Stat(
         title="Ranks here",
         about="Processes that hold GPUs of the chosen nodes and have NCCL loaded.",
         queries=(Query(f"sum({_RANKS})"),),
-        empty="no job speaks NCCL, or no agent answers",
+        empty="no job uses NCCL, or no agent answers",
     ),
     Stat(
         title="Ranks gone",
-        about="Processes of the whole job that did not answer NCCL's RAS when it was last asked; it is asked on suspicion.",
+        about=(
+            "Processes of the job that did not answer NCCL's RAS at the last query; it is "
+            "queried on suspicion."
+        ),
         queries=(Query(f"max({_of('ranks_gone')})"),),
         steps=NONE_IS_WELL,
-        empty="RAS was not asked",
+        empty="RAS was not queried",
     ),
     Stat(
         title="Collectives behind",
-        about="How many collectives the last rank of any communicator is behind its first, in the last report of RAS.",
+        about=(
+            "How many collectives the last rank of any communicator is behind its first, in "
+            "the last report of RAS."
+        ),
         queries=(Query(f"max({_of('operations_behind')})"),),
         steps=NONE_IS_BEST,
-        empty="RAS was not asked",
+        empty="RAS was not queried",
     ),
     Timeline(
         title="Jobs",
-        about="The worst that a node says of each job. Red: it stands still, and what is to blame is known; orange: it may stand still.",
+        about=(
+            "The worst state that a node reports for each job. Red: stalled, root cause known; "
+            "orange: possibly stalled."
+        ),
         queries=(
             Query(
-                coded(f"cluster, {_JOB}", JOB_STATE, lambda state: own(agent.NCCL_STATE, state=state, **_CHOSEN)),
+                coded(
+                    f"cluster, {_JOB}",
+                    JOB_STATE,
+                    lambda state: own(agent.NCCL_STATE, state=state, **_CHOSEN),
+                ),
                 f"job {{{{{_JOB}}}}}",
             ),
         ),
         states=JOB_STATE,
-        empty="no job speaks NCCL, or no agent answers",
+        empty="no job uses NCCL, or no agent answers",
         width=14,
         place=places.JOBS,
     ),
     Table(
         title="Verdicts",
-        about="What is held against a job, by node: the classes of docs/nccl.md, and of the detector of hangs. `tocsin nccl status` names the rank.",
+        about=(
+            "Findings on each job, by node: the classes of docs/nccl.md and of the hang detector. "
+            "`tocsin nccl status` names the rank."
+        ),
         queries=(Query(own(agent.NCCL_VERDICT, **_CHOSEN)),),
         columns=(Column(_JOB, "Job"), Column("instance", "Node"), Column("class", "Verdict")),
         links=(ROW_TO_NODE,),
-        empty="no verdict stands, or no agent answers",
+        empty="no verdict is open, or no agent answers",
         width=10,
     ),
 )
 
 PROGRESS = (
     Lines(
-        title="Standing, by node",
-        about="By job and node; grows by a second a second while it stands.",
+        title="Stalled, by node",
+        about="By job and node; grows by a second per second while the job is stalled.",
         queries=(Query(own(agent.NCCL_STALL, **_CHOSEN), f"job {{{{{_JOB}}}}} {{{{instance}}}}"),),
         unit="s",
         minimum=0,
-        empty="no job speaks NCCL, or no agent answers",
+        empty="no job uses NCCL, or no agent answers",
         width=8,
     ),
     Lines(
         title="Collectives launched",
-        about="In the last report of NCCL's RAS, which is asked on suspicion (or always: `sources.nccl.ras: on`).",
+        about=(
+            "In the last report of NCCL's RAS, which is queried on suspicion (or always: "
+            "`sources.nccl.ras: on`)."
+        ),
         queries=(Query(_of("operations_launched"), f"job {{{{{_JOB}}}}} {{{{instance}}}}"),),
-        empty="RAS was not asked",
+        empty="RAS was not queried",
         width=8,
     ),
     Timeline(
-        title="Who may be asked",
-        about="Where RAS can be asked, the Flight Recorder or the Inspector is switched on in the job; docs/nccl.md says how.",
+        title="NCCL reporters available",
+        about=(
+            "Where RAS can be queried, or the job has the Flight Recorder or the Inspector "
+            "enabled; see docs/nccl.md."
+        ),
         queries=(
-            Query(f"min by ({_JOB}, teller) ({family('job', 'ras_usable', **_CHOSEN)})", f"job {{{{{_JOB}}}}} {{{{teller}}}}"),
+            Query(
+                f"min by ({_JOB}, teller) ({family('job', 'ras_usable', **_CHOSEN)})",
+                f"job {{{{{_JOB}}}}} {{{{teller}}}}",
+            ),
         ),
         states=(State("0", "no", UNKNOWN), State("1", "may be asked", WELL)),
-        empty="no job speaks NCCL, or no agent answers",
+        empty="no job uses NCCL, or no agent answers",
         width=8,
     ),
 )
@@ -140,8 +196,11 @@ PROGRESS = (
 SPREAD = (
     Lines(
         title="Behind the median",
-        about="How far the least of a job's GPUs is below the median of all of them, as means of five minutes: a straggler shows in power and clock, one rank that does other "
-        "work than its mates in tensor activity. Choose one job, or nodes of one job.",
+        about=(
+            "How far the least of a job's GPUs is below the median of all of them, as means of "
+            "five minutes: a straggler shows in power and clock, one rank that does other work "
+            "than its peers in tensor activity. Choose one job, or nodes of one job."
+        ),
         queries=(
             Query(_spread("tensor_activity_percent"), "tensor activity"),
             Query(_spread("power_milliwatts"), "power"),
@@ -149,47 +208,61 @@ SPREAD = (
         ),
         unit="percentunit",
         minimum=0,
-        empty="no job speaks NCCL, or no agent answers",
+        empty="no job uses NCCL, or no agent answers",
         place=places.STRAGGLERS,
     ),
     Heatmap(
         title="Tensor activity of its GPUs",
-        about="How many GPUs do how much tensor work. Two bands in one job: some ranks wait for others. All near zero: it stands, or loads data.",
+        about=(
+            "GPUs by tensor activity. Two bands in one job: some ranks wait for "
+            "others. All near zero: it is stalled, or loads data."
+        ),
         queries=(Query(_of_its_gpus("tensor_activity_percent")),),
         unit="percentunit",
         bucket=0.05,
         minimum=0,
         maximum=1,
-        empty="no job speaks NCCL, or no agent answers",
+        empty="no job uses NCCL, or no agent answers",
     ),
     Lines(
-        title="The ten that draw least",
-        about="Power of the GPUs of the chosen jobs. At equal work a GPU far below its mates is the one they wait for, or the one that waits.",
-        queries=(Query(most(_of_its_gpus("power_milliwatts"), BY_GPU, least=True), "{{instance}} GPU {{gpu}}"),),
+        title="Lowest power, ten GPUs",
+        about=(
+            "Power of the GPUs of the chosen jobs. At equal work a GPU far below its peers is the "
+            "one they wait for, or the one that waits."
+        ),
+        queries=(
+            Query(
+                most(_of_its_gpus("power_milliwatts"), BY_GPU, least=True),
+                "{{instance}} GPU {{gpu}}",
+            ),
+        ),
         unit="watt",
         minimum=0,
         links=(TO_GPU,),
-        empty="no job speaks NCCL, or no agent answers",
+        empty="no job uses NCCL, or no agent answers",
     ),
     Lines(
         title="Traffic of its nodes",
-        about="Received over InfiniBand, by node: a job that stands sends nothing.",
+        about="Received over InfiniBand, by node: a stalled job sends nothing.",
         queries=(
             Query(
-                f"sum by (cluster, instance) ({rate(measured('ib_port', 'receive_words'))}) and on (cluster, instance) ({_RANKS} > 0)",
+                (
+                    f"sum by (cluster, instance) ({rate(measured('ib_port', 'receive_words'))}) "
+                    f"and on (cluster, instance) ({_RANKS} > 0)"
+                ),
                 "{{instance}}",
             ),
         ),
         unit="Bps",
         minimum=0,
-        empty="no job speaks NCCL, or no agent answers",
+        empty="no job uses NCCL, or no agent answers",
     ),
 )
 
 JOB = Dashboard(
     places.JOB,
     "Tocsin / Job and NCCL",
-    "Does training go on, and if not, who is to blame?",
+    "Does training progress, and if not, what is the root cause?",
     (*STANDING, Row("Progress"), *PROGRESS, Row("Its GPUs against each other"), *SPREAD),
     (CLUSTERS, NODES, _JOBS),
     since="now-1h",

@@ -1,4 +1,6 @@
-"""What colours mean, everywhere the same: green is well, yellow is worth a look, orange will fail, red has failed, blue is meant so."""
+"""What colours mean, everywhere the same: green is healthy, yellow is worth a look, orange will
+fail, red has failed, blue is meant so.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ WELL, LOOK, SOON, FAILED, MEANT, UNKNOWN = "green", "yellow", "orange", "red", "
 
 
 class State(NamedTuple):
-    """One state of an enumeration: the value of the label that names it, the words for it, and its colour."""
+    """One state of an enumeration: the value of the label that names it, the
+    words for it, and its colour.
+    """
 
     label: str
     words: str
@@ -57,10 +61,14 @@ RAW_PORT_STATE = (
 JOB_STATE = (
     State("running", "running", WELL),
     State("slow", "slow", LOOK),
-    State("suspect", "may stand still", SOON),
-    State("stalled", "stands still", FAILED),
+    State("suspect", "possibly stalled", SOON),
+    State("stalled", "stalled", FAILED),
 )
-SEVERITY = (State("page", "page", FAILED), State("ticket", "ticket", LOOK), State("record", "record", MEANT))
+SEVERITY = (
+    State("page", "page", FAILED),
+    State("ticket", "ticket", LOOK),
+    State("record", "record", MEANT),
+)
 
 PLAIN = (Step(0, "text"),)  # a number that is neither good nor bad
 NONE_IS_WELL = (Step(0, WELL), Step(1, FAILED))

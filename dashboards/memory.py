@@ -6,27 +6,52 @@ from dashboards import places
 from dashboards.meaning import FAILED, LOOK, MEANT, NONE_IS_BEST, NONE_IS_WELL, WELL, State
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Stat, Table
 from dashboards.queries import facts, measured
-from dashboards.shared import BY_GPU, CLUSTERS, INCIDENTS, NODES, ROW_TO_GPU, TO_GPU, most, xids, zero_where
+from dashboards.shared import (
+    BY_GPU,
+    CLUSTERS,
+    INCIDENTS,
+    NODES,
+    ROW_TO_GPU,
+    TO_GPU,
+    most,
+    xids,
+    zero_where,
+)
 
 _GPU = "{{instance}} GPU {{gpu}}"
 _FAILED, _PENDING = measured("gpu", "row_remap_failed"), measured("gpu", "row_remap_pending")
-_REPLACED, _NO_SPARES = measured("gpu", "remapped_rows_uncorrectable"), measured("gpu", "row_remap_banks_none")
-_FEW_SPARES, _SRAM = measured("gpu", "row_remap_banks_low"), measured("gpu", "sram_threshold_exceeded")
+_REPLACED, _NO_SPARES = (
+    measured("gpu", "remapped_rows_uncorrectable"),
+    measured("gpu", "row_remap_banks_none"),
+)
+_FEW_SPARES, _SRAM = (
+    measured("gpu", "row_remap_banks_low"),
+    measured("gpu", "sram_threshold_exceeded"),
+)
 _CORRECTED = measured("gpu", "ecc_corrected_aggregate")
 _UNCORRECTED = measured("gpu", "ecc_uncorrected_aggregate")
-# XIDs of memory: NVIDIA, "XID Errors": 48 double bit, 63 and 64 row remapping, 92 many single bit, 94 and 95 contained and not.
+# XIDs of memory: NVIDIA, "XID Errors": 48 double bit, 63 and 64 row remapping, 92 many single bit,
+# 94 and 95 contained and not.
 _XIDS = "=~48|63|64|92|94|95"
 
 
 def _how_many(title: str, about: str, series: str, *, grave: bool) -> Stat:
     steps = NONE_IS_WELL if grave else NONE_IS_BEST
-    return Stat(title=title, about=about, queries=(Query(zero_where(f"count({series} > 0)", series)),), steps=steps)
+    return Stat(
+        title=title,
+        about=about,
+        queries=(Query(zero_where(f"count({series} > 0)", series)),),
+        steps=steps,
+    )
 
 
 NUMBERS = (
     _how_many(
         "To be replaced",
-        "GPUs whose row remapping failed: the driver could not take a bad row out of service. Field diagnostic, then RMA.",
+        (
+            "GPUs whose row remapping failed: the driver could not take a bad row out of service. "
+            "Field diagnostic, then RMA."
+        ),
         _FAILED,
         grave=True,
     ),
@@ -44,13 +69,16 @@ NUMBERS = (
     ),
     _how_many(
         "Banks without spares",
-        "GPUs with a bank that has no spare row left: its next uncorrectable error stays. Plan the replacement.",
+        (
+            "GPUs with a bank that has no spare row left: its next uncorrectable error cannot be "
+            "repaired. Plan the replacement."
+        ),
         _NO_SPARES,
         grave=False,
     ),
     _how_many(
         "Banks with few spares",
-        "GPUs on the way there.",
+        "GPUs with a bank that has few spare rows left.",
         _FEW_SPARES,
         grave=False,
     ),
@@ -62,19 +90,29 @@ NUMBERS = (
     ),
 )
 
-_HISTORY = " or ".join(f"({each} > 0)" for each in (_FAILED, _SRAM, _PENDING, _NO_SPARES, _REPLACED, _UNCORRECTED))
+_HISTORY = " or ".join(
+    f"({each} > 0)" for each in (_FAILED, _SRAM, _PENDING, _NO_SPARES, _REPLACED, _UNCORRECTED)
+)
 
 
 def _cell(series: str) -> Query:
-    """One column for the GPUs that have a history; names of series are dropped, so that columns join into rows."""
+    """One column for the GPUs that have a history; names of series are dropped, so
+    that columns join into rows.
+    """
     return Query(f"max by ({BY_GPU}) ({series}) and on ({BY_GPU}) ({_HISTORY})")
 
 
 WHICH = (
     Table(
         title="GPUs with a memory history",
-        about="What their memory keeps about itself: what failed first, then what will. The serial number for the vendor is one click away.",
-        queries=tuple(_cell(each) for each in (_FAILED, _SRAM, _PENDING, _NO_SPARES, _REPLACED, _UNCORRECTED, _CORRECTED)),
+        about=(
+            "Repair history that the GPU keeps: failures first, then what is likely to fail. Click "
+            "through for the serial number."
+        ),
+        queries=tuple(
+            _cell(each)
+            for each in (_FAILED, _SRAM, _PENDING, _NO_SPARES, _REPLACED, _UNCORRECTED, _CORRECTED)
+        ),
         columns=(
             Column("instance", "Node"),
             Column("gpu", "GPU", width=60),
@@ -97,8 +135,10 @@ WHICH = (
 TREND = (
     Lines(
         title="Corrected errors per hour",
-        about="The ten GPUs with most. Rising over days ends in an uncorrectable one; a level that stays does not. The part itself counts them, "
-        "over resets and reboots.",
+        about=(
+            "The ten GPUs with most. Rising over days ends in an uncorrectable one; a level that "
+            "stays does not. The GPU counts them, across resets and reboots."
+        ),
         queries=(Query(most(f"{_CORRECTED} - {_CORRECTED} offset 1h > 0", BY_GPU), _GPU),),
         minimum=0,
         links=(TO_GPU,),
@@ -116,7 +156,10 @@ TREND = (
     ),
     Lines(
         title="XIDs of memory",
-        about="48, 63, 64, 92, 94 and 95 within an hour. 94: contained, restart the job. 95: not contained, reset the GPU. 64: a remap failed.",
+        about=(
+            "48, 63, 64, 92, 94 and 95 within an hour. 94: contained, restart the job. 95: not "
+            "contained, reset the GPU. 64: a remap failed."
+        ),
         queries=(Query(xids(60, xid=_XIDS), f"{_GPU} XID {{{{xid}}}}"),),
         bars=True,
         minimum=0,
@@ -125,21 +168,32 @@ TREND = (
     ),
     Lines(
         title="Banks by spare rows left",
-        about="All chosen GPUs together: banks that leave the upper levels are what wears out.",
+        about="All chosen GPUs together: banks that leave the upper levels show wear.",
         queries=(
             Query(f"sum({measured('gpu', 'row_remap_banks_partial')}) > 0", "some used"),
             Query(f"sum({_FEW_SPARES}) > 0", "few left"),
             Query(f"sum({_NO_SPARES}) > 0", "none left"),
         ),
         empty="no bank has used a spare row, or no agent answers",
-        named=(State("", "some used", MEANT), State("", "few left", LOOK), State("", "none left", FAILED)),
+        named=(
+            State("", "some used", MEANT),
+            State("", "few left", LOOK),
+            State("", "none left", FAILED),
+        ),
         stacked=True,
         minimum=0,
     ),
     Table(
-        title="Records of the parts",
-        about="InfoROM: 0 where its checksums are wrong, so that what the part says of its past cannot be trusted. Serial numbers for the vendor.",
-        queries=(Query(f"{facts('gpu')} * on ({BY_GPU}) group_left () {measured('gpu', 'inforom_valid')}"),),
+        title="InfoROM records",
+        about=(
+            "InfoROM: 0 where its checksums are wrong, so that the GPU's records cannot be "
+            "trusted. Serial numbers for the vendor."
+        ),
+        queries=(
+            Query(
+                f"{facts('gpu')} * on ({BY_GPU}) group_left () {measured('gpu', 'inforom_valid')}"
+            ),
+        ),
         columns=(
             Column("instance", "Node"),
             Column("gpu", "GPU", width=60),
@@ -147,7 +201,9 @@ TREND = (
             Column("serial", "Serial"),
             Column("board_part_number", "Board"),
             Column("vbios", "VBIOS"),
-            Column("A", "InfoROM", states=(State("0", "corrupt", FAILED), State("1", "valid", WELL))),
+            Column(
+                "A", "InfoROM", states=(State("0", "corrupt", FAILED), State("1", "valid", WELL))
+            ),
         ),
         links=(ROW_TO_GPU,),
         width=24,

@@ -26,8 +26,11 @@ _GPU = "GPU {{gpu}}"
 
 WHAT_STANDS = (
     Table(
-        title="What stands against it",
-        about="Every finding of the detectors, records included: those wake nobody and are the first signs.",
+        title="Open findings",
+        about=(
+            "All findings of the detectors, including info: these notify nobody and "
+            "are the first signs."
+        ),
         queries=(Query(own(agent.FINDING_ACTIVE)),),
         columns=(
             Column("severity", "Severity", states=SEVERITY, width=90),
@@ -36,13 +39,13 @@ WHAT_STANDS = (
             Column("device", "Device", width=360),
             Column("action", "Proposed"),
         ),
-        empty="no finding stands, or the agent does not answer",
+        empty="no finding is open, or the agent does not answer",
         width=15,
         height=7,
     ),
     Table(
-        title="What it is",
-        about="Slow facts, as the kernel tells them.",
+        title="Inventory",
+        about="Facts reported by the kernel.",
         queries=(Query(facts("node")),),
         columns=(
             Column("product", "Machine"),
@@ -57,17 +60,24 @@ WHAT_STANDS = (
 
 DEVICES = (
     Timeline(
-        title="GPUs: do they answer",
-        about="From the inventory that the agent keeps, so that a lost GPU stays in its row. Lost: fell off the bus. Hung: driver calls "
-        "do not return. Absent: not there since the last boot.",
-        queries=(Query(coded(BY_GPU, GPU_STATE, lambda state: measured("gpu", "state", state=state)), _GPU),),
+        title="GPU state",
+        about=(
+            "From the inventory that the agent keeps, so that a lost GPU stays in its row. "
+            "Lost: fell off the bus. Hung: driver calls do not return. Absent: not there "
+            "since the last boot."
+        ),
+        queries=(
+            Query(
+                coded(BY_GPU, GPU_STATE, lambda state: measured("gpu", "state", state=state)), _GPU
+            ),
+        ),
         states=GPU_STATE,
         links=(TO_GPU,),
         place=places.NODE_GPUS,
     ),
     Timeline(
         title="GPUs: health",
-        about="By what the detectors hold against each of them.",
+        about="By the worst open finding of each.",
         queries=(Query(gpu_health(), _GPU),),
         states=HEALTH,
         links=(TO_GPU,),
@@ -76,20 +86,27 @@ DEVICES = (
         title="Ports: state",
         about="Logical state of each InfiniBand and RoCE port; red is down or gone.",
         queries=(
-            Query(coded(BY_PORT, PORT_STATE, lambda state: measured("ib_port", "state", state=state)), "{{device}}/{{port}}"),
+            Query(
+                coded(BY_PORT, PORT_STATE, lambda state: measured("ib_port", "state", state=state)),
+                "{{device}}/{{port}}",
+            ),
         ),
         states=PORT_STATE,
     ),
     Timeline(
         title="Ports: health",
-        about="By what the detectors hold against each of them; one that should be active and is not has failed.",
+        about=(
+            "By the worst open finding of each; one that should be active and is not has failed."
+        ),
         queries=(Query(port_health(), "{{device}}/{{port}}"),),
         states=HEALTH,
     ),
     Lines(
         title="XIDs",
-        about="Errors that the driver reported in the last five minutes, by GPU and code, from counters that survive restarts. "
-        "13, 31, 43 and 45 are usually the application's.",
+        about=(
+            "Errors that the driver reported in the last five minutes, by GPU and code, from "
+            "counters that survive restarts. 13, 31, 43 and 45 are usually the application's."
+        ),
         queries=(Query(xids(5), "GPU {{gpu}} XID {{xid}}"),),
         empty="no XID in this time, or the agent does not answer",
         bars=True,
@@ -103,7 +120,10 @@ DEVICES = (
 WORK = (
     Lines(
         title="Utilisation",
-        about="Share of time in which a kernel ran. A job that hangs in a collective shows 100 % as well: compare with power.",
+        about=(
+            "Share of time in which a kernel ran. A job that hangs in a collective shows 100 % as "
+            "well: compare with power."
+        ),
         queries=(Query(measured("gpu", "gpu_utilization_percent"), _GPU),),
         unit="percentunit",
         minimum=0,
@@ -112,10 +132,16 @@ WORK = (
     ),
     Lines(
         title="Power",
-        about="Of each board, and the lowest limit that is enforced. One GPU below its mates at equal work is the one that slows them.",
+        about=(
+            "Of each board, and the lowest limit that is enforced. One GPU below its peers at "
+            "equal work is the one that slows them."
+        ),
         queries=(
             Query(measured("gpu", "power_milliwatts"), _GPU),
-            Query(f"min by ({BY_NODE}) ({measured('gpu', 'power_limit_enforced_milliwatts')})", "lowest limit"),
+            Query(
+                f"min by ({BY_NODE}) ({measured('gpu', 'power_limit_enforced_milliwatts')})",
+                "lowest limit",
+            ),
         ),
         unit="watt",
         minimum=0,
@@ -126,14 +152,17 @@ WORK = (
         about="At the core, and where the first GPU lowers its clocks.",
         queries=(
             Query(measured("gpu", "temperature_celsius"), _GPU),
-            Query(f"min by ({BY_NODE}) ({measured('gpu', 'temperature_slowdown_celsius')})", "slowdown limit"),
+            Query(
+                f"min by ({BY_NODE}) ({measured('gpu', 'temperature_slowdown_celsius')})",
+                "slowdown limit",
+            ),
         ),
         unit="celsius",
         links=(TO_GPU,),
     ),
     Lines(
         title="SM clock",
-        about="A GPU below its mates without a brake beside it is slow without a word.",
+        about="A GPU below its peers without a throttle reason is a silent straggler.",
         queries=(Query(measured("gpu", "sm_clock_megahertz"), _GPU),),
         unit="hertz",
         minimum=0,
@@ -141,9 +170,19 @@ WORK = (
     ),
     Lines(
         title="Held back",
-        about="Share of time in which clocks were held back, by reason, of the GPU that suffers most. The power cap is normal under load; "
-        "heat and the power brake are not.",
-        queries=(Query(f"max by ({BY_NODE}, reason) ({rate(family('gpu', 'throttled_power_cap_nanoseconds'))})", "{{reason}}"),),
+        about=(
+            "Share of time in which clocks were throttled, by reason, of the GPU with most. The "
+            "power cap is normal under load; heat and the power brake are not."
+        ),
+        queries=(
+            Query(
+                (
+                    f"max by ({BY_NODE}, reason) "
+                    f"({rate(family('gpu', 'throttled_power_cap_nanoseconds'))})"
+                ),
+                "{{reason}}",
+            ),
+        ),
         unit="percentunit",
         minimum=0,
     ),
@@ -160,7 +199,7 @@ WORK = (
 LINKS = (
     Lines(
         title="PCIe replays",
-        about="Packets that were sent again, per second. A healthy link has a few an hour.",
+        about="Packets retransmitted per second. A healthy link has a few an hour.",
         queries=(Query(rate(measured("gpu", "pcie_replays")), _GPU),),
         unit="cps",
         minimum=0,
@@ -169,7 +208,10 @@ LINKS = (
     ),
     Lines(
         title="PCIe lanes",
-        about="As they are now, and as many as GPU and slot can. Fewer lanes than that after a boot: the GPU is not seated well.",
+        about=(
+            "As they are now, and as many as GPU and slot can. Fewer lanes than that after a boot: "
+            "the GPU is not seated correctly."
+        ),
         queries=(
             Query(measured("gpu", "pcie_width_current"), _GPU),
             Query(f"max by ({BY_NODE}) ({measured('gpu', 'pcie_width_maximum')})", "lanes limit"),
@@ -181,14 +223,19 @@ LINKS = (
     Lines(
         title="NVLink errors",
         about="Replays, recoveries and CRC errors per second, all links of a GPU together.",
-        queries=(Query(f"sum by ({BY_GPU}) ({rate(family('gpu', 'nvlink_replay_errors'))})", _GPU),),
+        queries=(
+            Query(f"sum by ({BY_GPU}) ({rate(family('gpu', 'nvlink_replay_errors'))})", _GPU),
+        ),
         unit="cps",
         minimum=0,
         links=(TO_GPU,),
     ),
     Lines(
         title="InfiniBand",
-        about="Received (and sent, below zero) by each port. In training the rails of a node carry the same.",
+        about=(
+            "Received (and sent, below zero) by each port. In training the rails of a "
+            "node carry the same."
+        ),
         queries=(
             Query(rate(measured("ib_port", "receive_words")), "{{device}} in"),
             Query(f"-{rate(measured('ib_port', 'transmit_words'))}", "{{device}} out"),
@@ -200,7 +247,10 @@ LINKS = (
 HOST = (
     Lines(
         title="Clock offset",
-        about="What the kernel's clock discipline is still correcting. Beyond half a second events of several nodes cannot be put in order.",
+        about=(
+            "Offset that the kernel's clock discipline is still correcting. Beyond half a second "
+            "events of several nodes cannot be put in order."
+        ),
         queries=(Query(measured("node", "clock_offset_nanoseconds"), "offset"),),
         unit="s",
         steps=(Step(0, "green"), Step(0.5, "red")),
@@ -209,7 +259,7 @@ HOST = (
     ),
     Lines(
         title="Host memory available",
-        about="What new work could take without swapping; near zero the kernel ends processes.",
+        about="Memory available without swapping; near zero the kernel ends processes.",
         queries=(
             Query(measured("node", "memory_available_kibibytes"), "available"),
             Query(measured("node", "memory_total_kibibytes"), "total limit"),

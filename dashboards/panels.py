@@ -1,4 +1,6 @@
-"""What a panel is, as plain values: its question, its queries, and how the answer looks. grafana.py turns them into Grafana's own types."""
+"""What a panel is, as plain values: its question, its queries, and how the answer looks. grafana.py
+turns them into Grafana's own types.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ class Query(NamedTuple):
 
 
 class Link(NamedTuple):
-    """From a value to a dashboard: the variables to set there, each from a label of the series or a column of the row."""
+    """From a value to a dashboard: the variables to set there, each from a label of the
+    series or a column of the row.
+    """
 
     title: str
     uid: str
@@ -25,7 +29,9 @@ class Link(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of a table: the label, or the letter of the query, that fills it; its heading and how it looks."""
+    """A column of a table: the label, or the letter of the query, that fills it; its
+    heading and how it looks.
+    """
 
     source: str
     heading: str
@@ -39,9 +45,10 @@ class Column(NamedTuple):
 class Panel:
     """A question and its answer.
 
-    ``about`` says what is shown, and what to make of it. ``unit`` is one of Grafana's. ``steps`` colour numbers, ``states`` name and
-    colour the numbers 0, 1, 2 ... ``empty`` is shown where there is no answer: it must not sound like good news. ``width`` of 24, ``height`` in
-    units of 30 pixels. ``place`` where something outside points here.
+    ``about`` says what is shown, and what to make of it. ``unit`` is one of Grafana's. ``steps``
+    colour numbers, ``states`` name and colour the numbers 0, 1, 2 ... ``empty`` is shown where
+    there is no answer: it must not sound like good news. ``width`` of 24, ``height`` in units of 30
+    pixels. ``place`` where something outside points here.
     """
 
     title: str
@@ -62,7 +69,11 @@ class Panel:
 
 @dataclass(frozen=True, kw_only=True)
 class Stat(Panel):
-    """Numbers of now. ``cells``: one coloured cell per series with its name in it, in the order of their labels, for many at a glance."""
+    """Numbers of now.
+
+    ``cells``: one coloured cell per series with its name in it, in the order of their
+    labels, for many at a glance.
+    """
 
     cells: bool = False
     width: int = 4
@@ -71,9 +82,13 @@ class Stat(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Lines(Panel):
-    """Numbers over time. Series whose name ends in " limit" are drawn as dashed grey lines; ``named`` gives others the colour they mean.
+    """Numbers over time.
 
-    ``shades``: all series in shades of one colour, where each of them means the same. ``bars`` stand on each other.
+    Series whose name ends in " limit" are drawn as dashed grey lines; ``named`` gives
+    others the colour they mean.
+
+    ``shades``: all series in shades of one colour, where each of them means the same.
+    ``bars`` stand on each other.
     """
 
     stacked: bool = False
@@ -91,7 +106,9 @@ class Timeline(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Heatmap(Panel):
-    """How many series have which value, over time; ``bucket`` is the height of a cell in the panel's unit."""
+    """How many series have which value, over time; ``bucket`` is the height of a
+    cell in the panel's unit.
+    """
 
     bucket: float
     scheme: str = "Oranges"
@@ -99,11 +116,15 @@ class Heatmap(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Table(Panel):
-    """What stands now, one row per series; ``columns`` in order, ``by`` is the heading it is sorted by, largest first."""
+    """Current values, one row per series; ``columns`` in order, ``by`` is the heading it is
+    sorted by, largest first.
+    """
 
     columns: tuple[Column, ...]
     by: str = ""
-    unit: str = "string"  # text that looks like a number stays as it is; columns of numbers say their own
+    unit: str = (
+        "string"  # text that looks like a number stays as it is; columns of numbers say their own
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +136,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Something the viewer chooses: the values of a ``label`` of a series. ``every`` is what stands for all of them."""
+    """Something the viewer chooses: the values of a ``label`` of a series.
+
+    ``every`` is what stands for all of them.
+    """
 
     name: str
     title: str

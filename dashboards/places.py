@@ -1,17 +1,22 @@
-"""Panels that something points at, and their addresses. Plain values: the rules link to them without building any dashboard."""
+"""Panels that something points at, and their addresses.
+
+Plain values: the rules link to them without building any dashboard.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 
-# Where a site's Grafana stands: `make rules GRAFANA_URL=https://...` writes its own.
+# Address of a site's Grafana: `make rules GRAFANA_URL=https://...` writes its own.
 GRAFANA_URL = os.environ.get("GRAFANA_URL", "https://grafana.example.org")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One panel: its dashboard's ``uid``, and its ``id`` there, which never changes, so that an old alert still leads to it."""
+    """One panel: its dashboard's ``uid``, and its ``id`` there, which never changes, so that an old
+    alert still leads to it.
+    """
 
     uid: str
     id: int

@@ -9,17 +9,20 @@ from fractions import Fraction
 from pipeline.catalog import KINDS, Metric, facts_of, field
 from pipeline.catalog.agent import XID_ERRORS, XID_LAST_SEEN
 
-# What Prometheus adds to every series of a target; `cluster` and `node` only where service discovery gives them (rules/README.md).
+# What Prometheus adds to every series of a target; `cluster` and `node` only where service
+# discovery gives them (rules/README.md).
 TARGET = ("cluster", "node", "instance", "job")
 # What the viewer chose. An absent label `cluster` equals the empty one, which `.*` takes.
 CHOSEN = {"cluster": "=~$cluster", "instance": "=~$instance"}
-# A label of ours that Prometheus' own takes the name of is renamed by the scrape (honor_labels: false, its default).
+# A label of ours that Prometheus' own takes the name of is renamed by the scrape
+# (honor_labels: false, its default).
 RENAMED = {"job": "exported_job"}
 # Labels beyond its own that a metric of the agent has because it is shown with a device.
 _OF_GPU = ("gpu", "uuid")
 _WITH_DEVICE = {XID_ERRORS.name: _OF_GPU, XID_LAST_SEEN.name: _OF_GPU}
 
-# Series that are not ours, and their labels: of Prometheus, of every program with a Prometheus client, of node_exporter (infiniband).
+# Series that are not ours, and their labels: of Prometheus, of every program with a Prometheus
+# client, of node_exporter (infiniband).
 _PORT = ("device", "port")
 FOREIGN: dict[str, tuple[str, ...]] = {
     "up": (),
@@ -38,13 +41,15 @@ _OPERATOR = re.compile(r"^(=~|!=|!~|=)?(.*)$", re.DOTALL)
 
 
 def measured(kind: str, name: str, **matchers: str) -> str:
-    """Selector of one field of the catalogue, with the labels that tell it from its family's others.
+    """Selector of one field of the catalogue, with the labels that tell it
+    from its family's others.
 
-    A matcher's value may begin with its operator (``state="!=ok"``). KeyError for a field, ValueError for a label that does not exist.
+    A matcher's value may begin with its operator (``state="!=ok"``). KeyError for a field,
+    ValueError for a label that does not exist.
 
     >>> measured("gpu", "temperature_celsius", gpu="=~$gpu")
     'tocsin_gpu_temperature_celsius{cluster=~"$cluster", instance=~"$instance", sensor="core", gpu=~"$gpu"}'
-    """
+    """  # noqa: E501 - an example or a table
     row = field(kind, name)
     known = (*(label for label, _ in KINDS[kind].labels), *row.metric.labels)
     return _selector(row.metric.name, known, dict(row.labels), matchers)
@@ -57,7 +62,11 @@ def family(kind: str, name: str, **matchers: str) -> str:
     'tocsin_gpu_temperature_celsius{cluster=~"$cluster", instance=~"$instance", sensor!="core"}'
     """
     row = field(kind, name)
-    known = (*(label for label, _ in KINDS[kind].labels), *row.metric.labels, *(label for label, _ in row.labels))
+    known = (
+        *(label for label, _ in KINDS[kind].labels),
+        *row.metric.labels,
+        *(label for label, _ in row.labels),
+    )
     return _selector(row.metric.name, known, {}, matchers)
 
 
@@ -67,12 +76,17 @@ def own(metric: Metric, **matchers: str) -> str:
     >>> own(XID_ERRORS, xid="79")
     'tocsin_gpu_xid_errors_total{cluster=~"$cluster", instance=~"$instance", xid="79"}'
     """
-    return _selector(metric.name, (*metric.labels, *_WITH_DEVICE.get(metric.name, ())), {}, matchers)
+    return _selector(
+        metric.name, (*metric.labels, *_WITH_DEVICE.get(metric.name, ())), {}, matchers
+    )
 
 
 def facts(kind: str, **matchers: str) -> str:
     """Selector of the series that carries a kind's slow facts as labels."""
-    known = (*(label for label, _ in KINDS[kind].labels), *(fact.name for fact in facts_of(kind) if fact.info))
+    known = (
+        *(label for label, _ in KINDS[kind].labels),
+        *(fact.name for fact in facts_of(kind) if fact.info),
+    )
     return _selector(f"tocsin_{kind}_info", known, {}, matchers)
 
 
@@ -88,7 +102,8 @@ def foreign(name: str, **matchers: str) -> str:
 
 
 def dialect(kind: str, name: str, of: Callable[[str], str] = str, **matchers: str) -> str:
-    """A field as dcgm-exporter shows it, or what a function ``of`` makes of it: in base units, under whichever generation's name.
+    """A field as dcgm-exporter shows it, or what a function ``of`` makes of it: in base units,
+    under whichever generation's name.
 
     ValueError for a field that dcgm-exporter does not show.
 
@@ -97,9 +112,15 @@ def dialect(kind: str, name: str, of: Callable[[str], str] = str, **matchers: st
     """
     row = field(kind, name)
     shown = dict.fromkeys(
-        (each, Fraction(of.per * row.times, of.times * row.per)) for of in row.dcgm for each in (of.name, of.new_name)
+        (each, Fraction(of.per * row.times, of.times * row.per))
+        for of in row.dcgm
+        for each in (of.name, of.new_name)
     )
-    terms = [_scaled(of(_selector(each, DCGM_LABELS, {"job": "=~$job"}, matchers)), scale) for each, scale in shown if each]
+    terms = [
+        _scaled(of(_selector(each, DCGM_LABELS, {"job": "=~$job"}, matchers)), scale)
+        for each, scale in shown
+        if each
+    ]
     if not terms:
         raise ValueError(f"dcgm-exporter has no series of {kind} {name}")
     return f"({' or '.join(terms)})"
@@ -109,16 +130,27 @@ def _scaled(selector: str, scale: Fraction) -> str:
     """Exact: scales are whole numbers or one over a whole number."""
     if scale == 1:
         return selector
-    return f"{selector} * {scale.numerator}" if scale.denominator == 1 else f"{selector} / {scale.denominator}"
+    return (
+        f"{selector} * {scale.numerator}"
+        if scale.denominator == 1
+        else f"{selector} / {scale.denominator}"
+    )
 
 
-def _selector(name: str, known: tuple[str, ...], constant: dict[str, str], matchers: dict[str, str]) -> str:
+def _selector(
+    name: str, known: tuple[str, ...], constant: dict[str, str], matchers: dict[str, str]
+) -> str:
     for label in matchers:
         if RENAMED.get(label, label) in RENAMED.values():
             continue
         if label not in (*known, *TARGET):
-            raise ValueError(f"{name} has no label {label!r}: it has {', '.join(known) or 'none of its own'}")
-    return f"{name}{{{', '.join(_matcher(*each) for each in {**CHOSEN, **constant, **matchers}.items())}}}"
+            raise ValueError(
+                f"{name} has no label {label!r}: it has {', '.join(known) or 'none of its own'}"
+            )
+    return (
+        f"{name}"
+        f"{{{', '.join(_matcher(*each) for each in {**CHOSEN, **constant, **matchers}.items())}}}"
+    )
 
 
 def _matcher(label: str, wanted: str) -> str:

@@ -16,11 +16,17 @@ NODES = Variable("instance", "Node", _OF_CLUSTER, "instance")
 ONE_NODE = Variable("instance", "Node", _OF_CLUSTER, "instance", one=True)
 GPUS = Variable("gpu", "GPU", measured("gpu", "state"), "gpu")
 ONE_GPU = Variable("gpu", "GPU", measured("gpu", "state"), "gpu", one=True)
-UUID = Variable("uuid", "UUID", measured("gpu", "state", gpu="=~$gpu"), "uuid", one=True, hidden=True)
+UUID = Variable(
+    "uuid", "UUID", measured("gpu", "state", gpu="=~$gpu"), "uuid", one=True, hidden=True
+)
 PORTS = Variable("device", "Adapter", facts("ib_port"), "device")
 
 TO_NODE = Link("Node ${__field.labels.instance}", NODE, (("instance", "instance"),))
-TO_GPU = Link("GPU ${__field.labels.gpu} of ${__field.labels.instance}", GPU, (("instance", "instance"), ("gpu", "gpu")))
+TO_GPU = Link(
+    "GPU ${__field.labels.gpu} of ${__field.labels.instance}",
+    GPU,
+    (("instance", "instance"), ("gpu", "gpu")),
+)
 ROW_TO_NODE = Link("This node", NODE, (("instance", "Node"),))
 ROW_TO_GPU = Link("This GPU", GPU, (("instance", "Node"), ("gpu", "GPU")))
 
@@ -34,13 +40,17 @@ AGENTS = own(agent.BUILD_INFO)  # one series per agent that answers
 
 
 def xids(minutes: int, **matchers: str) -> str:
-    """How many XIDs came within so many minutes; 1 for a code that came for the first time, since its series was born with it."""
+    """How many XIDs came within so many minutes; 1 for a code that came for the first time, since
+    its series was born with it.
+    """
     seen = f"time() - {own(agent.XID_LAST_SEEN, **matchers)} <= bool {60 * minutes}"
     return f"increase({own(agent.XID_ERRORS, **matchers)}[{minutes}m]) > 0 or ({seen}) > 0"
 
 
 def rose(series: str, span: str) -> str:
-    """Where a counter rose within a time, or was born in it: one that begins with its first event shows no increase."""
+    """Where a counter rose within a time, or was born in it: one that begins with its first
+    event shows no increase.
+    """
     return f"increase({series}[{span}]) > 0 or ({series} unless {series} offset {span}) > 0"
 
 
@@ -55,7 +65,8 @@ def rate(series: str) -> str:
 
 
 def coded(by: str, states: Sequence[State], select: Callable[[str], str]) -> str:
-    """Which of several states holds, as its number 0, 1, 2 ...; of several devices the last in the list, which is the worst.
+    """Which of several states holds, as its number 0, 1, 2 ...; of several devices the last in the
+    list, which is the worst.
 
     ``select`` gives the selector of one state's series, by its label.
     """
@@ -64,7 +75,9 @@ def coded(by: str, states: Sequence[State], select: Callable[[str], str]) -> str
 
 
 def zero_where(expression: str, witness: str) -> str:
-    """The number that an expression counts, 0 only where a ``witness`` says that somebody looked; else nothing at all."""
+    """The number that an expression counts, 0 only where a ``witness`` says that somebody
+    looked; else nothing at all.
+    """
     return f"{expression} or 0 * count({witness})"
 
 
@@ -74,34 +87,69 @@ def health(by: str, kind: str) -> str:
 
 
 def gpu_health() -> str:
-    """Health of each GPU as a number, with its index beside its UUID."""
-    named = f'label_replace({health("cluster, instance, device", "gpu")}, "uuid", "$1", "device", "(.+)")'
-    with_index = f"{named} + on (cluster, instance, uuid) group_left (gpu) 0 * {measured('gpu', 'state', state='ok')}"
+    """Health of each GPU as a number, with its index and its UUID."""
+    named = (
+        f'label_replace({health("cluster, instance, device", "gpu")}, "uuid", '
+        '"$1", "device", "(.+)")'
+    )
+    with_index = (
+        f"{named} + on (cluster, instance, uuid) group_left (gpu) 0 * "
+        f"{measured('gpu', 'state', state='ok')}"
+    )
     return f"max by ({BY_GPU}) ({with_index})"
 
 
 def port_health(**matchers: str) -> str:
-    """Health of each port as a number; one that should be active and is seen not to be has failed, whatever is held against it."""
-    named = f'label_replace({health("cluster, instance, device", "ib_port")}, "port_guid", "$1", "device", "(.+)")'
-    judged = f"{facts('ib_port', **matchers)} * on (cluster, instance, port_guid) group_left () {named}"
-    wanted, active = measured("ib_port", "expected", **matchers), measured("ib_port", "state", state="active", **matchers)
+    """Health of each port as a number; one that should be active and is seen not to be has failed,
+    whatever is held against it.
+    """
+    named = (
+        f'label_replace({health("cluster, instance, device", "ib_port")}, "port_guid", '
+        '"$1", "device", "(.+)")'
+    )
+    judged = (
+        f"{facts('ib_port', **matchers)} * on (cluster, instance, port_guid) group_left () {named}"
+    )
+    wanted, active = (
+        measured("ib_port", "expected", **matchers),
+        measured("ib_port", "state", state="active", **matchers),
+    )
     out = f"{len(HEALTH) - 1} * (({wanted} == 1) and on ({BY_PORT}) ({active} == 0))"
     return f"max by ({BY_PORT}) ({judged} or {out})"
 
 
 def cells(expression: str, label: str) -> Query:
-    """A cell for each series, in the order of nodes and then of a label: Prometheus sorts by the names of labels first."""
+    """A cell for each series, in the order of nodes and then of a label: Prometheus sorts by
+    the names of labels first.
+    """
     host = f'label_replace({expression}, "host", "$1", "instance", "(.+?)(:[0-9]+)?")'
-    return Query(f'max by (cell, cluster, instance, {label}) (label_join({host}, "cell", " ", "host", "{label}"))', "{{cell}}")
+    return Query(
+        (
+            f'max by (cell, cluster, instance, {label}) (label_join({host}, "cell", " ", '
+            f'"host", "{label}"))'
+        ),
+        "{{cell}}",
+    )
 
 
 def ever(expression: str, by: str) -> str:
-    """States of those that were at any time in the picture not in the first one: of a thousand rows those worth a look."""
-    return f"({expression}) and on ({by}) max_over_time(({expression})[$__range:$__interval] @ end()) > 0"
+    """States of those that were at any time in the picture not in the first one: of a thousand
+    rows those worth a look.
+    """
+    return (
+        f"({expression}) and on ({by}) "
+        f"max_over_time(({expression})[$__range:$__interval] @ end()) > 0"
+    )
 
 
 def most(expression: str, by: str, *, least: bool = False) -> str:
-    """The ten series that went highest (lowest) over the whole picture, so that lines do not come and go from point to point."""
+    """The ten series that went highest (lowest) over the whole picture, so that lines do not come
+    and go from point to point.
+    """
     span = "[$__range:$__interval] @ end()"
-    chosen = f"bottomk(10, min_over_time(({expression}){span}))" if least else f"topk(10, max_over_time(({expression}){span}))"
+    chosen = (
+        f"bottomk(10, min_over_time(({expression}){span}))"
+        if least
+        else f"topk(10, max_over_time(({expression}){span}))"
+    )
     return f"({expression}) and on ({by}) {chosen}"

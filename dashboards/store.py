@@ -13,7 +13,10 @@ _NODE = "{{instance}}"
 _BYTES, _BUDGET = own(agent.STORE_BYTES), own(agent.STORE_BUDGET)
 _SEALED = own(agent.STORE_LAST_SEAL)
 _SEAL_LATE_S = 3600  # a segment is sealed after 15 minutes at the latest: four were missed
-_FAILED_SEALS, _FAILED_UPKEEPS = own(agent.STORE_SEALS, outcome="failed"), own(agent.STORE_UPKEEPS, outcome="failed")
+_FAILED_SEALS, _FAILED_UPKEEPS = (
+    own(agent.STORE_SEALS, outcome="failed"),
+    own(agent.STORE_UPKEEPS, outcome="failed"),
+)
 _UNSENT = own(agent.STORE_REMOVED_BYTES, reason="budget_not_uploaded")
 _WAITING = own(agent.UPLOAD_PENDING_FILES)
 _NO_UPLOAD = "no agent uploads, or none answers"
@@ -21,21 +24,26 @@ _NO_UPLOAD = "no agent uploads, or none answers"
 NUMBERS = (
     Stat(
         title="Fullest",
-        about="Of the bytes that a node's store may take. At the budget the oldest is given up, so that no disk ever fills.",
+        about=(
+            "Of the bytes that a node's store may take. At the budget the oldest data is deleted, "
+            "so that the disk never fills."
+        ),
         queries=(Query(f"max(sum by ({BY_NODE}) ({_BYTES}) / on (cluster, instance) {_BUDGET})"),),
         unit="percentunit",
         steps=(Step(0, "green"), Step(0.9, "yellow")),
         decimals=2,
     ),
     Stat(
-        title="Kept in all",
-        about="By all chosen nodes together, on their own disks.",
+        title="Stored in total",
+        about="All chosen nodes together, on their own disks.",
         queries=(Query(f"sum({_BYTES})"),),
         unit="bytes",
     ),
     Stat(
         title="Not sealed for an hour",
-        about="Nodes whose log was not turned into Parquet for an hour; it is due after 15 minutes.",
+        about=(
+            "Nodes whose log was not turned into Parquet for an hour; it is due after 15 minutes."
+        ),
         queries=(Query(zero_where(f"count(time() - {_SEALED} > {_SEAL_LATE_S})", _SEALED)),),
         steps=NONE_IS_WELL,
     ),
@@ -48,13 +56,16 @@ NUMBERS = (
     ),
     Stat(
         title="Quarantined",
-        about="Files that could not be read and were put aside, since the agents started.",
+        about="Unreadable files that were quarantined, since the agents started.",
         queries=(Query(f"sum({own(agent.STORE_QUARANTINED)})"),),
         steps=NONE_IS_BEST,
     ),
     Stat(
-        title="Log given up",
-        about="Segments of the write-ahead log that were dropped unsealed to stay within its size, since the agents started.",
+        title="Log dropped",
+        about=(
+            "Segments of the write-ahead log that were dropped unsealed to stay within its size, "
+            "since the agents started."
+        ),
         queries=(Query(f"sum({own(agent.WAL_DROPPED_SEGMENTS)})"),),
         steps=NONE_IS_WELL,
     ),
@@ -62,8 +73,11 @@ NUMBERS = (
 
 KEPT = (
     Lines(
-        title="What is kept",
-        about="By table, all chosen nodes together: wal is the log that is not sealed yet, outbox what waits to be uploaded.",
+        title="Stored data",
+        about=(
+            "By table, all chosen nodes together: wal is the log that is not sealed yet, outbox "
+            "what waits to be uploaded."
+        ),
         queries=(Query(f"sum by (table) ({_BYTES})", "{{table}}"),),
         unit="bytes",
         minimum=0,
@@ -72,7 +86,12 @@ KEPT = (
     Lines(
         title="Share of the budget",
         about="The ten fullest nodes.",
-        queries=(Query(most(f"sum by ({BY_NODE}) ({_BYTES}) / on (cluster, instance) {_BUDGET}", BY_NODE), _NODE),),
+        queries=(
+            Query(
+                most(f"sum by ({BY_NODE}) ({_BYTES}) / on (cluster, instance) {_BUDGET}", BY_NODE),
+                _NODE,
+            ),
+        ),
         unit="percentunit",
         steps=(Step(0, "green"), Step(1, "red")),
         minimum=0,
@@ -81,7 +100,10 @@ KEPT = (
     ),
     Lines(
         title="Time since the last sealing",
-        about="The ten nodes that have waited longest. It is due after 15 minutes, and within 10 seconds of a page.",
+        about=(
+            "The ten nodes that have waited longest. It is due after 15 minutes, and within "
+            "10 seconds of a page."
+        ),
         queries=(Query(most(f"time() - {_SEALED}", BY_NODE), _NODE),),
         unit="s",
         steps=(Step(0, "green"), Step(_SEAL_LATE_S, "red")),
@@ -89,8 +111,11 @@ KEPT = (
         links=(TO_NODE,),
     ),
     Lines(
-        title="Work that failed",
-        about="Sealings and upkeeps (compaction, roll-ups, retention) within an hour, by node; they are tried again.",
+        title="Failed maintenance",
+        about=(
+            "Sealings and upkeeps (compaction, roll-ups, retention) within an hour, by node; "
+            "they are tried again."
+        ),
         empty="nothing failed, or no agent answers",
         queries=(
             Query(f"increase({_FAILED_SEALS}[1h]) > 0", f"{_NODE} sealing"),
@@ -101,16 +126,22 @@ KEPT = (
     ),
     Lines(
         title="Given up",
-        about="Bytes within a day, by reason. By age is meant so; for the budget: give the store more room, or keep less; not uploaded: evidence that "
-        "nobody has any more.",
-        queries=(Query(f"sum by (reason) (increase({own(agent.STORE_REMOVED_BYTES)}[1d]))", "{{reason}}"),),
+        about=(
+            "Bytes within a day, by reason. By age: as configured. For the budget: give the store "
+            "more room, or retain less. Not uploaded: evidence that is lost."
+        ),
+        queries=(
+            Query(
+                f"sum by (reason) (increase({own(agent.STORE_REMOVED_BYTES)}[1d]))", "{{reason}}"
+            ),
+        ),
         unit="bytes",
         minimum=0,
-        empty="nothing was given up yet, or no agent answers",
+        empty="nothing was deleted yet, or no agent answers",
     ),
     Lines(
         title="Age of the detectors' memory",
-        about="Of the last snapshot of each node, the ten oldest: a restart goes on from there.",
+        about="Of the last snapshot of each node, the ten oldest: a restart continues from there.",
         queries=(Query(most(f"time() - {own(agent.SNAPSHOT_TIME)}", BY_NODE), _NODE),),
         unit="s",
         minimum=0,
@@ -121,7 +152,7 @@ KEPT = (
 SENT = (
     Lines(
         title="Uploaded",
-        about="Bytes per second that the object store has taken.",
+        about="Bytes per second that the object store accepted.",
         queries=(Query(f"sum({rate(own(agent.UPLOAD_BYTES))})", "uploaded"),),
         unit="Bps",
         minimum=0,
@@ -129,8 +160,11 @@ SENT = (
         width=8,
     ),
     Lines(
-        title="Oldest that waits",
-        about="Time since the oldest waiting file of each node was sealed, the ten oldest. A node that is rebuilt now takes it along.",
+        title="Oldest waiting file",
+        about=(
+            "Time since the oldest waiting file of each node was sealed, the ten oldest. It is "
+            "lost if the node is rebuilt now."
+        ),
         queries=(Query(most(f"time() - {own(agent.UPLOAD_OLDEST)}", BY_NODE), _NODE),),
         unit="s",
         steps=(Step(0, "green"), Step(3600, "red")),
@@ -142,11 +176,11 @@ SENT = (
     ),
     Lines(
         title="Refused",
-        about="Files that the object store did not take within five minutes, by cause; they are tried again.",
+        about=("Uploads that failed within five minutes, by cause; they are tried again."),
         queries=(Query(f"sum by (cause) ({rose(own(agent.UPLOAD_FAILURES), '5m')})", "{{cause}}"),),
         bars=True,
         minimum=0,
-        empty="nothing was refused, or no agent uploads",
+        empty="no upload failed, or no agent uploads",
         width=8,
     ),
 )
@@ -154,7 +188,7 @@ SENT = (
 STORE = Dashboard(
     places.STORE,
     "Tocsin / Store",
-    "Does every node keep its history, and does the evidence leave it?",
+    "Does every node store its history, and is the evidence uploaded?",
     (*NUMBERS, Row("On the nodes"), *KEPT, Row("To the object store"), *SENT),
     (CLUSTERS, NODES),
     since="now-24h",

@@ -6,11 +6,25 @@ from dashboards import places
 from dashboards.meaning import NONE_IS_WELL, Step
 from dashboards.panels import Dashboard, Heatmap, Lines, Query, Row, Stat
 from dashboards.queries import family, measured
-from dashboards.shared import BY_GPU, BY_NODE, CLUSTERS, INCIDENTS, NODES, TO_GPU, TO_NODE, most, rate, zero_where
+from dashboards.shared import (
+    BY_GPU,
+    BY_NODE,
+    CLUSTERS,
+    INCIDENTS,
+    NODES,
+    TO_GPU,
+    TO_NODE,
+    most,
+    rate,
+    zero_where,
+)
 
 _GPU = "{{instance}} GPU {{gpu}}"
 _CORE, _POWER = measured("gpu", "temperature_celsius"), measured("gpu", "power_milliwatts")
-_ENFORCED, _DEFAULT = measured("gpu", "power_limit_enforced_milliwatts"), measured("gpu", "power_limit_default_milliwatts")
+_ENFORCED, _DEFAULT = (
+    measured("gpu", "power_limit_enforced_milliwatts"),
+    measured("gpu", "power_limit_default_milliwatts"),
+)
 _MARGIN = measured("gpu", "temperature_margin_celsius")
 _ENERGY = measured("gpu", "energy_millijoules")
 _HELD_BACK = family("gpu", "throttled_power_cap_nanoseconds")
@@ -20,14 +34,19 @@ _KWH_J = 3_600_000
 NUMBERS = (
     Stat(
         title="Braked now",
-        about="GPUs whose clocks the hardware lowered within the last five minutes, for heat or by the power brake.",
-        queries=(Query(zero_where(f"count(sum by ({BY_GPU}) (rate({_BRAKES}[5m])) > 0.01)", _BRAKES)),),
+        about=(
+            "GPUs whose clocks the hardware lowered within the last five minutes, for heat "
+            "or by the power brake."
+        ),
+        queries=(
+            Query(zero_where(f"count(sum by ({BY_GPU}) (rate({_BRAKES}[5m])) > 0.01)", _BRAKES)),
+        ),
         steps=NONE_IS_WELL,
         width=5,
     ),
     Stat(
         title="Limit lowered",
-        about="GPUs that may draw less than they are made for: somebody, or the BMC, lowered their limit.",
+        about=("GPUs whose power limit an operator or the BMC lowered below the default."),
         queries=(Query(zero_where(f"count({_ENFORCED} < on ({BY_GPU}) {_DEFAULT})", _ENFORCED)),),
         steps=NONE_IS_WELL,
         width=5,
@@ -42,14 +61,17 @@ NUMBERS = (
     ),
     Stat(
         title="Power now",
-        about="Of all boards; hosts, fans and switches come on top.",
+        about="Of all boards; hosts, fans and switches are not included.",
         queries=(Query(f"sum({_POWER})"),),
         unit="watt",
         width=5,
     ),
     Stat(
         title="Energy of the last day",
-        about="Of all boards, from their own energy counters. The facility's meters, where there are any, show what cooling and hosts add.",
+        about=(
+            "Of all boards, from their own energy counters. The facility's meters, where there are "
+            "any, show the share of cooling and hosts."
+        ),
         queries=(Query(f"sum(increase({_ENERGY}[1d])) / {_KWH_J} * 1000"),),
         unit="watth",
         width=5,
@@ -59,7 +81,10 @@ NUMBERS = (
 HEAT = (
     Heatmap(
         title="Core temperatures",
-        about="How many GPUs are how hot. A band that parts from the rest is a node, a rack or a cold plate.",
+        about=(
+            "GPUs by temperature. A band that separates from the rest is a node, a "
+            "rack or a cold plate."
+        ),
         queries=(Query(_CORE),),
         unit="celsius",
         bucket=5,
@@ -82,11 +107,20 @@ HEAT = (
         links=(TO_NODE,),
     ),
     Lines(
-        title="Hotter than the mates",
-        about="How much hotter than the median of its node each GPU is, the ten with most. Its own place in the air flow is in it: watch the change.",
+        title="Hotter than peers",
+        about=(
+            "How much hotter than the median of its node each GPU is, the ten with most. This "
+            "includes its position in the air flow: watch the change."
+        ),
         queries=(
             Query(
-                most(f"{_CORE} - on (cluster, instance) group_left () quantile by ({BY_NODE}) (0.5, {_CORE})", BY_GPU),
+                most(
+                    (
+                        f"{_CORE} - on (cluster, instance) group_left () quantile by "
+                        f"({BY_NODE}) (0.5, {_CORE})"
+                    ),
+                    BY_GPU,
+                ),
                 _GPU,
             ),
         ),
@@ -98,10 +132,18 @@ HEAT = (
 BRAKES = (
     Lines(
         title="Braked by hardware",
-        about="Share of time in which hardware lowered the clocks, for heat or by the power brake: the ten GPUs that suffer most. "
-        "One GPU: cold plate, fan. A node: fans, power supply. A rack: the facility.",
+        about=(
+            "Share of time in which hardware lowered the clocks, for heat or by the power brake: "
+            "the ten GPUs with most. One GPU: cold plate, fan. A node: fans, power supply. "
+            "A rack: the facility."
+        ),
         empty="no GPU is braked, or no agent answers",
-        queries=(Query(most(f"sum by ({BY_GPU}, reason) ({rate(_BRAKES)}) > 0", f"{BY_GPU}, reason"), f"{_GPU} {{{{reason}}}}"),),
+        queries=(
+            Query(
+                most(f"sum by ({BY_GPU}, reason) ({rate(_BRAKES)}) > 0", f"{BY_GPU}, reason"),
+                f"{_GPU} {{{{reason}}}}",
+            ),
+        ),
         unit="percentunit",
         minimum=0,
         links=(TO_GPU,),
@@ -109,7 +151,10 @@ BRAKES = (
     ),
     Lines(
         title="Held back, by reason",
-        about="Mean share of time over all GPUs. The power cap is normal under load; heat and the power brake are not.",
+        about=(
+            "Mean share of throttled time over all GPUs. The power cap is normal under load; heat "
+            "and the power brake are not."
+        ),
         queries=(Query(f"avg by (reason) ({rate(_HELD_BACK)})", "{{reason}}"),),
         unit="percentunit",
         minimum=0,
@@ -119,7 +164,7 @@ BRAKES = (
 POWER = (
     Lines(
         title="Power of each node",
-        about="Its GPUs together.",
+        about="All its GPUs together.",
         queries=(Query(f"sum by ({BY_NODE}) ({_POWER})", "{{instance}}"),),
         unit="watt",
         minimum=0,
@@ -128,7 +173,7 @@ POWER = (
     ),
     Lines(
         title="Limits below the default",
-        about="What GPUs may draw, as a share of what they are made for; those that may draw all of it are left out.",
+        about=("Enforced power limit as a share of the default, where it is lower."),
         queries=(Query(f"{_ENFORCED} / on ({BY_GPU}) {_DEFAULT} < 1", _GPU),),
         unit="percentunit",
         minimum=0,

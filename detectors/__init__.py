@@ -1,8 +1,11 @@
-"""Judges: one file per detector, listed here. Imports pipeline only."""
+"""The registry of detectors: one file each, with its page. Imports pipeline only."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType
 
 from detectors.availability import Availability
 from detectors.drift import Drift
@@ -10,7 +13,17 @@ from detectors.ecc import Ecc
 from detectors.fec_tail import FecTail
 from detectors.frozen import Frozen
 from detectors.hang import Hang
-from detectors.infiniband import IbAdapter, IbBer, IbCongestion, IbErrors, IbFlap, IbLink, IbRail, IbSaturation
+from detectors.infiniband import (
+    IbAdapter,
+    IbBer,
+    IbCongestion,
+    IbErrors,
+    IbFlap,
+    IbLink,
+    IbRail,
+    IbSaturation,
+)
+from detectors.kit.page import Page
 from detectors.nccl.detector import Nccl
 from detectors.nvlink import NvLink
 from detectors.outlier import Outlier
@@ -60,3 +73,20 @@ DETECTORS: dict[str, Callable[[], Detector]] = {
 def all_detectors() -> list[Detector]:
     """A fresh instance of each detector, in the order they are asked."""
     return [make() for make in DETECTORS.values()]
+
+
+def module_of(name: str) -> ModuleType:
+    """The module that defines a detector; KeyError for an unknown name."""
+    return sys.modules[DETECTORS[name].__module__]
+
+
+PAGES: Mapping[str, Page] = {name: module_of(name).PAGE for name in DETECTORS}
+
+
+def prose_of(name: str) -> list[str]:
+    """What a detector judges, by paragraph: its module's docstring, then its own without the
+    example. KeyError for an unknown name.
+    """
+    own = (inspect.getdoc(DETECTORS[name]) or "").partition(">>>")[0]
+    paragraphs = [*(module_of(name).__doc__ or "").split("\n\n"), *own.split("\n\n")]
+    return [paragraph.strip() for paragraph in paragraphs if paragraph.strip()]

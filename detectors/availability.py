@@ -8,19 +8,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.memory import from_text_array, text_array
-from detectors.slots import Slots
-from detectors.snapshot import State
-from detectors.standing import document_of, finding_of
-from pipeline.catalog import field
+from detectors.kit.literature import NVML
+from detectors.kit.page import Default, Page, gpu_columns
+from detectors.kit.slots import Slots
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import from_text_array, text_array
+from pipeline.documents import exact, exact_finding
 from pipeline.finding import Action, Finding, Severity
 from pipeline.frame import Device, Frame
+from pipeline.gpu_state import GPU_STATES, NO_FAULT, GpuState
 from pipeline.observation import Observation
 
-STATES = dict(field("gpu", "state").states)
-OK, UNREADABLE, PASSTHROUGH = "ok", "unreadable", "passthrough"
-OK_CODE, UNREADABLE_CODE = (next(code for code, name in STATES.items() if name == state) for state in (OK, UNREADABLE))
-FINE = (OK, PASSTHROUGH)  # a virtual machine has it: nobody lost it
+STATES = dict(GPU_STATES)
+UNREADABLE = GpuState.UNREADABLE.label
+FINE = frozenset(state.label for state in NO_FAULT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +34,42 @@ class Rule:
     summary: str
 
 
-# Lost is what the driver says of the GPU (NVML_ERROR_GPU_IS_LOST): a fact, told at once. A hang is our own deadline, so a
-# slow driver gets ten seconds. A GPU that is missing from the driver's list may be coming up after a reload.
+# Lost is what the driver reports (NVML_ERROR_GPU_IS_LOST): a fact, reported at once. A hang is our
+# own deadline, so a slow driver gets ten seconds. A GPU that is missing from the driver's list
+# may be coming up after a reload.
 RULES = {
-    "lost": Rule(0.0, "page", "RESTART_BM", "The driver has lost the GPU: it no longer answers on the PCI bus."),
+    "lost": Rule(
+        0.0,
+        "page",
+        "RESTART_BM",
+        "The driver has lost the GPU: it no longer answers on the PCI bus.",
+    ),
     "hung": Rule(10.0, "page", "RESTART_BM", "Calls to the driver about this GPU do not return."),
-    "absent": Rule(60.0, "page", "RESTART_BM", "The GPU was in this node and is no longer listed by the driver."),
-    "unreadable": Rule(60.0, "ticket", "CONTACT_SUPPORT", "The driver lists the GPU but answers none of the questions about it."),
+    "absent": Rule(
+        60.0,
+        "page",
+        "RESTART_BM",
+        "The GPU was in this node and is no longer listed by the driver.",
+    ),
+    "unreadable": Rule(
+        60.0,
+        "ticket",
+        "CONTACT_SUPPORT",
+        "The driver lists the GPU but every query about it fails.",
+    ),
 }
-# Where no GPU of the node can be read there is no driver: somebody is replacing it, and that takes minutes.
-NO_DRIVER = Rule(900.0, "ticket", "CONTACT_SUPPORT", "No GPU of this node can be read: its driver is not loaded.")
+# Where no GPU of the node can be read there is no driver: somebody is replacing
+# it, and that takes minutes.
+NO_DRIVER = Rule(
+    900.0, "ticket", "CONTACT_SUPPORT", "No GPU of this node can be read: its driver is not loaded."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Stands:
-    """The bad state a GPU is in, since when in which boot on both clocks, and what was said about it."""
+    """The bad state a GPU is in, since when in which boot on both clocks,
+    and what was said about it.
+    """
 
     state: str
     boot_id: str
@@ -56,11 +78,35 @@ class _Stands:
     finding: Finding | None = None
 
 
+def _state(name: str, rule: Rule) -> Default:
+    return Default(name, f"{rule.after_s:g} s", f"{rule.severity}: {rule.summary}")
+
+
+PAGE = Page(
+    formula="state in {lost, hung, absent, unreadable} for longer than the state's own limit",
+    sources=(f"{NVML}: NVML_ERROR_GPU_IS_LOST",),
+    shows=gpu_columns("state", "power_milliwatts"),
+    next_step=(
+        "Check for XID 79, 119 or 154 of the same GPU; drain the node, restart it, and if the GPU "
+        "stays away reseat or replace it."
+    ),
+    clears=(
+        "At the first reading of another state: healthy, or another of these, which is a finding "
+        "of its own."
+    ),
+    scored_as=("xid",),
+    limits=tuple(
+        _state(*rule) for rule in (*RULES.items(), ("unreadable, all of a node", NO_DRIVER))
+    ),
+)
+
+
 class Availability:
     """Judges the ``state`` of every GPU by table.
 
-    Durations are measured on the monotonic clock of the frames, and begin anew with it: after a reboot a GPU may be coming up.
-    A frame without a reading of the state changes nothing. What stands about a GPU ends when another one is in its slot.
+    Durations are measured on the monotonic clock of the frames, and restart with it: after a
+    reboot a GPU may be coming up. A frame without a reading of the state changes nothing. What
+    is open about a GPU ends when another one is in its slot.
     """
 
     name = "availability"
@@ -73,9 +119,16 @@ class Availability:
         self._slots = Slots()
 
     def state(self) -> State:
-        """For a snapshot (detectors/snapshot.py)."""
+        """For a snapshot (detectors/kit/snapshot.py)."""
         rows = [
-            [document_of(device), s.state, s.boot_id, s.mono_ns, s.time_ns, s.finding and document_of(s.finding)]
+            [
+                exact(device),
+                s.state,
+                s.boot_id,
+                s.mono_ns,
+                s.time_ns,
+                s.finding and exact(s.finding),
+            ]
             for device, s in self._stands.items()
         ]
         return {"stands": text_array(rows)}
@@ -84,30 +137,47 @@ class Availability:
         """From a snapshot."""
         self._stands = {
             Device(**device): _Stands(
-                str(name), str(boot_id), int(mono_ns), int(time_ns), finding_of(finding) if finding else None
+                str(name),
+                str(boot_id),
+                int(mono_ns),
+                int(time_ns),
+                exact_finding(finding) if finding else None,
             )
             for device, name, boot_id, mono_ns, time_ns, finding in from_text_array(state["stands"])
         }
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Onsets and ends of bad states."""
-        return [said for frame in observation.frames if frame.kind == "gpu" for said in self._frame(frame, observation.boot_id)]
+        return [
+            said
+            for frame in observation.frames
+            if frame.kind == "gpu"
+            for said in self._frame(frame, observation.boot_id)
+        ]
 
     def _frame(self, frame: Frame, boot_id: str) -> Iterator[Finding]:
-        """Most GPUs are well in most frames: only those are asked about that are not, or that were not before."""
+        """Most GPUs are well in most frames: only those are asked about that are not,
+        or that were not before.
+        """
         codes = frame.gauge("state")
-        bad = set(np.flatnonzero(np.isfinite(codes) & (codes != OK_CODE)).tolist())
+        bad = set(np.flatnonzero(np.isfinite(codes) & (codes != GpuState.OK)).tolist())
         yield from self._replaced(frame)
         rows = sorted(bad | self._standing_rows(frame, codes))
-        silent = codes == UNREADABLE_CODE
-        read = {frame.devices[row].host for row in np.flatnonzero(codes == OK_CODE)} if silent.any() else set()
+        silent = codes == GpuState.UNREADABLE
+        read = (
+            {frame.devices[row].host for row in np.flatnonzero(codes == GpuState.OK)}
+            if silent.any()
+            else set()
+        )
         for row in rows:
             device, state = frame.devices[row], STATES.get(int(codes[row]), UNREADABLE)
             yield from self._device(frame, device, state, device.host in read, boot_id)
 
     def _replaced(self, frame: Frame) -> Iterator[Finding]:
         """Those whose slot another GPU has now."""
-        for device in [device for device in self._stands if self._slots.instead(device, frame) is not None]:
+        for device in [
+            device for device in self._stands if self._slots.instead(device, frame) is not None
+        ]:
             yield from self._ends(frame, device)
 
     def _standing_rows(self, frame: Frame, codes: NDArray[np.float64]) -> set[int]:
@@ -115,7 +185,10 @@ class Availability:
         if not self._stands:
             return set()
         if frame.devices is not self._devices:
-            self._devices, self._row = frame.devices, {device: row for row, device in enumerate(frame.devices)}
+            self._devices, self._row = (
+                frame.devices,
+                {device: row for row, device in enumerate(frame.devices)},
+            )
         rows = {self._row[device] for device in self._stands if device in self._row}
         return {row for row in rows if np.isfinite(codes[row])}
 
@@ -124,32 +197,49 @@ class Availability:
         if finding is not None:
             yield replace(finding, phase="cleared", time_ns=frame.time_ns, device=device)
 
-    def _device(self, frame: Frame, device: Device, state: str, read: bool, boot_id: str) -> Iterator[Finding]:
+    def _device(
+        self, frame: Frame, device: Device, state: str, read: bool, boot_id: str
+    ) -> Iterator[Finding]:
         """``read``: whether any GPU of its node is."""
         stands = self._stands.get(device)
-        if stands is not None and (stands.state != state or (stands.finding is None and stands.boot_id != boot_id)):
+        if stands is not None and (
+            stands.state != state or (stands.finding is None and stands.boot_id != boot_id)
+        ):
             yield from self._ends(frame, device)
             stands = None
         if state in FINE:
             return
         rule = RULES[state] if read or state != UNREADABLE else NO_DRIVER
-        stands = self._stands.setdefault(device, stands or _Stands(state, boot_id, frame.mono_ns, frame.time_ns))
+        stands = self._stands.setdefault(
+            device, stands or _Stands(state, boot_id, frame.mono_ns, frame.time_ns)
+        )
         if stands.finding is None and frame.mono_ns - stands.mono_ns >= rule.after_s * 1e9:
             finding = self._finding(frame, device, stands, rule)
             self._stands[device] = replace(stands, finding=finding)
             yield finding
 
     def _finding(self, frame: Frame, device: Device, stands: _Stands, rule: Rule) -> Finding:
-        where = " ".join(f"{k} {device.attributes[k]}" for k in ("index", "pci_bus_id", "serial") if device.attributes.get(k))
+        where = " ".join(
+            f"{k} {device.attributes[k]}"
+            for k in ("index", "pci_bus_id", "serial")
+            if device.attributes.get(k)
+        )
         return Finding(
             detector=self.name,
             device=device,
             fault=f"gpu_{stands.state}",
             phase="onset",
             severity=rule.severity,
-            onset_ns=min(stands.time_ns, frame.time_ns),  # the wall clock may have been set back since
+            onset_ns=min(
+                stands.time_ns, frame.time_ns
+            ),  # the wall clock may have been set back since
             time_ns=frame.time_ns,
             summary=rule.summary,
             action=rule.action,
-            evidence=(f"state {stands.state} for {(frame.mono_ns - stands.mono_ns) / 1e9:.0f} s; {where}".rstrip("; "),),
+            evidence=(
+                (
+                    f"state {stands.state} for "
+                    f"{(frame.mono_ns - stands.mono_ns) / 1e9:.0f} s; {where}"
+                ).rstrip("; "),
+            ),
         )

@@ -1,6 +1,8 @@
-"""Settings and versions that differ from what was declared, or from nearly all devices of the same model: driver, firmware, modes.
+"""Settings and versions that differ from what was declared, or from nearly all devices of the same
+model: driver, firmware, modes.
 
-Nothing is broken by it yet: it is the reason why one node of many is slower, or fails in another way, next week.
+Nothing is broken yet, but drift explains why one node of many becomes slower or
+fails differently later.
 """
 
 from __future__ import annotations
@@ -13,22 +15,27 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockClock
-from detectors.elapsed import Elapsed, Moment
-from detectors.memory import Commit, Remembering, from_text_array, text_array
-from detectors.readings import reading
-from detectors.snapshot import State
-from detectors.standing import Standing, Verdict
+from detectors.kit.block_clock import BlockClock
+from detectors.kit.elapsed import Elapsed
+from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.page import Default, Page, gpu_columns
+from detectors.kit.readings import reading
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, Component, Stateful, from_text_array, text_array
+from pipeline.clock import Instant
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
 
 BLOCK_S = 600.0
-DECLARED_NS, MAJORITY_NS = 3600 * 10**9, 24 * 3600 * 10**9  # it must have differed for so long: rollouts and repairs take hours
-LEAST_DEVICES, MAJORITY = 4, 0.8  # of one model
-ROLLOUT_HOSTS, ROLLOUT_SHARE = 3, 0.05  # more hosts than this differ in the same way: somebody changes the fleet on purpose
+# it must have differed for so long: rollouts and repairs take hours
+DECLARED_NS, MAJORITY_NS = 3600 * 10**9, 24 * 3600 * 10**9
+MIN_DEVICES, MAJORITY = 4, 0.8  # of one model
+# more hosts than this differ in the same way: a rollout
+ROLLOUT_HOSTS, ROLLOUT_SHARE = 3, 0.05
 
-# What is compared, by kind: slow facts, and modes, which are gauges. A GID holds the subnet prefix in its first half (IBTA volume 1, 4.1.1).
+# What is compared, by kind: slow facts, and modes, which are gauges. A GID holds the subnet prefix
+# in its first half (IBTA volume 1, 4.1.1).
 FACTS: Mapping[str, tuple[str, ...]] = {
     "gpu": ("driver_version", "vbios", "inforom_image"),
     "ib_port": ("firmware", "mtu", "gid"),
@@ -41,9 +48,13 @@ MODEL: Mapping[str, tuple[str, ...]] = {
     "ib_port": ("hca_type", "board_id"),
     "node": ("product",),
 }
-COMPARED = tuple(f"{kind}.{fact}" for kind in FACTS for fact in (*FACTS[kind], *MODES.get(kind, ())))
-DECLARABLE = (*COMPARED, f"gpu.{POWER_LIMIT}")  # which is not compared with others' limits: sites cap nodes on purpose
-OF_HOST = frozenset({"driver_version", "kernel", "mlx5_driver"})  # facts that all devices of a host share
+COMPARED = tuple(
+    f"{kind}.{fact}" for kind in FACTS for fact in (*FACTS[kind], *MODES.get(kind, ()))
+)
+# which is not compared with others' limits: sites cap nodes on purpose
+DECLARABLE = (*COMPARED, f"gpu.{POWER_LIMIT}")
+# facts that all devices of a host share
+OF_HOST = frozenset({"driver_version", "kernel", "mlx5_driver"})
 DECLARED = "declared"
 
 
@@ -64,75 +75,120 @@ class _Found(NamedTuple):
 
 
 class _Compared(NamedTuple):
-    """What was compared last and what came of it: the same devices with the same gauges need not be compared again."""
+    """What was compared last and what came of it: the same devices with the same gauges
+    need not be compared again.
+    """
 
     devices: tuple[Device, ...]
     gauges: dict[str, NDArray[np.float64]]
     facts: dict[str, _Found]
 
 
-class Drift(Remembering):
-    """Compares versions and modes once in ten minutes; a ticket where one has differed for a day, from what is declared for an hour.
+PAGE = Page(
+    formula=(
+        "fact of a device != declared value for 1 h, or != the value of 80 % of its model for 24 h"
+    ),
+    sources=("IBTA, InfiniBand Architecture Specification volume 1, 4.1.1 (GID)",),
+    shows=gpu_columns("ecc_mode_current", "persistence_mode"),
+    next_step=(
+        "Bring the node to the fleet's version or setting at its next drain. What it should be can "
+        "be declared: `detectors.drift.declared`."
+    ),
+    clears=(
+        "At the next comparison, ten minutes later at most, that finds the value as it should be."
+    ),
+    unscored=(
+        "no scenario has a node with another version or setting. What is declared is a fact, and a "
+        "majority is counted: there is no threshold to trade."
+    ),
+    limits=(
+        Default(
+            "compared", ", ".join(COMPARED), "what; the power limit only with what is declared"
+        ),
+    ),
+)
 
-    Where many hosts differ alike it is a rollout, and a record. ``declared`` (the setting `detectors.drift.declared`) maps ``kind.fact`` to
-    the value that all devices should have, as in ``{"gpu.driver_version": "580.95.05"}``; its mistakes are a ValueError.
+
+class Drift(Stateful):
+    """Compares versions and modes once in ten minutes; a ticket where one has differed for a day,
+    from what is declared for an hour.
+
+    Where many hosts differ alike it is a rollout, and an info finding. ``declared`` (the setting
+    `detectors.drift.declared`) maps ``kind.fact`` to the value that all devices should have, as in
+    ``{"gpu.driver_version": "580.95.05"}``; its mistakes are a ValueError.
 
     >>> Drift({"gpu.colour": "green"})
     Traceback (most recent call last):
         ...
     ValueError: gpu.colour is not compared; there are gpu.driver_version, gpu.vbios, gpu.inforom_image, gpu.ecc_mode_current, \
 gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, node.mlx5_driver, gpu.power_limit
-    """
+    """  # noqa: E501 - an example or a table
 
     name = "drift"
 
     def __init__(self, declared: Mapping[str, str] = MappingProxyType({})) -> None:
         if wrong := [*mistakes(declared)]:
             raise ValueError("; ".join(wrong))
-        self._declared = {key: _text(key.partition(".")[2], value) for key, value in declared.items()}
+        self._declared = {
+            key: _text(key.partition(".")[2], value) for key, value in declared.items()
+        }
         self._clocks = {kind: BlockClock(BLOCK_S) for kind in FACTS}
         self._kept: dict[str, _Compared] = {}
-        self._since, self._elapsed, self._standing = _Since(), Elapsed(), Standing(self.name)
+        self._since, self._elapsed, self._standing = _Since(), Elapsed(), FindingTracker(self.name)
+
+    def components(self) -> Mapping[str, Component]:
+        """With the clock of each kind of device."""
         clocks = {f"clock_{kind}": clock for kind, clock in self._clocks.items()}
-        super().__init__(since=self._since, elapsed=self._elapsed, standing=self._standing, **clocks)
+        return {**super().components(), **clocks}
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What differs for long enough, and what no longer does."""
         said: list[Finding] = []
         for frame in observation.frames:
-            if frame.kind in FACTS and self._clocks[frame.kind].turn(frame.mono_ns, observation.boot_id):
+            if frame.kind in FACTS and self._clocks[frame.kind].turn(
+                frame.mono_ns, observation.boot_id
+            ):
                 at = self._elapsed.at(observation)
                 said += [*self._compare(frame, at), *self._standing.due(at)]
         return said
 
-    def _compare(self, frame: Frame, at: Moment) -> Iterator[Finding]:
+    def _compare(self, frame: Frame, at: Instant) -> Iterator[Finding]:
         gauges = self._gauges(frame)
         kept = self._kept.get(frame.kind)
         if kept is None or kept.devices is not frame.devices or not _equal(kept.gauges, gauges):
-            kept = self._kept[frame.kind] = _Compared(frame.devices, gauges, self._differences(frame, gauges))
+            kept = self._kept[frame.kind] = _Compared(
+                frame.devices, gauges, self._differences(frame, gauges)
+            )
             for fact, found in kept.facts.items():
                 for device in self._since.deviating(frame.kind, fact) & found.same:
                     self._since.drop(device, frame.kind, fact)
                     yield from self._standing.ends(device, _fault(frame.kind, fact), at)
         for fact, found in kept.facts.items():
             for device, odd in found.odd.items():
-                since_ns = self._since.first(device, frame.kind, fact, at.now_ns)
-                if at.now_ns - since_ns >= (DECLARED_NS if odd.basis == DECLARED else MAJORITY_NS):
+                since_ns = self._since.first(device, frame.kind, fact, at.mono_ns)
+                if at.mono_ns - since_ns >= (DECLARED_NS if odd.basis == DECLARED else MAJORITY_NS):
                     verdict = _verdict(frame.kind, fact, odd)
-                    yield from self._standing.holds(device, verdict, at, at.time_ns - (at.now_ns - since_ns))
+                    yield from self._standing.holds(
+                        device, verdict, at, at.time_ns - (at.mono_ns - since_ns)
+                    )
 
     def _gauges(self, frame: Frame) -> dict[str, NDArray[np.float64]]:
-        """Modes, and power limits in whole watts; below what is declared only where it was asked for, as `power_limit` tells the rest."""
+        """Modes, and power limits in whole watts; below what is declared only where it was asked
+        for, as `power_limit` tells the rest.
+        """
         gauges = {mode: frame.gauge(mode).copy() for mode in MODES.get(frame.kind, ())}
         if frame.kind == "gpu":
             enforced, asked = (
-                np.rint(reading(frame, f"power_limit_{which}_milliwatts") / 1000) for which in ("enforced", "requested")
+                np.rint(reading(frame, f"power_limit_{which}_milliwatts") / 1000)
+                for which in ("enforced", "requested")
             )
             declared = float(self._declared.get(f"gpu.{POWER_LIMIT}", "nan"))
             gauges[POWER_LIMIT] = np.where(asked > enforced, np.fmax(enforced, declared), enforced)
         return gauges
 
-    def _differences(self, frame: Frame, gauges: Mapping[str, NDArray[np.float64]]) -> dict[str, _Found]:
+    def _differences(
+        self, frame: Frame, gauges: Mapping[str, NDArray[np.float64]]
+    ) -> dict[str, _Found]:
         """Who differs in what, and who does not, by fact."""
         most = max(ROLLOUT_HOSTS, ROLLOUT_SHARE * len({device.host for device in frame.devices}))
         facts = {}
@@ -146,8 +202,13 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
                     odd[whose] = (value, want, basis)
                 elif value:
                     same.add(whose)
-            hosts = Counter(value for value, _ in {(value, device.host) for device, (value, *_) in odd.items()})
-            told = {whose: _Odd(*said, rollout=said[2] != DECLARED and hosts[said[0]] > most) for whose, said in odd.items()}
+            hosts = Counter(
+                value for value, _ in {(value, device.host) for device, (value, *_) in odd.items()}
+            )
+            told = {
+                whose: _Odd(*said, rollout=said[2] != DECLARED and hosts[said[0]] > most)
+                for whose, said in odd.items()
+            }
             facts[fact] = _Found(told, same - set(odd))
         return facts
 
@@ -158,7 +219,10 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
             return [(declared, DECLARED)] * len(values)
         if fact == POWER_LIMIT:
             return [("", "")] * len(values)
-        models = [tuple(device.attributes.get(name, "") for name in MODEL[frame.kind]) for device in frame.devices]
+        models = [
+            tuple(device.attributes.get(name, "") for name in MODEL[frame.kind])
+            for device in frame.devices
+        ]
         counts: dict[tuple[str, ...], Counter[str]] = {}
         for model, value in zip(models, values, strict=True):
             if value:
@@ -167,13 +231,15 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
         for model, count in counts.items():
             value, most = count.most_common(1)[0]
             all_of_it = count.total()
-            clear = all_of_it >= LEAST_DEVICES and most >= MAJORITY * all_of_it
+            clear = all_of_it >= MIN_DEVICES and most >= MAJORITY * all_of_it
             wanted[model] = (value, f"{most} of {all_of_it}") if clear else ("", "")
         return [wanted.get(model, ("", "")) for model in models]
 
 
 def mistakes(declared: Mapping[str, str]) -> Iterator[str]:
-    """What is wrong with declared values: facts that are not compared, and values that no device can have."""
+    """What is wrong with declared values: facts that are not compared, and values
+    that no device can have.
+    """
     modes = {f"{kind}.{mode}" for kind, names in MODES.items() for mode in names}
     for key, value in declared.items():
         if key not in DECLARABLE:
@@ -183,13 +249,19 @@ def mistakes(declared: Mapping[str, str]) -> Iterator[str]:
         elif key in modes and value not in ("0", "1"):
             yield f"{key}: {value!r} is neither 0 (off) nor 1 (on)"
         elif key == f"gpu.{POWER_LIMIT}" and not value.isdecimal():
-            yield f"{key}: {value!r} is no number of whole watts"
+            yield f"{key}: {value!r} is not a whole number of watts"
 
 
 def _values(frame: Frame, gauges: Mapping[str, NDArray[np.float64]]) -> dict[str, list[str]]:
     """Each fact of each device as text, empty where it is not known."""
-    facts = {fact: [_text(fact, device.attributes.get(fact, "")) for device in frame.devices] for fact in FACTS[frame.kind]}
-    return facts | {name: ["" if np.isnan(x) else f"{x:.0f}" for x in gauge.tolist()] for name, gauge in gauges.items()}
+    facts = {
+        fact: [_text(fact, device.attributes.get(fact, "")) for device in frame.devices]
+        for fact in FACTS[frame.kind]
+    }
+    return facts | {
+        name: ["" if np.isnan(x) else f"{x:.0f}" for x in gauge.tolist()]
+        for name, gauge in gauges.items()
+    }
 
 
 def _text(fact: str, value: str) -> str:
@@ -216,7 +288,9 @@ def _verdict(kind: str, fact: str, odd: _Odd) -> Verdict:
     )
 
 
-def _equal(before: Mapping[str, NDArray[np.float64]], now: Mapping[str, NDArray[np.float64]]) -> bool:
+def _equal(
+    before: Mapping[str, NDArray[np.float64]], now: Mapping[str, NDArray[np.float64]]
+) -> bool:
     return all(np.array_equal(before[name], now[name], equal_nan=True) for name in now)
 
 
@@ -236,12 +310,18 @@ class _Since:
         return set(self._of.get(f"{kind}_{fact}", ()))
 
     def state(self) -> State:
-        rows = {fact: [[d.host, d.kind, d.id, at] for d, at in of.items()] for fact, of in self._of.items()}
+        rows = {
+            fact: [[d.host, d.kind, d.id, at] for d, at in of.items()]
+            for fact, of in self._of.items()
+        }
         return {"of": text_array(rows)}
 
     def prepare(self, state: State) -> Commit:
         rows = dict(from_text_array(state["of"]))
-        of = {str(fact): {Device(host, kind, name): int(at) for host, kind, name, at in each} for fact, each in rows.items()}
+        of = {
+            str(fact): {Device(host, kind, name): int(at) for host, kind, name, at in each}
+            for fact, each in rows.items()
+        }
 
         def commit() -> None:
             self._of = of

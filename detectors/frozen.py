@@ -1,7 +1,9 @@
-"""GPU readings that stopped or repeat themselves while the node lives: nothing else that is shown of these GPUs can be trusted then.
+"""GPU readings that stopped or repeat themselves while the node is up: nothing else shown for these
+GPUs can be trusted then.
 
-No powered GPU uses no energy: its counter (nvml.h, nvmlDeviceGetTotalEnergyConsumption) moves by 70 J a second even at idle. Where it
-stands still from poll to poll, somebody repeats what was read once. Boards without the counter are not judged for that.
+No powered GPU uses no energy: its counter (nvml.h, nvmlDeviceGetTotalEnergyConsumption) moves by 70
+J a second even at idle. Where it does not change from poll to poll, a stale reading is repeated.
+Boards without the counter are not judged for that.
 """
 
 from __future__ import annotations
@@ -11,33 +13,59 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import StepClock
-from detectors.columns import Columns, rows_where
-from detectors.elapsed import Elapsed, Moment
-from detectors.maintenance import Maintenance
-from detectors.memory import Remembering
-from detectors.places import Groups, host_of
-from detectors.standing import Standing, Verdict
+from detectors.kit.block_clock import StepClock
+from detectors.kit.columns import Columns, rows_where
+from detectors.kit.elapsed import Elapsed
+from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.groups import Groups, host_of
+from detectors.kit.literature import NVML
+from detectors.kit.maintenance import Maintenance
+from detectors.kit.page import Page, gpu_columns
+from detectors.kit.stateful import Stateful
+from pipeline.clock import SECOND_NS, Instant
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
 
-S = 10**9
 FROZEN, UNREAD = "observability/frozen", "observability/unread"
 STILL_POLLS, STILL_S = 5, 30.0
-# Readings get lost. A run of misses counts when chance gives one in ten million polls, by the node's own share of lost readings.
+# Readings get lost. A run of misses counts when chance gives one in ten million polls, by the
+# node's own share of lost readings.
 UNREAD_POLLS, UNREAD_S, CHANCE = 8, 60.0, 1e-7
 SHARE_START, SHARE_LEARN, SHARE_MOST = 0.02, 1 / 500, 0.5
 CLEAR_POLLS = 3
-HEARD_SHARE = 0.5  # another source of the node gave something in the last half of the run: the node lives, and so does its agent
+# another source of the node gave something in the last half of the run: the node
+# lives, and so does its agent
+HEARD_SHARE = 0.5
 SEEN_BY = ("state", "gpu_utilization_percent", "power_milliwatts", "temperature_celsius")
 
 
-class Frozen(Remembering):
-    """Judges whether the GPUs of a node are still read: a ticket about the node, or about one GPU that stands still by itself.
+PAGE = Page(
+    formula=(
+        "energy counter of every GPU unchanged for n polls; or no reading for a run of misses with "
+        "share^n < 1e-7"
+    ),
+    sources=(f"{NVML}: nvmlDeviceGetTotalEnergyConsumption",),
+    shows=gpu_columns("energy_millijoules", "power_milliwatts"),
+    next_step=(
+        "Restart the process that reads the GPUs on this node; ignore other findings about it "
+        "until then."
+    ),
+    clears=(
+        "After three polls in a row that moved or were read, or when the node is taken into "
+        "maintenance."
+    ),
+    scored_as=("observability",),
+)
 
-    Five polls in which no energy counter moved, or eight without any reading while the node's ports (of nodes without ports: the host's
-    own facts) are still read. A node that often loses readings gets longer. Ends after three good polls.
+
+class Frozen(Stateful):
+    """Judges whether the GPUs of a node are still read: a ticket about the node, or about one GPU
+    that stops by itself.
+
+    Five polls in which no energy counter moved, or eight without any reading while the node's ports
+    (of nodes without ports: the host's own facts) are still read. A node that often loses readings
+    is given more time. Ends after three good polls.
 
     >>> Frozen().name
     'frozen'
@@ -47,19 +75,26 @@ class Frozen(Remembering):
 
     def __init__(self) -> None:
         self._gpus = Columns(still=0, still_s=0.0, moves=0)
-        self._nodes = Columns(unread=0, unread_s=0.0, share=SHARE_START, good=0, still=0, still_s=0.0, heard_ns=0, ports=False)
-        self._clock, self._elapsed, self._standing = StepClock(), Elapsed(), Standing(self.name)
-        self._maintenance, self._hosts = Maintenance(), Groups(host_of)
-        self._others: dict[str, tuple[tuple[Device, ...], tuple[Device, ...], NDArray[np.intp]]] = {}
-        self._placed: tuple[Device, ...] | None = None
-        super().__init__(
-            gpus=self._gpus,
-            nodes=self._nodes,
-            clock=self._clock,
-            elapsed=self._elapsed,
-            standing=self._standing,
-            maintenance=self._maintenance,
+        self._nodes = Columns(
+            unread=0,
+            unread_s=0.0,
+            share=SHARE_START,
+            good=0,
+            still=0,
+            still_s=0.0,
+            heard_ns=0,
+            ports=False,
         )
+        self._clock, self._elapsed, self._standing = (
+            StepClock(),
+            Elapsed(),
+            FindingTracker(self.name),
+        )
+        self._maintenance, self._hosts = Maintenance(), Groups(host_of)
+        self._others: dict[
+            str, tuple[tuple[Device, ...], tuple[Device, ...], NDArray[np.intp]]
+        ] = {}
+        self._placed: tuple[Device, ...] | None = None
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What begins and ends with this observation."""
@@ -73,12 +108,17 @@ class Frozen(Remembering):
                 step_s = self._clock.step(frame.mono_ns, observation.boot_id)
                 if step_s is not None:
                     said += self._polled(frame, step_s, at)
-            elif frame.kind == "ib_port" or (frame.kind == "node" and not whole and observation.source != "infiniband"):
+            elif frame.kind == "ib_port" or (
+                frame.kind == "node" and not whole and observation.source != "infiniband"
+            ):
                 self._heard(frame, at)
         return said
 
-    def _heard(self, frame: Frame, at: Moment) -> None:
-        """Another source gave something of these hosts. Ports speak for a node that has any: its facts come from the host's files."""
+    def _heard(self, frame: Frame, at: Instant) -> None:
+        """Another source gave something of these hosts.
+
+        Ports represent a node that has any: its facts come from the host's files.
+        """
         if not len(self._nodes) or not frame.devices:
             return
         ports = frame.kind == "ib_port"
@@ -89,18 +129,24 @@ class Frozen(Remembering):
             self._nodes["ports"][heard] = True
         else:
             heard = heard[~self._nodes["ports"][heard]]
-        self._nodes["heard_ns"][heard] = at.now_ns
+        self._nodes["heard_ns"][heard] = at.mono_ns
 
     def _rows_of(self, frame: Frame) -> NDArray[np.intp]:
-        """The row of the node of each device of a frame, -1 for hosts without GPUs; worked out anew when either changes."""
+        """The row of the node of each device of a frame, -1 for hosts without GPUs; worked out
+        again when either changes.
+        """
         kept = self._others.get(frame.kind)
         if kept is None or kept[0] is not frame.devices or kept[1] is not self._nodes.devices:
             rows = [self._nodes.row(_node(device.host)) for device in frame.devices]
-            kept = (frame.devices, self._nodes.devices, np.array([-1 if row is None else row for row in rows], np.intp))
+            kept = (
+                frame.devices,
+                self._nodes.devices,
+                np.array([-1 if row is None else row for row in rows], np.intp),
+            )
             self._others[frame.kind] = kept
         return kept[2]
 
-    def _polled(self, frame: Frame, step_s: float, at: Moment) -> Iterator[Finding]:
+    def _polled(self, frame: Frame, step_s: float, at: Instant) -> Iterator[Finding]:
         gpus, nodes = self._gpus, self._nodes
         gpus.place(frame.devices)
         group = self._hosts.of(gpus.devices)
@@ -112,13 +158,18 @@ class Frozen(Remembering):
         still, moves = (moved == 0) & powered, moved > 0
         seen = np.isfinite(np.stack([gpus.wide(frame.gauge(name)) for name in SEEN_BY])).any(axis=0)
         here, seen_here, still_here, moving_here = (
-            np.bincount(group[rows], minlength=len(nodes)) for rows in (gpus.present(), seen, still, moves)
+            np.bincount(group[rows], minlength=len(nodes))
+            for rows in (gpus.present(), seen, still, moves)
         )
         gpus["still"] = np.where(still, gpus["still"] + 1, np.where(moves, 0, gpus["still"]))
-        gpus["still_s"] = np.where(still, gpus["still_s"] + step_s, np.where(moves, 0.0, gpus["still_s"]))
+        gpus["still_s"] = np.where(
+            still, gpus["still_s"] + step_s, np.where(moves, 0.0, gpus["still_s"])
+        )
         gpus["moves"] = np.where(moves, gpus["moves"] + 1, np.where(still, 0, gpus["moves"]))
         nodes["still"] = np.where(moving_here > 0, 0, nodes["still"] + (still_here > 0))
-        nodes["still_s"] = np.where(moving_here > 0, 0.0, nodes["still_s"] + step_s * (still_here > 0))
+        nodes["still_s"] = np.where(
+            moving_here > 0, 0.0, nodes["still_s"] + step_s * (still_here > 0)
+        )
         self._misses(here > 0, seen_here > 0, step_s)
         yield from self._tell(group, at)
         yield from self._standing.due(at)
@@ -129,34 +180,50 @@ class Frozen(Remembering):
         nodes = self._nodes
         missed = here & ~seen
         nodes["unread"] = np.where(missed, nodes["unread"] + 1, np.where(seen, 0, nodes["unread"]))
-        nodes["unread_s"] = np.where(missed, nodes["unread_s"] + step_s, np.where(seen, 0.0, nodes["unread_s"]))
+        nodes["unread_s"] = np.where(
+            missed, nodes["unread_s"] + step_s, np.where(seen, 0.0, nodes["unread_s"])
+        )
         nodes["good"] = np.where(seen, nodes["good"] + 1, np.where(missed, 0, nodes["good"]))
-        usual = here & (nodes["unread"] < UNREAD_POLLS)  # what lasts is an outage, and says nothing about readings that get lost
+        usual = here & (
+            nodes["unread"] < UNREAD_POLLS
+        )  # what lasts is an outage, and is no evidence about readings that get lost
         share = nodes["share"]
-        nodes["share"] = np.where(usual, np.minimum(share + SHARE_LEARN * (missed - share), SHARE_MOST), share)
+        nodes["share"] = np.where(
+            usual, np.minimum(share + SHARE_LEARN * (missed - share), SHARE_MOST), share
+        )
 
-    def _tell(self, group: NDArray[np.int64], at: Moment) -> Iterator[Finding]:
+    def _tell(self, group: NDArray[np.int64], at: Instant) -> Iterator[Finding]:
         gpus, nodes = self._gpus, self._nodes
         frozen = (nodes["still"] >= STILL_POLLS) & (nodes["still_s"] >= STILL_S)
         enough = np.maximum(UNREAD_POLLS, np.ceil(np.log(CHANCE) / np.log(nodes["share"])))
-        lives = (nodes["heard_ns"] > 0) & (at.now_ns - nodes["heard_ns"] <= HEARD_SHARE * S * nodes["unread_s"])
+        lives = (nodes["heard_ns"] > 0) & (
+            at.mono_ns - nodes["heard_ns"] <= HEARD_SHARE * SECOND_NS * nodes["unread_s"]
+        )
         unread = (nodes["unread"] >= enough) & (nodes["unread_s"] >= UNREAD_S) & lives
         for row in rows_where(frozen):
-            yield from self._holds(nodes.devices[row], _frozen(int(nodes["still"][row])), nodes["still_s"][row], at)
+            yield from self._holds(
+                nodes.devices[row], _frozen(int(nodes["still"][row])), nodes["still_s"][row], at
+            )
         for row in rows_where(unread):
             verdict = _unread(int(nodes["unread"][row]), float(nodes["share"][row]))
             yield from self._holds(nodes.devices[row], verdict, nodes["unread_s"][row], at)
         alone = (gpus["still"] >= STILL_POLLS) & (gpus["still_s"] >= STILL_S)
         if alone.any():
-            alone &= nodes["still"][group] == 0  # its mates move
+            alone &= nodes["still"][group] == 0  # its peers move
         for row in rows_where(alone):
-            yield from self._holds(gpus.devices[row], _frozen(int(gpus["still"][row])), gpus["still_s"][row], at)
+            yield from self._holds(
+                gpus.devices[row], _frozen(int(gpus["still"][row])), gpus["still_s"][row], at
+            )
 
-    def _holds(self, device: Device, verdict: Verdict, since_s: float, at: Moment) -> Iterator[Finding]:
+    def _holds(
+        self, device: Device, verdict: Verdict, since_s: float, at: Instant
+    ) -> Iterator[Finding]:
         if not self._maintenance.covers(device):
-            yield from self._standing.holds(device, verdict, at, at.time_ns - round(float(since_s) * S))
+            yield from self._standing.holds(
+                device, verdict, at, at.time_ns - round(float(since_s) * SECOND_NS)
+            )
 
-    def _end(self, stands: list[Finding], at: Moment) -> Iterator[Finding]:
+    def _end(self, stands: list[Finding], at: Instant) -> Iterator[Finding]:
         gpus, nodes = self._gpus, self._nodes
         for finding in stands:
             if finding.device.kind == "gpu":
@@ -164,7 +231,11 @@ class Frozen(Remembering):
                 over = row is not None and gpus["moves"][row] >= CLEAR_POLLS
             else:
                 row = nodes.row(finding.device)
-                over = row is not None and nodes["good"][row] >= CLEAR_POLLS and nodes["still"][row] == 0
+                over = (
+                    row is not None
+                    and nodes["good"][row] >= CLEAR_POLLS
+                    and nodes["still"][row] == 0
+                )
             if over or self._maintenance.covers(finding.device):
                 yield from self._standing.ends(finding.device, finding.fault, at)
 
@@ -178,8 +249,8 @@ def _frozen(polls: int) -> Verdict:
         FROZEN,
         "ticket",
         "CONTACT_SUPPORT",
-        "Its readings stay what they were: nothing that is shown of these GPUs is of now.",
-        (f"the energy counter stood still for {polls} polls, at a power above 0",),
+        "Readings of its GPUs are frozen: no value shown for them is current.",
+        (f"the energy counter did not change for {polls} polls, at a power above 0",),
     )
 
 
@@ -188,6 +259,6 @@ def _unread(polls: int, share: float) -> Verdict:
         UNREAD,
         "ticket",
         "CONTACT_SUPPORT",
-        "None of its GPUs can be read, while the node lives: what happens to them is not seen.",
-        (f"{polls} polls in a row gave nothing; usually {share:.1%} do",),
+        "None of its GPUs can be read, although the node is up: their faults go undetected.",
+        (f"{polls} polls in a row failed; usually {share:.1%} do",),
     )

@@ -1,4 +1,6 @@
-"""Which detectors may wake people in the agent. The others are on trial: what they say is kept and shown, and nobody is paged by it."""
+"""Which detectors may page. The others run in shadow mode: their findings are stored and shown, and
+do not page.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,19 @@ from types import MappingProxyType
 from detectors import DETECTORS
 from detectors.drift import Drift
 from detectors.incidents import Incidents
+from detectors.kit.snapshot import Snapshotable, State
 from detectors.power_limit import PowerLimit
-from detectors.snapshot import Snapshotable, State
+from pipeline.clock import Clock
 from pipeline.finding import Finding
-from pipeline.interfaces import Clock, Detector
+from pipeline.interfaces import Detector
 from pipeline.judge import Judge
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
 
-# Those that judge by table what the driver, a counter or a register states, and the detector of hangs, once the faults they are for were found on
-# unseen seeds, with a lower 95 % bound of at least 0.9, and nobody was paged in health (docs/scores.md). What learns what is usual has
-# passed the same test, but on a simulated fleet alone: a site takes it off trial after it has seen its own history replayed.
+# Detectors that read what the driver, a counter or a register reports, and the one of stalled jobs:
+# on unseen seeds the lower 95 % bound of their recall is at least 0.9, with no page on healthy
+# fleets (docs/scores.md). Detectors that learn a baseline passed the same test, but on a simulated
+# fleet only: a site enables paging for them after it has replayed its own history.
 PROVED = frozenset(
     {
         "availability",
@@ -36,17 +40,18 @@ PROVED = frozenset(
 )
 ALL = "all"
 
-# Detectors that take the observations of many nodes in turn, and join what these tell of one job. The others keep one node's devices.
+# Detectors that combine observations of one job from many nodes. The others keep the devices of
+# one node.
 JOINING = frozenset({"nccl"})
 
 
 def recorded(finding: Finding) -> Finding:
-    """What a detector on trial found: kept, and nobody is told."""
+    """A finding of a detector in shadow mode: severity ``record``."""
     return replace(finding, severity="record")
 
 
-class OnTrial:
-    """A detector whose findings are records, whatever severity it gives them."""
+class ShadowMode:
+    """A detector whose findings have the severity ``record``, whatever it gives them."""
 
     def __init__(self, detector: Detector) -> None:
         self._detector = detector
@@ -58,7 +63,10 @@ class OnTrial:
 
     @property
     def version(self) -> int:
-        """Of the detector's memory. AttributeError where it has none: then neither has this (detectors/snapshot.py)."""
+        """Of the detector's memory.
+
+        AttributeError where it has none: then neither has this (detectors/kit/snapshot.py).
+        """
         return self._memory.version
 
     def state(self) -> State:
@@ -70,29 +78,31 @@ class OnTrial:
         self._memory.restore(state)
 
     def update(self, observation: Observation) -> Iterable[Finding]:
-        """What the detector says, as records."""
+        """The detector's findings as records."""
         return [recorded(finding) for finding in self._detector.update(observation)]
 
     @property
     def _memory(self) -> Snapshotable:
         if not isinstance(self._detector, Snapshotable):
-            raise AttributeError(f"detector {self.name} remembers nothing")  # noqa: TRY004 - what isinstance of a protocol asks for
+            raise AttributeError(f"detector {self.name} has no memory")  # noqa: TRY004 - what isinstance of a protocol asks for
         return self._detector
 
 
 def in_service(
     only: Collection[str] | None = None,
     *,
-    on_trial: bool = True,
-    off_trial: Collection[str] = (),
-    put_on_trial: Collection[str] = (),
+    shadow: bool = True,
+    enabled: Collection[str] = (),
+    disabled: Collection[str] = (),
     declared: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Detector]:
-    """Detectors as the agent asks them: all, or ``only`` those named. Without ``on_trial`` everybody says what it means.
+    """Detectors as the agent runs them: all, or ``only`` those named.
 
-    ``off_trial``: those that the site takes off trial itself, ``put_on_trial`` those that it wants records of, which counts more (``all``: every one).
+    Without ``shadow`` none is in shadow mode. ``enabled`` and ``disabled`` are those for which the
+    site enables or disables paging (``all``: every one); ``disabled`` overrides.
 
-    ``declared``: what the site says that its devices have (detectors/drift.py). KeyError for a detector that there is none of.
+    ``declared``: the facts that the site declares of its devices (detectors/drift.py). KeyError
+    for an unknown name.
     """
     for name in only or ():
         DETECTORS[name]
@@ -101,20 +111,24 @@ def in_service(
         Drift.name: lambda: Drift(declared),
         PowerLimit.name: lambda: PowerLimit(declared),
     }
-    asked = {name: make for name, make in makers.items() if only is None or name in only}
-    free = set(DETECTORS) if not on_trial or ALL in off_trial else PROVED | set(off_trial)
-    if on_trial:
-        free -= set(DETECTORS if ALL in put_on_trial else put_on_trial)
-    return [make() if name in free else OnTrial(make()) for name, make in asked.items()]
+    chosen = {name: make for name, make in makers.items() if only is None or name in only}
+    paging = set(DETECTORS) if not shadow or ALL in enabled else PROVED | set(enabled)
+    if shadow:
+        paging -= set(DETECTORS if ALL in disabled else disabled)
+    return [make() if name in paging else ShadowMode(make()) for name, make in chosen.items()]
 
 
 def judge_in_service(
-    own: SelfMetrics, clock: Clock, periods_s: Mapping[str, float], detectors: Sequence[Detector] | None = None
+    metrics: SelfMetrics,
+    clock: Clock,
+    periods_s: Mapping[str, float],
+    detectors: Sequence[Detector] | None = None,
 ) -> Judge:
-    """The judge of an agent, live or replayed: all detectors with the severities they may have, and incidents of what they find.
+    """The judge of an agent, live or replayed: all detectors, those in shadow mode included, and
+    incidents of their findings.
 
-    ``periods_s``: how often each source is read, seconds; sources that are not named are read once a second. Whoever replays may ask
-    other ``detectors``.
+    ``periods_s``: the period of each source, seconds; one second where it is not named. A replay
+    may run other ``detectors``.
     """
-    asked = in_service() if detectors is None else detectors
-    return Judge(asked, own, clock, periods_s=periods_s, fusion=Incidents())
+    chosen = in_service() if detectors is None else detectors
+    return Judge(chosen, metrics, clock, periods_s=periods_s, fusion=Incidents())

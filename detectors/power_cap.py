@@ -1,7 +1,8 @@
-"""A GPU that runs into the power limit its peers do not reach, and is slower than they are: it needs more watts for less work.
+"""A GPU that runs into the power limit its peers do not reach, and is slower than they are: it
+needs more power for less work.
 
-The software power cap is normal at full load (nvml.h, nvmlClocksEventReasonSwPowerCap): only the difference from GPUs that do the same
-says anything, and only at the default limit.
+The software power cap is normal at full load (nvml.h, nvmlClocksEventReasonSwPowerCap): only the
+difference from GPUs with the same work is evidence, and only at the default limit.
 """
 
 from __future__ import annotations
@@ -11,33 +12,53 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockMeans
-from detectors.blockwise import Blockwise
-from detectors.columns import Columns, rows_where
-from detectors.elapsed import Moment
-from detectors.peers import Peers
-from detectors.readings import duty, reading
-from detectors.runs import Runs
-from detectors.standing import Verdict
-from detectors.two_lanes import BEHIND
+from detectors.kit.block_clock import BlockMeans
+from detectors.kit.blockwise import Blockwise
+from detectors.kit.columns import Columns, rows_where
+from detectors.kit.dual_baseline import BEHIND
+from detectors.kit.findings import Verdict
+from detectors.kit.literature import NVML, SILICON
+from detectors.kit.page import Page, gpu_columns
+from detectors.kit.peers import Peers
+from detectors.kit.persistence import Persistence
+from detectors.kit.readings import duty, reading
+from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.observation import Event
 
 BLOCK_S = 60.0
 AFTER, CLEAR = 5, 5  # blocks
-ABOVE = 1.5  # of the logit of the duty: 60 % of the time against 25 %; proposed, hence a ticket
-LEAST_DUTY, MOST_DUTY = 0.01, 0.99  # the logit has no end
-ROUNDING_MW = 1000.0  # limits are set in whole watts
+ABOVE = 1.5  # of the logit of the duty: 60 % of the time against 25 %; proposed, so a ticket
+MIN_DUTY, MAX_DUTY = 0.01, 0.99  # the logit has no end
+ROUNDING_MW = 1000.0  # limits are set in integer watts
 MEANS = ("duty", "clock", "used")
 FAULT = "throttle/power_cap"
 
 
-class PowerCap(Blockwise):
-    """A ticket when a GPU is capped far more than its peers for five minutes at the default limit, and 2 % slower than they are.
+PAGE = Page(
+    formula=(
+        "logit(duty of the software power cap) - median of the peers > 1.5, and clock 2 % below "
+        "theirs, at the default limit"
+    ),
+    sources=(f"{NVML}: nvmlClocksEventReasonSwPowerCap", SILICON),
+    shows=gpu_columns("power_milliwatts", "sm_clock_megahertz", "power_limit_enforced_milliwatts"),
+    next_step=(
+        "Compare efficiency with its peers on the node under the same load; replace it if it "
+        "delays the job."
+    ),
+    clears="After five judged minutes in a row without.",
+    scored_as=("throttle",),
+)
 
-    Fast silicon reaches the limit first and is not behind: silent. What is accepted at once: a limit below the default (that is
-    power_limit's matter), another job, other settings; all peers capped together. It ends after five minutes without.
+
+class PowerCap(Blockwise):
+    """A ticket when a GPU is capped far more than its peers for five minutes at the default limit,
+    and 2 % slower than they are.
+
+    Fast silicon reaches the limit first and is not behind: silent. What is accepted at once: a
+    limit below the default (that is power_limit's matter), another job, other settings; all peers
+    capped together. It ends after five minutes without.
 
     >>> PowerCap().name
     'power_cap'
@@ -47,10 +68,12 @@ class PowerCap(Blockwise):
     version = 2
 
     def __init__(self) -> None:
-        columns = Columns(**BlockMeans.fills(*MEANS), **Runs.fills(1), **Peers.fills(), lowered=False)
-        self._runs = Runs(columns, [AFTER], [CLEAR])
+        columns = Columns(
+            **BlockMeans.fills(*MEANS), **Persistence.fills(1), **Peers.fills(), lowered=False
+        )
+        self._runs = Persistence(columns, [AFTER], [CLEAR])
         self._means, self._peers = BlockMeans(columns, MEANS), Peers(columns)
-        super().__init__(BLOCK_S, columns, means=self._means, peers=self._peers)
+        super().__init__(BLOCK_S, columns)
 
     def _hear(self, events: Iterable[Event]) -> None:
         self._peers.jobs.take(events)
@@ -61,13 +84,21 @@ class PowerCap(Blockwise):
         self._peers.look(frame)
         if self._peers.changed.any():
             self._means.drop(self._peers.changed)
-        enforced, default = (columns.wide(reading(frame, f"power_limit_{which}_milliwatts")) for which in ("enforced", "default"))
-        columns["lowered"] = np.where(np.isnan(enforced), columns["lowered"], ~(enforced >= default - ROUNDING_MW))
+        enforced, default = (
+            columns.wide(reading(frame, f"power_limit_{which}_milliwatts"))
+            for which in ("enforced", "default")
+        )
+        columns["lowered"] = np.where(
+            np.isnan(enforced), columns["lowered"], ~(enforced >= default - ROUNDING_MW)
+        )
         samples = {"duty": duty(frame, "power_cap")}
-        samples |= {"clock": reading(frame, "sm_clock_megahertz"), "used": reading(frame, "gpu_utilization_percent")}
+        samples |= {
+            "clock": reading(frame, "sm_clock_megahertz"),
+            "used": reading(frame, "gpu_utilization_percent"),
+        }
         self._means.add(**{name: columns.wide(x) for name, x in samples.items()})
 
-    def _block(self, at: Moment) -> Iterator[Finding]:
+    def _block(self, at: Instant) -> Iterator[Finding]:
         columns, means = self._columns, self._means.close()
         logit = _logit(means["duty"])
         above = self._peers.centred(logit, means["used"]).d
@@ -77,21 +108,34 @@ class PowerCap(Blockwise):
         begins, ends = self._runs.step(np.where(known, bad * 1.0, np.nan)[None, :], at.time_ns)
         for row in rows_where(begins[0]):
             usual = float(1 / (1 + np.exp(above[row] - logit[row])))
-            verdict = _verdict(float(means["duty"][row]), usual, float(np.expm1(behind[row])), self._peers.size(row))
-            yield from self._standing.holds(columns.devices[row], verdict, at, self._runs.began(0, row))
+            verdict = _verdict(
+                float(means["duty"][row]),
+                usual,
+                float(np.expm1(behind[row])),
+                self._peers.size(row),
+            )
+            yield from self._standing.holds(
+                columns.devices[row], verdict, at, self._runs.began(0, row)
+            )
         for row in rows_where(ends[0]):
             yield from self._standing.ends(columns.devices[row], FAULT, at)
         yield from self._standing.due(at)
 
 
 def _verdict(share: float, usual: float, behind: float, peers: int) -> Verdict:
-    told = f"capped {share:.0%} of the last minute at the default limit, half of its {peers - 1} peers {usual:.0%} or less"
+    told = (
+        f"capped {share:.0%} of the last minute at the default limit, half of its {peers - 1} "
+        f"peers {usual:.0%} or less"
+    )
     return Verdict(
         FAULT,
         "ticket",
         "RUN_FIELDDIAG",
-        "The GPU runs into its power limit more than its peers and is slower than they are: it needs more watts for less work.",
-        (told, f"its SM clock stands {behind:+.1%} from their median"),
+        (
+            "The GPU runs into its power limit more than its peers and is slower than they are: it "
+            "needs more power for less work."
+        ),
+        (told, f"its SM clock is {behind:+.1%} from their median"),
         share,
         usual,
         "ratio",
@@ -99,6 +143,6 @@ def _verdict(share: float, usual: float, behind: float, peers: int) -> Verdict:
 
 
 def _logit(share: NDArray[np.float64]) -> NDArray[np.float64]:
-    share = np.clip(share, LEAST_DUTY, MOST_DUTY)
+    share = np.clip(share, MIN_DUTY, MAX_DUTY)
     logit: NDArray[np.float64] = np.log(share / (1 - share))
     return logit

@@ -1,7 +1,9 @@
-"""Power limits that are lower than they should be: set by a board controller, or on one GPU and not on its mates.
+"""Power limits that are lower than they should be: set by a board controller, or on one
+GPU and not on its peers.
 
-The enforced limit includes what was set out of band (nvml.h, NVML_FI_DEV_POWER_CURRENT_LIMIT); the requested one is what was asked for
-through the driver. Sites cap their GPUs on purpose, both ways: such a cap is one for the whole node, asked for or declared.
+The enforced limit includes what was set out of band (nvml.h, NVML_FI_DEV_POWER_CURRENT_LIMIT); the
+requested one was set through the driver. Sites cap their GPUs on purpose, both ways: such a cap
+covers the complete node, and is requested or declared.
 """
 
 from __future__ import annotations
@@ -13,39 +15,69 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockClock
-from detectors.columns import Columns, rows_where
-from detectors.elapsed import Elapsed, Moment
-from detectors.memory import Remembering
-from detectors.places import Groups
-from detectors.readings import reading
-from detectors.runs import Runs
-from detectors.standing import Standing, Verdict
+from detectors.kit.block_clock import BlockClock
+from detectors.kit.columns import Columns, rows_where
+from detectors.kit.elapsed import Elapsed
+from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.groups import Groups
+from detectors.kit.literature import NVML
+from detectors.kit.page import Page, gpu_columns
+from detectors.kit.persistence import Persistence
+from detectors.kit.readings import reading
+from detectors.kit.stateful import Stateful
+from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
 
 BLOCK_S = 60.0
 AFTER, CLEAR = 3, 5  # blocks
-ROUNDING_MW = 1000.0  # limits are set in whole watts
+ROUNDING_MW = 1000.0  # limits are set in integer watts
 LOW, POLICY = "power_limit/low", "power_limit/policy"
 
 
-class PowerLimit(Remembering):
-    """Judges the enforced limit against what is expected: the default, or the site's policy. Three minutes below are a ticket.
+PAGE = Page(
+    formula="enforced limit < expected limit - 1 W, for 3 minutes",
+    sources=(f"{NVML}: nvmlDeviceGetEnforcedPowerLimit, NVML_FI_DEV_POWER_CURRENT_LIMIT",),
+    shows=gpu_columns("power_limit_enforced_milliwatts", "power_limit_default_milliwatts"),
+    next_step=(
+        "Correct the limit (nvidia-smi -pl), or check the board controller and the power supplies "
+        "that lowered it."
+    ),
+    clears=(
+        "After five readings in a row, a minute apart, at what is expected; a node when no GPU of "
+        "it is below. A policy, when no GPU of the node is held below its default, or what is "
+        "declared, any more."
+    ),
+    scored_as=("power-limit",),
+)
 
-    Policy is a lower limit that all GPUs of one model in a node share, if it was asked for through the driver on all of them, or was there
-    when the node was first seen and, as far as is known, not set out of band. It is told as a record. What ``declared`` says of
-    ``gpu.power_limit``, in watts (detectors/drift.py), takes the default's place where it is lower. All GPUs of a node below what is
-    expected: the node is to blame.
+
+class PowerLimit(Stateful):
+    """Judges the enforced limit against what is expected: the default, or the site's policy.
+
+    Three minutes below are a ticket.
+
+    Policy is a lower limit that all GPUs of one model in a node share, if it was requested through
+    the driver on all of them, or was there when the node was first seen and, as far as is known,
+    not set out of band. It is reported as info. What ``declared`` states for ``gpu.power_limit``,
+    in watts (detectors/drift.py), takes the default's place where it is lower. All GPUs of a node
+    below what is expected: the root cause is the node.
 
     >>> from pipeline.frame import frame_of
     >>> gpus, detector, said = [Device("n1", "gpu", f"GPU-{i}") for i in range(2)], PowerLimit(), []
     >>> for minute in range(9):
     ...     now, limits = minute * 60 * 10**9, {"power_limit_default_milliwatts": 700_000}
     ...     enforced = (700_000, 500_000 if minute > 3 else 700_000)
-    ...     values = [(gpu, limits | {"power_limit_enforced_milliwatts": x}) for gpu, x in zip(gpus, enforced)]
-    ...     said += detector.update(Observation("nvml", "n1", "b", minute, now, now, 0, (frame_of("gpu", values, now, now),)))
+    ...     values = [
+    ...         (gpu, limits | {"power_limit_enforced_milliwatts": x})
+    ...         for gpu, x in zip(gpus, enforced)
+    ...     ]
+    ...     said += detector.update(
+    ...         Observation(
+    ...             "nvml", "n1", "b", minute, now, now, 0, (frame_of("gpu", values, now, now),)
+    ...         )
+    ...     )
     >>> [(f.device.id, f.severity, f.value, f.expected, f.unit) for f in said]
     [('GPU-1', 'ticket', 500.0, 700.0, 'watts')]
     """
@@ -54,11 +86,14 @@ class PowerLimit(Remembering):
 
     def __init__(self, declared: Mapping[str, str] = MappingProxyType({})) -> None:
         self._declared = float(declared.get("gpu.power_limit", "inf")) * 1000
-        self._columns = Columns(expected=np.nan, **Runs.fills(1))
-        self._runs = Runs(self._columns, [AFTER], [CLEAR])
-        self._clock, self._elapsed, self._standing = BlockClock(BLOCK_S), Elapsed(), Standing(self.name)
+        self._columns = Columns(expected=np.nan, **Persistence.fills(1))
+        self._runs = Persistence(self._columns, [AFTER], [CLEAR])
+        self._clock, self._elapsed, self._standing = (
+            BlockClock(BLOCK_S),
+            Elapsed(),
+            FindingTracker(self.name),
+        )
         self._mates = Groups(lambda device: f"{device.host}\0{device.attributes.get('name', '')}")
-        super().__init__(columns=self._columns, clock=self._clock, elapsed=self._elapsed, standing=self._standing)
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What begins and ends with the minute that this observation ends."""
@@ -72,7 +107,7 @@ class PowerLimit(Remembering):
                     said += self._block(frame, at)
         return said
 
-    def _block(self, frame: Frame, at: Moment) -> Iterator[Finding]:
+    def _block(self, frame: Frame, at: Instant) -> Iterator[Finding]:
         enforced, default, requested = (
             self._columns.wide(reading(frame, f"power_limit_{which}_milliwatts"))
             for which in ("enforced", "default", "requested")
@@ -88,7 +123,11 @@ class PowerLimit(Remembering):
         yield from self._standing.due(at)
 
     def _accept(
-        self, enforced: NDArray[np.float64], default: NDArray[np.float64], requested: NDArray[np.float64], at: Moment
+        self,
+        enforced: NDArray[np.float64],
+        default: NDArray[np.float64],
+        requested: NDArray[np.float64],
+        at: Instant,
     ) -> Iterator[Finding]:
         """Learn what is expected of GPUs that are new, and a policy of GPUs that are known."""
         expected = self._columns["expected"]
@@ -101,10 +140,16 @@ class PowerLimit(Remembering):
             rows = (mates == group) & np.isfinite(enforced)
             limit, usual = float(enforced[rows].max()), float(default[rows].min())
             settled = expected[rows] <= limit + ROUNDING_MW
-            shared = rows.sum() > 1 and limit - enforced[rows].min() <= ROUNDING_MW and limit < usual - ROUNDING_MW
+            shared = (
+                rows.sum() > 1
+                and limit - enforced[rows].min() <= ROUNDING_MW
+                and limit < usual - ROUNDING_MW
+            )
             if shared and (settled.any() or asked[rows].all() or (new & ~lowered)[rows].all()):
                 expected[rows] = limit
-                yield from self._policy(self._columns.devices[int(np.flatnonzero(rows)[0])].host, limit, usual, at)
+                yield from self._policy(
+                    self._columns.devices[int(np.flatnonzero(rows)[0])].host, limit, usual, at
+                )
             else:
                 expected[rows & new] = default[rows & new]
         at_least = np.fmax(expected, np.fmin(enforced, default))
@@ -116,10 +161,20 @@ class PowerLimit(Remembering):
             if finding.fault == POLICY and finding.device.host not in capped:
                 yield from self._standing.ends(finding.device, POLICY, at)
 
-    def _policy(self, host: str, limit: float, default: float, at: Moment) -> Iterator[Finding]:
-        words = f"All its GPUs have a power limit of {limit / 1000:.0f} W where the default is {default / 1000:.0f} W."
+    def _policy(self, host: str, limit: float, default: float, at: Instant) -> Iterator[Finding]:
+        words = (
+            f"All its GPUs have a power limit of {limit / 1000:.0f} W where the default is "
+            f"{default / 1000:.0f} W."
+        )
         verdict = Verdict(
-            POLICY, "record", "NONE", f"{words} It counts as the site's policy.", (), limit / 1000, default / 1000, "watts"
+            POLICY,
+            "record",
+            "NONE",
+            f"{words} It is treated as site policy.",
+            (),
+            limit / 1000,
+            default / 1000,
+            "watts",
         )
         node = Device(host, "node", host)
         stands = self._standing.get(node, POLICY)
@@ -128,7 +183,11 @@ class PowerLimit(Remembering):
             yield from self._standing.holds(node, verdict, at)
 
     def _begin(
-        self, rows: Iterator[int], enforced: NDArray[np.float64], requested: NDArray[np.float64], at: Moment
+        self,
+        rows: Iterator[int],
+        enforced: NDArray[np.float64],
+        requested: NDArray[np.float64],
+        at: Instant,
     ) -> Iterator[Finding]:
         low, devices = self._runs.stands(0), self._columns.devices
         mates = self._mates.of(devices)
@@ -136,34 +195,48 @@ class PowerLimit(Remembering):
             together = np.flatnonzero((mates == mates[row]) & np.isfinite(enforced))
             whole = len(together) > 1 and bool(low[together].all())
             device = Device(devices[row].host, "node", devices[row].host) if whole else devices[row]
-            yield from self._standing.holds(device, self._verdict(row, whole, enforced, requested), at, self._runs.began(0, row))
+            yield from self._standing.holds(
+                device, self._verdict(row, whole, enforced, requested), at, self._runs.began(0, row)
+            )
 
-    def _verdict(self, row: int, whole: bool, enforced: NDArray[np.float64], requested: NDArray[np.float64]) -> Verdict:
+    def _verdict(
+        self, row: int, whole: bool, enforced: NDArray[np.float64], requested: NDArray[np.float64]
+    ) -> Verdict:
         milliwatts = (enforced[row], self._columns["expected"][row], requested[row])
         watts, expected, asked = (float(value) / 1000 for value in milliwatts)
         who = "All GPUs of this node are" if whole else "This GPU is"
         if isnan(asked):
-            cause = "what was asked for is not known"
+            cause = "the requested limit is not known"
         elif asked > watts + ROUNDING_MW / 1000:
-            cause = f"{asked:.0f} W were asked for: something out of band, such as the board controller, lowered it"
+            cause = (
+                f"{asked:.0f} W were requested: something out of band, such as the board "
+                "controller, lowered it"
+            )
         else:
-            cause = "it was asked for through the driver, on this GPU and not on its mates"
+            cause = "it was requested through the driver, on this GPU and not on its peers"
         return Verdict(
             LOW,
             "ticket",
             "CONTACT_SUPPORT",
-            f"{who} held to {watts:.0f} W instead of {expected:.0f} W, which slows down every job there.",
+            (
+                f"{who} limited to {watts:.0f} W instead of {expected:.0f} W, which slows "
+                "down every job there."
+            ),
             (f"enforced {watts:.0f} W, expected {expected:.0f} W for {AFTER} minutes; {cause}",),
             watts,
             expected,
             "watts",
         )
 
-    def _end(self, at: Moment) -> Iterator[Finding]:
+    def _end(self, at: Instant) -> Iterator[Finding]:
         low, devices = self._runs.stands(0), self._columns.devices
         bad = {devices[row] for row in rows_where(low)}
         hosts = {device.host for device in bad}
         for finding in self._standing.all():
-            still = finding.device in bad if finding.device.kind == "gpu" else finding.device.host in hosts
+            still = (
+                finding.device in bad
+                if finding.device.kind == "gpu"
+                else finding.device.host in hosts
+            )
             if finding.fault == LOW and not still:
                 yield from self._standing.ends(finding.device, LOW, at)

@@ -1,4 +1,6 @@
-"""GPUs that silently became slower than their peers: the clock falls, no reason is given, and the whole job waits."""
+"""GPUs that silently became slower than their peers: the clock falls without a throttle
+reason, and the job waits.
+"""
 
 from __future__ import annotations
 
@@ -7,49 +9,80 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockMeans
-from detectors.blockwise import Blockwise
-from detectors.columns import Columns, rows_where
-from detectors.elapsed import Moment
-from detectors.lanes import Limit
-from detectors.memory import Numbers
-from detectors.peers import Peers
-from detectors.readings import duty, reading
-from detectors.regime import Regime
-from detectors.standing import RANK, Verdict
-from detectors.two_lanes import ACROSS, Judged, TwoLanes
+from detectors.kit.baseline import Limit
+from detectors.kit.block_clock import BlockMeans
+from detectors.kit.blockwise import Blockwise
+from detectors.kit.columns import Columns, rows_where
+from detectors.kit.dual_baseline import ACROSS, BlockResiduals, DualBaseline
+from detectors.kit.findings import RANK, Verdict
+from detectors.kit.literature import GREYHOUND
+from detectors.kit.page import Page, Shown
+from detectors.kit.peers import Peers
+from detectors.kit.readings import duty, reading
+from detectors.kit.regime import Regime
+from detectors.kit.stateful import Numbers
+from pipeline.clock import Instant
 from pipeline.finding import SEVERITIES, Finding, Severity
 from pipeline.frame import Frame
 from pipeline.observation import Event
 
 BLOCK_S = 60.0  # block means: neighbouring samples of a clock are too alike to be tested one by one
-# Effect-size floors and persistence. The floors stand well above what silicon does by itself (its spread is published: "Not all GPUs are
-# created equal", SC'22) and what a minute of it wanders; how many false alarms that leaves, and how late it is, is measured by `tocsin score`.
+# Effect-size floors and persistence. The floors stand well above what silicon does by itself (its
+# spread is published: "Not all GPUs are created equal", SC'22) and what a minute of it wanders; how
+# many false alarms that leaves, and how late it is, is measured by `tocsin score`.
 CRITICAL, WARNING = "critical", "warning"
 INSIDE = {CRITICAL: Limit(0.07, 5.0, 3), WARNING: Limit(0.05, 4.0, 5)}
 BETWEEN = Limit(0.10, 5.0, 10)
-# A slow-down that comes and goes: at least so many separate excursions below the critical limit in the last 60 blocks of work, and
-# so many blocks of them: a twelfth, which a dip of two minutes every twelve always leaves.
-EXCURSIONS, LEAST_HITS, HOUR = 4, 5, 60
+# A slow-down that comes and goes: at least so many separate excursions below the critical limit in
+# the last 60 blocks of work, and so many blocks of them: a twelfth, which a dip of two minutes
+# every twelve always leaves.
+EXCURSIONS, MIN_HITS, HOUR = 4, 5, 60
 CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.5
 ACCEPT_BLOCKS = 1440  # a day of work at the new level is the new normal
-IDLE_BLOCKS = 30  # a GPU that idled this long begins another job, whatever the scheduler says
-# A reason that was active for at least half of the share of time that was lost explains the loss: duties are exact, clocks are sampled.
-EXPLAINS, LEAST_DUTY = 0.5, 0.005
+IDLE_BLOCKS = 30  # a GPU that idled this long begins another job, whatever the scheduler reports
+# A reason that was active for at least half of the share of time that was lost explains the loss:
+# duties are exact, clocks are sampled.
+EXPLAINS, MIN_DUTY = 0.5, 0.005
 REASONS = ("hw_thermal", "hw_power_brake", "sw_thermal")
 MEANS = ("d", "level", *REASONS)
-NONE, TICKET, PAGE = 0, 1 + RANK["ticket"], 1 + RANK["page"]
+NO_LEVEL, TICKET_LEVEL, PAGE_LEVEL = 0, 1 + RANK["ticket"], 1 + RANK["page"]
+
+
+PAGE = Page(
+    formula=(
+        "d = ln f - median of peers; r = d - b, b its own exponentially weighted past; r < -max(7 "
+        "%, 5 s) for 3 minutes"
+    ),
+    sources=(GREYHOUND, "P. Sinha et al., Not All GPUs Are Created Equal, SC'22"),
+    shows=(
+        Shown("gpu", "sm_clock_megahertz"),
+        Shown("gpu", "gpu_utilization_percent"),
+        Shown("gpu", "power_milliwatts"),
+    ),
+    next_step=(
+        "Take the node out of the job at its next checkpoint and run the vendor's diagnosis; the "
+        "job runs at its pace until then."
+    ),
+    clears=(
+        "After five blocks in a row within half of the limit (excursions that come and go: after "
+        "an hour of such blocks); after a day of work at the new level, which is normal then."
+    ),
+    scored_as=("straggler",),
+)
 
 
 class Straggler(Blockwise):
-    """Compares the SM clock of each working GPU with its peers, ``d = ln clock - median``, in blocks of a minute.
+    """Compares the SM clock of each working GPU with its peers,
+    ``d = ln clock - median``, in blocks of a minute.
 
-    A page after three blocks 7 % below its own place among them, a ticket after five 5 % below, after ten 10 % below its place in
-    earlier jobs, or after several short excursions; in any case only while it is behind the median, where it holds the job up. Blocks
-    in which throttling explains the loss are left to its detector. It ends after five blocks within half of the limit.
+    A page after three blocks 7 % below its own baseline among them, a ticket after five 5 % below,
+    after ten 10 % below its place in earlier jobs, or after several short excursions; in any case
+    only while it is behind the median, where it holds the job up. Blocks in which throttling
+    explains the loss are left to its detector. It ends after five blocks within half of the limit.
 
-    What is accepted: another job, and a setting that was changed (clock lock, power limit, MIG), begin a new baseline at once; a level
-    of the peers that moved by 2.5 %, as a lock that cannot be read does, after twenty minutes; a slow-down, after a day of work.
+    What is accepted: another job, and a setting that was changed (clock lock, power limit, MIG),
+    begin a new baseline at once; a level of the peers that moved by 2.5 %, as a lock that cannot be
+    read does, after twenty minutes; a slow-down, after a day of work.
 
     >>> Straggler().name
     'straggler'
@@ -62,15 +95,19 @@ class Straggler(Blockwise):
         # history: a bit per block of the last 60, the newest is bit 0: below the critical limit
         fills = (
             BlockMeans.fills(*MEANS)
-            | TwoLanes.fills(*INSIDE)
+            | DualBaseline.fills(*INSIDE)
             | Regime.fills()
-            | dict.fromkeys(("history", "good", "stood", "idle"), 0)
+            | dict.fromkeys(("history", "good", "lasted", "idle"), 0)
         )
-        columns = Columns(**fills, **Peers.fills(), said=NONE)
-        self._numbers = Numbers(**TwoLanes.numbers())
-        self._means, self._peers, self._regime = BlockMeans(columns, MEANS), Peers(columns), Regime(columns)
-        self._lanes = TwoLanes(columns, self._numbers, INSIDE, BETWEEN)
-        super().__init__(BLOCK_S, columns, numbers=self._numbers, means=self._means, peers=self._peers)
+        columns = Columns(**fills, **Peers.fills(), said=NO_LEVEL)
+        self._numbers = Numbers(**DualBaseline.numbers())
+        self._means, self._peers, self._regime = (
+            BlockMeans(columns, MEANS),
+            Peers(columns),
+            Regime(columns),
+        )
+        self._lanes = DualBaseline(columns, self._numbers, INSIDE, BETWEEN)
+        super().__init__(BLOCK_S, columns)
 
     def _hear(self, events: Iterable[Event]) -> None:
         self._peers.jobs.take(events)
@@ -83,7 +120,9 @@ class Straggler(Blockwise):
             self._next_job(self._peers.changed)
         with np.errstate(divide="ignore", invalid="ignore"):
             clock = np.log(columns.wide(reading(frame, "sm_clock_megahertz")))
-        centred = self._peers.centred(clock, columns.wide(reading(frame, "gpu_utilization_percent")))
+        centred = self._peers.centred(
+            clock, columns.wide(reading(frame, "gpu_utilization_percent"))
+        )
         if centred.dropped.any():
             self._means.drop(centred.dropped)
         duties = {name: columns.wide(duty(frame, name)) for name in REASONS}
@@ -91,68 +130,84 @@ class Straggler(Blockwise):
 
     def _next_job(self, rows: NDArray[np.bool_]) -> None:
         self._means.drop(rows)
-        keep = self._columns["said"] > NONE
+        keep = self._columns["said"] > NO_LEVEL
         self._lanes.next_job(rows, keep)
         self._regime.forget(rows & ~keep)
         self._columns.reset(rows & ~keep, "history")
 
-    def _block(self, at: Moment) -> Iterator[Finding]:
+    def _block(self, at: Instant) -> Iterator[Finding]:
         """Judge, then learn: rows under suspicion teach nothing."""
         columns, means = self._columns, self._means.close()
         worked = np.isfinite(means["d"])
         y = self._usable(means)
         judged = self._lanes.judge(y)
         history = columns["history"] << 1 | (judged.r < -judged.limits[CRITICAL])
-        columns["history"] = np.where(np.isfinite(judged.r), history & ((1 << HOUR) - 1), columns["history"])
+        columns["history"] = np.where(
+            np.isfinite(judged.r), history & ((1 << HOUR) - 1), columns["history"]
+        )
         yield from self._tell(judged, at)
         yield from self._end(y, judged.share_of_limit(WARNING), at)
-        self._lanes.learn(y, columns["said"] > NONE)
+        self._lanes.learn(y, columns["said"] > NO_LEVEL)
         woke = worked & (columns["idle"] >= IDLE_BLOCKS)
         if woke.any():
             self._next_job(woke)
         columns["idle"] = np.where(worked, 0, columns["idle"] + 1)
 
     def _usable(self, means: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Distance from the peers, (row,), NaN where the block is no evidence: its level is not the usual one, or a reason explains it."""
+        """Distance from the peers, (row,), NaN where the block is no evidence: its level is not the
+        usual one, or a reason explains it.
+        """
         here, moved = self._regime.step(means["level"])
         if moved.any():
             self._next_job(moved)
         held = np.fmax.reduce([means[name] for name in REASONS])
         loss = -np.expm1(self._lanes.job.residual(means["d"]))
-        explained = held > np.fmax(LEAST_DUTY, EXPLAINS * loss)
+        explained = held > np.fmax(MIN_DUTY, EXPLAINS * loss)
         return np.where(here & ~explained, means["d"], np.nan)
 
-    def _tell(self, judged: Judged, at: Moment) -> Iterator[Finding]:
+    def _tell(self, judged: BlockResiduals, at: Instant) -> Iterator[Finding]:
         columns, lanes = self._columns, self._lanes
         page = lanes.reached(CRITICAL)
-        flickers = self._flickered() & (columns["history"] & 1 == 1) & (np.bitwise_count(columns["history"]) >= LEAST_HITS)
+        flickers = (
+            self._flickered()
+            & (columns["history"] & 1 == 1)
+            & (np.bitwise_count(columns["history"]) >= MIN_HITS)
+        )
         in_job = page | lanes.reached(WARNING) | flickers
-        level = np.where(page, PAGE, np.where(in_job | lanes.reached(ACROSS), TICKET, NONE))
+        level = np.where(
+            page, PAGE_LEVEL, np.where(in_job | lanes.reached(ACROSS), TICKET_LEVEL, NO_LEVEL)
+        )
         loss = judged.loss(in_job)
         new = (level > columns["said"]) & np.isfinite(loss)
         for row in rows_where(new):
-            verdict, blocks = self._verdict(row, SEVERITIES[level[row] - 1], bool(in_job[row]), float(loss[row]))
+            verdict, blocks = self._verdict(
+                row, SEVERITIES[level[row] - 1], bool(in_job[row]), float(loss[row])
+            )
             since_ns = at.time_ns - round(max(1, blocks) * BLOCK_S * 1e9)
             for finding in self._standing.holds(columns.devices[row], verdict, at, since_ns):
                 columns["said"][row] = 1 + RANK[finding.severity]
-                columns["good"][row] = columns["stood"][row] = 0
+                columns["good"][row] = columns["lasted"][row] = 0
                 yield finding
 
-    def _end(self, y: NDArray[np.float64], share: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
+    def _end(
+        self, y: NDArray[np.float64], share: NDArray[np.float64], at: Instant
+    ) -> Iterator[Finding]:
         standing, columns = self._standing.all(), self._columns
         if not standing:
             return
-        stands, seen = columns["said"] > NONE, np.isfinite(share)
-        columns["good"] = np.where(seen, np.where(share < CLEAR_SHARE, columns["good"] + 1, 0), columns["good"])
-        columns["stood"] = columns["stood"] + (stands & np.isfinite(y))
+        stands, seen = columns["said"] > NO_LEVEL, np.isfinite(share)
+        columns["good"] = np.where(
+            seen, np.where(share < CLEAR_SHARE, columns["good"] + 1, 0), columns["good"]
+        )
+        columns["lasted"] = columns["lasted"] + (stands & np.isfinite(y))
         good = stands & (columns["good"] >= np.where(self._flickered(), HOUR, CLEAR_BLOCKS))
-        normal = stands & ~good & (columns["stood"] >= ACCEPT_BLOCKS)
+        normal = stands & ~good & (columns["lasted"] >= ACCEPT_BLOCKS)
         for finding in standing:
             row = columns.row(finding.device)
             if row is not None and (good | normal)[row]:
-                why = ("taken as its new normal after a day of work",) if normal[row] else ()
+                why = ("accepted as its new normal after a day of work",) if normal[row] else ()
                 yield from self._standing.ends(finding.device, finding.fault, at, *why)
-        columns["said"][good | normal] = NONE
+        columns["said"][good | normal] = NO_LEVEL
         if normal.any():
             self._lanes.accept(normal)
             columns.reset(normal, "history")
@@ -162,20 +217,35 @@ class Straggler(Blockwise):
         flickered: NDArray[np.bool_] = np.bitwise_count(history & ~(history << 1)) >= EXCURSIONS
         return flickered
 
-    def _verdict(self, row: int, severity: Severity, in_job: bool, loss: float) -> tuple[Verdict, int]:
+    def _verdict(
+        self, row: int, severity: Severity, in_job: bool, loss: float
+    ) -> tuple[Verdict, int]:
         """The verdict, and the blocks in a row that it rests on."""
         columns = self._columns
-        lane, run, since = (self._lanes.job, WARNING, "this job") if in_job else (self._lanes.across, ACROSS, "earlier jobs")
+        lane, run, since = (
+            (self._lanes.job, WARNING, "this job")
+            if in_job
+            else (self._lanes.across, ACROSS, "earlier jobs")
+        )
         blocks, hits = int(columns[f"run_{run}"][row]), int(columns["history"][row]).bit_count()
         normal = np.expm1(float(lane.b[row]))
         verdict = Verdict(
             "straggler",
             severity,
             "RUN_DCGMEUD",
-            f"The GPU runs {loss:.1%} slower than is normal for it and holds its job up; no throttle reason explains it.",
             (
-                f"in {since} its SM clock stood {normal:+.1%} from the median of its {self._peers.size(row) - 1} peers",
-                f"{loss:.1%} below that in the last minute, {blocks} minutes in a row below the limit; all GPUs spread by {lane.s:.1%}",
+                f"The GPU runs {loss:.1%} slower than is normal for it and delays its job; no "
+                "throttle reason explains it."
+            ),
+            (
+                (
+                    f"in {since} its SM clock was {normal:+.1%} from the median of its "
+                    f"{self._peers.size(row) - 1} peers"
+                ),
+                (
+                    f"{loss:.1%} below that in the last minute, {blocks} minutes in a row below "
+                    f"the limit; all GPUs spread by {lane.s:.1%}"
+                ),
                 f"{hits} of its last {HOUR} minutes of work below the critical limit",
             ),
             -100 * loss,

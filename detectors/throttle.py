@@ -1,36 +1,47 @@
-"""Clocks held back by heat or by the power brake, judged by how much of the time; whether it is the GPU, its node or its rack.
+"""Clocks held back by heat or by the power brake, judged by how much of the time; whether it is the
+GPU, its node or its rack.
 
-Reasons: nvmlClocksEventReasons (nvml.h). A duty is the share of a minute (detectors/readings.py).
+Reasons: nvmlClocksEventReasons (nvml.h). A duty is the share of a minute
+(detectors/kit/readings.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockClock, BlockMeans
-from detectors.columns import Columns, Ring, rows_where
-from detectors.elapsed import Elapsed, Moment
-from detectors.lives import Lives
-from detectors.memory import Remembering
-from detectors.places import Groups, host_of, rack_of, share_by_group
-from detectors.readings import duty, reading
-from detectors.standing import Standing, Verdict
+from detectors.kit.block_clock import BlockClock, BlockMeans
+from detectors.kit.columns import Columns, Ring, rows_where
+from detectors.kit.elapsed import Elapsed
+from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.groups import Groups, host_of, rack_of, share_by_group
+from detectors.kit.literature import NVML
+from detectors.kit.page import Default, Page, gpu_columns
+from detectors.kit.readings import duty, reading
+from detectors.kit.resets import ResetTracker
+from detectors.kit.stateful import Stateful
+from pipeline.clock import Instant
 from pipeline.finding import Action, Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
 
 BLOCK_S = 60.0
 ACTIVE_PERCENT = 50.0  # utilisation of a GPU that works
-PAGE_DUTY = 0.10  # hardware slowdown halves clocks or worse (nvml.h), so 10 % of the time costs the job 5 %
+# hardware slowdown halves clocks or worse (nvml.h), so 10 % of the time costs the job 5 %
+PAGE_DUTY = 0.10
 SOFT_ALPHA = 1 - 2.0 ** (-1 / 5)  # five-minute half-life
-IDLE_BLOCKS = 1440  # a day without load: a node that was drained gets none before its pages have ended
+# one day: a drained node has no load, and its pages would otherwise never end
+IDLE_BLOCKS = 1440
 SETTLE_BLOCKS = 5  # or so many of them in a new life, which a repair needs
-RECENT, CALM = 0b111, 0b11111  # the last three blocks decide that it is there, the last five that it is over
-VOTE = 0.5  # this share of a node's GPUs makes it the node's fault; more than this share of a rack's nodes, the rack's
+# the last three blocks decide that it is there, the last five that it is over
+RECENT, CALM = 0b111, 0b11111
+# this share of a node's GPUs makes it the node's fault; more than this share of a
+# rack's nodes, the rack's
+VOTE = 0.5
 LEAST = 2  # voters
 SHOWN = 8  # GPUs named in the evidence: a node's
 _COUNT = np.array([bits.bit_count() for bits in range(RECENT + 1)])
@@ -38,9 +49,11 @@ _COUNT = np.array([bits.bit_count() for bits in range(RECENT + 1)])
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason: the duty that is too much, in how many of three blocks, and what it then means at each level.
+    """One reason: the duty that is too much, in how many of three blocks, and what it
+    then means at each level.
 
-    ``needs_load``: idle GPUs touch the bit when they change state. ``page`` is the duty that wakes somebody.
+    ``needs_load``: idle GPUs touch the bit when they change state. ``page`` is the
+    duty that wakes somebody.
     """
 
     name: str
@@ -64,7 +77,10 @@ REASONS = (
         2,
         needs_load=True,
         action="CONTACT_SUPPORT",
-        gpu="The GPU is so hot that hardware halves its clocks: check its heat sink, cold plate and air.",
+        gpu=(
+            "The GPU is so hot that hardware halves its clocks: check its heat "
+            "sink, cold plate and air."
+        ),
         node="GPUs of this node are too hot together: check its fans or coolant before the GPUs.",
         rack="GPUs in most nodes of this rack are too hot: check the rack's cooling.",
     ),
@@ -76,9 +92,11 @@ REASONS = (
         2,
         needs_load=False,  # the signal comes from outside and brakes idle GPUs too
         action="CONTACT_SUPPORT",
-        gpu="The power brake is pulled on this GPU alone: check its power cabling.",
-        node="The power brake is pulled on the GPUs of this node together: check its power supplies.",
-        rack="The power brake is pulled in most nodes of this rack: check the rack's power.",
+        gpu="The power brake is active on this GPU alone: check its power cabling.",
+        node=(
+            "The power brake is active on the GPUs of this node together: check its power supplies."
+        ),
+        rack="The power brake is active in most nodes of this rack: check the rack's power.",
     ),
     # Now and then is the driver's governor at work; a fifth of the time is not.
     Reason(
@@ -89,7 +107,10 @@ REASONS = (
         1,
         needs_load=True,
         action="CONTACT_SUPPORT",
-        gpu="The driver lowers the clocks of this GPU to keep core or memory within their operating temperature.",
+        gpu=(
+            "The driver lowers the clocks of this GPU to keep core or memory within their "
+            "operating temperature."
+        ),
     ),
 )
 NAMES = tuple(reason.name for reason in REASONS)
@@ -104,24 +125,67 @@ def _each(name: str) -> NDArray[np.float64]:
 _LIMIT, _PAGE, _BLOCKS = _each("limit"), _each("page"), _each("blocks")
 
 
-class Throttle(Remembering):
+def _throttling(reason: Reason) -> Default:
+    value = f"{100 * reason.limit:g} % of the time in {reason.blocks} of 3 minutes"
+    page = (
+        f"a page above {100 * reason.page:g} %"
+        if isfinite(reason.page)
+        else "a ticket at most, smoothed"
+    )
+    return Default(
+        reason.name, value, f"{page}; {'under load' if reason.needs_load else 'idle GPUs too'}"
+    )
+
+
+PAGE = Page(
+    formula=(
+        "duty = d(violation ns) / dt per minute and reason; a ticket at duty > 1 %, a page at duty "
+        "> 10 %, in 2 of 3 minutes"
+    ),
+    sources=(f"{NVML}: nvmlClocksEventReasons, NVML_PERF_POLICY_*",),
+    shows=gpu_columns(
+        "throttled_hw_thermal_nanoseconds",
+        "throttled_hw_power_brake_nanoseconds",
+        "sm_clock_megahertz",
+    ),
+    next_step="Heat: cooling of what is named. Power brake: the power supply of the node or rack.",
+    clears=(
+        "After five judged minutes in a row at half of the limit or below, on all GPUs of what is "
+        "named; a GPU that idles for a day, or for five minutes in a new life (reset, driver load, "
+        "boot), counts as below."
+    ),
+    scored_as=("throttle",),
+    limits=tuple(_throttling(reason) for reason in REASONS),
+)
+
+
+class Throttle(Stateful):
     """Judges the duty of every minute.
 
-    Hardware thermal slowdown and power brake above 1 % in two of three blocks are a ticket, above 10 % a page; software thermal slowdown
-    above 20 %, smoothed over five minutes, is a ticket. Where half of a node's GPUs have it together the node is to blame, and the rack
-    where most of its nodes are. A finding ends after five blocks in a row below half of the limit. Blocks without enough samples, or
-    without load, decide nothing; but a GPU that idles for a day, or right after a reset, driver load or boot, is judged anew. Nothing
-    is learnt, so nothing has to be accepted: caps, locks and jobs do not raise these reasons.
+    Hardware thermal slowdown and power brake above 1 % in two of three blocks are a ticket, above
+    10 % a page; software thermal slowdown above 20 %, smoothed over five minutes, is a ticket.
+    Where half of a node's GPUs have it together the root cause is the node, and the rack where most
+    of its nodes are. A finding ends after five blocks in a row below half of the limit. Blocks
+    without enough samples, or without load, decide nothing; but a GPU that idles for a day, or
+    right after a reset, driver load or boot, is judged again. Nothing is learnt, so nothing has to
+    be accepted: caps, locks and jobs do not raise these reasons.
 
     >>> from pipeline.frame import frame_of
     >>> from pipeline.rates import Rates
     >>> gpu, throttle, minute = Device("n1", "gpu", "GPU-1"), Throttle(), 60 * 10**9
     >>> rates, said = None, []
     >>> for n in range(40):
-    ...     braked = {"gpu_utilization_percent": 99, "throttled_hw_power_brake_nanoseconds": n * 2 * 10**9}
+    ...     braked = {
+    ...         "gpu_utilization_percent": 99,
+    ...         "throttled_hw_power_brake_nanoseconds": n * 2 * 10**9,
+    ...     }
     ...     frame = frame_of("gpu", [(gpu, braked)], n * minute // 6, n * minute // 6)
     ...     rates = rates or Rates(frame.schema, 10.0)
-    ...     said += throttle.update(Observation("nvml", "n1", "b", n, frame.time_ns, frame.mono_ns, 0, (rates.add(frame),)))
+    ...     said += throttle.update(
+    ...         Observation(
+    ...             "nvml", "n1", "b", n, frame.time_ns, frame.mono_ns, 0, (rates.add(frame),)
+    ...         )
+    ...     )
     >>> [(f.fault, f.severity, f.phase, round(f.value, 3)) for f in said]
     [('throttle/hw_power_brake', 'page', 'onset', 0.2)]
     """
@@ -131,19 +195,16 @@ class Throttle(Remembering):
 
     def __init__(self) -> None:
         names = (*NAMES, "busy", "clock")
-        bits = dict.fromkeys(("over", "far_over", "warm"), Ring(len(REASONS), 0))  # histories: the newest block is bit 0
+        # histories: the newest block is bit 0
+        bits = dict.fromkeys(("over", "far_over", "warm"), Ring(len(REASONS), 0))
         self._columns = Columns(**BlockMeans.fills(*names), **bits, soft=0.0, idle=0)
         self._means = BlockMeans(self._columns, names)
-        self._clock, self._elapsed, self._standing = BlockClock(BLOCK_S), Elapsed(), Standing(self.name)
-        self._hosts, self._racks, self._lives = Groups(host_of), Groups(rack_of), Lives()
-        super().__init__(
-            columns=self._columns,
-            means=self._means,
-            clock=self._clock,
-            elapsed=self._elapsed,
-            standing=self._standing,
-            lives=self._lives,
+        self._clock, self._elapsed, self._standing = (
+            BlockClock(BLOCK_S),
+            Elapsed(),
+            FindingTracker(self.name),
         )
+        self._hosts, self._racks, self._lives = Groups(host_of), Groups(rack_of), ResetTracker()
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What the blocks say that this observation ends."""
@@ -153,7 +214,7 @@ class Throttle(Remembering):
                 said += self._frame(frame, self._elapsed.at(observation), observation.boot_id)
         return said
 
-    def _frame(self, frame: Frame, at: Moment, boot_id: str) -> Iterator[Finding]:
+    def _frame(self, frame: Frame, at: Instant, boot_id: str) -> Iterator[Finding]:
         self._columns.place(frame.devices)
         yield from self._standing.swapped(frame, at)
         new = self._columns.wide(self._lives.new(frame, boot_id).astype(np.float64)) > 0
@@ -164,19 +225,24 @@ class Throttle(Remembering):
         if ended is None:
             return
         samples = {reason.name: duty(frame, reason.name) for reason in REASONS}
-        samples |= {"busy": reading(frame, "gpu_utilization_percent"), "clock": reading(frame, "sm_clock_megahertz")}
+        samples |= {
+            "busy": reading(frame, "gpu_utilization_percent"),
+            "clock": reading(frame, "sm_clock_megahertz"),
+        }
         self._means.add(**{name: self._columns.wide(x) for name, x in samples.items()})
         if ended:
             yield from self._block(self._means.close(), at)
 
-    def _block(self, means: dict[str, NDArray[np.float64]], at: Moment) -> Iterator[Finding]:
+    def _block(self, means: dict[str, NDArray[np.float64]], at: Instant) -> Iterator[Finding]:
         duty = np.stack([means[name] for name in NAMES])
         idle = means["busy"] < ACTIVE_PERCENT
         self._rested(idle, means["busy"])
         duty[np.array([reason.needs_load for reason in REASONS])[:, None] & idle] = np.nan
         usable = np.isfinite(duty)
         soft = self._columns["soft"]
-        self._columns["soft"] = np.where(usable[SOFT], soft + SOFT_ALPHA * (duty[SOFT] - soft), soft)
+        self._columns["soft"] = np.where(
+            usable[SOFT], soft + SOFT_ALPHA * (duty[SOFT] - soft), soft
+        )
         duty[SOFT] = np.where(usable[SOFT], self._columns["soft"], np.nan)
         for name, limit in (("over", _LIMIT), ("far_over", _PAGE), ("warm", _LIMIT / 2)):
             history = self._columns[name]
@@ -191,7 +257,9 @@ class Throttle(Remembering):
         self._columns["idle"] = np.where(idle, blocks + 1, np.where(np.isfinite(busy), 0, blocks))
         self._columns.reset(idle & (self._columns["idle"] == IDLE_BLOCKS), *PAST)
 
-    def _begin(self, duty: NDArray[np.float64], clock: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
+    def _begin(
+        self, duty: NDArray[np.float64], clock: NDArray[np.float64], at: Instant
+    ) -> Iterator[Finding]:
         hot = (_COUNT[self._columns["over"] & RECENT] >= _BLOCKS) & np.isfinite(duty)
         for k, reason in enumerate(REASONS):
             blamed: dict[Device, list[int]] = {}
@@ -200,9 +268,11 @@ class Throttle(Remembering):
                 blamed.setdefault(self._blame(reason, row, votes), []).append(row)
             for device, rows in blamed.items():
                 if k != SOFT or self._standing.get(device, HARD[0].fault) is None:
-                    yield from self._standing.holds(device, self._verdict(k, device, rows, duty[k], clock), at)
+                    yield from self._standing.holds(
+                        device, self._verdict(k, device, rows, duty[k], clock), at
+                    )
 
-    def _end(self, at: Moment) -> Iterator[Finding]:
+    def _end(self, at: Instant) -> Iterator[Finding]:
         warm = self._columns["warm"] != 0
         for finding in self._standing.all():
             k = next(k for k, reason in enumerate(REASONS) if reason.fault == finding.fault)
@@ -211,7 +281,9 @@ class Throttle(Remembering):
                 yield from self._standing.ends(finding.device, finding.fault, at)
 
     def _votes(self, k: int, asked: NDArray[np.bool_]) -> dict[str, set[str]]:
-        """Hosts and racks where enough have it: a GPU votes with the last three blocks, a node counts for its rack by its GPUs' vote."""
+        """Hosts and racks where enough have it: a GPU votes with the last three blocks, a node
+        counts for its rack by its GPUs' vote.
+        """
         votes = (self._columns["over"][k] & RECENT) != 0
         host, rack = self._hosts.of(self._columns.devices), self._racks.of(self._columns.devices)
         nodes = share_by_group(votes, asked, host, len(self._hosts.names))
@@ -235,20 +307,36 @@ class Throttle(Remembering):
         return gpu
 
     def _rows_of(self, device: Device) -> NDArray[np.intp]:
-        """Rows of a GPU, or of all GPUs of a node or rack; none where it was not seen since a restart."""
+        """Rows of a GPU, or of all GPUs of a node or rack; none where it was
+        not seen since a restart.
+        """
         groups = {"node": self._hosts, "rack": self._racks}.get(device.kind)
         if groups is None:
             row = self._columns.row(device)
             return np.array([] if row is None else [row], np.intp)
         numbers = groups.of(self._columns.devices)
-        return np.flatnonzero(numbers == groups.names.index(device.id)) if device.id in groups.names else np.array([], np.intp)
+        return (
+            np.flatnonzero(numbers == groups.names.index(device.id))
+            if device.id in groups.names
+            else np.array([], np.intp)
+        )
 
-    def _verdict(self, k: int, device: Device, rows: list[int], duty: NDArray[np.float64], clock: NDArray[np.float64]) -> Verdict:
+    def _verdict(
+        self,
+        k: int,
+        device: Device,
+        rows: list[int],
+        duty: NDArray[np.float64],
+        clock: NDArray[np.float64],
+    ) -> Verdict:
         reason = REASONS[k]
         page = bool((_COUNT[self._columns["far_over"][k, rows] & RECENT] >= reason.blocks).any())
         summary = {"node": reason.node, "rack": reason.rack}.get(device.kind, reason.gpu)
         worst = sorted(rows, key=lambda row: -duty[row])
-        told = [f"{_name(self._columns.devices[row])}: {_told(reason, duty[row], clock[row])}" for row in worst[:SHOWN]]
+        told = [
+            f"{_name(self._columns.devices[row])}: {_told(reason, duty[row], clock[row])}"
+            for row in worst[:SHOWN]
+        ]
         more = [f"and {len(rows) - SHOWN} more GPUs"] if len(rows) > SHOWN else []
         return Verdict(
             reason.fault,

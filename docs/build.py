@@ -1,21 +1,35 @@
-"""Writes docs/reference.md from the catalogue, the settings and the command line: `make docs`. Nothing in it is typed by hand."""
+"""Writes docs/reference.md from the catalogue, the settings and the command line: `make docs`.
+
+Nothing in it is typed by hand.
+"""
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 
-from collector import dcgm_flags
 from collector.cli.main import EXIT_CODES, parser
 from collector.cli.options import shown
-from collector.config import tree
-from pipeline.catalog import EVENTS, FIELDS, KINDS, METRICS, PROFILES, Dcgm, Field, Kind, facts_of, fields_of
+from collector.config import dcgm_flags, tree
+from pipeline.catalog import (
+    EVENTS,
+    FIELDS,
+    KINDS,
+    METRICS,
+    PROFILES,
+    Dcgm,
+    Field,
+    Kind,
+    facts_of,
+    fields_of,
+)
 from pipeline.exposition.families import info_metric
-from pipeline.store.schema import BUCKETS_S, DECIMALS, TABLES, encodings, schema
+from pipeline.store.files.schema import BUCKETS_S, DECIMALS, TABLES, encodings, schema
 
 TARGET = Path(__file__).resolve().parent / "reference.md"
 
@@ -30,7 +44,7 @@ line. A test fails when this page is stale.
 - [Tables](#tables): what the store holds, column by column
 - [Settings](#settings), [dcgm-exporter's flags and variables](#dcgm-exporters-flags-and-variables)
 - [Commands](#commands)
-"""
+"""  # noqa: E501 - text as it is used
 
 SERIES = """\
 ## Series
@@ -39,7 +53,7 @@ One row per series of a device. *Profile* is the smallest profile that shows it:
 (contains both). *Column* is the field's name in frames and stored tables, in the source's native unit; the series is in base units.
 *Read from* are the places asked, in turn, until one answers. *dcgm-exporter* names the families that show the same field in its dialect:
 the name up to 4.8, then the 4.9 name where it differs. In that dialect the counters file decides what is shown.
-"""
+"""  # noqa: E501 - text as it is used
 
 TABLES_INTRODUCTION = """\
 ## Tables
@@ -47,16 +61,16 @@ TABLES_INTRODUCTION = """\
 Parquet files below `<storage.path>/<table>/date=YYYY-MM-DD/`: those of an hour in `hour=HH/<cluster>-<node>-<boot>-<seq>.parquet`, those of a
 day that was compacted beside the hours as `<cluster>-<node>-day-<generation>.parquet`, whose footer lists under `tocsin.replaces` what no
 longer counts (JSON array of names relative to the day's folder). Dates and hours are UTC and those of the read that brought a row.
-How to ask them stands in [query.md](query.md).
+Queries are described in [query.md](query.md).
 
-Whoever follows this can write files that `tocsin query` and replay take as ours:
+A writer that follows this format produces files that `tocsin query` and replay accept:
 
 - The footer's key-value metadata has `tocsin.table` (the table's name) and `tocsin.format` (`1`). Columns are found by name, in any order and
   encoding; a missing one is null, an unknown one is left out. Every table has the first six columns.
-- Our files leave out measurements that have no value in them. Fractions that the source rounds (type `float64 or decimal(18, n)` below) are
-  decimals in a file whose every value is one, which takes a third of the bytes, and doubles in any other.
+- Files omit columns without any value. A column of type `float64 or decimal(18, n)` is decimal in a file where every value fits, which
+  takes a third of the bytes, and double in any other file.
 - Null is *not observed*; it is never 0, -1 or NaN. Counters are uint64, whole-number gauges int64, in the source's own unit. JSON has no NaN:
-  a float that is not finite stands as text in a one-element array, `["nan"]`.
+  a float that is not finite is text in a one-element array, `["nan"]`.
 - Each read of a source is one row of `reads`; `(boot_id, seq)` is its identity, and `seq` rises with every read of an agent, over
   all sources. `frames` lists the frames it gave, in order: `[kind, number of devices, unix time in us, mono_ns]`.
 - A frame of `kind` is as many rows of the table of that name with the read's `boot_id` and `seq`, `row` from 0 on, and the frame's `time` and
@@ -66,14 +80,14 @@ Whoever follows this can write files that `tocsin query` and replay take as ours
 - Events and findings have the read's `boot_id` and `seq`; `n` is their order within the read. Their `time` is when it happened,
   or when the finding was said.
 - Rows sorted by host, device and time, one device to a row group where it has many rows, make files small and questions quick.
-"""
+"""  # noqa: E501 - text as it is used
 
 ROLLUPS_INTRODUCTION = """\
 For every kind of device {buckets}: one row per device and bucket in which it was read. `time` is the begin of the bucket; `boot_id`,
 `mono_ns` and `seq` are those of its last sample. Every gauge of the kind becomes four columns, `_min`, `_max`, `_mean` and `_last`; every
 counter two, `_increase` (by the rules of `pipeline/rates.py`: resets, saturation, gaps) and `_last`. Their field ids are the field's own plus
 100,000 (min), 200,000 (max), 300,000 (mean), 400,000 (last), 500,000 (increase). What was not observed in a bucket is null. As an example:
-"""
+"""  # noqa: E501 - text as it is used
 
 
 def reference() -> str:
@@ -96,9 +110,13 @@ def _kind(kind: Kind) -> str:
     labels = ", ".join(f"`{label}`" for label, _ in kind.labels) or "none"
     lines = [f"### {kind.name}", "", f"{kind.help} Labels of each series: {labels}.", ""]
     lines += _table(
-        ("Series", "Type", "Meaning", "Profile", "Column", "Read from", "dcgm-exporter"), map(_field, fields_of(kind.name))
+        ("Series", "Type", "Meaning", "Profile", "Column", "Read from", "dcgm-exporter"),
+        map(_field, fields_of(kind.name)),
     )
-    facts = [(f"`{f.name}`", f.help, _code(f.read), "label" if f.info else "", _names(f.dcgm)) for f in facts_of(kind.name)]
+    facts = [
+        (f"`{f.name}`", f.help, _code(f.read), "label" if f.info else "", _names(f.dcgm))
+        for f in facts_of(kind.name)
+    ]
     if facts:
         lines += ["", f"Slow facts, as labels of `{info_metric(kind.name).name}` where marked:", ""]
         lines += _table(("Fact", "Meaning", "Read from", "Info", "dcgm-exporter"), facts)
@@ -110,22 +128,46 @@ def _field(field: Field) -> tuple[str, ...]:
     series = f"{field.metric.name}{{{labels}}}" if labels else field.metric.name
     meaning = field.metric.help
     if field.states:
-        meaning += f" One series per `{field.metric.labels[0]}`: {', '.join(name for _, name in field.states)}."
-    return (f"`{series}`", field.metric.type, meaning, field.profile, f"`{field.name}`", _code(field.read), _names(field.dcgm))
+        meaning += (
+            f" One series per `{field.metric.labels[0]}`: "
+            f"{', '.join(name for _, name in field.states)}."
+        )
+    return (
+        f"`{series}`",
+        field.metric.type,
+        meaning,
+        field.profile,
+        f"`{field.name}`",
+        _code(field.read),
+        _names(field.dcgm),
+    )
 
 
 def _names(rows: Iterable[Dcgm]) -> str:
-    return ", ".join(f"`{row.name}`" + (f" / `{row.new_name}`" if row.new_name else "") for row in rows)
+    return ", ".join(
+        f"`{row.name}`" + (f" / `{row.new_name}`" if row.new_name else "") for row in rows
+    )
 
 
 def _own() -> str:
-    rows = [(f"`{m.name}`", m.type, m.help, m.profile, ", ".join(f"`{label}`" for label in m.labels)) for m in METRICS]
-    heading = "### The agent itself\n\nBeside these stand the `process_*` series of every Prometheus client.\n\n"
+    rows = [
+        (f"`{m.name}`", m.type, m.help, m.profile, ", ".join(f"`{label}`" for label in m.labels))
+        for m in METRICS
+    ]
+    heading = (
+        "### The agent itself\n\n"
+        "In addition, the `process_*` series of every Prometheus client.\n\n"
+    )
     return heading + "\n".join(_table(("Series", "Type", "Meaning", "Profile", "Labels"), rows))
 
 
 def _events() -> str:
-    lines = ["## Events", "", "Events are kept and judged; `tocsin read --format json` prints them.", ""]
+    lines = [
+        "## Events",
+        "",
+        "Events are kept and judged; `tocsin read --format json` prints them.",
+        "",
+    ]
     for event in EVENTS.values():
         lines += [f"### {event.name}", "", event.help, ""]
         lines += [f"- `{name}`: {meaning}" for name, meaning in event.attributes]
@@ -134,9 +176,18 @@ def _events() -> str:
 
 
 def _tables() -> str:
-    lines = [TABLES_INTRODUCTION, *(line for table in TABLES for line in (f"### Table {table}", "", *_columns(table), ""))]
+    lines = [
+        TABLES_INTRODUCTION,
+        *(line for table in TABLES for line in (f"### Table {table}", "", *_columns(table), "")),
+    ]
     buckets = ", ".join(f"`<kind>_{name}` ({seconds} s)" for name, seconds in BUCKETS_S.items())
-    lines += ["### Roll-ups", "", ROLLUPS_INTRODUCTION.format(buckets=buckets), *_columns("node_1m"), ""]
+    lines += [
+        "### Roll-ups",
+        "",
+        ROLLUPS_INTRODUCTION.format(buckets=buckets),
+        *_columns("node_1m"),
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -156,7 +207,11 @@ def _columns(table: str) -> list[str]:
 
 
 def _decimal(column: pa.Field) -> str:
-    return f" or decimal(18, {column.metadata[DECIMALS].decode()})" if DECIMALS in column.metadata else ""
+    return (
+        f" or decimal(18, {column.metadata[DECIMALS].decode()})"
+        if DECIMALS in column.metadata
+        else ""
+    )
 
 
 def _type(kind: pa.DataType) -> str:
@@ -165,41 +220,70 @@ def _type(kind: pa.DataType) -> str:
         return "timestamp, us, UTC"
     if pa.types.is_list(kind):
         return "list of string"
-    return "string" if pa.types.is_dictionary(kind) else {"double": "float64"}.get(str(kind), str(kind))
+    return (
+        "string"
+        if pa.types.is_dictionary(kind)
+        else {"double": "float64"}.get(str(kind), str(kind))
+    )
 
 
 def _settings() -> str:
     lines = [
         "## Settings",
         "",
-        "From the YAML file, the environment, then flags: the later one wins. Durations are written `500ms`, `15s`, `1m30s`, `2h`, `7d`. In a",
-        "variable, lists have commas and tables are `name=value,name=value`; a flag of a list or table is given once per element. A switch",
+        (
+            "From the YAML file, the environment, then flags: the later one wins. Durations are "
+            "written `500ms`, `15s`, `1m30s`, `2h`, `7d`. In a"
+        ),
+        (
+            "variable, lists have commas and tables are `name=value,name=value`; a flag of a list "
+            "or table is given once per element. A switch"
+        ),
         "is also `--no-...`. Names that do not exist are an error.",
     ]
     for path, section in tree.sections().items():
         rows = [s for s in tree.settings().values() if s.path[:-1] == path]
         if rows:
-            lines += ["", f"### {'.'.join(path)}", "", (section.__doc__ or "").strip(), ""]
+            lines += ["", f"### {'.'.join(path)}", "", inspect.getdoc(section) or "", ""]
             lines += _table(
                 ("Setting", "Flag", "Variable", "Default", "Meaning"),
-                [(f"`{s.name}`", f"`--{s.flag}`", f"`{s.variable}`", f"`{shown(s.default)}`", _meaning(s)) for s in rows],
+                [
+                    (
+                        f"`{s.name}`",
+                        f"`--{s.flag}`",
+                        f"`{s.variable}`",
+                        f"`{shown(s.default)}`",
+                        _meaning(s),
+                    )
+                    for s in rows
+                ],
             )
     return "\n".join(lines)
 
 
 def _meaning(setting: tree.Setting) -> str:
-    return setting.help + (f" One of {', '.join(f'`{choice}`' for choice in setting.choices)}." if setting.choices else "")
+    return setting.help + (
+        f" One of {', '.join(f'`{choice}`' for choice in setting.choices)}."
+        if setting.choices
+        else ""
+    )
 
 
 def _dcgm_flags() -> str:
     lines = [
         "## dcgm-exporter's flags and variables",
         "",
-        "`tocsin agent` takes them as they stand: one dash or two, `=` or a blank, flag before variable before file. Those without effect are",
+        (
+            "`tocsin agent` accepts them unchanged: one dash or two, `=` or a blank, flag before "
+            "variable before file. Those without effect are"
+        ),
         "said once in the log.",
         "",
     ]
-    rows = [(" ".join(f"`{n}`" for n in f.names), f"`{f.variable}`", _effect(f), f.help) for f in dcgm_flags.FLAGS]
+    rows = [
+        (" ".join(f"`{n}`" for n in f.names), f"`{f.variable}`", _effect(f), f.help)
+        for f in dcgm_flags.FLAGS
+    ]
     return "\n".join([*lines, *_table(("Flag", "Variable", "Sets", "Remark"), rows)])
 
 
@@ -233,7 +317,9 @@ def help_text(sub: argparse.ArgumentParser) -> str:
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return lines + ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return lines + [
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows
+    ]
 
 
 def _code(text: str) -> str:
@@ -244,7 +330,8 @@ def main() -> None:
     """Write the page."""
     TARGET.write_text(reference(), encoding="utf-8")
     print(
-        f"{TARGET.name}: {len(FIELDS)} fields, {len(EVENTS)} kinds of event, {len(tree.settings())} settings, profiles {', '.join(PROFILES)}"
+        f"{TARGET.name}: {len(FIELDS)} fields, {len(EVENTS)} kinds of event, "
+        f"{len(tree.settings())} settings, profiles {', '.join(PROFILES)}"
     )
 
 

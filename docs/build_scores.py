@@ -1,4 +1,4 @@
-"""Writes the tables of docs/scores.md from docs/scores.json: `make docs`. What people wrote around them stays."""
+"""Writes the tables of docs/scores.md from docs/scores.json (`make docs`). The text stays."""
 
 from __future__ import annotations
 
@@ -8,83 +8,143 @@ from math import floor
 from pathlib import Path
 from typing import Any
 
-from collector.scoring.contest import OURS, SHIPPED
-from collector.scoring.report import SAME_RUNS
+from evaluation.runs.report import SAME_RUNS
+from evaluation.runs.run import OURS, SHIPPED
 
 DOCS = Path(__file__).resolve().parent
 TARGET, SCORES = DOCS / "scores.md", DOCS / "scores.json"
-# Faults that a driver, a register or a counter states; the others show in statistics.
-DETERMINISTIC = ("F02", "F03", "F04", "F05", "F06", "F07", "F08", "F09", "F13", "F14", "F15", "F18", "F22", "F23", "F28", "F29")
-CASES, LEAST_RECALL = 200, 0.9
+# Faults that a driver, a register or a counter reports; the others show in statistics.
+DETERMINISTIC = (
+    "F02",
+    "F03",
+    "F04",
+    "F05",
+    "F06",
+    "F07",
+    "F08",
+    "F09",
+    "F13",
+    "F14",
+    "F15",
+    "F18",
+    "F22",
+    "F23",
+    "F28",
+    "F29",
+)
+CASES, MIN_RECALL = 200, 0.9
 BUDGET = 0.02  # false tickets per GPU-month: what the design allows
 FLEETS = {"infinite_hbd": "InfiniteHBD", "llama_3": "Llama 3"}
+# Causes of misses as scores.json has them, and as the page shows them.
+CAUSES = {
+    "nothing was said, or not loudly enough": "no finding, or severity too low",
+    "told within another's incident": "merged into another incident",
+    "a neighbour was blamed": "wrong device",
+    "all of it had been told before": "already open before the fault",
+}
 Row = Sequence[object]
 
 
 def scores() -> str:
-    """The whole page, its tables anew."""
+    """The page with its tables written again."""
     report = json.loads(SCORES.read_bytes())
     text = TARGET.read_text(encoding="utf-8")
     for name, make in TABLES.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
         head, _, rest = text.partition(begin)
-        text = head + begin + "".join(f"{line}\n" for line in make(report)) + end + rest.partition(end)[2]
+        text = (
+            head
+            + begin
+            + "".join(f"{line}\n" for line in make(report))
+            + end
+            + rest.partition(end)[2]
+        )
     return text
 
 
 def _goals(report: Mapping[str, Any]) -> Iterator[str]:
-    """What was asked of the detectors before there were any, and what they do: with none of them on trial, and as they are installed."""
+    """The goals set before the detectors were written, and the results: all paging, and default."""
     fleet = report["summary"]["fleet"]
     better = ", ".join(f"{one['baseline']} in {one['class']}" for one in fleet["better_baselines"])
     wanted = (
         "no false page in 2,000 healthy GPU-months",
-        "deterministic faults all found by their deadline",
-        f"each class found to at least {LEAST_RECALL} (lower 95 % bound)",
-        f"over {CASES} cases of each class",
-        "stragglers of 10 % within 6 min, 90th percentile (F16)",
-        "hangs by telemetry alone within 5 min, 99th percentile (F25)",
-        "the right device first in 0.95 of those found in time",
-        "a restart changes nothing",
-        "of faults that are worth a page, found in time",
-        "a page is right, at the rate of faults that published fleets had (at the upper bound of false pages)",
-        "no baseline finds more and is wrong less often, in any class",
+        "all deterministic faults found by their deadline",
+        f"recall of each class at least {MIN_RECALL} (lower 95 % bound)",
+        f"at least {CASES} cases of each class",
+        "stragglers of 10 % within 6 min, p90 (F16)",
+        "hangs from telemetry alone within 5 min, p99 (F25)",
+        "correct device first in 0.95 of the faults found in time",
+        "a restart does not change the findings",
+        "page-level faults found in time",
+        (
+            "precision of pages at the fault rates of published fleets (at the upper "
+            "bound of false pages)"
+        ),
+        "no baseline has more recall and fewer false alarms in any class",
     )
-    ours = [*_answers(report, fleet, OURS), better or "none does, in the same runs"]
+    ours = [*_answers(report, fleet, OURS), better or "none has, in the same runs"]
     shipped = [*_answers(report, fleet["as_shipped"], SHIPPED), "-"]
-    yield from _table(("Wanted", "Off trial, all of them", "As installed"), zip(wanted, ours, shipped, strict=True))
+    yield from _table(
+        ("Goal", "All detectors page", "Default configuration"),
+        zip(wanted, ours, shipped, strict=True),
+    )
 
 
 def _answers(report: Mapping[str, Any], part: Mapping[str, Any], who: str) -> Iterator[str]:
-    rows = [row for row in report["scenarios"] if _run(row)[1:] == ("nominal", "fleet") and row["contestant"] == who]
+    rows = [
+        row
+        for row in report["scenarios"]
+        if _run(row)[1:] == ("nominal", "fleet") and row["contestant"] == who
+    ]
     nominal = {row["scenario"]: row["recall"] for row in rows}
-    pages, months, classes = part["false_alarms"]["pages"]["of_all"], part["healthy_gpu_months"], part["recall_by_class"]
+    pages, months, classes = (
+        part["false_alarms"]["pages"]["of_all"],
+        part["healthy_gpu_months"],
+        part["recall_by_class"],
+    )
     short = {name: found for name, found in classes.items() if found["of"] < CASES}
-    weak = {name: found for name, found in classes.items() if found["low95"] < LEAST_RECALL}
+    weak = {name: found for name, found in classes.items() if found["low95"] < MIN_RECALL}
     blame, all_faults = part["intervals"]["attribution_top1"], part["intervals"]["recall_critical"]
     yield f"{part['false_pages']} in {months:,.0f}" + (
-        f"; hence at most {pages['high95']:.2g} in one (exact, 95 %)" if months else ""
+        f"; at most {pages['high95']:.2g} per GPU-month (exact, 95 %)" if months else ""
     )
     yield _all_but({name: nominal[name] for name in DETERMINISTIC if name in nominal})
-    yield f"all but {_counts(weak)}" if weak else "all classes that ran"
-    yield f"fewer of {_counts(short)}" if short else "of all"
+    yield f"all but {_counts(weak)}" if weak else "all scored classes"
+    yield f"fewer for {_counts(short)}" if short else "all classes"
     others = part["delay_by_class"].get("straggler", {}).get("p90_s")
-    more = f"; with F17, F27 and F32, which are due in 10 min to 3 h, {_seconds(others)}" if others is not None else ""
+    more = (
+        f"; with F17, F27 and F32 (deadlines of 10 min to 3 h) {_seconds(others)}"
+        if others is not None
+        else ""
+    )
     yield f"{_seconds(part['straggler_delay_p90_s'])}{more}"
     hang = part["delay_by_class"].get("hang", {})
-    yield f"{_seconds(part['hang_delay_p99_s'])}; with F26, whose own deadline is 10 min, {_seconds(hang.get('p99_s'))}"
+    yield (
+        f"{_seconds(part['hang_delay_p99_s'])}; with F26 (deadline 10 min) "
+        f"{_seconds(hang.get('p99_s'))}"
+    )
     yield f"{blame['hits']}/{blame['of']}, {blame['value']:.3f}"
-    yield f"{'nothing changed' if part['restart_equivalent'] else 'something changed'} in {part['restarts']['runs']} runs"
+    yield (
+        f"{'no change' if part['restart_equivalent'] else 'changes'} in "
+        f"{part['restarts']['runs']} runs"
+    )
     yield f"{all_faults['hits']}/{all_faults['of']}, {part['recall_critical']:.3f}"
     fleets = part["precision"] if months else {}
     yield (
-        ", ".join(f"{_part(fleets[name]['precision_at_high95'])} ({words})" for name, words in FLEETS.items() if name in fleets)
+        ", ".join(
+            f"{_part(fleets[name]['precision_at_high95'])} ({words})"
+            for name, words in FLEETS.items()
+            if name in fleets
+        )
         or "-"
     )
 
 
 def _all_but(found: Mapping[str, Mapping[str, Any]]) -> str:
     missed = {name: share for name, share in found.items() if share["hits"] < share["of"]}
-    return f"{len(found) - len(missed)} of {len(found)} scenarios are" + (f"; not {_counts(missed)}" if missed else "")
+    return f"{len(found) - len(missed)} of {len(found)} scenarios" + (
+        f"; missed: {_counts(missed)}" if missed else ""
+    )
 
 
 def _counts(found: Mapping[str, Mapping[str, Any]]) -> str:
@@ -93,11 +153,26 @@ def _counts(found: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _faults(report: Mapping[str, Any]) -> Iterator[str]:
     head = (
-        "Scenario", "Class", "Magnitude", "Scope", "In time", "at least", "As shipped", "Right device", "Delay p50, p90, p99",
-        "Cleared after, p50", "Not cleared", "Twice told", "Paged for less", "GPU-months", "False pages", "False tickets",
+        "Scenario", "Class", "Magnitude", "Scope", "In time", "Lower bound", "Default", (
+            "Correct device"
+        ), (
+            "Delay p50, p90, p99"
+        ),
+        (
+            "Cleared after, p50"
+        ), "Not cleared", "Duplicates", "Too severe", "GPU-months", "False pages", "False tickets",
     )  # fmt: skip
-    shipped = {_run(row): row["recall"] for row in report["scenarios"] if row["contestant"] == SHIPPED}
-    yield from _table(head, (_fault(row, shipped.get(_run(row))) for row in report["scenarios"] if row["contestant"] == OURS))
+    shipped = {
+        _run(row): row["recall"] for row in report["scenarios"] if row["contestant"] == SHIPPED
+    }
+    yield from _table(
+        head,
+        (
+            _fault(row, shipped.get(_run(row)))
+            for row in report["scenarios"]
+            if row["contestant"] == OURS
+        ),
+    )
 
 
 def _run(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -105,26 +180,43 @@ def _run(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _fault(row: Mapping[str, Any], shipped: Mapping[str, Any] | None) -> Row:
-    found, blame, delay, clear = row["recall"], row["attribution"]["top1"], row["delay_s"], row["clear_s"]
+    found, blame, delay, clear = (
+        row["recall"],
+        row["attribution"]["top1"],
+        row["delay_s"],
+        row["clear_s"],
+    )
     return (
         row["scenario"],  ", ".join(row["faults"]), row["magnitude"], row["scope"],
-        f"{found['hits']}/{found['of']}", _down(found["low95"]), f"{shipped['hits']}/{shipped['of']}" if shipped else "-",
-        f"{blame['hits']}/{blame['of']}", ", ".join(_seconds(delay[name]) for name in ("p50", "p90", "p99")),
-        _seconds(clear["p50"]), row["not_cleared"], _part(row["duplicates_per_incident"]), row["too_loud"],
+        f"{found['hits']}/{found['of']}", _down(found["low95"]), (
+            f"{shipped['hits']}/{shipped['of']}"
+        ) if shipped else "-",
+        (
+            f"{blame['hits']}/{blame['of']}"
+        ), ", ".join(_seconds(delay[name]) for name in ("p50", "p90", "p99")),
+        _seconds(clear["p50"]), row["not_cleared"], _part(row[(
+            "duplicates_per_incident"
+        )]), row["too_loud"],
         f"{row['gpu_months']:.0f}", row["stray_pages"], row["stray_tickets"],
     )  # fmt: skip
 
 
 def _strata(report: Mapping[str, Any]) -> Iterator[str]:
-    """Stalls by the length of the struck job's checkpoints, which look like stalls."""
+    """Stalls by the duration of the job's checkpoints, which resemble stalls."""
     rows = [row for row in report["strata"] if row["contestant"] == OURS]
     cells = [(row["recall"], row["delay_s"]) for row in rows]
     yield from _table(
-        ("Scenario", "Magnitude", "Scope", "Checkpoints up to", "In time", "at least", "Delay p50, p90"),
+        ("Scenario", "Magnitude", "Scope", (
+            "Checkpoints up to"
+        ), "In time", "Lower bound", "Delay p50, p90"),
         (
             (
-                row["scenario"], row["magnitude"], row["scope"], _seconds(row["checkpoint_s_at_most"]),
-                f"{found['hits']}/{found['of']}", _down(found["low95"]), f"{_seconds(delay['p50'])}, {_seconds(delay['p90'])}",
+                row["scenario"], row["magnitude"], row["scope"], _seconds(row[(
+                    "checkpoint_s_at_most"
+                )]),
+                f"{found['hits']}/{found['of']}", _down(found["low95"]), (
+                    f"{_seconds(delay['p50'])}, {_seconds(delay['p90'])}"
+                ),
             )
             for row, (found, delay) in zip(rows, cells, strict=True)
         ),
@@ -132,40 +224,77 @@ def _strata(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _healthy(report: Mapping[str, Any]) -> Iterator[str]:
-    rows = [row for row in report["healthy"] if (row["contestant"], row["scope"]) == (OURS, "fleet")]
-    counts = [(row["gpu_months"], *(row[name]["of_all"]["count"] for name in ("pages", "tickets"))) for row in rows]
-    told = [", ".join(f"{n} {name}" for name, n in row["tickets"]["by_detector"].items()) for row in rows]
-    lines = [(row["scenario"], f"{m:.0f}", p, t, why) for row, (m, p, t), why in zip(rows, counts, told, strict=True)]
+    rows = [
+        row for row in report["healthy"] if (row["contestant"], row["scope"]) == (OURS, "fleet")
+    ]
+    counts = [
+        (row["gpu_months"], *(row[name]["of_all"]["count"] for name in ("pages", "tickets")))
+        for row in rows
+    ]
+    told = [
+        ", ".join(f"{n} {name}" for name, n in row["tickets"]["by_detector"].items())
+        for row in rows
+    ]
+    lines = [
+        (row["scenario"], f"{m:.0f}", p, t, why)
+        for row, (m, p, t), why in zip(rows, counts, told, strict=True)
+    ]
     months, pages, tickets = (sum(column) for column in zip(*counts, strict=True))
     yield from _table(
-        ("Healthy scenario", "GPU-months", "False pages", "False tickets", "of"),
-        [*lines, ("together", f"{months:.0f}", pages, tickets, "")],
+        ("Healthy scenario", "GPU-months", "False pages", "False tickets", "By detector"),
+        [*lines, ("total", f"{months:.0f}", pages, tickets, "")],
     )
 
 
 def _classes(report: Mapping[str, Any]) -> Iterator[str]:
-    """Every contestant in one table: recall per class, and its false alarms in it and in all."""
+    """Tocsin and every baseline: recall per class, false alarms per class and in total."""
     summary = report["summary"]["fleet"]
-    own = {"as shipped": summary.get("as_shipped"), "ours, in the baselines' runs": summary.get("same_runs")}
-    own["ours, each agent alone"] = report["summary"].get("node")
-    who = {OURS: summary, **{name: figures for name, figures in own.items() if figures}, **summary["baselines"]}
+    own = {
+        "Tocsin, default configuration": summary.get("as_shipped"),
+        "Tocsin, in the baselines' runs": summary.get("same_runs"),
+    }
+    own["Tocsin, each agent alone"] = report["summary"].get("node")
+    who = {
+        "Tocsin": summary,
+        **{name: figures for name, figures in own.items() if figures},
+        **summary["baselines"],
+    }
     classes = sorted(summary["recall_by_class"])
     rows = []
     for name, figures in who.items():
-        false = [_rate(figures["false_alarms"][severity]["of_all"]) for severity in ("pages", "tickets")]
-        cells = [_cell(figures["recall_by_class"].get(c), figures["false_alarms_by_class"].get(c)) for c in classes]
+        false = [
+            _rate(figures["false_alarms"][severity]["of_all"]) for severity in ("pages", "tickets")
+        ]
+        cells = [
+            _cell(figures["recall_by_class"].get(c), figures["false_alarms_by_class"].get(c))
+            for c in classes
+        ]
         rows.append((name, f"{figures['healthy_gpu_months']:.0f}", *false, *cells))
-    yield from _table(("Who", "healthy GPU-months", "false pages in a month", "false tickets in a month", *classes), rows)
+    yield from _table(
+        (
+            "Candidate",
+            "healthy GPU-months",
+            "false pages per month",
+            "false tickets per month",
+            *classes,
+        ),
+        rows,
+    )
 
 
 def _cell(found: Mapping[str, Any] | None, false: Mapping[str, Any] | None) -> str:
     if found is None or false is None or not found["of"]:
         return "-"
-    return f"{found['hits']}/{found['of']} ({_down(found['low95'])}-{found['high95']:.2f}); {_rate(false)}"
+    return (
+        f"{found['hits']}/{found['of']} "
+        f"({_down(found['low95'])}-{found['high95']:.2f}); {_rate(false)}"
+    )
 
 
 def _budgets(report: Mapping[str, Any]) -> Iterator[str]:
-    """What the same budget of false alarms buys of us and of the best baseline, each with the limits that suit it best."""
+    """Recall of Tocsin and the best baseline at one budget of false alarms,
+    each at its best limits.
+    """
     curves = [row for row in report["curves"] if row["scope"] == "fleet"]
     found: dict[tuple[str, str], Mapping[str, Any]] = {
         (row["class"], row["contestant"]): point["recall"]
@@ -175,7 +304,11 @@ def _budgets(report: Mapping[str, Any]) -> Iterator[str]:
     }
     rows = []
     for fault in sorted({fault for fault, _ in found}):
-        theirs = {who: share for (of, who), share in found.items() if of == fault and who not in (OURS, SAME_RUNS)}
+        theirs = {
+            who: share
+            for (of, who), share in found.items()
+            if of == fault and who not in (OURS, SAME_RUNS)
+        }
         best = max(theirs, key=lambda who: theirs[who]["value"] or 0.0, default=None)
         rows.append(
             (
@@ -185,21 +318,30 @@ def _budgets(report: Mapping[str, Any]) -> Iterator[str]:
                 best if best and theirs[best]["hits"] else "-",
             )
         )
-    yield from _table(("Class", "ours, in the baselines' runs", "best baseline", "which"), rows)
+    yield from _table(("Class", "Tocsin, in the baselines' runs", "best baseline", "which"), rows)
 
 
 def _found(share: Mapping[str, Any] | None) -> str:
-    return f"{share['hits']}/{share['of']} ({_down(share['low95'])}-{share['high95']:.2f})" if share and share["of"] else "-"
+    return (
+        f"{share['hits']}/{share['of']} ({_down(share['low95'])}-{share['high95']:.2f})"
+        if share and share["of"]
+        else "-"
+    )
 
 
 def _misses(report: Mapping[str, Any]) -> Iterator[str]:
-    """How many of which scenario were missed in which way."""
+    """The number of missed cases by scenario and cause."""
     count: dict[tuple[str, ...], int] = {}
     for miss in report["misses"]:
-        how = "late" if miss["cause"].startswith("late") else miss["cause"]
+        how = (
+            "late" if miss["cause"].startswith("late") else CAUSES.get(miss["cause"], miss["cause"])
+        )
         key = miss["scenario"], miss["magnitude"], miss["scope"], how
         count[key] = count.get(key, 0) + 1
-    yield from _table(("Scenario", "Magnitude", "Scope", "How", "Cases"), ((*key, n) for key, n in sorted(count.items())))
+    yield from _table(
+        ("Scenario", "Magnitude", "Scope", "Cause", "Cases"),
+        ((*key, n) for key, n in sorted(count.items())),
+    )
 
 
 TABLES = {
@@ -221,7 +363,7 @@ def _table(head: Row, rows: Iterable[Row]) -> Iterator[str]:
 
 
 def _down(share: float) -> str:
-    """Two digits, never rounded up: what is at least so much must not become more."""
+    """Two digits, never rounded up: a lower bound must stay one."""
     return f"{floor(share * 100) / 100:.2f}"
 
 
@@ -239,7 +381,11 @@ def _part(value: float | None) -> str:
 
 
 def _rate(rate: Mapping[str, Any]) -> str:
-    return "-" if rate["rate"] is None else f"{rate['rate']:.2g} ({rate['low95']:.2g}-{rate['high95']:.2g})"
+    return (
+        "-"
+        if rate["rate"] is None
+        else f"{rate['rate']:.2g} ({rate['low95']:.2g}-{rate['high95']:.2g})"
+    )
 
 
 if __name__ == "__main__":

@@ -8,33 +8,32 @@ import json
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from collector.cli.score import MAGNITUDES
-from collector.cli.steps import Steps, span
-from collector.config.given import ConfigError
-from collector.scoring import log
-from collector.scoring.contest import Job
-from collector.scoring.kept import kept
-from collector.scoring.plan import ROOT, Wanted, code_hash, jobs_of, results_of, still_good
-from collector.scoring.pool import run_jobs
-from collector.scoring.price import seconds_of
-from collector.scoring.report import report_of
-from collector.scoring.strata import strata
-from collector.scoring.suite import Claim, suite
-from collector.scoring.table import tables
-from collector.simulator.fleet import scenario_ids
+from collector.config.raw_setting import ConfigError
 from collector.version import VERSION
-from detectors.baselines import BASELINES
-from detectors.baselines.features import NotInstalledError
+from evaluation.baselines import BASELINES
+from evaluation.baselines.features import NotInstalledError
+from evaluation.defaults import MAGNITUDES
+from evaluation.runs import log
+from evaluation.runs.by_checkpoint import by_checkpoint
+from evaluation.runs.cost_estimate import seconds_of
+from evaluation.runs.plan import ROOT, Wanted, code_hash, jobs_of, results_of, still_good
+from evaluation.runs.pool import run_jobs
+from evaluation.runs.report import report_of
+from evaluation.runs.run import Job
+from evaluation.runs.saved_results import kept
+from evaluation.runs.suite import Claim, suite
+from evaluation.runs.table import tables
+from evaluation.steps import Steps, span
+from simulator.fleet import scenario_ids
 
 SEEDS: Mapping[str, tuple[int, ...]] = {"dev": (1, 2), "test": (1001, 1002)}
 LOG, NOWHERE = Path("docs") / "scoring.md", "-"
-DONE, FAILED = 0, 1
+DONE, FAILED, INTERRUPTED = 0, 1, 130
 ALL = "all"
 # Options that have no effect on the plan, and on a report of what was kept.
 OF_THE_PLAN = ("magnitudes", "days", "nodes")
@@ -55,7 +54,9 @@ OF_A_RUN = (
 
 
 def score(args: argparse.Namespace) -> int:
-    """Run what is not done yet, report and log all; 1 where a job failed or somebody interrupted."""
+    """Run what is not done yet, report and log all; 1 where a job failed
+    or somebody interrupted.
+    """
     if args.report:
         _refuse(args, OF_A_RUN, "--report runs nothing, and says what the folders hold")
         return _report(args)
@@ -67,44 +68,80 @@ def score(args: argparse.Namespace) -> int:
     code, commit = code_hash(), log.commit_of(ROOT)
     with contextlib.ExitStack() as stack:
         folder = _folder(args.resume, stack)
-        todo = [job for job in jobs if args.dump or not still_good(folder, job, code)]
+        remaining = [job for job in jobs if args.dump or not still_good(folder, job, code)]
         if args.plan is not None:
-            print(_announced(todo, len(jobs) - len(todo), workers), file=sys.stderr)
-        failed, interrupted = _run(todo, folder, code, workers, args.dump, done=len(jobs) - len(todo))
+            print(_announced(remaining, len(jobs) - len(remaining), workers), file=sys.stderr)
+        failed, interrupted = _run(
+            remaining, folder, code, workers, args.dump, done=len(jobs) - len(remaining)
+        )
         done = [job for job in jobs if job.name not in failed and still_good(folder, job, code)]
         report = _document(list(results_of(folder, done)))
     seeds = sorted({job.seed for job in jobs})
     if interrupted:
-        print("tocsin: interrupted" + ("; what is done is kept" if args.resume else ""), file=sys.stderr)
+        print(
+            "tocsin: interrupted" + ("; what is done is kept" if args.resume else ""),
+            file=sys.stderr,
+        )
     else:
-        about: dict[str, Any] = {"tocsin": VERSION, "commit": commit, "code": code, "suite": wanted.split, "failed": failed}
-        _write(args.json, {"about": about | {"seeds": seeds, "scenarios": list(wanted.scenarios)}, **report})
+        about: dict[str, Any] = {
+            "tocsin": VERSION,
+            "commit": commit,
+            "code": code,
+            "suite": wanted.split,
+            "failed": failed,
+        }
+        _write(
+            args.json,
+            {"about": about | {"seeds": seeds, "scenarios": list(wanted.scenarios)}, **report},
+        )
     if _logged(args, wanted, commit):
-        run = log.Logged(_today(), commit, seeds, len(wanted.scenarios), done=len(done), asked=len(jobs), failed=len(failed))
+        run = log.Logged(
+            _today(),
+            commit,
+            seeds,
+            len(wanted.scenarios),
+            done=len(done),
+            asked=len(jobs),
+            failed=len(failed),
+        )
         log.append(Path(args.log or ROOT / LOG), log.rows(report, run))
-    return FAILED if failed or interrupted else DONE
+    return INTERRUPTED if interrupted else FAILED if failed else DONE
 
 
 def _report(args: argparse.Namespace) -> int:
-    """What is kept, whichever states of the code it is of: the report names them all. It is no run, and logged only where --log asks for it."""
+    """What is kept, whichever states of the code it is of: the report names them all.
+
+    It is no run, and logged only where --log asks for it.
+    """
     if args.log and args.suite != "test":
         raise ConfigError("--log: only the test suite is logged")
     results = [result for result in kept(args.report) if result["job"]["split"] == args.suite]
     if not results:
         raise ConfigError(f"--report: there are no results of the {args.suite} suite")
     codes = sorted({result["code"] for result in results})
-    seeds, scenarios = (sorted({result["job"][name] for result in results}) for name in ("seed", "scenario"))
+    seeds, scenarios = (
+        sorted({result["job"][name] for result in results}) for name in ("seed", "scenario")
+    )
     report = _document(results)
-    about = {"tocsin": VERSION, "code": codes, "suite": args.suite, "seeds": seeds, "scenarios": scenarios}
+    about = {
+        "tocsin": VERSION,
+        "code": codes,
+        "suite": args.suite,
+        "seeds": seeds,
+        "scenarios": scenarios,
+    }
     _write(args.json, {"about": about, **report})
     if args.log not in (None, NOWHERE):
         state = log.state_of(codes, code_hash(), log.commit_of(ROOT))
-        log.append(Path(args.log), log.rows(report, log.Logged(_today(), state, seeds, len(scenarios), done=len(results))))
+        log.append(
+            Path(args.log),
+            log.rows(report, log.Logged(_today(), state, seeds, len(scenarios), done=len(results))),
+        )
     return DONE
 
 
 def _document(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return report_of(results).document() | {"strata": strata(results)}
+    return report_of(results).document() | {"strata": by_checkpoint(results)}
 
 
 def _wanted(args: argparse.Namespace) -> Wanted:
@@ -131,11 +168,22 @@ def _workers(args: argparse.Namespace) -> int:
 
 
 def _claim(wanted: Wanted, args: argparse.Namespace) -> Claim:
-    """The plan, narrowed to what was asked for. ConfigError for options that the plan decides itself."""
+    """The plan, narrowed to what was asked for.
+
+    ConfigError for options that the plan decides itself.
+    """
     _refuse(args, OF_THE_PLAN, "the plan says which runs there are, how long and how large")
     if len(args.seeds or ()) > 1:
         raise ConfigError("--seeds: the plan counts on from one seed; say --seed N")
-    return Claim(wanted.split, wanted.seeds[0], wanted.ours, wanted.baselines, wanted.scopes, wanted.scenarios, cases=args.plan)
+    return Claim(
+        wanted.split,
+        wanted.seeds[0],
+        wanted.ours,
+        wanted.baselines,
+        wanted.scopes,
+        wanted.scenarios,
+        cases=args.plan,
+    )
 
 
 def _refuse(args: argparse.Namespace, without_effect: Sequence[str], why: str) -> None:
@@ -145,21 +193,27 @@ def _refuse(args: argparse.Namespace, without_effect: Sequence[str], why: str) -
             raise ConfigError(f"--{name}: {why}")
 
 
-def _announced(todo: Sequence[Job], done: int, workers: int) -> str:
+def _announced(remaining: Sequence[Job], done: int, workers: int) -> str:
     """What is ahead, before it begins."""
-    seconds = sum(map(seconds_of, todo))
+    seconds = sum(map(seconds_of, remaining))
     kept = f", {done} are done" if done else ""
-    return f"tocsin: {len(todo)} runs{kept}; about {span(seconds / max(1, min(workers, len(todo))))} with {workers} processes"
+    left = span(seconds / max(1, min(workers, len(remaining))))
+    return f"tocsin: {len(remaining)} runs{kept}; about {left} with {workers} processes"
 
 
 def _contestants(text: str) -> tuple[bool, tuple[str, ...]]:
-    """Whether ours take part, and which baselines. One that was asked for by name must be installed; others are left out with a word."""
+    """Whether ours take part, and which baselines.
+
+    One that was asked for by name must be installed; others are left out with a word.
+    """
     groups = {"ours": (), "baselines": tuple(BASELINES), ALL: tuple(BASELINES)}
     words = text.split(",")
     chosen: list[str] = []
     for word in words:
         if word not in groups and word not in BASELINES:
-            raise ConfigError(f"--detectors: {word!r} is none of {', '.join((*groups, *BASELINES))}")
+            raise ConfigError(
+                f"--detectors: {word!r} is none of {', '.join((*groups, *BASELINES))}"
+            )
         for name in groups.get(word, (word,)):
             try:
                 BASELINES[name]()
@@ -173,18 +227,22 @@ def _contestants(text: str) -> tuple[bool, tuple[str, ...]]:
 
 
 def _run(
-    todo: Sequence[Job], folder: Path, code: str, workers: int, dump: str | None, *, done: int
+    remaining: Sequence[Job], folder: Path, code: str, workers: int, dump: str | None, *, done: int
 ) -> tuple[dict[str, str], bool]:
-    """Run jobs, showing how far it is; those that failed with their errors, and whether it was interrupted."""
+    """Run jobs, showing how far it is; those that failed with their errors, and
+    whether it was interrupted.
+    """
     failed, interrupted = {}, False
-    steps = Steps(done + len(todo), done, sys.stderr, time.monotonic, work=sum(map(seconds_of, todo)))
+    steps = Steps(done + len(remaining), done, sys.stderr, sum(map(seconds_of, remaining)))
     try:
-        with contextlib.closing(run_jobs(todo, folder, code, workers, Path(dump) if dump else None)) as ended:
+        with contextlib.closing(
+            run_jobs(remaining, folder, code, workers, Path(dump) if dump else None)
+        ) as ended:
             for job in ended:
                 steps.step(job.job.name, seconds_of(job.job))
                 if job.error:
                     failed[job.job.name] = job.error
-                    steps.say(f"tocsin: {job.job.name} failed: {job.error}")
+                    steps.print(f"tocsin: {job.job.name} failed: {job.error}")
     except KeyboardInterrupt:
         interrupted = True
     steps.end()
@@ -206,14 +264,17 @@ def _write(to: str | None, document: Mapping[str, Any]) -> None:
     if to == "-":
         print(json.dumps(document, indent=1, allow_nan=False))
         return
-    for line in tables(document):
-        print(line)
+    sys.stdout.writelines(tables(document))
     if to is not None:
-        Path(to).write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        Path(to).write_text(
+            json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8"
+        )
 
 
 def _logged(args: argparse.Namespace, wanted: Wanted, commit: str) -> bool:
-    """Whether a run goes on the page: the suite as it stands, where there is a checkout to add it to; or wherever a page was named."""
+    """Whether a run goes on the page: the suite as it stands, where there is a checkout to add it
+    to; or wherever a page was named.
+    """
     if args.suite != "test" or args.log == NOWHERE or not wanted.ours:
         return False
     return args.log is not None or not (commit == log.UNKNOWN or wanted.days or wanted.nodes)
@@ -228,5 +289,7 @@ def _magnitude(word: str) -> str:
         try:
             float(word)
         except ValueError as error:
-            raise ConfigError(f"--magnitudes: {word!r} is neither nominal, half, range, sweep nor a number") from error
+            raise ConfigError(
+                f"--magnitudes: {word!r} is neither nominal, half, range, sweep nor a number"
+            ) from error
     return word

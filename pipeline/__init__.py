@@ -1,1 +1,4 @@
-"""Moves and keeps: the vocabulary, the engine, the store, the exposition. Imports nothing of ours."""
+"""Moves and keeps: the vocabulary, the engine, the store, the exposition.
+
+Imports nothing of ours.
+"""

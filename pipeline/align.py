@@ -1,4 +1,6 @@
-"""Rows: a device keeps its row while the process lives; one that leaves is unobserved, one that comes is appended."""
+"""Rows: a device keeps its row while the process lives; one that leaves is unobserved,
+one that comes is appended.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from pipeline.frame import Device
 class Rows:
     """The stable row order of one kind of device.
 
-    ``devices`` is always the same tuple object until a device comes or an attribute changes, so a reader may compare identity.
+    ``devices`` is always the same tuple object until a device comes or an attribute changes, so a
+    reader may compare identity.
 
     >>> a, b, c = (Device("n1", "gpu", x) for x in "abc")
     >>> rows = Rows()
@@ -25,7 +28,9 @@ class Rows:
         self._row = {device: row for row, device in enumerate(self.devices)}
 
     def place(self, devices: Iterable[Device]) -> list[int]:
-        """The row of each device given; new ones get the next rows, changed attributes take effect."""
+        """The row of each device given; new ones get the next rows,
+        changed attributes take effect.
+        """
         placed: list[int] = []
         order = list(self.devices)
         changed = False

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
-KILL_GRACE_S = 1.0  # a process that survives SIGKILL this long is stuck in the kernel and is left alone
+# a process that survives SIGKILL this long is stuck in the kernel and is left alone
+KILL_GRACE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +35,15 @@ def run(
     argv: Sequence[str],
     *,
     timeout_s: float,
-    most_bytes: int = 1 << 20,
+    max_bytes: int = 1 << 20,
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
 ) -> Finished:
     """Run a command without a shell, with a deadline and bounded output.
 
-    Past the deadline its process group is killed; one that is stuck in the kernel is abandoned. Output beyond ``most_bytes`` ends
-    the command too. FileNotFoundError or PermissionError where it cannot be started.
+    Past the deadline its process group is killed; one that is stuck in the kernel is abandoned.
+    Output beyond ``max_bytes`` ends the command too. FileNotFoundError or PermissionError where it
+    cannot be started.
     """
     process = subprocess.Popen(
         list(argv),
@@ -55,7 +57,10 @@ def run(
     )
     assert process.stdout is not None  # noqa: S101 - PIPE was asked for
     assert process.stderr is not None  # noqa: S101
-    out: dict[int, bytearray] = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    out: dict[int, bytearray] = {
+        process.stdout.fileno(): bytearray(),
+        process.stderr.fileno(): bytearray(),
+    }
     deadline = time.monotonic() + timeout_s
     timed_out = truncated = False
     with selectors.DefaultSelector() as ready, process.stdout, process.stderr:
@@ -68,9 +73,9 @@ def run(
                 if not chunk:
                     ready.unregister(key.fd)
                 out[key.fd] += chunk
-            truncated = sum(map(len, out.values())) > most_bytes
+            truncated = sum(map(len, out.values())) > max_bytes
             timed_out = time.monotonic() >= deadline
-    stdout, stderr = (bytes(data[:most_bytes]) for data in out.values())
+    stdout, stderr = (bytes(data[:max_bytes]) for data in out.values())
     if not (timed_out or truncated):
         try:
             return Finished(process.wait(max(deadline - time.monotonic(), 0)), stdout, stderr)
@@ -80,7 +85,9 @@ def run(
 
 
 def end(process: subprocess.Popen[bytes]) -> int | None:
-    """Kill a process and its group; its return code, or None when it is stuck in the kernel and was abandoned."""
+    """Kill a process and its group; its return code, or None when it is stuck in the
+    kernel and was abandoned.
+    """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError):
@@ -91,17 +98,33 @@ def end(process: subprocess.Popen[bytes]) -> int | None:
         return None
 
 
-# Isolated (-I): neither the working directory nor PYTHON* variables can put another `pipeline` or `collector` before ours.
-_BOOTSTRAP = "import importlib, sys; sys.path.insert(0, sys.argv[1]); importlib.import_module(sys.argv[2]).main(sys.argv[3:])"
+# Isolated (-I): neither the working directory nor PYTHON* variables can put another `pipeline` or
+# `collector` before ours.
+_BOOTSTRAP = (
+    "import importlib, sys; sys.path.insert(0, sys.argv[1]); "
+    "importlib.import_module(sys.argv[2]).main(sys.argv[3:])"
+)
 
 
 def python(module: str, *arguments: str) -> list[str]:
-    """Command line that calls ``main(arguments)`` of one of our modules in a fresh interpreter, installed or not."""
-    return [sys.executable, "-I", "-c", _BOOTSTRAP, str(Path(__file__).resolve().parents[1]), module, *arguments]
+    """Command line that calls ``main(arguments)`` of one of our modules in a fresh
+    interpreter, installed or not.
+    """
+    return [
+        sys.executable,
+        "-I",
+        "-c",
+        _BOOTSTRAP,
+        str(Path(__file__).resolve().parents[1]),
+        module,
+        *arguments,
+    ]
 
 
 def end_with_parent() -> None:
-    """Called in a child: the kernel kills it when the thread that started it ends, however that ended (prctl(2), PR_SET_PDEATHSIG)."""
+    """Called in a child: the kernel kills it when the thread that started it ends, however that
+    ended (prctl(2), PR_SET_PDEATHSIG).
+    """
     parent = os.getppid()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before it could be watched
@@ -111,11 +134,18 @@ def end_with_parent() -> None:
 class Child:
     """A long-running process that is spoken to over pipes and may be killed at any time.
 
-    Nothing here waits for the process: ``receive`` has its own deadline, ``kill`` returns at once, and a process that is stuck
-    in the kernel is reported by ``stuck`` for its owner to count. Its standard error is dropped.
+    Nothing here waits for the process: ``receive`` has its own deadline, ``kill`` returns at once,
+    and a process that is stuck in the kernel is reported by ``stuck`` for its owner to count. Its
+    standard error is dropped.
     """
 
-    def __init__(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, pass_fds: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        pass_fds: Sequence[int] = (),
+    ) -> None:
         self._process = subprocess.Popen(
             list(argv),
             stdin=subprocess.PIPE,
@@ -147,12 +177,14 @@ class Child:
         except (OSError, ValueError):
             return False
 
-    def receive(self, timeout_s: float, most_bytes: int = 1 << 18) -> bytes | None:
-        """What it wrote, as soon as there is anything; None where nothing came in time, empty once its output is closed."""
+    def receive(self, timeout_s: float, max_bytes: int = 1 << 18) -> bytes | None:
+        """What it wrote, as soon as there is anything; None where nothing came in time, empty
+        once its output is closed.
+        """
         try:
             if not self._ready.poll(max(timeout_s, 0.0) * 1000):
                 return None
-            return os.read(self._stdout.fileno(), most_bytes)
+            return os.read(self._stdout.fileno(), max_bytes)
         except (OSError, ValueError):
             return b""
 
@@ -168,7 +200,9 @@ class Child:
             return None
 
     def kill(self) -> None:
-        """Kill it and its group and close the pipes; it may outlive this for a while, or for ever in the kernel."""
+        """Kill it and its group and close the pipes; it may outlive this for a while,
+        or forever in the kernel.
+        """
         if not self._killed_at:
             self._killed_at = time.monotonic()
         for pipe in (self._stdin, self._stdout):
@@ -181,4 +215,8 @@ class Child:
     @property
     def stuck(self) -> bool:
         """True where it survived SIGKILL for longer than KILL_GRACE_S."""
-        return bool(self._killed_at) and self.poll() is None and time.monotonic() - self._killed_at > KILL_GRACE_S
+        return (
+            bool(self._killed_at)
+            and self.poll() is None
+            and time.monotonic() - self._killed_at > KILL_GRACE_S
+        )

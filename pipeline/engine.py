@@ -1,4 +1,7 @@
-"""The engine: reads what is due, judges it, fans it out. A source that waits or hangs costs itself; the others go on."""
+"""The engine: reads what is due, judges it, fans it out.
+
+A source that waits or hangs costs itself; the others go on.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 from pipeline.catalog import agent
+from pipeline.clock import SECOND_NS, Clock, Instant, instant
 from pipeline.frame import Device
 from pipeline.guard import Guard, Health, backoff_s
-from pipeline.interfaces import Clock, Closable, Sink, Source
+from pipeline.interfaces import Closable, Sink, Source
 from pipeline.judge import Judge
-from pipeline.judged import Judged
+from pipeline.judged import JudgedObservation
 from pipeline.observation import Event, Observation, Outcome, Reading
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.timetable import Timetable
@@ -24,43 +27,40 @@ from pipeline.unread_log import UnreadLog
 
 log = logging.getLogger("tocsin.engine")
 
-MOST_REASONS = 20  # of what could not be read, shown per source
+MAX_REASONS = 20  # of what could not be read, shown per source
 WATCH_S = 1.0  # between two looks at the clocks and at the reads that run
-LONGEST_WAIT_S = 5.0  # of a lane: a step of the wall clock may have moved its tick
-FIRST_READ_S = 3.0  # the first reads go one after the other; one that takes longer holds the next no more
+MAX_WAIT_S = 5.0  # of a lane: a step of the wall clock may have moved its tick
+# the first reads go one after the other; one that takes longer holds the next no more
+FIRST_READ_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A source with its period and the time after which a read counts as overdue, both in seconds."""
+    """A source with its period and the time after which a read counts as
+    overdue, both in seconds.
+    """
 
     source: Source
     period_s: float
     deadline_s: float
 
 
-class _Tick(NamedTuple):
-    """When a read began, on both clocks."""
-
-    mono_ns: int
-    time_ns: int
-
-
 @dataclass(slots=True)
 class _Busy:
     """A read that is running: since when, and whether it was given up."""
 
-    began: _Tick
+    began: Instant
     overdue: bool = False
 
 
 class Engine:
     """One timetable, a lane of reads for every source, one judge, any number of sinks.
 
-    ``start`` gives every source a *lane* (a thread) of its own, and one more that looks at the clocks and at the reads that run: one
-    that outlives its deadline is published as overdue, and its source rejoins when the read returns, if ever. ``step`` does all that
-    is due in the calling thread instead. First reads go in the order of ``schedules``: the kernel log wants to know the GPUs.
-    ``wait`` is how a lane waits (seconds), so that a fake clock can jump.
+    ``start`` gives every source a *lane* (a thread) of its own, and one more that looks at the
+    clocks and at the reads that run: one that outlives its deadline is published as overdue, and
+    its source rejoins when the read returns, if ever. ``step`` does all that is due in the calling
+    thread instead. First reads go in the order of ``schedules``: the kernel log wants to know the
+    GPUs. ``wait`` is how a lane waits (seconds), so that a fake clock can jump.
     """
 
     def __init__(
@@ -72,17 +72,17 @@ class Engine:
         schedules: Sequence[Schedule],
         judge: Judge,
         sinks: Sequence[Sink],
-        own: SelfMetrics,
+        metrics: SelfMetrics,
         rng: random.Random | None = None,
         wait: Callable[[float], object] | None = None,
         first_seq: int = 0,
     ) -> None:
-        self._host, self._boot_id, self._clock, self._own = host, boot_id, clock, own
+        self._host, self._boot_id, self._clock, self._metrics = host, boot_id, clock, metrics
         self._schedules = {s.source.name: s for s in schedules}
         if len(self._schedules) != len(schedules):
             raise ValueError("two sources have the same name")
         self._judge, self._sinks = judge, tuple(sinks)
-        self._guard = Guard(own, clock)
+        self._guard = Guard(metrics, clock)
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not secrets
         self._stopping = threading.Event()
         self._wait = wait or self._stopping.wait
@@ -90,18 +90,19 @@ class Engine:
         self._unread = {name: UnreadLog(name) for name in self._schedules}
         self._rounds = Health("engine")
         self._sink_health = {s.name: Health(f"sink {s.name}") for s in sinks}
-        periods = {name: round(s.period_s * 1e9) for name, s in self._schedules.items()}
+        periods = {name: round(s.period_s * SECOND_NS) for name, s in self._schedules.items()}
         self._table = Timetable(periods, clock.time_ns(), clock.monotonic_ns())
         self._plan = threading.Lock()  # guards the timetable and the reads that run
-        self._publish = threading.Lock()  # one observation at a time is numbered, judged and fanned out
+        # one observation at a time is numbered, judged and fanned out
+        self._publish = threading.Lock()
         self._busy: dict[str, _Busy] = {}
         self._closed = self._silent = False
         self._threads: list[threading.Thread] = []
         self._seq = first_seq
         self._beat_ns = clock.monotonic_ns()
-        own.add(agent.CLOCK_STEPS, amount=0)
+        metrics.add(agent.CLOCK_STEPS, amount=0)
         for name in self._schedules:
-            own.add(agent.SOURCE_SKIPPED, name, amount=0)
+            metrics.add(agent.SOURCE_SKIPPED, name, amount=0)
 
     @property
     def seq(self) -> int:
@@ -109,7 +110,9 @@ class Engine:
         return self._seq
 
     def start(self, first_seq: int | None = None) -> None:
-        """Begin to read, every source in a lane of its own; the first observation gets this number."""
+        """Begin to read, every source in a lane of its own; the first
+        observation gets this number.
+        """
         if first_seq is not None:
             self._seq = first_seq
         self._open_lane("watch", self._watch)
@@ -123,7 +126,9 @@ class Engine:
         return self._judge
 
     def publish(self, source: str, events: Sequence[Event]) -> bool:
-        """Something happened that no source reads: number, judge and fan it out now, as of a source of that name; False after the close."""
+        """Something happened that no source reads: number, judge and fan it out now, as of a source
+        of that name; False after the close.
+        """
         return self._emit(source, self._now(), 0, Reading(events=tuple(events)))
 
     def alive(self, within_s: float = 30.0) -> bool:
@@ -136,7 +141,10 @@ class Engine:
         return min((self._turn(name) for name in self._schedules), default=WATCH_S)
 
     def close(self, deadline_s: float = 5.0) -> None:
-        """Stop reading, let the read that runs end within the deadline, close sources. Sinks are their owner's. Safe to call twice."""
+        """Stop reading, let the read that runs end within the deadline, close sources.
+
+        Sinks are their owner's. Safe to call twice.
+        """
         if self._closed:
             return
         self._closed = True
@@ -144,20 +152,29 @@ class Engine:
         began = self._clock.monotonic_ns()
         for thread in self._threads:
             thread.join(max(deadline_s - (self._clock.monotonic_ns() - began) / 1e9, 0.0))
-        self._silent = True  # what still runs comes too late: another engine may be numbering by now
+        # what still runs comes too late: another engine may be numbering by now
+        self._silent = True
         for name, schedule in self._schedules.items():
             if name not in self._busy and isinstance(schedule.source, Closable):
                 self._guard.call("source", name, schedule.source.close)
 
-    def _open_lane(self, name: str, turn: Callable[[], float], before: threading.Event | None = None) -> threading.Event:
-        """A thread that takes its turns; the event is set after the first, which comes after that of the lane ``before``."""
+    def _open_lane(
+        self, name: str, turn: Callable[[], float], before: threading.Event | None = None
+    ) -> threading.Event:
+        """A thread that takes its turns; the event is set after the first, which comes after
+        that of the lane ``before``.
+        """
         first = threading.Event()
-        thread = threading.Thread(target=self._run, args=(turn, before, first), name=f"lane-{name}", daemon=True)
+        thread = threading.Thread(
+            target=self._run, args=(turn, before, first), name=f"lane-{name}", daemon=True
+        )
         self._threads.append(thread)
         thread.start()
         return first
 
-    def _run(self, turn: Callable[[], float], before: threading.Event | None, first: threading.Event) -> None:
+    def _run(
+        self, turn: Callable[[], float], before: threading.Event | None, first: threading.Event
+    ) -> None:
         if before is not None:
             before.wait(FIRST_READ_S)
         while not self._stopping.is_set():
@@ -176,7 +193,7 @@ class Engine:
         with self._plan:
             next_ns = self._table.next_ns(name)
         now = self._clock.monotonic_ns()
-        return LONGEST_WAIT_S if next_ns is None else min(max(next_ns - now, 0) / 1e9, LONGEST_WAIT_S)
+        return MAX_WAIT_S if next_ns is None else min(max(next_ns - now, 0) / 1e9, MAX_WAIT_S)
 
     def _watch(self) -> float:
         """Look at the clocks and at the reads that run; seconds until the next look."""
@@ -184,7 +201,9 @@ class Engine:
             self._beat_ns = self._clock.monotonic_ns()
         self._look_at_clocks()
         for name, busy in self._late():
-            self._settle(name, busy.began, None, "overdue", "the read did not return within its deadline")
+            self._settle(
+                name, busy.began, None, "overdue", "the read did not return within its deadline"
+            )
         return WATCH_S
 
     def _late(self) -> list[tuple[str, _Busy]]:
@@ -194,7 +213,8 @@ class Engine:
             late = [
                 (name, busy)
                 for name, busy in self._busy.items()
-                if not busy.overdue and now - busy.began.mono_ns > self._schedules[name].deadline_s * 1e9
+                if not busy.overdue
+                and now - busy.began.mono_ns > self._schedules[name].deadline_s * SECOND_NS
             ]
             for name, busy in late:
                 busy.overdue = True
@@ -208,15 +228,23 @@ class Engine:
         reading, error = self._guard.call("source", name, self._schedules[name].source.read)
         with self._plan:
             del self._busy[name]
-            if busy.overdue:  # it was given up and told so: only the timetable wants to know that it came back
-                self._own.add(agent.SOURCE_SKIPPED, name, amount=self._table.done(name, self._clock.monotonic_ns()))
+            if (
+                busy.overdue
+            ):  # it was given up and told so: only the timetable wants to know that it came back
+                self._metrics.add(
+                    agent.SOURCE_SKIPPED,
+                    name,
+                    amount=self._table.done(name, self._clock.monotonic_ns()),
+                )
                 return
         if error is None:
             self._settle(name, began, reading, "ok")
         else:
             self._settle(name, began, None, "failed", f"{type(error).__name__}: {error}")
 
-    def _settle(self, name: str, began: _Tick, reading: Reading | None, outcome: Outcome, error: str = "") -> None:
+    def _settle(
+        self, name: str, began: Instant, reading: Reading | None, outcome: Outcome, error: str = ""
+    ) -> None:
         """Account for a read that has ended or was given up, and publish it."""
         now, health = self._clock.monotonic_ns(), self._health[name]
         if outcome == "ok":
@@ -224,30 +252,44 @@ class Engine:
         else:
             health.failed(error, began.time_ns)
         self._plan_next(name, now, outcome)
-        self._own.add(agent.SOURCE_READS, name, outcome)
-        self._own.set(agent.SOURCE_SUCCESS, float(outcome == "ok"), name)
-        self._own.set(agent.SOURCE_DURATION, (now - began.mono_ns) / 1e9, name)
+        self._metrics.add(agent.SOURCE_READS, name, outcome)
+        self._metrics.set(agent.SOURCE_SUCCESS, float(outcome == "ok"), name)
+        self._metrics.set(agent.SOURCE_DURATION, (now - began.mono_ns) / 1e9, name)
         if reading is not None:
-            self._own.set(agent.SOURCE_LAST_SUCCESS, began.time_ns / 1e9, name)
-            reasons = Counter(unread.reason for unread in reading.unread).most_common(MOST_REASONS)
-            self._own.replace(agent.SOURCE_UNREAD, {(name, reason): float(n) for reason, n in reasons}, name)
+            self._metrics.set(agent.SOURCE_LAST_SUCCESS, began.time_ns / 1e9, name)
+            reasons = Counter(unread.reason for unread in reading.unread).most_common(MAX_REASONS)
+            self._metrics.replace(
+                agent.SOURCE_UNREAD, {(name, reason): float(n) for reason, n in reasons}, name
+            )
             self._unread[name].note(reading.unread, now)
-        self._emit(name, began, now - began.mono_ns, reading or Reading(), outcome=outcome, error=error)
+        self._emit(
+            name, began, now - began.mono_ns, reading or Reading(), outcome=outcome, error=error
+        )
 
     def _plan_next(self, name: str, now: int, outcome: Outcome) -> None:
-        """The next tick, later for a source that keeps failing. One that is overdue gets its next tick when its read returns."""
+        """The next tick, later for a source that keeps failing.
+
+        One that is overdue gets its next tick when its read returns.
+        """
         if outcome == "overdue":
             return
         pause = backoff_s(self._health[name].failures, self._schedules[name].period_s, self._rng)
         with self._plan:
             skipped = self._table.done(name, now)
             if pause:
-                self._table.delay(name, now + round(pause * 1e9))
-        self._own.add(agent.SOURCE_SKIPPED, name, amount=skipped)
-        self._own.set(agent.SOURCE_BACKOFF, pause, name)
+                self._table.delay(name, now + round(pause * SECOND_NS))
+        self._metrics.add(agent.SOURCE_SKIPPED, name, amount=skipped)
+        self._metrics.set(agent.SOURCE_BACKOFF, pause, name)
 
     def _emit(
-        self, source: str, began: _Tick, duration_ns: int, reading: Reading, *, outcome: Outcome = "ok", error: str = ""
+        self,
+        source: str,
+        began: Instant,
+        duration_ns: int,
+        reading: Reading,
+        *,
+        outcome: Outcome = "ok",
+        error: str = "",
     ) -> bool:
         """Number, judge and fan out: one observation at a time. False where it came too late."""
         parts = (reading.frames, reading.events, reading.unread)
@@ -261,18 +303,18 @@ class Engine:
             if failure is not None:
                 self._rounds.failed(repr(failure), began.time_ns)
             for sink in self._sinks:
-                self._show(sink, judged or Judged(seen))
+                self._show(sink, judged or JudgedObservation(seen))
         return True
 
-    def _show(self, sink: Sink, judged: Judged) -> None:
+    def _show(self, sink: Sink, judged: JudgedObservation) -> None:
         _, failure = self._guard.call("sink", sink.name, lambda: sink.write(*judged))
         if failure is None:
             self._sink_health[sink.name].succeeded()
         else:
             self._sink_health[sink.name].failed(repr(failure), judged.observation.time_ns)
 
-    def _now(self) -> _Tick:
-        return _Tick(self._clock.monotonic_ns(), self._clock.time_ns())
+    def _now(self) -> Instant:
+        return instant(self._clock)
 
     def _look_at_clocks(self) -> None:
         with self._plan:
@@ -280,7 +322,7 @@ class Engine:
             stepped = self._table.realign(now.time_ns, now.mono_ns)
         if stepped:
             log.warning("the wall clock was stepped by %+.3f s", stepped)
-            self._own.add(agent.CLOCK_STEPS)
+            self._metrics.add(agent.CLOCK_STEPS)
             node = Device(self._host, "node", self._host)
             event = Event(now.time_ns, now.mono_ns, node, "clock_step", {"seconds": stepped})
             self.publish("engine", (event,))

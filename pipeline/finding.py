@@ -12,7 +12,8 @@ Phase = Literal["onset", "ongoing", "cleared"]
 Severity = Literal["page", "ticket", "record"]
 SEVERITIES: tuple[Severity, ...] = ("record", "ticket", "page")
 
-# The vocabulary of NVSentinel's recommendedAction (health_event.proto), so that its bridge needs no translation.
+# The vocabulary of NVSentinel's recommendedAction (health_event.proto), so that its
+# bridge needs no translation.
 Action = Literal[
     "NONE",
     "COMPONENT_RESET",
@@ -30,7 +31,9 @@ Action = Literal[
 def finding_id(detector: str, device: Device, onset_ns: int) -> str:
     """Stable id of a finding: the same detector, device and onset give the same id after a restart.
 
-    >>> finding_id("xid", Device("n1", "gpu", "GPU-1"), 5) == finding_id("xid", Device("n1", "gpu", "GPU-1"), 5)
+    >>> finding_id("xid", Device("n1", "gpu", "GPU-1"), 5) == finding_id(
+    ...     "xid", Device("n1", "gpu", "GPU-1"), 5
+    ... )
     True
     """
     text = "\0".join((detector, device.host, device.kind, device.id, str(onset_ns)))
@@ -41,9 +44,10 @@ def finding_id(detector: str, device: Device, onset_ns: int) -> str:
 class Finding:
     """One detector's statement about one device.
 
-    ``fault`` is the class of fault (ecc, xid, thermal, ...); ``onset_ns`` when the evidence began, ``time_ns`` when this was said,
-    both unix, in whole microseconds. ``value`` and ``expected`` are in ``unit``; NaN where the fault is not a number. ``evidence`` is ordered, oldest
-    first, in words with numbers. ``action`` is proposed to people and other systems; nothing here acts.
+    ``fault`` is the class of fault (ecc, xid, thermal, ...); ``onset_ns`` when the evidence began,
+    ``time_ns`` when this was said, both unix, in whole microseconds. ``value`` and ``expected`` are
+    in ``unit``; NaN where the fault is not a number. ``evidence`` is ordered, oldest first, in
+    words with numbers. ``action`` is proposed to people and other systems; nothing here acts.
     """
 
     detector: str
@@ -79,9 +83,10 @@ class Finding:
 class Incident:
     """Findings that share a cause: what people are told about.
 
-    ``root`` is the device to blame; ``findings`` are ids in the order of first evidence. ``reason`` says in words why this action.
-    ``opened_ns``, ``cleared_ns`` (0 while it is open) and ``acknowledged_ns`` (0 until somebody did) are unix times in whole
-    microseconds; ``note`` is what whoever acknowledged it wrote, ``acknowledged_by`` their user name.
+    ``root`` is the device to blame; ``findings`` are ids in the order of first evidence. ``reason``
+    says in words why this action. ``opened_ns``, ``cleared_ns`` (0 while it is open) and
+    ``acknowledged_ns`` (0 until somebody did) are unix times in whole microseconds; ``note`` is
+    what whoever acknowledged it wrote, ``acknowledged_by`` their user name.
     """
 
     id: str

@@ -15,14 +15,13 @@ from pipeline.catalog import Field, fields_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pipeline.rates import Increments
-
 Attributes = Mapping[str, str]
 NO_ATTRIBUTES: Attributes = MappingProxyType({})
 
 
 def whole_microseconds(time_ns: int) -> int:
-    """Unix time floored to microseconds: what Parquet's timestamps keep, so that what is replayed is what was seen.
+    """Unix time floored to microseconds: what Parquet's timestamps keep, so that what is
+    replayed is what was seen.
 
     >>> whole_microseconds(1_234_567)
     1234000
@@ -34,7 +33,8 @@ def whole_microseconds(time_ns: int) -> int:
 class Device:
     """What a reading is about. ``id`` is hardware identity (GPU UUID, port GUID), never an index.
 
-    Two devices are equal when host, kind and id are: attributes (model, serial, driver, rack) may change, the device stays.
+    Two devices are equal when host, kind and id are: attributes (model, serial, driver, rack) may
+    change, the device stays.
 
     >>> Device("n1", "gpu", "GPU-1", {"index": "0"}) == Device("n1", "gpu", "GPU-1", {"index": "3"})
     True
@@ -82,13 +82,71 @@ def schema_of(kind: str) -> Schema:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Increments:
+    """Increments of one frame's counters since each counter's own sample before.
+
+    Most counters of the catalogue belong to other hardware and are never observed: only rows of the
+    others are kept. ``row`` (counter,) says which row a counter of the schema has in ``deltas``
+    float64, NaN = none; ``spans`` float64, seconds between the two samples by the source's own
+    clock, NaN where no rate may be made (first sample, gap); ``qualities`` uint8, of
+    pipeline/rates.py (OK ... IMPLAUSIBLE); all (row, device). The last row is that of all counters
+    never observed. A SATURATED delta is a lower bound. A GAP delta is a true count over a longer
+    time.
+    """
+
+    row: NDArray[np.intp]
+    deltas: NDArray[np.float64]
+    spans: NDArray[np.float64]
+    qualities: NDArray[np.uint8]
+
+    @property
+    def delta(self) -> NDArray[np.float64]:
+        """Increments of all counters of the schema, (counter, device): a copy, for
+        tests and single values.
+        """
+        return self.deltas[self.row]
+
+    @property
+    def seconds(self) -> NDArray[np.float64]:
+        """As ``delta``, of the seconds."""
+        return self.spans[self.row]
+
+    @property
+    def quality(self) -> NDArray[np.uint8]:
+        """As ``delta``, of the qualities."""
+        return self.qualities[self.row]
+
+    def increase(self, counter: int) -> NDArray[np.float64]:
+        """Increase of one counter, (device,), NaN = none."""
+        increase: NDArray[np.float64] = self.deltas[self.row[counter]]
+        return increase
+
+    def rate(self, counter: int) -> NDArray[np.float64]:
+        """Increase per second of one counter, (device,), NaN = none."""
+        rate: NDArray[np.float64] = self.increase(counter) / self.spans[self.row[counter]]
+        return rate
+
+    def quality_of(self, counter: int) -> NDArray[np.uint8]:
+        """Quality of one counter's increase, (device,)."""
+        quality: NDArray[np.uint8] = self.qualities[self.row[counter]]
+        return quality
+
+    def of(self, devices: slice | NDArray[np.intp]) -> Increments:
+        """Those of some devices."""
+        return Increments(
+            self.row, self.deltas[:, devices], self.spans[:, devices], self.qualities[:, devices]
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Frame:
     """All devices of one kind at one instant.
 
-    Shapes: ``gauges`` float64 (gauge, device), NaN = not observed; ``counters`` uint64 and ``observed`` bool (counter, device);
-    ``sampled_ns`` int64 (device,), the source's own unix time per device in ns, 0 where it gives none.
-    ``time_ns`` is unix time, floored to whole microseconds, ``mono_ns`` the monotonic clock, both of the reading host. Arrays are made read-only.
-    ``increments`` is added by the engine (pipeline/rates.py) and never stored.
+    Shapes: ``gauges`` float64 (gauge, device), NaN = not observed; ``counters`` uint64 and
+    ``observed`` bool (counter, device); ``sampled_ns`` int64 (device,), the source's own unix time
+    per device in ns, 0 where it gives none. ``time_ns`` is unix time, floored to whole
+    microseconds, ``mono_ns`` the monotonic clock, both of the reading host. Arrays are made
+    read-only. ``increments`` is added by the engine (pipeline/rates.py) and never stored.
     """
 
     schema: Schema
@@ -112,7 +170,9 @@ class Frame:
         for name, shape in wanted.items():
             array = getattr(self, name)
             if array.shape != shape:
-                raise ValueError(f"frame of {self.schema.kind}: {name} has shape {array.shape}, wanted {shape}")
+                raise ValueError(
+                    f"frame of {self.schema.kind}: {name} has shape {array.shape}, wanted {shape}"
+                )
             array.flags.writeable = False
         object.__setattr__(self, "time_ns", whole_microseconds(self.time_ns))
 
@@ -122,7 +182,10 @@ class Frame:
         return self.schema.kind
 
     def gauge(self, name: str) -> NDArray[np.float64]:
-        """Column of a gauge, (device,), NaN = not observed. KeyError where the catalogue has no such gauge."""
+        """Column of a gauge, (device,), NaN = not observed.
+
+        KeyError where the catalogue has no such gauge.
+        """
         column: NDArray[np.float64] = self.gauges[self.schema.gauge_row[name]]
         return column
 
@@ -132,13 +195,18 @@ class Frame:
         return self.counters[row], self.observed[row]
 
     def increase(self, name: str) -> NDArray[np.float64]:
-        """Increment of a counter since the sample before, (device,), NaN = none. ValueError before the engine has made it."""
+        """Increment of a counter since the sample before, (device,), NaN = none.
+
+        ValueError before the engine has made it.
+        """
         if self.increments is None:
             raise ValueError("increments are made by the engine; this frame has not passed it")
         return self.increments.increase(self.schema.counter_row[name])
 
     def value(self, name: str, row: int) -> float | int | None:
-        """One native value, None = not observed: for tests, tables and single findings, not for hot paths."""
+        """One native value, None = not observed: for tests, tables and single
+        findings, not for hot paths.
+        """
         if name in self.schema.gauge_row:
             number = float(self.gauges[self.schema.gauge_row[name], row])
             return None if np.isnan(number) else number
@@ -153,13 +221,19 @@ class Frame:
             yield device, {name: value for name, value in values if value is not None}
 
     def __eq__(self, other: object) -> bool:
-        """Bit for bit, missing values and attributes included; increments are not compared, they are derived."""
+        """Bit for bit, missing values and attributes included; increments are not
+        compared, they are derived.
+        """
         if not isinstance(other, Frame):
             return NotImplemented
         return (
             self.schema is other.schema
-            and (self.time_ns, self.mono_ns, self.devices) == (other.time_ns, other.mono_ns, other.devices)
-            and all(a.attributes == b.attributes for a, b in zip(self.devices, other.devices, strict=True))
+            and (self.time_ns, self.mono_ns, self.devices)
+            == (other.time_ns, other.mono_ns, other.devices)
+            and all(
+                a.attributes == b.attributes
+                for a, b in zip(self.devices, other.devices, strict=True)
+            )
             and np.array_equal(self.gauges, other.gauges, equal_nan=True)
             and np.array_equal(self.observed, other.observed)
             and np.array_equal(self.counters[self.observed], other.counters[other.observed])
@@ -169,7 +243,9 @@ class Frame:
     __hash__ = None  # type: ignore[assignment]
 
 
-def blank(kind: str, devices: Sequence[Device]) -> tuple[NDArray[np.float64], NDArray[np.uint64], NDArray[np.bool_]]:
+def blank(
+    kind: str, devices: Sequence[Device]
+) -> tuple[NDArray[np.float64], NDArray[np.uint64], NDArray[np.bool_]]:
     """Blocks for a frame in which nothing was observed yet: gauges, counters, observed."""
     schema, n = schema_of(kind), len(devices)
     return (
@@ -186,11 +262,16 @@ def frame_of(
     mono_ns: int,
     sampled_ns: Sequence[int] = (),
 ) -> Frame:
-    """A frame from one mapping of native values per device: the readable way, for slow sources and tests.
+    """A frame from one mapping of native values per device: the readable way,
+    for slow sources and tests.
 
     >>> d = Device("n1", "gpu", "GPU-1", {"index": "0"})
     >>> f = frame_of("gpu", [(d, {"temperature_celsius": 41, "energy_millijoules": 2**63})], 0, 0)
-    >>> f.value("temperature_celsius", 0), f.value("energy_millijoules", 0), f.value("power_milliwatts", 0)
+    >>> (
+    ...     f.value("temperature_celsius", 0),
+    ...     f.value("energy_millijoules", 0),
+    ...     f.value("power_milliwatts", 0),
+    ... )
     (41.0, 9223372036854775808, None)
     """
     schema = schema_of(kind)

@@ -9,24 +9,26 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pipeline.catalog import agent
-from pipeline.interfaces import Clock
+from pipeline.clock import Clock
 from pipeline.selfmetrics import SelfMetrics
 
 log = logging.getLogger("tocsin.engine")
 T = TypeVar("T")
 
 FAILURES_BEFORE_BACKOFF = 3
-LONGEST_BACKOFF_S = 60.0
+MAX_BACKOFF_S = 60.0
 
 
 class Guard:
     """Calls a stage: its result, or the exception as a value."""
 
-    def __init__(self, own: SelfMetrics, clock: Clock) -> None:
-        self._own = own
+    def __init__(self, metrics: SelfMetrics, clock: Clock) -> None:
+        self._metrics = metrics
         self._clock = clock
 
-    def call(self, stage: str, name: str, work: Callable[[], T]) -> tuple[T | None, Exception | None]:
+    def call(
+        self, stage: str, name: str, work: Callable[[], T]
+    ) -> tuple[T | None, Exception | None]:
         """(result, None) or (None, error); time and failure are counted under (stage, name)."""
         began = self._clock.monotonic_ns()
         try:
@@ -35,16 +37,20 @@ class Guard:
             self.failed(stage, name, error)
             return None, error
         finally:
-            self._own.add(agent.STAGE_SECONDS, stage, name, amount=(self._clock.monotonic_ns() - began) / 1e9)
+            self._metrics.add(
+                agent.STAGE_SECONDS, stage, name, amount=(self._clock.monotonic_ns() - began) / 1e9
+            )
 
     def failed(self, stage: str, name: str, error: BaseException) -> None:
         """Count a failure that was caught elsewhere."""
-        self._own.add(agent.STAGE_FAILURES, stage, name, type(error).__name__)
+        self._metrics.add(agent.STAGE_FAILURES, stage, name, type(error).__name__)
 
 
 @dataclass(slots=True)
 class Health:
-    """Whether something that may fail is failing now: says so once when it begins and once when it ends."""
+    """Whether something that may fail is failing now: says so once when it
+    begins and once when it ends.
+    """
 
     what: str
     failures: int = 0
@@ -63,16 +69,21 @@ class Health:
     def succeeded(self) -> None:
         """It works; said if it did not before."""
         if self.failures:
-            log.info("%s works again after %d failures", self.what, self.failures)
+            log.info("%s recovered after %d failures", self.what, self.failures)
         self.failures, self.reason = 0, ""
 
 
 def backoff_s(failures: int, period_s: float, rng: random.Random) -> float:
-    """Pause after so many failures in a row, seconds: none for the first two, then full jitter below a doubling, capped bound.
+    """Pause after so many failures in a row, seconds: none for the first two, then full jitter
+    below a doubling, capped bound.
 
-    Full jitter: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015. Never shorter than the period's own tick.
+    Full jitter: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015. Never shorter
+    than the period's own tick.
     """
     if failures < FAILURES_BEFORE_BACKOFF:
         return 0.0
-    bound = min(period_s * 2.0 ** min(failures - FAILURES_BEFORE_BACKOFF + 1, 30), max(LONGEST_BACKOFF_S, period_s))
+    bound = min(
+        period_s * 2.0 ** min(failures - FAILURES_BEFORE_BACKOFF + 1, 30),
+        max(MAX_BACKOFF_S, period_s),
+    )
     return rng.uniform(0.0, bound)

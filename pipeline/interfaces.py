@@ -9,24 +9,13 @@ from pipeline.finding import Finding, Incident
 from pipeline.observation import Observation, Reading
 
 
-class Clock(Protocol):
-    """Time, so that tests can jump. Both in nanoseconds."""
-
-    def time_ns(self) -> int:
-        """Unix time."""
-        ...
-
-    def monotonic_ns(self) -> int:
-        """CLOCK_MONOTONIC: never steps; zero is the boot of the machine, as in the kernel log."""
-        ...
-
-
 @runtime_checkable
 class Source(Protocol):
     """Reads one backend. ``name`` is its label in metrics, configuration and stored reads.
 
-    ``read`` returns what it could read, and says in ``Reading.unread`` what it could not. It raises when the backend
-    as a whole gave nothing: the engine times, counts, logs and backs off. It never sleeps to wait for a period.
+    ``read`` returns what it could read, and says in ``Reading.unread`` what it could not. It raises
+    when the backend as a whole gave nothing: the engine times, counts, logs and backs off. It never
+    sleeps to wait for a period.
     """
 
     @property
@@ -41,7 +30,10 @@ class Source(Protocol):
 
 @runtime_checkable
 class Closable(Protocol):
-    """A source or sink that holds something open. ``close`` is safe to call twice and returns within its own deadline."""
+    """A source or sink that holds something open.
+
+    ``close`` is safe to call twice and returns within its own deadline.
+    """
 
     def close(self) -> None:
         """Let go of everything."""
@@ -49,7 +41,10 @@ class Closable(Protocol):
 
 
 class Detector(Protocol):
-    """Judges, then learns. No clock, no file, no network, no hardware: what it may know is in the observation."""
+    """Judges, then learns.
+
+    No clock, no file, no network, no hardware: what it may know is in the observation.
+    """
 
     @property
     def name(self) -> str:
@@ -57,7 +52,7 @@ class Detector(Protocol):
         ...
 
     def update(self, observation: Observation) -> Iterable[Finding]:
-        """Findings whose phase changed, or whose numbers should be said anew."""
+        """Findings whose phase changed, or whose numbers should be said again."""
         ...
 
 
@@ -82,6 +77,14 @@ class Sink(Protocol):
         """Label of the sink."""
         ...
 
-    def write(self, observation: Observation, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> None:
-        """Keep or show it. Called in order of ``seq``; may raise: it is counted, and the others go on."""
+    def write(
+        self,
+        observation: Observation,
+        findings: Sequence[Finding],
+        incidents: Sequence[Incident] = (),
+    ) -> None:
+        """Keep or show it.
+
+        Called in order of ``seq``; may raise: it is counted, and the others go on.
+        """
         ...

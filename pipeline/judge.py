@@ -1,4 +1,7 @@
-"""Judge: observation in, findings and incidents out. The same for live and replay: increments, every detector on its own, fusion."""
+"""Judge: observation in, findings and incidents out.
+
+The same for live and replay: increments, every detector on its own, fusion.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.catalog import KINDS
+from pipeline.clock import Clock
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device, Frame, schema_of
 from pipeline.guard import Guard, Health
-from pipeline.interfaces import Clock, Detector, Fusion
-from pipeline.judged import Judged
+from pipeline.interfaces import Detector, Fusion
+from pipeline.judged import JudgedObservation
 from pipeline.observation import Observation
 from pipeline.plain import finding_from, incident_from, plain
 from pipeline.rates import Rates
@@ -24,16 +28,18 @@ from pipeline.selfmetrics import SelfMetrics
 T = TypeVar("T", Finding, Incident)
 
 DEFAULT_PERIOD_S = 1.0
-MOST_STANDING = 5_000  # beyond it the oldest are let go: a detector gone wild costs bounded memory
+MAX_STANDING = 5_000  # beyond it the oldest are let go: a detector gone wild costs bounded memory
 
 
 class Judge:
     """Makes the increments, asks the detectors, in order, and joins what they found into incidents.
 
-    A detector that raises is left out for that observation only; that it did is a finding of its own, about the node, cleared when
-    it judges an observation of that source again. Without ``fusion`` there are no incidents.
+    A detector that raises is left out for that observation only; that it did is a finding of its
+    own, about the node, cleared when it judges an observation of that source again. Without
+    ``fusion`` there are no incidents.
 
-    What the judge itself remembers (last samples, what stands) is kept under its ``name`` and ``version``, as a detector's is.
+    What the judge itself remembers (last samples, what stands) is kept under its ``name`` and
+    ``version``, as a detector's is.
     """
 
     name = "judge"
@@ -42,7 +48,7 @@ class Judge:
     def __init__(
         self,
         detectors: Sequence[Detector],
-        own: SelfMetrics,
+        metrics: SelfMetrics,
         clock: Clock,
         *,
         periods_s: Mapping[str, float],
@@ -51,13 +57,13 @@ class Judge:
         self._detectors = tuple(detectors)
         self._fusion = fusion
         self._periods = dict(periods_s)
-        self._guard = Guard(own, clock)
+        self._guard = Guard(metrics, clock)
         self._rates: dict[tuple[str, str], Rates] = {}
         self._failing: dict[tuple[str, str], Finding] = {}
         self._health: dict[tuple[str, str], Health] = {}
         self._standing: dict[str, Finding] = {}
         self._open: dict[str, Incident] = {}
-        self._orphans: tuple[Finding, ...] = ()  # of detectors that begin anew
+        self._orphans: tuple[Finding, ...] = ()  # of detectors that begin again
         self._lost: tuple[Incident, ...] = ()  # of a fusion that does
         self._untold = False
 
@@ -74,18 +80,23 @@ class Judge:
         """Every incident that is open, in the order they opened."""
         return tuple(self._open.values())
 
-    def judge(self, observation: Observation) -> Judged:
+    def judge(self, observation: Observation) -> JudgedObservation:
         """The observation with increments in its frames, and what is said of it."""
-        observation = replace(observation, frames=tuple(self._with_increments(observation, f) for f in observation.frames))
+        observation = replace(
+            observation,
+            frames=tuple(self._with_increments(observation, f) for f in observation.frames),
+        )
         findings = self._orphaned(observation)
         for detector in self._detectors:
             findings += self._ask(detector, observation)
         incidents = self._from_anew(observation, findings)
         self._remember(findings, incidents)
-        return Judged(observation, tuple(findings), incidents)
+        return JudgedObservation(observation, tuple(findings), incidents)
 
     def state(self) -> Mapping[str, NDArray[Any]]:
-        """Last samples by source and kind; what stands, and which detectors fail on what, as JSON."""
+        """Last samples by source and kind; what stands, and which
+        detectors fail on what, as JSON.
+        """
         told = {
             "standing": [plain(finding) for finding in self._standing.values()],
             "open": [plain(incident) for incident in self._open.values()],
@@ -103,7 +114,9 @@ class Judge:
         told = json.loads(state["told"].astype(np.uint8).tobytes())
         standing = [finding_from(values) for values in told["standing"]]
         opened = [incident_from(values) for values in told["open"]]
-        failing = {(detector, source): finding_from(values) for detector, source, values in told["failing"]}
+        failing = {
+            (detector, source): finding_from(values) for detector, source, values in told["failing"]
+        }
         samples: dict[tuple[str, str], dict[str, NDArray[Any]]] = {}
         for label, array in state.items():
             if label != "told":
@@ -116,10 +129,15 @@ class Judge:
         self._standing = {finding.id: finding for finding in standing}
         self._open = {incident.id: incident for incident in opened}
 
-    def begins_anew(self, cold: Iterable[str], standing: Iterable[Finding], opened: Iterable[Incident]) -> None:
-        """These of ``memories`` have lost what they knew. What they had said, of what stood and was open, ends with the next observation.
+    def begins_anew(
+        self, cold: Iterable[str], standing: Iterable[Finding], opened: Iterable[Incident]
+    ) -> None:
+        """These of ``memories`` have lost what they knew.
 
-        A detector that no longer knows what it found cannot end it: it would stand for ever. To a fusion what still stands is told again.
+        Their open findings end with the next observation.
+
+        A detector that no longer knows what it found cannot end it: it would stand forever. To a
+        fusion what still stands is told again.
         """
         names = frozenset(cold)
         self._orphans = tuple(finding for finding in standing if finding.detector in names)
@@ -127,11 +145,16 @@ class Judge:
         self._lost = tuple(opened) if self._untold else ()
 
     def _orphaned(self, observation: Observation) -> list[Finding]:
-        why = "the detector begins anew, and tells it again if it is still so"
+        why = "the detector begins again, and tells it again if it is still so"
         orphans, self._orphans = self._orphans, ()
-        return [replace(f, phase="cleared", time_ns=observation.time_ns, evidence=(*f.evidence, why)) for f in orphans]
+        return [
+            replace(f, phase="cleared", time_ns=observation.time_ns, evidence=(*f.evidence, why))
+            for f in orphans
+        ]
 
-    def _from_anew(self, observation: Observation, findings: Sequence[Finding]) -> tuple[Incident, ...]:
+    def _from_anew(
+        self, observation: Observation, findings: Sequence[Finding]
+    ) -> tuple[Incident, ...]:
         """Incidents that the fusion no longer knows end; what stands behind them opens others."""
         if not self._untold:
             return self._fuse(observation, findings)
@@ -160,8 +183,12 @@ class Judge:
 
     def _ask(self, detector: Detector, observation: Observation) -> Iterable[Finding]:
         key = (detector.name, observation.source)
-        said, error = self._guard.call("detector", detector.name, lambda: tuple(detector.update(observation)))
-        health = self._health.setdefault(key, Health(f"detector {detector.name} on {observation.source}"))
+        said, error = self._guard.call(
+            "detector", detector.name, lambda: tuple(detector.update(observation))
+        )
+        health = self._health.setdefault(
+            key, Health(f"detector {detector.name} on {observation.source}")
+        )
         if error is not None:
             health.failed(repr(error), observation.time_ns)
             return self._failed(key, observation, error)
@@ -172,7 +199,9 @@ class Judge:
         fusion = self._fusion
         if fusion is None:
             return ()
-        said, error = self._guard.call("detector", fusion.name, lambda: tuple(fusion.update(observation, findings)))
+        said, error = self._guard.call(
+            "detector", fusion.name, lambda: tuple(fusion.update(observation, findings))
+        )
         health = self._health.setdefault((fusion.name, ""), Health(f"fusion {fusion.name}"))
         if error is not None:
             health.failed(repr(error), observation.time_ns)
@@ -180,7 +209,9 @@ class Judge:
             health.succeeded()
         return said or ()
 
-    def _failed(self, key: tuple[str, str], observation: Observation, error: Exception) -> tuple[Finding, ...]:
+    def _failed(
+        self, key: tuple[str, str], observation: Observation, error: Exception
+    ) -> tuple[Finding, ...]:
         if key in self._failing:
             return ()
         self._failing[key] = Finding(
@@ -191,15 +222,22 @@ class Judge:
             severity="ticket",
             onset_ns=observation.time_ns,
             time_ns=observation.time_ns,
-            summary=f"Detector {key[0]} fails on readings of {key[1]}: what it would have found is missed.",
+            summary=(
+                f"Detector {key[0]} fails on readings of {key[1]}: what it would "
+                "have found is missed."
+            ),
             action="CONTACT_SUPPORT",
             evidence=(f"{type(error).__name__}: {error}",),
         )
         return (self._failing[key],)
 
     def _recovered(self, key: tuple[str, str], observation: Observation) -> tuple[Finding, ...]:
-        stood = self._failing.pop(key, None)
-        return () if stood is None else (replace(stood, phase="cleared", time_ns=observation.time_ns),)
+        active = self._failing.pop(key, None)
+        return (
+            ()
+            if active is None
+            else (replace(active, phase="cleared", time_ns=observation.time_ns),)
+        )
 
 
 def _follow(kept: dict[str, T], said: T) -> None:
@@ -208,5 +246,5 @@ def _follow(kept: dict[str, T], said: T) -> None:
         kept.pop(said.id, None)
         return
     kept[said.id] = said
-    if len(kept) > MOST_STANDING:
+    if len(kept) > MAX_STANDING:
         del kept[next(iter(kept))]

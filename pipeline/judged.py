@@ -8,7 +8,7 @@ from pipeline.finding import Finding, Incident
 from pipeline.observation import Observation
 
 
-class Judged(NamedTuple):
+class JudgedObservation(NamedTuple):
     """An observation, its findings, and the incidents that opened, changed or ended with them."""
 
     observation: Observation

@@ -17,9 +17,9 @@ Outcome = Literal["ok", "failed", "overdue"]
 class Event:
     """Something that happened: an XID line, a link going down, a job starting.
 
-    ``time_ns`` is when it happened (unix, floored to whole microseconds), ``mono_ns`` the same on the monotonic clock where known,
-    else 0.
-    ``kind`` and the names of ``attributes`` stand in the catalogue (pipeline/catalog/events.py).
+    ``time_ns`` is when it happened (unix, floored to whole microseconds), ``mono_ns`` the same on
+    the monotonic clock where known, else 0. ``kind`` and the names of ``attributes`` stand in the
+    catalogue (pipeline/catalog/events.py).
     """
 
     time_ns: int
@@ -39,7 +39,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What could not be read and why. ``device`` and ``field`` are empty where the whole source or device is meant."""
+    """What could not be read and why.
+
+    ``device`` and ``field`` are empty where the whole source or device is meant.
+    """
 
     reason: str
     device: str = ""
@@ -48,7 +51,10 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a source returns: partial success is a value. A source that can give nothing at all raises instead."""
+    """What a source returns: partial success is a value.
+
+    A source that can give nothing at all raises instead.
+    """
 
     frames: tuple[Frame, ...] = ()
     events: tuple[Event, ...] = ()
@@ -59,8 +65,10 @@ class Reading:
 class Observation:
     """One read of one source as the engine saw it: everything a detector may depend on is in here.
 
-    ``seq`` counts the observations of one agent's life over all sources: their total order. ``time_ns`` and ``mono_ns`` are the
-    start of the read (unix time in whole microseconds), ``duration_ns`` how long it took. ``error`` says why a read with another outcome than ok gave nothing.
+    ``seq`` counts the observations of one agent's life over all sources: their total order.
+    ``time_ns`` and ``mono_ns`` are the start of the read (unix time in whole microseconds),
+    ``duration_ns`` how long it took. ``error`` says why a read with another outcome than ok gave
+    nothing.
     """
 
     source: str

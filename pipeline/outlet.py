@@ -7,39 +7,43 @@ from collections import deque
 from collections.abc import Sequence
 
 from pipeline.catalog import agent
+from pipeline.clock import Clock
 from pipeline.finding import Finding, Incident
 from pipeline.guard import Guard, Health
-from pipeline.interfaces import Clock, Closable, Sink
+from pipeline.interfaces import Closable, Sink
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
 
-MOST_OWED = 1024  # findings, and incidents, kept for a sink that does not take them
+MAX_OWED = 1024  # findings, and incidents, kept for a sink that does not take them
 
 Item = tuple[Observation, Sequence[Finding], Sequence[Incident]]
 
 
 class Outlet:
-    """Hands observations to a sink in its own thread. When the queue is full the oldest goes, is counted, and a metric says so.
+    """Hands observations to a sink in its own thread.
 
-    Policy drop-oldest: what a slow sink shows last should be the newest. Findings and incidents are said once and must arrive: those of
-    an observation that was dropped, or that the sink refused, come again with the next one. So a sink gets them at least once; their
-    ids make that harmless. ``start`` the thread, or ``drain`` by hand in tests.
+    When the queue is full the oldest goes, is counted, and a metric says so.
+
+    Policy drop-oldest: what a slow sink shows last should be the newest. Findings and incidents are
+    said once and must arrive: those of an observation that was dropped, or that the sink refused,
+    come again with the next one. So a sink gets them at least once; their ids make that harmless.
+    ``start`` the thread, or ``drain`` by hand in tests.
     """
 
-    def __init__(self, sink: Sink, own: SelfMetrics, clock: Clock, *, most: int = 600) -> None:
+    def __init__(self, sink: Sink, metrics: SelfMetrics, clock: Clock, *, most: int = 600) -> None:
         self._sink = sink
-        self._own = own
-        self._guard = Guard(own, clock)
+        self._metrics = metrics
+        self._guard = Guard(metrics, clock)
         self._health = Health(f"sink {sink.name}")
         self._clock = clock
         self._queue: deque[Item] = deque()
-        self._owed_findings: deque[Finding] = deque(maxlen=MOST_OWED)
-        self._owed_incidents: deque[Incident] = deque(maxlen=MOST_OWED)
+        self._owed_findings: deque[Finding] = deque(maxlen=MAX_OWED)
+        self._owed_incidents: deque[Incident] = deque(maxlen=MAX_OWED)
         self._most = most
         self._ready = threading.Condition()
         self._closing = False
         self._thread: threading.Thread | None = None
-        own.add(agent.QUEUE_DROPPED, sink.name, amount=0)
+        metrics.add(agent.QUEUE_DROPPED, sink.name, amount=0)
 
     @property
     def name(self) -> str:
@@ -51,14 +55,19 @@ class Outlet:
         self._thread = threading.Thread(target=self._run, name=f"sink-{self.name}", daemon=True)
         self._thread.start()
 
-    def write(self, observation: Observation, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> None:
+    def write(
+        self,
+        observation: Observation,
+        findings: Sequence[Finding],
+        incidents: Sequence[Incident] = (),
+    ) -> None:
         """Queue it; never waits for the sink."""
         with self._ready:
             if len(self._queue) >= self._most:
                 self._owe(self._queue.popleft())
-                self._own.add(agent.QUEUE_DROPPED, self.name)
+                self._metrics.add(agent.QUEUE_DROPPED, self.name)
             self._queue.append((observation, findings, incidents))
-            self._own.set(agent.QUEUE_LENGTH, len(self._queue), self.name)
+            self._metrics.set(agent.QUEUE_LENGTH, len(self._queue), self.name)
             self._ready.notify()
 
     def drain(self) -> int:
@@ -80,7 +89,7 @@ class Outlet:
             self.drain()
         with self._ready:
             left, self._queue = len(self._queue), deque()
-        self._own.add(agent.QUEUE_DROPPED, self.name, amount=left)
+        self._metrics.add(agent.QUEUE_DROPPED, self.name, amount=left)
         if isinstance(self._sink, Closable):
             self._guard.call("sink", self.name, self._sink.close)
 
@@ -97,16 +106,22 @@ class Outlet:
     def _take(self) -> Item | None:
         with self._ready:
             item = self._queue.popleft() if self._queue else None
-            self._own.set(agent.QUEUE_LENGTH, len(self._queue), self.name)
+            self._metrics.set(agent.QUEUE_LENGTH, len(self._queue), self.name)
             if item is None:
                 return None
-            findings, incidents = (*self._owed_findings, *item[1]), (*self._owed_incidents, *item[2])
+            findings, incidents = (
+                (*self._owed_findings, *item[1]),
+                (*self._owed_incidents, *item[2]),
+            )
             self._owed_findings.clear()
             self._owed_incidents.clear()
             return item[0], findings, incidents
 
     def _owe(self, item: Item) -> None:
-        """Remember what was said with an observation that the sink did not get. The lock is held."""
+        """Remember what was said with an observation that the sink did not get.
+
+        The lock is held.
+        """
         self._owed_findings.extend(item[1])
         self._owed_incidents.extend(item[2])
 

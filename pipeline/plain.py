@@ -1,4 +1,6 @@
-"""Findings and incidents as lists of plain values and back: how the write-ahead log and snapshots write them as JSON."""
+"""Findings and incidents as lists of plain values and back: how the write-ahead log and
+snapshots write them as JSON.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,14 @@ def plain(said: Finding | Incident) -> list[Any]:
     """All fields, in their order."""
     names = FINDING_FIELDS if isinstance(said, Finding) else INCIDENT_FIELDS
     values = (getattr(said, name) for name in names)
-    return [plain_device(v) if isinstance(v, Device) else list(v) if isinstance(v, tuple) else plain_value(v) for v in values]
+    return [
+        plain_device(v)
+        if isinstance(v, Device)
+        else list(v)
+        if isinstance(v, tuple)
+        else plain_value(v)
+        for v in values
+    ]
 
 
 def finding_from(values: list[Any]) -> Finding:
@@ -50,4 +59,6 @@ def finding_from(values: list[Any]) -> Finding:
 def incident_from(values: list[Any]) -> Incident:
     """What ``plain`` was given. TypeError, ValueError or KeyError where it is no incident."""
     named = dict(zip(INCIDENT_FIELDS, values, strict=True))
-    return Incident(**named | {"root": Device(*named["root"]), "findings": tuple(named["findings"])})
+    return Incident(
+        **named | {"root": Device(*named["root"]), "findings": tuple(named["findings"])}
+    )

@@ -1,15 +1,18 @@
-"""Raw counters to increments: the one place where counters are subtracted, in integers. Never ``abs(delta)``."""
+"""Raw counters to increments: the one place where counters are subtracted, in integers.
+
+Never ``abs(delta)``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pipeline.align import Rows
-from pipeline.frame import Device, Frame, Schema
+from pipeline.frame import Device, Frame, Increments, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,70 +21,24 @@ if TYPE_CHECKING:
 OK, MISSING, FIRST, RESET, SATURATED, GAP, IMPLAUSIBLE = range(7)
 QUALITIES = ("ok", "missing", "first", "reset", "saturated", "gap", "implausible")
 
-# A gap: more than this many periods between samples gives no rate, less than the other is a double read.
-LONGEST_PERIODS, SHORTEST_PERIODS = 10.0, 0.2
-# A counter that fell to at most max(8, 3 x its own P99 increment) was reset, and what it shows came after the reset.
+# A gap: more than this many periods between samples gives no rate, less than
+# the other is a double read.
+MAX_PERIODS, MIN_PERIODS = 10.0, 0.2
+# A counter that fell to at most max(8, 3 x its own P99 increment) was reset, and what it
+# shows came after the reset.
 RESET_FLOOR, RESET_FACTOR = 8.0, 3.0
 P99_STEP = 0.05  # relative step of the quantile tracker
 TOLERANCE = 1.05  # above the physical maximum by this factor is a misread
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Increments:
-    """Increments of one frame's counters since each counter's own sample before.
-
-    Most counters of the catalogue belong to other hardware and are never observed: only rows of the others are kept. ``row`` (counter,)
-    says which row a counter of the schema has in ``deltas`` float64, NaN = none; ``spans`` float64, seconds between the two samples by the
-    source's own clock, NaN where no rate may be made (first sample, gap); ``qualities`` uint8, one of OK ... IMPLAUSIBLE; all (row, device).
-    The last row is that of all counters never observed. A SATURATED delta is a lower bound. A GAP delta is a true count over a longer time.
-    """
-
-    row: NDArray[np.intp]
-    deltas: NDArray[np.float64]
-    spans: NDArray[np.float64]
-    qualities: NDArray[np.uint8]
-
-    @property
-    def delta(self) -> NDArray[np.float64]:
-        """Increments of all counters of the schema, (counter, device): a copy, for tests and single values."""
-        return self.deltas[self.row]
-
-    @property
-    def seconds(self) -> NDArray[np.float64]:
-        """As ``delta``, of the seconds."""
-        return self.spans[self.row]
-
-    @property
-    def quality(self) -> NDArray[np.uint8]:
-        """As ``delta``, of the qualities."""
-        return self.qualities[self.row]
-
-    def increase(self, counter: int) -> NDArray[np.float64]:
-        """Increase of one counter, (device,), NaN = none."""
-        increase: NDArray[np.float64] = self.deltas[self.row[counter]]
-        return increase
-
-    def rate(self, counter: int) -> NDArray[np.float64]:
-        """Increase per second of one counter, (device,), NaN = none."""
-        rate: NDArray[np.float64] = self.increase(counter) / self.spans[self.row[counter]]
-        return rate
-
-    def quality_of(self, counter: int) -> NDArray[np.uint8]:
-        """Quality of one counter's increase, (device,)."""
-        quality: NDArray[np.uint8] = self.qualities[self.row[counter]]
-        return quality
-
-    def of(self, devices: slice | NDArray[np.intp]) -> Increments:
-        """Those of some devices."""
-        return Increments(self.row, self.deltas[:, devices], self.spans[:, devices], self.qualities[:, devices])
-
-
 class Rates:
-    """Keeps the last sample of each counter of one kind of device and makes the increments of the next frame.
+    """Keeps the last sample of each counter of one kind of device and makes the
+    increments of the next frame.
 
-    Rules and constants: facts of the field's counters (which wrap, stick or reset; DCGM and IBTA widths) in the catalogue;
-    reset against glitch: a value below the one before is a reset with a true increment only if the device's epoch changed
-    (boot, driver load) or the value is as small as a few increments of its own; otherwise the increment is missing.
+    Rules and constants: facts of the field's counters (which wrap, stick or reset; DCGM and IBTA
+    widths) in the catalogue; reset against glitch: a value below the one before is a reset with a
+    true increment only if the device's epoch changed (boot, driver load) or the value is as small
+    as a few increments of its own; otherwise the increment is missing.
     """
 
     def __init__(self, schema: Schema, period: float) -> None:
@@ -92,7 +49,8 @@ class Rates:
         self._boot_id = ""
         self._at: NDArray[np.intp] | slice = slice(None)
         self._epoch: list[str] = []
-        # Only counters that were ever observed are kept and computed: many in the catalogue belong to other hardware.
+        # Only counters that were ever observed are kept and computed: many in the catalogue
+        # belong to other hardware.
         self._live = np.zeros(0, np.intp)
         self._last = np.zeros((0, 0), np.uint64)
         self._seen = np.zeros((0, 0), np.bool_)
@@ -101,7 +59,9 @@ class Rates:
         self._describe()
 
     def _describe(self) -> None:
-        """What the catalogue says of the live counters, (counter, 1) each, and which of them it says something special of."""
+        """What the catalogue says of the live counters, (counter, 1) each, and which of them it
+        says something special of.
+        """
         counters = [self._schema.counters[i] for i in self._live.tolist()]
         sticks = np.array([f.overflow == "sticks" for f in counters], np.bool_)
         maximum = np.array([f.maximum_per_second or np.inf for f in counters])
@@ -115,7 +75,9 @@ class Rates:
 
     def add(self, frame: Frame, boot_id: str = "") -> Frame:
         """The same frame with its increments."""
-        if not self._schema.counters:  # nothing to subtract; and jobs come and go for ever, so nobody is remembered
+        if (
+            not self._schema.counters
+        ):  # nothing to subtract; and jobs come and go forever, so nobody is remembered
             return replace(frame, increments=self._blank(len(frame.devices)))
         new_epoch = self._place(frame, boot_id)
         self._wake(frame.observed)
@@ -125,20 +87,45 @@ class Rates:
         return replace(frame, increments=made)
 
     def state(self) -> Mapping[str, NDArray[Any]]:
-        """The last samples, as arrays without Python objects: (row,) of devices, (counter,) of field ids, (counter, row) of samples."""
+        """The last samples, as arrays without Python objects: (row,) of devices, (counter,) of
+        field ids, (counter, row) of samples.
+        """
         devices = self._rows.devices
-        names = {name: np.array([getattr(d, name) for d in devices], np.str_) for name in ("host", "kind", "id")}
+        names = {
+            name: np.array([getattr(d, name) for d in devices], np.str_)
+            for name in ("host", "kind", "id")
+        }
         counters = np.array([self._schema.counters[i].id for i in self._live.tolist()], np.int64)
-        samples = {"last": self._last, "seen": self._seen, "last_ns": self._last_ns, "p99": self._p99}
+        samples = {
+            "last": self._last,
+            "seen": self._seen,
+            "last_ns": self._last_ns,
+            "p99": self._p99,
+        }
         return {**names, "epoch": np.array(self._epoch, np.str_), "counter": counters, **samples}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from there; counters that this catalogue lacks are left out. KeyError or ValueError, unchanged, where it does not fit."""
-        rows = Rows(Device(*row) for row in zip(*(state[name].tolist() for name in ("host", "kind", "id")), strict=True))
+        """Go on from there; counters that this catalogue lacks are left out.
+
+        KeyError or ValueError, unchanged, where it does not fit.
+        """
+        rows = Rows(
+            Device(*row)
+            for row in zip(*(state[name].tolist() for name in ("host", "kind", "id")), strict=True)
+        )
         index = {field.id: i for i, field in enumerate(self._schema.counters)}
-        known = sorted((index[number], at) for at, number in enumerate(state["counter"].tolist()) if number in index)
+        known = sorted(
+            (index[number], at)
+            for at, number in enumerate(state["counter"].tolist())
+            if number in index
+        )
         at = [place for _, place in known]
-        kinds: dict[str, type[np.generic]] = {"last": np.uint64, "seen": np.bool_, "last_ns": np.int64, "p99": np.float64}
+        kinds: dict[str, type[np.generic]] = {
+            "last": np.uint64,
+            "seen": np.bool_,
+            "last_ns": np.int64,
+            "p99": np.float64,
+        }
         samples = {name: state[name].astype(kind)[at] for name, kind in kinds.items()}
         shape = (len(state["counter"]), len(rows))
         if len(state["epoch"]) != len(rows) or any(state[name].shape != shape for name in samples):
@@ -157,7 +144,10 @@ class Rates:
         return made
 
     def _fill(self, made: Increments, frame: Frame, new_epoch: NDArray[np.bool_]) -> None:
-        """Increments of the live counters. Nearly all stand still in nearly every frame: what is rare is only done where it happens."""
+        """Increments of the live counters.
+
+        Nearly all stand still in nearly every frame: what is rare is only done where it happens.
+        """
         delta, seconds, quality = made.deltas[:-1], made.spans[:-1], made.qualities[:-1]
         now_ns = np.where(frame.sampled_ns > 0, frame.sampled_ns, frame.time_ns)[None, :]
         value, observed = frame.counters[self._live], frame.observed[self._live]
@@ -171,12 +161,16 @@ class Rates:
             after, reset = self._fallen(value, last, fell, new_epoch)
             np.copyto(delta, after, where=fell)
             quality[reset] = RESET
-        for row in self._sticky[(value[self._sticky] >= self._top[self._sticky]).any(axis=1)].tolist():
+        for row in self._sticky[
+            (value[self._sticky] >= self._top[self._sticky]).any(axis=1)
+        ].tolist():
             at_end = value[row] >= self._top[row]
             quality[row, at_end] = SATURATED
             delta[row, at_end & fell[row]] = np.nan
 
-        gap = known & ((seconds > LONGEST_PERIODS * self._period) | (seconds < SHORTEST_PERIODS * self._period))
+        gap = known & (
+            (seconds > MAX_PERIODS * self._period) | (seconds < MIN_PERIODS * self._period)
+        )
         if gap.any():
             quality[gap & (quality == OK)] = GAP
         self._implausible(delta, seconds, quality, gap)
@@ -191,7 +185,11 @@ class Rates:
         self._keep(value, observed, now_ns)
 
     def _implausible(
-        self, delta: NDArray[np.float64], seconds: NDArray[np.float64], quality: NDArray[np.uint8], gap: NDArray[np.bool_]
+        self,
+        delta: NDArray[np.float64],
+        seconds: NDArray[np.float64],
+        quality: NDArray[np.uint8],
+        gap: NDArray[np.bool_],
     ) -> None:
         """Above what the hardware can do is a misread."""
         rows = self._limited
@@ -203,9 +201,15 @@ class Rates:
             delta[rows[row], device] = np.nan
 
     def _fallen(
-        self, value: NDArray[np.uint64], last: NDArray[np.uint64], fell: NDArray[np.bool_], new_epoch: NDArray[np.bool_]
+        self,
+        value: NDArray[np.uint64],
+        last: NDArray[np.uint64],
+        fell: NDArray[np.bool_],
+        new_epoch: NDArray[np.bool_],
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Increments of counters that show less than before, NaN where nobody knows, and which of them were reset."""
+        """Increments of counters that show less than before, NaN where nobody knows, and
+        which of them were reset.
+        """
         wrapped = fell & self._wraps & ~new_epoch
         reset = fell & ~wrapped
         small = value <= np.maximum(RESET_FLOOR, RESET_FACTOR * self._p99[:, self._at])
@@ -215,7 +219,9 @@ class Rates:
         return np.where(wrapped, ((value - last) & self._top).astype(np.float64), after), reset
 
     def _place(self, frame: Frame, boot_id: str) -> NDArray[np.bool_]:
-        """Find each device's column; which devices began a new life since their last frame, (1, device)."""
+        """Find each device's column; which devices began a new life since their
+        last frame, (1, device).
+        """
         if frame.devices is self._devices and boot_id == self._boot_id:
             return np.zeros((1, len(self._devices)), np.bool_)
         self._devices, self._boot_id = frame.devices, boot_id
@@ -250,7 +256,8 @@ class Rates:
         self._describe()
 
     def _learn(self, delta: NDArray[np.float64], quality: NDArray[np.uint8]) -> None:
-        """Track P99 of each counter's own increments: up by 0.99 of a step above it, down by 0.01 below.
+        """Track P99 of each counter's own increments: up by 0.99 of a step
+        above it, down by 0.01 below.
 
         A counter that never moved has 0, and keeps it while it stands still.
         """
@@ -261,7 +268,9 @@ class Rates:
         moved = np.where(delta > p99, p99 + 0.99 * step, np.maximum(p99 - 0.01 * step, 0.0))
         self._p99[at] = np.where((quality[rows] == OK) & np.isfinite(delta), moved, p99)
 
-    def _keep(self, value: NDArray[np.uint64], observed: NDArray[np.bool_], now_ns: NDArray[np.int64]) -> None:
+    def _keep(
+        self, value: NDArray[np.uint64], observed: NDArray[np.bool_], now_ns: NDArray[np.int64]
+    ) -> None:
         for kept, new in ((self._last, value), (self._last_ns, now_ns), (self._seen, True)):
             if isinstance(self._at, slice):
                 np.copyto(kept[:, self._at], new, where=observed)

@@ -1,4 +1,6 @@
-"""The agent's own numbers: one table from (metric of the catalogue, label values) to value, shown by the exposition."""
+"""The agent's own numbers: one table from (metric of the catalogue, label values) to value,
+shown by the exposition.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,17 @@ class SelfMetrics:
             series[labels] = series.get(labels, 0.0) + amount
 
     def replace(self, metric: Metric, series: dict[tuple[str, ...], float], *first: str) -> None:
-        """Set all series of a gauge that begin with the label values ``first`` at once; those not given vanish."""
+        """Set all series of a gauge that begin with the label values ``first`` at
+        once; those not given vanish.
+        """
         for labels in series:
             self._check(metric, labels)
         with self._lock:
-            others = {labels: v for labels, v in self._values.get(metric, {}).items() if labels[: len(first)] != first}
+            others = {
+                labels: v
+                for labels, v in self._values.get(metric, {}).items()
+                if labels[: len(first)] != first
+            }
             self._values[metric] = others | series if first else dict(series)
 
     def value(self, metric: Metric, *labels: str) -> float | None:

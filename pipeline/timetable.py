@@ -1,24 +1,30 @@
-"""When each source is due: one monotonic timetable whose ticks fall on wall-clock multiples of each period."""
+"""When each source is due: one monotonic timetable whose ticks fall on wall-clock
+multiples of each period.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-STEP_NS = 500_000_000  # the wall clock moved against the monotonic one by more than this: it was stepped, not disciplined
+# the wall clock moved against the monotonic one by more than this: it was stepped, not disciplined
+STEP_NS = 500_000_000
 
 
 class Timetable:
     """Pure arithmetic on the two clocks; nothing here waits.
 
-    The first tick is now: slow facts are wanted at the start. A tick that was missed is skipped and counted, never made up for.
-    ``periods_ns`` maps a name to its period.
+    The first tick is now: slow facts are wanted at the start. A tick that was missed is skipped and
+    counted, never made up for. ``periods_ns`` maps a name to its period.
 
     >>> table = Timetable({"nvml": 1_000_000_000}, wall_ns=10_300_000_000, mono_ns=300_000_000)
-    >>> table.done("nvml", 310_000_000), table.next_ns("nvml")    # then the whole seconds of the wall clock
+    >>> (
+    ...     table.done("nvml", 310_000_000),
+    ...     table.next_ns("nvml"),
+    ... )  # then the whole seconds of the wall clock
     (0, 1000000000)
     >>> table.due("nvml", 1_000_000_000)
     True
-    >>> table.done("nvml", 3_200_000_000)           # the read took 2.2 s: two ticks are gone
+    >>> table.done("nvml", 3_200_000_000)  # the read took 2.2 s: two ticks are gone
     2
     >>> table.next_ns("nvml")
     4000000000
@@ -40,7 +46,9 @@ class Timetable:
         return self._due.get(name)
 
     def done(self, name: str, mono_ns: int) -> int:
-        """The read for the tick that was due has ended now: move to the next tick, say how many were missed in between."""
+        """The read for the tick that was due has ended now: move to the next tick, say how
+        many were missed in between.
+        """
         period, was = self._periods[name], self._parked.pop(name, self._due.get(name, mono_ns))
         following = max(self._tick_at_or_after(name, mono_ns + 1), was + 1)
         self._due[name] = following
@@ -55,7 +63,9 @@ class Timetable:
         self._due[name] = self._tick_at_or_after(name, mono_ns)
 
     def realign(self, wall_ns: int, mono_ns: int) -> float:
-        """Seconds by which the wall clock was stepped since the last alignment, 0.0 if it was not; a step re-aligns every tick."""
+        """Seconds by which the wall clock was stepped since the last alignment, 0.0 if it was not;
+        a step re-aligns every tick.
+        """
         moved = wall_ns - mono_ns - self._offset
         if abs(moved) <= STEP_NS:
             return 0.0

@@ -1,16 +1,20 @@
-"""What cannot be read of a device, in the log: a line when a reason begins and one when it has gone, not one per reading."""
+"""What cannot be read of a device, in the log: a line when a reason begins and one when it has
+gone, not one per reading.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
 
+from pipeline.clock import SECOND_NS
 from pipeline.observation import Unread
 
 log = logging.getLogger("tocsin.engine")
 
-CALM_NS = 60 * 10**9  # a reason that stays away so long has gone: one that comes and goes is said once
-MOST_REASONS = 20  # told apart per source
+# a reason that stays away so long has gone: one that comes and goes is said once
+CALM_NS = 60 * SECOND_NS
+MAX_REASONS = 20  # told apart per source
 
 
 class UnreadLog:
@@ -28,13 +32,13 @@ class UnreadLog:
                 examples.setdefault(one.reason, []).append(one)
         for reason, ones in examples.items():
             if reason not in self._seen_ns:
-                if len(self._seen_ns) >= MOST_REASONS:
+                if len(self._seen_ns) >= MAX_REASONS:
                     continue
                 self._begins(reason, ones)
             self._seen_ns[reason] = now_ns
         for reason in [r for r, seen_ns in self._seen_ns.items() if now_ns - seen_ns > CALM_NS]:
             del self._seen_ns[reason]
-            log.info("source %s: nothing is unread for this reason any more: %s", self._source, reason)
+            log.info("source %s: everything affected is read again: %s", self._source, reason)
 
     def _begins(self, reason: str, ones: list[Unread]) -> None:
         first = ones[0]

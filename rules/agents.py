@@ -1,9 +1,10 @@
-"""Rules over the agents themselves: blind, old, wrongly configured, losing data. A watcher that sleeps must not look like good news."""
+"""Rules over the agents: no response, unreadable sources, rejected configuration, lost data."""
 
 from __future__ import annotations
 
 from dashboards import places
 from rules.model import Alert, Group
+from rules.templates import INSTANCE, NODE
 
 UP = 'up{job=~".*tocsin.*"}'
 
@@ -16,12 +17,14 @@ AVAILABILITY = (
         scope="node",
         action="observe",
         family="watchdog",
-        summary="Fires always: that it arrives shows that rules, routing and receivers work.",
-        description="Dead man's switch: whoever receives this raises the alarm when it stops.",
+        summary="Always firing: shows that rules, routing and receivers work.",
+        description=(
+            "Dead man's switch. The receiver must raise an alarm when this alert stops arriving."
+        ),
         means="Everything between Prometheus and the receiver works.",
-        confirm="It stands in Alertmanager.",
-        do="Connect it to a service that calls when it stops coming.",
-        clears="Never. When it does, something between the rules and you is broken.",
+        confirm="The alert is listed in Alertmanager.",
+        do="Connect it to a service that notifies you when it stops arriving.",
+        clears="Never. If it does, something between the rules and the receiver is broken.",
         panel=places.BLIND,
     ),
     Alert(
@@ -33,12 +36,17 @@ AVAILABILITY = (
         action="observe",
         family="blind",
         hold="10m",
-        summary="An agent does not answer.",
-        description="The agent at {{ $labels.instance }} has not answered for 10 minutes: its node is not watched.",
-        means="The node is down, the agent is, or the network between.",
-        confirm="`curl http://INSTANCE/-/healthy`; `systemctl status tocsin` or the pod's log.",
-        do="Start it again; if the node is down, treat that first.",
-        clears="At the first scrape that succeeds.",
+        summary="Agent not responding.",
+        description=(
+            f"{INSTANCE}: the agent has not responded for 10 minutes, so its node is not "
+            f"monitored. Restart the agent."
+        ),
+        means="The node, the agent or the network between is down.",
+        confirm=(
+            "`curl http://INSTANCE/-/healthy`; `systemctl status tocsin` or the log of the pod."
+        ),
+        do="Restart the agent. If the node is down, repair that first.",
+        clears="At the first successful scrape.",
         panel=places.BLIND,
     ),
     Alert(
@@ -50,20 +58,30 @@ AVAILABILITY = (
         action="observe",
         family="blind",
         hold="15m",
-        summary="A node is no longer among the targets.",
-        description="{{ $labels.instance }} was scraped within the last day and is not a target any more.",
-        means="Service discovery no longer names it; `up == 0` cannot fire for a target that does not exist.",
-        confirm="Prometheus, Status, Targets.",
-        do="Taken out on purpose: silence it for a day. Otherwise bring the target back.",
-        clears="When the target is back, or a day after it went.",
+        summary="Node missing from the scrape targets.",
+        description=(
+            f"{INSTANCE} was scraped within the last day and is no longer a scrape target. Check "
+            f"service discovery."
+        ),
+        means=(
+            "Service discovery no longer lists the node. `up == 0` cannot fire for a target that "
+            "does not exist."
+        ),
+        confirm="The page Status, Targets in Prometheus.",
+        do=(
+            "If the node was removed on purpose, silence the alert for a day. Otherwise restore "
+            "the target."
+        ),
+        clears="When the target is back, or a day after it disappeared.",
         panel=places.BLIND,
     ),
     Alert(
         name="TocsinGpuMissing",
-        # Where an incident names the GPU, its own alert has woken somebody.
+        # Where an incident names the GPU, the alert of the incident pages.
         expr=(
             "(tocsin_gpu_expected - tocsin_gpu_visible > 0)\n"
-            'unless on (cluster, node, instance) tocsin_incident_active{class=~"(gpu_lost|gpu_absent|gpu_hung|xid)(/.*)?"}\n'
+            "unless on (cluster, node, instance) "
+            'tocsin_incident_active{class=~"(gpu_lost|gpu_absent|gpu_hung|xid)(/.*)?"}\n'
             "unless on (cluster, node, instance) tocsin_maintenance{kind='node'}"
         ),
         severity="critical",
@@ -73,12 +91,21 @@ AVAILABILITY = (
         family="gpu_lost",
         hold="2m",
         keep="15m",
-        summary="A node shows fewer GPUs than it should have.",
-        description='{{ $labels.instance }} misses {{ $value }} of its GPUs; which one says `tocsin_gpu_state{state!="ok"} == 1`.',
-        means="Counted from the inventory that the agent keeps, so that a GPU that vanished cannot take its alarm away with it.",
+        summary="Node with fewer GPUs than expected.",
+        description=(
+            f"{NODE}: GPUs not responding: {{{{ $value }}}} (tocsin_gpu_state shows which). "
+            f"Drain the node and power-cycle it."
+        ),
+        means=(
+            "The expected number comes from the inventory that the agent keeps, so a GPU that "
+            "disappears cannot take its alert with it."
+        ),
         confirm="`tocsin_gpu_state == 1` of the instance; `nvidia-smi -L`.",
-        do="Drain the node and cold-reboot it. GPUs taken out for good: `gpu.expected` in the configuration.",
-        clears="When all GPUs answer, and 15 minutes more, so that a reboot does not hide it.",
+        do=(
+            "Drain the node and power-cycle it. If a GPU was removed for good: "
+            "`tocsin maintenance on --device gpu7 --reason removed`; docs/troubleshooting.md."
+        ),
+        clears="15 minutes after all GPUs respond, so that a reboot does not hide the fault.",
         panel=places.NODE_GPUS,
     ),
     Alert(
@@ -90,12 +117,21 @@ AVAILABILITY = (
         action="observe",
         family="blind",
         hold="5m",
-        summary="An agent cannot read one of its sources.",
-        description="Source {{ $labels.source }} of {{ $labels.instance }} has given nothing for {{ $value | humanizeDuration }}.",
-        means="Driver, kernel log or counters cannot be read: what this source would show is not judged.",
-        confirm="`tocsin_source_unread`, `tocsin_source_backoff_seconds`; the agent's log names the cause once.",
-        do="Permissions, driver, or a hung device: see docs/operating.md.",
-        clears="At the first read that gives anything.",
+        summary="Source of an agent unreadable.",
+        description=(
+            f"{INSTANCE}: source {{{{ $labels.source }}}} has delivered no data for {{{{ $value | "
+            f"humanizeDuration }}}}. Check permissions and the driver."
+        ),
+        means=(
+            "The driver, the kernel log or the counters cannot be read. Faults that only this "
+            "source shows are not detected."
+        ),
+        confirm=(
+            "`tocsin_source_unread`, `tocsin_source_backoff_seconds`; the agent logs the cause "
+            "once."
+        ),
+        do="Check permissions, the driver and hung devices: docs/troubleshooting.md.",
+        clears="At the first read that returns data.",
         panel=places.SOURCES,
     ),
 )
@@ -109,9 +145,15 @@ MAINTENANCE = (
         scope="node",
         action="observe",
         family="maintenance",
-        summary="A node is in maintenance.",
-        description="{{ $labels.instance }} is in maintenance: its other alerts wake nobody.",
-        means="Somebody said `tocsin maintenance on`, or the scheduler did. Alertmanager mutes the node's other alerts while this stands.",
+        summary="Node in maintenance.",
+        description=(
+            f"{NODE} is in maintenance, and its other alerts are muted. Run tocsin maintenance off "
+            f"when the work is done."
+        ),
+        means=(
+            "Maintenance was started by `tocsin maintenance on` or by the scheduler. Alertmanager "
+            "mutes the other alerts of the node."
+        ),
         confirm="`tocsin_maintenance`; the status page of the node.",
         do="`tocsin maintenance off` when the work is done.",
         clears="At `tocsin maintenance off`, or at the end that was set.",
@@ -129,12 +171,18 @@ SATURATION = (
         action="observe",
         family="agent",
         keep="15m",
-        summary="An agent could not keep what it read.",
-        description='{{ $labels.instance }} dropped {{ $value | printf "%.0f" }} observations on their way to {{ $labels.sink }}.',
-        means="The disk or the sink is slower than the readings: history has a hole. Detectors and metrics are not touched.",
+        summary="Agent drops readings.",
+        description=(
+            f'{INSTANCE}: {{{{ $value | printf "%.0f" }}}} observations for {{{{ $labels.sink }}}} '
+            f"were dropped in 15 minutes. Free disk space or lower storage.most_bytes."
+        ),
+        means=(
+            "The disk or the sink is slower than the readings, so the history has a gap. Detectors "
+            "and metrics are not affected."
+        ),
         confirm="`tocsin_queue_length`; `iostat`; free space at the storage path.",
-        do="Free the disk, or lower `storage.budget`.",
-        clears="15 minutes without a drop.",
+        do="Free disk space, or lower `storage.most_bytes`.",
+        clears="15 minutes after the last drop.",
         panel=places.LOST_DATA,
     ),
     Alert(
@@ -146,12 +194,18 @@ SATURATION = (
         action="observe",
         family="agent",
         hold="10m",
-        summary="An agent has more active findings than it shows.",
-        description="{{ $labels.instance }} hides {{ $value }} findings beyond the 500 that it shows.",
-        means="Something common to many devices is wrong, or a detector is.",
-        confirm='`tocsin_finding_active` by detector; `tocsin query "SELECT detector, count(*) FROM findings GROUP BY 1"`.',
-        do="Find the common cause; report the detector if it errs.",
-        clears="Below the limit.",
+        summary="Agent with more active findings than it exports.",
+        description=(
+            f"{INSTANCE}: {{{{ $value }}}} findings beyond the limit of 500 are not exported. Look "
+            f"for a common cause."
+        ),
+        means="Many devices share a fault, or a detector is wrong.",
+        confirm=(
+            '`tocsin_finding_active` by detector; `tocsin query "SELECT detector, count(*) FROM '
+            'findings GROUP BY 1"`.'
+        ),
+        do="Find the common cause. Report the detector if it is wrong.",
+        clears="When the number of findings is below the limit.",
         panel=places.FINDINGS_HIDDEN,
     ),
     Alert(
@@ -163,12 +217,18 @@ SATURATION = (
         action="observe",
         family="agent",
         hold="10m",
-        summary="Evidence waits on a node for the object store.",
-        description="The oldest file of {{ $labels.instance }} has waited {{ $value | humanizeDuration }}.",
-        means="The object store refuses or is not reached. If the node is rebuilt now, this history is lost.",
-        confirm="`tocsin_upload_failures_total` by cause; the agent's log.",
-        do="Credentials, network, bucket policy.",
-        clears="When nothing older than an hour waits.",
+        summary="Upload to the object store delayed.",
+        description=(
+            f"{INSTANCE}: the oldest file for the object store has waited {{{{ $value | "
+            f"humanizeDuration }}}}. Check credentials, network and bucket policy."
+        ),
+        means=(
+            "The object store refuses uploads or is unreachable. This history is lost if the node "
+            "is reinstalled now."
+        ),
+        confirm="`tocsin_upload_failures_total` by cause; the log of the agent.",
+        do="Check credentials, network and bucket policy.",
+        clears="When no file has waited for more than an hour.",
         panel=places.UPLOADS,
     ),
 )
@@ -183,12 +243,15 @@ ERRORS = (
         action="observe",
         family="agent",
         hold="5m",
-        summary="An agent kept its old configuration because the new one is wrong.",
-        description="{{ $labels.instance }} refused its configuration at the last reload.",
-        means="The whole file is checked before any of it is taken.",
+        summary="Agent configuration rejected at reload.",
+        description=(
+            f"{INSTANCE} rejected its configuration at the last reload and runs with the previous "
+            f"one. Correct the file and reload."
+        ),
+        means="The file is checked as a unit; one error rejects all of it.",
         confirm="`tocsin check-config --config.file FILE` names file, key and line.",
-        do="Mend the file, reload.",
-        clears="At the next reload that is taken.",
+        do="Correct the file and reload.",
+        clears="At the next successful reload.",
         panel=places.CONFIGURATIONS,
     ),
     Alert(
@@ -200,12 +263,24 @@ ERRORS = (
         action="observe",
         family="agent",
         hold="5m",
-        summary="An agent serves with old certificates or passwords because the new ones are wrong.",
-        description="{{ $labels.instance }} refused its web configuration, or a file that it names, when it changed.",
-        means="The last good one serves on, until its certificate ends: then nobody can scrape this node.",
-        confirm="The agent's log names file and key; `openssl x509 -enddate -noout -in CERT` says how long is left.",
-        do="Mend the file or the certificate; it is read again by itself. One that protects less than before needs a restart.",
-        clears="When the file is good again.",
+        summary="Agent web configuration rejected; previous certificates and passwords in use.",
+        description=(
+            f"{INSTANCE} rejected its web configuration, or a file that it names, and serves with "
+            f"the previous one. Correct the file."
+        ),
+        means=(
+            "The last valid configuration stays in use until its certificate expires. After that "
+            "this node cannot be scraped."
+        ),
+        confirm=(
+            "The agent logs file and key; `openssl x509 -enddate -noout -in CERT` prints the "
+            "expiry."
+        ),
+        do=(
+            "Correct the file or the certificate; the agent reads it again by itself. A "
+            "configuration with less protection than before needs a restart."
+        ),
+        clears="When the file is valid again.",
         panel=places.CONFIGURATIONS,
     ),
     Alert(
@@ -217,12 +292,15 @@ ERRORS = (
         action="observe",
         family="agent",
         keep="15m",
-        summary="A part of an agent fails again and again.",
-        description='{{ $labels.stage }} {{ $labels.name }} of {{ $labels.instance }} failed {{ $value | printf "%.0f" }} times in 15 minutes.',
-        means="The others go on; what this part would have said is missing.",
-        confirm="The agent's log has the traceback once.",
-        do="Report it, with the log line.",
-        clears="15 minutes after failures have become rare.",
+        summary="Part of an agent fails repeatedly.",
+        description=(
+            f"{INSTANCE}: {{{{ $labels.stage }}}} {{{{ $labels.name }}}} failed {{{{ $value | "
+            f'printf "%.0f" }}}} times in 15 minutes. Report it with the line of the log.'
+        ),
+        means="The other parts continue. The results of this part are missing.",
+        confirm="The agent logs the traceback once.",
+        do="Report it, with the line of the log.",
+        clears="15 minutes after failures become rare.",
         panel=places.FAILURES,
     ),
     Alert(
@@ -234,12 +312,18 @@ ERRORS = (
         action="remediate",
         family="clock",
         hold="15m",
-        summary="The clock of a node is wrong, or nobody sets it.",
-        description="The clock of {{ $labels.instance }} is off or not synchronised ({{ $value }}).",
-        means="Events of several nodes cannot be put in order by this clock; detectors on the node use the monotonic one.",
+        summary="Node clock wrong or not synchronised.",
+        description=(
+            f"{NODE}: the clock is {{{{ if eq $value 0.0 }}}}not synchronised{{{{ else }}}}off by "
+            f"{{{{ $value | humanizeDuration }}}}{{{{ end }}}}. Repair the time service."
+        ),
+        means=(
+            "Events of several nodes cannot be ordered by this clock. Detectors on the node use "
+            "the monotonic clock."
+        ),
         confirm="`chronyc tracking` or `timedatectl`.",
-        do="Mend the time service.",
-        clears="When the kernel calls the clock synchronised and within half a second.",
+        do="Repair the time service.",
+        clears="When the kernel reports the clock as synchronised and within 0.5 s.",
         panel=places.NODE_CLOCK,
     ),
 )

@@ -1,4 +1,4 @@
-"""What an alert is: its rule for Prometheus and its page in the runbook, in one row, so that neither is written without the other."""
+"""An alert: its rule for Prometheus and its section of the runbook, in one row."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from typing import Any, Literal
 
 from dashboards.places import Place
 
-# Where a site keeps rules/README.md: `make rules RUNBOOK_URL=https://...` writes its own.
+# Address of rules/README.md at a site: `make rules RUNBOOK_URL=https://...`.
 RUNBOOK_URL = os.environ.get("RUNBOOK_URL", "https://runbooks.example.org/tocsin")
 
-# What a link to a panel sets there: those labels that the alert has.
+# Variables that a link to a panel sets: the labels that the alert has.
 HERE = "".join(
-    f"{{{{ with $labels.{name} }}}}&var-{name}={{{{ . | urlquery }}}}{{{{ end }}}}" for name in ("cluster", "instance")
+    f"{{{{ with $labels.{name} }}}}&var-{name}={{{{ . | urlquery }}}}{{{{ end }}}}"
+    for name in ("cluster", "instance")
 )
 
 Severity = Literal["critical", "warning", "info"]
 Component = Literal["gpu", "fabric", "node", "pipeline"]
-Scope = Literal["", "gpu", "port", "node", "switch", "job"]  # "": the series says it itself
+Scope = Literal["", "gpu", "port", "node", "switch", "job"]  # "": a label of the series
 Action = Literal["page", "remediate", "rma", "observe"]
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One recording rule. ``record`` is level:metric:operation, with the unit of its expression last in the metric."""
+    """One recording rule. ``record`` is level:metric:operation; the metric ends in its unit."""
 
     record: str
     expr: str
@@ -36,11 +37,13 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert: one name, one severity, one page of the runbook.
+    """One alert: one name, one severity, one section of the runbook.
 
-    ``hold`` is Prometheus' ``for``, ``keep`` its ``keep_firing_for`` (a reboot must not hide what happened before it). ``summary`` is the
-    same each time, ``description`` a template with the numbers. ``needs`` names what a plain dcgm-exporter or node_exporter must be
-    told to export. ``panel`` is where its numbers are drawn. The last four are the runbook: what it means, how to confirm it, what to do, when it clears.
+    ``hold`` is Prometheus' ``for``, ``keep`` its ``keep_firing_for`` (a reboot must not hide what
+    happened before it). ``summary`` is constant, ``description`` a template: the device, the fact
+    with its number, the action. ``needs`` names what a plain dcgm-exporter or node_exporter must be
+    configured to export. ``panel`` draws its numbers. ``means``, ``confirm``, ``do`` and ``clears``
+    are the runbook; with ``like`` its section refers to that of another alert.
     """
 
     name: str
@@ -60,10 +63,15 @@ class Alert:
     hold: str = ""
     keep: str = ""
     needs: str = ""
+    like: str = ""
 
     def rule(self) -> dict[str, Any]:
         """As Prometheus reads it."""
-        times = {key: value for key, value in (("for", self.hold), ("keep_firing_for", self.keep)) if value}
+        times = {
+            key: value
+            for key, value in (("for", self.hold), ("keep_firing_for", self.keep))
+            if value
+        }
         return {
             "alert": self.name,
             "expr": self.expr,

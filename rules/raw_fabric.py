@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from dashboards import places
 from rules.model import Alert, Group, Recording
+from rules.templates import NODE
 
-PORT = "{{ $labels.device }}/{{ $labels.port }} of {{ $labels.instance }}"
+PORT = f"Port {{{{ $labels.device }}}}/{{{{ $labels.port }}}} on {NODE}"
 
-# Bits a second from bytes a second: the data rate that symbol errors are measured against.
+# Bits a second from bytes a second: the data rate that symbol errors are compared with.
 BITS = "(node_infiniband_rate_bytes_per_second * 8)"
 
-# A port counts as wanted once it was active within a week: management and unused ports never were.
-WANTED = "max_over_time(node_infiniband_state_id[7d]) == 4"
+# A port counts as in use if it was active within a week: management and unused ports never were.
+IN_USE = "max_over_time(node_infiniband_state_id[7d]) == 4"
 
 RECORDINGS = (
-    Recording("port:infiniband_symbol_errors:increase12m", "increase(node_infiniband_symbol_error_total[12m])"),
-    Recording("port:infiniband_symbol_errors:increase125m", "increase(node_infiniband_symbol_error_total[125m])"),
+    Recording(
+        "port:infiniband_symbol_errors:increase12m",
+        "increase(node_infiniband_symbol_error_total[12m])",
+    ),
+    Recording(
+        "port:infiniband_symbol_errors:increase125m",
+        "increase(node_infiniband_symbol_error_total[125m])",
+    ),
 )
 
 AVAILABILITY = (
     Alert(
         name="RawIbPortDown",
-        expr=f"(node_infiniband_state_id < 4) and ({WANTED})",
+        expr=f"(node_infiniband_state_id < 4) and ({IN_USE})",
         severity="critical",
         component="fabric",
         scope="port",
@@ -29,12 +36,27 @@ AVAILABILITY = (
         family="port_down",
         hold="4m",
         keep="5m",
-        summary="An InfiniBand port that carried traffic is down.",
-        description=f"Port {PORT} has not been active for 4 minutes (state {{{{ $value }}}}, active is 4).",
-        means="Cable, transceiver, switch port or HCA. Jobs over this rail stall or take another path.",
-        confirm="`ibstat DEVICE`; `iblinkinfo` at the switch; is the far end down as well, is the switch in maintenance?",
-        do="Reseat or swap the cable. Several ports of one switch: look at the switch first.",
-        clears="When the port is active. A port that is no longer wanted: a week after it was last active.",
+        summary="InfiniBand port down.",
+        description=(
+            f"{PORT} has been down for 4 minutes (state {{{{ $value }}}}; active is 4). Reseat or "
+            f"swap the cable."
+        ),
+        means=(
+            "A port that was active within the last week is not active: cable, transceiver, switch "
+            "port or HCA. Jobs on this rail stall or use another path."
+        ),
+        confirm=(
+            "`ibstat DEVICE`; `iblinkinfo` at the switch; whether the far end is down too or the "
+            "switch is in maintenance."
+        ),
+        do=(
+            "Reseat or swap the cable. If several ports of one switch are down, inspect the switch "
+            "first."
+        ),
+        clears=(
+            "When the port is active. A port that is no longer used: a week after it was last "
+            "active."
+        ),
         panel=places.RAW_PORTS,
     ),
     Alert(
@@ -50,11 +72,17 @@ AVAILABILITY = (
         family="port_down",
         hold="5m",
         keep="15m",
-        summary="An InfiniBand adapter has vanished from a node that is up.",
-        description=f"Port {PORT} was there within the last day; the node answers and the port does not exist.",
-        means="The HCA fell off the bus or its driver gave it up.",
+        summary="InfiniBand port missing from a node that responds.",
+        description=(
+            f"{PORT} has disappeared; it was exported within the last day, and the node still "
+            f"responds. Drain the node and power-cycle it."
+        ),
+        means="The HCA fell off the bus, or its driver removed it.",
         confirm="`lspci | grep -i mellanox`; `dmesg | grep mlx5`.",
-        do="Drain the node, cold-reboot it; then reseat or replace the adapter.",
+        do=(
+            "Drain the node and power-cycle it. If the port is still missing, reseat or replace "
+            "the adapter."
+        ),
         clears="When the port is back, or a day after it was last seen.",
         panel=places.RAW_PORTS,
     ),
@@ -63,7 +91,11 @@ AVAILABILITY = (
 SATURATION = (
     Alert(
         name="RawIbRateLow",
-        expr="node_infiniband_rate_bytes_per_second < max_over_time(node_infiniband_rate_bytes_per_second[7d]) and node_infiniband_rate_bytes_per_second > 0",
+        expr=(
+            "node_infiniband_rate_bytes_per_second < "
+            "max_over_time(node_infiniband_rate_bytes_per_second[7d]) and "
+            "node_infiniband_rate_bytes_per_second > 0"
+        ),
         severity="critical",
         component="fabric",
         scope="port",
@@ -71,28 +103,43 @@ SATURATION = (
         family="port_rate",
         hold="5m",
         keep="5m",
-        summary="An InfiniBand link came up slower than it was.",
-        description=f"Port {PORT} runs at {{{{ $value | humanize }}}}B/s; it was faster within the last week.",
-        means="Lanes or speed were lost when the link was trained: dirt, a bent pin, a dying transceiver.",
-        confirm="`ibstat DEVICE` (Rate), `iblinkinfo` on both ends (width and speed).",
+        summary="InfiniBand link rate reduced.",
+        description=(
+            f"{PORT} runs at {{{{ $value | humanize }}}}B/s; it was faster within the last week. "
+            f"Reseat, clean or swap the cable."
+        ),
+        means="Lanes or speed were lost in link training: dirt, a bent pin, a failing transceiver.",
+        confirm="`ibstat DEVICE` (Rate); `iblinkinfo` at both ends (width and speed).",
         do="Reseat, clean or swap the cable.",
-        clears="When the link has its rate again.",
+        clears="When the link is back at its earlier rate.",
         panel=places.RAW_PORTS,
     ),
     Alert(
         name="RawIbCounterStuck",
-        expr="node_infiniband_symbol_error_total == 65535 or node_infiniband_link_downed_total == 255",
+        expr=(
+            "node_infiniband_symbol_error_total == 65535 or node_infiniband_link_downed_total == "
+            "255"
+        ),
         severity="warning",
         component="fabric",
         scope="port",
         action="remediate",
         family="observability",
         hold="10m",
-        summary="An error counter of an InfiniBand port is full and counts no more.",
-        description=f"A counter of port {PORT} stands at {{{{ $value }}}}, its maximum: new errors are invisible.",
-        means="The classical counters stick at their maximum (IBTA: 16 and 8 bits). No increase means nothing from then on.",
+        summary="InfiniBand error counter saturated.",
+        description=(
+            f"{PORT}: an error counter is at its maximum ({{{{ $value }}}}), so new errors are not "
+            f"counted. Reset it with perfquery -R."
+        ),
+        means=(
+            "The classic counters stop at their maximum (IBTA: 16 and 8 bits). From then on no "
+            "increase does not mean no errors."
+        ),
         confirm="`perfquery` for the port.",
-        do="`perfquery -R` for this port once its errors were looked into; read the extended counters where the HCA has them.",
+        do=(
+            "Look into the errors of the port, then reset its counters with `perfquery -R`. Read "
+            "the extended counters where the HCA has them."
+        ),
         clears="After the counter was reset.",
         panel=places.RAW_BIT_ERRORS,
     ),
@@ -101,7 +148,8 @@ SATURATION = (
 ERRORS = (
     Alert(
         name="RawIbBitErrors",
-        # Both windows of NVIDIA's port isolation rule (UFM PDR plugin), and ten errors at least: each alone is noise at some link rate.
+        # Both windows of NVIDIA's port isolation rule (UFM PDR plugin), and at least ten errors:
+        # each condition alone is noise at some link rate.
         expr=(
             f"port:infiniband_symbol_errors:increase12m > {BITS} * 720 * 1e-14\n"
             f"and port:infiniband_symbol_errors:increase125m > {BITS} * 7500 * 1e-15\n"
@@ -113,17 +161,27 @@ ERRORS = (
         action="page",
         family="bit_errors",
         keep="30m",
-        summary="The bit-error rate of an InfiniBand link is out of specification.",
-        description=f'Port {PORT}: {{{{ $value | printf "%.0f" }}}} symbol errors in 12 minutes, above 1e-14 of the bits it carries.',
-        means="Errors are counted against the rate of the link: 20 an hour are nothing at 800 Gb/s over a day and a dying cable at 100.",
-        confirm="`perfquery -x`, twice; both ends: errors at one end only point at that receiver; cable temperature and power (`mlxlink -m`).",
-        do="Clean or swap the cable; then the transceiver; then the port.",
-        clears="Half an hour after the rate is back in specification.",
+        summary="InfiniBand bit error rate out of specification.",
+        description=(
+            f'{PORT} had {{{{ $value | printf "%.0f" }}}} symbol errors in 12 minutes, a bit error '
+            f"rate above 1e-14. Clean or swap the cable."
+        ),
+        means=(
+            "Errors are compared with the bit rate of the link. Twenty errors an hour are harmless "
+            "at 800 Gb/s and mean a failing cable at 100 Gb/s."
+        ),
+        confirm=(
+            "`perfquery -x`, twice, at both ends: errors at one end only point to that receiver; "
+            "cable temperature and optical power (`mlxlink -m`)."
+        ),
+        do="Clean or swap the cable, then the transceiver, then the port.",
+        clears="30 minutes after the rate is back in specification.",
         panel=places.RAW_BIT_ERRORS,
     ),
     Alert(
         name="RawIbLinkFlaps",
-        # Downs that the node's own reboot explains do not count. A counter starts at 0 with the driver, so an increase is enough.
+        # Losses explained by a reboot of the node do not count. A counter starts at 0 with the
+        # driver, so an increase is enough.
         expr=(
             "increase(node_infiniband_link_downed_total[6h]) >= 3\n"
             "unless on (cluster, node, instance) (time() - node_boot_time_seconds < 6 * 3600)"
@@ -133,12 +191,24 @@ ERRORS = (
         scope="port",
         action="remediate",
         family="flap",
-        summary="An InfiniBand link goes down again and again.",
-        description=f'The link of port {PORT} went down {{{{ $value | printf "%.0f" }}}} times in 6 hours.',
-        means="From one end alone a flap cannot be told from a peer that reboots: hence no page. Tocsin looks at both ends.",
-        confirm="The far end's counter rose as well? Did the far node or the switch reboot?",
-        do="Both ends: swap the cable. One end: see what the far end did.",
-        clears="6 hours after the third last down.",
+        summary="InfiniBand link flapping.",
+        description=(
+            f'{PORT} lost its link {{{{ $value | printf "%.0f" }}}} times in 6 hours. Check '
+            f"whether the far end rebooted; otherwise swap the cable."
+        ),
+        means=(
+            "One end alone cannot distinguish a flap from a reboot of its peer, so this alert does "
+            "not page. Tocsin compares both ends."
+        ),
+        confirm=(
+            "Whether the counter at the far end rose too; whether the far node or the switch "
+            "rebooted."
+        ),
+        do=(
+            "Both counters rose: swap the cable. One counter rose: check what happened at the far "
+            "end."
+        ),
+        clears="When fewer than three link losses lie within the last 6 hours.",
         panel=places.RAW_FLAPS,
     ),
 )

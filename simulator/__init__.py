@@ -1,1 +1,3 @@
-"""The simulated node: physics, faults, and their rendering as NVML, /sys, /proc and /dev/kmsg of a directory."""
+"""The simulated node: physics, faults, and their rendering as NVML, /sys, /proc and
+/dev/kmsg of a directory.
+"""

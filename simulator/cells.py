@@ -1,7 +1,9 @@
-"""ECC errors and row remapping of GPU memory: single events by the Poisson law, spare rows per bank.
+"""ECC errors and row remapping of GPU memory: single events by the Poisson
+law, spare rows per bank.
 
-A row is remapped after an uncorrectable error; it takes effect at the next GPU reset (``pending``). A bank has eight spare rows for
-uncorrectable errors; remapping fails when its bank has none left, or after 512 remaps (NVIDIA GPU memory error management).
+A row is remapped after an uncorrectable error; it takes effect at the next GPU reset (``pending``).
+A bank has eight spare rows for uncorrectable errors; remapping fails when its bank has none left,
+or after 512 remaps (NVIDIA GPU memory error management).
 """
 
 from __future__ import annotations
@@ -10,16 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 SPARE_ROWS = 8
-MOST_REMAPS = 512
-# Healthy memory: hours with a correctable error, per GPU and hour; errors of such an hour come in one burst.
+MAX_REMAPS = 512
+# Healthy memory: hours with a correctable error, per GPU and hour; errors of such
+# an hour come in one burst.
 BURSTS_PER_HOUR = 0.002
 
 
 class Cells:
     """Error counters of all GPUs of a node; arrays have one element per GPU.
 
-    ``volatile`` and ``aggregate`` hold counts by (place, corrected): place is ``dram`` or ``sram``. ``rate`` is what faults add: correctable
-    errors per second.
+    ``volatile`` and ``aggregate`` hold counts by (place, corrected): place is ``dram`` or ``sram``.
+    ``rate`` is what faults add: correctable errors per second.
     """
 
     def __init__(self, gpus: int, banks: int, rng: np.random.Generator) -> None:
@@ -48,10 +51,12 @@ class Cells:
         self._count(place, corrected, gpu, count)
 
     def remap(self, gpu: int, *, corrected: bool = False, bank: int | None = None) -> bool:
-        """Record a row to be remapped; False when it failed: its bank has no spare row left, or there were too many."""
+        """Record a row to be remapped; False when it failed: its bank has no spare row
+        left, or there were too many.
+        """
         where = int(self._rng.integers(self.banks)) if bank is None else bank
         used = self._used[gpu].get(where, 0)
-        if used >= SPARE_ROWS or sum(self._used[gpu].values()) >= MOST_REMAPS:
+        if used >= SPARE_ROWS or sum(self._used[gpu].values()) >= MAX_REMAPS:
             self.failed[gpu] = True
             return False
         self._used[gpu][where] = used + 1
@@ -78,6 +83,8 @@ class Cells:
         whole: NDArray[np.uint64] = counts["dram", corrected] + counts["sram", corrected]
         return whole
 
-    def _count(self, place: str, corrected: bool, where: int | slice, count: int | NDArray[np.int64]) -> None:
+    def _count(
+        self, place: str, corrected: bool, where: int | slice, count: int | NDArray[np.int64]
+    ) -> None:
         for counts in (self.volatile, self.aggregate):
             counts[place, corrected][where] += np.asarray(count).astype(np.uint64)

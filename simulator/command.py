@@ -10,47 +10,80 @@ from threading import Thread
 from typing import TextIO
 
 from collector.cli import logs
-from collector.cli.ending import Ending
-from collector.config.given import ConfigError
+from collector.cli.stop import SignalStop
+from collector.config.raw_setting import ConfigError
 
 NAME = "simulate"
-USAGE = "simulate DIR [--profile NAME] [--day NAME] [--inject FAULT]... | simulate DIR --status | simulate --list"
-HELP = "Run a simulated GPU node in a folder, or inject faults into one that runs."
+USAGE = (
+    "simulate DIR [--profile NAME] [--day NAME] [--inject FAULT]... | simulate DIR "
+    "--status | simulate --list"
+)
+HELP = "Run a simulated GPU node in a directory, or inject faults into a running one."
 EXAMPLE = """\
 Examples:
   tocsin simulate --list
   tocsin simulate /tmp/node --profile hgx-h100 --inject ecc_storm@gpu3+60s
   tocsin simulate /tmp/node --day bad --speed 10
-  tocsin simulate /tmp/node --inject xid@gpu2:code=79          (into the one that runs there)
+  tocsin simulate /tmp/node --inject xid@gpu2:code=79          (into the node that runs there)
 
-`tocsin agent --simulate hgx-h100` runs one by itself, in the folder `simulated` of its storage path."""
+`tocsin agent --simulate hgx-h100` runs one itself, in `simulated` below its storage path."""
 
 DEFAULT_PROFILE = "hgx-h100"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """The node's folder and what happens in it."""
-    parser.add_argument("directory", nargs="?", default="", metavar="DIR", help="where the node's files are")
     parser.add_argument(
-        "--profile", default="", metavar="NAME", help=f"start a node of this kind (default {DEFAULT_PROFILE}; see --list)"
+        "directory", nargs="?", default="", metavar="DIR", help="directory of the node's files"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="same seed, same node (0)")
-    parser.add_argument("--speed", type=float, default=1.0, metavar="X", help="60 lets an hour pass in a minute (1)")
     parser.add_argument(
-        "--day", default="", metavar="NAME", help="a day of faults, each at its minute (see --list), or a TOML file"
+        "--profile",
+        default="",
+        metavar="NAME",
+        help=f"hardware of the node (default: {DEFAULT_PROFILE}; see --list)",
     )
-    parser.add_argument("--inject", action="append", default=[], metavar="FAULT", help="let a fault happen; repeatable")
-    parser.add_argument("--list", action="store_true", help="print profiles, and faults with their parameters")
-    parser.add_argument("--status", action="store_true", help="print what the node that runs there is doing, as JSON")
-    # For `tocsin agent --simulate`: end with the process that started this one, and say errors where it listens.
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="equal seeds make equal nodes (default: 0)"
+    )
+    parser.add_argument(
+        "--speed",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="60: an hour takes a minute (default: 1)",
+    )
+    parser.add_argument(
+        "--day",
+        default="",
+        metavar="NAME",
+        help="a scripted day of faults (see --list), or a TOML file",
+    )
+    parser.add_argument(
+        "--inject",
+        action="append",
+        default=[],
+        metavar="FAULT",
+        help="inject a fault; repeatable",
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="print profiles, and faults with their parameters"
+    )
+    parser.add_argument(
+        "--status",
+        action="store_true",
+        help="print the state of the node that runs there, as JSON",
+    )
+    # For `tocsin agent --simulate`: end with the process that started this one, and say
+    # errors where it listens.
     parser.add_argument("--owned", action="store_true", help=argparse.SUPPRESS)
-    # And to share its clock: it runs at --speed since this instant of CLOCK_MONOTONIC. Otherwise the node alone hurries.
+    # And to share its clock: it runs at --speed since this instant of CLOCK_MONOTONIC.
+    # Otherwise the node alone hurries.
     parser.add_argument("--since", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--ago", type=float, default=0.0, help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run until told to stop, or ask and return."""
+    """Run until stopped, or ask and return."""
     try:
         return _run(args)
     except ValueError as error:  # an unknown profile or fault: the message says what there is
@@ -65,13 +98,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from collector.simulator.day import day_names  # noqa: PLC0415 - other commands need no simulator
-    from collector.simulator.injection import faults_help  # noqa: PLC0415 - other commands need no simulator
-    from collector.simulator.profile import profile_names  # noqa: PLC0415
-    from collector.simulator.simulate import inject, status  # noqa: PLC0415
+    from simulator.day import day_names  # noqa: PLC0415 - other commands need no simulator
+    from simulator.injection import faults_help  # noqa: PLC0415 - other commands need no simulator
+    from simulator.profile import profile_names  # noqa: PLC0415
+    from simulator.simulate import inject, status  # noqa: PLC0415
 
     if args.list:
-        print(f"Profiles: {', '.join(profile_names())}\n\nDays: {', '.join(day_names())}\n\nFaults:\n{faults_help()}")
+        print(
+            f"Profiles: {', '.join(profile_names())}\n\n"
+            f"Days: {', '.join(day_names())}\n\n"
+            "Faults:\n"
+            f"{faults_help()}"
+        )
         return 0
     if not args.directory:
         raise ValueError("simulate: in which folder? Give DIR, or --list")
@@ -87,22 +125,27 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _live(args: argparse.Namespace, directory: Path) -> int:
-    from collector.simulator.simulate import simulate  # noqa: PLC0415
     from pipeline.clock import FastClock  # noqa: PLC0415
+    from simulator.simulate import simulate  # noqa: PLC0415
 
     logs.set_up("info", "logfmt")
-    stop = Ending().on_signals()
+    stop = SignalStop().on_signals()
     if args.owned:
         Thread(target=_until_end, args=(sys.stdin, stop), daemon=True).start()
     given = {"seed": args.seed, "inject": args.inject, "day": args.day, "stop": stop}
     if args.since:
-        simulate(directory, args.profile or DEFAULT_PROFILE, clock=FastClock(args.speed, args.since, args.ago), **given)
+        simulate(
+            directory,
+            args.profile or DEFAULT_PROFILE,
+            clock=FastClock(args.speed, args.since, args.ago),
+            **given,
+        )
     else:
         simulate(directory, args.profile or DEFAULT_PROFILE, speed=args.speed, **given)
     return 0
 
 
-def _until_end(stream: TextIO, stop: Ending) -> None:
+def _until_end(stream: TextIO, stop: SignalStop) -> None:
     """Its owner holds the other end: that closes when the owner ends, however it ends."""
     while stream.read(4096):
         pass

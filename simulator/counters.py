@@ -1,4 +1,6 @@
-"""Counters that integrate exactly: whole numbers of 64 bits plus what is left of a unit, so that nothing is lost over months."""
+"""Counters that integrate exactly: whole numbers of 64 bits plus what is left of a unit, so that
+nothing is lost over months.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A scripted day of a simulated node: which fault comes when, what it is, and where it is seen. Files are in days/."""
+"""A scripted day of a simulated node: which fault comes when, what it is, and where it is seen.
+
+Files are in days/.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,24 @@ import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from collector.simulator.injection import parse
-from collector.simulator.profile import Profile
+from simulator.injection import parse
+from simulator.profile import Profile
 
 FOLDER = Path(__file__).parent / "days"
-MOST_BYTES = 100_000
-MOST_S = 1e6
+MAX_BYTES = 100_000
+MAX_S = 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One fault. ``at_s``: seconds after the day's begin; ``fault`` in the words of injection.py, without a delay.
+    """One fault.
 
-    ``says`` is what happens, ``look`` where it is seen first. ``incident`` is the class of the incident it becomes when the detectors are
-    off trial, ``alerts`` the alerts that tell people of it (rules/), ``device`` the GPU or port to blame, as in ``fault``.
+    ``at_s``: seconds after the day's begin; ``fault`` in the words of
+    injection.py, without a delay.
+
+    ``says`` is what happens, ``look`` where it is seen first. ``incident`` is the class of the
+    incident it becomes when the detectors may all page, ``alerts`` the alerts that tell people of
+    it (rules/), ``device`` the GPU or port to blame, as in ``fault``.
     """
 
     at_s: float
@@ -57,21 +64,30 @@ def day_names() -> list[str]:
 
 
 def load_day(name: str, profile: Profile) -> Day:
-    """A day by name, or from a TOML file (a path with a slash). ValueError names the file and what is wrong in it."""
+    """A day by name, or from a TOML file (a path with a slash).
+
+    ValueError names the file and what is wrong in it.
+    """
     file = Path(name) if "/" in name else FOLDER / f"{name}.toml"
     try:
         with file.open("rb") as opened:
-            table = tomllib.loads(opened.read(MOST_BYTES).decode())
+            table = tomllib.loads(opened.read(MAX_BYTES).decode())
     except FileNotFoundError:
-        raise ValueError(f"no day {name!r}; there are {', '.join(day_names())}, or give the path of a TOML file") from None
+        raise ValueError(
+            f"no day {name!r}; there are {', '.join(day_names())}, or give the path of a TOML file"
+        ) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{file}: {error}") from error
     if extra := set(table) - {"title", "lasts_s", "step"}:
-        raise ValueError(f"{file}: unknown key {min(extra)!r}; there are title, lasts_s and [[step]]")
+        raise ValueError(
+            f"{file}: unknown key {min(extra)!r}; there are title, lasts_s and [[step]]"
+        )
     rows = table.get("step", [])
     if not isinstance(rows, list):
         raise ValueError(f"{file}: steps are written as [[step]]")  # noqa: TRY004 - the file is wrong, not the caller
-    steps = tuple(_step(row, f"{file}: step {number}", profile) for number, row in enumerate(rows, 1))
+    steps = tuple(
+        _step(row, f"{file}: step {number}", profile) for number, row in enumerate(rows, 1)
+    )
     if list(steps) != sorted(steps, key=lambda step: step.at_s):
         raise ValueError(f"{file}: steps do not stand in the order of their at_s")
     lasts_s = _seconds(table.get("lasts_s", steps[-1].at_s if steps else 0), f"{file}: lasts_s")
@@ -87,9 +103,14 @@ def _step(row: object, where: str, profile: Profile) -> Step:
     alerts = row.get("alerts", [])
     if not isinstance(alerts, list):
         raise ValueError(f"{where}: alerts must be a list of names")  # noqa: TRY004 - the file is wrong, not the caller
-    texts = {key: _text(row.get(key, ""), f"{where}: {key}") for key in ("fault", "says", "look", "incident")}
+    texts = {
+        key: _text(row.get(key, ""), f"{where}: {key}")
+        for key in ("fault", "says", "look", "incident")
+    }
     step = Step(
-        at_s=_seconds(row["at_s"], f"{where}: at_s"), **texts, alerts=tuple(_text(alert, f"{where}: alerts") for alert in alerts)
+        at_s=_seconds(row["at_s"], f"{where}: at_s"),
+        **texts,
+        alerts=tuple(_text(alert, f"{where}: alerts") for alert in alerts),
     )
     if "+" in step.fault.partition(":")[0]:
         raise ValueError(f"{where}: the delay of {step.fault!r} belongs into at_s")
@@ -108,6 +129,6 @@ def _text(value: object, where: str) -> str:
 
 def _seconds(value: object, where: str) -> float:
     """Whole numbers are numbers too."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < MOST_S:
-        raise ValueError(f"{where} must be seconds from 0 to {MOST_S:g}, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < MAX_S:
+        raise ValueError(f"{where} must be seconds from 0 to {MAX_S:g}, not {value!r}")
     return float(value)

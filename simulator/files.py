@@ -1,4 +1,6 @@
-"""Files of a simulated tree: written in place, so that readers may keep them open, and only when their content changes."""
+"""Files of a simulated tree: written in place, so that readers may keep them open, and only
+when their content changes.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,10 @@ from pathlib import Path
 
 
 class LiveFile:
-    """One small file whose content changes. Readers see old or new text, never a mixture: values are far below a page."""
+    """One small file whose content changes.
+
+    Readers see old or new text, never a mixture: values are far below a page.
+    """
 
     def __init__(self, path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -20,7 +25,8 @@ class LiveFile:
         if text == self._text:
             return
         shorter = len(self._text) - len(text)
-        # Newlines cover what is left of a longer text until the file is cut: a reader in between sees the new value and blank lines.
+        # Newlines cover what is left of a longer text until the file is cut: a reader in between
+        # sees the new value and blank lines.
         os.pwrite(self._fd, (text + "\n" * (1 + max(shorter, 0))).encode(), 0)
         if shorter > 0:
             os.ftruncate(self._fd, len(text.encode()) + 1)

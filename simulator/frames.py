@@ -1,7 +1,8 @@
-"""A simulated node as the readings that the agent's sources would give of it: no driver child, no files, hours in seconds.
+"""A simulated node as the readings that the agent's sources would give of it: no driver child, no
+files, hours in seconds.
 
-Which register fills which column follows from the catalogue's ``read`` and the same tables of questions as the raw rendering
-(nvml_render.py); a test holds both renderings together.
+Which register fills which column follows from the catalogue's ``read`` and the same tables of
+questions as the raw rendering (nvml_render.py); a test holds both renderings together.
 """
 
 from __future__ import annotations
@@ -10,26 +11,32 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from collector.simulator import nvml_questions
-from collector.simulator.links import PCIE_LANES
-from collector.simulator.node import Node
-from collector.simulator.nvml_render import refusal
-from collector.simulator.readings import Reading as Registers
-from collector.simulator.readings import gpu_readings, link_readings, port_readings
-from collector.simulator.sysfs import QUIET
 from collector.sources.infiniband import text
 from pipeline.catalog import Field
 from pipeline.catalog.ib_port import ACTIVE
+from pipeline.clock import Instant
 from pipeline.frame import Device, Frame, blank, frame_of, schema_of
 from pipeline.observation import Reading
+from simulator import nvml_questions
+from simulator.links import PCIE_LANES
+from simulator.node import Node
+from simulator.nvml_render import refusal
+from simulator.readings import Reading as Registers
+from simulator.readings import gpu_readings, link_readings, port_readings
+from simulator.sysfs import QUIET
 
-STATE_OK, LINK_UP, DOWN, POLLING = 0, 5, 1, 2  # codes of gpu.state; of PortPhysicalState and PortState in the IBTA specification
+# codes of gpu.state; of PortPhysicalState and PortState in the IBTA specification
+STATE_OK, LINK_UP, DOWN, POLLING = 0, 5, 1, 2
 
 
 class _Columns:
-    """Frames of one kind: what never changes is filled in once, the rest comes from named registers, arrays (device,)."""
+    """Frames of one kind: what never changes is filled in once, the rest comes from named
+    registers, arrays (device,).
+    """
 
-    def __init__(self, kind: str, devices: Sequence[Device], register: Callable[[Field], str | float | None]) -> None:
+    def __init__(
+        self, kind: str, devices: Sequence[Device], register: Callable[[Field], str | float | None]
+    ) -> None:
         self._schema, self.devices = schema_of(kind), tuple(devices)
         self._gauges, self._counters, self._observed = blank(kind, self.devices)
         live: list[list[tuple[int, str]]] = [[], []]
@@ -47,11 +54,15 @@ class _Columns:
                     self._observed[row] = True
         self._rows = [np.array([row for row, _ in part], np.intp) for part in live]
         self._names = [[name for _, name in part] for part in live]
-        self._rounded = [(row, field.decimals) for row, field in enumerate(self._schema.gauges) if field.decimals]
+        self._rounded = [
+            (row, field.decimals) for row, field in enumerate(self._schema.gauges) if field.decimals
+        ]
         blocks = (self._schema.gauges, self._schema.counters)
-        self.moving = frozenset(fields[row].name for fields, part in zip(blocks, live, strict=True) for row, _ in part)
+        self.moving = frozenset(
+            fields[row].name for fields, part in zip(blocks, live, strict=True) for row, _ in part
+        )
 
-    def frame(self, registers: Mapping[str, Registers], now: tuple[int, int], sampled_ns: int) -> Frame:
+    def frame(self, registers: Mapping[str, Registers], now: Instant, sampled_ns: int) -> Frame:
         """The frame at (unix, monotonic) ns."""
         gauges, counters = self._gauges.copy(), self._counters.copy()
         for block, rows, names in zip((gauges, counters), self._rows, self._names, strict=True):
@@ -60,19 +71,32 @@ class _Columns:
         for row, decimals in self._rounded:
             gauges[row] = np.round(gauges[row], decimals) + 0.0  # as the source does
         stamps = np.full(len(self.devices), sampled_ns, np.int64)
-        return Frame(self._schema, *now, self.devices, gauges, counters, self._observed.copy(), stamps)
+        return Frame(
+            self._schema, *now, self.devices, gauges, counters, self._observed.copy(), stamps
+        )
 
 
 class FrameRenderer:
-    """Readings of a node whose driver and adapters all answer. ValueError for one with MIG or NVLink 5, which is rendered raw only."""
+    """Readings of a node whose driver and adapters all answer.
+
+    ValueError for one with MIG or NVLink 5, which is rendered raw only.
+    """
 
     def __init__(self, node: Node, host: str) -> None:
         if node.profile.mig or node.profile.nvlink.version >= 5:
-            raise ValueError(f"profile {node.profile.name}: nodes with MIG or NVLink 5 are rendered raw only")
+            raise ValueError(
+                f"profile {node.profile.name}: nodes with MIG or NVLink 5 are rendered raw only"
+            )
         self._node = node
         self._refuses = refusal(node.profile.unsupported)
-        self._fixed = [nvml_questions.fixed(node.profile, i, int(node.serials[0])) for i in range(node.profile.gpu.count)]
-        self._fields = {question: value for question, (value, _) in nvml_questions.fixed_fields(node.profile).items()}
+        self._fixed = [
+            nvml_questions.fixed(node.profile, i, int(node.serials[0]))
+            for i in range(node.profile.gpu.count)
+        ]
+        self._fields = {
+            question: value
+            for question, (value, _) in nvml_questions.fixed_fields(node.profile).items()
+        }
         self._sums = nvml_questions.sums_of_links(node.profile.nvlink.version)
         self._of_link = nvml_questions.of_link(node.profile.nvlink.version)
         self._gpus = _Columns("gpu", self._gpu_devices(host), self._gpu_register)
@@ -86,21 +110,31 @@ class FrameRenderer:
 
     def nvml(self, time_ns: int, mono_ns: int, *, links: bool = True) -> Reading:
         """What the NVML source reads; ``links`` says whether NVLinks are among it."""
-        now, stamp = (time_ns, mono_ns), time_ns // 1000 * 1000
+        now, stamp = Instant(time_ns, mono_ns), time_ns // 1000 * 1000
         link = link_readings(self._node)
         up = link["up"].sum(axis=1)
-        totals = {f"sum {name}": values.sum(axis=1, dtype=np.uint64) for name, values in link.items()}
+        totals = {
+            f"sum {name}": values.sum(axis=1, dtype=np.uint64) for name, values in link.items()
+        }
         totals |= {f"first {name}": values[:, 0] for name, values in link.items()}
-        registers = gpu_readings(self._node) | totals | {"links_up": up, "links_down": link["up"].shape[1] - up}
+        registers = (
+            gpu_readings(self._node)
+            | totals
+            | {"links_up": up, "links_down": link["up"].shape[1] - up}
+        )
         frames = [self._gpus.frame(registers, now, stamp)]
         if links:
-            frames.append(self._links.frame({name: values.ravel() for name, values in link.items()}, now, stamp))
+            frames.append(
+                self._links.frame(
+                    {name: values.ravel() for name, values in link.items()}, now, stamp
+                )
+            )
         counts = {"gpus_expected": len(self._gpus.devices), "gpus_visible": len(self._gpus.devices)}
         return Reading((*frames, frame_of("node", [(self._host, counts)], *now)))
 
     def infiniband(self, time_ns: int, mono_ns: int) -> Reading:
         """What the InfiniBand source reads."""
-        now, up = (time_ns, mono_ns), self._node.ports.up
+        now, up = Instant(time_ns, mono_ns), self._node.ports.up
         rate = np.where(up, self._node.profile.ports.gigabits_per_second * 1e9, np.nan)
         states: dict[str, Registers] = {
             "state": np.where(up, ACTIVE, DOWN),
@@ -108,14 +142,23 @@ class FrameRenderer:
             "rate": rate,
             "width": np.where(up, 4.0, np.nan),
             "pcie_width": self._node.ports.pcie_width,
-            "pcie_generation": np.full(up.shape, text.generation(self._node.profile.ports.pcie_speed)),
+            "pcie_generation": np.full(
+                up.shape, text.generation(self._node.profile.ports.pcie_speed)
+            ),
         }
         frame = self._ports.frame(port_readings(self._node) | states, now, 0)
-        counts = {"ib_ports_expected": len(self._ports.devices), "ib_ports_visible": len(self._ports.devices)}
+        counts = {
+            "ib_ports_expected": len(self._ports.devices),
+            "ib_ports_visible": len(self._ports.devices),
+        }
         return Reading((frame, frame_of("node", [(self._host, counts)], *now)))
 
     def _gpu_register(self, field: Field) -> str | float | None:
-        own: dict[str, str | float] = {"state": float(STATE_OK), "nvlinks_up": "links_up", "nvlinks_down": "links_down"}
+        own: dict[str, str | float] = {
+            "state": float(STATE_OK),
+            "nvlinks_up": "links_up",
+            "nvlinks_down": "links_down",
+        }
         if field.read == "source":
             return own[field.name]
         for question in _questions(field, self._refuses):
@@ -127,7 +170,9 @@ class FrameRenderer:
                 return float(self._fields[question])
             if question in self._fixed[0]:
                 return 1.0 if field.read.endswith(" as valid") else float(self._fixed[0][question])
-            if (of_link := f"{question} scope link") in self._of_link:  # no scope is scope 0: the GPU's first link
+            if (
+                of_link := f"{question} scope link"
+            ) in self._of_link:  # no scope is scope 0: the GPU's first link
                 return f"first {self._of_link[of_link][0]}"
         return None
 
@@ -161,10 +206,19 @@ class FrameRenderer:
         ]
 
     def _link_devices(self, host: str) -> list[Device]:
-        facts = [(gpu, link) for gpu in range(len(self._fixed)) for link in range(self._node.profile.nvlink.links)]
+        facts = [
+            (gpu, link)
+            for gpu in range(len(self._fixed))
+            for link in range(self._node.profile.nvlink.links)
+        ]
         uuids = self._node.uuids
         return [
-            Device(host, "nvlink", f"{uuids[gpu]}/{link}", {"index": str(gpu), "link": str(link), "gpu_uuid": uuids[gpu]})
+            Device(
+                host,
+                "nvlink",
+                f"{uuids[gpu]}/{link}",
+                {"index": str(gpu), "link": str(link), "gpu_uuid": uuids[gpu]},
+            )
             for gpu, link in facts
         ]
 
@@ -175,14 +229,22 @@ class FrameRenderer:
                 host,
                 "ib_port",
                 f"0x{guid + 1:016x}",
-                {"device": device, "port": "1", "firmware": model.firmware, "hca_type": model.hca_type, "net_device": net},
+                {
+                    "device": device,
+                    "port": "1",
+                    "firmware": model.firmware,
+                    "hca_type": model.hca_type,
+                    "net_device": net,
+                },
             )
             for guid, device, net in zip(self._node.guids, model.devices, model.net, strict=True)
         ]
 
 
 def _questions(field: Field, refuses: Callable[[str], bool]) -> list[str]:
-    """What the catalogue asks for a field, as the tables of the simulator spell it, without what the profile refuses."""
+    """What the catalogue asks for a field, as the tables of the simulator spell it, without
+    what the profile refuses.
+    """
     asked = [way.partition(" as ")[0] for way in field.read.split(" | ")]
     return [question for question in asked if not refuses(question)]
 
@@ -202,7 +264,10 @@ def _port_register(field: Field) -> str | float | None:
     }
     if field.name in own:
         return own[field.name]
-    file = next((way.removeprefix("sysfs ") for way in field.read.split(" | ") if way.startswith("sysfs ")), "")
+    file = next(
+        (way.removeprefix("sysfs ") for way in field.read.split(" | ") if way.startswith("sysfs ")),
+        "",
+    )
     if file.removeprefix("hw_counters/") in QUIET:
         return 0.0
     return file or None

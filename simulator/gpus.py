@@ -1,8 +1,10 @@
-"""Power, temperature and clocks of a node's GPUs: one vectorised model in which each drives the others.
+"""Power, temperature and clocks of a node's GPUs: one vectorised model in
+which each drives the others.
 
-``P = idle + leak + dynamic * load * (clock/max)^2.4``; the cap, heat and the power brake lower the clock, and say so in NVML's reason
-bits; ``dT/dt = (inlet + preheat + R_th * P - T) / tau``. Silicon differs by 2.5 % (SC'22, "Not all GPUs are created equal": 8 % mean,
-22 % worst difference in performance), thermal resistance by 6 %, clocks wander by 1 %.
+``P = idle + leak + dynamic * load * (clock/max)^2.4``; the cap, heat and the power brake lower the
+clock, and say so in NVML's reason bits; ``dT/dt = (inlet + preheat + R_th * P - T) / tau``. Silicon
+differs by 2.5 % (SC'22, "Not all GPUs are created equal": 8 % mean, 22 % worst difference in
+performance), thermal resistance by 6 %, clocks wander by 1 %.
 """
 
 from __future__ import annotations
@@ -10,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.simulator.counters import Counter
-from collector.simulator.profile import Gpu
-from collector.simulator.workload import Demand
+from simulator.counters import Counter
+from simulator.profile import Gpu
+from simulator.workload import Demand
 
 Floats = NDArray[np.float64]
 
@@ -25,10 +27,13 @@ HALVED = 0.5  # hardware slowdown halves clocks (or worse)
 
 
 class Gpus:
-    """State of all GPUs of a node; every array has one element per GPU. Temperatures in C, power in W, clocks in MHz.
+    """State of all GPUs of a node; every array has one element per GPU.
 
-    Faults turn the knobs: ``cooling`` multiplies the thermal resistance, ``clock_knob`` the clock without a reason bit, ``brake`` is
-    the share of time under power brake, ``limit_w`` the enforced power limit, ``present`` whether the GPU is still there.
+    Temperatures in C, power in W, clocks in MHz.
+
+    Faults turn the knobs: ``cooling`` multiplies the thermal resistance, ``clock_knob`` the clock
+    without a reason bit, ``brake`` is the share of time under power brake, ``limit_w`` the enforced
+    power limit, ``present`` whether the GPU is still there.
     """
 
     def __init__(self, model: Gpu, rng: np.random.Generator) -> None:
@@ -52,7 +57,8 @@ class Gpus:
         self.power_w = self._idle_w.copy()
         self.power_average_w = self._idle_w.copy()
         self.temperature_c = model.inlet_c + self._preheat + self._r_th * self._idle_w
-        self._settles_c = self.temperature_c.copy()  # where temperature would end at the present power
+        # where temperature would end at the present power
+        self._settles_c = self.temperature_c.copy()
         self.memory_c = self.temperature_c + 6.0
         self.clock_mhz = np.full(n, float(model.clock_idle_mhz))
         self.reasons = np.full(n, IDLE, np.uint64)
@@ -61,10 +67,17 @@ class Gpus:
         self.tensor = np.zeros(n)
         self.dram = np.zeros(n)
         self.energy_mj = Counter((n,))
-        self.slowed_ns = {bit: Counter((n,)) for bit in (POWER_CAP, SW_THERMAL, HW_THERMAL, HW_BRAKE)}
+        self.slowed_ns = {
+            bit: Counter((n,)) for bit in (POWER_CAP, SW_THERMAL, HW_THERMAL, HW_BRAKE)
+        }
 
-    def advance(self, now_s: float, dt: float, demand: Demand, job: int, culprit: NDArray[np.bool_]) -> None:
-        """Go on by ``dt`` seconds (at most 2). ``culprit`` marks GPUs whose rank is dead while the others wait for it."""
+    def advance(
+        self, now_s: float, dt: float, demand: Demand, job: int, culprit: NDArray[np.bool_]
+    ) -> None:
+        """Go on by ``dt`` seconds (at most 2).
+
+        ``culprit`` marks GPUs whose rank is dead while the others wait for it.
+        """
         n, rng = self.model.count, self._rng
         if job != self._job:
             self._job, self._job_offset = job, rng.normal(0, 0.008, n)
@@ -107,17 +120,29 @@ class Gpus:
             | np.where(braked, HW_SLOWDOWN | HW_BRAKE, 0)
         ).astype(np.uint64)
         self.energy_mj.add(self.power_w * dt * 1000)
-        for bit, share in ((POWER_CAP, capped), (SW_THERMAL, soft), (HW_THERMAL, hot), (HW_BRAKE, self.brake)):
+        for bit, share in (
+            (POWER_CAP, capped),
+            (SW_THERMAL, soft),
+            (HW_THERMAL, hot),
+            (HW_BRAKE, self.brake),
+        ):
             self.slowed_ns[bit].add(share * (dt * 1e9) * self.present)
 
     def _govern_heat(self, dt: float) -> None:
-        """Software slowdown: hold core and memory at their highest operating temperatures by the clock.
+        """Software slowdown: hold core and memory at their highest operating
+        temperatures by the clock.
 
-        It looks at where temperature is heading, half way to the steady state of the present power, or it would hunt.
+        It looks at where temperature is heading, half way to the steady state of the present
+        power, or it would hunt.
         """
         model = self.model
         core = (self.temperature_c + self._settles_c) / 2 - model.max_operating_c
-        hot = np.maximum(self.temperature_c - model.max_operating_c, self.memory_c - model.memory_max_c) > 0
+        hot = (
+            np.maximum(
+                self.temperature_c - model.max_operating_c, self.memory_c - model.memory_max_c
+            )
+            > 0
+        )
         over = np.maximum(core, self.memory_c - model.memory_max_c)
         step = np.where(hot | (self._thermal_factor < 1), -0.005 * over, 0.0)
         self._thermal_factor = np.clip(self._thermal_factor + step * dt, 0.35, 1.0)
@@ -125,18 +150,25 @@ class Gpus:
     def _heat(self, now_s: float, dt: float) -> None:
         model = self.model
         keep = np.exp(-dt / model.tau_s)
-        self._inlet_walk += float(-self._inlet_walk * dt / 3600 + 0.5 * np.sqrt(2 * dt / 3600) * self._rng.standard_normal())
+        self._inlet_walk += float(
+            -self._inlet_walk * dt / 3600
+            + 0.5 * np.sqrt(2 * dt / 3600) * self._rng.standard_normal()
+        )
         inlet = model.inlet_c + 2.0 * np.sin(2 * np.pi * now_s / 86400) + self._inlet_walk
         self._settles_c = inlet + self._preheat + self._r_th * self.cooling * self.power_w
         # Above the shutdown temperature the board switches itself off; the model holds it there.
         shutdown = model.max_operating_c - model.shutdown_margin_c
-        self.temperature_c = np.minimum(self._settles_c + (self.temperature_c - self._settles_c) * keep, shutdown)
+        self.temperature_c = np.minimum(
+            self._settles_c + (self.temperature_c - self._settles_c) * keep, shutdown
+        )
         settles = self.temperature_c + 6.0 + 9.0 * self.dram
         self.memory_c = settles + (self.memory_c - settles) * keep
 
     def shown_temperature(self) -> NDArray[np.int64]:
         """The sensor's reading: 0.4 K of noise, whole degrees."""
-        return np.rint(self.temperature_c + self._rng.normal(0, 0.4, self.model.count)).astype(np.int64)
+        return np.rint(self.temperature_c + self._rng.normal(0, 0.4, self.model.count)).astype(
+            np.int64
+        )
 
     def shown_clock(self) -> NDArray[np.int64]:
         """The SM clock on its grid of steps, as the driver sets it."""

@@ -1,6 +1,8 @@
-"""Faults in words: ``name@target[,target][+delay][:param=value,...]``, as the command line and the control socket take them.
+"""Faults in words: ``name@target[,target][+delay][:param=value,...]``, as the command line and the
+control socket take them.
 
-``ecc_storm@gpu3+60s``, ``xid@gpu2:code=79``, ``link_flap@mlx5_4+10s:down=30s,times=5``, ``pcie_replay@gpu*``, ``oom_kill``.
+``ecc_storm@gpu3+60s``, ``xid@gpu2:code=79``, ``link_flap@mlx5_4+10s:down=30s,times=5``,
+``pcie_replay@gpu*``, ``oom_kill``.
 """
 
 from __future__ import annotations
@@ -10,20 +12,25 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from collector.simulator.faults import FAULTS, Fault, Parameter
-from collector.simulator.node import Node
-from collector.simulator.profile import Profile
+from simulator.faults import FAULTS, Fault, Parameter
+from simulator.node import Node
+from simulator.profile import Profile
 
-MOST_BYTES = 1000
-MOST_NUMBER = 1e9  # no rate or duration beyond it means anything
-_SPEC = re.compile(r"(?P<name>[^@+:]*)(?:@(?P<targets>[^+:]*))?(?:\+(?P<delay>[^:]*))?(?::(?P<params>.*))?", re.DOTALL)
+MAX_BYTES = 1000
+MAX_NUMBER = 1e9  # no rate or duration beyond it means anything
+_SPEC = re.compile(
+    r"(?P<name>[^@+:]*)(?:@(?P<targets>[^+:]*))?(?:\+(?P<delay>[^:]*))?(?::(?P<params>.*))?",
+    re.DOTALL,
+)
 _NUMBER = re.compile(r"([0-9.]+(?:[eE][-+]?[0-9]+)?)(ms|s|m|h|d)?")
 _SECONDS = {None: 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """A fault with its targets (numbers of GPUs or ports, none for the node), delay in seconds and parameters."""
+    """A fault with its targets (numbers of GPUs or ports, none for the node), delay
+    in seconds and parameters.
+    """
 
     spec: str
     fault: Fault
@@ -33,13 +40,19 @@ class Injection:
 
 
 def parse(spec: str, profile: Profile) -> Injection:
-    """Understand a fault for a node of this profile. ValueError names the part that is wrong and what there is."""
-    if len(spec) > MOST_BYTES:
-        raise ValueError(f"fault of {len(spec)} characters: at most {MOST_BYTES}")
+    """Understand a fault for a node of this profile.
+
+    ValueError names the part that is wrong and what there is.
+    """
+    if len(spec) > MAX_BYTES:
+        raise ValueError(f"fault of {len(spec)} characters: at most {MAX_BYTES}")
     match = _SPEC.fullmatch(spec.strip())
     fault = FAULTS.get(match["name"]) if match else None
     if match is None or fault is None:
-        raise ValueError(f"no fault {match['name'] if match else spec!r} (in {spec!r}); there are {', '.join(FAULTS)}")
+        raise ValueError(
+            f"no fault {match['name'] if match else spec!r} (in {spec!r}); there are "
+            f"{', '.join(FAULTS)}"
+        )
     return Injection(
         spec.strip(),
         fault,
@@ -50,10 +63,15 @@ def parse(spec: str, profile: Profile) -> Injection:
 
 
 def inject(node: Node, spec: str) -> Injection:
-    """Understand a fault and let it act on a node. ValueError as ``parse``; then nothing was injected."""
+    """Understand a fault and let it act on a node.
+
+    ValueError as ``parse``; then nothing was injected.
+    """
     injection = parse(spec, node.profile)
     for name, number in injection.targets:
-        course = injection.fault.start(node, *(() if number is None else (number,)), **injection.params)
+        course = injection.fault.start(
+            node, *(() if number is None else (number,)), **injection.params
+        )
         node.schedule(injection.spec, name, injection.delay_s, course)
     return injection
 
@@ -61,7 +79,10 @@ def inject(node: Node, spec: str) -> Injection:
 def faults_help() -> str:
     """Every fault with its parameters, for ``--list``."""
     lines = [
-        "NAME@TARGET[,TARGET][+DELAY][:PARAM=VALUE,...]   targets: gpu0, gpu*, mlx5_3, mlx5_*; durations: 500ms, 30s, 5m, 2h",
+        (
+            "NAME@TARGET[,TARGET][+DELAY][:PARAM=VALUE,...]   targets: gpu0, gpu*, mlx5_3, mlx5_*; "
+            "durations: 500ms, 30s, 5m, 2h"
+        ),
         "",
     ]
     for fault in FAULTS.values():
@@ -75,12 +96,21 @@ def faults_help() -> str:
     return "\n".join(lines)
 
 
-def _targets(fault: Fault, text: str | None, profile: Profile, spec: str) -> tuple[tuple[str, int | None], ...]:
+def _targets(
+    fault: Fault, text: str | None, profile: Profile, spec: str
+) -> tuple[tuple[str, int | None], ...]:
     if fault.target == "node":
         if text not in (None, "", "node"):
-            raise ValueError(f"{fault.name} concerns the whole node and takes no target, not {text!r} (in {spec!r})")
+            raise ValueError(
+                f"{fault.name} concerns the whole node and takes no target, not "
+                f"{text!r} (in {spec!r})"
+            )
         return (("node", None),)
-    names = [f"gpu{i}" for i in range(profile.gpu.count)] if fault.target == "gpu" else list(profile.ports.devices)
+    names = (
+        [f"gpu{i}" for i in range(profile.gpu.count)]
+        if fault.target == "gpu"
+        else list(profile.ports.devices)
+    )
     prefix = "gpu" if fault.target == "gpu" else names[0].rstrip("0123456789")
     found: dict[str, int | None] = {}
     for target in (text or "").split(","):
@@ -91,7 +121,8 @@ def _targets(fault: Fault, text: str | None, profile: Profile, spec: str) -> tup
             found[wanted] = names.index(wanted)
         else:
             raise ValueError(
-                f"no target {target.strip()!r} for {fault.name} (in {spec!r}); there are {names[0]} to {names[-1]} and {prefix}*"
+                f"no target {target.strip()!r} for {fault.name} (in {spec!r}); there are "
+                f"{names[0]} to {names[-1]} and {prefix}*"
             )
     return tuple(found.items())
 
@@ -103,7 +134,10 @@ def _parameters(fault: Fault, text: str | None, spec: str) -> dict[str, Any]:
         parameter = fault.parameters.get(name.strip())
         if parameter is None or not equals:
             known = ", ".join(fault.parameters) or "none"
-            raise ValueError(f"{fault.name} has no parameter {name.strip()!r} (in {spec!r}); there are {known}; write name=value")
+            raise ValueError(
+                f"{fault.name} has no parameter {name.strip()!r} (in {spec!r}); there are "
+                f"{known}; write name=value"
+            )
         params[name.strip()] = _value(parameter, value.strip(), f"{name.strip()} of {spec!r}")
     return params
 
@@ -130,6 +164,9 @@ def _seconds(text: str, where: str) -> float:
         number = float(match[1]) * _SECONDS[match[2]] if match else math.nan
     except ValueError:
         number = math.nan
-    if not number <= MOST_NUMBER:
-        raise ValueError(f"{where} must be a number such as 0.5, 1e-12, 30s, 5m or 2h, up to {MOST_NUMBER:g}, not {text!r}")
+    if not number <= MAX_NUMBER:
+        raise ValueError(
+            f"{where} must be a number such as 0.5, 1e-12, 30s, 5m or 2h, up to "
+            f"{MAX_NUMBER:g}, not {text!r}"
+        )
     return number

@@ -1,7 +1,8 @@
-"""NVLinks and InfiniBand ports: traffic that integrates exactly, and bit errors at the rate of the wire.
+"""NVLinks and InfiniBand ports: traffic that integrates exactly, and bit errors
+at the rate of the wire.
 
-Symbol errors per second are signalling rate x BER (IBTA 1.7, volume 1, PortCounters): they come on idle links too, since links
-always send.
+Symbol errors per second are signalling rate x BER (IBTA 1.7, volume 1, PortCounters): they come on
+idle links too, since links always send.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.simulator.counters import Counter
-from collector.simulator.profile import NvLink, Ports
-from collector.simulator.workload import Demand
+from simulator.counters import Counter
+from simulator.profile import NvLink, Ports
+from simulator.workload import Demand
 
 HEALTHY_BER = 1e-16  # after FEC; cables are tested below 1e-15, the specification asks for 1e-12
 NVLINK_RAW_BER = 1e-9  # before FEC: fills the first bins of the FEC history
@@ -21,7 +22,10 @@ PCIE_LANES = 16  # of every adapter's slot
 
 
 class NvLinks:
-    """Links of all GPUs, arrays (GPU, link). ``error_rate`` is replays per second, which faults raise."""
+    """Links of all GPUs, arrays (GPU, link).
+
+    ``error_rate`` is replays per second, which faults raise.
+    """
 
     def __init__(self, gpus: int, model: NvLink, rng: np.random.Generator) -> None:
         shape = (gpus, model.links)
@@ -33,9 +37,12 @@ class NvLinks:
         self.error_rate = np.zeros(shape)
         self.replays, self.recoveries, self.crc = (np.zeros(shape, np.uint64) for _ in range(3))
         self.fec = np.zeros((*shape, FEC_BINS), np.uint64)
-        # Codewords of 544 symbols of 10 bits; each further bin is a hundred times rarer on a good link.
+        # Codewords of 544 symbols of 10 bits; each further bin is a hundred
+        # times rarer on a good link.
         codewords = model.gigabytes_per_second * 8e9 / 5440
-        self._fec_rate = codewords * np.array([1.0, *(NVLINK_RAW_BER * 5440 * 0.01**k for k in range(FEC_BINS - 1))])
+        self._fec_rate = codewords * np.array(
+            [1.0, *(NVLINK_RAW_BER * 5440 * 0.01**k for k in range(FEC_BINS - 1))]
+        )
         self.fec_knob = np.ones(shape)
 
     def advance(self, dt: float, demand: Demand, present: NDArray[np.bool_]) -> None:
@@ -59,7 +66,16 @@ class NvLinks:
 class IbPorts:
     """Ports of a node, arrays (port,). ``present`` is whether the adapter still answers on PCI."""
 
-    ERRORS = ("symbol", "recovery", "downed", "receive", "remote_physical", "discards", "integrity", "wait")
+    ERRORS = (
+        "symbol",
+        "recovery",
+        "downed",
+        "receive",
+        "remote_physical",
+        "discards",
+        "integrity",
+        "wait",
+    )
 
     def __init__(self, model: Ports, rng: np.random.Generator) -> None:
         n = len(model.devices)
@@ -77,7 +93,14 @@ class IbPorts:
     def advance(self, dt: float, demand: Demand) -> None:
         """Traffic and bit errors of ``dt`` seconds."""
         live = self.up & self.present
-        speed = self.model.gigabits_per_second * 1e9 / 8 * demand.fabric * live * (self.pcie_width / PCIE_LANES)
+        speed = (
+            self.model.gigabits_per_second
+            * 1e9
+            / 8
+            * demand.fabric
+            * live
+            * (self.pcie_width / PCIE_LANES)
+        )
         jitter = self._rng.normal(1, 0.005, (2, live.size))
         for counter, packets, noise in (
             (self.sent, self.sent_packets, jitter[0]),

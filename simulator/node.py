@@ -1,7 +1,8 @@
-"""One simulated node: its GPUs, memory, links, ports and job in one clock, and the faults that act on them.
+"""One simulated node: its GPUs, memory, links, ports and job in one clock, and the
+faults that act on them.
 
-``Node(profile, seed).advance(dt)`` gives the same node for the same seed and the same steps. What happened but has no register is
-left in ``kernel`` and ``events`` for the renderers to take.
+``Node(profile, seed).advance(dt)`` gives the same node for the same seed and the same steps. What
+happened but has no register is left in ``kernel`` and ``events`` for the renderers to take.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from collector.simulator.cells import Cells
-from collector.simulator.counters import Counter
-from collector.simulator.gpus import Gpus
-from collector.simulator.kernel_log import KernelLine, Xid
-from collector.simulator.links import IbPorts, NvLinks
-from collector.simulator.profile import Profile
-from collector.simulator.workload import Demand, Workload
+from simulator.cells import Cells
+from simulator.counters import Counter
+from simulator.gpus import Gpus
+from simulator.kernel_log import KernelLine, Xid
+from simulator.links import IbPorts, NvLinks
+from simulator.profile import Profile
+from simulator.workload import Demand, Workload
 
 STEP_S = 1.0  # longest step of the physics; power and clocks follow the job's steps of 2-30 s
 XID_EVENT = 8  # nvmlEventTypeXidCriticalError (nvml.h)
@@ -38,7 +39,10 @@ class Active:
 
 
 class Node:
-    """A node of a profile. Time is seconds since its start; rates and states are read from its parts."""
+    """A node of a profile.
+
+    Time is seconds since its start; rates and states are read from its parts.
+    """
 
     def __init__(self, profile: Profile, seed: int) -> None:
         self.profile, self.seed = profile, seed
@@ -61,7 +65,9 @@ class Node:
         self.recovery_action = np.zeros(n, np.int64)
         self.culprit = np.zeros(n, bool)
         self.ras_manner = "sound"  # of the job's RAS server (simulator/nccl/server.py)
-        self.stuck: dict[int, str] = {}  # GPUs whose rank the others wait for, and how (faults/job.py)
+        self.stuck: dict[
+            int, str
+        ] = {}  # GPUs whose rank the others wait for, and how (faults/job.py)
         self.gpu_driver = "nvidia"  # kernel driver that the GPUs are bound to
         self.results: dict[str, int] = {}  # NVML return code (or HANG, ...) by key of the table
         self.kernel: list[KernelLine] = []
@@ -69,11 +75,15 @@ class Node:
         self.active: list[Active] = []
         name = f"tocsin:{profile.name}:{seed}:"
         self.uuids = [f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{name}gpu{i}')}" for i in range(n)]
-        self.serials = [f"165{uuid.uuid5(uuid.NAMESPACE_OID, f'{name}serial{i}').int % 10**10:010d}" for i in range(n)]
+        self.serials = [
+            f"165{uuid.uuid5(uuid.NAMESPACE_OID, f'{name}serial{i}').int % 10**10:010d}"
+            for i in range(n)
+        ]
         self.fabric_uuid = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{name}fabric"))
         # Mellanox' company id, then the adapter's number: node GUID, and port GUID one above.
         self.guids = [
-            0xA088C2_0300_000000 + (uuid.uuid5(uuid.NAMESPACE_OID, f"{name}hca{i}").int % 2**20) * 16
+            0xA088C2_0300_000000
+            + (uuid.uuid5(uuid.NAMESPACE_OID, f"{name}hca{i}").int % 2**20) * 16
             for i in range(self.port_count)
         ]
 
@@ -83,7 +93,9 @@ class Node:
         return len(self.profile.ports.devices)
 
     def advance(self, dt: float) -> None:
-        """Go on by ``dt`` seconds, in steps of at most a second that end where a fault has something to do."""
+        """Go on by ``dt`` seconds, in steps of at most a second that end where a
+        fault has something to do.
+        """
         end = self.time_s + dt
         while self.time_s < end - 1e-9:
             self._act()
@@ -92,11 +104,16 @@ class Node:
         self._act()
 
     def schedule(self, spec: str, target: str, delay_s: float, course: Iterator[float]) -> None:
-        """Let a fault act from ``delay_s`` on: its course says after each of its acts how many seconds to wait for the next."""
+        """Let a fault act from ``delay_s`` on: its course says after each of its acts how many
+        seconds to wait for the next.
+        """
         self.active.append(Active(spec, target, self.time_s + delay_s, course))
 
     def xid(self, gpu: int, code: int, **details: Any) -> None:
-        """The driver reports an XID: a kernel line and an NVML event. Details as in kernel_log.Xid."""
+        """The driver reports an XID: a kernel line and an NVML event.
+
+        Details as in kernel_log.Xid.
+        """
         pid = details.pop("pid", self.workload.job.pid + gpu if self.demand.processes else 0)
         xid = replace(Xid(gpu, self.profile.gpu.pci[gpu], code, pid=pid), **details)
         self.kernel.append(xid.line())
@@ -122,7 +139,8 @@ class Node:
         self.cells.advance(dt)
         self.nvlinks.advance(dt, demand, self.gpus.present)
         self.ports.advance(dt, demand)
-        lanes = self.pcie_width / 16 * 2.0 ** (self.pcie_generation - 5) * 63e9  # PCIe 5.0 x16: 63 GB/s each way
+        # PCIe 5.0 x16: 63 GB/s each way
+        lanes = self.pcie_width / 16 * 2.0 ** (self.pcie_generation - 5) * 63e9
         self.pcie_rate = (demand.pcie + 2e-6) * lanes * self.gpus.present
         self.pcie_sent.add(0.7 * self.pcie_rate * dt)
         self.pcie_received.add(self.pcie_rate * dt)

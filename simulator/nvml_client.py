@@ -1,7 +1,8 @@
 """NVML of a simulated node: pynvml's function names, answered from the table of nvml_state.py.
 
-The driver child opens it in place of pynvml. What one question needs is worked out from the function's name and arguments, so a
-new row of the catalogue needs nothing here. No numpy: the child stays small.
+The driver child opens it in place of pynvml. What one question needs is worked out from the
+function's name and arguments, so a new row of the catalogue needs nothing here. No numpy: the child
+stays small.
 """
 
 # ruff: noqa: N801, N802, N815 - classes and functions bear pynvml's names
@@ -18,9 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from collector.simulator.nvml_answers import Shape, fill, index_of
-from collector.simulator.nvml_events import EventData, EventSet
-from collector.simulator.nvml_state import (
+from simulator.nvml_answers import Shape, fill, index_of
+from simulator.nvml_events import EventData, EventSet
+from simulator.nvml_state import (
     ABORT,
     HANG,
     NOT_SUPPORTED,
@@ -97,7 +98,8 @@ class c_nvmlGpmMetricsGet_t(ctypes.Structure):
 class SimulatedNvml:
     """Every ``nvml...`` function of pynvml that the table can answer; raises its own NVMLError.
 
-    ``nvmlLib["nvmlDeviceGetFieldValues"](handle, count, buffer)`` fills 40-byte entries and returns NVML's code, as the C library.
+    ``nvmlLib["nvmlDeviceGetFieldValues"](handle, count, buffer)`` fills 40-byte entries and returns
+    NVML's code, as the C library.
     """
 
     NVMLError = NVMLError
@@ -111,7 +113,9 @@ class SimulatedNvml:
         self._shapes: dict[str, Shape] = {}
         self._indexed = -1
         self._samples: dict[int, str] = {}
-        self.nvmlLib: Mapping[str, Callable[..., int]] = {"nvmlDeviceGetFieldValues": self._field_values}
+        self.nvmlLib: Mapping[str, Callable[..., int]] = {
+            "nvmlDeviceGetFieldValues": self._field_values
+        }
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if not name.startswith("nvml"):
@@ -143,23 +147,32 @@ class SimulatedNvml:
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str | bytes) -> Handle:
         """Handle of the GPU with that UUID."""
-        return self._find("nvmlDeviceGetUUID()", (uuid.decode() if isinstance(uuid, bytes) else uuid).__eq__)
+        return self._find(
+            "nvmlDeviceGetUUID()", (uuid.decode() if isinstance(uuid, bytes) else uuid).__eq__
+        )
 
     def nvmlDeviceGetHandleByPciBusId(self, address: str | bytes) -> Handle:
         """Handle of the GPU at that PCI address, whatever the number of digits of its domain."""
         wanted = (address.decode() if isinstance(address, bytes) else address).lower().lstrip("0")
-        return self._find("nvmlDeviceGetPciInfo_v3().busId", lambda found: found.lower().lstrip("0") == wanted)
+        return self._find(
+            "nvmlDeviceGetPciInfo_v3().busId", lambda found: found.lower().lstrip("0") == wanted
+        )
 
     def nvmlDeviceGetMigDeviceHandleByIndex(self, gpu: Handle, index: int) -> Handle:
         """Handle of a MIG instance."""
         self._obey_device(gpu.key)
-        return Handle(f"{gpu.key}.{self._number(f'{gpu.key}/nvmlDeviceGetMigDeviceHandleByIndex({index})', NOT_FOUND)}")
+        return Handle(
+            f"{gpu.key}"
+            f".{self._number(f'{gpu.key}/nvmlDeviceGetMigDeviceHandleByIndex({index})', NOT_FOUND)}"
+        )
 
     def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, instance: Handle) -> Handle:
         """Handle of the GPU a MIG instance belongs to."""
         return Handle(instance.key.partition(".")[0])
 
-    def nvmlDeviceGetFieldValues(self, handle: Handle, fields: Iterable[int | tuple[int, int]]) -> Any:
+    def nvmlDeviceGetFieldValues(
+        self, handle: Handle, fields: Iterable[int | tuple[int, int]]
+    ) -> Any:
         """Field values as an array of structs; a field is an id or (id, scope)."""
         wanted = [(f, 0) if isinstance(f, int) else f for f in fields]
         entries = (c_nvmlFieldValue_t * len(wanted))()
@@ -188,14 +201,18 @@ class SimulatedNvml:
         self._samples[sample.value or 0] = handle.key
         return sample
 
-    def nvmlGpmMigSampleGet(self, gpu: Handle, instance: int, sample: ctypes.c_void_p) -> ctypes.c_void_p:
+    def nvmlGpmMigSampleGet(
+        self, gpu: Handle, instance: int, sample: ctypes.c_void_p
+    ) -> ctypes.c_void_p:
         """Take a sample of a MIG instance."""
         self.nvmlGpmSampleGet(gpu, sample)
         self._samples[sample.value or 0] = f"{gpu.key}.{instance}"
         return sample
 
     def nvmlGpmMetricsGet(self, request: Any) -> Any:
-        """Fill the metrics asked for; the table already holds what a real driver works out between two samples."""
+        """Fill the metrics asked for; the table already holds what a real driver works
+        out between two samples.
+        """
         request = getattr(request, "_obj", request)
         device = self._samples.get(request.sample2 or 0, "")
         if not device or device != self._samples.get(request.sample1 or 0):
@@ -305,7 +322,7 @@ class SimulatedNvml:
 
     @staticmethod
     def _act(result: int) -> None:
-        """Hang for ever or die where the table says so."""
+        """Hang forever or die where the table says so."""
         if result == HANG:
             _hang()
         if result == ABORT:
@@ -314,7 +331,9 @@ class SimulatedNvml:
             ctypes.string_at(0)
 
     def _field_values(self, handle: Handle, count: int, buffer: Any) -> int:
-        """As the C library's nvmlDeviceGetFieldValues: fills ``count`` entries of 40 bytes, returns NVML's code."""
+        """As the C library's nvmlDeviceGetFieldValues: fills ``count`` entries of 40
+        bytes, returns NVML's code.
+        """
         try:
             self._obey_device(handle.key)
         except NVMLError as error:
@@ -323,7 +342,9 @@ class SimulatedNvml:
         stamp = int(self._state.get(f"{handle.key}/timestamp").value) or time.time_ns() // 1000
         for at in range(0, count * _FIELD_VALUE.size, _FIELD_VALUE.size):
             number, scope = struct.unpack_from("<II", view, at)
-            slot = self._state.offset(f"{handle.key}/field {number}" + (f" scope {scope}" if scope else ""))
+            slot = self._state.offset(
+                f"{handle.key}/field {number}" + (f" scope {scope}" if scope else "")
+            )
             if slot is None:
                 struct.pack_into("<qqii", view, at + 8, stamp, 0, 0, NOT_SUPPORTED)
                 continue
@@ -343,11 +364,14 @@ def _writable(buffer: Any, size: int) -> memoryview:
 
 
 def _hang() -> NoReturn:
-    """Block for ever, as a driver that waits for a GPU that will not answer."""
+    """Block forever, as a driver that waits for a GPU that will not answer."""
     while True:
         signal.pause()
 
 
-def open_client(directory: Path) -> SimulatedNvml:
-    """NVML of the simulated node in ``directory``. FileNotFoundError or ValueError where there is no table."""
-    return SimulatedNvml(NvmlState(directory / _TABLE))
+def open_client(directory: Path | str) -> SimulatedNvml:
+    """NVML of the simulated node in ``directory``.
+
+    FileNotFoundError or ValueError where there is no table.
+    """
+    return SimulatedNvml(NvmlState(Path(directory) / _TABLE))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from collector.simulator.nvml_state import EVENTS, NvmlState
+from simulator.nvml_state import EVENTS, NvmlState
 
 
 class EventData(NamedTuple):
@@ -33,7 +33,10 @@ class EventSet:
         self._types[gpu] = self._types.get(gpu, 0) | types
 
     def next(self, handle: Callable[[str], Any]) -> EventData | None:
-        """The oldest event not yet given, None where there is none. One that is torn or foreign is passed over."""
+        """The oldest event not yet given, None where there is none.
+
+        One that is torn or foreign is passed over.
+        """
         posted = self._posted()
         self._seen = max(self._seen, posted - EVENTS)
         while self._seen < posted:

@@ -1,19 +1,22 @@
-"""Which reading answers which question to NVML, and as which type (nvmlValueType_t where it is a field value).
+"""Which reading answers which question to NVML, and as which type (nvmlValueType_t
+where it is a field value).
 
-Questions are spelt as in the catalogue's ``read``. Types follow nvml.h and what drivers answer: most counts are unsigned long long,
-power, temperatures and flags unsigned int, T.Limit margins signed int.
+Questions are spelt as in the catalogue's ``read``. Types follow nvml.h and what drivers answer:
+most counts are unsigned long long, power, temperatures and flags unsigned int, T.Limit margins
+signed int.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from collector.simulator.nvml_state import DOUBLE, INT, ULONGLONG, UNSIGNED
-from collector.simulator.profile import Profile
+from simulator.nvml_state import DOUBLE, INT, ULONGLONG, UNSIGNED
+from simulator.profile import Profile
 
 Answer = tuple[str, int]  # name of the reading, value type
 
-# Effective megabytes per second of a link, as `nvidia-smi nvlink --status` prints them (in GB/s: 25, 26.562, 53.125).
+# Effective megabytes per second of a link, as `nvidia-smi nvlink --status` prints them (in
+# GB/s: 25, 26.562, 53.125).
 LINK_SPEED = {3: 25000, 4: 26562, 5: 53125}
 
 _ALL = 4294967295  # UINT_MAX as scope: all links (nvml.h)
@@ -21,7 +24,11 @@ _ALL = 4294967295  # UINT_MAX as scope: all links (nvml.h)
 
 def _rows(kind: int, **readings: str) -> dict[str, Answer]:
     """``reading="question | question"`` as rows."""
-    return {question.strip(): (name, kind) for name, questions in readings.items() for question in questions.split("|")}
+    return {
+        question.strip(): (name, kind)
+        for name, questions in readings.items()
+        for question in questions.split("|")
+    }
 
 
 _UNSIGNED = _rows(
@@ -36,8 +43,14 @@ _UNSIGNED = _rows(
     video_clock="nvmlDeviceGetClockInfo(3)",
     gpu_utilization="nvmlDeviceGetUtilizationRates().gpu",
     memory_utilization="nvmlDeviceGetUtilizationRates().memory",
-    processes="nvmlDeviceGetComputeRunningProcesses_v3().length | nvmlDeviceGetComputeRunningProcesses_v2().length",
-    pid="nvmlDeviceGetComputeRunningProcesses_v3()[0].pid | nvmlDeviceGetComputeRunningProcesses_v2()[0].pid",
+    processes=(
+        "nvmlDeviceGetComputeRunningProcesses_v3().length | "
+        "nvmlDeviceGetComputeRunningProcesses_v2().length"
+    ),
+    pid=(
+        "nvmlDeviceGetComputeRunningProcesses_v3()[0].pid | "
+        "nvmlDeviceGetComputeRunningProcesses_v2()[0].pid"
+    ),
     remapped_correctable="field 142 | nvmlDeviceGetRemappedRows()[0]",
     remapped_uncorrectable="field 143 | nvmlDeviceGetRemappedRows()[1]",
     remap_pending="field 144 | nvmlDeviceGetRemappedRows()[2]",
@@ -60,7 +73,9 @@ _UNSIGNED = _rows(
 _LONG = _rows(
     ULONGLONG,
     energy_mj="field 83 | nvmlDeviceGetTotalEnergyConsumption()",
-    reasons="nvmlDeviceGetCurrentClocksEventReasons() | nvmlDeviceGetCurrentClocksThrottleReasons()",
+    reasons=(
+        "nvmlDeviceGetCurrentClocksEventReasons() | nvmlDeviceGetCurrentClocksThrottleReasons()"
+    ),
     power_cap_ns="field 74",
     thermal_ns="field 75",
     sw_thermal_ns="field 269",
@@ -78,11 +93,21 @@ _LONG = _rows(
     dram_uncorrected_volatile="field 12 | nvmlDeviceGetMemoryErrorCounter(1, 0, 2)",
     dram_corrected_aggregate="field 22 | nvmlDeviceGetMemoryErrorCounter(0, 1, 2)",
     dram_uncorrected_aggregate="field 23 | nvmlDeviceGetMemoryErrorCounter(1, 1, 2)",
-    sram_corrected_volatile="nvmlDeviceGetMemoryErrorCounter(0, 0, 7) | nvmlDeviceGetSramEccErrorStatus().volatileCor",
-    sram_uncorrected_volatile="nvmlDeviceGetMemoryErrorCounter(1, 0, 7) | nvmlDeviceGetSramEccErrorStatus().volatileUncParity",
-    sram_corrected_aggregate="nvmlDeviceGetMemoryErrorCounter(0, 1, 7) | nvmlDeviceGetSramEccErrorStatus().aggregateCor",
-    sram_uncorrected_aggregate="nvmlDeviceGetMemoryErrorCounter(1, 1, 7) | nvmlDeviceGetSramEccErrorStatus().aggregateUncParity"
-    " | nvmlDeviceGetSramEccErrorStatus().aggregateUncBucketL2",
+    sram_corrected_volatile=(
+        "nvmlDeviceGetMemoryErrorCounter(0, 0, 7) | nvmlDeviceGetSramEccErrorStatus().volatileCor"
+    ),
+    sram_uncorrected_volatile=(
+        "nvmlDeviceGetMemoryErrorCounter(1, 0, 7) | "
+        "nvmlDeviceGetSramEccErrorStatus().volatileUncParity"
+    ),
+    sram_corrected_aggregate=(
+        "nvmlDeviceGetMemoryErrorCounter(0, 1, 7) | nvmlDeviceGetSramEccErrorStatus().aggregateCor"
+    ),
+    sram_uncorrected_aggregate=(
+        "nvmlDeviceGetMemoryErrorCounter(1, 1, 7) | "
+        "nvmlDeviceGetSramEccErrorStatus().aggregateUncParity | "
+        "nvmlDeviceGetSramEccErrorStatus().aggregateUncBucketL2"
+    ),
     pcie_sent="field 197",
     pcie_received="field 198",
     zero=" | ".join(f"field {n}" for n in range(76, 82))
@@ -114,12 +139,19 @@ _PERCENT = _rows(
     pcie_received_rate_mib="gpm 21",
     nvlink_rate_mib="gpm 60 | gpm 61",
     c2c_rate_mib="gpm 100 | gpm 101 | gpm 102 | gpm 103",
-    nothing="gpm 6 | gpm 8 | gpm 9 | " + " | ".join(f"gpm {n}" for n in (*range(30, 38), *range(40, 48), 50, 51)),
+    nothing="gpm 6 | gpm 8 | gpm 9 | "
+    + " | ".join(f"gpm {n}" for n in (*range(30, 38), *range(40, 48), 50, 51)),
 )
 
-GPU: Mapping[str, Answer] = {**_UNSIGNED, **_LONG, **_PERCENT, "nvmlDeviceGetMarginTemperature()": ("margin", INT)}
+GPU: Mapping[str, Answer] = {
+    **_UNSIGNED,
+    **_LONG,
+    **_PERCENT,
+    "nvmlDeviceGetMarginTemperature()": ("margin", INT),
+}
 
-# Not answered for a GPU that is split into instances (NVIDIA MIG User Guide: utilisation is per instance, by GPM).
+# Not answered for a GPU that is split into instances (NVIDIA MIG User Guide: utilisation
+# is per instance, by GPM).
 NOT_UNDER_MIG = (
     "nvmlDeviceGetUtilizationRates()",
     "nvmlDeviceGetEncoderUtilization()",
@@ -137,8 +169,15 @@ INSTANCE: Mapping[str, Answer] = {
         for part in ("total", "used", "free")
     },
     "nvmlDeviceGetMemoryInfo(33554472).reserved": ("memory_reserved", ULONGLONG),
-    **{f"nvmlDeviceGetBAR1MemoryInfo().bar1{part.title()}": (f"bar1_{part}", ULONGLONG) for part in ("total", "used", "free")},
-    **{question: row for question, row in _PERCENT.items() if question in {f"gpm {n}" for n in range(1, 14)}},
+    **{
+        f"nvmlDeviceGetBAR1MemoryInfo().bar1{part.title()}": (f"bar1_{part}", ULONGLONG)
+        for part in ("total", "used", "free")
+    },
+    **{
+        question: row
+        for question, row in _PERCENT.items()
+        if question in {f"gpm {n}" for n in range(1, 14)}
+    },
 }
 
 _LINK_COMMON = {
@@ -152,7 +191,8 @@ _LINK_COMMON = {
     "field 162 scope link": ("recoveries", ULONGLONG),
     "field 163 scope link": ("crc", ULONGLONG),
 }
-# Up to NVLink 4 (nvmlNvLinkErrorCounter_t: replay, recovery, CRC of flits and of data, ECC of data).
+# Up to NVLink 4 (nvmlNvLinkErrorCounter_t: replay, recovery, CRC of flits
+# and of data, ECC of data).
 _LINK_4 = {
     f"nvmlDeviceGetNvLinkErrorCounter(link, {counter})": (name, ULONGLONG)
     for counter, name in enumerate(("replays", "recoveries", "crc", "zero", "zero"))
@@ -162,7 +202,10 @@ _LINK_5 = {
     "field 202 scope link": ("sent_bytes", ULONGLONG),
     "field 203 scope link": ("received_packets", ULONGLONG),
     "field 204 scope link": ("received_bytes", ULONGLONG),
-    **{f"field {number} scope link": ("zero", ULONGLONG) for number in (206, 207, 208, 209, 210, 211, 212, 214)},
+    **{
+        f"field {number} scope link": ("zero", ULONGLONG)
+        for number in (206, 207, 208, 209, 210, 211, 212, 214)
+    },
     "field 213 scope link": ("recoveries", ULONGLONG),
     "field 215 scope link": ("recoveries", ULONGLONG),
     "field 219 scope link": ("crc", ULONGLONG),
@@ -188,7 +231,9 @@ def sums_of_links(version: int) -> Mapping[str, Answer]:
         "field 160": ("zero", ULONGLONG),
     }
     if version >= 5:
-        return sums | {question.replace("link", str(_ALL)): row for question, row in _LINK_5.items()}
+        return sums | {
+            question.replace("link", str(_ALL)): row for question, row in _LINK_5.items()
+        }
     return sums | {
         "field 38": ("crc", ULONGLONG),
         "field 45": ("zero", ULONGLONG),
@@ -198,11 +243,21 @@ def sums_of_links(version: int) -> Mapping[str, Answer]:
 
 
 def fixed(profile: Profile, gpu: int, serial: int) -> dict[str, str | int | float]:
-    """What a GPU answers that never changes; ``serial`` is any number that tells this node from others."""
+    """What a GPU answers that never changes; ``serial`` is any number that
+    tells this node from others.
+    """
     model, mib = profile.gpu, 1 << 20
-    shutdown, slowdown = (model.max_operating_c - margin for margin in (model.shutdown_margin_c, model.slowdown_margin_c))
+    shutdown, slowdown = (
+        model.max_operating_c - margin
+        for margin in (model.shutdown_margin_c, model.slowdown_margin_c)
+    )
     milliwatts = {"min": int(model.power_min_w * 1000), "max": int(model.power_limit_w * 1000)}
-    clocks = {0: model.clock_max_mhz, 1: model.clock_max_mhz, 2: model.memory_clock_mhz, 3: model.video_clock_max_mhz}
+    clocks = {
+        0: model.clock_max_mhz,
+        1: model.clock_max_mhz,
+        2: model.memory_clock_mhz,
+        3: model.video_clock_max_mhz,
+    }
     answers: dict[str, str | int | float] = {
         "nvmlDeviceGetIndex()": gpu,
         "nvmlDeviceGetMinorNumber()": gpu,
@@ -211,7 +266,10 @@ def fixed(profile: Profile, gpu: int, serial: int) -> dict[str, str | int | floa
         "nvmlDeviceGetPerformanceState()": 0,
         "nvmlDeviceGetInforomConfigurationChecksum()": 0x5A3C71 + gpu,
         "nvmlDeviceValidateInforom()": 0,
-        "nvmlDeviceGetSupportedEventTypes()": 0x8 | 0x1 | 0x2 | 0x8000,  # XID, single and double bit ECC, recovery action
+        "nvmlDeviceGetSupportedEventTypes()": 0x8
+        | 0x1
+        | 0x2
+        | 0x8000,  # XID, single and double bit ECC, recovery action
         "nvmlDeviceGetSupportedClocksEventReasons()": 0x1FF,
         "nvmlDeviceGetSupportedClocksThrottleReasons()": 0x1FF,
         "nvmlDeviceGetMigMode()[0]": int(gpu in profile.mig),
@@ -242,7 +300,8 @@ def fixed(profile: Profile, gpu: int, serial: int) -> dict[str, str | int | floa
         "nvmlDeviceGetGpuFabricInfoV().state": 3,  # NVML_GPU_FABRIC_STATE_COMPLETED
         "nvmlDeviceGetGpuFabricInfoV().status": 0,
         "nvmlDeviceGetGpuFabricInfoV().cliqueId": 0,
-        "nvmlDeviceGetGpuFabricInfoV().healthMask": 0xAA,  # four conditions of two bits each: 2 is "no"
+        # four conditions of two bits each: 2 is "no"
+        "nvmlDeviceGetGpuFabricInfoV().healthMask": 0xAA,
         "nvmlDeviceGetGpuFabricInfoV().healthSummary": 1,  # NVML_GPU_FABRIC_HEALTH_SUMMARY_HEALTHY
         "nvmlDeviceGetPlatformInfo().ibGuid": f"a088c20300{serial % 2**24:06x}",
         "nvmlDeviceGetPlatformInfo().chassisSerialNumber": f"18{serial % 10**11:011d}",
@@ -254,7 +313,10 @@ def fixed(profile: Profile, gpu: int, serial: int) -> dict[str, str | int | floa
         "nvmlDeviceGetNumaNodeId()": 2 + 8 * gpu,
     }
     for engine in ("Encoder", "Decoder", "Jpg", "Ofa"):
-        answers |= {f"nvmlDeviceGet{engine}Utilization()[0]": 0, f"nvmlDeviceGet{engine}Utilization()[1]": 167000}
+        answers |= {
+            f"nvmlDeviceGet{engine}Utilization()[0]": 0,
+            f"nvmlDeviceGet{engine}Utilization()[1]": 167000,
+        }
     for clock, megahertz in clocks.items():
         answers[f"nvmlDeviceGetMaxClockInfo({clock})"] = megahertz
         answers[f"nvmlDeviceGetApplicationsClock({clock})"] = megahertz
@@ -266,12 +328,34 @@ def fixed_fields(profile: Profile) -> dict[str, tuple[int, int]]:
     model, milliwatts = profile.gpu, int(profile.gpu.power_limit_w * 1000)
     speed = LINK_SPEED[profile.nvlink.version]
     c2c = profile.nvlink.c2c_links
-    unsigned = {1: 1, 2: 1, 187: int(model.power_min_w * 1000), 188: milliwatts, 189: milliwatts, 192: milliwatts}
-    unsigned |= {301: 0, 302: 0, 170: c2c, 171: int(c2c > 0), 172: 44712, 231: 0, 232: 0, 233: 0, 234: 0}
+    unsigned = {
+        1: 1,
+        2: 1,
+        187: int(model.power_min_w * 1000),
+        188: milliwatts,
+        189: milliwatts,
+        192: milliwatts,
+    }
+    unsigned |= {
+        301: 0,
+        302: 0,
+        170: c2c,
+        171: int(c2c > 0),
+        172: 44712,
+        231: 0,
+        232: 0,
+        233: 0,
+        234: 0,
+    }
     signed = {193: model.shutdown_margin_c, 194: model.slowdown_margin_c, 195: 0, 196: 0}
-    speeds = {"field 164" + (f" scope {link}" if link else ""): (speed, UNSIGNED) for link in range(profile.nvlink.links)}
+    speeds = {
+        "field 164" + (f" scope {link}" if link else ""): (speed, UNSIGNED)
+        for link in range(profile.nvlink.links)
+    }
     return (
-        {f"field {n}": (v, UNSIGNED) for n, v in unsigned.items()} | {f"field {n}": (v, INT) for n, v in signed.items()} | speeds
+        {f"field {n}": (v, UNSIGNED) for n, v in unsigned.items()}
+        | {f"field {n}": (v, INT) for n, v in signed.items()}
+        | speeds
     )
 
 
@@ -279,9 +363,13 @@ def fixed_of_link(profile: Profile, link: int) -> dict[str, str | int]:
     """What one link answers that never changes."""
     version = profile.nvlink.version
     answers: dict[str, str | int] = {
-        f"nvmlDeviceGetNvLinkVersion({link})": {3: 4, 4: 6, 5: 7}[version],  # NVML_NVLINK_VERSION_3_0, _4_0, _5_0
+        f"nvmlDeviceGetNvLinkVersion({link})": {3: 4, 4: 6, 5: 7}[
+            version
+        ],  # NVML_NVLINK_VERSION_3_0, _4_0, _5_0
         f"nvmlDeviceGetNvLinkRemoteDeviceType({link})": 2,  # NVML_NVLINK_DEVICE_TYPE_SWITCH
     }
     if version < 5:  # the switches of NVLink 5 are no PCI devices of the node
-        answers[f"nvmlDeviceGetNvLinkRemotePciInfo({link}).busId"] = f"00000000:{0x05 + link % 4:02X}:00.0"
+        answers[f"nvmlDeviceGetNvLinkRemotePciInfo({link}).busId"] = (
+            f"00000000:{0x05 + link % 4:02X}:00.0"
+        )
     return answers

@@ -1,6 +1,8 @@
-"""Writes what NVML would answer about a simulated node into the table of nvml_state.py, tick by tick.
+"""Writes what NVML would answer about a simulated node into the table of
+nvml_state.py, tick by tick.
 
-Slots are found once; a tick assigns all values that change, the results of injected faults, and new events.
+Slots are found once; a tick assigns all values that change, the results of
+injected faults, and new events.
 """
 
 from __future__ import annotations
@@ -14,14 +16,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.simulator import mig, nvml_questions
-from collector.simulator.node import Node
-from collector.simulator.nvml_state import NOT_SUPPORTED, ULONGLONG, VALUE_OFFSET, NvmlState
-from collector.simulator.readings import Reading, gpu_readings, instance_readings, link_readings
+from simulator import mig, nvml_questions
+from simulator.node import Node
+from simulator.nvml_state import NOT_SUPPORTED, ULONGLONG, VALUE_OFFSET, NvmlState
+from simulator.readings import Reading, gpu_readings, instance_readings, link_readings
 
 
 class Column(NamedTuple):
-    """Where a reading goes: ``rows`` are its elements (flattened), ``places`` the 8-byte words of the table they are written to."""
+    """Where a reading goes: ``rows`` are its elements (flattened), ``places`` the 8-byte words of
+    the table they are written to.
+    """
 
     reading: str
     rows: NDArray[np.intp]
@@ -29,8 +33,15 @@ class Column(NamedTuple):
 
 
 def refusal(unsupported: Mapping[str, Iterable[str]]) -> Callable[[str], bool]:
-    """Whether a question is one that hardware of a profile does not answer. Patterns as in the shell, brackets plain."""
-    known = [re.compile(translate(pattern.replace("[", "[[]"))) for patterns in unsupported.values() for pattern in patterns]
+    """Whether a question is one that hardware of a profile does not answer.
+
+    Patterns as in the shell, brackets plain.
+    """
+    known = [
+        re.compile(translate(pattern.replace("[", "[[]")))
+        for patterns in unsupported.values()
+        for pattern in patterns
+    ]
     return lambda question: any(pattern.match(question) for pattern in known)
 
 
@@ -42,15 +53,28 @@ class NvmlRenderer:
         self._refuses = refusal(node.profile.unsupported)
         self._instances = mig.instances(node.profile, node.seed)
         n, links = node.profile.gpu.count, node.profile.nvlink.links
-        self.state = NvmlState(path, create=True, capacity=1 << (2 * n * (400 + 60 * links)).bit_length())
+        self.state = NvmlState(
+            path, create=True, capacity=1 << (2 * n * (400 + 60 * links)).bit_length()
+        )
         self._write_node()
         for gpu in range(n):
             self._write_gpu(gpu)
         version = node.profile.nvlink.version
-        self._gpu = [self._gpu_column(question, *row) for question, row in nvml_questions.GPU.items()]
-        self._sums = [self._gpu_column(question, *row) for question, row in nvml_questions.sums_of_links(version).items()]
-        self._links = [self._link_column(question, *row) for question, row in nvml_questions.of_link(version).items()]
-        self._mig = [self._instance_column(question, *row) for question, row in nvml_questions.INSTANCE.items()]
+        self._gpu = [
+            self._gpu_column(question, *row) for question, row in nvml_questions.GPU.items()
+        ]
+        self._sums = [
+            self._gpu_column(question, *row)
+            for question, row in nvml_questions.sums_of_links(version).items()
+        ]
+        self._links = [
+            self._link_column(question, *row)
+            for question, row in nvml_questions.of_link(version).items()
+        ]
+        self._mig = [
+            self._instance_column(question, *row)
+            for question, row in nvml_questions.INSTANCE.items()
+        ]
         stamps = [f"{gpu}/timestamp" for gpu in (*range(n), *(i.key for i in self._instances))]
         self._stamps = self._column("", stamps, ULONGLONG).places
         self._words = np.frombuffer(self.state.buffer, np.uint64)
@@ -89,13 +113,17 @@ class NvmlRenderer:
             if result == self._results.get(key, 0):
                 continue
             if self.state.offset(key) is None:
-                # A bare getter of a struct gets a key of its own; anything else that is absent stays unanswered afterwards.
+                # A bare getter of a struct gets a key of its own; anything else that is absent
+                # stays unanswered afterwards.
                 known = self.state.keys()
                 members = any(k.startswith((f"{key}.", f"{key}[")) for k in known)
                 self.state.set(key, 0, result=0 if members else NOT_SUPPORTED)
                 self._results.setdefault(f"{key} before", self.state.get(key).result)
             self.state.fail(key, result or self._results.get(f"{key} before", 0))
-        self._results = {**{k: v for k, v in self._results.items() if k.endswith(" before")}, **wanted}
+        self._results = {
+            **{k: v for k, v in self._results.items() if k.endswith(" before")},
+            **wanted,
+        }
 
     def _write_node(self) -> None:
         profile = self._node.profile
@@ -104,7 +132,9 @@ class NvmlRenderer:
         self.state.set("-/events", 0)
         self.state.set("-/nvmlDeviceGetCount()", profile.gpu.count)
         self.state.set("-/nvmlSystemGetDriverVersion()", profile.host.driver)
-        self.state.set("-/nvmlSystemGetNVMLVersion()", f"{profile.host.cuda // 1000}.{profile.host.driver}")
+        self.state.set(
+            "-/nvmlSystemGetNVMLVersion()", f"{profile.host.cuda // 1000}.{profile.host.driver}"
+        )
         self.state.set("-/nvmlSystemGetCudaDriverVersion_v2()", profile.host.cuda)
         self.state.set("-/nvmlSystemGetCudaDriverVersion()", profile.host.cuda)
 
@@ -114,7 +144,9 @@ class NvmlRenderer:
         identity: dict[str, str | int | float] = {
             "nvmlDeviceGetUUID()": node.uuids[gpu],
             "nvmlDeviceGetSerial()": node.serials[gpu],
-            "nvmlDeviceGetPciInfo_v3().busId": f"{int(address[0], 16):08X}:{address[1].upper()}:{address[2].upper()}.0",
+            "nvmlDeviceGetPciInfo_v3().busId": (
+                f"{int(address[0], 16):08X}:{address[1].upper()}:{address[2].upper()}.0"
+            ),
             "nvmlDeviceGetPciInfo_v3().domain": int(address[0], 16),
             "nvmlDeviceGetPciInfo_v3().bus": int(address[1], 16),
             "nvmlDeviceGetPciInfo_v3().device": int(address[2], 16),
@@ -132,8 +164,12 @@ class NvmlRenderer:
             if self._answers(gpu, question):
                 self.state.set(f"{gpu}/{question}", value, type=kind)
         for instance in (i for i in self._instances if i.gpu == gpu):
-            self.state.set(f"{gpu}/nvmlDeviceGetMigDeviceHandleByIndex({instance.index})", instance.number)
-            for question, value in mig.answers(instance, str(profile.answers["nvmlDeviceGetName()"])).items():
+            self.state.set(
+                f"{gpu}/nvmlDeviceGetMigDeviceHandleByIndex({instance.index})", instance.number
+            )
+            for question, value in mig.answers(
+                instance, str(profile.answers["nvmlDeviceGetName()"])
+            ).items():
                 self.state.set(f"{instance.key}/{question}", value)
 
     def _answers(self, gpu: int, question: str) -> bool:
@@ -141,7 +177,10 @@ class NvmlRenderer:
         return not split and not self._refuses(question)
 
     def _gpu_column(self, question: str, reading: str, kind: int) -> Column:
-        keys = [f"{g}/{question}" if self._answers(g, question) else "" for g in range(self._node.profile.gpu.count)]
+        keys = [
+            f"{g}/{question}" if self._answers(g, question) else ""
+            for g in range(self._node.profile.gpu.count)
+        ]
         return self._column(reading, keys, kind)
 
     def _link_column(self, question: str, reading: str, kind: int) -> Column:
@@ -155,7 +194,12 @@ class NvmlRenderer:
 
     def _instance_column(self, question: str, reading: str, kind: int) -> Column:
         return self._column(
-            reading, [f"{i.key}/{question}" if self._answers(i.gpu, question) else "" for i in self._instances], kind
+            reading,
+            [
+                f"{i.key}/{question}" if self._answers(i.gpu, question) else ""
+                for i in self._instances
+            ],
+            kind,
         )
 
     def _column(self, reading: str, keys: list[str], kind: int) -> Column:
@@ -169,12 +213,18 @@ class NvmlRenderer:
 
 
 def _bits(values: Reading) -> NDArray[np.uint64]:
-    """The 64 bits of each value, flat: of doubles as they are, of whole numbers in two's complement."""
+    """The 64 bits of each value, flat: of doubles as they are, of whole
+    numbers in two's complement.
+    """
     flat = np.ascontiguousarray(values).ravel()
-    bits: NDArray[np.uint64] = (flat if flat.dtype in (np.float64, np.uint64) else flat.astype(np.int64)).view(np.uint64)
+    bits: NDArray[np.uint64] = (
+        flat if flat.dtype in (np.float64, np.uint64) else flat.astype(np.int64)
+    ).view(np.uint64)
     return bits
 
 
 def _total(name: str, values: Reading) -> Reading:
-    total: Reading = values.max(axis=1) if name == "ber_word" else values.sum(axis=1, dtype=np.uint64)
+    total: Reading = (
+        values.max(axis=1) if name == "ber_word" else values.sum(axis=1, dtype=np.uint64)
+    )
     return total

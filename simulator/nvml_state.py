@@ -1,15 +1,18 @@
 """What a simulated or scripted NVML answers: a memory-mapped table from question to answer.
 
-Three read it: the simulated client (nvml_client.py), the C stub of libnvidia-ml.so.1 (tests/stub), and people who debug.
-Three write it: the simulator's renderer, fault injection, and tests that script the stub call by call.
+Three read it: the simulated client (nvml_client.py), the C stub of libnvidia-ml.so.1 (tests/stub),
+and people who debug. Three write it: the simulator's renderer, fault injection, and tests that
+script the stub call by call.
 
-File layout, little endian: header of 64 bytes (magic ``TOCNVML1``, u32 capacity, u32 slot size, u64 number of keys), then
-``capacity`` slots of 192 bytes: key (88 bytes, NUL-padded), value (8 bytes), i32 result, i32 type, text (88 bytes, NUL-padded).
-A key lives in the first free slot from FNV-1a-64(key) modulo capacity on and never moves. Value is a signed or unsigned 64-bit
-integer or the bits of a double, as ``type`` says.
+File layout, little endian: header of 64 bytes (magic ``TOCNVML1``, u32 capacity, u32 slot size, u64
+number of keys), then ``capacity`` slots of 192 bytes: key (88 bytes, NUL-padded), value (8 bytes),
+i32 result, i32 type, text (88 bytes, NUL-padded). A key lives in the first free slot from
+FNV-1a-64(key) modulo capacity on and never moves. Value is a signed or unsigned 64-bit integer or
+the bits of a double, as ``type`` says.
 
-**Keys** are ``<device>/<question>``, the question as the catalogue's ``read`` spells it with numbers filled in, arguments joined
-by ``, ``; what belongs to no device has device ``-``; a MIG instance is ``0.5`` (GPU 0, GPU instance 5)::
+**Keys** are ``<device>/<question>``, the question as the catalogue's ``read`` spells it with
+numbers filled in, arguments joined by ``, ``; what belongs to no device has device ``-``; a MIG
+instance is ``0.5`` (GPU 0, GPU instance 5)::
 
     0/nvmlDeviceGetTemperature(0)             a plain value          3/field 138 scope 7    a field value (scope 0 is not spelt)
     0/nvmlDeviceGetUtilizationRates().gpu     member of a struct     0/gpm 2                a GPM metric; 0.5/gpm 2 of an instance
@@ -19,19 +22,22 @@ by ``, ``; what belongs to no device has device ``-``; a MIG instance is ``0.5``
     0/nvmlDeviceGetMigDeviceHandleByIndex(0)                         the value is the GPU instance; absent: NOT_FOUND
     0/timestamp                               unix microseconds of the device's values, for nvmlFieldValue_t.timestamp; absent: now
 
-**Results.** The first of these that is there and not 0 is the answer of a call: ``-/*`` (the library as a whole), ``0/*`` (the GPU),
-``0.5/*`` (the instance), the bare question ``0/nvmlDeviceGetUtilizationRates()``, then the value, members or elements asked for.
-``-/*`` and ``0/*`` do not concern nvmlInit, nvmlShutdown and nvmlErrorString; ``-/nvmlInit()`` does. nvmlDeviceGetHandleByIndex(i)
-belongs to GPU i, so a lost GPU (``i/*`` = 15) gives no new handle. In a batch of field values ``0/*`` is the result of the whole
-call; a field's own code is the result in its entry. A question that is absent answers NOT_SUPPORTED; a member that is absent
-while another member of its struct is there is 0.
+**Results.** The first of these that is there and not 0 is the answer of a call: ``-/*`` (the
+library as a whole), ``0/*`` (the GPU), ``0.5/*`` (the instance), the bare question
+``0/nvmlDeviceGetUtilizationRates()``, then the value, members or elements asked for. ``-/*`` and
+``0/*`` do not concern nvmlInit, nvmlShutdown and nvmlErrorString; ``-/nvmlInit()`` does.
+nvmlDeviceGetHandleByIndex(i) belongs to GPU i, so a lost GPU (``i/*`` = 15) gives no new handle. In
+a batch of field values ``0/*`` is the result of the whole call; a field's own code is the result in
+its entry. A question that is absent answers NOT_SUPPORTED; a member that is absent while another
+member of its struct is there is 0.
 
-**Events** (nvmlEventSetWait) are a ring: number n lies at ``-/event <n mod 64>`` as text
-``<GPU> <eventType> <eventData> <gpuInstanceId> <computeInstanceId>`` (decimal, 4294967295 where there is no instance), and
-``-/events`` holds how many there ever were, written after the text. An event set sees what comes after its creation, of the GPUs
-and types registered with it; one that is more than 64 behind goes on with the oldest that is left. Waiting never outlasts
-timeoutms and ends with TIMEOUT (10).
-"""
+**Events** (nvmlEventSetWait) are a ring: number n lies at ``-/event <n mod 64>`` as text ``<GPU>
+<eventType> <eventData> <gpuInstanceId> <computeInstanceId>`` (decimal, 4294967295 where there is no
+instance), and ``-/events`` holds how many there ever were, written after the text. An event set
+sees what comes after its creation, of the GPUs and types registered with it; one that is more than
+64 behind goes on with the oldest that is left. Waiting never outlasts timeoutms and ends with
+TIMEOUT (10).
+"""  # noqa: E501 - an example or a table
 
 from __future__ import annotations
 
@@ -58,7 +64,9 @@ NOT_SUPPORTED = 3
 
 
 class Answer(NamedTuple):
-    """One answer: the native number or text, NVML's return code (or HANG, ABORT, SEGFAULT) and the value type."""
+    """One answer: the native number or text, NVML's return code (or HANG, ABORT,
+    SEGFAULT) and the value type.
+    """
 
     value: float | int | str
     result: int = 0
@@ -74,7 +82,11 @@ def fnv1a(key: bytes) -> int:
 
 
 class NvmlState:
-    """The table. Writing a value is one aligned 8-byte store: readers in other processes see old or new, never half."""
+    """The table.
+
+    Writing a value is one aligned 8-byte store: readers in other processes
+    see old or new, never half.
+    """
 
     def __init__(self, path: Path, *, create: bool = False, capacity: int = 16384) -> None:
         if create:
@@ -89,11 +101,16 @@ class NvmlState:
         magic, capacity, slot = struct.unpack_from("<8sII", self._map)
         self.capacity: int = capacity
         if magic != MAGIC or slot != SLOT.size:
-            raise ValueError(f"{path}: not a table of NVML answers (magic {magic!r}, slot size {slot})")
+            raise ValueError(
+                f"{path}: not a table of NVML answers (magic {magic!r}, slot size {slot})"
+            )
         self._offsets: dict[str, int] = {}  # of keys once found; a slot never moves
 
     def offset(self, key: str, *, create: bool = False) -> int | None:
-        """Where a key's slot begins; None where it is absent. ValueError when the key is too long or the table is full."""
+        """Where a key's slot begins; None where it is absent.
+
+        ValueError when the key is too long or the table is full.
+        """
         if key in self._offsets:
             return self._offsets[key]
         raw = key.encode()
@@ -114,30 +131,50 @@ class NvmlState:
         raise ValueError(f"table of {self.capacity} answers is full")
 
     def set(self, key: str, value: float | str, result: int = 0, type: int | None = None) -> None:  # noqa: A002 - NVML's word
-        """Write an answer. The type is taken from the Python value unless given: int is ULONGLONG (SLONGLONG below 0)."""
+        """Write an answer.
+
+        The type is taken from the Python value unless given: int is ULONGLONG (SLONGLONG below 0).
+        """
         text = b""
         if isinstance(value, str):
             kind, raw, text = TEXT, bytes(8), value.encode()[:87]
         elif not isinstance(value, int) or type == DOUBLE:
             kind, raw = DOUBLE, struct.pack("<d", value)
         else:
-            kind, raw = (SLONGLONG, struct.pack("<q", value)) if value < 0 else (ULONGLONG, struct.pack("<Q", value))
+            kind, raw = (
+                (SLONGLONG, struct.pack("<q", value))
+                if value < 0
+                else (ULONGLONG, struct.pack("<Q", value))
+            )
         at = self.offset(key, create=True)
         assert at is not None  # noqa: S101 - create never gives None
         # Part by part: packing a whole slot at once would show readers an empty one for an instant.
         if kind == TEXT:
             self._map[at + TEXT_OFFSET : at + SLOT.size] = text.ljust(88, b"\0")
         self._map[at + VALUE_OFFSET : at + VALUE_OFFSET + 8] = raw
-        self._map[at + RESULT_OFFSET : at + RESULT_OFFSET + 8] = struct.pack("<ii", result, kind if type is None else type)
+        self._map[at + RESULT_OFFSET : at + RESULT_OFFSET + 8] = struct.pack(
+            "<ii", result, kind if type is None else type
+        )
 
-    def post(self, gpu: int, event_type: int, data: int, instance: int = NO_INSTANCE, compute: int = NO_INSTANCE) -> None:
+    def post(
+        self,
+        gpu: int,
+        event_type: int,
+        data: int,
+        instance: int = NO_INSTANCE,
+        compute: int = NO_INSTANCE,
+    ) -> None:
         """Put an event into the ring: what nvmlEventSetWait gives to those who registered."""
         number = self.get("-/events").value
-        self.set(f"-/event {int(number) % EVENTS}", f"{gpu} {event_type} {data} {instance} {compute}")
+        self.set(
+            f"-/event {int(number) % EVENTS}", f"{gpu} {event_type} {data} {instance} {compute}"
+        )
         self.set("-/events", int(number) + 1)
 
     def fail(self, key: str, result: int) -> None:
-        """Let a question answer with NVML's return code, or HANG, ABORT, SEGFAULT; the value stays."""
+        """Let a question answer with NVML's return code, or HANG, ABORT,
+        SEGFAULT; the value stays.
+        """
         at = self.offset(key, create=True)
         assert at is not None  # noqa: S101 - create never gives None
         struct.pack_into("<i", self._map, at + RESULT_OFFSET, result)
@@ -152,7 +189,9 @@ class NvmlState:
             return Answer(text.rstrip(b"\0").decode(errors="replace"), result, kind)
         if kind == DOUBLE:
             return Answer(struct.unpack("<d", raw)[0], result, kind)
-        return Answer(struct.unpack("<q" if kind in (SLONGLONG, INT) else "<Q", raw)[0], result, kind)
+        return Answer(
+            struct.unpack("<q" if kind in (SLONGLONG, INT) else "<Q", raw)[0], result, kind
+        )
 
     @property
     def count(self) -> int:

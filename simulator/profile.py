@@ -28,10 +28,11 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One model of GPU: limits, clocks, and the parameters of its thermal model (kelvin per watt, seconds).
+    """One model of GPU: limits, clocks, and the parameters of its thermal model
+    (kelvin per watt, seconds).
 
-    Margins count from ``max_operating_c``, as NVML's T.Limit does: -2 means hardware slows down at 2 K above.
-    ``pci`` is the address without function of each GPU.
+    Margins count from ``max_operating_c``, as NVML's T.Limit does: -2 means hardware slows down at
+    2 K above. ``pci`` is the address without function of each GPU.
     """
 
     count: int
@@ -77,7 +78,10 @@ class NvLink:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The InfiniBand ports, one per adapter. ``signalling`` is the rate bit errors are counted against (with coding and FEC)."""
+    """The InfiniBand ports, one per adapter.
+
+    ``signalling`` is the rate bit errors are counted against (with coding and FEC).
+    """
 
     devices: list[str]
     net: list[str]
@@ -97,8 +101,8 @@ class Ports:
 class Profile:
     """One kind of node: its hardware, and what NVML says of it.
 
-    ``answers`` are fixed answers by question; ``unsupported`` are patterns (as in the shell) of questions that are answered with
-    NOT_SUPPORTED, by reason.
+    ``answers`` are fixed answers by question; ``unsupported`` are patterns (as in the shell) of
+    questions that are answered with NOT_SUPPORTED, by reason.
     """
 
     name: str
@@ -117,7 +121,10 @@ def profile_names() -> list[str]:
 
 
 def load_profile(name: str, folder: Path = FOLDER) -> Profile:
-    """A profile by name. ValueError names the file and the key that is wrong, or lists the profiles there are."""
+    """A profile by name.
+
+    ValueError names the file and the key that is wrong, or lists the profiles there are.
+    """
     table = _layered(name, folder)
     where = f"profile {name}"
     profile = Profile(
@@ -127,7 +134,10 @@ def load_profile(name: str, folder: Path = FOLDER) -> Profile:
         _build(NvLink, _section(table, "nvlink", where), f"{where}: [nvlink]"),
         _build(Ports, _section(table, "ports", where), f"{where}: [ports]"),
         _section(table, "answers", where),
-        {reason: tuple(patterns) for reason, patterns in _section(table, "unsupported", where).items()},
+        {
+            reason: tuple(patterns)
+            for reason, patterns in _section(table, "unsupported", where).items()
+        },
         {int(gpu): tuple(instances) for gpu, instances in table.get("mig", {}).items()},
     )
     if extra := set(table) - {"host", "gpu", "nvlink", "ports", "answers", "unsupported", "mig"}:

@@ -1,6 +1,8 @@
-"""What the sensors and registers of a simulated node show at one instant: native units, rounding and widths of NVML and of the kernel.
+"""What the sensors and registers of a simulated node show at one instant: native units, rounding
+and widths of NVML and of the kernel.
 
-One name per quantity; the NVML rendering maps questions to names (nvml_questions.py). Registers of ports have the names of their files.
+One name per quantity; the NVML rendering maps questions to names (nvml_questions.py). Registers of
+ports have the names of their files.
 """
 
 from __future__ import annotations
@@ -11,13 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.simulator.gpus import HW_BRAKE, HW_THERMAL, POWER_CAP, SW_THERMAL
-from collector.simulator.mig import Instance
-from collector.simulator.node import Node
+from simulator.gpus import HW_BRAKE, HW_THERMAL, POWER_CAP, SW_THERMAL
+from simulator.mig import Instance
+from simulator.node import Node
 
 Reading = NDArray[Any]
 
-# Bits of the counters in counters/ (drivers/infiniband/core/sysfs.c); those that are not here have 64. They stick at their maximum.
+# Bits of the counters in counters/ (drivers/infiniband/core/sysfs.c); those that are not here
+# have 64. They stick at their maximum.
 _WIDTH = {
     "symbol_error": 16,
     "link_error_recovery": 8,
@@ -55,8 +58,12 @@ PACKET_BYTES = 256  # NVLink packets carry up to 256 bytes
 
 
 def gpu_readings(node: Node) -> dict[str, Reading]:
-    """Arrays (GPU,) by name: int64 and uint64 as registers hold them, float64 for GPM's percentages."""
-    return _sensors(node) | _use(node) | _memory(node) | _errors(node) | _pcie(node) | _activity(node)
+    """Arrays (GPU,) by name: int64 and uint64 as registers hold them,
+    float64 for GPM's percentages.
+    """
+    return (
+        _sensors(node) | _use(node) | _memory(node) | _errors(node) | _pcie(node) | _activity(node)
+    )
 
 
 def link_readings(node: Node) -> dict[str, Reading]:
@@ -87,7 +94,9 @@ def link_readings(node: Node) -> dict[str, Reading]:
 
 
 def port_readings(node: Node) -> dict[str, Reading]:
-    """Arrays (port,) by the name of the file below the port's folder (``counters/symbol_error``), uint64."""
+    """Arrays (port,) by the name of the file below the port's folder
+    (``counters/symbol_error``), uint64.
+    """
     ports = node.ports
     zero = np.zeros(node.port_count, np.uint64)
     found = {name: ports.errors.get(errors, zero) for name, errors in _ERRORS.items()}
@@ -99,22 +108,30 @@ def port_readings(node: Node) -> dict[str, Reading]:
         found[f"port_{way}_packets"] = packets
         found[f"multicast_{way}_packets"] = packets // 100_000
         found[f"unicast_{way}_packets"] = packets - packets // 100_000
-    readings = {f"counters/{name}": np.minimum(value, 2 ** _WIDTH.get(name, 64) - 1) for name, value in found.items()}
+    readings = {
+        f"counters/{name}": np.minimum(value, 2 ** _WIDTH.get(name, 64) - 1)
+        for name, value in found.items()
+    }
     return readings | {
         "hw_counters/rx_write_requests": ports.received_packets.value // 32,
         "hw_counters/rx_read_requests": ports.received_packets.value // 4096,
-        "hw_counters/local_ack_timeout_err": ports.errors["downed"] * 8,  # peers that waited for a port that was down
+        "hw_counters/local_ack_timeout_err": ports.errors["downed"]
+        * 8,  # peers that waited for a port that was down
     }
 
 
 def instance_readings(gpu: dict[str, Reading], instances: Sequence[Instance]) -> dict[str, Reading]:
-    """Arrays (instance,) by name, from those of the GPUs: each instance works as its GPU does, on its own memory."""
+    """Arrays (instance,) by name, from those of the GPUs: each instance works as its GPU
+    does, on its own memory.
+    """
     which = np.array([i.gpu for i in instances], np.intp)
     total = np.array([i.memory_mib for i in instances], np.int64) * MIB
     reserved = total // 256 // MIB * MIB
     share = gpu["memory_used"][which] / (gpu["memory_used"] + gpu["memory_free"])[which]
     used = (share * (total - reserved)).astype(np.int64) // MIB * MIB
-    bar1 = (gpu["bar1_used"] + gpu["bar1_free"])[which] * np.array([i.slices for i in instances]) // 8
+    bar1 = (
+        (gpu["bar1_used"] + gpu["bar1_free"])[which] * np.array([i.slices for i in instances]) // 8
+    )
     readings: dict[str, Reading] = {
         "memory_total": total,
         "memory_reserved": reserved,
@@ -124,10 +141,13 @@ def instance_readings(gpu: dict[str, Reading], instances: Sequence[Instance]) ->
         "bar1_used": np.minimum(gpu["bar1_used"][which], bar1),
         "bar1_free": bar1 - np.minimum(gpu["bar1_used"][which], bar1),
     }
-    return readings | {name: values[which] for name, values in gpu.items() if values.dtype == np.float64}
+    return readings | {
+        name: values[which] for name, values in gpu.items() if values.dtype == np.float64
+    }
 
 
-# NVLink 5 bit error ratios are words: bits 0-7 a negative exponent of ten, bits 8-11 a mantissa; 15e-255 says that there were none.
+# NVLink 5 bit error ratios are words: bits 0-7 a negative exponent of ten, bits 8-11 a mantissa;
+# 15e-255 says that there were none.
 BER_NONE = 15 << 8 | 255
 BER_BAD = 3 << 8 | 11
 
@@ -147,7 +167,11 @@ def _sensors(node: Node) -> dict[str, Reading]:
         "energy_mj": gpus.energy_mj.value,
         "sm_clock": clock,
         "memory_clock": np.full(clock.shape, model.memory_clock_mhz),
-        "video_clock": np.where(idle, model.video_clock_max_mhz // 2, (clock * model.video_clock_max_mhz) // model.clock_max_mhz),
+        "video_clock": np.where(
+            idle,
+            model.video_clock_max_mhz // 2,
+            (clock * model.video_clock_max_mhz) // model.clock_max_mhz,
+        ),
         "reasons": gpus.reasons,
         "zero": np.zeros(clock.shape, np.uint64),
     }
@@ -166,7 +190,8 @@ def _use(node: Node) -> dict[str, Reading]:
     gpus, model = node.gpus, node.profile.gpu
     total = (model.memory_mib - model.reserved_mib) * MIB
     share = node.demand.memory * gpus.present * (1 + 0.004 * np.arange(model.count) / model.count)
-    used = 2 * MIB + np.minimum(share, 0.99) * total  # an idle GPU under persistence mode holds about 2 MiB
+    # an idle GPU under persistence mode holds about 2 MiB
+    used = 2 * MIB + np.minimum(share, 0.99) * total
     used = (used // MIB * MIB).astype(np.int64)
     processes = np.where(node.demand.processes & gpus.present, 1, 0)
     bar1 = np.where(processes > 0, 24 * MIB, MIB)
@@ -205,7 +230,9 @@ def _errors(node: Node) -> dict[str, Reading]:
         for corrected, word in ((True, "corrected"), (False, "uncorrected")):
             for place in ("dram", "sram"):
                 readings[f"{place}_{word}_{life}"] = counts[place, corrected]
-            readings[f"ecc_{word}_{life}"] = cells.total(corrected=corrected, lifetime=life == "aggregate")
+            readings[f"ecc_{word}_{life}"] = cells.total(
+                corrected=corrected, lifetime=life == "aggregate"
+            )
     return readings
 
 

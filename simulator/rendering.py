@@ -1,7 +1,9 @@
-"""A simulated node written into a directory: NVML table, trees below proc and sys, kernel log. The raw rendering.
+"""A simulated node written into a directory: NVML table, trees below proc and sys, kernel log.
+
+The raw rendering.
 
 DIR/nvml.state   DIR/proc/...   DIR/sys/...   DIR/dev/kmsg   DIR/simulated.json (what it is)   DIR/ready (it can be read)
-"""
+"""  # noqa: E501 - an example or a table
 
 from __future__ import annotations
 
@@ -12,17 +14,16 @@ import os
 import shutil
 from pathlib import Path
 
-from collector.simulator.injection import inject
-from collector.simulator.kmsg import KernelLog, boot_lines
-from collector.simulator.nccl.node_job import NodeJob
-from collector.simulator.node import Node
-from collector.simulator.nvml_render import NvmlRenderer
-from collector.simulator.nvml_state import NvmlState
-from collector.simulator.procfs import ProcRenderer
-from collector.simulator.profile import load_profile
-from collector.simulator.sysfs import SysfsRenderer
-from pipeline.clock import SystemClock
-from pipeline.interfaces import Clock
+from pipeline.clock import Clock, SystemClock
+from simulator.injection import inject
+from simulator.kmsg import KernelLog, boot_lines
+from simulator.nccl.node_job import NodeJob
+from simulator.node import Node
+from simulator.nvml_render import NvmlRenderer
+from simulator.nvml_state import NvmlState
+from simulator.procfs import ProcRenderer
+from simulator.profile import load_profile
+from simulator.sysfs import SysfsRenderer
 
 MARKER, READY, TABLE = "simulated.json", "ready", "nvml.state"
 _PARTS = ("proc", "sys", "dev")
@@ -30,12 +31,24 @@ DRIVER_NOT_LOADED = 9  # nvml.h
 
 
 class Rendering:
-    """Owns a directory for as long as it lives; ``step`` goes on by some seconds and writes what changed. ``serve``: its job takes RAS clients.
+    """Owns a directory for as long as it lives; ``step`` goes on by some seconds
+    and writes what changed.
 
-    FileExistsError where the directory belongs to something else, or to a simulation that is running.
+    ``serve``: its job takes RAS clients.
+
+    FileExistsError where the directory belongs to something else, or to a
+    simulation that is running.
     """
 
-    def __init__(self, directory: Path, profile: str, *, seed: int, clock: Clock | None = None, serve: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        profile: str,
+        *,
+        seed: int,
+        clock: Clock | None = None,
+        serve: bool = False,
+    ) -> None:
         model = load_profile(profile)
         self.directory = directory
         self._clock = clock or SystemClock()
@@ -49,7 +62,9 @@ class Rendering:
             self._job = NodeJob(directory / "proc", self.node, self._clock) if serve else None
             self._log = KernelLog(directory / "dev" / "kmsg")
             self.node.kernel.extend(boot_lines(self.node))
-            (directory / MARKER).write_text(json.dumps({"profile": profile, "seed": seed, "pid": os.getpid()}) + "\n")
+            (directory / MARKER).write_text(
+                json.dumps({"profile": profile, "seed": seed, "pid": os.getpid()}) + "\n"
+            )
             self.render()
         except BaseException:
             os.close(self._lock)
@@ -71,7 +86,9 @@ class Rendering:
             self._job.render()
 
     def ready(self) -> None:
-        """Say that the directory can be read: those who start at the same time wait for this file."""
+        """Say that the directory can be read: those who start at the same
+        time wait for this file.
+        """
         (self.directory / READY).write_text(f"{os.getpid()}\n")
 
     def close(self) -> None:
@@ -92,7 +109,9 @@ def render_once(
     faults: tuple[str, ...] = (),
     clock: Clock | None = None,
 ) -> Node:
-    """Write a node into a directory as it is after some seconds, and return it: for tests and saved examples."""
+    """Write a node into a directory as it is after some seconds, and return it: for
+    tests and saved examples.
+    """
     rendering = Rendering(directory, profile, seed=seed, clock=clock)
     try:
         for spec in faults:
@@ -108,10 +127,16 @@ def render_once(
 
 
 def _claim(directory: Path) -> int:
-    """Take a directory: a new or empty one, or one of an earlier simulation, whose parts are removed. Its lock, held until closed."""
+    """Take a directory: a new or empty one, or one of an earlier simulation,
+    whose parts are removed.
+
+    Its lock, held until closed.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.iterdir()) and not (directory / MARKER).is_file():
-        raise FileExistsError(f"{directory} is not empty and no simulated node: give an empty or new directory")
+        raise FileExistsError(
+            f"{directory} is not empty and no simulated node: give an empty or new directory"
+        )
     (directory / MARKER).touch()
     lock = os.open(directory / MARKER, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -119,7 +144,8 @@ def _claim(directory: Path) -> int:
     except BlockingIOError:
         os.close(lock)
         raise FileExistsError(
-            f"{directory} is being simulated by another process; inject into that one, or give another directory"
+            f"{directory} is being simulated by another process; inject into that one, or "
+            "give another directory"
         ) from None
     (directory / READY).unlink(missing_ok=True)
     _retire(directory / TABLE)
@@ -129,7 +155,9 @@ def _claim(directory: Path) -> int:
 
 
 def _retire(table: Path) -> None:
-    """Those who still have the table of an earlier simulation open see its driver go, and open the new one."""
+    """Those who still have the table of an earlier simulation open see its driver
+    go, and open the new one.
+    """
     with contextlib.suppress(FileNotFoundError, ValueError):
         old = NvmlState(table)
         old.set("-/*", 0, result=DRIVER_NOT_LOADED)

@@ -1,4 +1,6 @@
-"""``tocsin simulate DIR``: the process that lets a simulated node live in a directory and takes faults while it runs."""
+"""``tocsin simulate DIR``: the process that lets a simulated node live in a directory and
+takes faults while it runs.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +11,31 @@ from threading import Lock
 from typing import Any, Protocol
 
 from collector.control import Control, request
-from collector.simulator.day import load_day
-from collector.simulator.injection import faults_help, parse
-from collector.simulator.injection import inject as inject_into
-from collector.simulator.node import Node
-from collector.simulator.profile import load_profile
-from collector.simulator.rendering import Rendering
-from pipeline.clock import FastClock, SystemClock
-from pipeline.interfaces import Clock
+from pipeline.clock import Clock, FastClock, SystemClock
+from simulator.day import load_day
+from simulator.injection import faults_help, parse
+from simulator.injection import inject as inject_into
+from simulator.node import Node
+from simulator.profile import load_profile
+from simulator.rendering import Rendering
 
 log = logging.getLogger("tocsin.simulator")
 
 HERTZ = 4.0  # how often the node is written: sensors of real GPUs renew about as often
-MOST_HERTZ = 20.0  # of one whose time runs faster: once in each of its seconds, up to here
-LONGEST_STEP_S = 60.0  # a pause of the machine is made up for in pieces
+MAX_HERTZ = 20.0  # of one whose time runs faster: once in each of its seconds, up to here
+MAX_STEP_S = 60.0  # a pause of the machine is made up for in pieces
 
-WARM_UP_S = 900.0  # of the node's time, before anybody looks: no GPU draws 700 W at 30 degrees, and a job is well under way
+MAX_INJECTED = 100  # faults that the status lists
+
+# of the node's time, before anybody looks: no GPU draws 700 W at 30 degrees,
+# and a job is well under way
+WARM_UP_S = 900.0
 
 
 class Stop(Protocol):
-    """What says when a node has lived long enough: a ``threading.Event``, or what may be set by a signal."""
+    """What says when a node has lived long enough: a ``threading.Event``, or
+    what may be set by a signal.
+    """
 
     def wait(self, timeout_s: float, /) -> bool:
         """Whether it was said within that time."""
@@ -46,11 +53,14 @@ def simulate(
     clock: Clock | None = None,
     stop: Stop,
 ) -> None:
-    """Let a node live in a directory until ``stop`` is set; ``speed`` 60 lets an hour pass in a minute.
+    """Let a node live in a directory until ``stop`` is set; ``speed`` 60 lets
+    an hour pass in a minute.
 
-    ``day`` is a script of faults (day.py). With a ``clock`` that runs faster itself (pipeline.clock.FastClock), leave ``speed`` at 1.
+    ``day`` is a script of faults (day.py). With a ``clock`` that runs faster itself
+    (pipeline.clock.FastClock), leave ``speed`` at 1.
 
-    ValueError for an unknown profile or fault, FileExistsError where the directory is taken: before anything is written.
+    ValueError for an unknown profile or fault, FileExistsError where the directory is taken:
+    before anything is written.
     """
     if not 0 < speed <= 3600:
         raise ValueError(f"speed must be above 0 and at most 3600, not {speed:g}")
@@ -65,10 +75,13 @@ def simulate(
         rendering.step(WARM_UP_S)
         for spec in faults:
             inject_into(rendering.node, spec)
-        control = Control(directory, lambda message: _handle(rendering.node, lock, message))
+        requests = Requests(rendering.node, lock)
+        control = Control(directory, requests.answer)
         try:
             rendering.ready()
-            log.info("simulating %s (seed %d) in %s: no real hardware is read", profile, seed, directory)
+            log.info(
+                "simulating %s (seed %d) in %s: no real hardware is read", profile, seed, directory
+            )
             _live(rendering, lock, speed, clock, stop)
         finally:
             control.close()
@@ -77,7 +90,8 @@ def simulate(
 
 
 def inject(directory: Path, spec: str) -> dict[str, Any]:
-    """Inject a fault into the running simulation of a directory; what it answers (spec, targets, delay).
+    """Inject a fault into the running simulation of a directory; what it
+    answers (spec, targets, delay).
 
     ValueError where it refuses the fault, ConnectionError where no simulation is running.
     """
@@ -85,22 +99,24 @@ def inject(directory: Path, spec: str) -> dict[str, Any]:
 
 
 def status(directory: Path) -> dict[str, Any]:
-    """What the running simulation of a directory is doing: profile, seconds since its start, job phase, faults on their way."""
+    """What the running simulation of a directory is doing: profile, seconds since its start, job
+    phase, faults on their way.
+    """
     return request(directory, {"command": "status"})
 
 
 def _live(rendering: Rendering, lock: Lock, speed: float, clock: Clock, stop: Stop) -> None:
     last, failing = clock.monotonic_ns(), False
     hurry = speed * (clock.speed if isinstance(clock, FastClock) else 1.0)
-    while not stop.wait(1 / max(HERTZ, min(hurry, MOST_HERTZ))):
+    while not stop.wait(1 / max(HERTZ, min(hurry, MAX_HERTZ))):
         now = clock.monotonic_ns()
         seconds, last = max(now - last, 0) / 1e9, now
         try:
             with lock:
-                rendering.step(min(seconds, LONGEST_STEP_S) * speed)
+                rendering.step(min(seconds, MAX_STEP_S) * speed)
         except (OSError, ValueError) as error:  # a disk that is full, a table that is
             if not failing:
-                log.warning("cannot write %s, going on: %s", rendering.directory, error)
+                log.warning("cannot write %s, continuing: %s", rendering.directory, error)
             failing = True
         else:
             if failing:
@@ -108,23 +124,44 @@ def _live(rendering: Rendering, lock: Lock, speed: float, clock: Clock, stop: St
             failing = False
 
 
-def _handle(node: Node, lock: Lock, message: dict[str, Any]) -> dict[str, Any]:
-    command = message.get("command")
-    if command == "faults":
-        return {"faults": faults_help()}
-    if command == "inject":
-        spec = message.get("spec")
+class Requests:
+    """Answers the control socket, and remembers which faults were injected through it."""
+
+    def __init__(self, node: Node, lock: Lock) -> None:
+        self._node, self._lock = node, lock
+        self._injected: list[dict[str, Any]] = []
+
+    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        """What a command gives; ValueError where it is refused."""
+        command = message.get("command")
+        if command == "faults":
+            return {"faults": faults_help()}
+        if command == "inject":
+            return self._inject(message.get("spec"))
+        if command == "status":
+            with self._lock:
+                return _status(self._node) | {"injected": list(self._injected)}
+        raise ValueError(f"no command {command!r}; there are inject, status, faults")
+
+    def _inject(self, spec: object) -> dict[str, Any]:
         if not isinstance(spec, str):
-            raise ValueError('inject wants {"command": "inject", "spec": "name@target..."}')
-        parse(spec, node.profile)  # before the lock: a bad fault must not wait for the node
-        with lock:
-            done = inject_into(node, spec)
+            # the client is wrong, not a caller
+            raise ValueError(  # noqa: TRY004
+                'inject wants {"command": "inject", "spec": "name@target..."}'
+            )
+        parse(spec, self._node.profile)  # before the lock: a bad fault must not wait for the node
+        with self._lock:
+            done = inject_into(self._node, spec)
+            number = self._injected[-1]["number"] + 1 if self._injected else 1
+            at_s = round(self._node.time_s, 3)
+            self._injected.append({"number": number, "spec": done.spec, "time_s": at_s})
+            del self._injected[:-MAX_INJECTED]
         log.info("injected %s", done.spec)
-        return {"spec": done.spec, "targets": [name for name, _ in done.targets], "delay_s": done.delay_s}
-    if command == "status":
-        with lock:
-            return _status(node)
-    raise ValueError(f"no command {command!r}; there are inject, status, faults")
+        return {
+            "spec": done.spec,
+            "targets": [name for name, _ in done.targets],
+            "delay_s": done.delay_s,
+        }
 
 
 def _status(node: Node) -> dict[str, Any]:

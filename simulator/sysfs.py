@@ -1,6 +1,8 @@
-"""The tree below /sys of a simulated node: InfiniBand ports, their adapters and net devices, PCI devices of the GPUs.
+"""The tree below /sys of a simulated node: InfiniBand ports, their adapters and net devices,
+PCI devices of the GPUs.
 
-Layout, names and spelling: Documentation/ABI/stable/sysfs-class-infiniband and testing/sysfs-bus-pci of Linux.
+Layout, names and spelling: Documentation/ABI/stable/sysfs-class-infiniband and
+testing/sysfs-bus-pci of Linux.
 """
 
 from __future__ import annotations
@@ -9,11 +11,12 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from collector.simulator.files import LiveFile, link, put
-from collector.simulator.node import Node
-from collector.simulator.readings import Reading, port_readings
+from simulator.files import LiveFile, link, put
+from simulator.node import Node
+from simulator.readings import Reading, port_readings
 
-# hw_counters of mlx5 (drivers/infiniband/hw/mlx5/counters.c) that stay at 0 on a healthy InfiniBand port.
+# hw_counters of mlx5 (drivers/infiniband/hw/mlx5/counters.c) that stay at 0 on a
+# healthy InfiniBand port.
 QUIET = [
     "duplicate_request",
     "implied_nak_seq_err",
@@ -59,9 +62,15 @@ class SysfsRenderer:
         for gpu, pci in enumerate(model.pci):
             files = {
                 "vendor": "0x10de",
-                "device": f"0x{int(node.profile.answers['nvmlDeviceGetPciInfo_v3().pciDeviceId']) >> 16:04x}",
+                "device": f"0x{int(node.profile.answers['nvmlDeviceGetPciInfo_v3().pciDeviceId']) >> 16:04x}",  # noqa: E501 - no place to break
             }
-            folder = _pci(root, f"{pci}.0", model.numa[gpu], {**files, "class": "0x030200"}, _pcie_speed(model.pcie_generation))
+            folder = _pci(
+                root,
+                f"{pci}.0",
+                model.numa[gpu],
+                {**files, "class": "0x030200"},
+                _pcie_speed(model.pcie_generation),
+            )
             self._gpu_links.append(_link_files(folder))
             self._gpus.append(folder)
         put(
@@ -81,7 +90,9 @@ class SysfsRenderer:
         node, readings = self._node, port_readings(self._node)
         for port in self._ports:
             port.render(readings)
-        for (speed, width), generation, lanes in zip(self._gpu_links, node.pcie_generation, node.pcie_width, strict=True):
+        for (speed, width), generation, lanes in zip(
+            self._gpu_links, node.pcie_generation, node.pcie_width, strict=True
+        ):
             speed.write(_pcie_speed(int(generation)))
             width.write(str(int(lanes)))
         if node.gpu_driver != self._gpu_driver:
@@ -134,12 +145,19 @@ class _Port:
         put(self._pci, {"current_link_speed": model.pcie_speed})
         folder = self._pci / "infiniband" / self._device
         put(folder, self._fixed())
-        put(self._pci / "net" / self._net, {"mtu": 4092, "speed": model.gigabits_per_second * 1000, "type": 32, "dev_port": 0})
-        (folder / "ports" / "1" / "gid_attrs" / "ndevs").mkdir(parents=True, exist_ok=True)  # EINVAL on InfiniBand: no file here
+        put(
+            self._pci / "net" / self._net,
+            {"mtu": 4092, "speed": model.gigabits_per_second * 1000, "type": 32, "dev_port": 0},
+        )
+        (folder / "ports" / "1" / "gid_attrs" / "ndevs").mkdir(
+            parents=True, exist_ok=True
+        )  # EINVAL on InfiniBand: no file here
         link(folder / "device", self._pci)
         link(self._pci / "net" / self._net / "device", self._pci)
         link(self._root / "class" / "net" / self._net, self._pci / "net" / self._net)
-        self._files = {name: LiveFile(self._pci / name, text) for name, text in self._live(readings).items()}
+        self._files = {
+            name: LiveFile(self._pci / name, text) for name, text in self._live(readings).items()
+        }
         link(self._root / "class" / "infiniband" / self._device, folder)
 
     def _vanish(self) -> None:
@@ -175,7 +193,9 @@ class _Port:
         ports, i, model = self._node.ports, self._port, self._node.profile.ports
         up = bool(ports.up[i])
         base, net = f"infiniband/{self._device}/ports/1/", f"net/{self._net}/"
-        rate = f"{model.gigabits_per_second} Gb/sec (4X {model.speed})" if up else "10 Gb/sec (4X SDR)"
+        rate = (
+            f"{model.gigabits_per_second} Gb/sec (4X {model.speed})" if up else "10 Gb/sec (4X SDR)"
+        )
         live = {f"{base}{name}": str(int(values[i])) for name, values in readings.items()}
         return live | {
             "current_link_width": str(int(ports.pcie_width[i])),
@@ -205,14 +225,20 @@ def _pci(root: Path, address: str, numa: int, files: dict[str, str], speed: str)
 
 
 def _link_files(folder: Path) -> tuple[LiveFile, LiveFile]:
-    return LiveFile(folder / "current_link_speed", "?"), LiveFile(folder / "current_link_width", "0")
+    return LiveFile(folder / "current_link_speed", "?"), LiveFile(
+        folder / "current_link_width", "0"
+    )
 
 
 def _pcie_speed(generation: int) -> str:
     """Speed of a generation as the kernel prints it (drivers/pci/probe.c)."""
-    return {1: "2.5 GT/s PCIe", 2: "5.0 GT/s PCIe", 3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe"}.get(
-        generation, "Unknown"
-    )
+    return {
+        1: "2.5 GT/s PCIe",
+        2: "5.0 GT/s PCIe",
+        3: "8.0 GT/s PCIe",
+        4: "16.0 GT/s PCIe",
+        5: "32.0 GT/s PCIe",
+    }.get(generation, "Unknown")
 
 
 def _guid(number: int) -> str:

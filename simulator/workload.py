@@ -1,7 +1,8 @@
 """What the node's GPUs are asked to do: one training job after another, each with its phases.
 
-Marginals: jobs of 6-72 h, steps of 2-30 s, a checkpoint of 60-180 s each 25-60 min, now and then an evaluation; between jobs the
-node idles. Figures of this kind are reported for large training clusters (Llama 3 herd of models, section 3.3; AcmeTrace, NSDI'24).
+Marginals: jobs of 6-72 h, steps of 2-30 s, a checkpoint of 60-180 s each 25-60 min, now and then an
+evaluation; between jobs the node idles. Figures of this kind are reported for large training
+clusters (Llama 3 herd of models, section 3.3; AcmeTrace, NSDI'24).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ WATCHDOG_S = 600.0  # NCCL's default watchdog in PyTorch: a job that lost a rank
 class Demand:
     """What a phase asks of each GPU: fractions of what it could do, 1 is all of it.
 
-    ``load`` is dynamic power at full clock over the room between idle and the limit; it may exceed 1, then the cap binds.
+    ``load`` is dynamic power at full clock over the room between idle and the limit; it may
+    exceed 1, then the cap binds.
     """
 
     phase: Phase
@@ -40,15 +42,19 @@ class Demand:
         return self.memory > 0
 
 
-# What the phases ask. Of training and evaluation load, tensor and memory traffic are shares of the job's own; a step of training works,
-# then waits for the communication that ends it.
+# What the phases ask. Of training and evaluation load, tensor and memory traffic are shares of the
+# job's own; a step of training works, then waits for the communication that ends it.
 IDLE = Demand("idle")
 INIT = Demand("init", load=0.05, busy=0.04, pcie=0.5)
 CHECKPOINT = Demand("checkpoint", load=0.07, busy=0.06, pcie=0.35)
 EVAL = Demand("eval", load=0.55, busy=0.8, tensor=0.5, dram=0.8, nvlink=0.08)
-WORKS = Demand("train", load=1.0, busy=0.995, tensor=1.0, dram=1.0, nvlink=0.22, fabric=0.05, pcie=0.02)
-WAITS = Demand("train", load=0.62, busy=0.995, dram=0.25, nvlink=0.7, fabric=0.8, pcie=0.02)  # dram is absolute here
-SPIN = Demand("stall", load=0.07, busy=1.0)  # ranks spin in the collective: kernels run all the time and do nothing
+WORKS = Demand(
+    "train", load=1.0, busy=0.995, tensor=1.0, dram=1.0, nvlink=0.22, fabric=0.05, pcie=0.02
+)
+# dram is absolute here
+WAITS = Demand("train", load=0.62, busy=0.995, dram=0.25, nvlink=0.7, fabric=0.8, pcie=0.02)
+# ranks spin in the collective: kernels run all the time and do nothing
+SPIN = Demand("stall", load=0.07, busy=1.0)
 HOST_STALL = Demand("host_stall", load=0.02)
 EVAL_S, EVAL_AFTER_S = 420.0, 3600.0
 
@@ -73,7 +79,8 @@ class Job:
     pid: int
 
     def waiting(self, since_s: float, until_s: float) -> float:
-        """Share of a span spent in the communication that ends each step: exact for spans of any length.
+        """Share of a span spent in the communication that ends each step: exact
+        for spans of any length.
 
         >>> rng = np.random.default_rng(0)
         >>> job = draw_job(rng, 0, 0.0)
@@ -83,13 +90,18 @@ class Job:
 
         def total(t: float) -> float:
             steps, rest = divmod(t, self.step_s)
-            return steps * self.step_s * self.communication + max(0.0, rest - self.step_s * (1 - self.communication))
+            return steps * self.step_s * self.communication + max(
+                0.0, rest - self.step_s * (1 - self.communication)
+            )
 
         return (total(until_s) - total(since_s)) / (until_s - since_s)
 
 
 def draw_job(rng: np.random.Generator, number: int, start_s: float) -> Job:
-    """The next job. The node's first one initialises quickly, so that a demonstration has something to show."""
+    """The next job.
+
+    The node's first one initialises quickly, so that a demonstration has something to show.
+    """
     return Job(
         number=number,
         start_s=start_s,
@@ -109,7 +121,10 @@ def draw_job(rng: np.random.Generator, number: int, start_s: float) -> Job:
 
 
 class Workload:
-    """The queue of one node. ``demand`` says what runs in a span; faults may stall or kill the job that runs."""
+    """The queue of one node.
+
+    ``demand`` says what runs in a span; faults may stall or kill the job that runs.
+    """
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -119,7 +134,9 @@ class Workload:
         self.drained: set[str] = set()  # reasons for which the scheduler gives the node no job
 
     def stall(self, reason: str, kind: Phase = "stall") -> None:
-        """Freeze the job: ranks spin in a collective (``stall``) or wait for their host (``host_stall``)."""
+        """Freeze the job: ranks spin in a collective (``stall``) or wait for
+        their host (``host_stall``).
+        """
         self._stalled[reason] = kind
 
     def resume(self, reason: str) -> None:
@@ -137,21 +154,29 @@ class Workload:
     def demand(self, since_s: float, until_s: float) -> Demand:
         """The mean demand between two instants."""
         if until_s >= min(self.job.end_s, self._dies_s):
-            self.job = draw_job(self._rng, self.job.number + 1, until_s + float(self._rng.uniform(60, 900)))
+            self.job = draw_job(
+                self._rng, self.job.number + 1, until_s + float(self._rng.uniform(60, 900))
+            )
             self._dies_s = math.inf
             self._stalled.clear()
         job, t = self.job, since_s - self.job.start_s
         if t < 0 or self.drained:
             return IDLE
         if self._stalled:
-            return replace(SPIN if "stall" in self._stalled.values() else HOST_STALL, memory=job.memory)
+            return replace(
+                SPIN if "stall" in self._stalled.values() else HOST_STALL, memory=job.memory
+            )
         if t < job.init_s:
             return replace(INIT, memory=job.memory * max(t / job.init_s, 0.01))
         t -= job.init_s
         if t % job.checkpoint_every_s > job.checkpoint_every_s - job.checkpoint_s:
             return replace(CHECKPOINT, memory=job.memory)
         if t > EVAL_AFTER_S and t % job.eval_every_s < EVAL_S:
-            load, tensor, dram = job.load * EVAL.load, job.tensor * EVAL.tensor, job.dram * EVAL.dram
+            load, tensor, dram = (
+                job.load * EVAL.load,
+                job.tensor * EVAL.tensor,
+                job.dram * EVAL.dram,
+            )
             return replace(EVAL, load=load, tensor=tensor, dram=dram, memory=job.memory)
         waits = job.waiting(t, t + until_s - since_s)
         works = 1 - waits

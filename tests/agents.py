@@ -5,36 +5,60 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
+from tests.servers import Server
 from tests.sources import ROOT
-from tests.wait import until
+from tests.wait import PATIENCE_S, until
 
 PROGRAM = "import sys; from collector.cli import main; sys.exit(main(sys.argv[1:]))"
+T = TypeVar("T")
 _LIVES = count(1)
 LISTENING = re.compile(r"listening on https?://([^/\s\"]+)")
 
 
 class AgentProcess:
-    """``tocsin agent`` with its log in a file; an empty address leaves the choice to ``arguments``. Use as a context: it is ended whatever happens."""
+    """``tocsin agent`` with its log in a file; an empty address leaves the choice to ``arguments``.
+
+    Use as a context: it is ended whatever happens.
+    """
 
     def __init__(
-        self, storage: Path, *arguments: str, environ: Mapping[str, str] | None = None, address: str = "127.0.0.1:0"
+        self,
+        storage: Path,
+        *arguments: str,
+        environ: Mapping[str, str] | None = None,
+        address: str = "127.0.0.1:0",
     ) -> None:
         self.storage = storage
         self.log_path = storage.with_name(f"{storage.name}-{next(_LIVES)}.log")
         listen = ["--web.listen-address", address] if address else []
-        argv = [sys.executable, "-c", PROGRAM, "agent", "--storage.path", str(storage), *listen, *arguments]
-        # A test's environment says everything: no counters file or node name of the machine it runs on.
-        env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "NODE_NAME": "n1", **(environ or {})}
-        with self.log_path.open("wb") as log:
-            self.process = subprocess.Popen(argv, stdout=log, stderr=log, env=env, cwd=storage.parent)
+        argv = [
+            sys.executable,
+            "-c",
+            PROGRAM,
+            "agent",
+            "--storage.path",
+            str(storage),
+            *listen,
+            *arguments,
+        ]
+        # A test's environment says everything: no counters file or node name
+        # of the machine it runs on.
+        env = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
+            "NODE_NAME": "n1",
+            **(environ or {}),
+        }
+        self._server = Server(argv, self.log_path, name="the agent", env=env, cwd=storage.parent)
+        self.process = self._server.process
 
     def __enter__(self) -> AgentProcess:
         return self
@@ -42,7 +66,17 @@ class AgentProcess:
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(30)
+        self.process.wait(PATIENCE_S)
+
+    def death(self) -> str:
+        """How it ended, with the tail of its log; empty while it runs."""
+        return self._server.death()
+
+    def until(self, condition: Callable[[], T], what: str) -> T:
+        """Return the first true answer of ``condition``; AssertionError at once
+        when the agent has ended.
+        """
+        return until(condition, what, servers=[self])
 
     @property
     def log(self) -> str:
@@ -52,18 +86,22 @@ class AgentProcess:
     @property
     def address(self) -> str:
         """Where it listens, the last time it said so."""
-        until(lambda: LISTENING.search(self.log) or self.process.poll() is not None, what="the agent to listen")
+        self.until(lambda: LISTENING.search(self.log), "the agent to listen")
         found: list[str] = LISTENING.findall(self.log)
-        assert found, self.log
         return found[-1]
 
     def get(self, path: str = "/metrics") -> tuple[int, str]:
         """Status and body."""
         try:
-            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=20) as answer:
+            with urllib.request.urlopen(
+                f"http://{self.address}{path}", timeout=PATIENCE_S
+            ) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
+        except urllib.error.URLError:
+            assert not (death := self.death()), death
+            raise
 
     def values(self, name: str) -> dict[str, float]:
         """Series of a family: text between the braces to value."""
@@ -72,15 +110,19 @@ class AgentProcess:
 
     def ready(self) -> AgentProcess:
         """Once every source has given something."""
-        until(lambda: self.get("/-/ready")[0] == 200, what="the agent to be ready", seconds=60)
+        self.until(lambda: self.get("/-/ready")[0] == 200, "the agent to be ready")
         return self
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Exit code after a signal."""
         self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE_S)
 
     def children(self) -> Sequence[int]:
         """Process ids of its children."""
         tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
-        return [int(pid) for task in tasks for pid in (task / "children").read_text(encoding="ascii").split()]
+        return [
+            int(pid)
+            for task in tasks
+            for pid in (task / "children").read_text(encoding="ascii").split()
+        ]

@@ -10,7 +10,12 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 
@@ -39,9 +44,9 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _named(name)
         own = _builder(self._name, self._name, self._key, timedelta(days=2))
-        self._certificate = own.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True).sign(
-            self._key, hashes.SHA256()
-        )
+        self._certificate = own.add_extension(
+            x509.BasicConstraints(ca=True, path_length=0), critical=True
+        ).sign(self._key, hashes.SHA256())
         self.certificate = self._certificate.public_bytes(Encoding.PEM)
         self._words = name
 
@@ -50,10 +55,18 @@ class Authority:
 
     def server(self, *, passphrase: bytes = b"") -> Pair:
         """For 127.0.0.1 and localhost."""
-        return self._sign("node", ["127.0.0.1", "localhost"], ExtendedKeyUsageOID.SERVER_AUTH, passphrase=passphrase)
+        return self._sign(
+            "node",
+            ["127.0.0.1", "localhost"],
+            ExtendedKeyUsageOID.SERVER_AUTH,
+            passphrase=passphrase,
+        )
 
     def client(self, *names: str, days: float = 1) -> Pair:
-        """With these names: IP addresses, URIs, mail addresses, else DNS names. Negative ``days`` have gone by."""
+        """With these names: IP addresses, URIs, mail addresses, else DNS names.
+
+        Negative ``days`` have gone by.
+        """
         return self._sign("client", names, ExtendedKeyUsageOID.CLIENT_AUTH, days=days)
 
     def _sign(
@@ -69,7 +82,9 @@ class Authority:
         builder = _builder(_named(subject), self._name, key, timedelta(days=days))
         builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=False)
         if names:
-            builder = builder.add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
+            builder = builder.add_extension(
+                x509.SubjectAlternativeName([_general(name) for name in names]), critical=False
+            )
         encryption = BestAvailableEncryption(passphrase) if passphrase else NoEncryption()
         return Pair(
             builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM),
@@ -77,7 +92,9 @@ class Authority:
         )
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, lasts: timedelta) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, lasts: timedelta
+) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()

@@ -1,43 +1,137 @@
-"""What every test gets: an environment without the settings of whoever runs it."""
+"""What every test gets: an environment of its own, a worker, in or out of `make unit`."""
 
 from __future__ import annotations
 
 import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from collector.dcgm_flags import FLAGS
+from collector.config.dcgm_flags import FLAGS
 
-# These share a simulated day that takes a minute and a half to make: whoever runs one of them runs all.
-OF_THE_DAY = {f"tests/integration/{name}.py" for name in ("test_duckdb", "test_node_day", "test_query_docs")}
+# How long an example of a property test takes is the machine's doing.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
+
+# These share a simulated day that takes a minute and a half to make: whoever
+# runs one of them runs all.
+OF_THE_DAY = {
+    f"tests/integration/{name}.py" for name in ("test_duckdb", "test_node_day", "test_query_docs")
+}
+
+
+DCGM_VARIABLES = {flag.variable for flag in FLAGS}
+
+# `make unit` runs the tests that have none of these marks. Such a test may not start a process,
+# and costs little: more than UNIT_CPU_S is reported at the end of a run, more than UNIT_CPU_LIMIT_S
+# fails it. CPU seconds, and far apart, because a busy machine must not decide.
+OUTSIDE_UNIT = ("slow", "integration", "root", "gpu", "torch", "grafana")
+UNIT_CPU_S = 0.2
+UNIT_CPU_LIMIT_S = 5.0
+STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.exec"}
+OUTSIDE_FILE = re.compile(
+    rf"^pytestmark = .*pytest\.mark\.(?:{'|'.join(OUTSIDE_UNIT)})\b", re.MULTILINE
+)
+CPU, WHY = "cpu_s", "not_unit"
+_started: list[str] = []  # processes that this one has started
+
+
+def _watch(event: str, arguments: tuple[object, ...]) -> None:
+    if event in STARTS:
+        _started.append(f"{event}{arguments[:2]}")
+
+
+sys.addaudithook(_watch)
 
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test sees only the variables it sets itself, and no golden file is rewritten unless that is asked for."""
+    """A test sees only the variables it sets itself, and no golden file is rewritten
+    unless that is asked for.
+    """
     for name in [*os.environ]:
-        if name in {flag.variable for flag in FLAGS} or (name.startswith("TOCSIN_") and name != "TOCSIN_UPDATE_GOLDEN"):
+        if name in DCGM_VARIABLES or (
+            name.startswith("TOCSIN_") and name != "TOCSIN_UPDATE_GOLDEN"
+        ):
             monkeypatch.delenv(name)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`make unit` does not import files that are outside it: that would take half of its time."""
+    if config.option.markexpr == "unit" and collection_path.suffix == ".py":
+        return bool(OUTSIDE_FILE.search(collection_path.read_text(encoding="utf-8"))) or None
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m unit` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that start real servers come first, so that no core waits for one at the end; ``root`` says why it is skipped."""
+    """Files that start real servers come first, then those with slow tests, so that no core waits
+    for one at the end; ``root`` says why it is skipped.
+    """
+    for item in items:
+        if not any(item.get_closest_marker(mark) for mark in OUTSIDE_UNIT):
+            item.add_marker("unit")
     real = {item.path for item in items if item.get_closest_marker("integration")}
-    items.sort(key=lambda item: item.path not in real)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (item.path not in real, item.path not in slow))
     if os.geteuid() != 0:
         for item in items:
             if item.get_closest_marker("root"):
                 item.add_marker(pytest.mark.skip(reason="needs root"))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A test of `make unit` that starts a process or costs too much fails there, and is named
+    at the end of other runs.
+    """
+    started, began = len(_started), time.process_time()
+    yield
+    if item.get_closest_marker("unit"):
+        cpu_s = time.process_time() - began
+        item.user_properties.append((CPU, cpu_s))
+        why = f"starts a process, {_started[started]}" if len(_started) > started else ""
+        if cpu_s > UNIT_CPU_LIMIT_S:
+            why = f"takes {cpu_s:.1f} CPU seconds"
+        item.user_properties.append((WHY, why))
+        if why and item.config.option.markexpr == "unit":
+            pytest.fail(f"mark it slow: it {why}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the tests of `make unit` cost, and which of them need the mark ``slow``."""
+    costs: dict[str, float] = {}
+    slow: list[str] = []
+    for report in terminalreporter.getreports("passed"):
+        facts = dict(report.user_properties) if report.when == "call" else {}
+        if CPU in facts:
+            cpu_s = costs[report.nodeid] = float(facts[CPU])
+            if facts.get(WHY) or cpu_s > UNIT_CPU_S:
+                slow.append(f"{report.nodeid} {facts.get(WHY) or f'takes {cpu_s:.2f} CPU s'}")
+    terminalreporter.section(f"make unit: {len(costs)} tests, {sum(costs.values()):.0f} CPU s")
+    for line in slow:
+        terminalreporter.line(f"mark it slow: {line}")
+
+
 class ByFile(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
-    """A file stays on one worker, and so do the files of the simulated day."""
+    """A file stays on one worker, and so do the files of the simulated day; the scenarios, which
+    share nothing and take long, are given out one by one.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        return "the simulated day" if file in OF_THE_DAY else file
+        if file in OF_THE_DAY:
+            return "the simulated day"
+        return nodeid if file.startswith("tests/scenarios/") else file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
@@ -45,6 +139,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
     return ByFile(config, log)
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than cores: much of the time is spent waiting for real servers."""
-    return (os.cpu_count() or 1) + 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """As many as cores for `make unit`; else one more, as real servers are waited for."""
+    cores = os.cpu_count() or 1
+    return cores if config.option.markexpr == "unit" else cores + 1

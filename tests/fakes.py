@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device, Frame, frame_of
 from pipeline.observation import Observation, Reading
 
 START_NS = 1_800_000_000_000_000_000  # 2027-01-15 08:00:00 UTC
-SECOND = 1_000_000_000
 
 
 class FakeClock:
     """Stands still until told: ``advance`` moves both clocks, ``step`` the wall clock alone."""
 
-    def __init__(self, wall_ns: int = START_NS, mono_ns: int = 100 * SECOND) -> None:
+    def __init__(self, wall_ns: int = START_NS, mono_ns: int = 100 * SECOND_NS) -> None:
         self._wall, self._mono = wall_ns, mono_ns
 
     def time_ns(self) -> int:
@@ -25,17 +25,21 @@ class FakeClock:
         return self._mono
 
     def advance(self, seconds: float) -> None:
-        self._wall += round(seconds * SECOND)
-        self._mono += round(seconds * SECOND)
+        self._wall += round(seconds * SECOND_NS)
+        self._mono += round(seconds * SECOND_NS)
 
     def step(self, seconds: float) -> None:
-        self._wall += round(seconds * SECOND)
+        self._wall += round(seconds * SECOND_NS)
 
 
 class FakeSource:
-    """Gives the readings of a list in turn (the last one for ever), raising those that are exceptions; a callable is called."""
+    """Gives the readings of a list in turn (the last one forever), raising those that are
+    exceptions; a callable is called.
+    """
 
-    def __init__(self, name: str, readings: Iterable[Reading | Exception | Callable[[], Reading]] = ()) -> None:
+    def __init__(
+        self, name: str, readings: Iterable[Reading | Exception | Callable[[], Reading]] = ()
+    ) -> None:
         self.name = name
         self._readings = list(readings) or [Reading()]
         self.reads = 0
@@ -69,7 +73,12 @@ class FakeSink:
     def findings(self) -> list[Finding]:
         return [finding for _, findings in self.written for finding in findings]
 
-    def write(self, observation: Observation, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> None:
+    def write(
+        self,
+        observation: Observation,
+        findings: Sequence[Finding],
+        incidents: Sequence[Incident] = (),
+    ) -> None:
         if self.error is not None:
             raise self.error
         self.written.append((observation, findings))
@@ -84,9 +93,13 @@ def gpu(index: int = 0, **attributes: str) -> Device:
 
 def gpu_frame(clock: FakeClock, *values: Mapping[str, float | int | None]) -> Frame:
     """One frame of GPUs 0, 1, ... with these native values, now."""
-    return frame_of("gpu", [(gpu(i), v) for i, v in enumerate(values)], clock.time_ns(), clock.monotonic_ns())
+    return frame_of(
+        "gpu", [(gpu(i), v) for i, v in enumerate(values)], clock.time_ns(), clock.monotonic_ns()
+    )
 
 
 def observed(clock: FakeClock, *frames: Frame, source: str = "nvml", seq: int = 0) -> Observation:
     """An observation of these frames, now."""
-    return Observation(source, "n1", "boot-1", seq, clock.time_ns(), clock.monotonic_ns(), 0, frames)
+    return Observation(
+        source, "n1", "boot-1", seq, clock.time_ns(), clock.monotonic_ns(), 0, frames
+    )

@@ -1,4 +1,6 @@
-"""A proxy that misbehaves on request, in front of a real HTTP server: what networks and overloaded object stores do."""
+"""A proxy that misbehaves on request, in front of a real HTTP server: what networks and
+overloaded object stores do.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,22 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal
 
-SLOW_DOWN = (503, "<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>")
-INTERNAL = (500, "<Error><Code>InternalError</Code><Message>We encountered an internal error.</Message></Error>")
+from tests.wait import PATIENCE_S
+
+SLOW_DOWN = (
+    503,
+    "<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>",
+)
+INTERNAL = (
+    500,
+    "<Error><Code>InternalError</Code><Message>We encountered an internal error.</Message></Error>",
+)
 SKEWED = (
     403,
-    "<Error><Code>RequestTimeTooSkewed</Code><Message>The difference between request and current time is too large.</Message></Error>",
+    (
+        "<Error><Code>RequestTimeTooSkewed</Code><Message>The difference between request and "
+        "current time is too large.</Message></Error>"
+    ),
 )
 DENIED = (403, "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>")
 
@@ -25,9 +38,10 @@ DENIED = (403, "<Error><Code>AccessDenied</Code><Message>Access Denied</Message>
 class Fault:
     """What happens to one request.
 
-    ``answer``: the server never sees it and this (status, body) comes back. ``reset``: it is cut before the server sees it.
-    ``lost``: the server does it, the answer never arrives. ``half``: the server does it, half of its answer arrives.
-    ``half_request``: half of the request's body reaches the server, then both sides are cut. ``stall``: nobody ever answers.
+    ``answer``: the server never sees it and this (status, body) comes back. ``reset``: it is cut
+    before the server sees it. ``lost``: the server does it, the answer never arrives. ``half``: the
+    server does it, half of its answer arrives. ``half_request``: half of the request's body reaches
+    the server, then both sides are cut. ``stall``: nobody ever answers.
     """
 
     how: Literal["answer", "reset", "lost", "half", "half_request", "stall"]
@@ -42,7 +56,11 @@ def answer(what: tuple[int, str]) -> Fault:
 
 @dataclass(slots=True)
 class FaultsProxy:
-    """Forwards to 127.0.0.1:``upstream``. ``faults`` are used up in turn by requests of ``methods`` (None: none); ``always`` then holds for the rest."""
+    """Forwards to 127.0.0.1:``upstream``.
+
+    ``faults`` are used up in turn by requests of ``methods`` (None: none); ``always``
+    then holds for the rest.
+    """
 
     upstream: int
     methods: tuple[str, ...] = ("PUT",)
@@ -65,13 +83,18 @@ class FaultsProxy:
         started = threading.Event()
         self._thread = threading.Thread(target=self._serve, args=(started.set,), daemon=True)
         self._thread.start()
-        assert started.wait(10)
+        assert started.wait(PATIENCE_S)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         assert self._thread is not None
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
 
     def _serve(self, started: Callable[[], None]) -> None:
         asyncio.set_event_loop(self._loop)
@@ -125,7 +148,9 @@ class FaultsProxy:
     async def _forward(self, head: bytes, body: bytes) -> bytes:
         await asyncio.sleep(self.delay_s)
         reader, writer = await asyncio.open_connection("127.0.0.1", self.upstream)
-        lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")]
+        lines = [
+            line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")
+        ]
         lines.insert(1, b"Connection: close")
         writer.write(b"\r\n".join(lines) + body)
         await writer.drain()
@@ -135,7 +160,12 @@ class FaultsProxy:
 
     async def _answer(self, writer: asyncio.StreamWriter, fault: Fault) -> None:
         body = fault.body.encode()
-        head = f'HTTP/1.1 {fault.status} X\r\nContent-Length: {len(body)}\r\nETag: "1"\r\nConnection: close\r\n\r\n'
+        head = (
+            f"HTTP/1.1 {fault.status} X\r\n"
+            f"Content-Length: {len(body)}\r\n"
+            'ETag: "1"\r\n'
+            "Connection: close\r\n\r\n"
+        )
         writer.write(head.encode() + body)
         await writer.drain()
 

@@ -1,7 +1,8 @@
-"""One simulated node's day at 1 Hz, written as the agent writes it, with what a patient person would count along the way.
+"""One simulated node's day, written as the agent writes it, with what a patient person
+would count along the way.
 
-8 GPUs and 8 ports with all fields every second, NVLinks now and then, jobs that come and go, application XIDs, and half a minute in which
-the agent was not running.
+8 GPUs and 8 ports with all fields in every read, NVLinks now and then, jobs that come and go,
+application XIDs, and half a minute in which the agent was not running.
 """
 
 from __future__ import annotations
@@ -14,26 +15,30 @@ from typing import Any
 
 import numpy as np
 
-from collector.simulator.frames import FrameRenderer
-from collector.simulator.node import Node
-from collector.simulator.profile import load_profile
+from pipeline.clock import SECOND_NS
 from pipeline.frame import Frame
 from pipeline.observation import Event, Observation, Reading, Value
 from pipeline.selfmetrics import SelfMetrics
-from pipeline.store.seal import seal
-from pipeline.store.wal import Wal, segments
+from pipeline.store.files.wal import Wal, segments
+from pipeline.store.keep.seal import seal
+from simulator.frames import FrameRenderer
+from simulator.node import Node
+from simulator.profile import load_profile
 from tests.fakes import FakeClock
 
 HOST, BOOT = "n1", "boot-1"
 MIDNIGHT_NS = 1_799_971_200_000_000_000  # 2027-01-15 00:00:00 UTC
 DAY_S = 86_400
-DOWN = range(21_600, 21_630)  # seconds in which no agent ran
-XIDS = {3_000: (0, 31), 3_001: (0, 31), 50_000: (3, 43)}  # second: GPU, code
+STEP_S = 4  # between two observations of the tests' day: a quarter of the work
+DOWN = range(21_600, 21_632, STEP_S)  # seconds in which no agent ran
+XIDS = {3_000: (0, 31), 3_004: (0, 31), 50_000: (3, 43)}  # second: GPU, code
 
 
 @dataclass(slots=True)
 class Tally:
-    """Sums of one column, (device,) each: what is needed for means, extremes, last values and increases."""
+    """Sums of one column, (device,) each: what is needed for means, extremes,
+    last values and increases.
+    """
 
     total: Any
     number: Any
@@ -46,12 +51,15 @@ class Tally:
 
 @dataclass(slots=True)
 class Counted:
-    """What was counted while the day was written: by kind and column, by source, and a checksum per observation."""
+    """What was counted while the day was written: by kind and column, by source, and a
+    checksum per observation.
+    """
 
     columns: dict[tuple[str, str], Tally] = field(default_factory=dict)
     devices: dict[str, list[str]] = field(default_factory=dict)
     reads: dict[str, list[int]] = field(default_factory=dict)  # times in microseconds
-    events: list[tuple[str, str, int]] = field(default_factory=list)  # device, kind, time in microseconds
+    # device, kind, time in microseconds
+    events: list[tuple[str, str, int]] = field(default_factory=list)
     sums: list[int] = field(default_factory=list)
 
     def add(self, o: Observation) -> None:
@@ -109,7 +117,10 @@ WATCHED = [
             "row_remap_pending",
         )
     ),
-    *(("ib_port", name) for name in ("symbol_errors", "link_downed", "receive_words", "transmit_words", "state")),
+    *(
+        ("ib_port", name)
+        for name in ("symbol_errors", "link_downed", "receive_words", "transmit_words", "state")
+    ),
     ("nvlink", "data_link_replay_errors"),
 ]
 
@@ -124,34 +135,59 @@ def checksum(o: Observation) -> int:
     return total
 
 
-def observations(seconds: int = DAY_S, *, links_every: int = 60, seed: int = 1) -> Iterator[Observation]:
-    """The day as the engine sees it: two reads a second, and one of the kernel log when it says something."""
+def observations(
+    seconds: int = DAY_S, *, step_s: int = 1, links_every: int = 60, seed: int = 1
+) -> Iterator[Observation]:
+    """The day as the engine sees it: two reads every ``step_s`` seconds, and one of the kernel
+    log when it says something.
+    """
     node = Node(load_profile("hgx-h100"), seed)
     frames = FrameRenderer(node, HOST)
-    clock = FakeClock(MIDNIGHT_NS - 500_000_000)
+    clock = FakeClock(MIDNIGHT_NS + 500_000_000 - step_s * SECOND_NS)
     seq = 0
-    for second in range(seconds):
-        clock.advance(1.0)
-        node.advance(1.0)
+    for second in range(0, seconds, step_s):
+        clock.advance(step_s)
+        node.advance(step_s)
         if second in DOWN:
             continue
         now = (clock.time_ns(), clock.monotonic_ns())
-        readings = [("nvml", frames.nvml(*now, links=second % links_every == 0)), ("infiniband", frames.infiniband(*now))]
+        readings = [
+            ("nvml", frames.nvml(*now, links=second % links_every == 0)),
+            ("infiniband", frames.infiniband(*now)),
+        ]
         if second in XIDS:
             gpu, code = XIDS[second]
-            facts: dict[str, Value] = {"code": code, "origin": "kmsg", "stream": BOOT, "seq": second}
+            facts: dict[str, Value] = {
+                "code": code,
+                "origin": "kmsg",
+                "stream": BOOT,
+                "seq": second,
+            }
             readings.append(
-                ("kmsg", Reading(events=(Event(now[0], now[1], readings[0][1].frames[0].devices[gpu], "xid", facts),)))
+                (
+                    "kmsg",
+                    Reading(
+                        events=(
+                            Event(
+                                now[0], now[1], readings[0][1].frames[0].devices[gpu], "xid", facts
+                            ),
+                        )
+                    ),
+                )
             )
         for source, reading in readings:
-            yield Observation(source, HOST, BOOT, seq, *now, 900_000, reading.frames, reading.events)
+            yield Observation(
+                source, HOST, BOOT, seq, *now, 900_000, reading.frames, reading.events
+            )
             seq += 1
 
 
 def write(root: Path, day: Iterator[Observation], *, segment_bytes: int = 64 << 20) -> Counted:
     """Through the write-ahead log into sealed files, segment by segment, counting along."""
     counted, clock = Counted(), FakeClock()
-    wal = Wal(root / "wal", clock, SelfMetrics(), fsync_s=3600, segment_bytes=segment_bytes, segment_s=1e6)
+    wal = Wal(
+        root / "wal", clock, SelfMetrics(), fsync_s=3600, segment_bytes=segment_bytes, segment_s=1e6
+    )
     for o in day:
         wal.write(o, ())
         counted.add(o)

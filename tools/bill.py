@@ -1,6 +1,7 @@
 """What the agent is made of: CycloneDX bill of materials, licence list, and what only builds need.
 
-Reads the lock and the metadata of the environment it runs in, which must hold what is locked. Stand-alone: needs ``packaging`` alone.
+Reads the lock and the metadata of the environment it runs in, which must hold what is locked.
+Stand-alone: needs ``packaging`` alone.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+) (?:\\\n    --hash=\S+ ?)+", re.MULT
 EXTRAS = ("objects",)  # what packages and image bring along beyond the least
 NAMESPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")  # RFC 9562's for URLs
 
-# Classifiers and free texts of packages that give no SPDX expression (PEP 639) yet. Names: https://spdx.org/licenses/
+# Classifiers and free texts of packages that give no SPDX expression (PEP 639) yet. Names:
+# https://spdx.org/licenses/
 SPDX = {
     "Apache 2": "Apache-2.0",
     "Apache 2.0": "Apache-2.0",
@@ -36,13 +38,17 @@ SPDX = {
     "BSD License": "BSD-3-Clause",
     "BSD-3": "BSD-3-Clause",
     "MIT License": "MIT",
+    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
     "Python Software Foundation License": "PSF-2.0",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A distribution that the agent runs on. ``licence`` is an SPDX expression; ``needs`` are names of other parts."""
+    """A distribution that the agent runs on.
+
+    ``licence`` is an SPDX expression; ``needs`` are names of other parts.
+    """
 
     name: str
     version: str
@@ -65,7 +71,9 @@ def wanted() -> list[Requirement]:
     """What the project itself asks for, and what its extras do where they are installed."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     here = {canonicalize_name(one.metadata["Name"]) for one in distributions()}
-    extras = [Requirement(line) for extra in EXTRAS for line in project["optional-dependencies"][extra]]
+    extras = [
+        Requirement(line) for extra in EXTRAS for line in project["optional-dependencies"][extra]
+    ]
     return [Requirement(line) for line in project["dependencies"]] + [
         one for one in extras if canonicalize_name(one.name) in here
     ]
@@ -79,18 +87,27 @@ def extras() -> str:
 
 
 def parts() -> list[Part]:
-    """Everything the agent needs at run time, by name. SystemExit where the environment is not what is locked."""
+    """Everything the agent needs at run time, by name.
+
+    SystemExit where the environment is not what is locked.
+    """
     locked, found, asked = pins(), dict[str, Part](), list(wanted())
     while asked:
         name = canonicalize_name(asked.pop().name)
         if name not in found:
             installed = _installed(name)
             if name not in locked or installed.version != locked[name][2]:
-                sys.exit(f"{name} is installed as {installed.version}, which is not what is locked: make install")
+                sys.exit(
+                    f"{name} is installed as {installed.version}, which is not what is "
+                    "locked: make install"
+                )
             needs = list(_needs(installed))
             asked += needs
             found[name] = Part(
-                name, installed.version, licence(installed), tuple(sorted({canonicalize_name(need.name) for need in needs}))
+                name,
+                installed.version,
+                licence(installed),
+                tuple(sorted({canonicalize_name(need.name) for need in needs})),
             )
     return [found[name] for name in sorted(found)]
 
@@ -114,16 +131,27 @@ def licence(installed: Distribution) -> str:
     meta = installed.metadata
     if meta["License-Expression"]:
         return str(meta["License-Expression"])
-    classifiers = [text.rpartition(" :: ")[2] for text in meta.get_all("Classifier", ()) if text.startswith("License ::")]
+    classifiers = [
+        text.rpartition(" :: ")[2]
+        for text in meta.get_all("Classifier", ())
+        if text.startswith("License ::")
+    ]
     for text in (*classifiers, meta["License"] or ""):
         if text in SPDX or text in SPDX.values():
             return SPDX.get(str(text), str(text))
-    sys.exit(f"{meta['Name']}: no licence that is known here ({classifiers or meta['License']!r}): look, and add it to SPDX")
+    sys.exit(
+        f"{meta['Name']}: no licence that is known here ({classifiers or meta['License']!r}): "
+        "look, and add it to SPDX"
+    )
 
 
 def sbom() -> dict[str, Any]:
-    """The bill of materials as CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json/); the same parts give the same document."""
-    version = re.search(r'^VERSION = "(.+)"$', (ROOT / "collector/version.py").read_text(), re.MULTILINE)
+    """The bill of materials as CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json/); the same
+    parts give the same document.
+    """
+    version = re.search(
+        r'^VERSION = "(.+)"$', (ROOT / "collector/version.py").read_text(), re.MULTILINE
+    )
     assert version  # noqa: S101 - the build reads the same line
     used = parts()
     us = {"type": "application", "bom-ref": "tocsin", "name": "tocsin", "version": version[1]}
@@ -149,30 +177,47 @@ def sbom() -> dict[str, Any]:
             for part in used
         ],
         "dependencies": [
-            {"ref": "tocsin", "dependsOn": sorted({refs[canonicalize_name(need.name)] for need in wanted()})},
-            *({"ref": part.purl, "dependsOn": [refs[need] for need in part.needs]} for part in used),
+            {
+                "ref": "tocsin",
+                "dependsOn": sorted({refs[canonicalize_name(need.name)] for need in wanted()}),
+            },
+            *(
+                {"ref": part.purl, "dependsOn": [refs[need] for need in part.needs]}
+                for part in used
+            ),
         ],
     }
 
 
 def _when() -> dict[str, str]:
-    """The time of the build where the build says it (https://reproducible-builds.org/specs/source-date-epoch/)."""
+    """The time of the build where the build says it
+    (https://reproducible-builds.org/specs/source-date-epoch/).
+    """
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    return {"timestamp": datetime.fromtimestamp(int(epoch), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")} if epoch else {}
+    return (
+        {"timestamp": datetime.fromtimestamp(int(epoch), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+        if epoch
+        else {}
+    )
 
 
 def licences() -> str:
-    """docs/licences.md: without versions, so that an upgrade changes it only where a licence changed."""
-    rows = "".join(f"| [{part.name}](https://pypi.org/project/{part.name}/) | {part.licence} |\n" for part in parts())
+    """docs/licences.md: without versions, so that an upgrade changes it only
+    where a licence changed.
+    """
+    rows = "".join(
+        f"| [{part.name}](https://pypi.org/project/{part.name}/) | {part.licence} |\n"
+        for part in parts()
+    )
     return f"""\
 # Licences
 
-Tocsin is Apache-2.0. Packages and image hold these Python packages besides, each with its own licence text. Made by `make bill`; the
+Tocsin is Apache-2.0. Packages and image hold these Python packages as well, each with its own licence text. Made by `make bill`; the
 versions are in `requirements.txt`, and in the bill of materials that lies in packages and image (`/opt/tocsin/share/sbom.cdx.json`).
 
 | Package | Licence |
 |---|---|
-{rows}"""
+{rows}"""  # noqa: E501 - text as it is used
 
 
 def surplus() -> list[str]:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Fetches what Debian's development release has of the servers we are tested against into .parts/: the system stays as it is.
 # The machine's own release has the oldest versions we support. Which version comes is said, none is pinned: that release moves.
-# Without it the tests of the newer versions are skipped, and say so (tests/parts.py). Remove .parts to fetch anew.
+# Without it the tests of the newer versions are skipped, and say so (tests/parts.py). Remove .parts to fetch them again.
 set -u
 packages="prometheus promtool prometheus-alertmanager docker-compose kubectl"
 release=sid

@@ -1,4 +1,8 @@
-"""Pictures of the status page for README and docs: a simulated node that breaks, shot in a real browser. Takes seven minutes, and pngquant."""
+"""Pictures of the status page for README and docs: a simulated node that
+breaks, shot in a real browser.
+
+Takes seven minutes, and pngquant.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,8 @@ from tests.agents import PROGRAM, AgentProcess
 from tests.browser import Browser
 from tests.sources import ROOT
 
-BEFORE_S, AFTER_S = 180, 240  # of calm, for the sparklines; and until what broke is found, and the job behind it stands still
+# of calm, for the sparklines; and until what broke is found, and the job behind it stands still
+BEFORE_S, AFTER_S = 180, 240
 FAULTS = ("link_down@mlx5_5", "driver_hang@gpu3")
 # The simulated job runs as a user number, and this machine's name for it is nobody's business.
 NODE = ("--simulate", "hgx-h100", "--source.jobs.hide", "user")
@@ -21,26 +26,50 @@ SHOTS = {"page": (1280, False), "page-dark": (1280, True), "page-small": (390, F
 
 def main() -> None:
     """Break a node and shoot its page into docs/images."""
-    with tempfile.TemporaryDirectory() as folder, AgentProcess(Path(folder) / "state", *NODE).ready() as agent:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        AgentProcess(Path(folder) / "state", *NODE).ready() as agent,
+    ):
         time.sleep(BEFORE_S)
         for fault in FAULTS:
             subprocess.run(
-                [sys.executable, "-c", PROGRAM, "simulate", f"{folder}/state/simulated", "--inject", fault], check=True
+                [
+                    sys.executable,
+                    "-c",
+                    PROGRAM,
+                    "simulate",
+                    f"{folder}/state/simulated",
+                    "--inject",
+                    fault,
+                ],
+                check=True,
             )
         time.sleep(AFTER_S)
         with Browser(Path(folder)) as browser:
             for name, (width, dark) in SHOTS.items():
-                shoot(browser, f"http://{agent.address}/", ROOT / "docs" / "images" / f"{name}.png", width, dark=dark)
+                shoot(
+                    browser,
+                    f"http://{agent.address}/",
+                    ROOT / "docs" / "images" / f"{name}.png",
+                    width,
+                    dark=dark,
+                )
 
 
 def shoot(browser: Browser, url: str, path: Path, width: int, *, dark: bool) -> None:
     """One picture, as high as the page."""
     page = browser.open(url, width, 800, dark=dark)
-    page.until("document.readyState === 'complete' && document.querySelector('main') !== null", "the page to be loaded")
+    page.until(
+        "document.readyState === 'complete' && document.querySelector('main') !== null",
+        "the page to be loaded",
+    )
     page.resize(width, page.evaluate("document.documentElement.scrollHeight"))
     path.write_bytes(page.picture())
     page.close()
-    subprocess.run(["pngquant", "--force", "--strip", "--speed", "1", "--output", path, "256", path], check=True)
+    subprocess.run(
+        ["pngquant", "--force", "--strip", "--speed", "1", "--output", path, "256", path],
+        check=True,
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Installs the Debian packages that integration tests and benchmarks run against, as root; says what is missing otherwise.
+# Installs the Debian packages that integration tests and benchmarks run against, as root; otherwise lists what is missing.
 # Tests that need a missing part are skipped with the package's name, or fail where CI=true (tests/parts.py).
 set -u
-packages="chromium-headless-shell curl e2fsprogs fonts-dejavu-core gcc ibsim-utils infiniband-diags iproute2 libc6-dev mount munge opensm openssl prometheus prometheus-alertmanager prometheus-node-exporter rpm shellcheck slurm-client slurmctld slurmd systemd victoria-metrics"
+packages="aardvark-dns chromium-headless-shell crun curl e2fsprogs fish fonts-dejavu-core gcc ibsim-utils infiniband-diags iproute2 iptables libc6-dev mandoc mount munge netavark opensm openssl podman prometheus prometheus-alertmanager prometheus-node-exporter rpm shellcheck slurm-client slurmctld slurmd systemd victoria-metrics zsh"
 
 missing=""
 for package in $packages; do

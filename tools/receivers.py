@@ -1,4 +1,6 @@
-"""Stands in for pager, chat, tracker and automation of rules/alertmanager.yml: prints what each is told, one line an alert."""
+"""In place of pager, chat, tracker and automation of rules/alertmanager.yml: prints what each
+receives, one line per alert.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +11,26 @@ from collections.abc import Iterator
 from typing import Any
 
 ADDRESS = ("127.0.0.1", 9099)  # as rules/alertmanager.yml has it
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 
 
 def lines(receiver: str, message: Any) -> Iterator[str]:
     """A webhook message of Alertmanager in words.
 
-    >>> told = {"status": "firing", "labels": {"alertname": "A", "node": "n1"}, "annotations": {"description": "GPU 3 is gone."}}
+    >>> told = {
+    ...     "status": "firing",
+    ...     "labels": {"alertname": "A", "node": "n1"},
+    ...     "annotations": {"description": "GPU 3 is gone."},
+    ... }
     >>> list(lines("pager", {"alerts": [told]}))
     ['pager       firing    A on n1: GPU 3 is gone.']
     """
     for alert in message["alerts"]:
         where = alert["labels"].get("node") or alert["labels"].get("instance", "?")
-        text = f"{alert['labels'].get('alertname')} on {where}: {alert['annotations'].get('description', '')}"
+        text = (
+            f"{alert['labels'].get('alertname')} on {where}: "
+            f"{alert['annotations'].get('description', '')}"
+        )
         yield f"{receiver:11} {alert['status']:9} {text}"
 
 
@@ -31,7 +40,12 @@ class Receiver(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """One message."""
         try:
-            told = list(lines(self.path.strip("/"), json.loads(self.rfile.read(min(self._length(), MOST_BYTES)))))
+            told = list(
+                lines(
+                    self.path.strip("/"),
+                    json.loads(self.rfile.read(min(self._length(), MAX_BYTES))),
+                )
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             self.send_error(400, explain=str(error))
             return

@@ -1,4 +1,4 @@
-"""Counts of what was found, and the health of every device by what stands about it."""
+"""Counts of what was found, and the health of every device from its active findings."""
 
 from __future__ import annotations
 
@@ -12,31 +12,40 @@ from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
 
 BEST_FIRST: tuple[Health, ...] = ("ok", "degraded", "predicted_failure", "failed")
-KINDS = ("node", "gpu", "ib_port")  # whose health is shown while they are well; of other kinds only who is not
-MOST_SHOWN = 500
+# whose health is shown while they are well; of other kinds only who is not
+KINDS = ("node", "gpu", "ib_port")
+MAX_SHOWN = 500
 
 
-class Told:
-    """The sink that keeps both. ``standing`` says what stands; whoever does is written to before this."""
+class DeviceHealthMetrics:
+    """The sink that keeps both.
+
+    ``standing`` returns the active findings.
+    """
 
     name = "told"
 
-    def __init__(self, own: SelfMetrics, standing: Callable[[], Iterable[Finding]]) -> None:
-        self._own, self._standing = own, standing
+    def __init__(self, metrics: SelfMetrics, standing: Callable[[], Iterable[Finding]]) -> None:
+        self._metrics, self._standing = metrics, standing
         self._open: set[str] = set()
         self._devices: dict[tuple[str, str], tuple[Device, ...]] = {}
         self.health: dict[Device, Health] = {}
 
     def resume(self, incidents: Iterable[Incident]) -> None:
-        """Go on with what stood when the agent stopped: it was counted then."""
+        """Continue with what was active when the agent stopped: it was counted then."""
         self._open = {incident.id for incident in incidents}
         self._judge()
 
-    def write(self, observation: Observation, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> None:
-        """Count what began, and judge devices anew where anything changed."""
+    def write(
+        self,
+        observation: Observation,
+        findings: Sequence[Finding],
+        incidents: Sequence[Incident] = (),
+    ) -> None:
+        """Count what began, and judge devices again where anything changed."""
         for finding in findings:
             if finding.phase == "onset":
-                self._own.add(agent.FINDINGS, finding.detector, finding.severity)
+                self._metrics.add(agent.FINDINGS, finding.detector, finding.severity)
         for incident in incidents:
             self._incident(incident)
         if self._came_or_went(observation) or findings:
@@ -47,7 +56,7 @@ class Told:
             self._open.discard(incident.id)
         elif incident.id not in self._open:
             self._open.add(incident.id)
-            self._own.add(agent.INCIDENTS, incident.fault, incident.severity)
+            self._metrics.add(agent.INCIDENTS, incident.fault, incident.severity)
 
     def _came_or_went(self, observation: Observation) -> bool:
         changed = False
@@ -61,5 +70,10 @@ class Told:
     def _judge(self) -> None:
         seen = (device for devices in self._devices.values() for device in devices)
         self.health = {**dict.fromkeys(seen, "ok"), **health_of(self._standing())}
-        worst_first = sorted(self.health.items(), key=lambda item: -BEST_FIRST.index(item[1]))[:MOST_SHOWN]
-        self._own.replace(agent.DEVICE_HEALTH, {(device.kind, device.id, health): 1.0 for device, health in worst_first})
+        worst_first = sorted(self.health.items(), key=lambda item: -BEST_FIRST.index(item[1]))[
+            :MAX_SHOWN
+        ]
+        self._metrics.replace(
+            agent.DEVICE_HEALTH,
+            {(device.kind, device.id, health): 1.0 for device, health in worst_first},
+        )

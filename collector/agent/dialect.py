@@ -6,7 +6,8 @@ import logging
 from pathlib import Path
 
 from collector.config import settings
-from collector.config.given import ConfigError
+from collector.config.raw_setting import ConfigError
+from pipeline.clock import Clock
 from pipeline.dcgm import (
     DEFAULT_FILE,
     CountersError,
@@ -19,13 +20,17 @@ from pipeline.dcgm import (
     parse_selection,
 )
 from pipeline.dcgm.options import Xids
-from pipeline.interfaces import Clock
 
 log = logging.getLogger("tocsin.dcgm")
 
 
-def dialect_of(section: settings.Exposition, host: str, clock: Clock, xids: Xids | None = None) -> DcgmDialect | None:
-    """The dialect, None where it is switched off. ConfigError names what is wrong with the counters file or the device option."""
+def dialect_of(
+    section: settings.Exposition, host: str, clock: Clock, xids: Xids | None = None
+) -> DcgmDialect | None:
+    """The dialect, None where it is switched off.
+
+    ConfigError names what is wrong with the counters file or the device option.
+    """
     if not section.dcgm:
         return None
     try:

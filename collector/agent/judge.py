@@ -1,12 +1,14 @@
-"""The judge that a configuration asks for: the same one in the agent and in a replay, as both must find the same."""
+"""The judge that a configuration asks for: the same one in the agent and in a replay, as
+both must find the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from collector.config import Config
-from detectors.service import in_service, judge_in_service
-from pipeline.interfaces import Clock
+from collector.config.settings import Config
+from detectors.paging import in_service, judge_in_service
+from pipeline.clock import Clock
 from pipeline.judge import Judge
 from pipeline.selfmetrics import SelfMetrics
 
@@ -18,15 +20,22 @@ def periods_of(config: Config) -> dict[str, float]:
 
 
 def judge_of(
-    config: Config, own: SelfMetrics, clock: Clock, only: Collection[str] | None = None, *, on_trial: bool = True
+    config: Config,
+    metrics: SelfMetrics,
+    clock: Clock,
+    only: Collection[str] | None = None,
+    *,
+    shadow: bool = True,
 ) -> Judge:
-    """A judge that knows nothing yet, with all detectors or ``only`` some, as ``detectors.service.in_service`` gives them."""
+    """A judge that knows nothing yet, with all detectors or ``only`` some, as
+    ``detectors.paging.in_service`` gives them.
+    """
     section = config.detectors
     asked = in_service(
         only,
-        on_trial=on_trial,
-        off_trial=section.off_trial,
-        put_on_trial=section.on_trial,
+        shadow=shadow,
+        enabled=section.off_trial,
+        disabled=section.on_trial,
         declared=section.drift.declared,
     )
-    return judge_in_service(own, clock, periods_of(config), asked)
+    return judge_in_service(metrics, clock, periods_of(config), asked)

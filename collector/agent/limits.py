@@ -7,7 +7,8 @@ import resource
 
 log = logging.getLogger("tocsin.agent")
 
-# 55 kept open per InfiniBand port, 256 connections, pipes and logs: a node with 16 ports needs more than the usual soft limit of 1,024.
+# 55 kept open per InfiniBand port, 256 connections, pipes and logs: a node with 16 ports needs more
+# than the usual soft limit of 1,024.
 WANTED, SCARCE = 65_536, 1_024
 
 
@@ -19,5 +20,11 @@ def raise_open_files() -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
         soft = allowed
     if soft != resource.RLIM_INFINITY and soft < SCARCE:
-        log.warning("only %d files may be open at a time (RLIMIT_NOFILE): not every port's counters may be read", soft)
+        log.warning(
+            (
+                "only %d files may be open at a time (RLIMIT_NOFILE): not every port's "
+                "counters may be read"
+            ),
+            soft,
+        )
     return soft

@@ -1,29 +1,37 @@
-"""What people tell a running agent through its socket: that they take an incident on, that a device is out of service. Each is an event."""
+"""What people tell a running agent through its socket: that they take an incident on, that a
+device is out of service.
+
+Each is an event.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from collector.out_of_service import Out, OutOfService, ended, started
+from collector.node.out_of_service import Out, OutOfService, ended, started
+from pipeline.clock import Clock, Instant, instant
 from pipeline.exposition import Exposition
 from pipeline.finding import Incident
 from pipeline.frame import Attributes, Device
 from pipeline.guard import Guard
-from pipeline.interfaces import Clock
 from pipeline.observation import Event, Value
+from pipeline.short_ids import LATEST, UnknownIdError, resolve
 
-LONGEST_TEXT = 1000  # characters of a note or reason
-LONGEST_S = 365 * 86400.0
-SHORTEST_PREFIX = 4  # characters of an incident's id that stand for it
+MAX_TEXT = 1000  # characters of a note or reason
+MAX_S = 365 * 86400.0
+MIN_PREFIX = 4  # characters of an incident's id that stand for it
 Publish = Callable[[Sequence[Event]], bool]
 
 
-class People:
-    """Answers requests of the socket. ValueError says what is wrong with one, or that no answer could be made: the socket goes on answering.
+class OperatorCommands:
+    """Answers requests of the socket.
 
-    ``publish`` numbers, judges and stores events before it returns; it says False while there is nobody to do it.
-    ``check`` gives what `tocsin check` is told.
+    ValueError says what is wrong with one, or that cannot answer: the
+    socket goes on answering.
+
+    ``publish`` numbers, judges and stores events before it returns; it says False while there is
+    nobody to do it. ``check`` gives the answer to `tocsin check`.
     """
 
     def __init__(
@@ -44,7 +52,7 @@ class People:
         """Do what is asked, and say what was done."""
         made, error = self._guard.call("web", "people", lambda: self._done_or_refused(request))
         if made is None:
-            raise ValueError(f"no answer could be made: {error!r}")
+            raise ValueError(f"cannot answer: {error!r}")
         if isinstance(made, ValueError):
             raise made
         return made
@@ -65,18 +73,20 @@ class People:
         }
         command = request.get("command")
         if not isinstance(command, str) or command not in commands:
-            raise ValueError(f"unknown command {command!r}; there are {', '.join(commands)}")
+            raise ValueError(f"unknown command {command!r}; known: {', '.join(commands)}")
         return commands[command](request)
 
     def watch(self) -> None:
         """Bring back what was out for long enough."""
         now = self._now()
-        due = self._out.due(now[0])
+        due = self._out.due(now.time_ns)
         if due:
             self._publish([ended(out.device, "tocsin", *now) for out in due])
 
     def remind(self) -> None:
-        """Say again what is out of service, to detectors that know nothing of it; what came due meanwhile comes back."""
+        """Say again what is out of service, to detectors that know nothing of it; what came
+        due meanwhile comes back.
+        """
         self.watch()
         if self._out.all():
             self._publish([started(out, *self._now()) for out in self._out.all()])
@@ -85,13 +95,17 @@ class People:
         incident = self._incident(_text(request, "incident"))
         note, user = _text(request, "note"), _text(request, "user")
         if not note:
-            raise ValueError("note: say what is being done about it")
+            raise ValueError("note: required; what is being done about it")
         told = {"incident": incident.id, "note": note, "user": user}
         self._tell(Event(*self._now(), incident.root, "incident_acknowledged", told))
         return {"incident": incident.id, "summary": incident.summary}
 
     def _maintenance(self, request: dict[str, Any]) -> dict[str, Any]:
-        device, user, on = self._device(_text(request, "device")), _text(request, "user"), request.get("on")
+        device, user, on = (
+            self._device(_text(request, "device")),
+            _text(request, "user"),
+            request.get("on"),
+        )
         known = {out.device: out for out in self._out.all()}
         if not isinstance(on, bool):
             raise ValueError(f"on: expected true or false, got {on!r}")  # noqa: TRY004 - the client is wrong, not a caller
@@ -102,10 +116,16 @@ class People:
             return {"kind": device.kind, "device": device.id, "out_of_service": False}
         reason, seconds = _text(request, "reason"), request.get("seconds", 0)
         if not reason:
-            raise ValueError("reason: say why")
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= LONGEST_S:
+            raise ValueError("reason: required")
+        if (
+            isinstance(seconds, bool)
+            or not isinstance(seconds, int | float)
+            or not 0 <= seconds <= MAX_S
+        ):
             raise ValueError(f"seconds: expected at most a year, got {seconds!r}")
-        told: dict[str, Value] = {"reason": reason, "user": user} | ({"seconds": float(seconds)} if seconds else {})
+        told: dict[str, Value] = {"reason": reason, "user": user} | (
+            {"seconds": float(seconds)} if seconds else {}
+        )
         self._tell(Event(*self._now(), device, "maintenance_started", told))
         return {"kind": device.kind, "device": device.id, "out_of_service": True}
 
@@ -113,34 +133,55 @@ class People:
         return {"out_of_service": [_row(out) for out in self._out.all()]}
 
     def _incident(self, wanted: str) -> Incident:
-        standing = self._exposition.incidents()
-        found = [i for i in standing if i.id == wanted or (len(wanted) >= SHORTEST_PREFIX and i.id.startswith(wanted))]
-        if len(found) != 1:
-            listed = "; ".join(f"{i.id} ({i.root.kind} {i.root.id})" for i in standing[:8]) or "none"
-            raise ValueError(f"{'several incidents begin with' if found else 'no open incident'} {wanted!r}; open: {listed}")
-        return found[0]
+        newest_first = sorted(
+            self._exposition.incidents(), key=lambda one: one.opened_ns, reverse=True
+        )
+        incidents = {one.id: one for one in newest_first}
+        if wanted == LATEST and incidents:
+            return newest_first[0]
+        if len(wanted) < MIN_PREFIX:
+            raise ValueError(f"incident: {wanted!r} is too short: give {MIN_PREFIX} characters")
+        about = {one.id: f"{one.fault}, {one.root.kind} {one.root.id}" for one in newest_first}
+        try:
+            return incidents[resolve(wanted, about, "open incident")]
+        except UnknownIdError as error:
+            raise ValueError(str(error)) from error
 
     def _device(self, name: str) -> Device:
-        """By identity, or as people call it: gpu3, a PCI address, mlx5_5 or mlx5_5/1; nothing, or the host's name, is the node."""
+        """By identity, or as people call it: gpu3, a PCI address, mlx5_5 or mlx5_5/1; nothing, or
+        the host's name, is the node.
+        """
         if name in ("", self._node.id):
             return self._node
         devices = self._exposition.snapshot().attributes
         found = [device for device, facts in devices.items() if name in _names(device, facts)]
         if len(found) != 1:
-            some = sorted({_names(device, facts)[-1] for device, facts in devices.items() if device.kind in ("gpu", "ib_port")})
-            raise ValueError(f"device: {'several are' if found else 'nothing is'} called {name!r}; there are {', '.join(some)}")
+            some = sorted(
+                {
+                    _names(device, facts)[-1]
+                    for device, facts in devices.items()
+                    if device.kind in ("gpu", "ib_port")
+                }
+            )
+            raise ValueError(
+                f"device: {'several match' if found else 'nothing matches'} {name!r}; "
+                f"known: {', '.join(some)}"
+            )
         return found[0]
 
     def _tell(self, event: Event) -> None:
         if not self._publish((event,)):
             raise ValueError("the agent is reloading its configuration or stopping: try again")
 
-    def _now(self) -> tuple[int, int]:
-        return self._clock.time_ns(), self._clock.monotonic_ns()
+    def _now(self) -> Instant:
+        return instant(self._clock)
 
 
 def _names(device: Device, facts: Attributes) -> list[str]:
-    names = [device.id, *(facts[fact] for fact in ("pci_bus_id",) if facts.get(fact) and device.kind == "gpu")]
+    names = [
+        device.id,
+        *(facts[fact] for fact in ("pci_bus_id",) if facts.get(fact) and device.kind == "gpu"),
+    ]
     if device.kind == "gpu" and "index" in facts:
         names.append(f"gpu{facts['index']}")
     if device.kind == "ib_port" and "device" in facts:
@@ -150,8 +191,8 @@ def _names(device: Device, facts: Attributes) -> list[str]:
 
 def _text(request: dict[str, Any], key: str) -> str:
     value = request.get(key, "")
-    if not isinstance(value, str) or len(value) > LONGEST_TEXT or "\0" in value:
-        raise ValueError(f"{key}: expected text of at most {LONGEST_TEXT} characters")
+    if not isinstance(value, str) or len(value) > MAX_TEXT or "\0" in value:
+        raise ValueError(f"{key}: expected text of at most {MAX_TEXT} characters")
     return value.strip()
 
 

@@ -1,4 +1,6 @@
-"""What stands while configurations come and go: the agent's numbers, its memory of devices and XIDs, the store, the exposition."""
+"""What survives a reload of the configuration: the agent's numbers, its memory of devices and
+XIDs, the store, the exposition.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +9,19 @@ import platform
 from collections.abc import Callable
 from pathlib import Path
 
-from collector.config import Config
-from collector.findings_log import FindingsLog
-from collector.inventory import Inventory
-from collector.out_of_service import OutOfService
-from collector.snapshots import Snapshots
+from collector.agent.device_health import DeviceHealthMetrics
+from collector.agent.environment import HostEnvironment
+from collector.agent.findings_log import FindingsLog
+from collector.agent.snapshots import Snapshots
+from collector.config.settings import Config
+from collector.node.inventory import Inventory
+from collector.node.out_of_service import OutOfService
+from collector.node.state import State
 from collector.sources.nccl.suspicion import Suspicions
-from collector.state import State
-from collector.told import Told
 from collector.version import VERSION
 from collector.web import AgentPages
 from collector.web.recent import Recent
 from collector.web.status import Node
-from collector.world import World
 from detectors.incidents import Incidents
 from pipeline.catalog import agent
 from pipeline.exposition import Exposition
@@ -28,20 +30,23 @@ from pipeline.interfaces import Closable, Sink
 from pipeline.judge import Judge
 from pipeline.outlet import Outlet
 from pipeline.selfmetrics import SelfMetrics
-from pipeline.store.caretaker import Caretaker, upkeep_in_child
-from pipeline.store.keeper import Keeper, seal_in_child
-from pipeline.xid_counts import XidCounts
+from pipeline.store.keep.maintenance import MaintenanceScheduler, upkeep_in_child
+from pipeline.store.keep.writer import StoreWriter, seal_in_child
+from pipeline.xid.counts import XidCounts
 
 log = logging.getLogger("tocsin.agent")
 
 
-class Standing:
-    """The parts that a reload leaves in place. ``unhealthy``, ``unready`` and ``reloading`` are the running engine's to answer."""
+class Runtime:
+    """The parts that a reload leaves in place.
+
+    ``unhealthy``, ``unready`` and ``reloading`` are the running engine's to answer.
+    """
 
     def __init__(
         self,
         config: Config,
-        world: World,
+        world: HostEnvironment,
         *,
         unhealthy: Callable[[], str],
         unready: Callable[[], str],
@@ -49,21 +54,29 @@ class Standing:
     ) -> None:
         root = Path(config.storage.path)
         self.world = world
-        self.own = SelfMetrics()
+        self.metrics = SelfMetrics()
         self.state = State(root / "state")
         self.inventory = Inventory(world.host, self.state)
-        self.xids = XidCounts(lambda document: self.state.save("xids", document), self.state.load("xids"), world.boot_id)
-        self.exposition = Exposition(
-            self.own, clock=world.clock, profile=config.exposition.profile, xids=self.xids, process=ProcessSamples()
+        self.xids = XidCounts(
+            lambda document: self.state.save("xids", document),
+            self.state.load("xids"),
+            world.boot_id,
         )
-        self.out = OutOfService(self.state, self.own)
-        self.told = Told(self.own, self.exposition.findings)
-        self.snapshots = Snapshots(root, world.boot_id, world.clock, self.own)
+        self.exposition = Exposition(
+            self.metrics,
+            clock=world.clock,
+            profile=config.exposition.profile,
+            xids=self.xids,
+            process=ProcessSamples(),
+        )
+        self.out = OutOfService(self.state, self.metrics)
+        self.told = DeviceHealthMetrics(self.metrics, self.exposition.findings)
+        self.snapshots = Snapshots(root, world.boot_id, world.clock, self.metrics)
         recent = Recent()
         node = Node(world.host, VERSION, world.simulated)
         self.pages = AgentPages(
             self.exposition,
-            self.own,
+            self.metrics,
             world.clock,
             node,
             unhealthy=unhealthy,
@@ -76,12 +89,23 @@ class Standing:
         plan = config.storage.upload.plan
         seal = seal_in_child(root, config.storage.cluster, plan)
         self.suspicions = Suspicions()
-        caretaker = Caretaker(world.clock, self.own, upkeep_in_child(root, config.storage.policy))
-        keeper = Keeper(root, world.host, world.clock, self.own, seal=seal, uploads=plan is not None, caretaker=caretaker)
-        # These write to disk: each behind a queue of its own, so that a slow disk delays neither readings nor one another.
+        maintenance_scheduler = MaintenanceScheduler(
+            world.clock, self.metrics, upkeep_in_child(root, config.storage.policy)
+        )
+        store_writer = StoreWriter(
+            root,
+            world.host,
+            world.clock,
+            self.metrics,
+            seal=seal,
+            uploads=plan is not None,
+            maintenance_scheduler=maintenance_scheduler,
+        )
+        # These write to disk: each behind a queue of its own, so that a slow disk delays neither
+        # readings nor one another.
         self._outlets = [
-            Outlet(self.xids, self.own, world.clock),
-            Outlet(keeper, self.own, world.clock),
+            Outlet(self.xids, self.metrics, world.clock),
+            Outlet(store_writer, self.metrics, world.clock),
         ]
         self.sinks: tuple[Sink, ...] = (
             self.exposition,
@@ -94,11 +118,13 @@ class Standing:
             *self._outlets,
         )
         self._gpus: tuple[object, ...] = ()
-        self.own.set(agent.BUILD_INFO, 1, VERSION, platform.python_version())
-        self.own.set(agent.SIMULATED, float(bool(world.simulated)))
+        self.metrics.set(agent.BUILD_INFO, 1, VERSION, platform.python_version())
+        self.metrics.set(agent.SIMULATED, float(bool(world.simulated)))
 
     def remember(self, judge: Judge) -> bool:
-        """Give a judge the memory of the last life, show what stood then, and keep its memory from now on; whether it knows of incidents."""
+        """Give a judge the memory of the last life, show what was open then, and keep its memory
+        from now on; whether it knows of incidents.
+        """
         cold = self.snapshots.restore(judge)
         self.exposition.resume(judge.standing(), judge.open())
         self.told.resume(judge.open())

@@ -1,4 +1,6 @@
-"""The simulated node's own process, as ``tocsin agent --simulate`` runs it: started, waited for, restarted when it dies, stopped."""
+"""The simulated node's own process, as ``tocsin agent --simulate`` runs it: started, waited for,
+restarted when it dies, stopped.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from collector.config.given import ConfigError
+from collector.config.raw_setting import ConfigError
 from collector.config.settings import Simulate
 from pipeline.child import Child, python
 
@@ -17,9 +19,12 @@ READY_S = 30.0  # to write a node's first state on a busy machine
 
 
 class SimulatedNode:
-    """Owns the process that plays the hardware below ``directory``. ConfigError where it does not come up.
+    """Owns the process that plays the hardware below ``directory``.
 
-    ``since_ns``: instant of CLOCK_MONOTONIC from which on the node's clocks run at its speed, where that is not 1.
+    ConfigError where it does not come up.
+
+    ``since_ns``: instant of CLOCK_MONOTONIC from which on the node's clocks run at its
+    speed, where that is not 1.
     """
 
     def __init__(
@@ -34,7 +39,11 @@ class SimulatedNode:
         self.directory = directory
         given = {"--profile": settings.profile, "--seed": str(settings.seed), "--day": settings.day}
         if settings.speed != 1:
-            given |= {"--speed": str(settings.speed), "--since": str(since_ns), "--ago": str(float(settings.ago))}
+            given |= {
+                "--speed": str(settings.speed),
+                "--since": str(since_ns),
+                "--ago": str(float(settings.ago)),
+            }
         self._argv = python("collector.cli", "simulate", str(directory), "--owned")
         for flag, value in (*given.items(), *(("--inject", spec) for spec in settings.inject)):
             self._argv += [flag, value] if value else []
@@ -47,7 +56,9 @@ class SimulatedNode:
     def watch(self) -> None:
         """Start it again if it died: a rehearsal should outlive its own faults."""
         if self._child.poll() is not None:
-            log.warning("the simulated node's process ended (%s); starting it again", self._child.poll())
+            log.warning(
+                "the simulated node's process exited (%s); restarting it", self._child.poll()
+            )
             self._child.kill()
             self._child = self._start(self._argv)
 
@@ -64,4 +75,7 @@ class SimulatedNode:
             self._pause(0.05)
         words = (self._child.receive(0.0) or b"").decode(errors="replace").strip()
         self._child.kill()
-        raise ConfigError(f"simulate: the simulated node did not come up in {self.directory}{': ' if words else ''}{words}")
+        raise ConfigError(
+            "simulate: the simulated node did not come up in "
+            f"{self.directory}{': ' if words else ''}{words}"
+        )

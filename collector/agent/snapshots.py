@@ -1,4 +1,6 @@
-"""The memory of the judge on disk: kept each minute and when the agent stops, taken back at the next start, and put into the store."""
+"""The memory of the judge on disk: kept each minute and when the agent stops, taken back at the
+next start, and put into the store.
+"""
 
 from __future__ import annotations
 
@@ -11,86 +13,100 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from detectors.snapshot import Memory, SnapshotError, facts_in, load
+from detectors.kit.snapshot import Memory, SnapshotError, facts_in, load
 from pipeline.catalog import agent
+from pipeline.clock import SECOND_NS, Clock
 from pipeline.finding import Finding, Incident
 from pipeline.guard import Guard, Health
-from pipeline.interfaces import Clock
 from pipeline.judge import Judge
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
-from pipeline.store.layout import write_whole
-from pipeline.store.record import CorruptError
-from pipeline.store.wal import read_segment, segments
+from pipeline.store.files.layout import write_whole
+from pipeline.store.files.record import CorruptError
+from pipeline.store.files.wal import read_segment, segments
 
 log = logging.getLogger("tocsin.agent")
 
 EVERY_S = 60.0
 SOONEST_S = 5.0  # after an incident opened, changed or ended: a crash should not tell it twice
 STALE_S = 24 * 3600.0  # older memory knows nothing of what has become of the devices since
-MOST_READ_AGAIN = 1000  # observations between the snapshot and the end of the log: five minutes of a node
+# observations between the snapshot and the end of the log: five minutes of a node
+MAX_READ_AGAIN = 1000
 KEPT = 60  # snapshots in the store: of each start and each day
 FILE, FOLDER = "detectors.npz", "snapshots"
 CLOSE_S = 5.0
 
 
 class Snapshots:
-    """The sink that keeps the memory of the judge that made what it is given: it is called between two observations, in their thread.
+    """The sink that keeps the memory of the judge that made what it is given: it is called between
+    two observations, in their thread.
 
-    What the detectors remember is copied there; bytes are made and written in a thread of their own. Trouble with the disk is said
-    once and counted.
+    What the detectors remember is copied there; bytes are made and written in a thread of their
+    own. Trouble with the disk is said once and counted.
     """
 
     name = "snapshot"
 
-    def __init__(self, root: Path, boot_id: str, clock: Clock, own: SelfMetrics) -> None:
-        self._root, self._boot_id, self._clock, self._own = root, boot_id, clock, own
+    def __init__(self, root: Path, boot_id: str, clock: Clock, metrics: SelfMetrics) -> None:
+        self._root, self._boot_id, self._clock, self._metrics = root, boot_id, clock, metrics
         self._path = root / "state" / FILE
         self._judge: Judge | None = None
         self._last: Observation | None = None
         self._kept_ns: int | None = None
         self._urgent = False
         self._epoch = self._day = ""
-        self._guard = Guard(own, clock)
-        self._health = Health("keeping the detectors' memory")
-        # A thread that waits, not one per snapshot: starting one would wait for it, and for the interpreter's lock that it then holds.
+        self._guard = Guard(metrics, clock)
+        self._health = Health("saving the detectors' state")
+        # A thread that waits, not one per snapshot: starting one would wait for it, and for the
+        # interpreter's lock that it then holds.
         self._waiting: queue.SimpleQueue[tuple[Memory, Mapping[str, str]]] = queue.SimpleQueue()
         self._idle = threading.Event()
         self._idle.set()
         self._thread: threading.Thread | None = None
         for outcome in ("ok", "failed"):
-            own.add(agent.SNAPSHOTS, outcome, amount=0)
+            metrics.add(agent.SNAPSHOTS, outcome, amount=0)
 
     def follow(self, judge: Judge) -> None:
         """From now on keep this judge's memory."""
         self._judge = judge
 
     def restore(self, judge: Judge) -> tuple[str, ...]:
-        """Give a new judge the memory that was kept, brought up to date with what was logged after it; who stays cold."""
+        """Give a new judge the memory that was kept, brought up to date with what was logged
+        after it; who stays cold.
+        """
         facts, outcome, cold = self._taken(judge)
         for memory in judge.memories:
-            self._own.add(agent.RESTORES, memory.name, outcome if memory.name not in cold or not facts else "version")
+            self._metrics.add(
+                agent.RESTORES,
+                memory.name,
+                outcome if memory.name not in cold or not facts else "version",
+            )
         if not facts:
             if outcome != "none":
-                log.warning("the detectors begin cold: their snapshot %s is %s", self._path, outcome)
+                log.warning("detectors start cold: snapshot %s is %s", self._path, outcome)
             return tuple(memory.name for memory in judge.memories)
         again, standing, opened = 0, judge.standing(), judge.open()
         for observation in after(self._root / "wal", facts):
             judge.judge(observation)
             again += 1
-            if again == MOST_READ_AGAIN:
+            if again == MAX_READ_AGAIN:
                 break
         judge.begins_anew(cold, standing, opened)
         age_s = (self._clock.time_ns() - int(facts["time_ns"])) / 1e9
         log.info(
-            "the detectors remember: snapshot of %.0f s ago, %d observations after it; cold: %s",
+            "detectors restored: snapshot of %.0f s ago, %d observations replayed; cold: %s",
             age_s,
             again,
             ", ".join(cold) or "none",
         )
         return cold
 
-    def write(self, observation: Observation, _findings: Sequence[Finding] = (), incidents: Sequence[Incident] = ()) -> None:
+    def write(
+        self,
+        observation: Observation,
+        _findings: Sequence[Finding] = (),
+        incidents: Sequence[Incident] = (),
+    ) -> None:
         """Keep what is remembered if it is time."""
         self._last = observation
         self._urgent = self._urgent or bool(incidents)
@@ -113,14 +129,22 @@ class Snapshots:
         """At the first observation, each minute, and soon after incidents."""
         if self._kept_ns is None:
             return True
-        return self._clock.monotonic_ns() - self._kept_ns >= (SOONEST_S if self._urgent else EVERY_S) * 1e9
+        return (
+            self._clock.monotonic_ns() - self._kept_ns
+            >= (SOONEST_S if self._urgent else EVERY_S) * SECOND_NS
+        )
 
     def _keep(self, last: Observation) -> None:
         if self._judge is None:
             return
         self._kept_ns, self._urgent = self._clock.monotonic_ns(), False
         memory = Memory.of(self._judge.memories)
-        facts = {"host": last.host, "boot_id": last.boot_id, "epoch": self._epoch, "seq": str(last.seq)}
+        facts = {
+            "host": last.host,
+            "boot_id": last.boot_id,
+            "epoch": self._epoch,
+            "seq": str(last.seq),
+        }
         facts |= {"time_ns": str(last.time_ns), "mono_ns": str(last.mono_ns)}
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="snapshot", daemon=True)
@@ -143,26 +167,37 @@ class Snapshots:
                 self._store(data, day, facts)
                 self._day = day
         except OSError as error:
-            self._own.add(agent.SNAPSHOTS, "failed")
+            self._metrics.add(agent.SNAPSHOTS, "failed")
             self._health.failed(str(error), self._clock.time_ns())
             return
         self._health.succeeded()
-        self._own.add(agent.SNAPSHOTS, "ok")
-        self._own.set(agent.SNAPSHOT_BYTES, len(data))
-        self._own.set(agent.SNAPSHOT_TIME, int(facts["time_ns"]) / 1e9)
+        self._metrics.add(agent.SNAPSHOTS, "ok")
+        self._metrics.set(agent.SNAPSHOT_BYTES, len(data))
+        self._metrics.set(agent.SNAPSHOT_TIME, int(facts["time_ns"]) / 1e9)
 
     def _store(self, data: bytes, day: str, facts: Mapping[str, str]) -> None:
-        """The first of a start and of each day: what a replay of the readings after it begins with."""
-        path = self._root / FOLDER / f"date={day}" / f"{facts['host']}-{facts['boot_id'] or 'boot'}-{facts['seq']}.npz"
+        """The first of a start and of each day: what a replay of the
+        readings after it begins with.
+        """
+        path = (
+            self._root
+            / FOLDER
+            / f"date={day}"
+            / f"{facts['host']}-{facts['boot_id'] or 'boot'}-{facts['seq']}.npz"
+        )
         write_whole(path, lambda scratch: scratch.write_bytes(data))
-        kept = sorted((self._root / FOLDER).glob("date=*/*.npz"), key=lambda p: p.stat().st_mtime_ns)
+        kept = sorted(
+            (self._root / FOLDER).glob("date=*/*.npz"), key=lambda p: p.stat().st_mtime_ns
+        )
         for old in kept[:-KEPT]:
             old.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 old.parent.rmdir()
 
     def _taken(self, judge: Judge) -> tuple[Mapping[str, str], str, tuple[str, ...]]:
-        """(facts, outcome, who stays cold); without facts nobody was restored, and the outcome says why."""
+        """(facts, outcome, who stays cold); without facts nobody was restored,
+        and the outcome says why.
+        """
         try:
             data = self._path.read_bytes()
             facts = facts_in(data)
@@ -179,10 +214,14 @@ class Snapshots:
 
 
 def after(directory: Path, facts: Mapping[str, str]) -> Iterator[Observation]:
-    """What the write-ahead log holds of the time after a snapshot: of its boot by number, of a later one by time."""
+    """What the write-ahead log holds of the time after a snapshot: of its boot by
+    number, of a later one by time.
+    """
     boot, seq, time_ns = facts["boot_id"], int(facts["seq"]), int(facts["time_ns"])
     for observation in _logged(segments(directory)):
-        later = observation.seq > seq if observation.boot_id == boot else observation.time_ns > time_ns
+        later = (
+            observation.seq > seq if observation.boot_id == boot else observation.time_ns > time_ns
+        )
         if later:
             yield observation
 
@@ -196,5 +235,10 @@ def _logged(paths: Iterable[Path]) -> Iterator[Observation]:
 
 def _epoch(observation: Observation) -> str:
     """The driver's load, as the GPUs' attributes tell it; empty where this reading has none."""
-    epochs = {d.attributes.get("epoch", "") for f in observation.frames if f.kind == "gpu" for d in f.devices}
+    epochs = {
+        d.attributes.get("epoch", "")
+        for f in observation.frames
+        if f.kind == "gpu"
+        for d in f.devices
+    }
     return ",".join(sorted(epochs - {""}))

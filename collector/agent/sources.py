@@ -1,4 +1,6 @@
-"""From configuration and world to the sources that are read: the one list of them, for the agent and for ``tocsin read``."""
+"""From configuration and world to the sources that are read: the one list of them, for the agent
+and for ``tocsin read``.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +8,31 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collector.config import Config, settings
-from collector.config.given import ConfigError
-from collector.holders import Holders
-from collector.inventory import Inventory
-from collector.jobs.slurm.teller import local_user, nameless
-from collector.jobs.source import JobsSource
-from collector.jobs.tellers import KubeletTeller, MappingTeller, SlurmTeller, Teller
-from collector.placed import Placed
+from collector.agent.environment import HostEnvironment
+from collector.config import settings
+from collector.config.raw_setting import ConfigError
+from collector.config.settings import Config
+from collector.node.gpu_processes import GpuProcesses
+from collector.node.inventory import Inventory
+from collector.node.state import State
+from collector.node.topology import Topology, TopologyError
+from collector.node.with_topology import WithTopology
 from collector.sources.host import HostSource
 from collector.sources.infiniband import InfinibandSource
 from collector.sources.joblog.source import JobLogSource
+from collector.sources.jobs.providers import (
+    AllocationProvider,
+    KubeletTeller,
+    MappingTeller,
+    SlurmTeller,
+)
+from collector.sources.jobs.slurm.teller import local_user, nameless
+from collector.sources.jobs.source import JobsSource
 from collector.sources.kmsg import KernelLogSource
 from collector.sources.nccl.source import NcclSource
 from collector.sources.nccl.suspicion import Suspicions
 from collector.sources.nvml.source import NvmlSource
 from collector.sources.nvml.worker import Deadlines
-from collector.state import State
-from collector.topology import Topology, TopologyError
-from collector.world import World
 from pipeline.engine import Schedule
 from pipeline.interfaces import Source
 from pipeline.selfmetrics import SelfMetrics
@@ -32,21 +40,28 @@ from pipeline.selfmetrics import SelfMetrics
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What sources share. ``saved`` logs are finished, and read once as they stand. ``suspicions`` are what the detectors say back."""
+    """What sources share.
+
+    ``saved`` logs are finished, and read once as they stand. ``suspicions`` are
+    what the detectors say back.
+    """
 
     config: Config
-    world: World
+    world: HostEnvironment
     inventory: Inventory
     state: State
-    own: SelfMetrics
+    metrics: SelfMetrics
     topology: Topology | None = None
     saved: bool = False
     suspicions: Suspicions = field(default_factory=Suspicions)
-    holders: Holders = field(default_factory=Holders)
+    holders: GpuProcesses = field(default_factory=GpuProcesses)
 
 
 def topology_of(section: settings.Topology, host: str) -> Topology | None:
-    """Where to look up how the node stands, None where nothing is set. ConfigError says what is wrong with it."""
+    """Where to look up the node's topology, None if nothing is set.
+
+    ConfigError says what is wrong with it.
+    """
     try:
         if section.file:
             return Topology.of_file(Path(section.file), host)
@@ -58,14 +73,18 @@ def topology_of(section: settings.Topology, host: str) -> Topology | None:
 
 
 def schedules(parts: Parts, names: Collection[str] | None = None) -> Iterator[Schedule]:
-    """Every source that is switched on (or those named), with its period and deadline; first the topology that the others hang on."""
+    """Every source that is switched on (or those named), with its period and deadline; first the
+    topology that the others hang on.
+    """
     if parts.topology is not None:
         section = parts.config.topology
         yield Schedule(parts.topology, float(section.period), float(section.deadline))
     for name, make in SOURCES.items():
         section = getattr(parts.config.sources, name)
         if section.enabled if names is None else name in names:
-            source = make(parts) if parts.topology is None else Placed(make(parts), parts.topology)
+            source = (
+                make(parts) if parts.topology is None else WithTopology(make(parts), parts.topology)
+            )
             yield Schedule(source, float(section.period), float(section.deadline))
 
 
@@ -76,7 +95,7 @@ def _nvml(parts: Parts) -> Source:
         world.host,
         world.clock,
         parts.inventory,
-        parts.own,
+        parts.metrics,
         deadlines=Deadlines(call_s=section.call_deadline),
         links_every=section.links_every,
         facts_every_s=section.facts_period,
@@ -97,7 +116,7 @@ def _infiniband(parts: Parts) -> Source:
         world.host,
         world.clock,
         parts.inventory,
-        parts.own,
+        parts.metrics,
         expected=section.expected,
         ignore=section.ignore,
         perfquery=section.perfquery if real else "",
@@ -112,12 +131,21 @@ def _host(parts: Parts) -> Source:
 def _kmsg(parts: Parts) -> Source:
     world = parts.world
     return KernelLogSource(
-        world.host, world.clock, world.boot_id, parts.inventory, parts.state, parts.own, path=world.kernel_log, saved=parts.saved
+        world.host,
+        world.clock,
+        world.boot_id,
+        parts.inventory,
+        parts.state,
+        parts.metrics,
+        path=world.kernel_log,
+        saved=parts.saved,
     )
 
 
 def _joblog(parts: Parts) -> Source:
-    return JobLogSource(parts.config.sources.joblog.paths, parts.world.host, parts.world.clock, parts.own)
+    return JobLogSource(
+        parts.config.sources.joblog.paths, parts.world.host, parts.world.clock, parts.metrics
+    )
 
 
 def _nccl(parts: Parts) -> Source:
@@ -126,7 +154,7 @@ def _nccl(parts: Parts) -> Source:
         world.procfs,
         world.host,
         world.clock,
-        parts.own,
+        parts.metrics,
         suspicions=parts.suspicions,
         mode=section.ras,
         monitor=section.monitor,
@@ -135,19 +163,30 @@ def _nccl(parts: Parts) -> Source:
 
 def _jobs(parts: Parts) -> Source:
     section, world = parts.config.sources.jobs, parts.world
-    tellers: list[Teller] = []
-    # A simulated node has no kubelet: that of this machine knows nothing of its GPUs, unless somebody says otherwise.
+    tellers: list[AllocationProvider] = []
+    # A simulated node has no kubelet: that of this machine knows nothing of its GPUs, unless
+    # somebody says otherwise.
     if section.kubernetes == "on" or (section.kubernetes == "auto" and not world.simulated):
         socket = Path(section.kubelet_socket)
-        tellers.append(KubeletTeller(socket, section.resource_names, section.kubernetes, world.clock, parts.own))
+        tellers.append(
+            KubeletTeller(
+                socket, section.resource_names, section.kubernetes, world.clock, parts.metrics
+            )
+        )
     if section.mapping_dir:
         tellers.append(MappingTeller(Path(section.mapping_dir)))
     if section.slurm:
         # User ids of another machine, or of a simulated one, have no names here.
         names = local_user if world.procfs == Path("/proc") else nameless
-        tellers.append(SlurmTeller(world.procfs, names, world.clock, parts.own))
+        tellers.append(SlurmTeller(world.procfs, names, world.clock, parts.metrics))
     return JobsSource(
-        tellers, world.host, world.clock, parts.own, holders=parts.holders, inventory=parts.inventory, hidden=section.hide
+        tellers,
+        world.host,
+        world.clock,
+        parts.metrics,
+        holders=parts.holders,
+        inventory=parts.inventory,
+        hidden=section.hide,
     )
 
 

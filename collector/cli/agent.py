@@ -7,23 +7,25 @@ import logging
 
 from collector.cli import logs, version
 from collector.cli.options import add_dcgm, add_settings, inputs
+from collector.cli.parser import Parser
 from collector.config.load import load
 
 log = logging.getLogger("tocsin.agent")
 
 NAME = "agent"
 USAGE = "agent [options]"
-HELP = "Read this node's hardware, judge it, and serve Prometheus on :9400."
+HELP = "Monitor this node: read its hardware, detect faults, serve Prometheus on :9400."
 EXAMPLE = """\
 Examples:
   tocsin agent --web.listen-address :9400
   tocsin agent --simulate hgx-h100 --web.listen-address 127.0.0.1:19400 --storage.path /tmp/tocsin
   tocsin agent -f /etc/dcgm-exporter/default-counters.csv -a :9400     (dcgm-exporter's own flags)
 
-Settings come from the YAML file, then the environment, then flags; the later one wins. `tocsin check-config` shows the outcome."""
+Settings come from the YAML file, then the environment, then flags; the last one given wins.
+`tocsin check-config` prints the result."""
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """All settings, and dcgm-exporter's flags."""
     parser.add_argument("-v", "--version", action="version", version=version.text())
     add_settings(parser)
@@ -31,8 +33,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run until told to stop."""
-    from collector.agent import main  # noqa: PLC0415 - the other commands need neither web server nor sources
+    """Run until it is stopped."""
+    from collector.agent.agent import main  # noqa: PLC0415 - the other commands need neither web server nor sources
 
     given = inputs(args)
     loaded = load(given)

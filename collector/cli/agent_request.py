@@ -1,4 +1,6 @@
-"""How commands speak to a running agent: one request to the socket in its storage path, in the name of the user who typed them."""
+"""How commands speak to a running agent: one request to the socket in its storage path, in the name
+of the user who typed them.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,12 @@ from collector.config.load import load
 from collector.control import request
 
 
-def tell(args: argparse.Namespace, message: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> dict[str, Any] | None:
-    """The agent's answer; None where it refuses or cannot be reached, with its words on standard error."""
+def tell(
+    args: argparse.Namespace, message: Mapping[str, Any], environ: Mapping[str, str] = os.environ
+) -> dict[str, Any] | None:
+    """The agent's answer; None where it refuses or cannot be reached, with its
+    words on standard error.
+    """
     root = Path(load(inputs(args)).config.storage.path)
     try:
         return request(root, {**message, "user": user_name(environ)}, what="agent")

@@ -1,4 +1,6 @@
-"""``tocsin check``: what the running agent knows of this node, in the words of a scheduler or monitor; drains it where that is allowed."""
+"""``tocsin check``: what the running agent knows of this node, in the words of a scheduler or
+monitor; drains it where that is allowed.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import os
 import sys
 
 from collector import client
-from collector.gates.asking import asked
+from collector.integrations.agent_client import asked
 
 NAME = "check"
 USAGE = (
@@ -15,20 +17,22 @@ USAGE = (
     "[--format slurm|nhc|npd|nagios|json] [--maintenance] [--return] [--dry-run]"
 )
 HELP = (
-    "Ask the running agent whether this node is well; as Slurm's HealthCheckProgram, drain it where the configuration allows it."
+    "Ask the running agent whether this node is healthy. As Slurm's HealthCheckProgram, drain "
+    "it if the configuration allows."
 )
 EXAMPLE = """\
 Examples:
-  tocsin check                                     (one line of JSON; exit 0 ok, 1 a problem, 2 unknown)
-  tocsin check --format nagios                     (exit 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN)
-  tocsin check --format npd                        (exit 0 OK, 1 a problem, 2 unknown)
-  tocsin check --format nhc                        (exit 1 for a page, 0 for anything else)
-  tocsin check --format slurm --dry-run            (exit 0; says what it would do)
-  tocsin check --return                            (proves a repair, then resumes what was drained here)
+  tocsin check                             (one line of JSON; exit 0 ok, 1 a problem, 2 unknown)
+  tocsin check --format nagios             (exit 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN)
+  tocsin check --format npd                (exit 0 OK, 1 a problem, 2 unknown)
+  tocsin check --format nhc                (exit 1 for a page, 0 for anything else)
+  tocsin check --format slurm --dry-run    (exit 0; prints what it would do)
+  tocsin check --return                    (runs the burn-in check, then resumes the node)
   tocsin check --agent https://gpu07:9400 --ca ca.pem --cert me.pem --key me.key
 
-Nothing is probed: the agent answers from memory. An agent that is down or blind is unknown, and nothing is done to the node.
-What may be drained, how many nodes and how often is said by gates.slurm in the agent's configuration; see docs/gates.md."""
+The agent answers from memory; no device is accessed. If the agent is down or cannot read, the
+state is unknown and nothing is done. gates.slurm in the agent's configuration sets what may be
+drained, how many nodes and how often: docs/integrations.md."""
 EXIT_CODES = "Exit codes: those of the format, as above; 2 the command line is wrong."
 
 STORAGE_VARIABLE = "TOCSIN_STORAGE__PATH"
@@ -37,29 +41,54 @@ FORMS = ("slurm", "nhc", "npd", "nagios", "json")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Whom to ask, and in whose words to say it. Settings are not read: that alone would take longer than the answer."""
+    """Whom to ask, and in whose words to say it.
+
+    Settings are not read: that alone would take longer than the answer.
+    """
     parser.add_argument(
         "--agent",
         default=os.environ.get(STORAGE_VARIABLE) or STORAGE,
         metavar="URL|SOCKET",
-        help=f"the agent: its URL, its socket, or its storage path (${STORAGE_VARIABLE}; default {STORAGE})",
+        help=(
+            "the agent: its URL, its socket, or its storage path "
+            f"(${STORAGE_VARIABLE}; default {STORAGE})"
+        ),
     )
-    parser.add_argument("--format", dest="form", choices=FORMS, default="json", help="whose words and exit codes (default: json)")
+    parser.add_argument(
+        "--format",
+        dest="form",
+        choices=FORMS,
+        default="json",
+        help="output format and exit codes (default: json)",
+    )
     parser.add_argument(
         "--node",
         default="",
         metavar="NAME",
-        help="this node's name in Slurm ($SLURMD_NODENAME; default: the one it was drained by, or the host's)",
+        help=(
+            "this node's name in Slurm ($SLURMD_NODENAME; default: the one it was "
+            "drained by, or the host's)"
+        ),
     )
     parser.add_argument(
         "--maintenance",
         action="store_true",
-        help="with --format slurm: tell the agent of a maintenance reservation of this node, and of its end",
+        help=(
+            "with --format slurm: begin and end maintenance with the maintenance reservations "
+            "of this node"
+        ),
     )
     parser.add_argument(
-        "--return", dest="back", action="store_true", help="resume this node if we drained it and its repair is proved"
+        "--return",
+        dest="back",
+        action="store_true",
+        help="resume this node if it was drained here and the burn-in check passes",
     )
-    parser.add_argument("--dry-run", action="store_true", help="with --format slurm or --return: only say what would be done")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="with --format slurm or --return: only print what would be done",
+    )
     client.options(parser)
 
 
@@ -70,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         from collector.cli import check_slurm  # noqa: PLC0415 - other formats need no controller
 
         return check_slurm.run(args, answer)
-    from collector.gates.formats import FORMATS  # noqa: PLC0415
+    from collector.integrations.formats import FORMATS  # noqa: PLC0415
 
     text, code = FORMATS[args.form](answer)
     sys.stdout.write(f"{text}\n")

@@ -1,4 +1,6 @@
-"""``tocsin check-config``: validate without starting, and show what is in force and where it comes from."""
+"""``tocsin check-config``: validate without starting, and show what is in force
+and where it comes from.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +8,24 @@ import argparse
 import sys
 
 from collector.cli.options import add_dcgm, add_settings, inputs
+from collector.cli.parser import Parser
 from collector.config.load import load
 from collector.config.show import effective
 
 NAME = "check-config"
 USAGE = "check-config [FILE] [options of the agent]"
-HELP = "Validate the configuration and print what is in force."
+HELP = "Validate the configuration and print the effective values with their origins."
 EXAMPLE = """\
 Examples:
   tocsin check-config /etc/tocsin/config.yaml
   TOCSIN_LOG__LEVEL=debug tocsin check-config --compat both"""
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """A file, and every option of the agent."""
-    parser.add_argument("file", nargs="?", default="", metavar="FILE", help="YAML file, as --config.file")
+    parser.add_argument(
+        "file", nargs="?", default="", metavar="FILE", help="YAML file, as --config.file"
+    )
     add_settings(parser)
     add_dcgm(parser)
 

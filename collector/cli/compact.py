@@ -1,4 +1,6 @@
-"""``tocsin compact``: bring a store into shape: a node's own folder, or what all nodes sent to an object store or shared directory."""
+"""``tocsin compact``: bring a store into shape: a node's own folder, or what all nodes sent to an
+object store or shared directory.
+"""
 
 from __future__ import annotations
 
@@ -12,35 +14,46 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from collector.cli.ending import Ending
 from collector.cli.options import add_settings, inputs
-from collector.config import Config
-from collector.config.given import ConfigError
+from collector.cli.parser import Parser
+from collector.cli.stop import SignalStop
 from collector.config.load import load
-from pipeline.store.lock import DirectoryTakenError
-from pipeline.store.policy import REASONS
-from pipeline.store.upload_plan import scheme
+from collector.config.raw_setting import ConfigError
+from collector.config.settings import Config
+from pipeline.store.files.lock import DirectoryTakenError
+from pipeline.store.keep.policy import REASONS
+from pipeline.store.remote.upload_plan import scheme
 
 NAME = "compact"
 USAGE = "compact [--once] [--shared] [--storage.path DIR|URL] [options]"
-HELP = "Merge a store's files, make roll-ups, and give up what is kept too long."
+HELP = "Compact a store: merge files, build roll-ups, apply retention."
 EXAMPLE = """\
 Examples:
-  tocsin compact --once                                        (this node's store; its agent does the same by itself)
-  tocsin compact --storage.path s3://bucket/fleet              (one per cluster: hours of all nodes, for ever)
+  tocsin compact --once                               (this node's store, as the agent does)
+  tocsin compact --storage.path s3://bucket/fleet     (one per cluster, runs until it is stopped)
   tocsin compact --shared --storage.path /mnt/fleet --once
 
-On a node the files of a day that is over become one per table, with roll-ups of 1 and 15 minutes, and storage.retention and
-storage.most_bytes are applied; a running agent does not mind. In an object store, or with --shared, the hours of all nodes become files of
-about 256 MB below compacted/, and the nodes' own files go two days later: this needs the right to list, read and remove there."""
+On a node the files of a past day are merged into one per table, roll-ups of 1 and 15 minutes are
+built, and storage.retention and storage.most_bytes are applied; the agent may be running. In an
+object store, or with --shared, the hours of all nodes are merged into files of about 256 MB
+below compacted/, and the nodes' own files are removed two days later: this needs permission to
+list, read and delete."""
 
 EVERY_S = 900.0
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Once or for ever, of a node or of a cluster."""
-    parser.add_argument("--once", action="store_true", help="end after one run; otherwise one begins every 15 minutes")
-    parser.add_argument("--shared", action="store_true", help="the folder is one that many nodes send to, not a node's own")
+    parser.add_argument(
+        "--once",
+        action="store_true",
+        help="run once (default: every 15 minutes)",
+    )
+    parser.add_argument(
+        "--shared",
+        action="store_true",
+        help="the directory is shared by many nodes, not a node's own",
+    )
     add_settings(parser, only=("storage",))
 
 
@@ -50,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     work = _work(config, shared=args.shared)
     if args.once:
         return int(_attempt(work))
-    ending = Ending().on_signals()
+    ending = SignalStop().on_signals()
     while not ending.is_set():
         _attempt(work)
         ending.wait(EVERY_S)
@@ -58,7 +71,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _work(config: Config, *, shared: bool) -> Callable[[], str]:
-    """One run over the store that is meant, with what to say of it; ConfigError where it is none."""
+    """One run over the store that is meant, with what to say of it;
+    ConfigError where it is none.
+    """
     url = config.storage.path
     local = scheme(url) == "directory"
     if local and not Path(url).is_dir():
@@ -70,7 +85,8 @@ def _work(config: Config, *, shared: bool) -> Callable[[], str]:
 
 def _attempt(work: Callable[[], str]) -> bool:
     """Run once; whether it failed. The reason is on standard error."""
-    objects: Any = importlib.import_module("pipeline.store.objects")  # here: pyarrow is for the commands that need it
+    # here: pyarrow is for the commands that need it
+    objects: Any = importlib.import_module("pipeline.store.remote.objects")
     try:
         print(work(), flush=True)
     except (OSError, DirectoryTakenError, objects.RefusedError) as error:
@@ -80,15 +96,20 @@ def _attempt(work: Callable[[], str]) -> bool:
 
 
 def _node(config: Config) -> str:
-    upkeep: Any = importlib.import_module("pipeline.store.upkeep")
-    generations: Any = importlib.import_module("pipeline.store.generations")
-    done = upkeep.upkeep(generations.Pass(Path(config.storage.path), _now_us()), config.storage.policy)
+    upkeep: Any = importlib.import_module("pipeline.store.keep.upkeep")
+    generations: Any = importlib.import_module("pipeline.store.keep.generations")
+    done = upkeep.upkeep(
+        generations.Pass(Path(config.storage.path), _now_us()), config.storage.policy
+    )
     lines = [
-        f"{done.written} files written in place of {done.replaced}; {_size(sum(done.sizes.values()))} of {_size(done.budget)} used"
+        (
+            f"{done.written} files replace {done.replaced}; "
+            f"{_size(sum(done.sizes.values()))} of {_size(done.budget)} used"
+        )
     ]
     lines += [f"in quarantine: {words}" for words in done.quarantined]
     lines += [
-        f"gave up {_size(size)} of {table}: {REASONS[why]}"
+        f"removed {_size(size)} of {table}: {REASONS[why]}"
         for table, given in done.removed.items()
         for why, size in given.items()
     ]
@@ -96,21 +117,24 @@ def _node(config: Config) -> str:
 
 
 def _cluster(config: Config) -> str:
-    objects: Any = importlib.import_module("pipeline.store.objects")
-    cluster: Any = importlib.import_module("pipeline.store.cluster")
+    objects: Any = importlib.import_module("pipeline.store.remote.objects")
+    cluster: Any = importlib.import_module("pipeline.store.keep.cluster")
     target = replace(config.storage.upload.target, url=config.storage.path)
     with tempfile.TemporaryDirectory(prefix="tocsin-compact-") as scratch:
         done = cluster.Cluster(objects.open_objects(target), _now_us(), Path(scratch)).compact()
     return "\n".join(
         [
-            f"{done.hours} hours of tables: {done.sources} files into {done.files} of {_size(done.size)}; {done.expired} expired",
+            (
+                f"{done.hours} hours of tables: {done.sources} files into {done.files} of "
+                f"{_size(done.size)}; {done.expired} expired"
+            ),
             *_named(done.damaged),
         ]
     )
 
 
 def _named(damaged: Mapping[str, str]) -> list[str]:
-    return [f"left where it is: {name}: {why}" for name, why in damaged.items()]
+    return [f"left in place: {name}: {why}" for name, why in damaged.items()]
 
 
 def _now_us() -> int:

@@ -1,27 +1,32 @@
-"""``tocsin explain``: why somebody was told, from what the store has kept."""
+"""``tocsin explain``: an incident or finding, from the store."""
 
 from __future__ import annotations
 
 import argparse
 
 from collector.cli.options import add_settings
+from collector.cli.parser import Parser
 
 NAME = "explain"
 USAGE = "explain ID [--plot FILE.svg] [--storage.path DIR]"
-HELP = "Say why an incident or a finding was told: the rule, the numbers, the reference and the next step."
+HELP = "Explain an incident or finding: rule, numbers, reference and next step."
 EXAMPLE = """\
 Examples:
-  tocsin explain 8f14e45fceea167a
+  tocsin explain latest                         (the incident that opened last)
+  tocsin explain 8f14e45f
   tocsin explain 8f14e4 --plot evidence.svg
-  tocsin explain 8f14e45fceea167a --storage.path s3://bucket/fleet
+  tocsin explain 8f14e45f --storage.path s3://bucket/fleet
 
-Ids stand in the log, on the page and in `tocsin query "SELECT id, summary FROM incidents"`; a unique beginning is enough."""
+Ids are in the log, on the status page and in `tocsin query "SELECT id, summary FROM incidents"`.
+The first characters of an id are enough, if they are unambiguous."""
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Which case, and where to draw it."""
-    parser.add_argument("id", metavar="ID", help="incident or finding: its id, or the beginning of it")
-    parser.add_argument("--plot", default="", metavar="FILE.svg", help="also draw the evidence")
+    parser.add_argument(
+        "id", metavar="ID", help="incident or finding: id, its first characters, or latest"
+    )
+    parser.add_argument("--plot", default="", metavar="FILE.svg", help="also plot the evidence")
     add_settings(parser, only=("storage",))
 
 

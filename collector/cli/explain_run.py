@@ -10,16 +10,17 @@ from pathlib import Path
 
 from collector.cli.options import inputs
 from collector.cli.progress import Progress
-from collector.config import Config
-from collector.config.given import ConfigError
 from collector.config.load import load
+from collector.config.raw_setting import ConfigError
+from collector.config.settings import Config
 from collector.explaining.picture import panels
 from collector.explaining.words import words
-from pipeline.store.case import UnknownCaseError, case_of
-from pipeline.store.objects import RefusedError
-from pipeline.store.places import ChangingError
-from pipeline.store.plot import svg
-from pipeline.store.query import Store
+from pipeline.short_ids import UnknownIdError
+from pipeline.store.query.file_store import ChangingError
+from pipeline.store.query.incident_history import case_of
+from pipeline.store.query.plot import svg
+from pipeline.store.query.store import Store
+from pipeline.store.remote.objects import RefusedError
 
 DONE, FAILED = 0, 1
 
@@ -28,7 +29,8 @@ def explain(args: argparse.Namespace) -> int:
     """Say it and draw it; 1 where it is not in the store."""
     if args.plot and not args.plot.endswith(".svg"):
         raise ConfigError(
-            f"--plot: {args.plot} does not end in .svg, the form of all plots here; browsers and image programs convert it"
+            f"--plot: {args.plot} does not end in .svg, the form of all plots here; browsers and "
+            "image programs convert it"
         )
     config = load(inputs(args)).config
     bar = Progress(sys.stderr)
@@ -40,7 +42,7 @@ def explain(args: argparse.Namespace) -> int:
             print(line)
         if args.plot:
             Path(args.plot).write_text(svg(panels(store, case)), encoding="utf-8")
-    except (UnknownCaseError, RefusedError, ChangingError, OSError) as error:
+    except (UnknownIdError, RefusedError, ChangingError, OSError) as error:
         print(f"tocsin: {error}", file=sys.stderr)
         return FAILED
     finally:

@@ -1,4 +1,6 @@
-"""The agent's log on standard error: logfmt or JSON lines, with priorities where the journal reads them."""
+"""The agent's log on standard error: logfmt or JSON lines, with priorities
+where the journal reads them.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ PRIORITIES = ((logging.ERROR, "<3>"), (logging.WARNING, "<4>"), (logging.INFO, "
 
 
 class Lines(logging.Formatter):
-    """One record, one line, whatever is in it: control characters are escaped, so no text can forge a line of its own.
+    """One record, one line, whatever is in it: control characters are escaped, so no text can
+    forge a line of its own.
 
-    A record may carry a ``document``, fields of its own that a JSON line has as they are: a finding in words is its summary there.
+    A record may carry a ``document``, fields of its own that a JSON line has as they are: a finding
+    in words is its summary there.
     """
 
     def __init__(self, form: str, *, priorities: bool) -> None:
@@ -31,8 +35,17 @@ class Lines(logging.Formatter):
         message = record.getMessage()
         if record.exc_info:
             message += "\n" + self.formatException(record.exc_info)
-        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        parts = {"ts": time, "level": record.levelname.lower(), "logger": record.name, "msg": message}
+        time = (
+            datetime.fromtimestamp(record.created, UTC)
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z")
+        )
+        parts = {
+            "ts": time,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "msg": message,
+        }
         if self._form == "json":
             line = json.dumps(parts | getattr(record, "document", {}))
         else:
@@ -45,12 +58,14 @@ class Lines(logging.Formatter):
 
 
 class Sparing(logging.Filter):
-    """Lets the same line of a library through once a minute, with how many were left out before it. Our own say what changes, and pass.
+    """Lets the same line of a library through once a minute, with how many were left out before it.
+
+    Our own say what changes, and pass.
 
     Without free file descriptors asyncio alone writes a thousand lines a second.
     """
 
-    EVERY_S, MOST_KINDS, ALIKE = 60.0, 64, 100  # lines with the same first 100 characters are alike
+    EVERY_S, MAX_KINDS, ALIKE = 60.0, 64, 100  # lines with the same first 100 characters are alike
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -66,11 +81,14 @@ class Sparing(logging.Filter):
         if now - at < self.EVERY_S:
             self._said[key] = (at, left_out + 1)
             return False
-        if len(self._said) >= self.MOST_KINDS:
+        if len(self._said) >= self.MAX_KINDS:
             self._said.clear()
         self._said[key] = (now, 0)
         if left_out:
-            record.msg, record.args = f"{record.getMessage()} ({left_out} more like it were left out)", None
+            record.msg, record.args = (
+                f"{record.getMessage()} ({left_out} more like it were left out)",
+                None,
+            )
         return True
 
 
@@ -79,12 +97,18 @@ def _word(value: str) -> str:
     return value if plain else json.dumps(value)
 
 
-def set_up(level: str, form: str, stream: TextIO | None = None, environ: Mapping[str, str] | None = None) -> None:
-    """Send the whole process's log to a stream (standard error), in place of what was set up before."""
+def set_up(
+    level: str, form: str, stream: TextIO | None = None, environ: Mapping[str, str] | None = None
+) -> None:
+    """Send the whole process's log to a stream (standard error), in place
+    of what was set up before.
+    """
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
     handler.addFilter(Sparing())
-    handler.setFormatter(Lines(form, priorities=in_journal(stream, os.environ if environ is None else environ)))
+    handler.setFormatter(
+        Lines(form, priorities=in_journal(stream, os.environ if environ is None else environ))
+    )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -93,7 +117,9 @@ def set_up(level: str, form: str, stream: TextIO | None = None, environ: Mapping
 
 
 def in_journal(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Whether a stream is the journal itself: $JOURNAL_STREAM names its device and inode (systemd.exec(5))."""
+    """Whether a stream is the journal itself: $JOURNAL_STREAM names its device and
+    inode (systemd.exec(5)).
+    """
     try:
         stat = os.fstat(stream.fileno())
     except (OSError, ValueError):

@@ -1,4 +1,7 @@
-"""Finds the subcommand and runs it. Only its own file is imported: a health check is asked on every node of a cluster."""
+"""Finds the subcommand and runs it.
+
+Only its own file is imported: a health check is asked on every node of a cluster.
+"""
 
 from __future__ import annotations
 
@@ -6,50 +9,58 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from collector.config_error import ConfigError
+from collector.cli.parser import WRONG_INPUT, Parser, suggestion
+from collector.config.error import ConfigError
 
 # Exit codes of every command.
-DONE, FAILED, WRONG_INPUT = 0, 1, 2
+DONE, FAILED, INTERRUPTED = 0, 1, 130
 
-# Each is a file of this folder, dashes as underscores.
-COMMANDS = (
-    "agent",
-    "ack",
-    "maintenance",
-    "check",
-    "read",
-    "simulate",
-    "query",
-    "explain",
-    "replay",
-    "nccl",
-    "compact",
-    "export",
-    "score",
-    "check-config",
-    "diff",
-    "version",
-)
+# Where each command is. Only the one that is asked for is imported.
+COMMANDS: Mapping[str, str] = {
+    "agent": "collector.cli.agent",
+    "ack": "collector.cli.ack",
+    "maintenance": "collector.cli.maintenance",
+    "check": "collector.cli.check",
+    "read": "collector.cli.read",
+    "simulate": "simulator.command",
+    "query": "collector.cli.query",
+    "explain": "collector.cli.explain",
+    "replay": "collector.cli.replay",
+    "nccl": "collector.cli.nccl",
+    "compact": "collector.cli.compact",
+    "export": "collector.cli.export",
+    "score": "evaluation.command",
+    "check-config": "collector.cli.check_config",
+    "diff": "collector.cli.diff",
+    "completion": "collector.cli.completion",
+    "version": "collector.cli.version",
+}
 
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 it ran and failed, or found nothing to read; 2 the command line or the configuration is wrong."
+    "Exit codes: 0 success; 1 failed, or nothing to read; 2 invalid command line or "
+    "configuration; 130 interrupted by Ctrl-C."
 )
 
 
-def parser(only: str = "") -> argparse.ArgumentParser:
-    """The command line: whole, or as far as one command needs it."""
-    whole = argparse.ArgumentParser(
+def parser(only: str = "") -> Parser:
+    """The command line: complete, or as far as one command needs it."""
+    complete = Parser(
         prog="tocsin",
+        usage="tocsin COMMAND [options]",
         description="Early warning for GPU clusters.",
-        epilog=EXIT_CODES,
+        epilog=f"tocsin COMMAND --help describes a command. {EXIT_CODES}",
         allow_abbrev=False,
     )
     if not only:
-        whole.add_argument("-v", "--version", action="version", version=_module("version").text())
-    commands = whole.add_subparsers(dest="command", metavar="COMMAND", required=True)
+        complete.add_argument(
+            "-v", "--version", action="version", version=_module("version").text()
+        )
+    commands = complete.add_subparsers(
+        title="commands", prog="tocsin", dest="command", metavar="COMMAND", required=True
+    )
     for name in [only] if only else COMMANDS:
         module = _module(name)
         sub = commands.add_parser(
@@ -63,26 +74,35 @@ def parser(only: str = "") -> argparse.ArgumentParser:
         )
         module.options(sub)
         sub.set_defaults(run=module.run)
-    return whole
+    return complete
 
 
 def _module(name: str) -> Any:
-    return importlib.import_module(f"collector.cli.{name.replace('-', '_')}")
+    return importlib.import_module(COMMANDS[name])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit code."""
     try:
-        return _run(argv)
+        return _run(sys.argv[1:] if argv is None else list(argv))
+    except KeyboardInterrupt:
+        print("tocsin: interrupted", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has seen enough: `tocsin read | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains when it flushes at the end
+        # or the interpreter complains when it flushes at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
 
 
-def _run(argv: Sequence[str] | None) -> int:
-    argv = sys.argv[1:] if argv is None else list(argv)
+def _run(argv: Sequence[str]) -> int:
+    first = argv[0] if argv else ""
     try:
-        args = parser(argv[0] if argv and argv[0] in COMMANDS else "").parse_args(argv)
+        if not argv:
+            parser().print_help()
+            return DONE
+        if first not in COMMANDS and not first.startswith("-"):
+            return _unknown(first)
+        args = parser(first if first in COMMANDS else "").parse_args(argv)
         code: int = args.run(args)
     except ConfigError as error:
         for problem in error.problems:
@@ -91,3 +111,10 @@ def _run(argv: Sequence[str] | None) -> int:
     finally:
         sys.stdout.flush()
     return code
+
+
+def _unknown(name: str) -> int:
+    hint = suggestion(name, COMMANDS) or f"; there are {', '.join(COMMANDS)}"
+    print("usage: tocsin COMMAND [options]", file=sys.stderr)
+    print(f"tocsin: error: no command {name!r}{hint}", file=sys.stderr)
+    return WRONG_INPUT

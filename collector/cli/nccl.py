@@ -1,4 +1,6 @@
-"""``tocsin nccl``: why a job stands still, from what was saved of it; and what this node's jobs give to look at."""
+"""``tocsin nccl``: why a job stands still, from what was saved of it; and what this
+node's jobs give to look at.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,11 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collector.cli.options import add_settings, inputs
+from collector.cli.parser import Parser
 from collector.config.load import load
 
 if TYPE_CHECKING:
@@ -17,30 +21,44 @@ if TYPE_CHECKING:
 
 NAME = "nccl"
 USAGE = "nccl (explain FILE... | status) [options]"
-HELP = "Say which rank a stalled job waits for, from saved RAS reports, Flight Recorder dumps, Inspector logs and job logs."
+HELP = (
+    "Find the rank that a stalled job waits for, from saved RAS reports, Flight Recorder "
+    "dumps, Inspector logs and job logs."
+)
 EXAMPLE = """\
 Examples:
-  tocsin nccl explain /tmp/nccl_trace_rank_*                      (Flight Recorder dumps of all ranks)
-  tocsin nccl explain ras-1.json ras-2.json slurm-4711.out        (any mix; two RAS reports at least 15 s apart)
+  tocsin nccl explain /tmp/nccl_trace_rank_*                 (Flight Recorder dumps of all ranks)
+  tocsin nccl explain ras-1.json ras-2.json slurm-4711.out   (RAS reports at least 15 s apart)
   tocsin nccl explain --format json dumps/ | jq .class,.culprits
   kubectl logs trainer-0 | tocsin nccl explain -
   tocsin nccl status
 
-Without a verdict about a rank it says what the files do and do not show. A class is one of process_lost, hardware_fault,
-order_mismatch, host_hang, launch_order_deadlock, init_hang, in_flight, slow_straggler, slow_network, unknown, no_evidence
-(docs/nccl.md). explain exits 0 when a file at least was understood, whatever it says, and 1 when none was."""
+If no rank can be named, the output lists what the files show and what is missing. Classes:
+process_lost, hardware_fault, order_mismatch, host_hang, launch_order_deadlock, init_hang,
+in_flight, slow_straggler, slow_network, unknown, no_evidence (docs/nccl.md). explain exits 0 if
+at least one file was recognised, and 1 otherwise."""
 
 FORMATS = ("text", "json")
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """What to do, with which files, in which form."""
     what = parser.add_subparsers(prog="tocsin nccl", dest="action", metavar="ACTION", required=True)
-    explain = what.add_parser("explain", help="a verdict from files", description=HELP, allow_abbrev=False)
-    explain.add_argument("files", nargs="+", metavar="FILE", help="a file, a folder of files, or - for standard input")
+    explain = what.add_parser(
+        "explain", help="diagnose from files", description=HELP, allow_abbrev=False
+    )
+    explain.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="a file, a directory of files, or - for standard input",
+    )
     explain.add_argument("--format", choices=FORMATS, default="text", help="text (default) or json")
     status = what.add_parser(
-        "status", help="this node's NCCL processes", description="What this node's NCCL processes are and give."
+        "status",
+        usage="tocsin nccl status [--format text|json] [--path.procfs DIR]",
+        help="list this node's NCCL processes",
+        description="List this node's NCCL processes and the data they provide.",
     )
     status.add_argument("--format", choices=FORMATS, default="text", help="text (default) or json")
     add_settings(status, only=("path",))
@@ -56,14 +74,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _explain(paths: Sequence[str], form: str) -> int:
-    from collector.cli.nccl_files import files_in, read_saved  # noqa: PLC0415 - help needs no parsers
+    from collector.cli.nccl_files import STANDARD_INPUT, files_in, read_saved  # noqa: PLC0415 - help needs no parsers
     from detectors.nccl.jobs import cases  # noqa: PLC0415
     from detectors.nccl.judge import foremost_first, judge  # noqa: PLC0415
 
+    missing = [path for path in paths if path != STANDARD_INPUT and not Path(path).exists()]
+    for path in missing:
+        print(f"tocsin: {path}: no such file or folder", file=sys.stderr)
+    if form == "text" and len(missing) == len(paths):
+        return 1
     saved = [read_saved(name) for name in files_in(paths)]
     told = cases([s.report for s in saved if s.report], [h for s in saved for h in s.hits])
     verdicts = foremost_first(judge(case) for case in told)
-    write: dict[str, Callable[[Sequence[Verdict], Iterable[Saved]], Iterator[str]]] = {"text": _text, "json": _json}
+    write: dict[str, Callable[[Sequence[Verdict], Iterable[Saved]], Iterator[str]]] = {
+        "text": _text,
+        "json": _json,
+    }
     sys.stdout.writelines(write[form](verdicts, saved))
     return 0 if any(s.understood for s in saved) else 1
 
@@ -75,19 +101,32 @@ def _text(verdicts: Sequence[Verdict], saved: Iterable[Saved]) -> Iterator[str]:
         yield from (f"{line}\n" for line in lines(verdict))
         yield "\n"
     for one in saved:
-        parsed = ", ".join(f"{count} {_plural(what) if count != 1 else what}" for what, count in one.parsed.items())
-        yield f"{one.name}: {one.kind.replace('_', ' ') or 'not understood'}{f': {parsed}' if parsed else ''}\n"
+        parsed = ", ".join(
+            f"{count} {_plural(what) if count != 1 else what}" for what, count in one.parsed.items()
+        )
+        yield (
+            f"{one.name}: "
+            f"{one.kind.replace('_', ' ') or 'not understood'}{f': {parsed}' if parsed else ''}\n"
+        )
         for gone in one.discarded:
             yield f"  not used: {gone.what}{f' ({gone.count})' * (gone.count > 1)}: {gone.why}\n"
 
 
 def _plural(word: str) -> str:
     """Of the words that parsers count: line, entry, match, rank, communicator, event."""
-    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}es" if word.endswith("ch") else f"{word}s"
+    return (
+        f"{word[:-1]}ies"
+        if word.endswith("y")
+        else f"{word}es"
+        if word.endswith("ch")
+        else f"{word}s"
+    )
 
 
 def _json(verdicts: Sequence[Verdict], saved: Iterable[Saved]) -> Iterator[str]:
-    """The verdict of the job that is worst off at the top; others, where files of several jobs were given, beside it."""
+    """The verdict of the job that is worst off at the top; others, where files of several
+    jobs were given, beside it.
+    """
     documents = [verdict.document() for verdict in verdicts]
     whole = {**documents[0], "files": [_file(one) for one in saved], "other_jobs": documents[1:]}
     yield json.dumps(whole, indent=2) + "\n"

@@ -1,4 +1,6 @@
-"""Saved files about a job, of whatever kind: what each is, what was understood of it, and what was not and why."""
+"""Saved files about a job, of whatever kind: what each is, what was understood of it,
+and what was not and why.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from typing import BinaryIO, Literal
 
 from collector.sources.joblog.lines import Joiner
 from collector.sources.joblog.match import hits
-from collector.sources.nccl.hostile import FormatError
 from collector.sources.nccl.ras.parse import looks_like_ras
+from collector.sources.nccl.sanitize import FormatError
 from collector.sources.nccl.saved import parse_saved
 from pipeline.nccl.hit import Hit
 from pipeline.nccl.report import Discard, Report, Teller
@@ -21,15 +23,19 @@ from pipeline.nccl.report import Discard, Report, Teller
 Kind = Teller | Literal[""]
 
 HEAD = 4096
-MOST_BYTES = 1 << 30  # of what is read whole; logs are read line by line and may be longer
-LONGEST_LINE = 1 << 16  # bytes; what follows in the line is passed over
-MOST_HITS = 100_000  # lines of one log that say something; a stall of 1,024 ranks makes some ten thousand
+MAX_BYTES = 1 << 30  # of what is read whole; logs are read line by line and may be longer
+MAX_LINE = 1 << 16  # bytes; what follows in the line is passed over
+# lines of one log that say something; a stall of 1,024 ranks makes some ten thousand
+MAX_HITS = 100_000
 STANDARD_INPUT = "-"
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """One file. ``report`` is None where it is a log, or was not understood: then ``discarded`` says why."""
+    """One file.
+
+    ``report`` is None where it is a log, or was not understood: then ``discarded`` says why.
+    """
 
     name: str
     kind: Kind = ""
@@ -45,7 +51,9 @@ class Saved:
 
 
 def files_in(paths: Sequence[str]) -> list[str]:
-    """The files that were meant: a folder stands for the files in it, by name; each once, by whatever path it is reached."""
+    """The files that were meant: a folder stands for the files in it, by name; each once, by
+    whatever path it is reached.
+    """
     found: dict[Path | None, str] = {}
     for path in paths:
         if path == STANDARD_INPUT:
@@ -76,11 +84,13 @@ def read_saved(name: str) -> Saved:
 
 
 def _opened(name: str) -> BinaryIO:
-    """A regular file, however it is reached; standard input is kept, so that it can be read twice."""
+    """A regular file, however it is reached; standard input is kept, so
+    that it can be read twice.
+    """
     if name == STANDARD_INPUT:
         import io  # noqa: PLC0415 - only for what is pasted
 
-        return io.BytesIO(sys.stdin.buffer.read(MOST_BYTES))
+        return io.BytesIO(sys.stdin.buffer.read(MAX_BYTES))
     fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -93,15 +103,18 @@ def _is_document(head: bytes) -> bool:
 
 
 def _document(name: str, head: bytes, file: BinaryIO) -> Saved:
-    data = head + file.read(MOST_BYTES + 1 - len(head))
-    if len(data) > MOST_BYTES:
-        return Saved(name, discarded=(Discard("the whole file", f"longer than {MOST_BYTES >> 20} MiB"),))
+    data = head + file.read(MAX_BYTES + 1 - len(head))
+    if len(data) > MAX_BYTES:
+        return Saved(
+            name, discarded=(Discard("the whole file", f"longer than {MAX_BYTES >> 20} MiB"),)
+        )
     try:
         report = parse_saved(data, name)
     except FormatError as error:
         return Saved(name, discarded=(Discard("the whole file", str(error)),))
     if report.teller == "flight_recorder" and name != STANDARD_INPUT:
-        report = replace(report, time_ns=Path(name).stat().st_mtime_ns)  # a dump bears no time of its own
+        # a dump bears no time of its own
+        report = replace(report, time_ns=Path(name).stat().st_mtime_ns)
     why = (Discard("the whole report", report.distrust),) if report.distrust else ()
     return Saved(name, report.teller, report, (), dict(report.parsed), (*why, *report.discarded))
 
@@ -110,24 +123,37 @@ def _log(name: str, file: BinaryIO) -> Saved:
     joiner, found, lines, long, more = Joiner(), list[Hit](), 0, 0, 0
     for raw in _lines(file):
         lines += 1
-        long += len(raw) > LONGEST_LINE
-        line = joiner.add(raw[:LONGEST_LINE].decode(errors="replace"))
+        long += len(raw) > MAX_LINE
+        line = joiner.add(raw[:MAX_LINE].decode(errors="replace"))
         for hit in hits(line, name) if line else ():
-            if len(found) < MOST_HITS:
+            if len(found) < MAX_HITS:
                 found.append(hit)
             else:
                 more += 1
-    told = [Discard("lines", f"only their first {LONGEST_LINE} bytes were read", long)] if long else []
-    told += [Discard("matching lines", f"after the first {MOST_HITS}", more)] if more else []
+    told = [Discard("lines", f"only their first {MAX_LINE} bytes were read", long)] if long else []
+    told += [Discard("matching lines", f"after the first {MAX_HITS}", more)] if more else []
     if not found:
         told.append(Discard("the whole file", "no line of it says anything about a stall"))
-    return Saved(name, "log" if found else "", None, tuple(found), {"line": lines, "match": len(found)}, tuple(told))
+    return Saved(
+        name,
+        "log" if found else "",
+        None,
+        tuple(found),
+        {"line": lines, "match": len(found)},
+        tuple(told),
+    )
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """Lines, of which one without end costs no more memory than any other; one that was cut is longer than ``LONGEST_LINE``."""
-    while raw := file.readline(LONGEST_LINE + 1):
+    """Lines, of which one without end costs no more memory than any other; one that was cut is
+    longer than ``MAX_LINE``.
+    """
+    while raw := file.readline(MAX_LINE + 1):
         rest = raw
-        while not rest.endswith(b"\n") and len(rest) > LONGEST_LINE and (rest := file.readline(LONGEST_LINE + 1)):
+        while (
+            not rest.endswith(b"\n")
+            and len(rest) > MAX_LINE
+            and (rest := file.readline(MAX_LINE + 1))
+        ):
             pass
         yield raw

@@ -1,4 +1,6 @@
-"""``tocsin nccl status``: which processes of this node speak NCCL, and what each would tell when its job stands still."""
+"""``tocsin nccl status``: which processes of this node speak NCCL, and what each would tell
+when its job stands still.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,22 @@ class Row:
 
 
 def rows(proc: Path, scan: Scan) -> Iterator[Row]:
-    """What is known of each process, without touching it. A library that cannot be read has no version."""
+    """What is known of each process, without touching it.
+
+    A library that cannot be read has no version.
+    """
     versions = Versions(proc, _version_inside)
     speaking = [f for f in scan.processes if f.library]
-    listeners = ras_clients(proc, ((f.pid, f.network, f.environment.get("NCCL_RAS_ADDR", "")) for f in speaking))
+    listeners = ras_clients(
+        proc, ((f.pid, f.network, f.environment.get("NCCL_RAS_ADDR", "")) for f in speaking)
+    )
     for found in speaking:
         library = found.library
         version = (versions.known(library) or versions.look(library, found.pid)) if library else ""
         sockets = listeners.get(found.pid, ())
-        listening = ", ".join(f"[{s.host}]:{s.port}" if ":" in s.host else f"{s.host}:{s.port}" for s in sockets)
+        listening = ", ".join(
+            f"[{s.host}]:{s.port}" if ":" in s.host else f"{s.host}:{s.port}" for s in sockets
+        )
         settings = tuple(words for name, words in SETTINGS.items() if name in found.environment)
         yield Row(found, version, listening, _ras(found, version, listening), settings)
 
@@ -72,7 +81,10 @@ def run(form: str, proc: Path) -> int:
     except OSError as error:
         print(f"tocsin: {proc}: {error.strerror}", file=sys.stderr)
         return 1
-    write: dict[str, Callable[[Sequence[Row], Scan], Iterator[str]]] = {"text": _text, "json": _json}
+    write: dict[str, Callable[[Sequence[Row], Scan], Iterator[str]]] = {
+        "text": _text,
+        "json": _json,
+    }
     sys.stdout.writelines(write[form](list(rows(proc, scan)), scan))
     return 0
 
@@ -81,16 +93,29 @@ def _text(found: Sequence[Row], scan: Scan) -> Iterator[str]:
     for row in sorted(found, key=lambda r: (r.found.job, r.found.rank, r.found.pid)):
         who = row.found
         rank = f" rank {who.rank}" if who.rank >= 0 else ""
-        yield f"{who.job or 'a job without a name'}{rank}: process {who.pid} ({who.comm}), NCCL {row.version or 'of unknown version'}\n"
+        yield (
+            f"{who.job or 'a job without a name'}{rank}: process {who.pid} ({who.comm}), NCCL "
+            f"{row.version or 'of unknown version'}\n"
+        )
         yield f"  GPUs: {', '.join(who.uuids) or 'unknown'}\n"
         yield f"  RAS: {row.ras}{f' ({row.listening})' if row.listening else ''}\n"
-        yield f"  also gives: {', '.join(row.settings) or 'nothing more; docs/nccl.md says what a job may set'}\n"
+        yield (
+            "  also gives: "
+            f"{', '.join(row.settings) or 'nothing more; docs/nccl.md says what a job may set'}\n"
+        )
     silent = len(scan.processes) - len(found)
-    yield f"{len(found)} process(es) speak NCCL, {silent} hold GPUs without it, {scan.hidden} could not be inspected.\n"
+    yield (
+        f"{len(found)} process(es) speak NCCL, {silent} hold GPUs without it, {scan.hidden} "
+        "could not be inspected.\n"
+    )
 
 
 def _json(found: Sequence[Row], scan: Scan) -> Iterator[str]:
-    document = {"processes": [_document(row) for row in found], "hold_gpus": len(scan.processes), "hidden": scan.hidden}
+    document = {
+        "processes": [_document(row) for row in found],
+        "hold_gpus": len(scan.processes),
+        "hidden": scan.hidden,
+    }
     yield json.dumps(document, indent=2) + "\n"
 
 

@@ -1,4 +1,6 @@
-"""``tocsin read``: one reading of each source, for people, for programs, and for saved trees and logs."""
+"""``tocsin read``: one reading of each source, for people, for programs, and
+for saved trees and logs.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,14 @@ from collections.abc import Sequence
 
 from collector.cli import logs
 from collector.cli.options import add_settings, inputs
-from collector.config import Config
-from collector.config.given import ConfigError
+from collector.cli.parser import Parser
 from collector.config.load import Inputs, load
+from collector.config.raw_setting import ConfigError
+from collector.config.settings import Config
 
 NAME = "read"
 USAGE = "read [--source NAME] [--format table|json|prometheus] [options]"
-HELP = "Read each source once and print what it gave."
+HELP = "Read each source once and print the result."
 EXAMPLE = """\
 Examples:
   tocsin read
@@ -24,19 +27,29 @@ Examples:
   tocsin read --path.sysfs ./saved/sys            (the ports of a saved tree, as JSON lines)
   tocsin read --path.kmsg ./dmesg.txt             (the events of a saved kernel log, as JSON lines)
 
-With --path.sysfs or --path.kmsg only the sources of those paths are read, unless --source names others."""
+With --path.sysfs or --path.kmsg only the sources of these paths are read, unless --source names
+others."""
 
 FORMATS = ("table", "json", "prometheus")
 SAVED = {"sysfs": "infiniband", "kmsg": "kmsg"}
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Which source, in which form, from where."""
-    parser.add_argument("--source", action="append", default=[], metavar="NAME", help="only this source; repeatable")
     parser.add_argument(
-        "--format", choices=FORMATS, help="table for people (default), json lines (default of saved trees), prometheus text"
+        "--source", action="append", default=[], metavar="NAME", help="only this source; repeatable"
     )
-    parser.add_argument("--simulated", default="", metavar="DIR", help="read the simulated node that runs in this folder")
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="table (default), json: one object per line (default for saved trees), or prometheus",
+    )
+    parser.add_argument(
+        "--simulated",
+        default="",
+        metavar="DIR",
+        help="read the simulated node that runs in this directory",
+    )
     add_settings(parser, only=("path", "sources", "exposition", "topology", "log"))
 
 
@@ -54,7 +67,9 @@ def run(args: argparse.Namespace) -> int:
     sys.stdout.writelines(show.FORMS[form](taken, config))
     for one in taken:
         if one.outcome != "ok":
-            logging.getLogger("tocsin.read").error("%s could not be read: %s", one.source, one.error)
+            logging.getLogger("tocsin.read").error(
+                "%s could not be read: %s", one.source, one.error
+            )
     return 0 if any(one.outcome == "ok" for one in taken) else 1
 
 
@@ -65,9 +80,13 @@ def from_saved(given: Inputs) -> list[str]:
 
 
 def chosen(config: Config, asked: Sequence[str], saved: Sequence[str]) -> Sequence[str]:
-    """Names of the sources to read: those asked for, those of saved files, or all that are switched on."""
+    """Names of the sources to read: those asked for, those of saved files, or
+    all that are switched on.
+    """
     known = type(config.sources).__struct_fields__
     for name in asked:
         if name not in known:
-            raise ConfigError(f"--source: there is no source {name!r}; there are {', '.join(known)}")
+            raise ConfigError(
+                f"--source: there is no source {name!r}; there are {', '.join(known)}"
+            )
     return asked or saved or [name for name in known if getattr(config.sources, name).enabled]

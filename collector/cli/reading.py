@@ -5,27 +5,31 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from collector.assembly import Parts, schedules, topology_of
-from collector.config import Config
-from collector.inventory import Inventory
-from collector.state import State
-from collector.world import real, simulated
+from collector.agent.environment import real, simulated
+from collector.agent.sources import Parts, schedules, topology_of
+from collector.config.settings import Config
+from collector.node.inventory import Inventory
+from collector.node.state import State
 from pipeline.guard import Guard
 from pipeline.interfaces import Closable, Source
 from pipeline.observation import Observation, Reading
 from pipeline.selfmetrics import SelfMetrics
 
 
-def readings(config: Config, names: Collection[str], *, saved: bool, node: str = "") -> Iterator[Observation]:
-    """Each named source read once, failed ones too. Nothing is remembered: the agent's own state on disk is not touched.
+def readings(
+    config: Config, names: Collection[str], *, saved: bool, node: str = ""
+) -> Iterator[Observation]:
+    """Each named source read once, failed ones too.
+
+    Nothing is remembered: the agent's own state on disk is not touched.
 
     ``node`` is the folder of a simulated node to read in place of this machine.
     """
     world = simulated(Path(node), "simulated") if node else real(config)
-    own, memory = SelfMetrics(), State(None)
+    metrics, memory = SelfMetrics(), State(None)
     topology = topology_of(config.topology, world.host)
-    parts = Parts(config, world, Inventory(world.host, memory), memory, own, topology, saved)
-    guard = Guard(own, world.clock)
+    parts = Parts(config, world, Inventory(world.host, memory), memory, metrics, topology, saved)
+    guard = Guard(metrics, world.clock)
     for seq, schedule in enumerate(schedules(parts, names)):
         source: Source = schedule.source
         time_ns, mono_ns = world.clock.time_ns(), world.clock.monotonic_ns()

@@ -7,11 +7,11 @@ import select
 import signal
 
 
-class Ending:
+class SignalStop:
     """As ``threading.Event``, but may be set from a signal's handler.
 
-    An Event must not: the handler runs in the main thread, which may be inside that Event's own lock at that moment, and then waits for
-    itself for ever. A byte in a pipe is no lock.
+    An Event must not: the handler runs in the main thread, which may be inside that Event's own
+    lock at that moment, and then waits for itself for ever. A byte in a pipe is no lock.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Ending:
         os.set_blocking(self._told, False)
         self._set = False
 
-    def on_signals(self) -> Ending:
+    def on_signals(self) -> SignalStop:
         """From now on SIGTERM and SIGINT set it. Main thread only."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.set())

@@ -1,6 +1,3 @@
-"""Configuration: YAML file < environment < flags, decoded strictly into frozen values (``collector.config.load``)."""
-
-from collector.config.settings import Config
-from collector.config.units import Seconds
-
-__all__ = ["Config", "Seconds"]
+"""Configuration: YAML file < environment < flags, decoded strictly into frozen values
+(``collector.config.load``). Empty: the light commands import ``collector.config.error`` alone.
+"""

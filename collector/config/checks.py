@@ -8,19 +8,20 @@ from pathlib import Path as File
 from typing import Any
 
 from collector.config import address
-from collector.config.given import ConfigError
+from collector.config.raw_setting import ConfigError
 from collector.config.settings import Config
 from collector.config.tree import Path
+from pipeline import plugin
 from pipeline.dcgm import CountersError, SelectionError, load, parse_selection
-from pipeline.store.upload_plan import scheme
-from pipeline.xid import read_rows
+from pipeline.store.remote.upload_plan import scheme
+from pipeline.xid.table import read_rows
 
 # Paths that mean something already (Prometheus' and dcgm-exporter's own).
 RESERVED = ("/", "/-/healthy", "/-/ready", "/health", "/healthz")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-SHORTEST_PERIOD_S = (
-    0.05  # the NVML sweep of 8 GPUs takes up to about 50 ms on hardware with slow getters; ticks it is late for are skipped
-)
+# the NVML sweep of 8 GPUs takes up to about 50 ms on hardware with slow getters; ticks
+# it is late for are skipped
+MIN_PERIOD_S = 0.05
 
 
 def check(config: Config) -> Iterator[tuple[Path, str]]:
@@ -37,7 +38,10 @@ def check(config: Config) -> Iterator[tuple[Path, str]]:
     yield from _simulate(config)
     yield from _gates(config)
     if not _NAME.fullmatch(config.storage.cluster):
-        yield ("storage", "cluster"), f"{config.storage.cluster!r} is no name: letters, digits, dots, dashes and underscores"
+        yield (
+            ("storage", "cluster"),
+            f"{config.storage.cluster!r} is not a valid name: only letters, digits, `.`, `-`, `_`",
+        )
 
 
 def _web(config: Config) -> Iterator[tuple[Path, str]]:
@@ -52,12 +56,17 @@ def _web(config: Config) -> Iterator[tuple[Path, str]]:
     if config.web.config_file:
         yield from _web_config(File(config.web.config_file))
     path = config.web.telemetry_path
-    if not path.startswith("/") or path in RESERVED or path.startswith("/api/") or any(c in path for c in "?#{} "):
-        yield ("web", "telemetry_path"), f"{path!r} is no free path, such as /metrics"
+    if (
+        not path.startswith("/")
+        or path in RESERVED
+        or path.startswith("/api/")
+        or any(c in path for c in "?#{} ")
+    ):
+        yield ("web", "telemetry_path"), f"{path!r} is not a usable path such as /metrics"
 
 
 def _web_config(file: File) -> Iterator[tuple[Path, str]]:
-    from collector.web.security import WebFile  # noqa: PLC0415 - only who has a web configuration pays for TLS
+    from collector.config.web.security import WebFile  # noqa: PLC0415 - only who has a web configuration pays for TLS
 
     try:
         WebFile(file, notice=len)  # the agent tells what it serves all the same
@@ -67,16 +76,19 @@ def _web_config(file: File) -> Iterator[tuple[Path, str]]:
 
 
 def _periods(config: Config) -> Iterator[tuple[Path, str]]:
-    timed: dict[Path, Any] = {("sources", name): getattr(config.sources, name) for name in type(config.sources).__struct_fields__}
+    timed: dict[Path, Any] = {
+        ("sources", name): getattr(config.sources, name)
+        for name in type(config.sources).__struct_fields__
+    }
     timed[("topology",)] = config.topology
     for path, section in timed.items():
-        if section.period < SHORTEST_PERIOD_S:
+        if section.period < MIN_PERIOD_S:
             yield (*path, "period"), f"{section.period} is shorter than the shortest period, 50ms"
         if section.deadline <= 0:
             yield (*path, "deadline"), "must be longer than 0"
     for pattern in config.sources.joblog.paths:
         if not pattern.startswith("/"):
-            yield ("sources", "joblog", "paths"), f"{pattern!r} is no absolute path"
+            yield ("sources", "joblog", "paths"), f"{pattern!r} is not an absolute path"
     nvml = config.sources.nvml
     if not 0 < nvml.call_deadline < nvml.deadline:
         yield (
@@ -116,7 +128,10 @@ def _detectors(config: Config) -> Iterator[tuple[Path, str]]:
 
         for setting in ("off_trial", "on_trial"):
             for name in sorted(set(getattr(config.detectors, setting)) - {"all", *DETECTORS}):
-                yield ("detectors", setting), f"no detector {name!r}; there are all, {', '.join(DETECTORS)}"
+                yield (
+                    ("detectors", setting),
+                    f"no detector {name!r}; known: all, {', '.join(DETECTORS)}",
+                )
     if not config.detectors.xid_table:
         return
     from detectors.xid import nvlink5  # noqa: PLC0415 - only who has a table of their own pays for the detectors
@@ -134,49 +149,61 @@ def _simulate(config: Config) -> Iterator[tuple[Path, str]]:
     if not simulate.profile:
         for name in ("inject", "day"):
             if getattr(simulate, name):
-                yield ("simulate", name), "faults are injected into a simulated node only: set simulate.profile too"
+                yield (
+                    ("simulate", name),
+                    "faults can only be injected into a simulated node: also set simulate.profile",
+                )
         if simulate.speed != 1 or simulate.ago:
-            yield ("simulate", "speed"), "only a simulated node can hurry: set simulate.profile too"
+            yield (
+                ("simulate", "speed"),
+                "only a simulated node can run faster: also set simulate.profile",
+            )
         return
-    from collector.simulator.day import load_day  # noqa: PLC0415 - only who simulates pays for the simulator
-    from collector.simulator.injection import parse  # noqa: PLC0415 - only who simulates pays for the simulator
-    from collector.simulator.profile import load_profile  # noqa: PLC0415
-
-    where = "profile"
-    try:
-        profile = load_profile(simulate.profile)
-        where = "inject"
-        for fault in simulate.inject:
-            parse(fault, profile)
-        where = "day"
-        if simulate.day:
-            load_day(simulate.day, profile)
-    except ValueError as error:
-        yield ("simulate", where), str(error)
+    problems = plugin.load("simulator.check:problems")
+    for where, problem in problems(simulate.profile, simulate.inject, simulate.day):
+        yield ("simulate", where), problem
 
 
 def _gates(config: Config) -> Iterator[tuple[Path, str]]:
     slurm, kubernetes = config.gates.slurm, config.gates.kubernetes
     if not config.gates.off_file.startswith("/"):
-        yield ("gates", "off_file"), f"{config.gates.off_file!r} is no absolute path"
+        yield ("gates", "off_file"), f"{config.gates.off_file!r} is not an absolute path"
     if slurm.most_per_hour > slurm.most_drained:
-        yield ("gates", "slurm", "most_per_hour"), f"{slurm.most_per_hour} is more than most_drained ({slurm.most_drained})"
+        yield (
+            ("gates", "slurm", "most_per_hour"),
+            f"{slurm.most_per_hour} is more than most_drained ({slurm.most_drained})",
+        )
     if slurm.proof_deadline <= 0:
         yield ("gates", "slurm", "proof_deadline"), "must be longer than 0"
-    for name, period in (("kubernetes", kubernetes.period), ("nvsentinel", config.gates.nvsentinel.period)):
+    for name, period in (
+        ("kubernetes", kubernetes.period),
+        ("nvsentinel", config.gates.nvsentinel.period),
+    ):
         if period < 1:
-            yield ("gates", name, "period"), f"{period} is shorter than 1s: what is asked belongs to everybody"
+            yield (
+                ("gates", name, "period"),
+                f"{period} is shorter than 1s, too often for a shared API server",
+            )
     if config.gates.nvsentinel.socket and not config.gates.nvsentinel.socket.startswith("/"):
-        yield ("gates", "nvsentinel", "socket"), f"{config.gates.nvsentinel.socket!r} is no absolute path"
+        yield (
+            ("gates", "nvsentinel", "socket"),
+            f"{config.gates.nvsentinel.socket!r} is not an absolute path",
+        )
     if kubernetes.api and not kubernetes.api.startswith("https://"):
-        yield ("gates", "kubernetes", "api"), f"{kubernetes.api!r} is no address such as https://10.96.0.1:443"
+        yield (
+            ("gates", "kubernetes", "api"),
+            f"{kubernetes.api!r} is not an address such as https://10.96.0.1:443",
+        )
 
 
 def _topology(config: Config) -> Iterator[tuple[Path, str]]:
     topology = config.topology
     given = [name for name in ("file", "command", "labels_file") if getattr(topology, name)]
     if len(given) > 1:
-        yield ("topology", given[1]), f"only one of file, command and labels_file: topology.{given[0]} is set too"
+        yield (
+            ("topology", given[1]),
+            f"only one of file, command and labels_file: topology.{given[0]} is set too",
+        )
     if topology.node_labels and not topology.labels_file:
         yield ("topology", "node_labels"), "names labels of topology.labels_file, which is not set"
 
@@ -195,7 +222,10 @@ def _retention(config: Config) -> Iterator[tuple[Path, str]]:
         if age and not 0 < kept.raw <= age:
             yield (
                 ("storage", "retention", name),
-                f"{age} is shorter than storage.retention.raw ({kept.raw or 'for ever'}): roll-ups are kept at least as long",
+                (
+                    f"{age} is shorter than storage.retention.raw ({kept.raw or 'forever'}): "
+                    "roll-ups are kept at least as long"
+                ),
             )
 
 
@@ -210,9 +240,12 @@ def _upload(config: Config) -> Iterator[tuple[Path, str]]:
         return
     if kind == "directory" and (upload.credentials_file or upload.endpoint):
         name = "credentials_file" if upload.credentials_file else "endpoint"
-        yield ("storage", "upload", name), f"means nothing for a directory ({upload.url})"
+        yield ("storage", "upload", name), f"has no effect for a directory ({upload.url})"
     if upload.endpoint and not upload.endpoint.startswith(("http://", "https://")):
-        yield ("storage", "upload", "endpoint"), f"{upload.endpoint!r} is no address such as https://minio.example.com:9000"
+        yield (
+            ("storage", "upload", "endpoint"),
+            f"{upload.endpoint!r} is not an address such as https://minio.example.com:9000",
+        )
     for name in ("timeout", "run_time"):
         if getattr(upload, name) <= 0:
             yield ("storage", "upload", name), "must be longer than 0"

@@ -1,7 +1,9 @@
-"""dcgm-exporter's flags and variables as they stand: what each means here, so that its command lines and manifests keep working.
+"""dcgm-exporter's flags and variables as they stand: what each means here, so that its command
+lines and manifests keep working.
 
-Names, variables and defaults: README and ``pkg/cmd/app.go`` of dcgm-exporter 4.8.4. A flag without meaning here is accepted and
-said once in the log. Precedence is the same as ours: flag > environment > file > default.
+Names, variables and defaults: README and ``pkg/cmd/app.go`` of dcgm-exporter 4.8.4. A flag without
+meaning here is accepted and said once in the log. Precedence is the same as ours: flag >
+environment > file > default.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from collector.config.given import Given
+from collector.config.raw_setting import RawSetting
 from collector.config.units import Seconds
 
 Kind = Literal["text", "switch", "milliseconds", "interval"]
@@ -20,10 +22,13 @@ TRUE = ("1", "t", "T", "TRUE", "true", "True")
 FALSE = ("0", "f", "F", "FALSE", "false", "False")
 
 # Detectors need a reading a second: dcgm-exporter's usual 30 s must not blind them.
-LONGEST_PERIOD_S = 1.0
+MAX_PERIOD_S = 1.0
 
 # Counters files that its image and packages bring along; where they are not, ours says the same.
-ITS_OWN_FILES = ("/etc/dcgm-exporter/default-counters.csv", "/etc/dcgm-exporter/dcp-metrics-included.csv")
+ITS_OWN_FILES = (
+    "/etc/dcgm-exporter/default-counters.csv",
+    "/etc/dcgm-exporter/dcp-metrics-included.csv",
+)
 
 NOT_YET = "not built yet"
 API_SERVER = "only the API server knows labels and uids of pods"
@@ -31,9 +36,11 @@ DIRECT = "Tocsin reads the driver itself and needs no host engine"
 
 
 class DcgmFlag(NamedTuple):
-    """One flag: its spellings, variable, the setting it is, and what to say when it has no meaning here.
+    """One flag: its spellings, variable, the setting it is, and what to say
+    when it has no meaning here.
 
-    ``values`` translates the words of dcgm-exporter into ours; a value that is not among them passes as it is.
+    ``values`` translates the words of dcgm-exporter into ours; a value that is not
+    among them passes as it is.
     """
 
     names: tuple[str, ...]
@@ -49,9 +56,25 @@ class DcgmFlag(NamedTuple):
         return next(name for name in self.names if name.startswith("--"))
 
 
-def _flag(names: str, variable: str, help: str, kind: Kind = "text", setting: str = "", **rest: object) -> DcgmFlag:  # noqa: A002 - argparse's word
-    variable = variable.replace("E_", "DCGM_EXPORTER_", 1) if variable.startswith("E_") else variable
-    return DcgmFlag(tuple(names.split()), variable, help, kind, tuple(setting.split(".")) if setting else (), **rest)  # type: ignore[arg-type]
+def _flag(
+    names: str,
+    variable: str,
+    help: str,  # noqa: A002 - argparse's word
+    kind: Kind = "text",
+    setting: str = "",
+    **rest: object,
+) -> DcgmFlag:
+    variable = (
+        variable.replace("E_", "DCGM_EXPORTER_", 1) if variable.startswith("E_") else variable
+    )
+    return DcgmFlag(
+        tuple(names.split()),
+        variable,
+        help,
+        kind,
+        tuple(setting.split(".")) if setting else (),
+        **rest,  # type: ignore[arg-type]
+    )
 
 
 _LOG_FORMATS = {"text": "logfmt", "json": "json"}
@@ -63,16 +86,35 @@ FLAGS: tuple[DcgmFlag, ...] = (
     _flag(
         "-c --collect-interval",
         "E_INTERVAL",
-        "time between two reads, in milliseconds; GPUs are read every second all the same, or sooner",
+        (
+            "time between two reads, in milliseconds; GPUs are read every second "
+            "all the same, or sooner"
+        ),
         "interval",
         "exposition.collect_interval",
     ),
-    _flag("-k --kubernetes", "E_KUBERNETES", "labels pod, namespace and container", "switch", "exposition.kubernetes"),
-    _flag("-o --use-old-namespace", "E_USE_OLD_NAMESPACE", "label uuid for UUID", "switch", "exposition.use_old_namespace"),
+    _flag(
+        "-k --kubernetes",
+        "E_KUBERNETES",
+        "labels pod, namespace and container",
+        "switch",
+        "exposition.kubernetes",
+    ),
+    _flag(
+        "-o --use-old-namespace",
+        "E_USE_OLD_NAMESPACE",
+        "label uuid for UUID",
+        "switch",
+        "exposition.use_old_namespace",
+    ),
     _flag("-d --devices", "E_DEVICES_STR", _DEVICES, setting="exposition.devices"),
     _flag("-s --switch-devices", "E_OTHER_DEVICES_STR", f"NVSwitches: {NOT_YET}"),
     _flag("-p --cpu-devices", "E_CPU_DEVICES_STR", f"Grace CPUs: {NOT_YET}"),
-    _flag("-m --configmap-data", "E_CONFIGMAP_DATA", f"counters from a ConfigMap: {NOT_YET}; mount it and use -f"),
+    _flag(
+        "-m --configmap-data",
+        "E_CONFIGMAP_DATA",
+        f"counters from a ConfigMap: {NOT_YET}; mount it and use -f",
+    ),
     _flag("-r --remote-hostengine-info", "DCGM_REMOTE_HOSTENGINE_INFO", DIRECT),
     _flag(
         "-n --no-hostname",
@@ -83,7 +125,11 @@ FLAGS: tuple[DcgmFlag, ...] = (
         values={"true": False, "false": True},
     ),
     _flag(
-        "-x --xid-count-window-size", "E_XID_COUNT_WINDOW_SIZE", "in milliseconds", "milliseconds", "exposition.xid_count_window"
+        "-x --xid-count-window-size",
+        "E_XID_COUNT_WINDOW_SIZE",
+        "in milliseconds",
+        "milliseconds",
+        "exposition.xid_count_window",
     ),
     _flag(
         "--clock-events-count-window-size",
@@ -99,18 +145,43 @@ FLAGS: tuple[DcgmFlag, ...] = (
         "switch",
         "exposition.replace_blanks_in_model_name",
     ),
-    _flag("--kubernetes-enable-pod-labels", "E_KUBERNETES_ENABLE_POD_LABELS", f"{API_SERVER}: {NOT_YET}", "switch"),
-    _flag("--kubernetes-enable-pod-uid", "E_KUBERNETES_ENABLE_POD_UID", f"{API_SERVER}: {NOT_YET}", "switch"),
-    _flag("--kubernetes-gpu-id-type", "E_KUBERNETES_GPU_ID_TYPE", "ids of every type are understood"),
-    _flag("--kubernetes-pod-label-allowlist-regex", "E_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX", f"{API_SERVER}: {NOT_YET}"),
+    _flag(
+        "--kubernetes-enable-pod-labels",
+        "E_KUBERNETES_ENABLE_POD_LABELS",
+        f"{API_SERVER}: {NOT_YET}",
+        "switch",
+    ),
+    _flag(
+        "--kubernetes-enable-pod-uid",
+        "E_KUBERNETES_ENABLE_POD_UID",
+        f"{API_SERVER}: {NOT_YET}",
+        "switch",
+    ),
+    _flag(
+        "--kubernetes-gpu-id-type", "E_KUBERNETES_GPU_ID_TYPE", "ids of every type are understood"
+    ),
+    _flag(
+        "--kubernetes-pod-label-allowlist-regex",
+        "E_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX",
+        f"{API_SERVER}: {NOT_YET}",
+    ),
     _flag(
         "--kubernetes-virtual-gpus",
         "KUBERNETES_VIRTUAL_GPUS",
-        "a copy of the series of a shared GPU for each of its shares, with the label vgpu; values are the GPU's, not a pod's",
+        (
+            "a copy of the series of a shared GPU for each of its shares, with the label vgpu; "
+            "values are the GPU's, not a pod's"
+        ),
         "switch",
         "exposition.kubernetes_virtual_gpus",
     ),
-    _flag("--kubernetes-enable-dra", "KUBERNETES_ENABLE_DRA", "labels of claims", "switch", "exposition.kubernetes_enable_dra"),
+    _flag(
+        "--kubernetes-enable-dra",
+        "KUBERNETES_ENABLE_DRA",
+        "labels of claims",
+        "switch",
+        "exposition.kubernetes_enable_dra",
+    ),
     _flag(
         "--pod-resources-kubelet-socket",
         "DCGM_POD_RESOURCES_KUBELET_SOCKET",
@@ -124,23 +195,49 @@ FLAGS: tuple[DcgmFlag, ...] = (
         setting="sources.jobs.resource_names",
     ),
     _flag(
-        "--hpc-job-mapping-dir", "DCGM_HPC_JOB_MAPPING_DIR", "label hpc_job, a copy per job", setting="sources.jobs.mapping_dir"
+        "--hpc-job-mapping-dir",
+        "DCGM_HPC_JOB_MAPPING_DIR",
+        "label hpc_job, a copy per job",
+        setting="sources.jobs.mapping_dir",
     ),
     _flag("--container-labels", "E_CONTAINER_LABELS", f"container labels: {NOT_YET}", "switch"),
-    _flag("--container-runtime-socket", "DCGM_CONTAINER_RUNTIME_SOCKET", f"container labels: {NOT_YET}"),
+    _flag(
+        "--container-runtime-socket",
+        "DCGM_CONTAINER_RUNTIME_SOCKET",
+        f"container labels: {NOT_YET}",
+    ),
     _flag(
         "--web-config-file --web.config.file",
         "E_WEB_CONFIG_FILE",
         "TLS, passwords and limits: the file of exporter-toolkit (web.config.yml)",
         setting="web.config_file",
     ),
-    _flag("--web-systemd-socket", "E_SYSTEMD_SOCKET", f"socket activation: {NOT_YET}; set the address instead", "switch"),
+    _flag(
+        "--web-systemd-socket",
+        "E_SYSTEMD_SOCKET",
+        f"socket activation: {NOT_YET}; set the address instead",
+        "switch",
+    ),
     _flag("--web-read-timeout", "E_WEB_READ_TIMEOUT", "requests have Tocsin's own deadlines"),
     _flag("--web-write-timeout", "E_WEB_WRITE_TIMEOUT", "requests have Tocsin's own deadlines"),
-    _flag("--max-concurrent-scrapes", "E_MAX_CONCURRENT_SCRAPES", "scrapes at a time", setting="web.max_concurrent_scrapes"),
+    _flag(
+        "--max-concurrent-scrapes",
+        "E_MAX_CONCURRENT_SCRAPES",
+        "scrapes at a time",
+        setting="web.max_concurrent_scrapes",
+    ),
     _flag("--fake-gpus", "E_USE_FAKE_GPUS", "see --simulate", "switch"),
-    _flag("--debug", "E_DEBUG", "log level debug", "switch", "log.level", values={"true": "debug", "false": None}),
-    _flag("--log-format", "E_LOG_FORMAT", "text or json", setting="log.format", values=_LOG_FORMATS),
+    _flag(
+        "--debug",
+        "E_DEBUG",
+        "log level debug",
+        "switch",
+        "log.level",
+        values={"true": "debug", "false": None},
+    ),
+    _flag(
+        "--log-format", "E_LOG_FORMAT", "text or json", setting="log.format", values=_LOG_FORMATS
+    ),
     _flag("--enable-dcgm-log", "E_ENABLE_DCGM_LOG", DIRECT, "switch"),
     _flag("--dcgm-log-level", "E_DCGM_LOG_LEVEL", DIRECT),
     _flag("--dump-enabled", "E_DUMP_ENABLED", "see tocsin read --format json", "switch"),
@@ -148,25 +245,55 @@ FLAGS: tuple[DcgmFlag, ...] = (
     _flag("--dump-retention", "E_DUMP_RETENTION", "see tocsin read --format json"),
     _flag("--dump-compression", "E_DUMP_COMPRESSION", "see tocsin read --format json", "switch"),
     _flag("--disable-startup-validate", "DISABLE_STARTUP_VALIDATE", DIRECT, "switch"),
-    _flag("--enable-gpu-bind-unbind-watch", "E_ENABLE_GPU_BIND_UNBIND_WATCH", "GPUs are always watched", "switch"),
-    _flag("--gpu-bind-unbind-poll-interval", "E_GPU_BIND_UNBIND_POLL_INTERVAL", "GPUs are always watched"),
+    _flag(
+        "--enable-gpu-bind-unbind-watch",
+        "E_ENABLE_GPU_BIND_UNBIND_WATCH",
+        "GPUs are always watched",
+        "switch",
+    ),
+    _flag(
+        "--gpu-bind-unbind-poll-interval",
+        "E_GPU_BIND_UNBIND_POLL_INTERVAL",
+        "GPUs are always watched",
+    ),
     _flag("--enable-pprof", "E_ENABLE_PPROF", "there is no Go runtime to profile", "switch"),
-    _flag("--config-file", "E_CONFIG_FILE", f"dcgm-exporter's own YAML: {NOT_YET}; Tocsin's file is --config.file"),
-    _flag("--enable-exporter-metrics", "E_ENABLE_EXPORTER_METRICS", "the agent's own series are always there", "switch"),
+    _flag(
+        "--config-file",
+        "E_CONFIG_FILE",
+        f"dcgm-exporter's own YAML: {NOT_YET}; Tocsin's file is --config.file",
+    ),
+    _flag(
+        "--enable-exporter-metrics",
+        "E_ENABLE_EXPORTER_METRICS",
+        "the agent's own series are always there",
+        "switch",
+    ),
     _flag("--watch-max-keep-age", "E_WATCH_MAX_KEEP_AGE", DIRECT),
     _flag("--watch-max-keep-samples", "E_WATCH_MAX_KEEP_SAMPLES", DIRECT),
 )
 
 
-def from_environ(environ: Mapping[str, str]) -> tuple[list[Given], list[str], list[str]]:
-    """Settings, notices and refusals of dcgm-exporter's variables. An empty variable is not set, as templates leave them."""
-    given = [(flag, environ[flag.variable], flag.variable) for flag in FLAGS if environ.get(flag.variable)]
+def from_environ(environ: Mapping[str, str]) -> tuple[list[RawSetting], list[str], list[str]]:
+    """Settings, notices and refusals of dcgm-exporter's variables.
+
+    An empty variable is not set, as templates leave them.
+    """
+    given = [
+        (flag, environ[flag.variable], flag.variable)
+        for flag in FLAGS
+        if environ.get(flag.variable)
+    ]
     return translate(given)
 
 
-def translate(given: Iterable[tuple[DcgmFlag, str, str]]) -> tuple[list[Given], list[str], list[str]]:
-    """Settings, notices and refusals of flags with their values and where each was given. Later ones win."""
-    settings: list[Given] = []
+def translate(
+    given: Iterable[tuple[DcgmFlag, str, str]],
+) -> tuple[list[RawSetting], list[str], list[str]]:
+    """Settings, notices and refusals of flags with their values and where each was given.
+
+    Later ones win.
+    """
+    settings: list[RawSetting] = []
     notices: list[str] = []
     refusals: list[str] = []
     for flag, value, origin in given:
@@ -176,14 +303,16 @@ def translate(given: Iterable[tuple[DcgmFlag, str, str]]) -> tuple[list[Given], 
             refusals.append(f"{origin}: {error}")
             continue
         if typed in ITS_OWN_FILES and not Path(value).exists():
-            settings.append(Given(flag.setting, "", origin))
-            notices.append(f"{origin}: there is no {value}; the counters that come with Tocsin are shown")
+            settings.append(RawSetting(flag.setting, "", origin))
+            notices.append(
+                f"{origin}: there is no {value}; the counters that come with Tocsin are shown"
+            )
         elif flag.kind == "interval":
-            settings.append(Given(flag.setting, typed, origin))
-            if isinstance(typed, Seconds) and typed < LONGEST_PERIOD_S:
-                settings.append(Given(("sources", "nvml", "period"), typed, origin))
+            settings.append(RawSetting(flag.setting, typed, origin))
+            if isinstance(typed, Seconds) and typed < MAX_PERIOD_S:
+                settings.append(RawSetting(("sources", "nvml", "period"), typed, origin))
         elif flag.setting and typed is not None:
-            settings.append(Given(flag.setting, typed, origin, text=isinstance(typed, str)))
+            settings.append(RawSetting(flag.setting, typed, origin, text=isinstance(typed, str)))
         elif typed:  # a switch that is off asks for nothing
             notices.append(f"{origin} is accepted and has no effect here: {flag.help}")
     return settings, notices, refusals

@@ -1,4 +1,6 @@
-"""What is wrong with a configuration; a file of its own, since whoever catches it need not read settings."""
+"""What is wrong with a configuration; a file of its own, since code that catches
+it need not read settings.
+"""
 
 from __future__ import annotations
 

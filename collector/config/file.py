@@ -9,38 +9,41 @@ from pathlib import Path
 import yaml
 
 from collector.config import tree
-from collector.config.given import Given
+from collector.config.raw_setting import RawSetting
 
-MOST_BYTES = 1 << 20  # a configuration is a page; more is the wrong file
+MAX_BYTES = 1 << 20  # a configuration is a page; more is the wrong file
 
 
-def read(file: Path) -> tuple[list[Given], list[str]]:
-    """Settings of a file and its problems, each beginning with ``file:line``. An empty file gives neither."""
+def read(file: Path) -> tuple[list[RawSetting], list[str]]:
+    """Settings of a file and its problems, each beginning with ``file:line``.
+
+    An empty file gives neither.
+    """
     try:
         with file.open("rb") as stream:
-            content = stream.read(MOST_BYTES + 1)
+            content = stream.read(MAX_BYTES + 1)
     except OSError as error:
         return [], [f"{file}: cannot be read: {error.strerror}"]
-    if len(content) > MOST_BYTES:
-        return [], [f"{file}: is larger than {MOST_BYTES} bytes"]
+    if len(content) > MAX_BYTES:
+        return [], [f"{file}: is larger than {MAX_BYTES} bytes"]
     try:
         return _settings(file, content.decode())
     except UnicodeDecodeError as error:
-        return [], [f"{file}: is no UTF-8 text: {error.reason} at byte {error.start}"]
+        return [], [f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}"]
     except RecursionError:
         return [], [f"{file}: is nested too deeply"]
     except yaml.YAMLError as error:
-        return [], [f"{file}:{_line(error)} is no valid YAML: {_problem(error)}"]
+        return [], [f"{file}:{_line(error)} is not valid YAML: {_problem(error)}"]
 
 
-def _settings(file: Path, text: str) -> tuple[list[Given], list[str]]:
+def _settings(file: Path, text: str) -> tuple[list[RawSetting], list[str]]:
     loader = yaml.SafeLoader(text)
-    given: list[Given] = []
+    given: list[RawSetting] = []
     problems: list[str] = []
     try:
         root = loader.get_single_node()
         for item in _walk(loader, root, (), str(file)) if root is not None else ():
-            if isinstance(item, Given):
+            if isinstance(item, RawSetting):
                 given.append(item)
             else:
                 problems.append(item)
@@ -49,11 +52,13 @@ def _settings(file: Path, text: str) -> tuple[list[Given], list[str]]:
     return given, problems
 
 
-def _walk(loader: yaml.SafeLoader, node: yaml.Node, path: tree.Path, file: str) -> Iterator[Given | str]:
+def _walk(
+    loader: yaml.SafeLoader, node: yaml.Node, path: tree.Path, file: str
+) -> Iterator[RawSetting | str]:
     where = f"{file}:{node.start_mark.line + 1}: {'.'.join(path) or 'the file'}"
     if path in tree.settings():
         try:
-            yield Given(path, loader.construct_object(node, deep=True), where, text=False)
+            yield RawSetting(path, loader.construct_object(node, deep=True), where, text=False)
         except ValueError as error:  # a scalar that looks like a date but is none
             yield f"{where}: {error}"
     elif isinstance(node, yaml.MappingNode):
@@ -62,7 +67,9 @@ def _walk(loader: yaml.SafeLoader, node: yaml.Node, path: tree.Path, file: str) 
         yield f"{where}: expected settings as `name: value`"
 
 
-def _children(loader: yaml.SafeLoader, node: yaml.MappingNode, path: tree.Path, file: str) -> Iterator[Given | str]:
+def _children(
+    loader: yaml.SafeLoader, node: yaml.MappingNode, path: tree.Path, file: str
+) -> Iterator[RawSetting | str]:
     known = {p[len(path)] for p in tree.settings() if p[: len(path)] == path}
     seen: set[str] = set()
     for key_node, value in node.value:
@@ -82,7 +89,11 @@ def unknown(name: str, known: set[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1)
     if close:
         return f"unknown setting, did you mean {close[0]}?"
-    return f"unknown setting; there are {', '.join(sorted(known))}" if len(known) < 20 else "unknown setting"
+    return (
+        f"unknown setting; known: {', '.join(sorted(known))}"
+        if len(known) < 20
+        else "unknown setting"
+    )
 
 
 def _line(error: yaml.YAMLError) -> str:

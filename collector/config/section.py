@@ -1,12 +1,12 @@
-"""What every group of settings is made of."""
+"""Base of every group of settings."""
 
 from __future__ import annotations
 
 from msgspec import Meta, Struct
 
 
-def says(text: str) -> Meta:
-    """The meaning of a setting, for help and docs/reference.md."""
+def help_text(text: str) -> Meta:
+    """The description of a setting, for help and docs/reference.md."""
     return Meta(description=text)
 
 

@@ -13,7 +13,9 @@ from collector.config.units import Seconds
 
 
 def effective(loaded: Loaded) -> str:
-    """The configuration as a YAML file; a comment says where each value that was given comes from."""
+    """The configuration as a YAML file; a comment says where each value
+    that was given comes from.
+    """
     lines: list[str] = []
     for path in sections():
         lines.append(f"{'  ' * (len(path) - 1)}{path[-1]}:")
@@ -27,6 +29,9 @@ def effective(loaded: Loaded) -> str:
 def _yaml(value: object) -> str:
     plain = str(value) if isinstance(value, Seconds) else msgspec.to_builtins(value)
     text = yaml.safe_dump(
-        list(plain) if isinstance(plain, tuple) else plain, default_flow_style=True, width=1 << 20, allow_unicode=True
+        list(plain) if isinstance(plain, tuple) else plain,
+        default_flow_style=True,
+        width=1 << 20,
+        allow_unicode=True,
     )
     return text.removesuffix("\n").removesuffix("\n...")

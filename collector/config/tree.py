@@ -16,7 +16,9 @@ Path = tuple[str, ...]
 
 
 class Setting(NamedTuple):
-    """One setting: its path (``("web", "listen_address")``), type with constraints, plain type, default and meaning."""
+    """One setting: its path (``("web", "listen_address")``), type with constraints, plain
+    type, default and meaning.
+    """
 
     path: Path
     type: Any
@@ -66,9 +68,13 @@ def _walk(section: type[Section], path: Path) -> list[Setting]:
         if isinstance(hint, type) and issubclass(hint, Section):
             found += _walk(hint, (*path, row.name))
         else:
-            default = row.default if row.default_factory is msgspec.NODEFAULT else row.default_factory()
+            default = (
+                row.default if row.default_factory is msgspec.NODEFAULT else row.default_factory()
+            )
             meta = next(m for m in get_args(hint) if isinstance(m, msgspec.Meta))
-            found.append(Setting((*path, row.name), hint, _plain(hint), default, meta.description or ""))
+            found.append(
+                Setting((*path, row.name), hint, _plain(hint), default, meta.description or "")
+            )
     return found
 
 
@@ -78,5 +84,9 @@ def _plain(hint: Any) -> Any:
 
 def _groups(section: type[Section], path: Path) -> list[tuple[Path, type[Section]]]:
     hints = get_type_hints(section, include_extras=True)
-    below = [((*path, name), hint) for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, Section)]
+    below = [
+        ((*path, name), hint)
+        for name, hint in hints.items()
+        if isinstance(hint, type) and issubclass(hint, Section)
+    ]
     return [pair for child, hint in below for pair in ((child, hint), *_groups(hint, child))]

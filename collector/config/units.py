@@ -20,7 +20,9 @@ class Seconds(float):
 
     @classmethod
     def parse(cls, text: object) -> Seconds:
-        """From ``15s``, ``500ms``, ``1m30s``, ``2h``, ``7d`` or ``0``; ValueError for anything else."""
+        """From ``15s``, ``500ms``, ``1m30s``, ``2h``, ``7d`` or ``0``;
+        ValueError for anything else.
+        """
         if isinstance(text, Seconds):
             return text
         if text in ("0", 0) and not isinstance(text, bool):

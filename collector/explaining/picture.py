@@ -1,32 +1,41 @@
-"""The evidence of a case as panels of a plot: the columns that its detectors judge, of its devices, around its time."""
+"""The evidence of a case as panels of a plot: the columns that its detectors judge, of its
+devices, around its time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
 
-from detectors.pages import PAGES
+from detectors import PAGES
 from pipeline.catalog import KINDS, field
-from pipeline.store.base import base_name
-from pipeline.store.canned.question import means, names, risen
-from pipeline.store.case import Case
-from pipeline.store.plot import Panel
-from pipeline.store.query import Store, Window
+from pipeline.store.files.units import base_name
+from pipeline.store.query.canned.question import means, names, risen
+from pipeline.store.query.incident_history import Case
+from pipeline.store.query.plot import Panel
+from pipeline.store.query.store import Store, Window
 
 BEFORE, AFTER = 0.5, 0.25  # of the case's length are shown around it, and at least
-LEAST_BEFORE, LEAST_AFTER = timedelta(minutes=15), timedelta(minutes=5)
-MOST_PANELS = 8
+MIN_BEFORE, MIN_AFTER = timedelta(minutes=15), timedelta(minutes=5)
+MAX_PANELS = 8
 
 
 def panels(store: Store, case: Case) -> list[Panel]:
-    """Panels in the order of first evidence, each column once; a device that has no such column (a node, a rack) shows its host's devices."""
+    """Panels in the order of first evidence, each column once; a device that has no such column (a
+    node, a rack) shows its host's devices.
+    """
     begin, end = case.span
     length = end - begin
-    window = Window(begin - max(BEFORE * length, LEAST_BEFORE), end + max(AFTER * length, LEAST_AFTER))
-    return [_panel(store, window, kind, column, devices) for (kind, column), devices in _columns(store, case, window)]
+    window = Window(begin - max(BEFORE * length, MIN_BEFORE), end + max(AFTER * length, MIN_AFTER))
+    return [
+        _panel(store, window, kind, column, devices)
+        for (kind, column), devices in _columns(store, case, window)
+    ]
 
 
-def _columns(store: Store, case: Case, window: Window) -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
+def _columns(
+    store: Store, case: Case, window: Window
+) -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
     """What to show, with whose."""
     wanted: dict[tuple[str, str], dict[str, None]] = {}
     hosts = _devices_of_hosts(store, window)
@@ -35,9 +44,13 @@ def _columns(store: Store, case: Case, window: Window) -> Iterator[tuple[tuple[s
         for kind, column in page.shows if page else ():
             if field(kind, column).states:  # words have no height
                 continue
-            own = [told.last["device"]] if told.last["device_kind"] == kind else hosts.get((told.host, kind), [])
+            own = (
+                [told.last["device"]]
+                if told.last["device_kind"] == kind
+                else hosts.get((told.host, kind), [])
+            )
             wanted.setdefault((kind, column), {}).update(dict.fromkeys(own))
-    for key, devices in list(wanted.items())[:MOST_PANELS]:
+    for key, devices in list(wanted.items())[:MAX_PANELS]:
         if devices:
             yield key, tuple(devices)
 

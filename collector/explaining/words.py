@@ -1,4 +1,6 @@
-"""A case in words: who is blamed, what was found in which order, by which rule, with which numbers, and what to do next."""
+"""An incident as text: its root cause, the findings in order with their rules and numbers, and the
+next step.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,15 @@ import textwrap
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from collector.spans import span
-from detectors.pages import PAGES, prose_of
-from pipeline.store.case import Case, Row, Told
+from collector.durations import span
+from detectors import PAGES, prose_of
+from pipeline.short_ids import short
+from pipeline.store.query.incident_history import Case, IncidentHistory, Row
 
 WIDTH = 110
 BOOK = "docs/detectors.md"
-NAMES = ("index", "device", "pci_bus_id", "serial", "rack", "leaf")  # facts that say which device it is, where it has them
+# facts that identify a device, where it has them
+NAMES = ("index", "device", "pci_bus_id", "serial", "rack", "leaf")
 
 
 def words(case: Case, now: datetime) -> Iterator[str]:
@@ -21,35 +25,46 @@ def words(case: Case, now: datetime) -> Iterator[str]:
         yield from _incident(case.incident, now)
         yield ""
     if not case.findings:
-        yield "Its findings are not in the store any more."
-    for number, told in enumerate(case.findings, 1):
-        yield from _finding(told, f"{number}. " if len(case.findings) > 1 else "", now)
+        yield "Its findings are no longer in the store."
+    for number, finding in enumerate(case.findings, 1):
+        yield from _finding(finding, f"{number}. " if len(case.findings) > 1 else "", now)
         yield ""
-    for name in dict.fromkeys(told.last["detector"] for told in case.findings):
+    for name in dict.fromkeys(finding.last["detector"] for finding in case.findings):
         yield from _rule(name)
 
 
 def _incident(row: Row, now: datetime) -> Iterator[str]:
-    yield f"Incident {row['id']}: {row['summary']}"
+    yield f"Incident {short(row['id'])}: {row['summary']}"
     yield from _fields(
-        ("blamed", f"{row['device_kind']} {row['device']}" + (f" in {row['host']}" if row["host"] else "")),
+        (
+            "device",
+            f"{row['device_kind']} {row['device']}" + (f" in {row['host']}" if row["host"] else ""),
+        ),
         ("class", f"{row['fault']}, {row['severity']}"),
         ("open", _lasted(row["opened"], row["cleared"], now)),
         ("action", row["action"] + (f": {row['reason']}" if row["reason"] else "")),
-        ("taken on", _taken(row)),
+        ("ack", _acknowledged(row)),
     )
 
 
-def _finding(told: Told, number: str, now: datetime) -> Iterator[str]:
-    worst, last = told.worst, told.last
-    facts = ", ".join(f"{name} {told.facts[name]}" for name in NAMES if told.facts.get(name))
-    where = f"{last['device_kind']} {last['device']}" + (f" in {told.host}" if told.host else "")
+def _finding(finding: IncidentHistory, number: str, now: datetime) -> Iterator[str]:
+    worst, last = finding.worst, finding.last
+    facts = ", ".join(f"{name} {finding.facts[name]}" for name in NAMES if finding.facts.get(name))
+    where = f"{last['device_kind']} {last['device']}" + (
+        f" in {finding.host}" if finding.host else ""
+    )
     yield f"{number}{worst['detector']}: {worst['summary']}"
     yield from _fields(
-        ("finding", f"{last['id']}, {worst['fault']}, {worst['severity']}"),
+        ("finding", f"{short(last['id'])}, {worst['fault']}, {worst['severity']}"),
         ("device", where + (f" ({facts})" if facts else "")),
-        ("stands", _lasted(last["onset"], last["said"] if last["phase"] == "cleared" else None, now)),
-        ("told", ", ".join(f"{row['phase']} {_clock(row['said'])}" for row in _shortened(told))),
+        (
+            "open",
+            _lasted(last["onset"], last["said"] if last["phase"] == "cleared" else None, now),
+        ),
+        (
+            "history",
+            ", ".join(f"{row['phase']} {_clock(row['said'])}" for row in _shortened(finding)),
+        ),
         ("numbers", _numbers(worst)),
         ("action", worst["action"]),
     )
@@ -58,26 +73,26 @@ def _finding(told: Told, number: str, now: datetime) -> Iterator[str]:
 
 
 def _rule(name: str) -> Iterator[str]:
-    """How a detector judges; nothing of one that this version does not have."""
+    """How a detector works, if this version has it."""
     page = PAGES.get(name)
     if page is None:
-        yield f"Detector {name}: this version has none of that name."
+        yield f"Detector {name}: not in this version."
         return
-    yield f"How {name} judges"
+    yield f"How {name} works"
     for paragraph in prose_of(name):
         yield from _wrapped(paragraph.replace("``", ""), "   ")
     yield from _fields(
         ("rule", page.formula),
-        ("from", "; ".join(page.sources)),
+        ("sources", "; ".join(page.sources)),
         ("next", page.next_step),
         ("more", f"{BOOK}#{name}"),
     )
     yield ""
 
 
-def _shortened(told: Told) -> list[Row]:
-    """First and last words; what was said over and over in between is left out."""
-    rows = list(told.rows)
+def _shortened(finding: IncidentHistory) -> list[Row]:
+    """The first two and last two reports; the repetitions in between are left out."""
+    rows = list(finding.rows)
     return rows if len(rows) <= 4 else [*rows[:2], *rows[-2:]]
 
 
@@ -88,7 +103,7 @@ def _numbers(row: Row) -> str:
     return f"{row['value']:g}{expected} {row['unit']}".rstrip()
 
 
-def _taken(row: Row) -> str:
+def _acknowledged(row: Row) -> str:
     if row["acknowledged"] is None:
         return ""
     by = f" by {row['acknowledged_by']}" if row["acknowledged_by"] else ""
@@ -97,7 +112,11 @@ def _taken(row: Row) -> str:
 
 def _lasted(begin: datetime, end: datetime | None, now: datetime) -> str:
     lasted = span(((end or now) - begin).total_seconds())
-    return f"from {_clock(begin)} to {_clock(end)}, {lasted}" if end is not None else f"since {_clock(begin)}, for {lasted}"
+    return (
+        f"from {_clock(begin)} to {_clock(end)}, {lasted}"
+        if end is not None
+        else f"since {_clock(begin)}, for {lasted}"
+    )
 
 
 def _clock(time: datetime) -> str:
@@ -107,8 +126,12 @@ def _clock(time: datetime) -> str:
 def _fields(*rows: tuple[str, str]) -> Iterator[str]:
     for name, text in rows:
         if text:
-            yield from textwrap.wrap(text, WIDTH, initial_indent=f"   {name:9}", subsequent_indent=" " * 12)
+            yield from textwrap.wrap(
+                text, WIDTH, initial_indent=f"   {name:9}", subsequent_indent=" " * 12
+            )
 
 
 def _wrapped(text: str, lead: str) -> list[str]:
-    return textwrap.wrap(" ".join(text.split()), WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead))
+    return textwrap.wrap(
+        " ".join(text.split()), WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead)
+    )

@@ -1,4 +1,5 @@
-"""What the running agent of a node says when it is asked: over its socket, or over HTTP, within a deadline.
+"""What the running agent of a node says when it is asked: over its socket, or over
+HTTP, within a deadline.
 
 Named tuples, not dataclasses: those alone would take a tenth of a health check's time to import.
 """
@@ -14,10 +15,11 @@ from typing import Any, NamedTuple
 
 from collector.client import NOBODY, Access, get
 from collector.control import SOCKET, request
-from collector.gates.policy import Policy
+from collector.integrations.policy import Policy
 
-DEADLINE_S = 5.0  # an agent that is well answers within milliseconds; HealthCheckProgram is killed after 60 s
-MOST_BYTES = 4 << 20
+# an agent that is well answers within milliseconds; HealthCheckProgram is killed after 60 s
+DEADLINE_S = 5.0
+MAX_BYTES = 4 << 20
 PATH = "/api/v1/health"
 
 
@@ -26,7 +28,7 @@ class SilentError(Exception):
 
 
 class Problem(NamedTuple):
-    """An open incident, as far as a gate needs it."""
+    """An open incident, as far as an integration needs it."""
 
     id: str
     severity: str
@@ -40,9 +42,11 @@ class Problem(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """``state`` is ok, problem or unknown; ``open`` has the ids of all open incidents, shown or not; ``parts`` maps (kind, id) of the devices that answer to their epoch.
+    """``state`` is ok, problem or unknown; ``open`` has the ids of all open incidents, shown or
+    not; ``parts`` maps (kind, id) of the devices that answer to their epoch.
 
-    ``policy`` allows nothing where the answer came over HTTP, which anybody on the node could have given.
+    ``policy`` allows nothing where the answer came over HTTP, which anybody on
+    the node could have given.
     """
 
     host: str
@@ -59,13 +63,16 @@ class Answer(NamedTuple):
 
     @property
     def worst(self) -> str:
-        """page, ticket, or nothing where the node is out of service or nothing stands."""
+        """page, ticket, or empty where the node is out of service or has no open incident."""
         told = {problem.severity for problem in self.problems} if not self.out_of_service else set()
         return next((severity for severity in ("page", "ticket") if severity in told), "")
 
 
 def ask(agent: str, deadline_s: float = DEADLINE_S, *, who: Access = NOBODY) -> Answer:
-    """Ask at a URL (as ``who``), a socket, or the folder that a socket is in. SilentError says why there is no answer."""
+    """Ask at a URL (as ``who``), a socket, or the folder that a socket is in.
+
+    SilentError says why there is no answer.
+    """
     try:
         if agent.startswith(("http://", "https://")):
             return read(_get(agent, deadline_s, who))
@@ -96,12 +103,14 @@ def read(document: Mapping[str, Any]) -> Answer:
             open=frozenset(map(str, document["open"])),
             boot_id=str(document.get("boot_id", "")),
             simulated=str(document.get("simulated") or ""),
-            parts={(str(p["kind"]), str(p["id"])): str(p["epoch"]) for p in document.get("parts", ())},
+            parts={
+                (str(p["kind"]), str(p["id"])): str(p["epoch"]) for p in document.get("parts", ())
+            },
             policy=Policy.of(gates) if isinstance(gates, Mapping) else Policy(),
             document=document,
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"no answer of an agent: {error!r}") from error
+        raise ValueError(f"not an answer of a Tocsin agent: {error!r}") from error
 
 
 def _problem(row: Mapping[str, Any]) -> Problem:
@@ -125,7 +134,9 @@ def _one_of(value: object, words: Sequence[str]) -> str:
 
 
 def _get(url: str, deadline_s: float, who: Access) -> dict[str, Any]:
-    document = json.loads(get(url.rstrip("/") + PATH, who, timeout_s=deadline_s, most_bytes=MOST_BYTES))
+    document = json.loads(
+        get(url.rstrip("/") + PATH, who, timeout_s=deadline_s, max_bytes=MAX_BYTES)
+    )
     if not isinstance(document, dict):
         raise ValueError("expected one JSON object")  # noqa: TRY004 - the server is wrong, not a caller
     return document

@@ -1,4 +1,6 @@
-"""Which incidents opened and which ended since somebody was last told; what could not be told stays to be told."""
+"""Which incidents opened and which ended since somebody was last told; what could not
+be told stays to be told.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +11,28 @@ Incident = Mapping[str, Any]
 
 
 class Changes:
-    """Kept by one teller. A blind agent knows of neither begin nor end, and what is out of service is told to nobody."""
+    """State of one reporter.
+
+    A blind agent knows of neither begin nor end, and what is out of service is not reported.
+    """
 
     def __init__(self) -> None:
         self._told: dict[str, Incident] = {}
 
     def of(self, verdict: Mapping[str, Any]) -> Iterator[tuple[Incident, bool]]:
-        """Incidents, each with whether it is over: what opened, became graver or milder, blames another part, or has ended.
+        """Incidents, each with whether it is over: what opened, became graver or milder, blames
+        another part, or has ended.
 
-        What is told anew of another part or class ends first as it was told before: whoever was told finds it by these. A class alone that
-        changes, as evidence comes in, is no news.
+        What is told again of another part or class ends first as it was told before: whoever was
+        told finds it by these. A class alone that changes, as evidence comes in, is no news.
         """
         if verdict["verdict"] == "unknown" or verdict["out_of_service"]:
             return
-        standing = {incident["id"]: incident for incident in verdict["incidents"] if incident["severity"] != "record"}
+        standing = {
+            incident["id"]: incident
+            for incident in verdict["incidents"]
+            if incident["severity"] != "record"
+        }
         known = dict(self._told)
         for key, incident in standing.items():
             before = known.get(key)
@@ -31,10 +41,12 @@ class Changes:
             if before is not None and _found_by(before) != _found_by(incident):
                 yield before, True
             yield incident, False
-        yield from ((incident, True) for key, incident in known.items() if key not in verdict["open"])
+        yield from (
+            (incident, True) for key, incident in known.items() if key not in verdict["open"]
+        )
 
     def told(self, incident: Incident, *, over: bool) -> None:
-        """This one has been told."""
+        """Mark this one as reported."""
         if over:
             self._told.pop(incident["id"], None)
         else:
@@ -42,7 +54,7 @@ class Changes:
 
 
 def _news(incident: Incident) -> tuple[str, str, str]:
-    """What makes it worth telling again."""
+    """What makes it worth reporting again."""
     return incident["severity"], incident["kind"], incident["device"]
 
 

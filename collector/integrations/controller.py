@@ -1,4 +1,4 @@
-"""Slurm's controller, asked and told through its own commands: scontrol(1) and sinfo(1)."""
+"""Slurm's controller, through its own commands: scontrol(1) and sinfo(1)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ OURS = "tocsin:"  # every reason of ours begins so; nobody else's does
 DEADLINE_S = 10.0
 # Where sites have Slurm; a HealthCheckProgram is started with next to no environment.
 PATHS = "/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin:/usr/local/slurm/bin"
-FAR = "now+3650days"  # a token never takes effect: no job reaches so far (an unlimited one counts as a year)
-# Variables by which scontrol(1) and sinfo(1) show less, or in another form, or another cluster; ours are in UTC, since the time that a
-# reason was set is compared with what was read before.
+# a token never takes effect: no job reaches so far (an unlimited one counts as a year)
+FAR = "now+3650days"
+# Variables by which scontrol(1) and sinfo(1) show less, or in another form, or another cluster;
+# ours are in UTC, since the time that a reason was set is compared with what was read before.
 _BENT = ("SLURM_CLUSTERS", "SCONTROL_", "SINFO_")
 _OURS = {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
 _REASON = re.compile(r" Reason=(?P<text>.*?) \[(?P<by>[^\[\]]*@\d{4}-[^\[\]]*)\]")
@@ -23,16 +24,30 @@ _STATE = re.compile(r" State=([A-Z_+*~#!%$@^-]+)")
 _TOKEN = re.compile(r"^ReservationName=(\S+) .*? Nodes=(\S+)", re.MULTILINE)
 BUSY = frozenset({"ALLOCATED", "MIXED", "COMPLETING"})
 MAINTAINED = frozenset({"MAINT", "MAINTENANCE"})
-AWAY = frozenset({"DOWN", "FAIL", "POWERED_DOWN", "POWERING_DOWN", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "FUTURE"})
+AWAY = frozenset(
+    {
+        "DOWN",
+        "FAIL",
+        "POWERED_DOWN",
+        "POWERING_DOWN",
+        "REBOOT",
+        "REBOOT_ISSUED",
+        "REBOOT_REQUESTED",
+        "FUTURE",
+    }
+)
 
 
 class CannotAskError(Exception):
-    """The controller did not answer, or refused. Whoever cannot ask does nothing."""
+    """The controller did not answer, or refused: nothing is done then."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """A node as the controller sees it. ``reason`` is the text alone, ``by`` who set it when (``root@2026-11-20T13:26:47``)."""
+    """A node as the controller sees it.
+
+    ``reason`` is the text alone, ``by`` who set it when (``root@2026-11-20T13:26:47``).
+    """
 
     words: frozenset[str]
     reason: str = ""
@@ -40,7 +55,7 @@ class NodeState:
 
     @property
     def drained(self) -> bool:
-        """Whether it takes no new jobs, whoever said so."""
+        """Whether it takes no new jobs, for whatever reason."""
         return "DRAIN" in self.words
 
     @property
@@ -62,7 +77,9 @@ class Controller:
 
     def drained(self) -> dict[str, str]:
         """Nodes that take no new jobs for a reason of ours, and the reason."""
-        lines = self._ask("sinfo", "--noheader", "--Node", "--states=drain", "--format=%N|%E").splitlines()
+        lines = self._ask(
+            "sinfo", "--noheader", "--Node", "--states=drain", "--format=%N|%E"
+        ).splitlines()
         rows = (line.split("|", 1) for line in lines if "|" in line)
         return {node: reason for node, reason in rows if reason.startswith(OURS)}
 
@@ -70,12 +87,16 @@ class Controller:
         """Reservations whose names begin so, and the node each lies on."""
         return {
             name: node
-            for name, node in parse_tokens(self._ask("scontrol", "--oneliner", "show", "reservation"))
+            for name, node in parse_tokens(
+                self._ask("scontrol", "--oneliner", "show", "reservation")
+            )
             if name.startswith(prefix)
         }
 
     def take(self, token: str, node: str) -> bool:
-        """Make a reservation of that name; False where there is one already. slurmctld lets one of many win, whoever asks at once."""
+        """Make a reservation of that name; False where there is one already. slurmctld lets one of
+        many win, whoever asks at once.
+        """
         what = [
             f"ReservationName={token}",
             f"Nodes={node}",
@@ -116,8 +137,12 @@ class Controller:
         if program is None:
             raise CannotAskError(f"{argv[0]} is not installed here")
         try:
-            environ = {name: value for name, value in os.environ.items() if not name.startswith(_BENT)} | _OURS
-            done = child.run([program, *argv[1:]], timeout_s=self._deadline_s, most_bytes=16 << 20, env=environ)
+            environ = {
+                name: value for name, value in os.environ.items() if not name.startswith(_BENT)
+            } | _OURS
+            done = child.run(
+                [program, *argv[1:]], timeout_s=self._deadline_s, max_bytes=16 << 20, env=environ
+            )
         except OSError as error:
             raise CannotAskError(f"{argv[0]}: {error.strerror}") from error
         if done.timed_out or done.truncated:
@@ -128,9 +153,11 @@ class Controller:
 def parse_node(line: str) -> NodeState:
     """From ``scontrol --oneliner show node``. CannotAskError where no state stands in it.
 
-    >>> parse_node("NodeName=gpu07 State=IDLE+DRAIN Port=1 Reason=tocsin:xid GPU 3 [root@2026-11-20T13:26:47]").reason
+    >>> parse_node(
+    ...     "NodeName=gpu07 State=IDLE+DRAIN Port=1 Reason=tocsin:xid GPU 3 [root@2026-11-20T13:26:47]"
+    ... ).reason
     'tocsin:xid GPU 3'
-    """
+    """  # noqa: E501 - an example or a table
     state, reason = _STATE.search(line), _REASON.search(line)
     if state is None:
         raise CannotAskError(f"scontrol show node: no state in {line[:200]!r}")

@@ -1,4 +1,6 @@
-"""Draining a node for an incident: at most once, in words of our own, within the cap, and never against what people decided."""
+"""Draining a node for an incident: at most once, in words of our own, within the cap, and never
+against what people decided.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +8,46 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from collector.gates.asking import Answer, Problem
-from collector.gates.controller import AWAY, MAINTAINED, OURS, Controller, NodeState
-from collector.gates.policy import Policy
-from collector.gates.record import Drained, Record, key
-from collector.gates.tokens import Tokens
+from collector.integrations.agent_client import Answer, Problem
+from collector.integrations.controller import AWAY, MAINTAINED, OURS, Controller, NodeState
+from collector.integrations.policy import Policy
+from collector.integrations.record import Drained, Record, key
+from collector.integrations.tokens import Tokens
 
-# Actions (pipeline/finding.py) that need the node free of jobs. An application is restarted by its owner.
+# Actions (pipeline/finding.py) that need the node free of jobs. An application
+# is restarted by its owner.
 NEEDS_NODE = frozenset(
-    ("COMPONENT_RESET", "CONTACT_SUPPORT", "RUN_FIELDDIAG", "RESTART_VM", "RESTART_BM", "REPLACE_VM", "RUN_DCGMEUD")
+    (
+        "COMPONENT_RESET",
+        "CONTACT_SUPPORT",
+        "RUN_FIELDDIAG",
+        "RESTART_VM",
+        "RESTART_BM",
+        "REPLACE_VM",
+        "RUN_DCGMEUD",
+    )
 )
-LONGEST_REASON = 200
-# Kept is printable ASCII without quotes, equals sign, backslash and bar, which Slurm's tools read as theirs.
+MAX_REASON = 200
+# Kept is printable ASCII without quotes, equals sign, backslash and bar, which
+# Slurm's tools read as theirs.
 _UNSAFE = re.compile(r"[^ !#-&(-<>-\[\]^-{}~]")
 
 
 class Gate:
-    """One node before its controller. ``now`` gives unix seconds. With ``dry_run`` nothing is changed anywhere."""
+    """One node before its controller.
+
+    ``now`` gives unix seconds. With ``dry_run`` nothing is changed anywhere.
+    """
 
     def __init__(
-        self, node: str, controller: Controller, record: Record, policy: Policy, *, now: Callable[[], float], dry_run: bool
+        self,
+        node: str,
+        controller: Controller,
+        record: Record,
+        policy: Policy,
+        *,
+        now: Callable[[], float],
+        dry_run: bool,
     ) -> None:
         self._node, self._controller, self._record, self._policy = node, controller, record, policy
         self._now, self._dry_run = now, dry_run
@@ -34,7 +56,8 @@ class Gate:
     def check(self, answer: Answer) -> str:
         """Drain the node where the answer is a reason to; what was done, in one line.
 
-        CannotAskError where the controller did not answer: the next check takes up what this one began.
+        CannotAskError where the controller did not answer: the next check
+        takes up what this one began.
         """
         record = self._record.read()
         if record is not None:
@@ -45,7 +68,9 @@ class Gate:
         if worst is None:
             return _calm(answer)
         reason = reason_of(worst, simulated=bool(answer.simulated))
-        forbidden = self._policy.forbids(self._node) or self._unfit(self._controller.node(self._node), worst)
+        forbidden = self._policy.forbids(self._node) or self._unfit(
+            self._controller.node(self._node), worst
+        )
         if forbidden:
             return f"not drained ({forbidden}): {reason}"
         if self._dry_run:
@@ -53,7 +78,9 @@ class Gate:
         return self._drain(answer, worst, reason)
 
     def _drain(self, answer: Answer, worst: Problem, reason: str) -> str:
-        """What is about to be done is written down first: whatever interrupts this, the next check finds out how far it came."""
+        """What is about to be done is written down first: whatever interrupts this, the next check
+        finds out how far it came.
+        """
         meant = Drained(
             node=self._node,
             incident=worst.id,
@@ -76,7 +103,7 @@ class Gate:
         if state.drained:
             self._tokens.drop(slot)
             self._record.forget()
-            return f"not drained (somebody else drained it: {state.reason}): {reason}"
+            return f"not drained (already drained by someone else: {state.reason}): {reason}"
         self._controller.drain(self._node, reason)
         self._record.write(replace(meant, slot=slot, by=self._controller.node(self._node).by))
         return f"drained {self._node}: {reason}"
@@ -84,32 +111,44 @@ class Gate:
     def _claim(self) -> tuple[str, str]:
         """A slot with an allowance of this hour, or why there is none."""
         if self._tokens.all_off():
-            return "", "the fleet's switch is off: reservation tocsin_off"
+            return "", "disabled fleet-wide by reservation tocsin_off"
         drained = self._controller.drained()
         if len(drained) >= self._policy.most_drained:
-            return "", f"cap reached: {len(drained)} nodes are drained by Tocsin, {self._policy.most_drained} may be"
+            return (
+                "",
+                (
+                    f"limit reached: Tocsin has drained {len(drained)} nodes, "
+                    f"{self._policy.most_drained} are allowed"
+                ),
+            )
         slot = self._tokens.slot(self._policy.most_drained)
         if not slot:
-            return "", f"cap reached: all {self._policy.most_drained} slots are taken"
+            return "", f"limit reached: all {self._policy.most_drained} slots are in use"
         if not self._tokens.hour(self._policy.most_per_hour, self._now()):
             self._tokens.drop(slot)
-            return "", f"cap reached: {self._policy.most_per_hour} nodes an hour"
+            return "", f"limit reached: {self._policy.most_per_hour} nodes per hour"
         return slot, ""
 
     def _reconcile(self, record: Drained, answer: Answer) -> str | None:
-        """What became of our drain; None where it is over and done with, and this node is as any other."""
+        """What became of our drain; None where it is over and done with, and
+        this node is as any other.
+        """
         state = self._controller.node(self._node)
         if ours(state, record):
-            if not record.by and not self._dry_run:  # an earlier check was interrupted right after it had drained
-                self._record.write(replace(record, by=state.by, slot=self._tokens.slot(self._policy.most_drained)))
-            return f"drained by us: {record.reason}"
+            if (
+                not record.by and not self._dry_run
+            ):  # an earlier check was interrupted right after it had drained
+                self._record.write(
+                    replace(record, by=state.by, slot=self._tokens.slot(self._policy.most_drained))
+                )
+            return f"drained by Tocsin: {record.reason}"
         if self._dry_run:
-            return f"dry run: no longer drained by us: {record.reason}"
+            return f"dry run: no longer drained by Tocsin: {record.reason}"
         self._tokens.drop_slots()
         if record.by and record.incident in answer.open:
             if not record.over:
                 self._record.write(replace(record, over=True))
-            return f"left to people, who decided otherwise: {record.reason}"
+            return f"left to operators, who resumed or changed it: {record.reason}"
         self._record.forget()
         return None
 
@@ -118,42 +157,63 @@ class Gate:
         if not self._policy.drain and not self._dry_run:
             return "gates.slurm.drain is off"
         if state.drained:
-            return f"it is drained already: {state.reason}"
+            return f"already drained: {state.reason}"
         away = state.words & (AWAY | MAINTAINED)
         if away:
             return f"it is {' and '.join(sorted(away)).lower()}"
         if state.busy and worst.severity != "page":
-            return "jobs run on it, and a ticket can wait"
+            return "jobs are running, and a ticket can wait"
         return ""
 
     def _no_room(self) -> str:
         drained = len(self._controller.drained())
-        return f" if the cap let it ({drained} of {self._policy.most_drained})" if drained >= self._policy.most_drained else ""
+        return (
+            f" if the limit allowed it ({drained} of {self._policy.most_drained})"
+            if drained >= self._policy.most_drained
+            else ""
+        )
 
 
 def worst_of(answer: Answer, policy: Policy) -> Problem | None:
-    """The incident to drain for: grave enough, nobody has taken it on, and its remedy needs the node. None where there is none."""
+    """The incident to drain for: grave enough, nobody has taken it on, and
+    its remedy needs the node.
+
+    None where there is none.
+    """
     if answer.state != "problem" or answer.out_of_service:
         return None
-    asking = [p for p in answer.problems if policy.grave(p.severity) and p.action in NEEDS_NODE and not p.acknowledged]
-    return min(asking, key=lambda p: (p.severity != "page", p.id), default=None)
+    candidates = [
+        p
+        for p in answer.problems
+        if policy.grave(p.severity) and p.action in NEEDS_NODE and not p.acknowledged
+    ]
+    return min(candidates, key=lambda p: (p.severity != "page", p.id), default=None)
 
 
 def reason_of(problem: Problem, *, simulated: bool = False) -> str:
     """The drain's reason: whose it is, what is wrong, and with which part.
 
-    >>> lost = Problem("1", "page", "RESTART_BM", "gpu_lost", "gpu", "GPU-8a", "GPU 3", "Off the bus.", False)
+    >>> lost = Problem(
+    ...     "1", "page", "RESTART_BM", "gpu_lost", "gpu", "GPU-8a", "GPU 3", "Off the bus.", False
+    ... )
     >>> reason_of(lost)
     'tocsin:gpu_lost GPU 3 (GPU-8a): Off the bus.'
     """
     what = f"{problem.fault} {problem.name} ({problem.device}): {problem.summary}"
     mark = " [simulated]" if simulated else ""  # however long the rest is
-    return f"{OURS}{_UNSAFE.sub('?', what)}"[: LONGEST_REASON - len(mark)].rstrip() + mark
+    return f"{OURS}{_UNSAFE.sub('?', what)}"[: MAX_REASON - len(mark)].rstrip() + mark
 
 
 def ours(state: NodeState, record: Drained) -> bool:
-    """Whether the node is drained by us and nobody has touched that since: same words, same author, same second."""
-    return state.drained and state.reason == record.reason and record.by in ("", state.by) and not record.over
+    """Whether the node is drained by us and nobody has touched that since: same words,
+    same author, same second.
+    """
+    return (
+        state.drained
+        and state.reason == record.reason
+        and record.by in ("", state.by)
+        and not record.over
+    )
 
 
 def _calm(answer: Answer) -> str:

@@ -1,30 +1,41 @@
-"""Every device of the node with a score and its headroom, for whoever places jobs: what /api/v1/health answers."""
+"""Every device of the node with a score and its headroom, for whoever places jobs:
+what /api/v1/health answers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from collector.gates.verdict import called, text
-from collector.out_of_service import Out
+from collector.integrations.verdict import called, text
+from collector.node.out_of_service import Out
 from pipeline.catalog import field
 from pipeline.exposition import Entry, Snapshot
 from pipeline.finding import Finding
 from pipeline.frame import Attributes, Device
 
-# What a device is worth while something of that word stands about it (detectors/incidents/health.py). A device that is said to fail soon
-# still does its work; one that is degraded already does less.
+# Score of a device by its health
+# (detectors/incidents/health.py). A device that is said to fail soon still does its work; one that
+# is degraded already does less.
 STANDING = {"ok": 1.0, "predicted_failure": 0.6, "degraded": 0.4, "failed": 0.0}
-# Below this margin to its slow-down temperature a GPU has none left for a heavier job; half of its worth is what clocks may fall to.
+# Below this margin to its slow-down temperature a GPU has none left for a heavier job; half of its
+# worth is what clocks may fall to.
 COOL_CELSIUS, HOTTEST_WORTH = 10.0, 0.5
-MOST_REASONS = 5
+MAX_REASONS = 5
 GOOD = {"gpu": "ok", "ib_port": "active"}
 
 
 def devices(
-    snapshot: Snapshot, findings: Iterable[Finding], health: Mapping[Device, str], out: Iterable[Out]
+    snapshot: Snapshot,
+    findings: Iterable[Finding],
+    health: Mapping[Device, str],
+    out: Iterable[Out],
 ) -> list[dict[str, Any]]:
-    """GPUs and ports, one row each. ``score`` is 0 to 100, null where there are no fresh readings; values in base units, null = not observed."""
+    """GPUs and ports, one row each.
+
+    ``score`` is 0 to 100, null where there are no fresh readings; values in base
+    units, null = not observed.
+    """
     reasons: dict[Device, list[str]] = {}
     for finding in findings:
         if finding.active and finding.severity != "record":
@@ -36,28 +47,42 @@ def devices(
     for entry in (entry for kind in GOOD for entry in snapshot.of(kind)):
         for row, device in enumerate(entry.frame.devices):
             part = _device(entry, row, snapshot.facts(device), links)
-            judged = _judged(part, health.get(device, "ok"), reasons.get(device, ()), out=whole or device in away)
+            judged = _judged(
+                part, health.get(device, "ok"), reasons.get(device, ()), out=whole or device in away
+            )
             found.append(part | judged)
     return found
 
 
 def score(state: str, health: str, headroom: Mapping[str, float | None], *, out: bool) -> int:
-    """Worth of a device for a new job: 0 where it can have none, 100 where nothing speaks against it.
+    """Worth of a device for a new job: 0 where it can have none, 100 where
+    there are no findings.
 
     >>> score("ok", "ok", {"thermal_margin_celsius": 30.0, "link_quality": 1.0}, out=False)
     100
-    >>> score("ok", "predicted_failure", {"thermal_margin_celsius": 5.0, "link_quality": 1.0}, out=False)
+    >>> score(
+    ...     "ok",
+    ...     "predicted_failure",
+    ...     {"thermal_margin_celsius": 5.0, "link_quality": 1.0},
+    ...     out=False,
+    ... )
     45
     """
     if out or state not in GOOD.values():
         return 0
     margin, link = headroom.get("thermal_margin_celsius"), headroom.get("link_quality")
-    cool = 1.0 if margin is None else min(1.0, HOTTEST_WORTH + (1 - HOTTEST_WORTH) * max(margin, 0.0) / COOL_CELSIUS)
+    cool = (
+        1.0
+        if margin is None
+        else min(1.0, HOTTEST_WORTH + (1 - HOTTEST_WORTH) * max(margin, 0.0) / COOL_CELSIUS)
+    )
     return round(100 * STANDING.get(health, 0.0) * cool * (1.0 if link is None else link))
 
 
 class Links:
-    """Quality of links: a GPU's share of its NVLinks that are up, a port's rate beside the best of its node; 0 to 1."""
+    """Quality of links: a GPU's share of its NVLinks that are up, a port's rate beside the
+    best of its node; 0 to 1.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._up: dict[str, list[float]] = {}
@@ -98,22 +123,33 @@ def _device(entry: Entry, row: int, facts: Attributes, links: Links) -> dict[str
     }
 
 
-def _judged(row: Mapping[str, Any], health: str, reasons: Sequence[str], *, out: bool) -> dict[str, Any]:
+def _judged(
+    row: Mapping[str, Any], health: str, reasons: Sequence[str], *, out: bool
+) -> dict[str, Any]:
     """What it is worth, and why not more."""
     state = row["state"]
     return {
         "health": health,
         "out_of_service": out,
         "score": score(state, health, row["headroom"], out=out) if row["fresh"] else None,
-        "reasons": [*([] if state == GOOD[row["kind"]] else [f"state {state}"]), *reasons][:MOST_REASONS],
+        "reasons": [*([] if state == GOOD[row["kind"]] else [f"state {state}"]), *reasons][
+            :MAX_REASONS
+        ],
     }
 
 
 def _gpu(entry: Entry, row: int, links: Links) -> dict[str, float | None]:
-    """Memory in bytes; degrees to the slow-down temperature, as the driver says it or by subtraction (NVML's T.Limit came with Hopper)."""
+    """Memory in bytes; degrees to the slow-down temperature, as the driver says it or by
+    subtraction (NVML's T.Limit came with Hopper).
+    """
     total, free = _base(entry, row, "memory_total_bytes"), _base(entry, row, "memory_free_bytes")
     margin, now, slow = (
-        _base(entry, row, name) for name in ("temperature_margin_celsius", "temperature_celsius", "temperature_slowdown_celsius")
+        _base(entry, row, name)
+        for name in (
+            "temperature_margin_celsius",
+            "temperature_celsius",
+            "temperature_slowdown_celsius",
+        )
     )
     if margin is None and now is not None and slow is not None:
         margin = slow - now
@@ -139,13 +175,22 @@ def _base(entry: Entry, row: int, name: str) -> float | None:
 
 def _state(entry: Entry, row: int) -> str:
     code = entry.frame.value("state", row)
-    return next((name for number, name in field(entry.frame.kind, "state").states if number == code), "unknown")
+    return next(
+        (name for number, name in field(entry.frame.kind, "state").states if number == code),
+        "unknown",
+    )
 
 
 def identities(snapshot: Snapshot) -> Iterator[dict[str, str]]:
-    """Which parts answer now, and in which of their lives (``epoch`` changes with a reset): evidence of a repair."""
+    """Which parts answer now, and in which of their lives (``epoch`` changes with a
+    reset): evidence of a repair.
+    """
     for kind, good in GOOD.items():
         for entry in (entry for entry in snapshot.of(kind) if entry.fresh):
             for row, device in enumerate(entry.frame.devices):
                 if _state(entry, row) == good:
-                    yield {"kind": kind, "id": text(device.id), "epoch": text(snapshot.facts(device).get("epoch", ""))}
+                    yield {
+                        "kind": kind,
+                        "id": text(device.id),
+                        "epoch": text(snapshot.facts(device).get("epoch", "")),
+                    }

@@ -1,29 +1,33 @@
-"""Slurm's maintenance reservations as the agent's own maintenance: whoever planned them is not paged by what they do."""
+"""Slurm's maintenance reservations as the agent's own maintenance: whoever planned them is
+not paged by what they do.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from collector.gates.asking import Answer
-from collector.gates.controller import MAINTAINED, NodeState
+from collector.integrations.agent_client import Answer
+from collector.integrations.controller import MAINTAINED, NodeState
 
 REASON, USER = "in a maintenance reservation of Slurm", "slurm"
-# Renewed at each check. Health checks may stop while a node is worked on; nothing stays silent for ever because of that.
-LONGEST_S = 86400.0
+# Renewed at each check. Health checks may stop while a node is worked on; nothing stays silent
+# forever because of that.
+MAX_S = 86400.0
 
 Tell = Callable[[dict[str, Any]], object]
 
 
 def follow(state: NodeState, answer: Answer, tell: Tell) -> str:
-    """Take the node out of service or bring it back, as the controller has it; what changed, empty where nothing did.
+    """Take the node out of service or bring it back, as the controller has it; what changed,
+    empty where nothing did.
 
     What people took out themselves is theirs to bring back.
     """
     maintained = bool(state.words & MAINTAINED)
     request = {"command": "maintenance", "on": maintained, "device": "", "user": USER}
     if maintained and answer.out_of_service in ("", REASON):
-        tell(request | {"reason": REASON, "seconds": LONGEST_S})
+        tell(request | {"reason": REASON, "seconds": MAX_S})
         return "" if answer.out_of_service else f"out of service: {REASON}"
     if not maintained and answer.out_of_service == REASON:
         tell(request)

@@ -1,22 +1,29 @@
-"""A thread that looks at the verdict every few seconds and tells somebody outside: guarded, counted, and logged once when it begins to fail."""
+"""A thread that looks at the verdict every few seconds and tells somebody outside: guarded,
+counted, and logged once when it begins to fail.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 
+from pipeline.clock import Clock
 from pipeline.guard import Guard, Health
-from pipeline.interfaces import Clock
 
 CLOSE_S = 1.0
 
 
-class Looking:
-    """Calls ``tick``, which raises, once a period until ``close``. Failures are counted under the stage ``gate``."""
+class PeriodicTask:
+    """Calls ``tick``, which raises, once a period until ``close``.
 
-    def __init__(self, name: str, tick: Callable[[], None], period_s: float, guard: Guard, clock: Clock) -> None:
+    Failures are counted under the stage ``gate``.
+    """
+
+    def __init__(
+        self, name: str, tick: Callable[[], None], period_s: float, guard: Guard, clock: Clock
+    ) -> None:
         self._name, self._tick, self._period_s = name, tick, period_s
-        self._guard, self._clock, self._health = guard, clock, Health(f"the gate to {name}")
+        self._guard, self._clock, self._health = guard, clock, Health(f"integration {name}")
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"gate-{name}", daemon=True)
         self._thread.start()

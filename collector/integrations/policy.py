@@ -1,4 +1,6 @@
-"""What a site allows the gates to do, as the agent tells it from its configuration (``gates`` in docs/reference.md)."""
+"""What a site allows the integrations to do, from the agent's configuration
+(``gates`` in docs/reference.md).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ GRAVE = {"page": ("page",), "ticket": ("ticket", "page")}
 
 
 class Policy(NamedTuple):
-    """Defaults that do nothing: what is not told is not allowed."""
+    """Defaults that do nothing: what is not configured is not allowed."""
 
     drain: bool = False
     severity: str = "page"
@@ -33,7 +35,7 @@ class Policy(NamedTuple):
                 off_file=str(document["off_file"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"the agent's gates cannot be read: {error!r}") from error
+            raise ValueError(f"cannot read the agent's integration settings: {error!r}") from error
 
     def forbids(self, node: str) -> str:
         """Why nothing may be done to this node, empty where something may."""
@@ -41,7 +43,7 @@ class Policy(NamedTuple):
         if switch:
             return switch
         if self.canaries and node not in self.canaries:
-            return f"{node} is none of the canaries (gates.slurm.canaries)"
+            return f"{node} is not a canary (gates.slurm.canaries)"
         return ""
 
     def grave(self, severity: str) -> bool:
@@ -50,13 +52,16 @@ class Policy(NamedTuple):
 
 
 def off(file: str) -> str:
-    """Why the off switch holds, empty where it does not. A switch that cannot be looked at holds: a shared file system may be away."""
+    """Why the off switch holds, empty where it does not.
+
+    A switch that cannot be looked at holds: a shared file system may be away.
+    """
     if not file:
-        return "no off switch is named (gates.off_file)"
+        return "no off switch is configured (gates.off_file)"
     try:
         os.stat(file)  # noqa: PTH116 - pathlib would triple what a health check imports
     except FileNotFoundError:
         return ""
     except OSError as error:
-        return f"{file} cannot be looked for: {error.strerror}"
-    return f"{file} is there: all gates are off"
+        return f"cannot check for {file}: {error.strerror}"
+    return f"{file} exists: integrations are off"

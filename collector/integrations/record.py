@@ -1,4 +1,6 @@
-"""What we drained here and why, kept on the node: whoever cannot show it owns nothing and resumes nothing."""
+"""What we drained here and why, kept on the node: whoever cannot show it owns
+nothing and resumes nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,15 @@ class BusyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """One drain. ``reason`` and ``by`` are the controller's own words right after it; ``parts`` is who answered then, by kind and id.
+    """One drain.
 
-    ``failed`` is the evidence of a repair after which the check under load failed: it is not tried again on the same evidence.
-    ``trying`` is set from before that check begins until it has ended: found set, the check never came to its end.
-    ``over`` is set once people have decided otherwise: for the incident ``incident`` this node is left alone from then on.
+    ``reason`` and ``by`` are the controller's own words right after it; ``parts`` is who
+    answered then, by kind and id.
+
+    ``failed`` is the evidence of a repair after which the burn-in check failed: it is not tried
+    again on the same evidence. ``trying`` is set from before that check begins until it has ended:
+    found set, the check never came to its end. ``over`` is set once people have decided otherwise:
+    for the incident ``incident`` this node is left alone from then on.
     """
 
     node: str
@@ -41,7 +47,9 @@ class Drained:
 
 
 class Record:
-    """One small file, written whole or not at all, and the lock that lets one check of a node act at a time."""
+    """One small file, written whole or not at all, and the lock that lets one check
+    of a node act at a time.
+    """
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -57,7 +65,9 @@ class Record:
             yield
 
     def read(self) -> Drained | None:
-        """None where nothing was drained, or where the file cannot be understood: then nothing is ours."""
+        """None where nothing was drained, or where the file cannot be
+        understood: then nothing is ours.
+        """
         try:
             return Drained(**json.loads(self.file.read_text(encoding="utf-8")))
         except FileNotFoundError:
@@ -81,7 +91,10 @@ class Record:
 
 
 def _opened(file: Path) -> int:
-    """For writing. A link is refused: root writes here, in a folder that may belong to the agent's user."""
+    """For writing.
+
+    A link is refused: root writes here, in a folder that may belong to the agent's user.
+    """
     return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 

@@ -1,8 +1,10 @@
-"""The cap on drained nodes, kept by the controller: numbered tokens, of which slurmctld gives each to one node only.
+"""The cap on drained nodes, kept by the controller: numbered tokens, of which slurmctld
+gives each to one node only.
 
-A token is a reservation with a fixed name that never takes effect (it lies ten years ahead). Names are unique in slurmctld, so of all
-nodes that ask for one at the same moment one gets it. A node is drained only while it holds a slot, and there are no more slots than the
-cap: however many health checks fire together, and wherever one of them dies, no more nodes than that are drained.
+A token is a reservation with a fixed name that never takes effect (it lies ten years ahead). Names
+are unique in slurmctld, so of all nodes that ask for one at the same moment one gets it. A node is
+drained only while it holds a slot, and there are no more slots than the cap: however many health
+checks fire together, and wherever one of them dies, no more nodes than that are drained.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ class Holder(Protocol):
         ...
 
     def take(self, token: str, node: str) -> bool:
-        """Get a token; False where somebody has it."""
+        """Get a token; False if it is taken."""
         ...
 
     def drop(self, token: str) -> None:
@@ -39,27 +41,44 @@ class Tokens:
         self._holder, self._node = holder, node
 
     def all_off(self) -> bool:
-        """Whether the fleet's switch on the controller is set: a reservation named ``tocsin_off``."""
+        """Whether the fleet's switch on the controller is set: a
+        reservation named ``tocsin_off``.
+        """
         return OFF in self._holder.tokens(OFF)
 
     def slot(self, most: int) -> str:
-        """A slot of this node, one that it holds already or a free one; empty where all are taken."""
+        """A slot of this node, one that it holds already or a free one;
+        empty where all are taken.
+        """
         taken = self._holder.tokens(SLOT)
         mine = [name for name, node in taken.items() if node == self._node]
         return (
-            mine[0] if mine else self._first(f"{SLOT}{number}" for number in self._order(most) if f"{SLOT}{number}" not in taken)
+            mine[0]
+            if mine
+            else self._first(
+                f"{SLOT}{number}" for number in self._order(most) if f"{SLOT}{number}" not in taken
+            )
         )
 
     def hour(self, most: int, now: float) -> str:
-        """One of the allowances of this hour; empty where they are used up. Those of the hour before count too."""
+        """One of the allowances of this hour; empty where they are used up.
+
+        Those of the hour before count too.
+        """
         at = datetime.fromtimestamp(now, UTC)
-        this, before = (f"{HOUR}{(at - timedelta(hours=back)).strftime(HOUR_FORMAT)}_" for back in (0, 1))
+        this, before = (
+            f"{HOUR}{(at - timedelta(hours=back)).strftime(HOUR_FORMAT)}_" for back in (0, 1)
+        )
         taken = self._holder.tokens(HOUR)
         for old in taken:
             if old < before:  # names sort as time does
                 self._holder.drop(old)
         left = most - sum(name.startswith(before) for name in taken)
-        return self._first(f"{this}{number:03}" for number in range(1, left + 1) if f"{this}{number:03}" not in taken)
+        return self._first(
+            f"{this}{number:03}"
+            for number in range(1, left + 1)
+            if f"{this}{number:03}" not in taken
+        )
 
     def drop_slots(self) -> None:
         """Give back every slot that this node holds."""
@@ -75,6 +94,10 @@ class Tokens:
         return next((name for name in names if self._holder.take(name, self._node)), "")
 
     def _order(self, most: int) -> list[int]:
-        """Slots in an order of this node's own, so that many that ask at once do not all ask for the same."""
-        first = int.from_bytes(hashlib.blake2b(self._node.encode(), digest_size=4).digest(), "big") % max(most, 1)
+        """Slots in an order of this node's own, so that many that ask at once do
+        not all ask for the same.
+        """
+        first = int.from_bytes(
+            hashlib.blake2b(self._node.encode(), digest_size=4).digest(), "big"
+        ) % max(most, 1)
         return [(first + number) % most + 1 for number in range(most)]

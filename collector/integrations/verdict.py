@@ -6,61 +6,86 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from collector.out_of_service import Out
+from collector.node.out_of_service import Out
+from pipeline.documents import printable
 from pipeline.exposition import Snapshot
 from pipeline.finding import SEVERITIES, Incident
 from pipeline.frame import Attributes, Device
 
 State = Literal["ok", "problem", "unknown"]
-MOST_INCIDENTS = 20  # the gravest; one answer fits one line of the socket
-MOST_OPEN = 500  # ids, the gravest first; as many as /metrics shows
-LONGEST_TEXT = 300  # characters of a summary or reason, which may quote what a kernel log said
-# Findings about other kinds (a job, a rack) speak of more than this node: no gate of a node acts on them.
+MAX_INCIDENTS = 20  # the gravest; one answer fits one line of the socket
+MAX_OPEN = 500  # ids, the gravest first; as many as /metrics shows
+MAX_TEXT = 300  # characters of a summary or reason, which may quote what a kernel log said
+# Findings about other kinds (a job, a rack) speak of more than this node: no
+# integration of a node acts on them.
 OF_A_NODE = frozenset({"node", "gpu", "gpu_instance", "nvlink", "nvswitch", "ib_port"})
-# Whose readings must be fresh for a word about them to count; what is read of the others comes with these.
-READ = {"gpu": "gpu", "gpu_instance": "gpu", "nvlink": "gpu", "nvswitch": "gpu", "ib_port": "ib_port"}
+# Whose readings must be fresh for a word about them to count; what is read of the
+# others comes with these.
+READ = {
+    "gpu": "gpu",
+    "gpu_instance": "gpu",
+    "nvlink": "gpu",
+    "nvswitch": "gpu",
+    "ib_port": "ib_port",
+}
 
 
 def verdict(
-    host: str, snapshot: Snapshot, incidents: Sequence[Incident], out: Iterable[Out], *, dead: str, unready: str, now_ns: int
+    host: str,
+    snapshot: Snapshot,
+    incidents: Sequence[Incident],
+    out: Iterable[Out],
+    *,
+    dead: str,
+    unready: str,
+    now_ns: int,
 ) -> dict[str, Any]:
-    """``dead`` says why the agent judges nothing, ``unready`` what it has not read yet; both are empty while all is well.
+    """``dead`` says why the agent judges nothing, ``unready`` what it has not read yet; both are
+    empty while all is well.
 
-    No data is never a fault, and never health: it is ``unknown``. What stands about devices that are being read counts all the same.
+    No data is never a fault, and never health: it is ``unknown``. What stands about devices that
+    are being read counts all the same.
 
-    ``open`` has the ids of all open incidents of the host: what is missing there is over, what is missing in ``incidents`` may only be
-    unread or out of service. ``severity`` is the gravest of the open incidents whose devices are being read and in service, null without any.
+    ``open`` has the ids of all open incidents of the host: what is missing there is over, what is
+    missing in ``incidents`` may only be unread or out of service. ``severity`` is the gravest of
+    the open incidents whose devices are being read and in service, null without any.
     """
     away = {one.device for one in out}
     node_out = next((one for one in out if one.kind == "node"), None)
-    standing = [i for i in incidents if i.root.host == host and i.root.kind in OF_A_NODE and i.root not in away]
+    standing = [
+        i
+        for i in incidents
+        if i.root.host == host and i.root.kind in OF_A_NODE and i.root not in away
+    ]
     seen = [i for i in standing if _is_read(i.root, snapshot)]
     worst = max((i.severity for i in seen), key=SEVERITIES.index, default=None)
-    state, reason = _word(seen, unseen=len(standing) - len(seen), dead=dead, blind=unready or _silent(snapshot))
+    state, reason = _word(
+        seen, unseen=len(standing) - len(seen), dead=dead, blind=unready or _silent(snapshot)
+    )
     return {
         "host": host,
         "time": _time(now_ns),
         "verdict": state,
-        "reason": reason[:LONGEST_TEXT],
+        "reason": reason[:MAX_TEXT],
         "severity": worst,
-        "out_of_service": text(node_out.reason)[:LONGEST_TEXT] if node_out is not None else None,
-        "open": [i.id for i in incidents if i.root.host == host][:MOST_OPEN],
-        "incidents": [incident(i, snapshot.facts(i.root)) for i in seen[:MOST_INCIDENTS]],
+        "out_of_service": text(node_out.reason)[:MAX_TEXT] if node_out is not None else None,
+        "open": [i.id for i in incidents if i.root.host == host][:MAX_OPEN],
+        "incidents": [incident(i, snapshot.facts(i.root)) for i in seen[:MAX_INCIDENTS]],
     }
 
 
 def incident(one: Incident, facts: Attributes) -> dict[str, Any]:
-    """An incident as a gate needs it: what, which part, how grave, what to do."""
+    """An incident as an integration needs it: what, which part, severity, action."""
     return {
         "id": one.id,
         "severity": one.severity,
         "action": one.action,
         "class": one.fault,
         "kind": one.root.kind,
-        "device": text(one.root.id)[:LONGEST_TEXT],
-        "name": text(called(one.root, facts))[:LONGEST_TEXT],
+        "device": text(one.root.id)[:MAX_TEXT],
+        "name": text(called(one.root, facts))[:MAX_TEXT],
         "since": _time(one.opened_ns),
-        "summary": text(one.summary)[:LONGEST_TEXT],
+        "summary": text(one.summary)[:MAX_TEXT],
         "acknowledged": bool(one.acknowledged_ns),
     }
 
@@ -77,12 +102,18 @@ def called(device: Device, facts: Attributes) -> str:
         "nvlink": f"NVLink {facts.get('link', '')} of GPU {facts.get('index', '')}",
     }
     name = names.get(device.kind, "")
-    return name if name.strip("/ ") not in ("", "GPU", "NVLink  of GPU") else f"{device.kind} {device.id}"
+    return (
+        name
+        if name.strip("/ ") not in ("", "GPU", "NVLink  of GPU")
+        else f"{device.kind} {device.id}"
+    )
 
 
 def text(value: str) -> str:
-    """One line; what is no character (an undecodable byte of a file or log) becomes ``?``: JSON has no place for it."""
-    return " ".join(value.encode("utf-8", "replace").decode().split())
+    """One line; what is no character (an undecodable byte of a file or log) becomes ``?``:
+    JSON has no place for it.
+    """
+    return " ".join(printable(value).split())
 
 
 def _word(seen: Sequence[Incident], *, unseen: int, dead: str, blind: str) -> tuple[State, str]:
@@ -96,8 +127,8 @@ def _word(seen: Sequence[Incident], *, unseen: int, dead: str, blind: str) -> tu
     if blind:
         return "unknown", blind
     if unseen:
-        return "unknown", f"{unseen} incidents stand about devices that are not read now"
-    return "ok", "nothing stands against this node"
+        return "unknown", f"{unseen} open incidents are on devices that are not being read"
+    return "ok", "no problems found on this node"
 
 
 def _is_read(device: Device, snapshot: Snapshot) -> bool:
@@ -106,11 +137,13 @@ def _is_read(device: Device, snapshot: Snapshot) -> bool:
 
 
 def _silent(snapshot: Snapshot) -> str:
-    """Why nothing can be said: no device is read at all, or one kind of those that were is silent."""
+    """Why nothing can be said: no device is read at all, or one kind of
+    those that were is silent.
+    """
     kinds = [kind for kind in ("gpu", "ib_port") if snapshot.of(kind)]
     stale = [kind for kind in kinds if not any(entry.fresh for entry in snapshot.of(kind))]
     if not kinds:
-        return "no GPU and no port has been read yet"
+        return "no GPU or port has been read yet"
     return f"no fresh readings of {' and '.join(stale)}" if stale else ""
 
 

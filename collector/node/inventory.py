@@ -1,4 +1,6 @@
-"""The devices this node should have: learned, declared, and kept over restarts, so that a lost one is missed."""
+"""The devices this node should have: learned, declared, and kept over restarts, so
+that a lost one is missed.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,20 @@ import re
 from collections.abc import Iterable
 from threading import Lock
 
-from collector.state import State
+from collector.node.state import State
 from pipeline.frame import Device
 
-_PCI = re.compile(r"(?:(?P<domain>[0-9a-fA-F]{4,8}):)?(?P<bus>[0-9a-fA-F]{2}):(?P<device>[0-9a-fA-F]{2})(?:\.[0-7])?")
+_PCI = re.compile(
+    r"(?:(?P<domain>[0-9a-fA-F]{4,"
+    r"8}):)?(?P<bus>[0-9a-fA-F]{2}):(?P<device>[0-9a-fA-F]{2})(?:\.[0-7])?"
+)
 
 
 def pci_key(address: str) -> str:
-    """PCI address in one spelling, whatever the number of domain digits and with or without function. Other text stays as it is.
+    """PCI address in one spelling, whatever the number of domain digits and
+    with or without function.
+
+    Other text stays as it is.
 
     >>> pci_key("00000000:1B:00.0"), pci_key("0000:1b:00"), pci_key("1b:00.0"), pci_key("none")
     ('0000:1b:00', '0000:1b:00', '0000:1b:00', 'none')
@@ -25,10 +33,13 @@ def pci_key(address: str) -> str:
 
 
 class Inventory:
-    """Known devices of each kind with their attributes, by identity. A swapped part is a new device; the old one stays until forgotten.
+    """Known devices of each kind with their attributes, by identity.
 
-    Any thread may ask. ``learn`` persists when something is new. A GPU at a PCI address takes the place of another that was there (a
-    swap), so the old one is no longer expected. What a damaged or foreign state file holds is passed over.
+    A swapped part is a new device; the old one stays until forgotten.
+
+    Any thread may ask. ``learn`` persists when something is new. A GPU at a PCI address takes the
+    place of another that was there (a swap), so the old one is no longer expected. What a damaged
+    or foreign state file holds is passed over.
     """
 
     def __init__(self, host: str, state: State) -> None:
@@ -67,7 +78,9 @@ class Inventory:
         """Stop expecting devices (a part that was taken out for good)."""
         with self._lock:
             gone = set(ids)
-            self._known[kind] = {i: d for i, d in self._known.get(kind, {}).items() if i not in gone}
+            self._known[kind] = {
+                i: d for i, d in self._known.get(kind, {}).items() if i not in gone
+            }
             self._save()
 
     def gpu_at(self, pci: str) -> Device | None:
@@ -89,7 +102,10 @@ class Inventory:
         return None
 
     def _save(self) -> None:
-        self._state.save("inventory", {k: {i: dict(d.attributes) for i, d in ds.items()} for k, ds in self._known.items()})
+        self._state.save(
+            "inventory",
+            {k: {i: dict(d.attributes) for i, d in ds.items()} for k, ds in self._known.items()},
+        )
 
 
 def _slot(device: Device) -> str:

@@ -1,4 +1,6 @@
-"""What people took out of service, until when and why: learnt from events, kept over restarts, shown as a metric and on the page."""
+"""What people took out of service, until when and why: learnt from events, kept over restarts,
+shown as a metric and on the page.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from collector.state import State
+from collector.node.state import State
 from pipeline.catalog import agent
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
 from pipeline.observation import Event, Observation
@@ -18,7 +21,10 @@ DOCUMENT = "maintenance"
 
 @dataclass(frozen=True, slots=True)
 class Out:
-    """A device, or a whole node, that is out of service. Unix ns; ``until_ns`` is 0 where nobody said."""
+    """A device, or a whole node, that is out of service.
+
+    Unix ns; ``until_ns`` is 0 where nobody said.
+    """
 
     host: str
     kind: str
@@ -35,19 +41,26 @@ class Out:
 
 
 class OutOfService:
-    """The sink that follows ``maintenance_started`` and ``maintenance_ended``, whoever sent them."""
+    """The sink that follows ``maintenance_started`` and
+    ``maintenance_ended``, whoever sent them.
+    """
 
     name = "maintenance"
 
-    def __init__(self, state: State, own: SelfMetrics) -> None:
-        self._state, self._own = state, own
+    def __init__(self, state: State, metrics: SelfMetrics) -> None:
+        self._state, self._metrics = state, metrics
         self._out: dict[Device, Out] = {}
         for row in state.load(DOCUMENT).get("out", ()):
             out = Out(**row)
             self._out[out.device] = out
         self._show()
 
-    def write(self, observation: Observation, _findings: Sequence[Finding] = (), _incidents: Sequence[Incident] = ()) -> None:
+    def write(
+        self,
+        observation: Observation,
+        _findings: Sequence[Finding] = (),
+        _incidents: Sequence[Incident] = (),
+    ) -> None:
         """Take over who goes and who comes back."""
         for event in observation.events:
             if event.kind in ("maintenance_started", "maintenance_ended"):
@@ -65,12 +78,15 @@ class OutOfService:
         about, told = event.device, event.attributes
         if event.kind == "maintenance_started":
             seconds = float(told.get("seconds", 0))
-            until_ns = event.time_ns + round(seconds * 1e9) if seconds > 0 else 0
+            until_ns = event.time_ns + round(seconds * SECOND_NS) if seconds > 0 else 0
             words = (str(told.get("reason", "")), str(told.get("user", "")))
             known = self._out.get(about)
             renewed = known is not None and (known.reason, known.user) == words
             since_ns = known.since_ns if known is not None and renewed else event.time_ns
-            self._out = {**self._out, about: Out(about.host, about.kind, about.id, since_ns, until_ns, *words)}
+            self._out = {
+                **self._out,
+                about: Out(about.host, about.kind, about.id, since_ns, until_ns, *words),
+            }
         else:
             self._out = {device: out for device, out in self._out.items() if device != about}
         document: dict[str, Any] = {"out": [asdict(out) for out in self._out.values()]}
@@ -78,13 +94,21 @@ class OutOfService:
         self._show()
 
     def _show(self) -> None:
-        self._own.replace(agent.MAINTENANCE, {(device.kind, device.id): 1.0 for device in self._out})
+        self._metrics.replace(
+            agent.MAINTENANCE, {(device.kind, device.id): 1.0 for device in self._out}
+        )
 
 
 def started(out: Out, time_ns: int, mono_ns: int) -> Event:
     """The event that takes it out (again), for what is left of its time."""
     left = {"seconds": (out.until_ns - time_ns) / 1e9} if out.until_ns else {}
-    return Event(time_ns, mono_ns, out.device, "maintenance_started", {"reason": out.reason, "user": out.user, **left})
+    return Event(
+        time_ns,
+        mono_ns,
+        out.device,
+        "maintenance_started",
+        {"reason": out.reason, "user": out.user, **left},
+    )
 
 
 def ended(device: Device, user: str, time_ns: int, mono_ns: int) -> Event:

@@ -16,7 +16,8 @@ log = logging.getLogger("tocsin.state")
 class State:
     """Documents in one directory, or in memory only where there is none (``path=None``).
 
-    Saving never raises: a full or read-only disk is logged once per document until it works again, and the agent goes on.
+    Saving never raises: a full or read-only disk is logged once per document until it works
+    again, and the agent goes on.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -25,7 +26,10 @@ class State:
         self._memory: dict[str, dict[str, Any]] = {}
 
     def load(self, name: str) -> dict[str, Any]:
-        """A document, empty where it was never saved. One that is damaged is set aside (``.damaged``) and counts as empty."""
+        """A document, empty where it was never saved.
+
+        One that is damaged is set aside (``.damaged``) and counts as empty.
+        """
         if self.path is None:
             return self._memory.get(name, {})
         file = self.path / f"{name}.json"

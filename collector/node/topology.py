@@ -1,8 +1,10 @@
-"""Where the node and its devices stand: cluster, rack, leaf, rail, NVLink domain, as attributes of devices.
+"""Where the node and its devices stand: cluster, rack, leaf, rail, NVLink domain,
+as attributes of devices.
 
-It comes from a file keyed by host (YAML, JSON or CSV), from a command that prints this host's entry as JSON, or from node labels in
-a file of the Kubernetes downward API. An entry holds keys of the site's choice, and below ``devices`` the same for single devices,
-by identity, RDMA device (``mlx5_0``, ``mlx5_0/1``), net device or GPU (``gpu3``). The host ``*`` speaks for every host.
+It comes from a file keyed by host (YAML, JSON or CSV), from a command that prints this host's entry
+as JSON, or from node labels in a file of the Kubernetes downward API. An entry holds keys of the
+site's choice, and below ``devices`` the same for single devices, by identity, RDMA device
+(``mlx5_0``, ``mlx5_0/1``), net device or GPU (``gpu3``). The host ``*`` speaks for every host.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from pipeline.catalog import FACTS
 from pipeline.frame import Device
 from pipeline.observation import Reading
 
-MOST_BYTES = 16 << 20
-MOST_KEYS, MOST_DEVICES, LONGEST_VALUE = 16, 1024, 128
+MAX_BYTES = 16 << 20
+MAX_KEYS, MAX_DEVICES, MAX_VALUE = 16, 1024, 128
 COMMAND_S = 10.0
 EVERY_HOST = "*"
 
@@ -48,19 +50,25 @@ class Entry:
     def over(self, base: Entry) -> Entry:
         """Both together; where both speak, this one holds."""
         names = {*self.devices, *base.devices}
-        devices = {name: {**base.devices.get(name, {}), **self.devices.get(name, {})} for name in names}
+        devices = {
+            name: {**base.devices.get(name, {}), **self.devices.get(name, {})} for name in names
+        }
         return Entry({**base.attributes, **self.attributes}, devices)
 
 
 class Topology:
-    """Attributes by device. It is a source without frames: its ``read`` looks whether something changed and takes it over.
+    """Attributes by device.
+
+    It is a source without frames: its ``read`` looks whether something changed and takes it over.
 
     A ``read`` that fails raises TopologyError or OSError and leaves what was known before in force.
     """
 
     name = "topology"
 
-    def __init__(self, load: Callable[[], Entry], stamp: Callable[[], object] | None = None) -> None:
+    def __init__(
+        self, load: Callable[[], Entry], stamp: Callable[[], object] | None = None
+    ) -> None:
         self._load = load
         self._stamp = stamp
         self._stamped: object = None
@@ -75,14 +83,19 @@ class Topology:
 
     @classmethod
     def of_labels(cls, path: Path, labels: Pairs) -> Topology:
-        """From node labels, read now. ``labels``: attribute to label, such as rack to topology.example.com/rack."""
+        """From node labels, read now.
+
+        ``labels``: attribute to label, such as rack to topology.example.com/rack.
+        """
         topology = cls(lambda: parse_labels(_text(path), labels, str(path)), lambda: _stat(path))
         topology.read()
         return topology
 
     @classmethod
     def of_command(cls, argv: Sequence[str]) -> Topology:
-        """From a command, run with every ``read`` and not before: an inventory that is down must not keep an agent from starting."""
+        """From a command, run with every ``read`` and not before: an inventory that is down must
+        not keep an agent from starting.
+        """
         return cls(lambda: run_command(argv))
 
     def read(self) -> Reading:
@@ -94,7 +107,7 @@ class Topology:
         return Reading()
 
     def attributes(self, kind: str, device: Device) -> dict[str, str]:
-        """What is known of where a device of a kind stands."""
+        """What is known of the location of a device of a kind."""
         entry = self.entry
         found = dict(entry.attributes)
         if entry.devices:
@@ -103,13 +116,22 @@ class Topology:
         return found
 
     def with_topology(self, device: Device) -> Device:
-        """The device with those attributes among its own; the same object where nothing is known."""
+        """The device with those attributes among its own; the same
+        object where nothing is known.
+        """
         found = self.attributes(device.kind, device)
-        return Device(device.host, device.kind, device.id, {**device.attributes, **found}) if found else device
+        return (
+            Device(device.host, device.kind, device.id, {**device.attributes, **found})
+            if found
+            else device
+        )
 
 
 def read_file(path: Path, host: str) -> Entry:
-    """This host's entry in a file, by its suffix: .yaml, .yml, .json or .csv. The whole file is checked."""
+    """This host's entry in a file, by its suffix: .yaml, .yml, .json or .csv.
+
+    The whole file is checked.
+    """
     parsers = {".yaml": _yaml, ".yml": _yaml, ".json": _json}
     suffix = path.suffix.lower()
     if suffix == ".csv":
@@ -122,7 +144,9 @@ def read_file(path: Path, host: str) -> Entry:
 
 
 def parse_csv(text: str, host: str, where: str) -> Entry:
-    """This host's entry in a table with columns ``host``, perhaps ``device``, and one per key; empty cells say nothing."""
+    """This host's entry in a table with columns ``host``, perhaps ``device``, and one per key;
+    empty cells say nothing.
+    """
     rows = csv.reader(text.splitlines(), strict=True)
     every, ours = Entry({}, {}), Entry({}, {})
     seen: set[tuple[str, str]] = set()
@@ -136,21 +160,33 @@ def parse_csv(text: str, host: str, where: str) -> Entry:
                 header = _header(row, at)
                 continue
             if len(row) != len(header):
-                raise TopologyError(f"{at}: {len(row)} cells, wanted {len(header)} as in the header")
+                raise TopologyError(
+                    f"{at}: {len(row)} cells, wanted {len(header)} as in the header"
+                )
             cells = {name: cell.strip() for name, cell in zip(header, row, strict=True)}
             name, device = cells.pop("host"), cells.pop("device", "")
             if not name or (name, device) in seen:
-                raise TopologyError(f"{at}: {'no host' if not name else f'a second row for {name} {device}'.strip()}")
+                raise TopologyError(
+                    f"{at}: "
+                    f"{'no host' if not name else f'a second row for {name} {device}'.strip()}"
+                )
             seen.add((name, device))
             pairs = _pairs({key: cell for key, cell in cells.items() if cell}, at)
-            _put(ours if name == host else every if name == EVERY_HOST else Entry({}, {}), device, pairs)
+            _put(
+                ours if name == host else every if name == EVERY_HOST else Entry({}, {}),
+                device,
+                pairs,
+            )
     except csv.Error as error:
         raise TopologyError(f"{where}:{rows.line_num}: {error}") from None
     return ours.over(every)
 
 
 def parse_labels(text: str, labels: Pairs, where: str) -> Entry:
-    """Attributes from lines ``label="value"``. A label that the node does not bear is simply not known."""
+    """Attributes from lines ``label="value"``.
+
+    A label that the node does not bear is simply not known.
+    """
     known: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
@@ -161,20 +197,33 @@ def parse_labels(text: str, labels: Pairs, where: str) -> Entry:
         try:
             known[found[1]] = json.loads(found[2])
         except ValueError:
-            raise TopologyError(f"{where}:{number}: value of {found[1]} is not a quoted string") from None
-    return Entry(_pairs({key: known[label] for key, label in labels.items() if known.get(label)}, where))
+            raise TopologyError(
+                f"{where}:{number}: value of {found[1]} is not a quoted string"
+            ) from None
+    return Entry(
+        _pairs({key: known[label] for key, label in labels.items() if known.get(label)}, where)
+    )
 
 
 def run_command(argv: Sequence[str]) -> Entry:
-    """This host's entry as a command prints it in JSON. TopologyError where it fails, hangs or prints something else."""
+    """This host's entry as a command prints it in JSON.
+
+    TopologyError where it fails, hangs or prints something else.
+    """
     where = " ".join(argv)
     try:
-        finished = child.run(argv, timeout_s=COMMAND_S, most_bytes=MOST_BYTES)
+        finished = child.run(argv, timeout_s=COMMAND_S, max_bytes=MAX_BYTES)
     except OSError as error:
         raise TopologyError(f"{where}: {error.strerror or error}") from None
     if finished.timed_out or finished.truncated or finished.returncode != 0:
         last = finished.stderr.decode(errors="replace").strip().rpartition("\n")[2][:200]
-        ended = "no end" if finished.timed_out else "too much output" if finished.truncated else f"exit {finished.returncode}"
+        ended = (
+            "no end"
+            if finished.timed_out
+            else "too much output"
+            if finished.truncated
+            else f"exit {finished.returncode}"
+        )
         raise TopologyError(f"{where}: {ended} within {COMMAND_S:g} s{': ' + last if last else ''}")
     return _entry(_json(finished.stdout.decode(errors="replace"), where), where)
 
@@ -195,7 +244,9 @@ def _names(kind: str, device: Device) -> Iterator[str]:
 def _header(row: list[str], at: str) -> list[str]:
     header = [name.strip() for name in row]
     if "host" not in header or len(set(header)) != len(header):
-        raise TopologyError(f"{at}: the first line names the columns, `host` among them and none twice")
+        raise TopologyError(
+            f"{at}: the first line names the columns, `host` among them and none twice"
+        )
     _pairs(dict.fromkeys((name for name in header if name not in ("host", "device")), "x"), at)
     return header
 
@@ -211,28 +262,36 @@ def _entry(body: object, where: str) -> Entry:
     if not isinstance(body, dict):
         raise TopologyError(f"{where}: wanted keys and values")
     devices = body.get("devices", {})
-    if not isinstance(devices, dict) or len(devices) > MOST_DEVICES:
-        raise TopologyError(f"{where}.devices: wanted at most {MOST_DEVICES} devices, each with keys and values")
+    if not isinstance(devices, dict) or len(devices) > MAX_DEVICES:
+        raise TopologyError(
+            f"{where}.devices: wanted at most {MAX_DEVICES} devices, each with keys and values"
+        )
     own = {key: value for key, value in body.items() if key != "devices"}
-    return Entry(_pairs(own, where), {name: _pairs(pairs, f"{where}.devices.{name}") for name, pairs in devices.items()})
+    return Entry(
+        _pairs(own, where),
+        {name: _pairs(pairs, f"{where}.devices.{name}") for name, pairs in devices.items()},
+    )
 
 
 def _pairs(pairs: object, where: str) -> dict[str, str]:
     """Keys and values, checked: bounded, printable, and no name that belongs to the hardware."""
-    if not isinstance(pairs, dict) or len(pairs) > MOST_KEYS:
-        raise TopologyError(f"{where}: wanted at most {MOST_KEYS} keys with values")
+    if not isinstance(pairs, dict) or len(pairs) > MAX_KEYS:
+        raise TopologyError(f"{where}: wanted at most {MAX_KEYS} keys with values")
     checked: dict[str, str] = {}
     for key, value in pairs.items():
         at = f"{where}.{key}"
         if not isinstance(key, str) or not _KEY.fullmatch(key):
-            raise TopologyError(f"{at[:200]}: a key is a lower-case word of letters, digits and _, 32 characters at most")
+            raise TopologyError(
+                f"{at[:200]}: a key is a lower-case word of letters, digits and _, "
+                "32 characters at most"
+            )
         if key in _RESERVED:
-            raise TopologyError(f"{at}: this name belongs to what the hardware says of itself")
+            raise TopologyError(f"{at}: this name is reserved for facts that the hardware reports")
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise TopologyError(f"{at}: wanted text or a whole number")
         text = str(value).strip()
-        if not text or len(text) > LONGEST_VALUE or not text.isprintable():
-            raise TopologyError(f"{at}: wanted 1 to {LONGEST_VALUE} printable characters")
+        if not text or len(text) > MAX_VALUE or not text.isprintable():
+            raise TopologyError(f"{at}: wanted 1 to {MAX_VALUE} printable characters")
         checked[key] = text
     return checked
 
@@ -254,12 +313,14 @@ def _plain_mapping(node: Any, where: str, depth: int, seen: set[int]) -> dict[st
         raise TopologyError(f"{at}: an alias of keys and values is not supported; write them out")
     seen.add(id(node))
     if not isinstance(node, yaml.MappingNode) or depth > 3:  # hosts, entry, devices, device
-        raise TopologyError(f"{at}: wanted keys and values{' not as deep as this' if depth > 3 else ''}")
+        raise TopologyError(
+            f"{at}: wanted keys and values{' not as deep as this' if depth > 3 else ''}"
+        )
     plain: dict[str, Any] = {}
     for key, value in node.value:
         line = f"{where}:{key.start_mark.line + 1}"
         if not isinstance(key, yaml.ScalarNode) or key.value in plain:
-            raise TopologyError(f"{line}: wanted a name that was not there before")
+            raise TopologyError(f"{line}: expected a new name")
         if isinstance(value, yaml.ScalarNode) and depth:
             plain[key.value] = value.value
         else:
@@ -272,7 +333,7 @@ def _json(text: str, where: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for key, value in pairs:
             if key in found:
-                raise TopologyError(f"{where}: {key[:LONGEST_VALUE]} stands there twice")
+                raise TopologyError(f"{where}: {key[:MAX_VALUE]} occurs twice")
             found[key] = value
         return found
 
@@ -289,9 +350,9 @@ def _json(text: str, where: str) -> dict[str, Any]:
 
 def _text(path: Path) -> str:
     with path.open("rb") as file:
-        raw = file.read(MOST_BYTES + 1)
-    if len(raw) > MOST_BYTES:
-        raise TopologyError(f"{path}: larger than {MOST_BYTES >> 20} MiB")
+        raw = file.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        raise TopologyError(f"{path}: larger than {MAX_BYTES >> 20} MiB")
     try:
         return raw.decode()
     except UnicodeDecodeError as error:

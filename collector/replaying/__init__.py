@@ -1,1 +1,3 @@
-"""Runs the detectors over what a store has kept: what would have been said, in the agent's own words."""
+"""Runs the detectors over what a store has kept: what would have been said,
+in the agent's own words.
+"""

@@ -1,27 +1,33 @@
-"""Judges stored observations of many nodes as one: what a job did on all of its nodes, which no agent alone has seen."""
+"""Judges stored observations of many nodes as one: what a job did on all of its nodes, which
+no agent alone has seen.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
-from collector.replaying.again import Again, judged_again
+from collector.replaying.rejudge import Rejudged, rejudge
+from pipeline.clock import SECOND_NS
 from pipeline.judge import Judge
-from pipeline.judged import Judged
+from pipeline.judged import JudgedObservation
 
-HOUR_NS = 3600 * 10**9
+HOUR_NS = 3600 * SECOND_NS
 
 
-def judged_together(observations: Iterable[Judged], counting: Callable[[], Judge], fleet: Judge) -> Iterator[Again]:
+def judged_together(
+    observations: Iterable[JudgedObservation], counting: Callable[[], Judge], fleet: Judge
+) -> Iterator[Rejudged]:
     """What ``fleet`` says of the observations of all nodes, in the order of their wall clocks.
 
-    ``counting`` makes a judge without detectors for each host: increments are a node's own. A store gives one node after the other, so that
-    an hour of all nodes is held in memory at a time. What agents found then is left out: they answered another question.
+    ``counting`` makes a judge without detectors for each host: increments are a node's own. A store
+    gives one node after the other, so that an hour of all nodes is held in memory at a time. What
+    agents found then is left out: they answered another question.
     """
-    for _, hour in groupby(judged_again(observations, counting), key=_hour):
+    for _, hour in groupby(rejudge(observations, counting), key=_hour):
         for again in sorted(hour, key=lambda one: one.now.observation.time_ns):
-            yield Again(fleet.judge(again.now.observation), ())
+            yield Rejudged(fleet.judge(again.now.observation), ())
 
 
-def _hour(again: Again) -> int:
+def _hour(again: Rejudged) -> int:
     return again.now.observation.time_ns // HOUR_NS

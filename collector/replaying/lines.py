@@ -5,41 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from collector.findings_log import document
-from collector.replaying.again import Again
-from pipeline.finding import Incident
-from pipeline.judged import Judged
+from collector.replaying.rejudge import Rejudged
+from pipeline.documents import finding_document, incident_document
+from pipeline.judged import JudgedObservation
+
+# Keys that these lines share with those of findings.
+NAMES = {"incident": "id", "class": "fault", "root_kind": "kind", "root_device": "device"}
 
 
-def lines(judged: Judged) -> Iterator[dict[str, Any]]:
+def lines(judged: JudgedObservation) -> Iterator[dict[str, Any]]:
     """What was said of an observation: findings, then the incidents that they made or changed."""
     for finding in judged.findings:
-        yield {"type": "finding", **document(finding)}
+        yield {"type": "finding", **finding_document(finding)}
     for incident in judged.incidents:
-        yield {"type": "incident", **document_of_incident(incident)}
+        document = incident_document(incident)
+        yield {"type": "incident", **{NAMES.get(k, k): v for k, v in document.items()}}
 
 
-def document_of_incident(incident: Incident) -> dict[str, Any]:
-    """An incident as a plain document; times are unix seconds, those that have not come are null."""
-    return {
-        "id": incident.id,
-        "severity": incident.severity,
-        "fault": incident.fault,
-        "host": incident.root.host,
-        "kind": incident.root.kind,
-        "device": incident.root.id.encode("utf-8", "replace").decode(),
-        "opened": incident.opened_ns / 1e9,
-        "cleared": incident.cleared_ns / 1e9 if incident.cleared_ns else None,
-        "acknowledged": incident.acknowledged_ns / 1e9 if incident.acknowledged_ns else None,
-        "findings": list(incident.findings),
-        "summary": incident.summary,
-        "action": incident.action,
-        "reason": incident.reason,
-        "note": incident.note,
-    }
-
-
-def differences(again: Again) -> Iterator[dict[str, Any]]:
+def differences(again: Rejudged) -> Iterator[dict[str, Any]]:
     """One line where an observation gives other findings than it gave then."""
     if again.differs:
         observation = again.now.observation
@@ -49,6 +32,6 @@ def differences(again: Again) -> Iterator[dict[str, Any]]:
             "source": observation.source,
             "seq": observation.seq,
             "time": observation.time_ns / 1e9,
-            "then": [document(finding) for finding in again.then],
-            "now": [document(finding) for finding in again.now.findings],
+            "then": [finding_document(finding) for finding in again.then],
+            "now": [finding_document(finding) for finding in again.now.findings],
         }

@@ -7,29 +7,35 @@ from typing import NamedTuple
 
 from pipeline.finding import Finding
 from pipeline.judge import Judge
-from pipeline.judged import Judged
+from pipeline.judged import JudgedObservation
 from pipeline.plain import plain
 
 
-class Again(NamedTuple):
+class Rejudged(NamedTuple):
     """An observation judged again, and what was found of it when it was live."""
 
-    now: Judged
+    now: JudgedObservation
     then: tuple[Finding, ...]
 
     @property
     def differs(self) -> bool:
-        """Whether another thing is found than was. In plain values: two findings without a number are equal, though their NaN are not."""
+        """Whether another thing is found than was.
+
+        In plain values: two findings without a number are equal, though their NaN are not.
+        """
         return list(map(plain, self.now.findings)) != list(map(plain, self.then))
 
 
-def judged_again(observations: Iterable[Judged], judge: Callable[[], Judge]) -> Iterator[Again]:
+def rejudge(
+    observations: Iterable[JudgedObservation], judge: Callable[[], Judge]
+) -> Iterator[Rejudged]:
     """What is said of each observation, in their order; ``judge`` makes one for a host that is new.
 
-    A judge lives as long as the replay: where the agent was restarted with what it remembered there is no seam.
+    A judge lives as long as the replay: where the agent was restarted with what it
+    remembered there is no seam.
     """
     judges: dict[str, Judge] = {}
     for observation, then, *_ in observations:
         if observation.host not in judges:
             judges[observation.host] = judge()
-        yield Again(judges[observation.host].judge(observation), then)
+        yield Rejudged(judges[observation.host].judge(observation), then)

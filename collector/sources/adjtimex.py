@@ -15,7 +15,9 @@ TIME_ERROR = 5
 
 @dataclass(frozen=True, slots=True)
 class Discipline:
-    """``offset_ns`` is what is still being corrected; ``maximum_error_us`` bounds the error, as the time daemon reckons it."""
+    """``offset_ns`` is what is still being corrected; ``maximum_error_us`` bounds the error, as
+    the time daemon reckons it.
+    """
 
     offset_ns: int
     maximum_error_us: int
@@ -42,7 +44,10 @@ class _Timex(ctypes.Structure):
 
 
 def read() -> Discipline:
-    """Ask the kernel; changes nothing and needs no privilege. OSError where the kernel has none (some sandboxes)."""
+    """Ask the kernel; changes nothing and needs no privilege.
+
+    OSError where the kernel has none (some sandboxes).
+    """
     answer = _Timex()
     library = ctypes.CDLL(None, use_errno=True)
     state = library.adjtimex(ctypes.byref(answer))

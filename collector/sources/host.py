@@ -1,4 +1,6 @@
-"""Slow facts of the host that judging needs: boot, kernel, drivers, memory, and how far the wall clock may be off."""
+"""Slow facts of the host that judging needs: boot, kernel, drivers, memory, and how far
+the wall clock may be off.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +13,21 @@ from pathlib import Path
 from collector.sources.adjtimex import Discipline
 from collector.sources.adjtimex import read as read_discipline
 from pipeline.catalog import facts_of, fields_of
+from pipeline.clock import Clock, instant
 from pipeline.frame import Device, frame_of
-from pipeline.interfaces import Clock
 from pipeline.observation import Reading, Unread
 
 log = logging.getLogger("tocsin.host")
 
-MOST_BYTES = 1 << 20  # /proc/stat of a machine with thousands of interrupts is a few hundred kB
-LONGEST_FACT = 128
+MAX_BYTES = 1 << 20  # /proc/stat of a machine with thousands of interrupts is a few hundred kB
+MAX_FACT = 128
 
 
 class HostSource:
-    """Reads below ``proc`` and ``sysfs``. A file that is not there is a fact this machine does not have; others are reasons."""
+    """Reads below ``proc`` and ``sysfs``.
+
+    A file that is not there is a fact this machine does not have; others are reasons.
+    """
 
     name = "host"
 
@@ -43,9 +48,11 @@ class HostSource:
 
     def read(self) -> Reading:
         """One node, its gauges and its facts."""
-        time_ns, mono_ns = self._clock.time_ns(), self._clock.monotonic_ns()
+        time_ns, mono_ns = instant(self._clock)
         unread: list[Unread] = []
-        facts = {row.name: self._fact(row.name, row.read, unread) for row in facts_of("node") if row.read}
+        facts = {
+            row.name: self._fact(row.name, row.read, unread) for row in facts_of("node") if row.read
+        }
         values: dict[str, float | int | None] = {}
         for row in fields_of("node"):
             if row.read.startswith("/"):
@@ -61,7 +68,10 @@ class HostSource:
         found = self._discipline()
         if found.synchronised is not self._synchronised:
             if not found.synchronised:
-                log.warning("the wall clock is not synchronised: times of this node cannot be compared with others'")
+                log.warning(
+                    "the wall clock is not synchronised: times of this node cannot be "
+                    "compared with others'"
+                )
             elif self._synchronised is not None:
                 log.info("the wall clock is synchronised again")
             self._synchronised = found.synchronised
@@ -73,7 +83,7 @@ class HostSource:
 
     def _fact(self, name: str, path: str, unread: list[Unread]) -> str:
         line = self._text(name, path, unread).partition("\n")[0].strip()
-        return "".join(c for c in line if c.isprintable())[:LONGEST_FACT]
+        return "".join(c for c in line if c.isprintable())[:MAX_FACT]
 
     def _number(self, name: str, read: str, unread: list[Unread]) -> int | None:
         """The number after a word at the beginning of a line: ``/proc/stat btime``."""
@@ -93,7 +103,7 @@ class HostSource:
         _, root, *parts = path.split("/")
         try:
             with open(self._roots[root].joinpath(*parts), "rb", opener=_open) as file:
-                return file.read(MOST_BYTES).decode(errors="replace")
+                return file.read(MAX_BYTES).decode(errors="replace")
         except FileNotFoundError:
             return ""
         except OSError as error:

@@ -1,4 +1,6 @@
-"""Follows a file that somebody else writes, line by line: through truncation, rotation, and lines without end."""
+"""Follows a file that another process writes, line by line: through truncation,
+rotation, and lines without end.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +10,27 @@ from pathlib import Path
 
 from collector.sources.untrusted import UntrustedFileError, open_regular
 
-LONGEST_LINE = 1 << 16  # bytes
+MAX_LINE = 1 << 16  # bytes
 HEAD = 256  # bytes at the beginning by which a file is known again
 FROM_THE_END = 1 << 20  # bytes: of a file that is there already, the last of this are read
 
 
 class Tail:
-    """The lines of one file, as raw bytes without their end; a last line is held back until it is whole.
+    """The lines of one file, as raw bytes without their end; a last line is
+    held back until it is whole.
 
-    The file may be truncated, replaced or absent at any time. ``from_the_end``: of a file that is there at the first read, only so many
-    last bytes are read. ``lost`` counts lines that were too long. Memory: one line and one read.
+    The file may be truncated, replaced or absent at any time. ``from_the_end``: of a file that is
+    there at the first read, only so many last bytes are read. ``lost`` counts lines that were too
+    long. Memory: one line and one read.
     """
 
     def __init__(
-        self, path: Path | str, *, root: Path = Path("/"), owner: int | None = None, from_the_end: int = FROM_THE_END
+        self,
+        path: Path | str,
+        *,
+        root: Path = Path("/"),
+        owner: int | None = None,
+        from_the_end: int = FROM_THE_END,
     ) -> None:
         self.lost = 0
         self._path, self._root, self._owner = path, root, owner
@@ -29,22 +38,25 @@ class Tail:
         self._fd = -1
         self._forget()
 
-    def read(self, most_bytes: int) -> list[bytes]:
-        """Lines that became whole, of at most so many bytes more of the file. OSError where it cannot be opened."""
+    def read(self, max_bytes: int) -> list[bytes]:
+        """Lines that became whole, of at most so many bytes more of the file.
+
+        OSError where it cannot be opened.
+        """
         if self._fd < 0:
             self._open()
         self._look()
-        data = os.pread(self._fd, most_bytes, self._offset)
+        data = os.pread(self._fd, max_bytes, self._offset)
         if not data and self._replaced():
             self.close()
             self._from_the_end = 1 << 62  # a new file is read from its beginning
             self._open()
-            data = os.pread(self._fd, most_bytes, self._offset)
+            data = os.pread(self._fd, max_bytes, self._offset)
         self._offset += len(data)
         return self._lines(data)
 
     def close(self) -> None:
-        """Let go; the next read opens the file anew. Safe to call twice."""
+        """Let go; the next read opens the file again. Safe to call twice."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -60,10 +72,16 @@ class Tail:
         self._head = os.pread(self._fd, HEAD, 0)
 
     def _forget(self) -> None:
-        self._offset, self._rest, self._skipping, self._passed, self._head = 0, b"", False, False, b""
+        self._offset, self._rest, self._skipping, self._passed, self._head = (
+            0,
+            b"",
+            False,
+            False,
+            b"",
+        )
 
     def _look(self) -> None:
-        """A file that became shorter, or begins otherwise, was written anew."""
+        """A file that became shorter, or begins otherwise, was written again."""
         head = os.pread(self._fd, HEAD, 0)
         if os.fstat(self._fd).st_size < self._offset or not head.startswith(self._head):
             self._forget()
@@ -85,8 +103,8 @@ class Tail:
             self.lost += not self._passed
             self._passed = False
             del lines[0]
-        whole = [line for line in lines if len(line) <= LONGEST_LINE]
+        whole = [line for line in lines if len(line) <= MAX_LINE]
         self.lost += len(lines) - len(whole)
-        if len(self._rest) > LONGEST_LINE:
+        if len(self._rest) > MAX_LINE:
             self._rest, self._skipping = b"", True
         return whole

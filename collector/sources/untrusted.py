@@ -1,4 +1,6 @@
-"""Opens files that somebody else may have put there: jobs' dumps and logs, often in directories that anyone may write."""
+"""Opens files that somebody else may have put there: jobs' dumps and logs, often in
+directories that anyone may write.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,26 @@ from pathlib import Path, PurePosixPath
 
 
 class UntrustedFileError(OSError):
-    """The file is not what it should be: a link, no regular file, somebody else's, or too large. The message names it."""
+    """The file is not what it should be: a link, no regular file, somebody else's, or too large.
+
+    The message names it.
+    """
 
 
-def open_regular(path: Path | str, *, root: Path = Path("/"), owner: int | None = None, most_bytes: int | None = None) -> int:
-    """A descriptor for reading. No link is followed in any part of the path below ``root``, which is the caller's own word.
+def open_regular(
+    path: Path | str,
+    *,
+    root: Path = Path("/"),
+    owner: int | None = None,
+    max_bytes: int | None = None,
+) -> int:
+    """A descriptor for reading.
 
-    ``owner`` is the user id that must own the file (None: anyone). FileNotFoundError and PermissionError as usual; UntrustedFileError
-    for everything that looks like a trap. A FIFO or device is never waited for.
+    No link is followed in any part of the path below ``root``, which is the caller's own word.
+
+    ``owner`` is the user id that must own the file (None: anyone). FileNotFoundError and
+    PermissionError as usual; UntrustedFileError for everything that looks like a trap. A FIFO or
+    device is never waited for.
     """
     directory, name = _descend(path, root)
     try:
@@ -23,24 +37,30 @@ def open_regular(path: Path | str, *, root: Path = Path("/"), owner: int | None 
     finally:
         os.close(directory)
     try:
-        _check(os.fstat(fd), path, owner, most_bytes)
+        _check(os.fstat(fd), path, owner, max_bytes)
     except UntrustedFileError:
         os.close(fd)
         raise
     return fd
 
 
-def read_regular(path: Path | str, *, most_bytes: int, root: Path = Path("/"), owner: int | None = None) -> bytes:
-    """The whole file, opened as ``open_regular`` does; UntrustedFileError where it is larger, also when it grows meanwhile."""
-    with open(open_regular(path, root=root, owner=owner, most_bytes=most_bytes), "rb") as file:
-        data = file.read(most_bytes + 1)
-    if len(data) > most_bytes:
-        raise UntrustedFileError(f"{path}: larger than {most_bytes} bytes")
+def read_regular(
+    path: Path | str, *, max_bytes: int, root: Path = Path("/"), owner: int | None = None
+) -> bytes:
+    """The whole file, opened as ``open_regular`` does; UntrustedFileError where it is larger, also
+    when it grows meanwhile.
+    """
+    with open(open_regular(path, root=root, owner=owner, max_bytes=max_bytes), "rb") as file:
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise UntrustedFileError(f"{path}: larger than {max_bytes} bytes")
     return data
 
 
 def open_fifo(path: Path | str, *, root: Path = Path("/"), owner: int | None = None) -> int:
-    """A descriptor for writing to somebody's FIFO, without waiting; UntrustedFileError also where nobody reads from it."""
+    """A descriptor for writing to somebody's FIFO, without waiting; UntrustedFileError also
+    where nobody reads from it.
+    """
     directory, name = _descend(path, root)
     try:
         fd = _open_at(directory, name, os.O_WRONLY | os.O_NONBLOCK, path)
@@ -67,8 +87,12 @@ def names_in(path: Path | str, *, root: Path = Path("/"), most: int = 10_000) ->
         os.close(fd)
 
 
-def socket_path(path: Path | str, *, root: Path = Path("/"), owner: int | None = None) -> tuple[int, str]:
-    """A Unix socket of somebody: a descriptor that holds it, and a path to connect to while that is open."""
+def socket_path(
+    path: Path | str, *, root: Path = Path("/"), owner: int | None = None
+) -> tuple[int, str]:
+    """A Unix socket of somebody: a descriptor that holds it, and a path to
+    connect to while that is open.
+    """
     directory, name = _descend(path, root)
     try:
         fd = _open_at(directory, name, os.O_PATH, path)
@@ -103,14 +127,20 @@ def _open_at(directory: int, name: str, flags: int, path: Path | str) -> int:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     except (FileNotFoundError, PermissionError):
         raise
-    except OSError as error:  # ELOOP, ENOTDIR: a link, or something else in a directory's place; ENXIO: a socket
-        raise UntrustedFileError(f"{path}: {name} is a link, or not what it should be ({error.strerror})") from error
+    except (
+        OSError
+    ) as error:  # ELOOP, ENOTDIR: a link, or something else in a directory's place; ENXIO: a socket
+        raise UntrustedFileError(
+            f"{path}: {name} is a link, or not what it should be ({error.strerror})"
+        ) from error
 
 
-def _check(status: os.stat_result, path: Path | str, owner: int | None, most_bytes: int | None) -> None:
+def _check(
+    status: os.stat_result, path: Path | str, owner: int | None, max_bytes: int | None
+) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise UntrustedFileError(f"{path}: not a regular file")
     if owner is not None and status.st_uid != owner:
         raise UntrustedFileError(f"{path}: belongs to user {status.st_uid}, not to {owner}")
-    if most_bytes is not None and status.st_size > most_bytes:
-        raise UntrustedFileError(f"{path}: {status.st_size} bytes, at most {most_bytes} are read")
+    if max_bytes is not None and status.st_size > max_bytes:
+        raise UntrustedFileError(f"{path}: {status.st_size} bytes, at most {max_bytes} are read")

@@ -37,12 +37,15 @@ def shown(bound: socket.socket) -> str:
 def listen(addresses: Iterable[str], held: Bound = NOTHING) -> Bound:
     """Bound sockets by address, or ListenError with none of them left open.
 
-    An address that is ``held`` is not bound again: its sockets are shared, so that not a client meets a closed door meanwhile.
+    An address that is ``held`` is not bound again: its sockets are shared, so that not a client
+    meets a closed door meanwhile.
     """
     sockets: dict[str, list[socket.socket]] = {}
     try:
         for address in addresses:
-            sockets.setdefault(address, []).extend([one.dup() for one in held.get(address, ())] or _bind(address))
+            sockets.setdefault(address, []).extend(
+                [one.dup() for one in held.get(address, ())] or _bind(address)
+            )
     except ListenError:
         close(sockets)
         raise

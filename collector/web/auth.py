@@ -1,4 +1,6 @@
-"""Passwords of ``basic_auth_users``: bcrypt in a thread, one at a time, what was seen is remembered."""
+"""Passwords of ``basic_auth_users``: bcrypt in a thread, one at a time,
+what was seen is remembered.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,11 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 
-MOST_REMEMBERED = 100  # right ones and wrong ones each; exporter-toolkit keeps 100 in all (web/cache.go)
-MOST_WAITING, MOST_WAITING_OF_ONE = 32, 4  # checks, in all and of one address
-# After a wrong password the next check waits four times as long as this one took: guessing costs the node a fifth of one core at most.
+# right ones and wrong ones each; exporter-toolkit keeps 100 in all (web/cache.go)
+MAX_REMEMBERED = 100
+MAX_WAITING, MAX_WAITING_OF_ONE = 32, 4  # checks, in all and of one address
+# After a wrong password the next check waits four times as long as this one took: guessing costs
+# the node a fifth of one core at most.
 PAUSE = 4.0
 
 Compare = Callable[[bytes, bytes], bool]
@@ -24,20 +28,34 @@ class TooManyGuesses(Exception):  # noqa: N818 - it is an answer (429), not a fa
 
 
 class Passwords:
-    """Checks Authorization headers. Of passwords that were seen only a keyed digest is kept, right and wrong ones apart.
+    """Checks Authorization headers.
 
-    A user who does not exist takes as long as one who does: some user's hash is compared all the same.
+    Of passwords that were seen only a keyed digest is kept, right and wrong ones apart.
+
+    A user who does not exist takes as long as one who does: some user's hash
+    is compared all the same.
     """
 
-    def __init__(self, compare: Compare | None = None, pause: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
+    def __init__(
+        self,
+        compare: Compare | None = None,
+        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
         self._compare, self._pause = compare or _bcrypt, pause
         self._secret = secrets.token_bytes(32)
-        self._seen: dict[bool, OrderedDict[bytes, None]] = {True: OrderedDict(), False: OrderedDict()}
+        self._seen: dict[bool, OrderedDict[bytes, None]] = {
+            True: OrderedDict(),
+            False: OrderedDict(),
+        }
         self._turn = asyncio.Lock()
         self._waiting: Counter[str] = Counter()
 
     async def admits(self, header: str, users: Mapping[str, str], peer: str) -> bool:
-        """Whether an Authorization header names one of the users (name to bcrypt hash) with the password. TooManyGuesses instead of a queue."""
+        """Whether an Authorization header names one of the users (name to bcrypt
+        hash) with the password.
+
+        TooManyGuesses instead of a queue.
+        """
         given = credentials(header)
         if given is None:
             return False
@@ -47,7 +65,7 @@ class Passwords:
         key = self._digest(user.encode(), hashed.encode(), password)
         right = self._remembered(key)
         if right is None:
-            if self._waiting.total() >= MOST_WAITING or self._waiting[peer] >= MOST_WAITING_OF_ONE:
+            if self._waiting.total() >= MAX_WAITING or self._waiting[peer] >= MAX_WAITING_OF_ONE:
                 raise TooManyGuesses
             self._waiting[peer] += 1
             try:
@@ -64,7 +82,7 @@ class Passwords:
                 began = time.monotonic()
                 right = await asyncio.to_thread(self._compare, password, hashed)
                 self._seen[right][key] = None
-                if len(self._seen[right]) > MOST_REMEMBERED:
+                if len(self._seen[right]) > MAX_REMEMBERED:
                     self._seen[right].popitem(last=False)
                 if not (right and known):
                     await self._pause(PAUSE * (time.monotonic() - began))
@@ -78,12 +96,16 @@ class Passwords:
         return None
 
     def _stand_in(self, user: str, users: Mapping[str, str]) -> str:
-        """The hash of one of the users, always the same one for the same unknown name: so costs that differ tell nothing either."""
+        """The hash of one of the users, always the same one for the same unknown name: so costs
+        that differ tell nothing either.
+        """
         hashes = list(users.values())
         return hashes[int.from_bytes(self._digest(user.encode())[:8], "big") % len(hashes)]
 
     def _digest(self, *parts: bytes) -> bytes:
-        return hmac.digest(self._secret, b"".join(len(part).to_bytes(8, "big") + part for part in parts), "sha256")
+        return hmac.digest(
+            self._secret, b"".join(len(part).to_bytes(8, "big") + part for part in parts), "sha256"
+        )
 
 
 def credentials(header: str) -> tuple[str, bytes] | None:

@@ -14,7 +14,7 @@ class TooManyScrapes(Exception):  # noqa: N818 - it is an answer (503), not a fa
     """More scrapes at once than are served."""
 
 
-class Gather:
+class ScrapeCoalescer:
     """Renders and compresses pages, once per format for scrapes that wait together."""
 
     def __init__(self, render: Callable[[Format], bytes], most: int) -> None:
@@ -35,11 +35,16 @@ class Gather:
             self._scrapes -= 1
 
     async def page(self, form: Format, *, gzip: bool) -> bytes:
-        """The page as it is now. Whoever asks before it is made gets the same one; a failure to make it reaches them all."""
+        """The page as it is now.
+
+        Whoever asks before it is made gets the same one; a failure to make it reaches them all.
+        """
         key = (form, gzip)
         task = self._waiting.get(key)
         if task is None:
-            task = self._waiting[key] = asyncio.get_running_loop().create_task(self._make(form, gzip=gzip))
+            task = self._waiting[key] = asyncio.get_running_loop().create_task(
+                self._make(form, gzip=gzip)
+            )
             task.add_done_callback(lambda _: self._waiting.pop(key, None))
         return await asyncio.shield(task)
 
@@ -56,7 +61,9 @@ def with_zlib(page: bytes) -> bytes:
 
 
 def _compressor() -> Callable[[bytes], bytes]:
-    """Isal takes a fifth of zlib's CPU for 10 % more bytes; zlib where isal has no build for the machine."""
+    """Isal takes a fifth of zlib's CPU for 10 % more bytes; zlib where isal has
+    no build for the machine.
+    """
     try:
         from isal import igzip  # noqa: PLC0415 - it may be missing
     except ImportError:

@@ -1,4 +1,6 @@
-"""What the status page and /api/v1/status say of a device in numbers: columns of frames, in base units, named with them."""
+"""What the status page and /api/v1/status say of a device in numbers: columns of frames, in
+base units, named with them.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,11 @@ RECENT: Mapping[str, tuple[Column, ...]] = {
         temperature_celsius="temperature_celsius",
         memory_used_bytes="memory_used_bytes",
     ),
-    "ib_port": _columns("ib_port", receive_bytes_per_second="receive_words", transmit_bytes_per_second="transmit_words"),
+    "ib_port": _columns(
+        "ib_port",
+        receive_bytes_per_second="receive_words",
+        transmit_bytes_per_second="transmit_words",
+    ),
 }
 NOW: Mapping[str, tuple[Column, ...]] = {
     "gpu": (
@@ -56,5 +62,8 @@ NOW: Mapping[str, tuple[Column, ...]] = {
             memory_total_bytes="memory_total_bytes",
         ),
     ),
-    "ib_port": (*RECENT["ib_port"], *_columns("ib_port", rate_bytes_per_second="rate_bits_per_second")),
+    "ib_port": (
+        *RECENT["ib_port"],
+        *_columns("ib_port", rate_bytes_per_second="rate_bits_per_second"),
+    ),
 }

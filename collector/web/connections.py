@@ -1,4 +1,6 @@
-"""Connections are bounded in number and in time: a client that dawdles or never reads costs nothing for long, and shuts nobody out."""
+"""Connections are bounded in number and in time: a client that dawdles or never reads costs nothing
+for long, and shuts nobody out.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,16 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from collector.web.security import Security
-from collector.web.tls import allowed
+from collector.config.web.security import Security
+from collector.config.web.tls import allowed
 
-# Read 10 s, write 30 s as in dcgm-exporter 4.8.3; a kept-alive connection outlives the longest usual scrape interval.
+# Read 10 s, write 30 s as in dcgm-exporter 4.8.3; a kept-alive connection outlives the
+# longest usual scrape interval.
 READ_S, WRITE_S, IDLE_S = 10.0, 30.0, 150.0
 CLOSE_S = 2.0  # for the other side's farewell of TLS
-MOST_CONNECTIONS = 256
-# A mutual handshake took 2.4 ms of CPU: a hundred a second are the most that a flood can cost, others queue.
+MAX_CONNECTIONS = 256
+# A mutual handshake took 2.4 ms of CPU: a hundred a second are the most that a
+# flood can cost, others queue.
 HANDSHAKE_PAUSE_S = 0.01
 # Not of this connection but of the whole process: out of descriptors or memory. The next try waits.
 EXHAUSTED, EXHAUSTED_PAUSE_S = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM), 0.2
@@ -29,9 +33,12 @@ Refused = Callable[[str, str], None]
 
 @dataclass(eq=False, slots=True)
 class Connection:
-    """One that is open. Until its handshake is done it has no protocol; ``deadline`` is on the event loop's clock.
+    """One that is open.
 
-    ``asked`` says that it brought a request, ``served`` that it is getting an answer, ``last`` that it ends with its next one.
+    Until its handshake is done it has no protocol; ``deadline`` is on the event loop's clock.
+
+    ``asked`` says that it brought a request, ``served`` that it is getting an answer, ``last`` that
+    it ends with its next one.
     """
 
     deadline: float
@@ -54,15 +61,16 @@ class Connection:
 class Connections:
     """Opens, times and ends the connections of one aiohttp server.
 
-    Where there are as many as may be, the one that is nearest to its deadline makes room for a new one: a scraper is not kept out by
-    clients that hold connections and ask nothing. Only where all are being served is a new one hung up on.
+    Where there are as many as may be, the one that is nearest to its deadline makes room for a new
+    one: a scraper is not kept out by clients that hold connections and ask nothing. Only where all
+    are being served is a new one hung up on.
     """
 
     def __init__(
         self,
         server: web.Server,
         *,
-        most: int = MOST_CONNECTIONS,
+        most: int = MAX_CONNECTIONS,
         security: Callable[[], Security] = Security,
         refused: Refused = lambda _reason, _why: None,
     ) -> None:
@@ -76,12 +84,14 @@ class Connections:
         return len(self._open)
 
     async def accept(self, bound: socket.socket) -> None:
-        """Take whoever comes, for ever. Only cancelling ends it."""
+        """Accept connections until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             try:
                 accepted, _ = await loop.sock_accept(bound)
-            except OSError as error:  # the client has gone again, or there is nothing left to take it with
+            except (
+                OSError
+            ) as error:  # the client has gone again, or there is nothing left to take it with
                 exhausted = error.errno in EXHAUSTED
                 if exhausted:
                     self._make_room()
@@ -130,8 +140,9 @@ class Connections:
     def renew(self) -> None:
         """Other rules are in force: end every connection that was opened under the old ones.
 
-        Idle ones at once: who asks again on one of them knows to open another. Those that get their answer, or have just been opened to ask
-        for one (10 s at most), with that answer: a scrape that has begun is not lost.
+        Idle ones at once: who asks again on one of them knows to open another. Those that get their
+        answer, or have just been opened to ask for one (10 s at most), with that answer: a scrape
+        that has begun is not lost.
         """
         self._forget_ended()
         for one in list(self._open):
@@ -164,13 +175,20 @@ class Connections:
             one.opening = None
 
     def entered(self, one: Connection, transport: asyncio.Transport, security: Security) -> None:
-        """Its handshake is done: the server's from here, or ended where its certificate is of nobody we know."""
+        """Its handshake is done: the server's from here, or ended where its
+        certificate is of nobody we know.
+        """
         if one not in self._open:  # it had to make room meanwhile
             transport.abort()
             return
         one.transport = transport
-        if security.names is not None and not allowed(transport.get_extra_info("peercert"), security.names):
-            self._refused("certificate", "none of the names of a client's certificate is among client_allowed_sans")
+        if security.names is not None and not allowed(
+            transport.get_extra_info("peercert"), security.names
+        ):
+            self._refused(
+                "certificate",
+                "none of the names of a client's certificate is among client_allowed_sans",
+            )
             self._abort(one)
             return
         one.protocol = protocol = self._server()
@@ -191,7 +209,9 @@ class Connections:
 
     def _forget_ended(self) -> None:
         living = set(self._server.connections)
-        for one in [one for one in self._open if one.protocol is not None and one.protocol not in living]:
+        for one in [
+            one for one in self._open if one.protocol is not None and one.protocol not in living
+        ]:
             self._forget(one)
 
     def _forget(self, one: Connection) -> None:
@@ -205,7 +225,9 @@ class Connections:
 
 
 class _Gate(asyncio.Protocol):
-    """Stands before the server until the handshake is done: not a byte of a request is read before."""
+    """Stands before the server until the handshake is done: not a byte of
+    a request is read before.
+    """
 
     def __init__(self, connections: Connections, one: Connection, security: Security) -> None:
         self._connections, self._one, self._security = connections, one, security

@@ -1,4 +1,6 @@
-"""One word and one level for each device of the status document: the worst of what was read of it and what was said of it."""
+"""One word and one level for each device of the status document: the worse of its reading and its
+findings.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,14 @@ from typing import Any, Literal
 Level = Literal["bad", "warn", "blind", "out", "note", "ok"]
 WORST_FIRST: tuple[Level, ...] = ("bad", "warn", "blind", "out", "note", "ok")
 
-_HEALTH: Mapping[str, Level] = {"failed": "bad", "predicted_failure": "warn", "degraded": "warn", "ok": "ok"}
-_GPU: Mapping[str, Level] = {"ok": "ok", "passthrough": "out", "unknown": "blind"}  # lost, hung, absent, unreadable: bad
+_HEALTH: Mapping[str, Level] = {
+    "failed": "bad",
+    "predicted_failure": "warn",
+    "degraded": "warn",
+    "ok": "ok",
+}
+# lost, hung, absent, unreadable: bad
+_GPU: Mapping[str, Level] = {"ok": "ok", "passthrough": "out", "unknown": "blind"}
 _PORT: Mapping[str, Level] = {
     "active": "ok",
     "active_defer": "ok",
@@ -33,10 +41,13 @@ def gpu(row: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Level, str
 
 
 def port(row: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Level, str]:
-    """Of a port. One that nobody expects to be active may be down.
+    """Of a port. One that is not expected to be active may be down.
 
     >>> row = {"id": "P", "state": "down", "health": "ok", "fresh": True, "expected": True}
-    >>> port(row, {"maintenance": [], "findings": []}), port(row | {"expected": False}, {"maintenance": [], "findings": []})
+    >>> (
+    ...     port(row, {"maintenance": [], "findings": []}),
+    ...     port(row | {"expected": False}, {"maintenance": [], "findings": []}),
+    ... )
     (('bad', 'down'), ('note', 'down, not expected up'))
     """
     level = _PORT.get(row["state"], "blind")
@@ -45,12 +56,17 @@ def port(row: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Level, st
     return _device(row, (level, row["state"]), document)
 
 
-def _device(row: Mapping[str, Any], state: tuple[Level, str], document: Mapping[str, Any]) -> tuple[Level, str]:
+def _device(
+    row: Mapping[str, Any], state: tuple[Level, str], document: Mapping[str, Any]
+) -> tuple[Level, str]:
     if any(out["device"] == row["id"] for out in document["maintenance"]):
         return "out", "out of service"
-    said: list[tuple[Level, str]] = [state, (_HEALTH[row["health"]], row["health"].replace("_", " "))]
+    levels: list[tuple[Level, str]] = [
+        state,
+        (_HEALTH[row["health"]], row["health"].replace("_", " ")),
+    ]
     if not row["fresh"] and state[0] != "out":
-        said.append(("blind", "not read"))
+        levels.append(("blind", "not read"))
     if any(finding["device"] == row["id"] for finding in document["findings"]):
-        said.append(("note", "noted"))
-    return min(said, key=lambda one: WORST_FIRST.index(one[0]))
+        levels.append(("note", "has findings"))
+    return min(levels, key=lambda one: WORST_FIRST.index(one[0]))

@@ -1,4 +1,6 @@
-"""One aiohttp application on bound sockets: who may connect, for how long, and what is said of those who may not."""
+"""One aiohttp application on bound sockets: who may connect, for how long, and what is
+said of those who may not.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +12,25 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
 
-from collector.web.complaints import Complaints
+from collector.config.web.security import Security
 from collector.web.connections import IDLE_S, Connections
-from collector.web.security import Security
+from collector.web.request_errors import RequestErrorLog
 from pipeline.guard import Guard
 
 log = logging.getLogger("tocsin.web")
 
 DRAIN_S = 5.0  # as dcgm-exporter: running scrapes may end
 SWEEP_S = 1.0
-MOST_REASONS = 32  # that are said in words
+MAX_REASONS = 32  # that are said in words
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Listener:
-    """Serves an application. ``refused`` counts by reason whoever is turned away before there is a request."""
+    """Serves an application.
+
+    ``refused`` counts by reason whoever is turned away before there is a request.
+    """
 
     def __init__(
         self,
@@ -53,11 +58,13 @@ class Listener:
             shutdown_timeout=DRAIN_S,
             handle_signals=False,
             lingering_time=0,  # a body is nobody's business here: it is not waited for
-            logger=Complaints(self._guard),
+            logger=RequestErrorLog(self._guard),
         )
         await self._runner.setup()
         assert self._runner.server is not None  # noqa: S101 - setup has made it
-        self.connections = Connections(self._runner.server, security=self._security, refused=self.turned_away)
+        self.connections = Connections(
+            self._runner.server, security=self._security, refused=self.turned_away
+        )
         self._sockets = list(sockets)
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self.connections.accept(bound)) for bound in self._sockets]
@@ -87,9 +94,13 @@ class Listener:
     def turned_away(self, reason: str, why: str) -> None:
         """Count one; say why where that has not been said before."""
         self._count(reason)
-        if why not in self._said and len(self._said) < MOST_REASONS:
+        if why not in self._said and len(self._said) < MAX_REASONS:
             self._said.add(why)
-            log.warning("a client was turned away, more of its kind are only counted: %s: %s", reason, why)
+            log.warning(
+                "client rejected (further ones for this reason are only counted): %s: %s",
+                reason,
+                why,
+            )
 
     @staticmethod
     async def _sweep(connections: Connections) -> None:

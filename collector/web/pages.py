@@ -1,30 +1,30 @@
-"""What the server shows: the seam to the agent, and the agent's own filling of it."""
+"""What the server shows: its interface to the agent, and the agent's implementation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from collector.gates.health import devices, identities
-from collector.gates.verdict import verdict
-from collector.out_of_service import Out
+from collector.integrations.health import devices, identities
+from collector.integrations.verdict import verdict
+from collector.node.out_of_service import Out
 from collector.web.recent import Past, Recent
-from collector.web.status import Node, Said, incidents, status
+from collector.web.status import Conclusions, Node, incidents, status
+from pipeline.clock import Clock
 from pipeline.exposition import Exposition, Format, Snapshot
 from pipeline.frame import Device
-from pipeline.interfaces import Clock
 from pipeline.selfmetrics import SelfMetrics
 
 
 class Pages(Protocol):
-    """Everything the server can be asked for. All of it is made from memory, at once."""
+    """Everything that the server serves, made from memory."""
 
     def metrics(self, form: Format) -> bytes:
         """The exposition."""
         ...
 
     def unhealthy(self) -> str:
-        """Why the agent should be restarted; empty while it is well."""
+        """Why the agent should be restarted; empty while it is healthy."""
         ...
 
     def unready(self) -> str:
@@ -36,7 +36,7 @@ class Pages(Protocol):
         ...
 
     def status(self) -> Mapping[str, Any]:
-        """Devices, incidents, findings and sources for people and programs."""
+        """Devices, incidents, findings and sources, for the page and for programs."""
         ...
 
     def recently(self, kind: str, device: str) -> Past:
@@ -57,12 +57,12 @@ def _nothing() -> str:
 
 
 class AgentPages:
-    """Pages of an agent. The callables say what is wrong, and the empty string when nothing is."""
+    """Pages of an agent. The callables return what is wrong, or an empty string."""
 
     def __init__(
         self,
         exposition: Exposition,
-        own: SelfMetrics,
+        metrics: SelfMetrics,
         clock: Clock,
         node: Node,
         *,
@@ -74,7 +74,7 @@ class AgentPages:
         recent: Recent | None = None,
     ) -> None:
         self._exposition = exposition
-        self._own = own
+        self._metrics = metrics
         self._clock = clock
         self._node = node
         self.unhealthy = unhealthy
@@ -92,8 +92,8 @@ class AgentPages:
         return status(
             self._node,
             self._exposition.snapshot(),
-            self._said(),
-            self._own,
+            self._concluded(),
+            self._metrics,
             now_ns=self._clock.time_ns(),
             unready=self.unready(),
         )
@@ -104,28 +104,32 @@ class AgentPages:
 
     def incidents(self) -> Sequence[Mapping[str, Any]]:
         """The open incidents."""
-        return incidents(self._said())
+        return incidents(self._concluded())
 
     def health(self) -> Mapping[str, Any]:
         """The verdict, and every device with its score and headroom."""
-        snapshot, said = self._exposition.snapshot(), self._said()
-        return self._verdict(snapshot, said) | {"devices": devices(snapshot, said.findings, said.health, said.out)}
+        snapshot, concluded = self._exposition.snapshot(), self._concluded()
+        return self._verdict(snapshot, concluded) | {
+            "devices": devices(snapshot, concluded.findings, concluded.health, concluded.out)
+        }
 
     def check(self) -> dict[str, Any]:
-        """The verdict, and which parts answer in which of their lives: what `tocsin check` asks for."""
+        """The verdict, and the identity of each part: the answer to `tocsin check`."""
         snapshot = self._exposition.snapshot()
-        return self._verdict(snapshot, self._said()) | {"parts": list(identities(snapshot))}
+        return self._verdict(snapshot, self._concluded()) | {"parts": list(identities(snapshot))}
 
-    def _verdict(self, snapshot: Snapshot, said: Said) -> dict[str, Any]:
+    def _verdict(self, snapshot: Snapshot, concluded: Conclusions) -> dict[str, Any]:
         return verdict(
             self._node.host,
             snapshot,
-            said.incidents,
-            said.out,
+            concluded.incidents,
+            concluded.out,
             dead=self.unhealthy(),
             unready=self.unready(),
             now_ns=self._clock.time_ns(),
         )
 
-    def _said(self) -> Said:
-        return Said(self._exposition.findings(), self._exposition.incidents(), self._health(), self._out())
+    def _concluded(self) -> Conclusions:
+        return Conclusions(
+            self._exposition.findings(), self._exposition.incidents(), self._health(), self._out()
+        )

@@ -7,13 +7,16 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from collector.config.web.security import Security
 from collector.web.auth import Passwords, TooManyGuesses
 from collector.web.listener import Handler
-from collector.web.security import Security
 
 
 class Policy:
-    """Turns away who brings a body, has no password or asks too often. ``refused`` is told the reason, in one word."""
+    """Turns away who brings a body, has no password or asks too often.
+
+    ``refused`` is called with the reason, in one word.
+    """
 
     def __init__(self, security: Callable[[], Security], refused: Callable[[str], None]) -> None:
         self._security, self._refused = security, refused
@@ -21,7 +24,10 @@ class Policy:
 
     @web.middleware
     async def police(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Before the handler. Passwords come before the rate: who has none does not use it up for those who have one."""
+        """Before the handler.
+
+        Passwords come before the rate: who has none does not use it up for those who have one.
+        """
         security = self._security()
         if request.can_read_body:
             return self._turn_away("body", 413, "requests have no body here")
@@ -38,7 +44,11 @@ class Policy:
 
     def _turn_away(self, reason: str, status: int, text: str) -> web.Response:
         self._refused(reason)
-        response = web.Response(status=status, text=text + "\n", headers={"WWW-Authenticate": "Basic"} if status == 401 else None)
+        response = web.Response(
+            status=status,
+            text=text + "\n",
+            headers={"WWW-Authenticate": "Basic"} if status == 401 else None,
+        )
         if status == 413:
             response.force_close()
         return response

@@ -1,4 +1,8 @@
-"""The last minutes in memory, for the sparklines of the page: a few columns, ten minutes, means of five seconds. The store has the rest."""
+"""The last minutes in memory, for the sparklines of the page: a few columns, ten
+minutes, means of five seconds.
+
+The store has the rest.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from numpy.typing import NDArray
 
 from collector.web.columns import RECENT
 from pipeline.align import Rows
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Frame
 from pipeline.observation import Observation
@@ -28,7 +33,12 @@ class Recent:
         self._lock = Lock()
         self._rings = {kind: _Ring(kind) for kind in RECENT}
 
-    def write(self, observation: Observation, _findings: Sequence[Finding] = (), _incidents: Sequence[Incident] = ()) -> None:
+    def write(
+        self,
+        observation: Observation,
+        _findings: Sequence[Finding] = (),
+        _incidents: Sequence[Incident] = (),
+    ) -> None:
         """Take over the frames of an observation."""
         with self._lock:
             for frame in observation.frames:
@@ -36,9 +46,11 @@ class Recent:
                     self._rings[frame.kind].write(frame)
 
     def of(self, kind: str, device: str, mono_ns: int) -> Past:
-        """By column the means of the blocks up to ``mono_ns``, (block,), the oldest first, NaN = nothing was read; empty for a stranger."""
+        """By column the means of the blocks up to ``mono_ns``, (block,), the oldest first, NaN =
+        nothing was read; empty for a stranger.
+        """
         with self._lock:
-            return self._rings[kind].of(device, mono_ns // (BLOCK_S * 10**9))
+            return self._rings[kind].of(device, mono_ns // (BLOCK_S * SECOND_NS))
 
 
 class _Ring:
@@ -56,7 +68,7 @@ class _Ring:
         if len(self._rows) > self._sums.shape[1]:
             more = ((0, 0), (0, len(self._rows) - self._sums.shape[1]), (0, 0))
             self._sums, self._counts = np.pad(self._sums, more), np.pad(self._counts, more)
-        self._advance(frame.mono_ns // (BLOCK_S * 10**9))
+        self._advance(frame.mono_ns // (BLOCK_S * SECOND_NS))
         for number, column in enumerate(self._columns):
             values = column.read(frame)
             seen = np.isfinite(values)
@@ -71,7 +83,9 @@ class _Ring:
         self._block = max(self._block, block)
 
     def of(self, device: str, now: int) -> Past:
-        row = next((row for row, known in enumerate(self._rows.devices) if known.id == device), None)
+        row = next(
+            (row for row, known in enumerate(self._rows.devices) if known.id == device), None
+        )
         if row is None:
             return {}
         self._advance(now)

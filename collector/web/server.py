@@ -1,4 +1,7 @@
-"""Web: the server of :9400. Everything it serves is read only; it never waits for hardware or disk."""
+"""Web: the server of :9400.
+
+Everything it serves is read only; it never waits for hardware or disk.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from itertools import chain
 import orjson
 from aiohttp import web
 
+from collector.config.web.security import Security, WebFile, refuse_less
 from collector.web import addresses
 from collector.web.addresses import Bound
-from collector.web.gather import Gather, TooManyScrapes, compress
+from collector.web.coalesce import ScrapeCoalescer, TooManyScrapes, compress
 from collector.web.listener import Handler, Listener
 from collector.web.page import ASSETS, page
 from collector.web.pages import Pages
 from collector.web.policy import Policy
-from collector.web.security import Security, WebFile, refuse_less
 from pipeline.catalog import agent
 from pipeline.exposition import accepts_gzip, negotiate
 from pipeline.guard import Guard, Health
@@ -31,10 +34,12 @@ SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
-    # The page takes its style, its script and its news from here, and the script makes no markup from text.
+    # The page takes its style, its script and its news from here, and the script
+    # makes no markup from text.
     "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src "
+        "data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'"
     ),
     "Cache-Control": "no-store",
     "Server": "tocsin",
@@ -46,10 +51,12 @@ class Failed(Exception):  # noqa: N818 - it is an answer (500) whose cause was c
 
 
 class Web:
-    """Serves pages on one or more addresses. ``start`` raises ListenError; after it nothing here ends the process.
+    """Serves pages on one or more addresses.
 
-    One that ``follows`` another, which goes on serving until it is stopped, shares the addresses that both have, and asks no less
-    of clients: ConfigError where it would.
+    ``start`` raises ListenError; after it nothing here ends the process.
+
+    One that ``follows`` another, which goes on serving until it is stopped, shares the addresses
+    that both have, and asks no less of clients: ConfigError where it would.
     """
 
     def __init__(
@@ -59,22 +66,26 @@ class Web:
         listen: Sequence[str] = ("127.0.0.1:9400",),
         *,
         metrics_path: str = "/metrics",
-        most_scrapes: int = 16,
+        max_scrapes: int = 16,
         health_listen: Sequence[str] = (),
         file: WebFile | None = None,
-        own: SelfMetrics | None = None,
+        metrics: SelfMetrics | None = None,
         follows: Web | None = None,
     ) -> None:
         self._pages = pages
         self._guard = guard
-        self._own = own or SelfMetrics()
+        self._metrics = metrics or SelfMetrics()
         self._health: dict[str, Health] = {}
         self._addresses, self._health_addresses = tuple(listen), tuple(health_listen)
         self._file = file
         self._policy = Policy(lambda: self.security, self._refused)
-        self._metrics_path = metrics_path
-        self._gather = Gather(lambda form: self._made("metrics", lambda: pages.metrics(form)), most_scrapes)
-        self._listener = Listener(self._application(), guard, security=lambda: self.security, refused=self._refused)
+        self.metrics_path = metrics_path
+        self._gather = ScrapeCoalescer(
+            lambda form: self._made("metrics", lambda: pages.metrics(form)), max_scrapes
+        )
+        self._listener = Listener(
+            self._application(), guard, security=lambda: self.security, refused=self._refused
+        )
         self._health_listener = Listener(self._health_application(), guard, refused=self._refused)
         self._watcher: asyncio.Task[None] | None = None
         if follows is not None:
@@ -89,7 +100,8 @@ class Web:
         return self._file.security if self._file is not None else Security()
 
     async def start(self) -> list[str]:
-        """Listen and serve; the addresses that are bound, with the ports that were given for port 0.
+        """Listen and serve; the addresses that are bound, with the ports
+        that were given for port 0.
 
         Those of the health listener, which asks nobody who they are, are in ``health_bound``.
         """
@@ -105,7 +117,7 @@ class Web:
         await self._listener.start(sockets)
         if health:
             await self._health_listener.start(health)
-        self._own.replace(agent.WEB_CONFIG_SUCCESS, {(): 1.0} if self._file is not None else {})
+        self._metrics.replace(agent.WEB_CONFIG_SUCCESS, {(): 1.0} if self._file is not None else {})
         if self._file is not None:
             self._watcher = asyncio.get_running_loop().create_task(self._watch(self._file))
         self.health_bound = [addresses.shown(bound) for bound in health]
@@ -121,22 +133,24 @@ class Web:
         await asyncio.gather(self._listener.stop(), self._health_listener.stop())
 
     async def _watch(self, file: WebFile) -> None:
-        """Takes a changed web configuration over: for the next connection, and by ending those of the one before."""
+        """Takes a changed web configuration over: for the next connection, and by ending
+        those of the one before.
+        """
         while True:
             await asyncio.sleep(LOOK_S)
             changed, error = await asyncio.to_thread(self._guard.call, "web", "config", file.look)
             if changed:
                 self._listener.renew()
-            self._own.set(agent.WEB_CONFIG_SUCCESS, float(not (file.error or error)))
+            self._metrics.set(agent.WEB_CONFIG_SUCCESS, float(not (file.error or error)))
 
     def _application(self) -> web.Application:
         app = web.Application(middlewares=[self._policy.police, _failed], client_max_size=4096)
-        app.router.add_get(self._metrics_path, self._metrics)
+        app.router.add_get(self.metrics_path, self._exposition_page)
         self._add_health(app)
         app.router.add_get("/api/v1/status", self._status)
         app.router.add_get("/api/v1/incidents", self._incidents)
         app.router.add_get("/api/v1/health", self._node_health)
-        if self._metrics_path != "/":
+        if self.metrics_path != "/":
             app.router.add_get("/", self._page)
             for path in ASSETS:
                 app.router.add_get(path, self._asset)
@@ -156,7 +170,7 @@ class Web:
         app.router.add_get("/healthz", self._dcgm_health)
 
     def _refused(self, reason: str) -> None:
-        self._own.add(agent.WEB_REFUSED, reason)
+        self._metrics.add(agent.WEB_REFUSED, reason)
 
     def _made(self, name: str, make: Callable[[], bytes]) -> bytes:
         """What ``make`` gives, or Failed; a failure is counted each time and logged once."""
@@ -168,7 +182,7 @@ class Web:
         health.succeeded()
         return made
 
-    async def _metrics(self, request: web.Request) -> web.StreamResponse:
+    async def _exposition_page(self, request: web.Request) -> web.StreamResponse:
         form = negotiate(",".join(request.headers.getall("Accept", ())))
         gzip = accepts_gzip(",".join(request.headers.getall("Accept-Encoding", ())))
         try:
@@ -192,11 +206,16 @@ class Web:
 
     async def _dcgm_health(self, _: web.Request) -> web.Response:
         reloading = self._pages.reloading()
-        headers = {"X-Registry-Available": "true", "X-Reload-In-Progress": "true" if reloading else "false"}
+        headers = {
+            "X-Registry-Available": "true",
+            "X-Reload-In-Progress": "true" if reloading else "false",
+        }
         return web.Response(text="OK - reload in progress" if reloading else "OK", headers=headers)
 
     async def _status(self, _: web.Request) -> web.Response:
-        return web.Response(body=self._made("status", self._status_json), content_type="application/json")
+        return web.Response(
+            body=self._made("status", self._status_json), content_type="application/json"
+        )
 
     def _status_json(self) -> bytes:
         return orjson.dumps(self._pages.status())
@@ -212,12 +231,19 @@ class Web:
     async def _page(self, request: web.Request) -> web.Response:
         body = self._made("page", self._page_html)
         if not accepts_gzip(",".join(request.headers.getall("Accept-Encoding", ()))):
-            return web.Response(body=body, content_type="text/html", charset="utf-8", headers={"Vary": "Accept-Encoding"})
+            return web.Response(
+                body=body,
+                content_type="text/html",
+                charset="utf-8",
+                headers={"Vary": "Accept-Encoding"},
+            )
         headers = {"Vary": "Accept-Encoding", "Content-Encoding": "gzip"}
-        return web.Response(body=compress(body), content_type="text/html", charset="utf-8", headers=headers)
+        return web.Response(
+            body=compress(body), content_type="text/html", charset="utf-8", headers=headers
+        )
 
     def _page_html(self) -> bytes:
-        return page(self._pages.status(), self._pages.recently, self._metrics_path).encode()
+        return page(self._pages.status(), self._pages.recently, self.metrics_path).encode()
 
     @staticmethod
     async def _asset(request: web.Request) -> web.Response:

@@ -1,4 +1,6 @@
-"""The node in one sentence: what is to blame and what to do, or that nothing is, or that nobody can tell."""
+"""The verdict on the node in one sentence: the root cause and the next step, that all is healthy,
+or that it is unknown.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +12,29 @@ from collector.web.levels import Level
 
 
 def verdict(document: Mapping[str, Any]) -> dict[str, Any]:
-    """``level``, the sentence ``text``, and ``action``, the next step (null where there is none), of a status document."""
+    """``level``, the sentence ``text``, and ``action``, the next step (null where there is
+    none), of a status document.
+    """
     level, text, action = (
-        _incident(document) or _blind(document) or _out(document) or _devices(document) or _agent(document) or _well(document)
+        _incident(document)
+        or _blind(document)
+        or _out(document)
+        or _devices(document)
+        or _agent(document)
+        or _healthy(document)
     )
     return {"level": level, "text": text, "action": action}
 
 
 def names(document: Mapping[str, Any]) -> dict[str, str]:
-    """What people call a device, by its id."""
+    """Display name of each device, by its id."""
     gpus = {gpu["id"]: f"GPU {gpu['index']}" for gpu in document["gpus"]}
     ports = {port["id"]: f"port {port['name']}/{port['index']}" for port in document["ports"]}
     return {document["host"]: "this node"} | gpus | ports
 
 
 def name(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    """Of the device of an incident, a finding or a maintenance."""
+    """Display name of the device of an incident, a finding or a maintenance."""
     called = names(document)
     if row["kind"] == "nvlink":
         gpu, _, link = row["device"].rpartition("/")
@@ -34,9 +43,15 @@ def name(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
 
 
 def summary(incident: Mapping[str, Any]) -> str:
-    """What is said of an incident, without the device's own name in front where there is one: it is called otherwise here.
+    """The summary of an incident without the device id in front: the page shows its display name.
 
-    >>> summary({"kind": "gpu", "device": "GPU-1", "summary": "gpu GPU-1: It left. It explains 3 findings on 2 devices (xid)."})
+    >>> summary(
+    ...     {
+    ...         "kind": "gpu",
+    ...         "device": "GPU-1",
+    ...         "summary": "gpu GPU-1: It left. It explains 3 findings on 2 devices (xid).",
+    ...     }
+    ... )
     'It left. It explains 3 findings on 2 devices (xid).'
     """
     return str(incident["summary"]).removeprefix(f"{incident['kind']} {incident['device']}: ")
@@ -47,69 +62,89 @@ def blind(document: Mapping[str, Any]) -> list[str]:
     return [source["name"] for source in document["sources"] if not source["success"]]
 
 
-def unwell(document: Mapping[str, Any]) -> list[str]:
-    """Parts of the agent that are not well."""
+def degraded_parts(document: Mapping[str, Any]) -> list[str]:
+    """Parts of the agent that are degraded."""
     return [part["name"] for part in document["agent"] if not part["ok"]]
 
 
-Said = tuple[Level, str, str | None]
+Verdict = tuple[Level, str, str | None]  # level, text, action
 
 
-def _incident(document: Mapping[str, Any]) -> Said | None:
+def _incident(document: Mapping[str, Any]) -> Verdict | None:
     incidents = document["incidents"]
     if not incidents:
         return None
     first = next(
-        (one for one in incidents if one["severity"] == incidents[0]["severity"] and not one["acknowledged"]), incidents[0]
+        (
+            one
+            for one in incidents
+            if one["severity"] == incidents[0]["severity"] and not one["acknowledged"]
+        ),
+        incidents[0],
     )
-    taken = f" {first['acknowledged_by'] or 'Somebody'} has taken it on." if first["acknowledged"] else ""
+    taken = (
+        f" Acknowledged by {first['acknowledged_by'] or 'an operator'}."
+        if first["acknowledged"]
+        else ""
+    )
     more = len(incidents) - 1
-    who, others = name(first, document), f" {_count(more, 'more incident')} {'is' if more == 1 else 'are'} open." if more else ""
-    blame = "is to blame" if first["severity"] != "record" else "stands out, and nobody is paged"
+    who, others = (
+        name(first, document),
+        f" {_count(more, 'more incident')} {'is' if more == 1 else 'are'} open." if more else "",
+    )
+    note = "" if first["severity"] != "record" else " (info, no alert)"
     return (
         levels.SEVERITY[first["severity"]],
-        f"{_upper(who)} {blame}. {summary(first)}{taken}{others}",
+        f"{_upper(who)}{note}: {summary(first)}{taken}{others}",
         first["reason"] or None,
     )
 
 
-def _blind(document: Mapping[str, Any]) -> Said | None:
+def _blind(document: Mapping[str, Any]) -> Verdict | None:
     if document["unready_reason"]:
-        return "blind", f"Nothing can be said yet: {document['unready_reason'].rstrip('.')}.", None
+        return "blind", f"No verdict yet: {document['unready_reason'].rstrip('.')}.", None
     if missing := blind(document):
         return (
             "blind",
-            f"This node is not seen whole: {listed(missing)} {'gives' if len(missing) == 1 else 'give'} nothing.",
+            f"Incomplete view of this node: no data from {listed(missing)}.",
             None,
         )
     return None
 
 
-def _out(document: Mapping[str, Any]) -> Said | None:
+def _out(document: Mapping[str, Any]) -> Verdict | None:
     out = next((out for out in document["maintenance"] if out["kind"] == "node"), None)
     return None if out is None else ("out", f"This node is out of service: {out['reason']}", None)
 
 
-def _devices(document: Mapping[str, Any]) -> Said | None:
-    told = untold(document)
-    return (told[0][0], f"No incident is open, but {listed([text for _, text in told])}.", None) if told else None
+def _devices(document: Mapping[str, Any]) -> Verdict | None:
+    cells = unexplained(document)
+    return (
+        (cells[0][0], f"No incident is open, but {listed([text for _, text in cells])}.", None)
+        if cells
+        else None
+    )
 
 
-def untold(document: Mapping[str, Any]) -> list[tuple[Level, str]]:
-    """Devices that do not look well and of which no open incident tells, the gravest first: level, and who is how."""
-    blamed = {incident["device"] for incident in document["incidents"]}
-    explained = {member["device"] for incident in document["incidents"] for member in incident["standing"]}
+def unexplained(document: Mapping[str, Any]) -> list[tuple[Level, str]]:
+    """Devices that are not healthy and belong to no open incident, the gravest first: level and
+    text.
+    """
+    roots = {incident["device"] for incident in document["incidents"]}
+    explained = {
+        member["device"] for incident in document["incidents"] for member in incident["standing"]
+    }
     called, cells = names(document), []
     for rows, level_of in ((document["gpus"], levels.gpu), (document["ports"], levels.port)):
         for row in rows:
             level, word = level_of(row, document)
-            if level in ("bad", "warn", "blind") and row["id"] not in blamed | explained:
+            if level in ("bad", "warn", "blind") and row["id"] not in roots | explained:
                 cells.append((level, f"{called[row['id']]} is {word}"))
     return sorted(cells, key=lambda cell: levels.WORST_FIRST.index(cell[0]))
 
 
 def listed(words: Sequence[str], most: int = 3) -> str:
-    """So many of them, and how many more there are.
+    """The first ``most`` of them, and how many more there are.
 
     >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c", "d", "e"])
     ('a', 'a and b', 'a, b, c and 2 more')
@@ -118,21 +153,34 @@ def listed(words: Sequence[str], most: int = 3) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _agent(document: Mapping[str, Any]) -> Said | None:
-    sick = unwell(document)
+def _agent(document: Mapping[str, Any]) -> Verdict | None:
+    degraded = degraded_parts(document)
     return (
-        ("warn", f"Nothing stands against this node, but the agent itself is not well: {listed(sick)}.", None) if sick else None
+        (
+            "warn",
+            f"No incident is open, but the agent itself is degraded: {listed(degraded)}.",
+            None,
+        )
+        if degraded
+        else None
     )
 
 
-def _well(document: Mapping[str, Any]) -> Said:
+def _healthy(document: Mapping[str, Any]) -> Verdict:
     if not document["gpus"] and not document["ports"]:
-        return "blind", "No GPU and no port was seen.", None
-    gpus, ports = sum(gpu["state"] != "passthrough" for gpu in document["gpus"]), len(document["ports"])
-    read = _upper(f"{_count(gpus, 'GPU')} and {_count(ports, 'port')} are read")
+        return "blind", "No GPU and no port found.", None
+    gpus, ports = (
+        sum(gpu["state"] != "passthrough" for gpu in document["gpus"]),
+        len(document["ports"]),
+    )
+    read = _upper(f"{_count(gpus, 'GPU')} and {_count(ports, 'port')} monitored")
     if document["findings"]:
-        return "note", f"Nothing needs you. {read}; {_count(len(document['findings']), 'finding')} on record.", None
-    return "ok", f"All is well. {read}, nothing stands against them.", None
+        return (
+            "note",
+            f"No action needed. {read}; {_count(len(document['findings']), 'open finding')}.",
+            None,
+        )
+    return "ok", f"Healthy. {read}, no open findings.", None
 
 
 def _count(number: int, what: str) -> str:

@@ -13,7 +13,7 @@ top=$(cd "$here/../.." && pwd)
 kind=${1:-}
 folder=${2:-dist}
 version=${VERSION:-$(sed -n 's/^VERSION = "\(.*\)"$/\1/p' "$top/collector/version.py")}
-# One time for all files: of the last change, unless the caller says another.
+# One time for all files: of the last change, unless the caller sets another.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$top" log -1 --format=%ct 2>/dev/null || date +%s)}
 export SOURCE_DATE_EPOCH
 
@@ -34,7 +34,7 @@ put "$top/deploy/systemd/tocsin-full.conf" /opt/tocsin/share/tocsin-full.conf
 put "$top/docs/install.md" /opt/tocsin/share/install.md
 put "$top/LICENSE" /opt/tocsin/share/LICENSE
 put "$here/config.yaml" /etc/tocsin/config.yaml
-# For schedulers: programs that Slurm and node-problem-detector call, and the timer of docs/gates.md, which nobody starts but a person.
+# For schedulers: programs that Slurm and node-problem-detector call, and the timer of docs/integrations.md, which is enabled by hand only.
 for program in slurm/tocsin-health slurm/tocsin-prolog slurm/tocsin-epilog slurm/tocsin-gates npd/tocsin-npd; do
   install -D -m 755 "$top/deploy/$program" "$tree/usr/libexec/tocsin/$(basename "$program")"
 done
@@ -42,6 +42,11 @@ put "$top/deploy/slurm/tocsin-return.service" /usr/lib/systemd/system/tocsin-ret
 put "$top/deploy/slurm/tocsin-return.timer" /usr/lib/systemd/system/tocsin-return.timer
 put "$top/deploy/slurm/tocsin.nhc" /opt/tocsin/share/tocsin.nhc
 put "$top/deploy/npd/tocsin-gpu-monitor.json" /opt/tocsin/share/tocsin-gpu-monitor.json
+put "$tree/opt/tocsin/share/tocsin.1" /usr/share/man/man1/tocsin.1
+gzip -9n "$tree/usr/share/man/man1/tocsin.1"
+put "$tree/opt/tocsin/share/completion.bash" /usr/share/bash-completion/completions/tocsin
+put "$tree/opt/tocsin/share/completion.fish" /usr/share/fish/vendor_completions.d/tocsin.fish
+zsh() { put "$tree/opt/tocsin/share/completion.zsh" "/usr/share/zsh/$1/_tocsin"; }
 mkdir -p "$tree/usr/bin"
 ln -s /opt/tocsin/bin/tocsin "$tree/usr/bin/tocsin"
 
@@ -54,6 +59,7 @@ esac
 
 deb() {
   put "$top/LICENSE" /usr/share/doc/tocsin/copyright
+  zsh vendor-completions
   mkdir "$tree/DEBIAN"
   for script in postinst prerm postrm; do install -m 755 "$here/debian/$script" "$tree/DEBIAN/$script"; done
   echo /etc/tocsin/config.yaml >"$tree/DEBIAN/conffiles"
@@ -69,13 +75,14 @@ Recommends: infiniband-diags
 Installed-Size: $(du -ks --apparent-size "$tree" | cut -f1)
 Description: early warning for GPU clusters
  Reads GPUs, InfiniBand ports and the kernel log of a node, keeps what it
- read, and names the one GPU, port or rank that is to blame. Serves
+ read, and names the root cause: one GPU, port or rank. Serves
  Prometheus on port 9400, in the place of dcgm-exporter.
 CONTROL
   dpkg-deb --root-owner-group -Z "${COMPRESSION:-zstd}" --build "$tree" "$folder/tocsin_${version}_$(dpkg --print-architecture).deb"
 }
 
 rpm() {
+  zsh site-functions
   work=$(mktemp -d)
   trap 'rm -rf "$tree" "$work"' EXIT
   [ -z "$needs" ] || set -- --define "needs $needs"

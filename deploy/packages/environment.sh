@@ -34,6 +34,8 @@ pip install --no-compile --no-index --no-deps --no-build-isolation "$here"
 mkdir -p "$root/share"
 "$root/bin/python" "$here/tools/bill.py" sbom >"$root/share/sbom.cdx.json"
 "$root/bin/python" "$here/tools/bill.py" licences >"$root/share/licences.md"
+"$root/bin/python" -B "$here/tools/man_page.py" >"$root/share/tocsin.1"
+for shell in bash zsh fish; do "$root/bin/python" -B "$root/bin/tocsin" completion $shell >"$root/share/completion.$shell"; done
 surplus=$("$root/bin/python" "$here/tools/bill.py" surplus)
 # shellcheck disable=SC2086 # a list of words
 pip uninstall --yes $surplus
@@ -43,7 +45,7 @@ packages=$(echo "$root"/lib/python3.*/site-packages)
 find "$packages" -type d \( -name tests -path '*/numpy/*' -o -path '*/pyarrow/tests' -o -path '*/pyarrow/include' -o -path '*/pyarrow/src' \) \
   -prune -exec rm -r {} +
 rm -f "$packages"/pyarrow/*flight*
-"$root/bin/python" -IB -c "import pyarrow.parquet, pyarrow.compute, polars, obstore, collector.agent, collector.cli.main"
+"$root/bin/python" -IB -c "import pyarrow.parquet, pyarrow.compute, polars, obstore, collector.agent.agent, collector.cli.main, simulator.command, evaluation.command"
 
 # Paths of the building machine: none is left. Interpreter and script are found where they will lie.
 python=$(readlink -f "$python")
@@ -53,5 +55,5 @@ install -m 755 "$here/deploy/packages/tocsin" "$root/bin/tocsin"
 printf 'home = %s\ninclude-system-site-packages = false\n' "$(dirname "${python#"$destdir"}")" >"$root/pyvenv.cfg"
 find "$root/lib" "$root/lib64" -name direct_url.json -delete 2>/dev/null || true
 
-# Byte code that holds whatever the clock of the node says, and names the path it will have.
+# Byte code that is valid whatever the clock of the node, and names the path it will have.
 "$python" -m compileall -q -j 0 --invalidation-mode unchecked-hash -s "$destdir" -p / "$root/lib"

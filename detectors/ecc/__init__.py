@@ -1,4 +1,6 @@
-"""Memory of GPUs: errors that cannot be corrected, rows that run out, correctable errors that come back."""
+"""Memory of GPUs: errors that cannot be corrected, rows that run out,
+correctable errors that come back.
+"""
 
 from detectors.ecc.detector import Ecc
 

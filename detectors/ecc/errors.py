@@ -1,4 +1,6 @@
-"""Uncorrectable errors that were counted, and the XIDs that say how serious they are; each may come first."""
+"""Uncorrectable errors that were counted, and the XIDs that say how serious they
+are; each may come first.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,25 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.columns import Columns, Ring, rows_where
+from detectors.kit.columns import Columns, Ring, rows_where
+from pipeline.clock import SECOND_NS
 
-# XIDs that say how serious an uncorrectable error was (NVIDIA XID catalogue): not contained, contained, and not said yet.
+# XIDs that say how serious an uncorrectable error was (NVIDIA XID catalogue): not contained,
+# contained, and not said yet.
 UNCONTAINED, CONTAINED, UNDECIDED = range(3)
-XIDS = {64: UNCONTAINED, 95: UNCONTAINED, 140: UNCONTAINED, 94: CONTAINED, 48: UNDECIDED, 171: UNDECIDED, 172: UNDECIDED}
-S = 10**9
-PATIENCE_NS = 60 * S  # within which the XID of an uncorrectable error comes, before or after it was counted
-DECIDE_NS = 10 * S  # and within which the driver says whether it was contained
-CLEAN_NS = 24 * 3600 * S  # without another error, or until the next reset
+XIDS = {
+    64: UNCONTAINED,
+    95: UNCONTAINED,
+    140: UNCONTAINED,
+    94: CONTAINED,
+    48: UNDECIDED,
+    171: UNDECIDED,
+    172: UNDECIDED,
+}
+# within which the XID of an uncorrectable error comes, before or after it was counted
+PATIENCE_NS = 60 * SECOND_NS
+DECIDE_NS = 10 * SECOND_NS  # and within which the driver reports whether it was contained
+CLEAN_NS = 24 * 3600 * SECOND_NS  # without another error, or until the next reset
 
 
 class Errors:
@@ -28,10 +40,18 @@ class Errors:
     def fills() -> dict[str, int | Ring]:
         """The columns it needs.
 
-        Errors that wait for their XID, since when they do, and the last reading without them; the last reading, when the GPU's life
-        began, when the last error was counted, when an XID came.
+        Errors that wait for their XID, since when they do, and the last reading without them; the
+        last reading, when the GPU's life began, when the last error was counted, when an XID came.
         """
-        return {"errors": 0, "waits_ns": 0, "from_ns": 0, "read_ns": 0, "life_ns": 0, "error_ns": 0, "xid_ns": Ring(3, 0)}
+        return {
+            "errors": 0,
+            "waits_ns": 0,
+            "from_ns": 0,
+            "read_ns": 0,
+            "life_ns": 0,
+            "error_ns": 0,
+            "xid_ns": Ring(3, 0),
+        }
 
     def hear(self, row: int, code: int, at_ns: int) -> None:
         """The driver told of an XID."""
@@ -39,15 +59,21 @@ class Errors:
             self._columns["xid_ns"][XIDS[code], row] = at_ns
 
     def add(self, errors: NDArray[np.float64], now_ns: int) -> Iterator[tuple[int, bool, bool]]:
-        """New errors of one frame, (row,), NaN = not observed. Rows to tell of: whether it is a page, and whether any XID told of it.
+        """New errors of one frame, (row,), NaN = not observed.
+
+        Rows to tell of: whether it is a page, and whether any XID told of it.
 
         Those told of wait until ``done`` is called.
         """
         columns, new = self._columns, errors > 0
         waiting = columns["waits_ns"] > 0
         begins = new & ~waiting
-        columns["errors"] = np.where(new, np.where(waiting, columns["errors"], 0) + np.nan_to_num(errors), columns["errors"])
-        columns["from_ns"] = np.where(begins, np.where(columns["read_ns"] > 0, columns["read_ns"], now_ns), columns["from_ns"])
+        columns["errors"] = np.where(
+            new, np.where(waiting, columns["errors"], 0) + np.nan_to_num(errors), columns["errors"]
+        )
+        columns["from_ns"] = np.where(
+            begins, np.where(columns["read_ns"] > 0, columns["read_ns"], now_ns), columns["from_ns"]
+        )
         columns["waits_ns"] = np.where(begins, now_ns, columns["waits_ns"])
         columns["error_ns"] = np.where(new, now_ns, columns["error_ns"])
         columns["read_ns"] = np.where(np.isfinite(errors), now_ns, columns["read_ns"])
@@ -58,9 +84,13 @@ class Errors:
                 yield row, bool(page[row]), bool(told[:, row].any())
 
     def done(self, now_ns: int) -> None:
-        """Wait no more for those that were told of as loudly as they can be, or waited long enough."""
+        """Wait no more for those that were told of as loudly as they can
+        be, or waited long enough.
+        """
         if self._columns["waits_ns"].any():
-            self._columns.reset(self._page(self._told(), now_ns) | self._late(now_ns) | self._past(), "waits_ns")
+            self._columns.reset(
+                self._page(self._told(), now_ns) | self._late(now_ns) | self._past(), "waits_ns"
+            )
 
     def count(self, row: int) -> int:
         """Errors that are told of together."""
@@ -81,7 +111,8 @@ class Errors:
     def _told(self) -> NDArray[np.bool_]:
         """Which kinds of XIDs tell of the errors that wait, (kind, row)."""
         waits = self._columns["waits_ns"]
-        since = np.minimum(waits - PATIENCE_NS, self._columns["from_ns"])  # the agent may have been away while they came
+        # the agent may have been away while they came
+        since = np.minimum(waits - PATIENCE_NS, self._columns["from_ns"])
         told: NDArray[np.bool_] = (waits > 0) & (self._columns["xid_ns"] >= since)
         return told
 
@@ -89,7 +120,9 @@ class Errors:
         """Not read since the last reset, and no XID came since."""
         columns = self._columns
         quiet = ~(columns["xid_ns"] >= columns["life_ns"]).any(axis=0)
-        past: NDArray[np.bool_] = (columns["waits_ns"] > 0) & (columns["from_ns"] < columns["life_ns"]) & quiet
+        past: NDArray[np.bool_] = (
+            (columns["waits_ns"] > 0) & (columns["from_ns"] < columns["life_ns"]) & quiet
+        )
         return past
 
     def _late(self, now_ns: int) -> NDArray[np.bool_]:

@@ -1,6 +1,7 @@
-"""What the memory-error registers of a GPU say by themselves: one rule per fact, a table.
+"""What the memory-error registers of a GPU show by themselves: one rule per fact, a table.
 
-Facts: NVIDIA GPU Memory Error Management (row remapping, RMA criteria), Dynamic Page Retirement (before Ampere), nvml.h.
+Facts: NVIDIA GPU Memory Error Management (row remapping, RMA criteria), Dynamic Page Retirement
+(before Ampere), nvml.h.
 """
 
 from __future__ import annotations
@@ -16,16 +17,19 @@ from pipeline.frame import Frame
 
 Floats = NDArray[np.float64]
 
-MOST_REMAPS = 512  # uncorrectable ones of a board; the next one fails
-MOST_PAGES = 63  # retired pages before Ampere: DCGM's health check fails there, the board holds 64
+MAX_REMAPS = 512  # uncorrectable ones of a board; the next one fails
+MAX_PAGES = 63  # retired pages before Ampere: DCGM's health check fails there, the board holds 64
 BAD_PAGES = 15  # double-bit pages, and still growing by one a week: return before the table is full
-JUMP, REPEATED = 8, 2  # rows in 24 hours: a bank's worth; uncorrectable rows in 30 days: one event is no lemon, two are
+# rows in 24 hours: a bank's worth; uncorrectable rows in 30 days: one event is no lemon, two are
+JUMP, REPEATED = 8, 2
 SURVIVED_READS = 6  # after a reset, until its word about pending remaps is believed
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A fact that is a fault by itself. ``holds`` gives 1, 0 or NaN per row; ``after`` readings in a row it is believed.
+    """A fact that is a fault by itself.
+
+    ``holds`` gives 1, 0 or NaN per row; ``after`` readings in a row it is believed.
 
     Rules of one ``fault`` are one finding, as serious as the most serious of them.
     """
@@ -40,11 +44,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The registers of one frame, and what was counted from them; all arrays (row,), NaN = not observed.
+    """The registers of one frame, and what was counted from them; all arrays
+    (row,), NaN = not observed.
 
-    ``pending`` is 0 too where a repair waits with which there is no hurry.
-    ``day`` are rows remapped in 24 hours by any cause, ``month`` uncorrectable ones (retired pages before Ampere) in 30 days, ``week`` in 7.
-    ``survived``: a remap that was pending before the last reset is still pending.
+    ``pending`` is 0 too where a repair waits with which there is no hurry. ``day`` are rows
+    remapped in 24 hours by any cause, ``month`` uncorrectable ones (retired pages before Ampere) in
+    30 days, ``week`` in 7. ``survived``: a remap that was pending before the last reset is still
+    pending.
     """
 
     pending: Floats
@@ -72,7 +78,9 @@ def counted(frame: Frame, name: str) -> Floats:
 
 
 def pending(frame: Frame) -> Floats:
-    """1 where a repair waits for a reset: of a row, of a page, or (Blackwell) of a memory channel."""
+    """1 where a repair waits for a reset: of a row, of a page, or
+    (Blackwell) of a memory channel.
+    """
     flags = ("row_remap_pending", "retired_pages_pending", "repair_pending_memory_channel")
     merged: Floats = np.fmax.reduce([frame.gauge(name) for name in flags])
     return merged
@@ -93,35 +101,44 @@ RULES = (
         "page",
         "RUN_FIELDDIAG",
         lambda m: _at_least(m.failed, 1),
-        "A memory row could not be replaced. With a failed field diagnostic the GPU is to be returned (RMA).",
+        (
+            "A memory row could not be replaced. If the field diagnostic fails, "
+            "return the GPU (RMA)."
+        ),
     ),
     Rule(
         "ecc/sram",
         "page",
         "RUN_FIELDDIAG",
         lambda m: _at_least(m.sram, 1),
-        "SRAM has more uncorrectable errors than the vendor allows. With a failed field diagnostic the GPU is to be returned (RMA).",
+        (
+            "SRAM uncorrectable errors exceed the vendor's threshold. If the field diagnostic "
+            "fails, return the GPU (RMA)."
+        ),
     ),
     Rule(
         "ecc/unrepairable",
         "page",
         "RUN_FIELDDIAG",
         lambda m: _at_least(m.unrepairable, 1),
-        "The memory has a fault that cannot be repaired. With a failed field diagnostic the GPU is to be returned (RMA).",
+        (
+            "The memory has an unrepairable fault. If the field diagnostic fails, "
+            "return the GPU (RMA)."
+        ),
     ),
     Rule(
         "ecc/remap_pending",
         "ticket",
         "COMPONENT_RESET",
         lambda m: _at_least(m.pending, 1),
-        "A memory repair waits for a GPU reset: reset it at the next end of a job.",
+        "A memory repair is pending: reset the GPU when its job ends.",
     ),
     Rule(
         "ecc/remap_pending",
         "page",
         "CONTACT_SUPPORT",
         lambda m: _at_least(m.survived, 1),
-        "A memory repair is still pending after the GPU was reset: the repair does not take.",
+        "A memory repair is still pending after a GPU reset: the reset did not complete it.",
         after=SURVIVED_READS,
     ),
     Rule(
@@ -129,7 +146,10 @@ RULES = (
         "ticket",
         "CONTACT_SUPPORT",
         lambda m: _at_least(m.none, 1),
-        "A memory bank has no spare rows left: its next uncorrectable error cannot be repaired. Drain the GPU at the next maintenance.",
+        (
+            "A memory bank has no spare rows left: its next uncorrectable error cannot be "
+            "repaired. Drain the GPU at the next maintenance."
+        ),
     ),
     Rule(
         "ecc/spare_rows_low",
@@ -143,27 +163,33 @@ RULES = (
         "page",
         "RUN_FIELDDIAG",
         lambda m: _at_least(m.day, JUMP),
-        "Memory rows fail by the dozen: take the GPU out of service and diagnose it.",
+        "Many memory rows are failing: take the GPU out of service and run diagnostics.",
     ),
     Rule(
         "ecc/remaps_repeat",
         "ticket",
         "RUN_DCGMEUD",
         lambda m: _both(_at_least(m.month, REPEATED), _at_least(m.uncorrectable, REPEATED)),
-        "Memory rows of this GPU keep failing: diagnose it when it is free.",
+        "Memory rows of this GPU keep failing: run diagnostics when it is free.",
     ),
     Rule(
         "ecc/pages_retired",
         "ticket",
         "RUN_FIELDDIAG",
-        lambda m: _at_least(m.single_bit_pages + m.double_bit_pages, MOST_PAGES),
-        "The table of retired memory pages is full. With a failed field diagnostic the GPU is to be returned (RMA).",
+        lambda m: _at_least(m.single_bit_pages + m.double_bit_pages, MAX_PAGES),
+        (
+            "The table of retired memory pages is full. If the field diagnostic fails, "
+            "return the GPU (RMA)."
+        ),
     ),
     Rule(
         "ecc/pages_retired",
         "ticket",
         "RUN_DCGMEUD",
         lambda m: _both(_at_least(m.double_bit_pages, BAD_PAGES + 1), _at_least(m.week, 1)),
-        "Memory pages of this GPU keep failing: diagnose it before the table of retired pages is full.",
+        (
+            "Memory pages of this GPU keep failing: run diagnostics before the table of "
+            "retired pages is full."
+        ),
     ),
 )

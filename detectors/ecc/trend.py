@@ -1,4 +1,6 @@
-"""Correctable errors that come back: how many hours have any, never how many errors, because one bad cell may fire thousands."""
+"""Correctable errors that come back: how many hours have any, never how many errors, because one
+bad cell may fire thousands.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +9,24 @@ from math import exp, log
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockClock, BlockMeans
-from detectors.columns import Columns, Ring
-from detectors.memory import Numbers
-from detectors.stats import bernoulli_cusum, bernoulli_steps
+from detectors.kit.block_clock import BlockClock, BlockMeans
+from detectors.kit.columns import Columns, Ring
+from detectors.kit.stateful import Numbers
+from detectors.kit.stats import bernoulli_cusum, bernoulli_steps
 
 HOUR_S = 3600.0
-# Healthy share of hours with an error: what the fleet shows, at least 0.2 %, with half a hit in 250 hours known beforehand.
-LEAST_SHARE, PRIOR_HITS, PRIOR_HOURS = 0.002, 0.5, 250.0
-SICK_FACTOR, MOST_SICK = 25.0, 0.5
-# The limit by healthy share, for one false ticket in 1000 GPU-months (run lengths of 7.2e5 hours by Markov chain, see bernoulli_arl):
-# half of the GPUs with an error in 5 % of their hours are told within three days, nine in ten within a week.
+# Healthy share of hours with an error: what the fleet shows, at least 0.2 %, with half a hit in
+# 250 hours known beforehand.
+MIN_SHARE, PRIOR_HITS, PRIOR_HOURS = 0.002, 0.5, 250.0
+SICK_FACTOR, MAX_SICK = 25.0, 0.5
+# The limit by healthy share, for one false ticket in 1000 GPU-months (run lengths of 7.2e5 hours by
+# Markov chain, see bernoulli_arl): half of the GPUs with an error in 5 % of their hours are found
+# within three days, nine in ten within a week.
 LIMITS = {0.002: 9.3, 0.003: 9.6, 0.005: 10.3, 0.01: 11.2, 0.02: 12.2, 0.05: 12.4}
-# Beside it a count: so many hours with an error within a week that a healthy GPU shows them less than once in 67 months (by the formula;
-# once in 190 at a healthy share of 0.2 %, simulated). For what is to be told within a week it is the stronger test: at 5 % of hours it
-# finds 97 % in time, the CUSUM 93 %; the CUSUM is quicker where errors come in many hours.
+# Also a count: so many hours with an error within a week that a healthy GPU shows them less than
+# once in 67 months (by the formula; once in 190 at a healthy share of 0.2 %, simulated). For what
+# is to be found within a week it is the stronger test: at 5 % of hours it finds 97 % in time, the
+# CUSUM 93 %; the CUSUM is quicker where errors come in many hours.
 WEEK_HOURS, WEEK_ALARMS = 168, 0.015
 MONTH_HOURS = 720
 CALM_HOURS = 168  # a week without an error: over
@@ -37,7 +42,8 @@ def limit_at(share: float) -> float:
 
 
 def many_at(share: float) -> int:
-    """How many hours of a week are too many at a healthy share: those that begin a full count come ``share P(k-1 or more)`` times an hour.
+    """How many hours of a week are too many at a healthy share: those that begin a full count come
+    ``share P(k-1 or more)`` times an hour.
 
     >>> many_at(0.002), many_at(0.003), many_at(0.01)
     (4, 5, 8)
@@ -53,13 +59,14 @@ def many_at(share: float) -> int:
 class Trend:
     """Bernoulli CUSUM on hours with at least one correctable error, and their number in a week.
 
-    Hours of which less than half was seen hold, unless they had one. What is healthy is learnt from GPUs with no more hits than chance gives them.
+    Hours of which less than half was seen hold, unless they had one. What is healthy is learnt from
+    GPUs with no more hits than chance gives them.
     """
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
         self.clock, self.means = BlockClock(HOUR_S), BlockMeans(columns, ["errors"])
-        self.fleet = Numbers(share=LEAST_SHARE, hour=0.0)
+        self.fleet = Numbers(share=MIN_SHARE, hour=0.0)
 
     @staticmethod
     def fills() -> dict[str, float | int | bool | Ring]:
@@ -83,8 +90,12 @@ class Trend:
         """Hours with an error within the last week."""
         return int(self._columns["week"][:, row].sum())
 
-    def add(self, errors: NDArray[np.float64], mono_ns: int, boot_id: str) -> NDArray[np.bool_] | None:
-        """New errors of one frame, (row,), NaN = not observed; where an hour ends: which rows alarm."""
+    def add(
+        self, errors: NDArray[np.float64], mono_ns: int, boot_id: str
+    ) -> NDArray[np.bool_] | None:
+        """New errors of one frame, (row,), NaN = not observed; where an
+        hour ends: which rows alarm.
+        """
         ended = self.clock.turn(mono_ns, boot_id)
         if ended is None:
             return None
@@ -103,9 +114,13 @@ class Trend:
         columns.reset(np.ones(len(columns), np.bool_), "hit")
         p0 = self._learn(hit)
         h = limit_at(p0)
-        columns["S"], alarm = bernoulli_cusum(columns["S"], hit, bernoulli_steps(p0, min(MOST_SICK, SICK_FACTOR * p0)), h)
+        columns["S"], alarm = bernoulli_cusum(
+            columns["S"], hit, bernoulli_steps(p0, min(MAX_SICK, SICK_FACTOR * p0)), h
+        )
         alarm |= self._week(hit > 0, ended) >= many_at(p0)
-        columns["calm_hours"] = np.where(np.isfinite(hit), np.where(hit > 0, 0, columns["calm_hours"] + 1), columns["calm_hours"])
+        columns["calm_hours"] = np.where(
+            np.isfinite(hit), np.where(hit > 0, 0, columns["calm_hours"] + 1), columns["calm_hours"]
+        )
         columns["sick"] = (columns["sick"] | alarm) & (columns["calm_hours"] < CALM_HOURS)
         return alarm
 
@@ -115,15 +130,16 @@ class Trend:
         columns["hits"] += hit > 0
         columns["hours"] += np.isfinite(hit)
         chance = before * columns["hours"]
-        healthy = (
-            columns["hits"] <= chance + 2 * np.sqrt(chance) + 1
-        )  # the tail of a Poisson count beyond it is about a hundredth
+        # the tail of a Poisson count beyond it is about a hundredth
+        healthy = columns["hits"] <= chance + 2 * np.sqrt(chance) + 1
         hits, hours = float(columns["hits"][healthy].sum()), float(columns["hours"][healthy].sum())
-        self.fleet["share"] = max(LEAST_SHARE, (hits + PRIOR_HITS) / (hours + PRIOR_HOURS))
+        self.fleet["share"] = max(MIN_SHARE, (hits + PRIOR_HITS) / (hours + PRIOR_HOURS))
         return before
 
     def _week(self, hit: NDArray[np.bool_], ended: int) -> NDArray[np.int64]:
-        """Put the hour that ended into the ring of the week, those that nobody saw after it; hours with an error in the week, (row,)."""
+        """Put the hour that ended into the ring of the week, those that nobody saw after it; hours
+        with an error in the week, (row,).
+        """
         week, hour = self._columns["week"], int(self.fleet["hour"])
         week[hour % WEEK_HOURS] = hit
         for unseen in range(hour + 1, hour + min(ended, WEEK_HOURS)):

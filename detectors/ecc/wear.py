@@ -1,4 +1,6 @@
-"""Rows (before Ampere: pages) that failed in the last day, week and month, and how long the spare ones will last at that pace."""
+"""Rows (before Ampere: pages) that failed in the last day, week and month, and how long the spare
+ones will last at that rate.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,14 @@ from math import inf, isnan
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockClock
-from detectors.columns import Columns, Ring
-from detectors.ecc.facts import MOST_REMAPS, Memory
+from detectors.ecc.facts import MAX_REMAPS, Memory
+from detectors.kit.block_clock import BlockClock
+from detectors.kit.columns import Columns, Ring
 
 HOURS, DAYS = 24, 30
-# A bank has 8 spare rows (NVIDIA GPU Memory Error Management). NVML names only classes; these are the fewest that a class can mean
-# when "high", "partial" and "low" share out what lies between all and none.
+# A bank has 8 spare rows (NVIDIA GPU Memory Error Management). NVML names only classes; these are
+# the fewest that a class can mean when "high", "partial" and "low" share out what lies between all
+# and none.
 FEWEST = {"none": 0, "low": 1, "partial": 3, "high": 6}
 
 
@@ -25,7 +28,12 @@ class Wear:
     >>> columns.place((Device("n1", "gpu", "a"),))
     >>> wear = Wear(columns)
     >>> for hour in range(50):
-    ...     wear.add(np.array([1.0 if hour in (0, 48) else 0.0]), np.array([1.0 if hour in (0, 48) else 0.0]), hour * 3600 * 10**9, "boot")
+    ...     wear.add(
+    ...         np.array([1.0 if hour in (0, 48) else 0.0]),
+    ...         np.array([1.0 if hour in (0, 48) else 0.0]),
+    ...         hour * 3600 * 10**9,
+    ...         "boot",
+    ...     )
     >>> wear.day().tolist(), wear.days(7).tolist()
     ([1], [2])
     """
@@ -39,8 +47,12 @@ class Wear:
         """The columns it needs."""
         return {"by_hour": Ring(HOURS, 0), "by_day": Ring(DAYS, 0)}
 
-    def add(self, rows: NDArray[np.float64], uncorrectable: NDArray[np.float64], now_ns: int, life: str) -> None:
-        """New failed rows of any cause, and those by uncorrectable errors, both (row,); NaN is none."""
+    def add(
+        self, rows: NDArray[np.float64], uncorrectable: NDArray[np.float64], now_ns: int, life: str
+    ) -> None:
+        """New failed rows of any cause, and those by uncorrectable errors,
+        both (row,); NaN is none.
+        """
         for clock, name in ((self.hour, "by_hour"), (self.midnight, "by_day")):
             self._turn(name, clock.turn(now_ns, life) or 0)
         self._columns["by_hour"][0] += np.nan_to_num(rows).astype(np.int64)
@@ -65,7 +77,8 @@ class Wear:
 
 
 def days_left(memory: Memory, row: int) -> float:
-    """Days until the worst bank's spare rows, or those of the whole board, are used up at the pace of the last 30 days; inf without a pace.
+    """Days until the worst bank's spare rows, or those of the whole board, are used up at the rate
+    of the last 30 days; inf without any.
 
     All errors are taken to fall into that bank: errors cluster, so this is the careful answer.
     """
@@ -73,5 +86,5 @@ def days_left(memory: Memory, row: int) -> float:
     if isnan(pace) or pace <= 0:
         return inf
     worst = next((rows for name, rows in FEWEST.items() if getattr(memory, name)[row] > 0), 8)
-    board = MOST_REMAPS - float(np.nan_to_num(memory.uncorrectable[row]))
+    board = MAX_REMAPS - float(np.nan_to_num(memory.uncorrectable[row]))
     return max(0.0, min(worst, board)) / pace

@@ -1,4 +1,4 @@
-"""Jobs that stand still: told from telemetry alone, without a word of NCCL's or of the job's."""
+"""Stalled jobs, found from telemetry alone, without reports of NCCL or of the job."""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""What each GPU does now: it works, waits in a kernel that does nothing, is held and idle, or its process is gone.
+"""What each GPU does now: it works, waits in a kernel that does nothing, is held and
+idle, or its process is gone.
 
-Watts do not tell a waiting kernel from an idle GPU that is held (H100: 100 to 152 W against 129 to 145 W in public reports);
-utilisation does, as a kernel that spins is resident all the time. Power, as a share of the GPU's own way from idle to work, tells
-both from work. Where the GPU shows tensor, memory and link activity, they must agree, and bear witness: without any of them light work
-looks like a wait.
+Power does not distinguish a waiting kernel from an idle GPU that is held (H100: 100 to 152 W
+against 129 to 145 W in public reports); utilisation does, as a kernel that spins is resident all
+the time. Power, as a share of the GPU's own way from idle to work, distinguishes both from work.
+Where the GPU shows tensor, memory and link activity, they must agree, and bear witness: without any
+of them light work looks like a wait.
 """
 
 from __future__ import annotations
@@ -11,28 +13,28 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.columns import Columns
-from detectors.readings import reading
-from pipeline.catalog import field
+from detectors.kit.columns import Columns
+from detectors.kit.readings import reading
 from pipeline.frame import Frame
+from pipeline.gpu_state import NO_FAULT, GpuState
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-# What a GPU does. LOST: the driver does not reach it; FREE: no process holds it; IDLE: held, and nothing runs; BUSY is all else.
+# What a GPU does. LOST: the driver does not reach it; FREE: no process holds it; IDLE: held, and
+# nothing runs; BUSY is all else.
 UNKNOWN, BUSY, MOVING, SPINS, IDLE, FREE, LOST = range(7)
-FAILED = [code for code, name in field("gpu", "state").states if name not in ("ok", "passthrough")]
+FAILED = [state for state in GpuState if state not in NO_FAULT]
 
-SPIN_PERCENT, IDLE_PERCENT = (
-    95.0,
-    10.0,
-)  # utilisation: a spinning kernel is always there; writing a checkpoint shows a few per cent
+# utilisation: a spinning kernel is always there; writing a checkpoint shows a few per cent
+SPIN_PERCENT, IDLE_PERCENT = 95.0, 10.0
 LITTLE_POWER = 0.35  # of the way from idle to work
 LITTLE_TENSOR, LITTLE_DRAM = 0.5, 2.0  # percent
 LITTLE_BYTES = 0.01  # of the GPU's own usual rate
-LEAST_BYTES_PER_S = 1e6  # less than this is housekeeping: the driver's own polling
+MIN_BYTES_PER_S = 1e6  # less than this is housekeeping: the driver's own polling
 IDLE_SHARE, WORK_SHARE = 0.2, 0.7  # of the power limit, until its own levels are known
-LEAST_WAY_W = 10.0  # between idle and work: a GPU with less tells nothing by its power, and is taken to work
+# between idle and work: the power of a GPU with less is no evidence, and it counts as working
+MIN_WAY_W = 10.0
 LEARN = 0.02  # weight of one sample of work in its own levels
 HOLD_S = 60.0  # a GPU that is not read keeps doing what it did for so long
 KIBIBYTE, MEBIBYTE = 1 << 10, 1 << 20
@@ -46,28 +48,38 @@ class Activity:
 
     @staticmethod
     def fills() -> dict[str, float | int]:
-        """The columns it needs. Watts and bytes per second; ``unread_s`` since the row was last read; ``witnessed``: by more than its power."""
+        """The columns it needs.
+
+        Watts and bytes per second; ``unread_s`` since the row was last read;
+        ``witnessed``: by more than its power.
+        """
         own = dict.fromkeys(("idle_w", "work_w", "pcie_rate", "nvlink_rate"), np.nan)
         return own | {"does": UNKNOWN, "unread_s": 0.0, "witnessed": False}
 
     def look(self, frame: Frame, step_s: float) -> NDArray[np.int64]:
-        """What each row does, (row,), after a placed frame that came ``step_s`` after the one before."""
+        """What each row does, (row,), after a placed frame that came
+        ``step_s`` after the one before.
+        """
         columns = self._columns
         power, share = self._power(frame)
         pcie, nvlink = columns.wide(_pcie(frame)), columns.wide(_nvlink(frame))
         busy = columns.wide(reading(frame, "gpu_utilization_percent"))
-        tensor, dram = (columns.wide(reading(frame, f"{unit}_activity_percent")) for unit in ("tensor", "dram"))
-        links = nvlink > np.fmax(LITTLE_BYTES * columns["nvlink_rate"], LEAST_BYTES_PER_S)
+        tensor, dram = (
+            columns.wide(reading(frame, f"{unit}_activity_percent")) for unit in ("tensor", "dram")
+        )
+        links = nvlink > np.fmax(LITTLE_BYTES * columns["nvlink_rate"], MIN_BYTES_PER_S)
         computes = (tensor > LITTLE_TENSOR) | (dram > LITTLE_DRAM) | links
         quiet = (share <= LITTLE_POWER) & ~computes
-        moves = pcie > np.fmax(LITTLE_BYTES * columns["pcie_rate"], LEAST_BYTES_PER_S)
+        moves = pcie > np.fmax(LITTLE_BYTES * columns["pcie_rate"], MIN_BYTES_PER_S)
 
         does = np.where(np.isfinite(busy) & np.isfinite(share), BUSY, UNKNOWN)
         does[quiet & (busy >= SPIN_PERCENT)] = SPINS
         does[quiet & (busy <= IDLE_PERCENT)] = IDLE
         does[moves & ((does == SPINS) | (does == IDLE))] = MOVING
         does[(columns.wide(frame.gauge("compute_processes")) == 0) & (does != BUSY)] = FREE
-        does[columns.wide(frame.gauge("mig_mode_current")) > 0] = UNKNOWN  # its instances belong to different people
+        does[columns.wide(frame.gauge("mig_mode_current")) > 0] = (
+            UNKNOWN  # its instances belong to different people
+        )
         does[np.isin(columns.wide(frame.gauge("state")), FAILED)] = LOST
         witnesses = np.isfinite(tensor) | np.isfinite(dram) | np.isfinite(nvlink)
         columns["witnessed"] = np.where(does == UNKNOWN, columns["witnessed"], witnesses)
@@ -75,23 +87,31 @@ class Activity:
         return self._hold(does, step_s)
 
     def _power(self, frame: Frame) -> tuple[Floats, Floats]:
-        """Watts, and the share of the way from idle to work; both NaN where energy stands still, as no GPU's can: it is not read."""
+        """Watts, and the share of the way from idle to work; both NaN where energy stands still, as
+        no GPU's can: it is not read.
+        """
         columns = self._columns
         if frame.increments is None:
             raise ValueError("increments are made by the engine; this frame has not passed it")
         energy = frame.increments.rate(frame.schema.counter_row["energy_millijoules"])
         shown = reading(frame, "power_milliwatts")
         milliwatts = np.where(np.isfinite(energy), energy, shown)
-        watts = columns.wide(np.where((milliwatts > 0) & np.isfinite(shown), milliwatts / 1000, np.nan))
+        watts = columns.wide(
+            np.where((milliwatts > 0) & np.isfinite(shown), milliwatts / 1000, np.nan)
+        )
         limit = columns.wide(reading(frame, "power_limit_enforced_milliwatts")) / 1000
         idle = np.fmin(columns["idle_w"], IDLE_SHARE * limit)
         work = np.where(np.isfinite(columns["work_w"]), columns["work_w"], WORK_SHARE * limit)
-        return watts, (watts - idle) / np.maximum(work - idle, LEAST_WAY_W)
+        return watts, (watts - idle) / np.maximum(work - idle, MIN_WAY_W)
 
     def _learn(self, does: NDArray[np.int64], watts: Floats, pcie: Floats, nvlink: Floats) -> None:
-        """Its own levels: the least power while it is held and idle, and what is usual while it works."""
+        """Its own levels: the least power while it is held and idle, and what
+        is usual while it works.
+        """
         columns, works = self._columns, does == BUSY
-        columns["idle_w"] = np.where(does == IDLE, np.fmin(columns["idle_w"], watts), columns["idle_w"])
+        columns["idle_w"] = np.where(
+            does == IDLE, np.fmin(columns["idle_w"], watts), columns["idle_w"]
+        )
         for name, x in (("work_w", watts), ("pcie_rate", pcie), ("nvlink_rate", nvlink)):
             level = columns[name]
             moved = np.where(np.isfinite(level), level + LEARN * (x - level), x)
@@ -100,7 +120,9 @@ class Activity:
     def _hold(self, does: NDArray[np.int64], step_s: float) -> NDArray[np.int64]:
         columns, unread = self._columns, does == UNKNOWN
         columns["unread_s"] = np.where(unread, columns["unread_s"] + step_s, 0.0)
-        held: NDArray[np.int64] = np.where(unread & (columns["unread_s"] < HOLD_S), columns["does"], does)
+        held: NDArray[np.int64] = np.where(
+            unread & (columns["unread_s"] < HOLD_S), columns["does"], does
+        )
         columns["does"] = held
         return held
 
@@ -119,6 +141,9 @@ def _both_ways(frame: Frame, counter: str, unit: int, gauge: str) -> Floats:
     """Bytes per second: from the counters, which miss nothing, else from the driver's own rate."""
     assert frame.increments is not None  # noqa: S101 - _power has looked
     ways = ("transmit", "receive")
-    counted = sum(frame.increments.rate(frame.schema.counter_row[counter.format(way)]) for way in ways) * unit
+    counted = (
+        sum(frame.increments.rate(frame.schema.counter_row[counter.format(way)]) for way in ways)
+        * unit
+    )
     shown = sum(frame.gauge(gauge.format(way)) for way in ways) * MEBIBYTE
     return np.where(np.isfinite(counted), counted, shown)

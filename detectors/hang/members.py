@@ -1,4 +1,6 @@
-"""Who belongs to which job, how far a job reaches, and what is remembered of each job that is here."""
+"""Who belongs to which job, how far a job reaches, and what is remembered
+of each job that is here.
+"""
 
 from __future__ import annotations
 
@@ -7,37 +9,44 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.columns import Columns
-from detectors.jobs import Jobs
-from detectors.memory import Commit, from_text_array, text_array
-from detectors.snapshot import State
+from detectors.kit.columns import Columns
+from detectors.kit.jobs import JobTracker
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.frame import Device
 from pipeline.observation import Event
 
 Floats = NDArray[np.float64]
-# Without a job: who stopped so long before the last of the others did is no part of what they do; ranks of a job stop within a step.
+# Without a job: who stopped so long before the last of the others did is no part of what they do;
+# ranks of a job stop within a step.
 APART_NS = 120 * 10**9
 KINDS = 2  # of pauses: some wait in a kernel; all are idle
 
-# What is remembered of a job, in seconds unless named otherwise; (kind,) where a pair. ``silent_s``: nobody of it has moved anything
-# for so long, ``broken_s``: and now somebody has, for so long; ``kind`` of that pause; ``worked_s`` in all; ``longest_s`` pause it
-# came out of; ``flagged_s``: the last one that was taken for a stall; ``back_s`` at work since; ``over_s`` without a process; ``out`` how many processes are gone, ``out_s`` for how long it has
-# been so many: while one after the other leaves, the job ends.
+# What is remembered of a job, in seconds unless named otherwise; (kind,) where a pair.
+# ``silent_s``: nobody of it has moved anything for so long, ``broken_s``: and now somebody has, for
+# so long; ``kind`` of that pause; ``worked_s`` in all; ``longest_s`` pause it came out of;
+# ``flagged_s``: the last one that was taken for a stall; ``back_s`` at work since; ``over_s``
+# without a process; ``out`` how many processes are gone, ``out_s`` for how long it has been so
+# many: while one after the other leaves, the job ends.
 SINGLE = ("silent_s", "broken_s", "kind", "worked_s", "told", "back_s", "over_s", "out", "out_s")
 PAIRED = ("longest_s", "flagged_s")
 
 
 class Members:
-    """Numbers the jobs and keeps their memory, arrays (job,) or (kind, job) by name. Needs the columns of ``fills``.
+    """Numbers the jobs and keeps their memory, arrays (job,) or (kind, job) by name.
 
-    ``group`` is the job of each row, -1 for none. Where no scheduler tells of jobs a node counts as one, which a training node mostly
-    is; that one is ``guessed``, (job,), and its GPUs belong together only while they work together. A GPU has ``joined`` once it worked
-    for the job: what was never used is waited for by nobody. Needs ``worked_ns`` too, the time at which each row last worked.
+    Needs the columns of ``fills``.
+
+    ``group`` is the job of each row, -1 for none. Where no scheduler tells of jobs a node counts as
+    one, which a training node mostly is; that one is ``guessed``, (job,), and its GPUs belong
+    together only while they work together. A GPU has ``joined`` once it worked for the job: what
+    was never used is waited for by nobody. Needs ``worked_ns`` too, the time at which each row last
+    worked.
     """
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
-        self.jobs = Jobs()
+        self.jobs = JobTracker()
         self._reach: dict[str, int] = {}  # job -> hosts, as the scheduler says
         self.names: tuple[str, ...] = ()
         self.of: dict[str, Floats] = self._blank(0)
@@ -56,18 +65,22 @@ class Members:
         listed = list(events)
         self.jobs.take(listed)
         for event in listed:
-            if event.kind == "job_started" and isinstance(hosts := event.attributes.get("hosts"), int):
+            if event.kind == "job_started" and isinstance(
+                hosts := event.attributes.get("hosts"), int
+            ):
                 self._reach[str(event.attributes.get("job", ""))] = hosts
 
     def look(self) -> tuple[str, ...]:
-        """Number the jobs anew where rows or jobs changed; the jobs that are here no more."""
+        """Number the jobs again where rows or jobs changed; the jobs that are here no more."""
         moved = (self._columns.devices, self.jobs.version)
         if moved[0] is self._seen[0] and moved[1] == self._seen[1]:
             return ()
         self._seen = moved
         devices, before = self._columns.devices, self._job_of
         job_of = [self._job(device) for device in devices]
-        other = [new != old for new, old in zip(job_of, before, strict=False)] + [True] * (len(job_of) - len(before))
+        other = [new != old for new, old in zip(job_of, before, strict=False)] + [True] * (
+            len(job_of) - len(before)
+        )
         self._columns["joined"][np.array(other, np.bool_)] = False
         names = tuple(dict.fromkeys(job for job in job_of if job))
         gone = tuple(name for name in self.names if name not in set(names))
@@ -75,7 +88,11 @@ class Members:
         self.group = np.array([number.get(job, -1) for job in job_of], np.int64)
         self.of, self.names, self._job_of = self._carried(names), names, job_of
         self.guessed = np.array([not self.jobs.members(name) for name in names], np.bool_)
-        self._reach = {job: hosts for job, hosts in self._reach.items() if job in number or self.jobs.members(job)}
+        self._reach = {
+            job: hosts
+            for job, hosts in self._reach.items()
+            if job in number or self.jobs.members(job)
+        }
         return gone
 
     def forget(self, job: int) -> None:
@@ -85,7 +102,9 @@ class Members:
         self._columns["joined"][self.group == job] = False
 
     def part(self, still: NDArray[np.bool_]) -> None:
-        """Where jobs are guessed, drop these rows if they stopped long before others of their node did: they do something else."""
+        """Where jobs are guessed, drop these rows if they stopped long before others of their node
+        did: they do something else.
+        """
         worked_ns, here = self._columns["worked_ns"], np.flatnonzero(self._columns["joined"])
         here = here[self.guessed[self.group[here]]]
         last_ns = np.zeros(len(self.names), np.int64)
@@ -109,25 +128,38 @@ class Members:
         """Jobs, who belongs to them, and their memory."""
         own = {f"of_{name}": array for name, array in self.of.items()}
         return {
-            **self.jobs.state(), **own, "reach": text_array(self._reach), "names": text_array(self.names),
+            **self.jobs.state(), **own, (
+                "reach"
+            ): text_array(self._reach), "names": text_array(self.names),
             "job_of": text_array(self._job_of), "group": self.group,
         }  # fmt: skip
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
         jobs = self.jobs.prepare(state)
-        reach = {str(job): int(hosts) for job, hosts in dict(from_text_array(state["reach"])).items()}
+        reach = {
+            str(job): int(hosts) for job, hosts in dict(from_text_array(state["reach"])).items()
+        }
         names = tuple(str(name) for name in from_text_array(state["names"]))
         job_of = [str(job) for job in from_text_array(state["job_of"])]
         group = state["group"].astype(np.int64)
         of = {name: state[f"of_{name}"].astype(np.float64) for name in (*SINGLE, *PAIRED)}
-        fits = all(array.shape == blank.shape for array, blank in zip(of.values(), self._blank(len(names)).values(), strict=True))
+        fits = all(
+            array.shape == blank.shape
+            for array, blank in zip(of.values(), self._blank(len(names)).values(), strict=True)
+        )
         if not fits or group.shape != (len(job_of),) or group.max(initial=-1) >= len(names):
             raise ValueError("jobs and their memory do not fit")
 
         def commit() -> None:
             jobs()
-            self._reach, self.names, self._job_of, self.group, self.of = reach, names, job_of, group, of
+            self._reach, self.names, self._job_of, self.group, self.of = (
+                reach,
+                names,
+                job_of,
+                group,
+                of,
+            )
             self._seen = (None, -1)
 
         return commit
@@ -148,4 +180,6 @@ class Members:
 
     @staticmethod
     def _blank(jobs: int) -> dict[str, Floats]:
-        return {name: np.zeros(jobs) for name in SINGLE} | {name: np.zeros((KINDS, jobs)) for name in PAIRED}
+        return {name: np.zeros(jobs) for name in SINGLE} | {
+            name: np.zeros((KINDS, jobs)) for name in PAIRED
+        }

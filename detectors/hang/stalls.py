@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from detectors.memory import Commit, from_text_array, text_array
-from detectors.snapshot import State
-from detectors.standing import document_of
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, from_text_array, text_array
+from pipeline.documents import exact
 from pipeline.frame import Device
 
 
-class Told:
+class StallsByJob:
     """Devices and faults by job.
 
-    >>> told, gpu = Told(), Device("n1", "gpu", "G")
+    >>> told, gpu = StallsByJob(), Device("n1", "gpu", "G")
     >>> told.add("7", [gpu], "hang/rank_stuck")
     >>> [(device.id, fault) for device, fault in told.pop("7")], told.pop("7")
     ([('G', 'hang/rank_stuck')], ())
@@ -32,13 +32,19 @@ class Told:
 
     def state(self) -> State:
         """All of it."""
-        rows = {job: [[document_of(device), fault] for device, fault in told] for job, told in self._of.items()}
+        rows = {
+            job: [[exact(device), fault] for device, fault in told]
+            for job, told in self._of.items()
+        }
         return {"told": text_array(rows)}
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
         kept = dict(from_text_array(state["told"]))
-        of = {str(job): tuple((Device(**device), str(fault)) for device, fault in told) for job, told in kept.items()}
+        of = {
+            str(job): tuple((Device(**device), str(fault)) for device, fault in told)
+            for job, told in kept.items()
+        }
 
         def commit() -> None:
             self._of = of

@@ -1,7 +1,9 @@
-"""Whom a stalled job waits for, from what its GPUs do: those who wait in a kernel are victims, the odd ones out are not.
+"""Whom a stalled job waits for, from what its GPUs do: those who wait in a kernel are victims,
+the odd ones out are not.
 
-Culprits in this order: a member with a serious hardware error, a member whose process is gone, the minority that is idle while the others
-wait, nodes with a dead link. Watts name victims: who waits for nobody is idle.
+Root cause, in this order: a member with a serious hardware error, a member whose process is gone,
+the minority that is idle while the others wait, nodes with a dead link. Power identifies victims: a
+GPU that waits for no other is idle.
 """
 
 from __future__ import annotations
@@ -17,14 +19,16 @@ from pipeline.frame import Device
 MOST = 8  # culprits that are named one by one
 MINORITY = 0.25  # of the members
 Reach = Literal["here", "beyond", "unknown", "no job"]
-WITNESSED = ("hang/hardware", "hang/link")  # what the driver or a port said stands, whoever shares a job
+# what the driver or a port said stands, whoever shares a job
+WITNESSED = ("hang/hardware", "hang/link")
 
 
 class Member(NamedTuple):
     """A GPU of the job, what it does (activity.py), and what else is known of it.
 
-    ``xid`` is the code of a serious XID that it had lately, 0 for none; ``link_down``: a link of its node went down lately;
-    ``witnessed``: its tensor, memory or link activity is read too, not its utilisation and power alone.
+    ``xid`` is the code of a serious XID that it had lately, 0 for none; ``link_down``: a link of
+    its node went down lately; ``witnessed``: its tensor, memory or link activity is read too, not
+    its utilisation and power alone.
     """
 
     gpu: Device
@@ -37,7 +41,10 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Who is to blame, for what class of stall, how sure that is (0 to 1), and what it means. No culprits: the job itself is told."""
+    """Who is to blame, for what class of stall, how sure that is (0 to 1), and what it means.
+
+    No culprits: the job itself is told.
+    """
 
     fault: str
     severity: Severity
@@ -48,19 +55,26 @@ class Blame:
 
 
 def blame(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
-    """The verdict on a job nobody of which moves anything. ``reach``: whether all of it is seen here, or some is elsewhere.
+    """The verdict on a job nobody of which moves anything.
 
-    Where nobody told of a job, those who stand still may be strangers to those who wait: that is no page.
+    ``reach``: whether all of it is seen here, or some is elsewhere.
+
+    Where nobody told of a job, those who stand still may be strangers to those
+    who wait: that is no page.
 
     >>> gpus = [Device("n1", "gpu", f"GPU-{n}") for n in range(8)]
-    >>> found = blame([Member(gpu, IDLE if gpu.id == "GPU-3" else SPINS) for gpu in gpus], Device("", "job", "7"), "here")
+    >>> found = blame(
+    ...     [Member(gpu, IDLE if gpu.id == "GPU-3" else SPINS) for gpu in gpus],
+    ...     Device("", "job", "7"),
+    ...     "here",
+    ... )
     >>> found.fault, [gpu.id for gpu in found.culprits], found.severity
     ('hang/rank_stuck', ['GPU-3'], 'page')
     """
     waits = any(member.does == SPINS for member in members)
     found = _waited_for(members, job, reach) if waits else _starved(members, job, reach)
     if reach == "no job" and found.severity == "page" and found.fault not in WITNESSED:
-        words = f"{found.words}; or they have nothing to do with each other, as nobody told of a job here"
+        words = f"{found.words}; or they are unrelated, as no job is known here"
         return replace(found, severity="ticket", confidence=0.5, words=words)
     return found
 
@@ -69,13 +83,31 @@ def _waited_for(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
     broken = [m for m in members if m.xid]
     if 0 < len(broken) <= MOST:
         codes = ", ".join(sorted({str(m.xid) for m in broken}, key=int))
-        return _page("hang/hardware", "COMPONENT_RESET", [m.gpu for m in broken], 0.9, f"has had XID {codes}")
+        return _page(
+            "hang/hardware", "COMPONENT_RESET", [m.gpu for m in broken], 0.9, f"has had XID {codes}"
+        )
     lost = [m for m in members if m.does in (FREE, LOST)]
     if lost and _few(lost, members):
-        return _page("hang/process_lost", "RESTART_APP", _parts(lost, members), 0.9, "has no process any more")
+        return _page(
+            "hang/process_lost",
+            "RESTART_APP",
+            _parts(lost, members),
+            0.9,
+            "has no process any more",
+        )
     idle = [m for m in members if m.does == IDLE]
-    if idle and (parts := _parts(idle, members)) and (_few(idle, members) or parts[0].kind == "node"):
-        return _page("hang/rank_stuck", "RESTART_APP", parts, 0.8, "does nothing: its process waits outside of the collective")
+    if (
+        idle
+        and (parts := _parts(idle, members))
+        and (_few(idle, members) or parts[0].kind == "node")
+    ):
+        return _page(
+            "hang/rank_stuck",
+            "RESTART_APP",
+            parts,
+            0.8,
+            "is idle: its process waits outside the collective",
+        )
     cut = list(dict.fromkeys(_node(m) for m in members if m.link_down))
     if 0 < len(cut) <= MOST:
         return _page("hang/link", "CONTACT_SUPPORT", cut, 0.5, "has lost a link")
@@ -83,33 +115,60 @@ def _waited_for(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
 
 
 def _undecided(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
-    """Everybody waits, or too many do not: nobody here stands out. A ticket where one who generates by a trickle would look the same."""
+    """Everybody waits, or too many do not: nobody here stands out.
+
+    A ticket where one who generates by a trickle would look the same.
+    """
     sure = any(member.witnessed for member in members if member.does == SPINS)
     severity: Severity = "page" if sure else "ticket"
-    doubt = "" if sure else "; or they work lightly, which utilisation and power alone do not tell from waiting"
+    doubt = (
+        ""
+        if sure
+        else (
+            "; or they work lightly, which utilisation and power alone do not "
+            "distinguish from waiting"
+        )
+    )
     if idle := sum(member.does != SPINS for member in members):
-        words = f"Some of its GPUs wait in a collective and {idle} do not: too many for one of them to stand out"
+        words = (
+            f"Some of its GPUs wait in a collective and {idle} do not: too many to "
+            "single out one of them"
+        )
         culprit = job if reach == "here" else _node(members[0])
         return Blame("hang/undecided", severity, "RESTART_APP", (culprit,), 0.5, words + doubt)
     if reach == "here":
-        words = "All its GPUs wait in a collective, and none stands out: a message was lost or their programs disagree"
+        words = (
+            "All its GPUs wait in a collective, and none differs: a message was lost or "
+            "their programs disagree"
+        )
         return Blame("hang/in_flight", severity, "RESTART_APP", (job,), 0.5, words + doubt)
     severity = "record" if reach == "beyond" else "ticket"
-    words = "Its GPUs wait in a collective, as do all that are seen here: whom they wait for is on another node, or the message was lost"
+    words = (
+        "Its GPUs wait in a collective, as do all GPUs seen here: the rank they wait for is on "
+        "another node, or a message was lost"
+    )
     return Blame("hang/waits", severity, "NONE", (_node(members[0]),), 0.4, words)
 
 
 def _starved(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
-    """All are idle, and hold their memory: the hosts do not feed them. A job on one node may be a notebook: for the record."""
+    """All are idle, and hold their memory: the hosts do not feed them.
+
+    A job on one node may be a notebook: for the record.
+    """
     hosts = {member.gpu.host for member in members}
-    words = "All its GPUs are held and idle, and nothing is read or written: a data loader or the storage hangs"
+    words = (
+        "All its GPUs have processes but are idle, and nothing is read or written: a data loader "
+        "or the storage hangs"
+    )
     if reach == "here" and len(hosts) > 1:
         return Blame("hang/host_stall", "page", "CONTACT_SUPPORT", (job,), 0.5, words)
     severity: Severity = "page" if reach == "beyond" else "record"
     return Blame("hang/host_stall", severity, "CONTACT_SUPPORT", (_node(members[0]),), 0.5, words)
 
 
-def _page(fault: str, action: Action, culprits: Sequence[Device], confidence: float, words: str) -> Blame:
+def _page(
+    fault: str, action: Action, culprits: Sequence[Device], confidence: float, words: str
+) -> Blame:
     return Blame(fault, "page", action, tuple(culprits), confidence, words)
 
 
@@ -118,9 +177,15 @@ def _few(odd: Sequence[Member], members: Sequence[Member]) -> bool:
 
 
 def _parts(odd: Sequence[Member], members: Sequence[Member]) -> list[Device]:
-    """The nodes where these are all GPUs of the job, at most half of its nodes; else the GPUs, the last to work first."""
+    """The nodes where these are all GPUs of the job, at most half of its nodes; else the
+    GPUs, the last to work first.
+    """
     hosts = {member.gpu.host for member in members}
-    whole = [host for host in sorted({m.gpu.host for m in odd}) if sum(m.gpu.host == host for m in members) > 1]
+    whole = [
+        host
+        for host in sorted({m.gpu.host for m in odd})
+        if sum(m.gpu.host == host for m in members) > 1
+    ]
     gpus = {id(m) for m in odd}
     whole = [host for host in whole if all(id(m) in gpus for m in members if m.gpu.host == host)]
     if whole and 2 * len(whole) <= len(hosts) and {m.gpu.host for m in odd} == set(whole):

@@ -1,4 +1,4 @@
-"""Findings that share a cause, as one incident with one device to blame: what people are told about."""
+"""Findings that share a cause, as one incident with one root cause: the unit of alerts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The book of open incidents, and how they are found by the devices and places that they are about."""
+"""The book of open incidents, and how they are found by the devices and
+places that they are about.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from detectors.incidents.kinship import Key
-from detectors.memory import Commit, from_text_array, text_array
-from detectors.snapshot import State
-from detectors.standing import document_of, finding_of
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, from_text_array, text_array
+from pipeline.documents import exact, exact_finding, exact_incident
 from pipeline.finding import Finding, Incident
-from pipeline.frame import Device
 
 WINDOW_NS = 600 * 10**9  # evidence that is this far apart may share a cause
 
@@ -26,23 +27,25 @@ class TakenOn(NamedTuple):
 
 @dataclass(slots=True)
 class OpenIncident:
-    """An incident that is open: its findings by id in the order of evidence, which of them stand, and what it can be found by.
+    """An incident that is open: its findings by id in the order of evidence, which of them are
+    open, and what it can be found by.
 
-    ``over``: findings that ended so long ago that they say nothing of now. ``common`` is the class of fault that is common to all its
-    devices, empty where there is none. ``said`` is how many findings it had when it was last told, ``faults`` what it has told of its roots.
+    ``over``: findings that ended so long ago that they are no longer evidence. ``common`` is the
+    class of fault that is common to all its devices, empty where there is none. ``said`` is how
+    many findings it had when it was last reported, ``faults`` what it has reported of its roots.
     """
 
     id: str
     opened_ns: int
     began_ns: int  # the same on the clock of durations, as all that follows
     evidence_ns: int  # when its last finding began
-    fresh_ns: int  # when it last heard anything, also that a finding ended
+    fresh_ns: int  # when it last received anything, also that a finding ended
     findings: dict[str, Finding] = field(default_factory=dict)
     standing: set[str] = field(default_factory=set)
     over: set[str] = field(default_factory=set)
     keys: set[Key] = field(default_factory=set)
     common: str = ""
-    told: Incident | None = None
+    reported: Incident | None = None  # as it was last reported; snapshots call it "told"
     counted: bool = False
     said: int = 0
     faults: set[str] = field(default_factory=set)
@@ -50,7 +53,7 @@ class OpenIncident:
 
     @property
     def live(self) -> list[Finding]:
-        """The findings that say something of now, in the order of evidence."""
+        """The findings that are current evidence, in the order of evidence."""
         return [finding for name, finding in self.findings.items() if name not in self.over]
 
 
@@ -67,7 +70,9 @@ class Book:
         return self.open.get(self._by_finding.get(finding, ""))
 
     def find(self, keys: Iterable[Key], since_ns: int | None = None) -> OpenIncident | None:
-        """The newest open incident with one of these keys, and with a finding that began since then, where that is asked for."""
+        """The newest open incident with one of these keys, and with a finding that began since
+        then, where that is asked for.
+        """
         return max(self.with_any(keys, since_ns), key=lambda one: one.evidence_ns, default=None)
 
     def with_any(self, keys: Iterable[Key], since_ns: int | None = None) -> Iterator[OpenIncident]:
@@ -112,23 +117,19 @@ class Book:
 
 
 def _document(one: OpenIncident) -> dict[str, Any]:
-    told = None
-    if one.told is not None:
-        told = {name: getattr(one.told, name) for name in Incident.__dataclass_fields__ if name != "root"}
-        told["root"] = document_of(one.told.root)
     return {
         "id": one.id,
         "opened_ns": one.opened_ns,
         "began_ns": one.began_ns,
         "evidence_ns": one.evidence_ns,
         "fresh_ns": one.fresh_ns,
-        "findings": [document_of(finding) for finding in one.findings.values()],
+        "findings": [exact(finding) for finding in one.findings.values()],
         "standing": sorted(one.standing),
         "over": sorted(one.over),
         "keys": sorted(one.keys),
         "common": one.common,
         "counted": one.counted,
-        "told": told,
+        "told": exact(one.reported) if one.reported else None,
         "said": one.said,
         "faults": sorted(one.faults),
         "taken_on": one.taken_on,
@@ -136,16 +137,16 @@ def _document(one: OpenIncident) -> dict[str, Any]:
 
 
 def _opened(document: dict[str, Any]) -> OpenIncident:
-    told, findings = document["told"], [finding_of(kept) for kept in document["findings"]]
-    if told is not None:
-        told = Incident(**{**told, "root": Device(**told["root"]), "findings": tuple(told["findings"])})
+    document = dict(document)
+    reported = document.pop("told")
+    findings = [exact_finding(kept) for kept in document["findings"]]
     parts = {
         "findings": {finding.id: finding for finding in findings},
         "standing": set(document["standing"]),
         "over": set(document["over"]),
         "faults": set(document["faults"]),
         "keys": {tuple(key) for key in document["keys"]},
-        "told": told,
+        "reported": exact_incident(reported) if reported else None,
         "taken_on": TakenOn(*document["taken_on"]) if document["taken_on"] else None,
     }
     return OpenIncident(**{**document, **parts})

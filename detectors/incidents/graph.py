@@ -1,4 +1,6 @@
-"""What belongs to what: a device, its link, its node, its leaf switch, its rack, its job; and how many there are of each."""
+"""What belongs to what: a device, its link, its node, its leaf switch, its rack, its job; and
+how many there are of each.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +8,19 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from detectors.jobs import Jobs
-from detectors.memory import Commit, from_text_array, text_array
-from detectors.snapshot import State
+from detectors.kit.jobs import JobTracker
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.frame import Device
 from pipeline.observation import Observation
 
 DOMAIN = "nvlink_domain"
 CONTAINERS = ("node", "rack", "switch", "job", DOMAIN)
-COUNTED = ("gpu", "ib_port")  # kinds whose number says how much of a node, switch or job is affected
+# kinds whose number says how much of a node, switch or job is affected
+COUNTED = ("gpu", "ib_port")
 
 
-class Place(NamedTuple):
+class FaultSite(NamedTuple):
     """Where a device belongs: level and name. ``link`` is named by both its ends."""
 
     level: str
@@ -40,12 +43,14 @@ class Graph:
     """
 
     def __init__(self) -> None:
-        self.jobs = Jobs()
-        self._seen: dict[Roster, tuple[Device, ...]] = {}  # devices of the last frame, to be compared by identity
-        self._parts: dict[Roster, dict[Place, int]] = {}  # how many of its devices stand where
+        self.jobs = JobTracker()
+        self._seen: dict[
+            Roster, tuple[Device, ...]
+        ] = {}  # devices of the last frame, to be compared by identity
+        self._parts: dict[Roster, dict[FaultSite, int]] = {}  # how many of its devices stand where
         self._racked: dict[Roster, dict[str, str]] = {}  # host -> rack, as its devices say
         self._racks: dict[str, str] = {}
-        self._count: dict[tuple[Place, str], int] = {}
+        self._count: dict[tuple[FaultSite, str], int] = {}
         self._hosts: dict[str, int] = {}  # rack -> hosts
 
     def take(self, observation: Observation) -> None:
@@ -61,33 +66,45 @@ class Graph:
         if changed:
             self._add_up()
 
-    def places(self, device: Device) -> tuple[Place, ...]:
-        """Everything that a device is part of, the nearest first; itself where it is a container."""
-        found = [Place("link", "|".join(sorted((device.id, device.attributes["peer"]))))] if "peer" in device.attributes else []
+    def places(self, device: Device) -> tuple[FaultSite, ...]:
+        """Everything that a device is part of, the nearest first; itself
+        where it is a container.
+        """
+        found = (
+            [FaultSite("link", "|".join(sorted((device.id, device.attributes["peer"]))))]
+            if "peer" in device.attributes
+            else []
+        )
         leaf = device.attributes.get("leaf", "")
         if device.kind in CONTAINERS:
-            found.append(Place(device.kind, device.id))
+            found.append(FaultSite(device.kind, device.id))
         if device.kind in ("rack", "job", "switch", DOMAIN):
             return tuple(found)
         if device.kind == "ib_port" and leaf:
-            found.append(Place("switch", leaf))
+            found.append(FaultSite("switch", leaf))
         if device.host != leaf:
-            found.append(Place("node", device.host))
+            found.append(FaultSite("node", device.host))
             if rack := device.attributes.get("rack") or self._racks.get(device.host):
-                found.append(Place("rack", rack))
+                found.append(FaultSite("rack", rack))
         if domain := device.attributes.get("fabric_cluster"):
-            found.append(Place(DOMAIN, domain))
+            found.append(FaultSite(DOMAIN, domain))
         if (job := self._job(device)) and device.host != leaf:
-            found.append(Place("job", job))
+            found.append(FaultSite("job", job))
         return tuple(dict.fromkeys(found))
 
-    def count(self, place: Place, kind: str) -> int:
+    def count(self, place: FaultSite, kind: str) -> int:
         """Devices of a kind in a place, 0 where none is known; of a rack its hosts."""
-        return self._hosts.get(place.name, 0) if place.level == "rack" else self._count.get((place, kind), 0)
+        return (
+            self._hosts.get(place.name, 0)
+            if place.level == "rack"
+            else self._count.get((place, kind), 0)
+        )
 
     def peers(self, kind: str) -> int:
         """All devices of a kind."""
-        return sum(n for (place, of), n in self._count.items() if of == kind and place.level == "node")
+        return sum(
+            n for (place, of), n in self._count.items() if of == kind and place.level == "node"
+        )
 
     def _job(self, device: Device) -> str:
         if device.kind == "gpu":
@@ -99,23 +116,36 @@ class Graph:
         for key, parts in self._parts.items():
             for place, n in parts.items():
                 self._count[place, key.kind] = self._count.get((place, key.kind), 0) + n
-        self._racks |= {host: rack for racked in self._racked.values() for host, rack in racked.items()}
+        self._racks |= {
+            host: rack for racked in self._racked.values() for host, rack in racked.items()
+        }
         racked = {(rack, host) for one in self._racked.values() for host, rack in one.items()}
         self._hosts = dict(Counter(rack for rack, _ in racked))
 
     def state(self) -> State:
-        """Jobs, racks, and how many devices stand where; which they are comes anew with the next frames."""
-        rosters = [[*key, [[*place, n] for place, n in parts.items()], self._racked[key]] for key, parts in self._parts.items()]
-        return {**self.jobs.state(), "racks": text_array(self._racks), "rosters": text_array(rosters)}
+        """Jobs, racks, and how many devices stand where; which they are comes
+        again with the next frames.
+        """
+        rosters = [
+            [*key, [[*place, n] for place, n in parts.items()], self._racked[key]]
+            for key, parts in self._parts.items()
+        ]
+        return {
+            **self.jobs.state(),
+            "racks": text_array(self._racks),
+            "rosters": text_array(rosters),
+        }
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
         jobs = self.jobs.prepare(state)
-        racks = {str(host): str(rack) for host, rack in dict(from_text_array(state["racks"])).items()}
+        racks = {
+            str(host): str(rack) for host, rack in dict(from_text_array(state["racks"])).items()
+        }
         parts, racked = {}, {}
         for source, kind, places, hosts in from_text_array(state["rosters"]):
             key = Roster(str(source), str(kind))
-            parts[key] = {Place(str(level), str(name)): int(n) for level, name, n in places}
+            parts[key] = {FaultSite(str(level), str(name)): int(n) for level, name, n in places}
             racked[key] = {str(host): str(rack) for host, rack in dict(hosts).items()}
 
         def commit() -> None:
@@ -126,13 +156,17 @@ class Graph:
         return commit
 
 
-def _parts(devices: Iterable[Device]) -> dict[Place, int]:
+def _parts(devices: Iterable[Device]) -> dict[FaultSite, int]:
     """How many of these devices each node and leaf switch has."""
-    found: Counter[Place] = Counter()
+    found: Counter[FaultSite] = Counter()
     for device in devices:
         leaf = device.attributes.get("leaf", "") if device.kind == "ib_port" else ""
-        places = (Place("node", device.host), Place("switch", leaf))
-        found.update(place for place in places if place.name and not (place.level == "node" and device.host == leaf))
+        places = (FaultSite("node", device.host), FaultSite("switch", leaf))
+        found.update(
+            place
+            for place in places
+            if place.name and not (place.level == "node" and device.host == leaf)
+        )
     return dict(found)
 
 
@@ -140,15 +174,21 @@ def _racks(devices: Iterable[Device]) -> dict[str, str]:
     return {device.host: rack for device in devices if (rack := device.attributes.get("rack", ""))}
 
 
-def affected(devices: Iterable[Device], graph: Graph, place: Place) -> tuple[int, int]:
-    """How many of a place's parts are these devices in it, and how many parts it has (of the kind with the largest share)."""
+def affected(devices: Iterable[Device], graph: Graph, place: FaultSite) -> tuple[int, int]:
+    """How many of a place's parts are these devices in it, and how many parts it has (of the kind
+    with the largest share).
+    """
     inside = list(devices)
     if place.level == "rack":
         return len({device.host for device in inside}), graph.count(place, "")
     best = (0, 0)
     for kind in COUNTED:
         bad = len({device.id for device in inside if device.kind == kind})
-        of = graph.count(place, kind) if place.level != "job" else len(graph.jobs.members(place.name)) * (kind == "gpu")
+        of = (
+            graph.count(place, kind)
+            if place.level != "job"
+            else len(graph.jobs.members(place.name)) * (kind == "gpu")
+        )
         if of and bad / of > best[0] / max(best[1], 1):
             best = (bad, of)
     return best

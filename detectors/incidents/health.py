@@ -5,27 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from detectors.faults import fault_of
 from pipeline.finding import Finding
 from pipeline.frame import Device
 
 Health = Literal["ok", "degraded", "failed", "predicted_failure"]
-# Faults that say what will be, while the device still does its work.
-PREDICTIONS = frozenset(
-    (
-        "thermal/resistance",
-        "thermal/imminent",
-        "nvlink/fec_tail",
-        "ib/fec_tail",
-        "ib_ber",
-        "ecc/correctable_trend",
-        "ecc/spare_rows_low",
-        "ecc/spare_rows_gone",
-    )
-)
 
 
 def health_of(standing: Iterable[Finding]) -> dict[Device, Health]:
-    """Each device something stands about: failed by a page, else what a prediction says, else degraded; records leave it ok.
+    """Each device something stands about: failed by a page, else what a prediction says, else
+    degraded; records leave it ok.
 
     >>> gpu = Device("n1", "gpu", "G")
     >>> worn = Finding("d", gpu, "thermal/resistance", "onset", "ticket", 0, 0, "Warm.")
@@ -46,4 +35,4 @@ def _of(finding: Finding) -> Health:
         return "ok"
     if finding.severity == "page":
         return "failed"
-    return "predicted_failure" if finding.fault in PREDICTIONS else "degraded"
+    return "predicted_failure" if fault_of(finding.fault).prediction else "degraded"

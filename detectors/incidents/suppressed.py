@@ -1,17 +1,19 @@
-"""Findings about devices that people took out of service: told when the device is back and the fault is still there."""
+"""Findings about devices that operators took out of service: reported when the device is back and
+the fault is still there.
+"""
 
 from __future__ import annotations
 
-from detectors.maintenance import Maintenance
-from detectors.memory import Commit, from_text_array, text_array
-from detectors.snapshot import State
-from detectors.standing import document_of, finding_of
+from detectors.kit.maintenance import Maintenance
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, from_text_array, text_array
+from pipeline.documents import exact, exact_finding
 from pipeline.finding import Finding
 
 MOST = 1000  # beyond it the oldest are let go
 
 
-class Held:
+class SuppressedFindings:
     """Keeps what stands about devices in maintenance."""
 
     def __init__(self) -> None:
@@ -26,19 +28,23 @@ class Held:
             del self._findings[next(iter(self._findings))]
 
     def released(self, maintenance: Maintenance) -> list[Finding]:
-        """What is held about devices that are in service again, the oldest first; it is held no longer."""
-        free = [finding for finding in self._findings.values() if not maintenance.covers(finding.device)]
+        """What is held about devices that are in service again, the oldest
+        first; it is held no longer.
+        """
+        free = [
+            finding for finding in self._findings.values() if not maintenance.covers(finding.device)
+        ]
         for finding in free:
             del self._findings[finding.id]
         return free
 
     def state(self) -> State:
         """Everything that is held."""
-        return {"findings": text_array([document_of(finding) for finding in self._findings.values()])}
+        return {"findings": text_array([exact(finding) for finding in self._findings.values()])}
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where these are no findings."""
-        findings = [finding_of(document) for document in from_text_array(state["findings"])]
+        findings = [exact_finding(document) for document in from_text_array(state["findings"])]
 
         def commit() -> None:
             self._findings = {finding.id: finding for finding in findings}

@@ -1,4 +1,6 @@
-"""InfiniBand and RoCE ports: links that are down, slow, flap or make bit errors, and counters that say nothing any more."""
+"""InfiniBand and RoCE ports: links that are down, slow, flap or make bit errors, and
+counters that are saturated.
+"""
 
 from __future__ import annotations
 
@@ -11,4 +13,13 @@ from detectors.infiniband.link import IbLink
 from detectors.infiniband.rail import IbRail
 from detectors.infiniband.saturation import IbSaturation
 
-__all__ = ["IbAdapter", "IbBer", "IbCongestion", "IbErrors", "IbFlap", "IbLink", "IbRail", "IbSaturation"]
+__all__ = [
+    "IbAdapter",
+    "IbBer",
+    "IbCongestion",
+    "IbErrors",
+    "IbFlap",
+    "IbLink",
+    "IbRail",
+    "IbSaturation",
+]

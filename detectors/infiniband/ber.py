@@ -1,8 +1,10 @@
-"""Symbol errors that grow: a bit-error rate too high for a link of this speed, told long before it is high enough to stop a job.
+"""Symbol errors that grow: a bit-error rate too high for a link of this speed, found long before it
+is high enough to stop a job.
 
-From HDR on symbol errors are counted behind the FEC: a good link makes one in days, so what is judged are rare counts, by a Poisson
-CUSUM between the port's own past and the worst rate that is still good. One constant for all speeds would be wrong for most: 120 errors an
-hour are 1e-12 on QDR.
+From HDR on symbol errors are counted behind the FEC: a good link makes one in days, so what is
+judged are rare counts, by a Poisson CUSUM between the port's own past and the worst rate that is
+still good. One constant for all speeds would be wrong for most: 120 errors an hour are 1e-12 on
+QDR.
 """
 
 from __future__ import annotations
@@ -12,39 +14,63 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockClock, StepClock
-from detectors.columns import Columns, Ring, rows_where
-from detectors.elapsed import Elapsed, Moment
 from detectors.infiniband.ports import ACTIVE, Links, Twins, gigabits, port_name, saturated
-from detectors.memory import Numbers, Remembering
-from detectors.readings import reading
-from detectors.standing import Standing, Verdict
-from detectors.stats import alpha_of, poisson_cusum, poisson_k
+from detectors.kit.block_clock import BlockClock, StepClock
+from detectors.kit.columns import Columns, Ring, rows_where
+from detectors.kit.elapsed import Elapsed
+from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.literature import IBTA, PAGE_1954, UFM
+from detectors.kit.page import Page, port_columns
+from detectors.kit.readings import reading
+from detectors.kit.stateful import Numbers, Stateful
+from detectors.kit.stats import alpha_of, poisson_cusum, poisson_k
+from pipeline.clock import Instant
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Frame
 from pipeline.observation import Observation
 
 MINUTE_S, WINDOW_MINUTES = 60.0, 5
 WINDOW_S = MINUTE_S * WINDOW_MINUTES
-# Bit-error rates: good cables do 1e-16 or better; up to 3e-15 a port's own past is believed; above 1e-14 it is bad. Cables are
-# tested below 1e-15, the InfiniBand specification asks for 1e-12.
+# Bit-error rates: good cables do 1e-16 or better; up to 3e-15 a port's own past is believed; above
+# 1e-14 it is bad. Cables are tested below 1e-15, the InfiniBand specification asks for 1e-12.
 GOOD, BELIEVED, BAD = 1e-16, 3e-15, 1e-14
-LEAST_RATIO = 4.0  # between the healthy and the bad rate
+MIN_RATIO = 4.0  # of the bad rate to the healthy one
 PAST_HALF_LIFE = 7 * 86400 / WINDOW_S
-# Limits for a mean distance of 1.7e7 windows between false alarms (0.0005 per port-month), by how far the healthy rate lies above
-# GOOD: calculated by Markov chain (stats.poisson_arl) for EDR to XDR; between two the higher one is taken.
+# Limits for a mean distance of 1.7e7 windows between false alarms (0.0005 per port-month), by how
+# far the healthy rate lies above GOOD: calculated by Markov chain (stats.poisson_arl) for EDR to
+# XDR; between two the higher one is taken.
 RATIOS, LIMITS = np.array([1.0, 10.0]), np.array([3.5, 6.5, 11.0])
-# The second condition for a page, over a short and a long window: minutes and the bit-error rate to exceed. As in the packet-drop-rate
-# plug-in of NVIDIA UFM, which takes such links out of service.
+# The second condition for a page, over a short and a long window: minutes and the bit-error rate to
+# exceed. As in the packet-drop-rate plug-in of NVIDIA UFM, which takes such links out of service.
 SHORT, LONG = (12, 1e-14), (125, 1e-15)
-LEAST_ERRORS, LEAST_WINDOWS = 10, 2  # of an episode that wakes somebody: one burst alone, however large, does not
+# of an episode that pages: one burst alone, however large, does not
+MIN_ERRORS, MIN_WINDOWS = 10, 2
 TRAINING_S = 120.0  # a link that has just come up made errors while it trained
 CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.25
 FULL_SHARE = 0.5  # of a window must have been seen
 
 
-class IbBer(Remembering):
-    """Counts symbol errors in windows of five minutes; a ticket when the CUSUM says so, a page when both of UFM's windows do too.
+PAGE = Page(
+    formula=(
+        "errors per window ~ Poisson(rate x BER); S <- max(0, S + n ln(m1/m0) - (m1 - m0)) > h; "
+        "page: 12 min above 1e-14 and 125 min above 1e-15"
+    ),
+    sources=(UFM, f"{IBTA}: SymbolErrorCounter", PAGE_1954),
+    shows=port_columns("symbol_errors", "link_downed"),
+    next_step=(
+        "Clean and reseat the connectors at both ends, then replace the cable or transceiver."
+    ),
+    clears=(
+        "After five windows in a row, 25 minutes, in which the CUSUM is below a quarter of its "
+        "limit."
+    ),
+    scored_as=("ib-ber",),
+)
+
+
+class IbBer(Stateful):
+    """Counts symbol errors in windows of five minutes; a ticket by the CUSUM, a page when
+    both of UFM's windows do too.
 
     >>> IbBer().name
     'ib_ber'
@@ -71,16 +97,8 @@ class IbBer(Remembering):
         )
         self._numbers = Numbers(minute=0, frames=0, usual=0)
         self._clock, self._step = BlockClock(MINUTE_S), StepClock()
-        self._elapsed, self._standing = Elapsed(), Standing(self.name)
+        self._elapsed, self._standing = Elapsed(), FindingTracker(self.name)
         self._twins, self._links = Twins(self._columns, "symbol_errors"), Links()
-        super().__init__(
-            columns=self._columns,
-            numbers=self._numbers,
-            clock=self._clock,
-            step=self._step,
-            elapsed=self._elapsed,
-            standing=self._standing,
-        )
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Judge the window that ended, then take in the frame."""
@@ -103,7 +121,9 @@ class IbBer(Remembering):
         columns["rate"] = np.where(rate > 0, rate, columns["rate"])
         state = columns.wide(frame.gauge("state"))
         columns["up_s"] = np.where(
-            np.isin(state, ACTIVE), columns["up_s"] + seconds, np.where(np.isnan(state), columns["up_s"], 0.0)
+            np.isin(state, ACTIVE),
+            columns["up_s"] + seconds,
+            np.where(np.isnan(state), columns["up_s"], 0.0),
         )
         errors = self._errors(frame)
         amount = np.where(columns["up_s"] > TRAINING_S, np.fmax(errors, 0.0), 0.0)
@@ -114,7 +134,9 @@ class IbBer(Remembering):
         self._numbers["frames"] += 1
 
     def _errors(self, frame: Frame) -> NDArray[np.float64]:
-        """Symbol errors since the frame before; on Ethernet ports without that counter frames with a bad checksum, a lower bound."""
+        """Symbol errors since the frame before; on Ethernet ports without that counter frames with
+        a bad checksum, a lower bound.
+        """
         errors = self._twins.increase(frame, "symbol_errors")
         if np.isnan(errors).any():
             crc = self._columns.wide(frame.increase("net_receive_crc_errors"))
@@ -122,7 +144,7 @@ class IbBer(Remembering):
             errors = np.where(np.isnan(errors) & ~stuck, crc, errors)
         return errors
 
-    def _minute(self, at: Moment) -> Iterator[Finding]:
+    def _minute(self, at: Instant) -> Iterator[Finding]:
         columns, numbers = self._columns, self._numbers
         columns["age"] += (columns["age"] > 0) | (columns["seen"] > 0)
         if (numbers["minute"] + 1) % WINDOW_MINUTES == 0:
@@ -130,11 +152,13 @@ class IbBer(Remembering):
         numbers["minute"] = (numbers["minute"] + 1) % LONG[0]
         columns["minutes"][int(numbers["minute"])] = 0.0
 
-    def _window(self, at: Moment) -> Iterator[Finding]:
+    def _window(self, at: Instant) -> Iterator[Finding]:
         """Judge, then learn: while S is high the past is not added to."""
         columns, numbers = self._columns, self._numbers
         numbers["usual"] = max(numbers["frames"], 0.9 * numbers["usual"])
-        full = (columns["seen"] >= max(1.0, FULL_SHARE * numbers["usual"])) & (columns["counted"] > 0)
+        full = (columns["seen"] >= max(1.0, FULL_SHARE * numbers["usual"])) & (
+            columns["counted"] > 0
+        )
         n = np.where(full & np.isfinite(columns["rate"]), columns["n"], np.nan)
         k, h = self._bounds()
         columns["S"] = np.minimum(poisson_cusum(columns["S"], n, k), 2 * h)
@@ -150,29 +174,33 @@ class IbBer(Remembering):
         numbers["frames"] = 0
 
     def _bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Reference value and limit of each port, (row,), from its speed and its past; NaN and the highest one without a data rate."""
+        """Reference value and limit of each port, (row,), from its speed and its past; NaN and the
+        highest one without a data rate.
+        """
         columns = self._columns
         bits = columns["rate"] * WINDOW_S
         least = bits * GOOD
         past = (0.5 + columns["past_n"]) / (columns["past_t"] + 0.5 / least)
         good = np.minimum(np.maximum(past, least), bits * BELIEVED)
-        k = poisson_k(good, np.maximum(bits * BAD, LEAST_RATIO * good))
+        k = poisson_k(good, np.maximum(bits * BAD, MIN_RATIO * good))
         h = LIMITS[np.searchsorted(RATIOS * (1 + 1e-9), good / least)]
         return k, h
 
-    def _tell(self, h: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
+    def _tell(self, h: NDArray[np.float64], at: Instant) -> Iterator[Finding]:
         columns = self._columns
         alarm = (columns["S"] >= h) & (columns["age"] >= SHORT[0])
         if not alarm.any():
             return
         self._links.look(columns.devices)
         windows = {minutes: self._recent(minutes) for minutes, _ in (SHORT, LONG)}
-        exceeded = (columns["episode"] >= LEAST_ERRORS) & (columns["bad_windows"] >= LEAST_WINDOWS)
+        exceeded = (columns["episode"] >= MIN_ERRORS) & (columns["bad_windows"] >= MIN_WINDOWS)
         for minutes, ber in (SHORT, LONG):
             exceeded &= windows[minutes] > columns["rate"] * minutes * MINUTE_S * ber
         for row in rows_where(alarm):
             severity: Severity = "page" if exceeded[row] else "ticket"
-            verdict = self._verdict(row, severity, {minutes: float(count[row]) for minutes, count in windows.items()})
+            verdict = self._verdict(
+                row, severity, {minutes: float(count[row]) for minutes, count in windows.items()}
+            )
             yield from self._standing.holds(columns.devices[row], verdict, at)
 
     def _recent(self, minutes: int) -> NDArray[np.float64]:
@@ -185,17 +213,33 @@ class IbBer(Remembering):
         columns = self._columns
         rate, port = float(columns["rate"][row]), columns.devices[row]
         bers = {minutes: count / (rate * minutes * MINUTE_S) for minutes, count in counts.items()}
-        told = [f"{counts[minutes]:.0f} in {minutes} minutes: {bers[minutes]:.1e}" for minutes, _ in (SHORT, LONG)]
-        past = columns["past_n"][row] / (columns["past_t"][row] * WINDOW_S * rate) if columns["past_t"][row] else 0.0
+        told = [
+            f"{counts[minutes]:.0f} in {minutes} minutes: {bers[minutes]:.1e}"
+            for minutes, _ in (SHORT, LONG)
+        ]
+        past = (
+            columns["past_n"][row] / (columns["past_t"][row] * WINDOW_S * rate)
+            if columns["past_t"][row]
+            else 0.0
+        )
         worst = max(bers.values())
         return Verdict(
             "ib_ber",
             severity,
             "CONTACT_SUPPORT",
-            f"{port_name(port)} receives bit errors at {worst:.0e} where {GOOD:.0e} is good: clean or change cable or transceiver.",
             (
-                f"symbol errors and bit-error rates at {gigabits(rate)}: {', '.join(told)}; before {past:.0e}",
-                f"{columns['episode'][row]:.0f} errors in this episode; CUSUM {columns['S'][row]:.1f}",
+                f"{port_name(port)} receives bit errors at {worst:.0e} (good: below {GOOD:.0e}): "
+                "clean or replace cable or transceiver."
+            ),
+            (
+                (
+                    f"symbol errors and bit-error rates at {gigabits(rate)}: "
+                    f"{', '.join(told)}; before {past:.0e}"
+                ),
+                (
+                    f"{columns['episode'][row]:.0f} errors in this episode; CUSUM "
+                    f"{columns['S'][row]:.1f}"
+                ),
                 self._other_end(row),
             ),
             worst,
@@ -206,13 +250,21 @@ class IbBer(Remembering):
     def _other_end(self, row: int) -> str:
         other = int(self._links.other[row])
         if other < 0:
-            return "the other end of the link is not seen from here"
-        name, count = port_name(self._columns.devices[other]), float(self._columns["minutes"][:, other].sum())
+            return "the other end of the link is not monitored"
+        name, count = (
+            port_name(self._columns.devices[other]),
+            float(self._columns["minutes"][:, other].sum()),
+        )
         if count:
             return f"the other end, {name}, counts {count:.0f} too: cable or both transceivers"
-        return f"the other end, {name}, counts none: this receiver, its fibre or the other end's transmitter"
+        return (
+            f"the other end, {name}, counts none: this receiver, its fibre or the "
+            "other end's transmitter"
+        )
 
-    def _end(self, h: NDArray[np.float64], seen: NDArray[np.bool_], at: Moment) -> Iterator[Finding]:
+    def _end(
+        self, h: NDArray[np.float64], seen: NDArray[np.bool_], at: Instant
+    ) -> Iterator[Finding]:
         columns = self._columns
         if not self._standing.all():
             return

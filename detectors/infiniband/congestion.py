@@ -1,4 +1,6 @@
-"""Congestion: ports that wait for credit while nothing is broken. It is told of the switch or node, never of a port."""
+"""Congestion: ports that wait for credit while nothing is broken. It is reported for the switch
+or node, never for a port.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +8,54 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from detectors.block_clock import BlockMeans
-from detectors.blockwise import Blockwise
-from detectors.columns import Columns, rows_where
-from detectors.elapsed import Moment
 from detectors.infiniband.ports import Twins
-from detectors.places import Groups, host_of, share_by_group
-from detectors.readings import reading
-from detectors.standing import Verdict
-from detectors.stats import Moments, alpha_of, ew_update
+from detectors.kit.block_clock import BlockMeans
+from detectors.kit.blockwise import Blockwise
+from detectors.kit.columns import Columns, rows_where
+from detectors.kit.findings import Verdict
+from detectors.kit.groups import Groups, host_of, share_by_group
+from detectors.kit.literature import IBTA
+from detectors.kit.page import Page, port_columns
+from detectors.kit.readings import reading
+from detectors.kit.stats import Moments, alpha_of, ew_update
+from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 
 BLOCK_S = 60.0
-LEAST = np.log(10.0)  # ten times its own usual waiting: another job may well wait twice or four times as much
-LEAST_TRAFFIC = 0.01  # of the link's rate: what an idle port waits says nothing
+# ten times its own usual waiting: another job may well wait twice or four times as much
+LEAST = np.log(10.0)
+MIN_TRAFFIC = 0.01  # of the link's rate: waits of an idle port are no evidence
 WORD_BITS = 32
 SIGMAS, FLOOR = 4.0, 0.3
 HALF_LIFE, WARM = 720.0, 30  # blocks of the own past
 BLOCKS = 5
-LEAST_PORTS, LEAST_SHARE = 3, 0.5
+MIN_PORTS, MIN_SHARE = 3, 0.5
 FAULT = "congestion"
 
 
-class IbCongestion(Blockwise):
-    """Compares each port's transmit-wait rate with its own past; half of a switch's or node's ports together are recorded.
+PAGE = Page(
+    formula=(
+        "ln(1 + wait ticks per s) above its own past by 4 spreads at half of a switch's or node's "
+        "ports"
+    ),
+    sources=(f"{IBTA}: PortXmitWait",),
+    shows=port_columns("transmit_wait_ticks", "transmit_words"),
+    next_step="Nothing is broken: check job placement, routing and adaptive routing.",
+    clears=(
+        "At the end of the first minute in which fewer than three of the ports, or fewer than half "
+        "of those that carry traffic, still wait."
+    ),
+    scored_as=("congestion",),
+)
 
-    No calibrated limit is published for this counter (its tick is the vendor's own), so it is never more than a record.
+
+class IbCongestion(Blockwise):
+    """Compares each port's transmit-wait rate with its own past; half of a switch's or node's
+    ports together are recorded.
+
+    No calibrated limit is published for this counter (its tick is the vendor's own), so it is
+    never more than an info finding.
 
     >>> IbCongestion().name
     'ib_congestion'
@@ -43,11 +66,20 @@ class IbCongestion(Blockwise):
 
     def __init__(self) -> None:
         columns = Columns(
-            **Twins.fills("transmit_wait_ticks"), **BlockMeans.fills("wait", "bits"), rate=np.nan, m=0.0, v=0.0, learnt=0, run=0
+            **Twins.fills("transmit_wait_ticks"),
+            **BlockMeans.fills("wait", "bits"),
+            rate=np.nan,
+            m=0.0,
+            v=0.0,
+            learnt=0,
+            run=0,
         )
         self._means = BlockMeans(columns, ("wait", "bits"))
-        self._twins, self._groups = Twins(columns, "transmit_wait_ticks"), (Groups(_leaf), Groups(host_of))
-        super().__init__(BLOCK_S, columns, means=self._means)
+        self._twins, self._groups = (
+            Twins(columns, "transmit_wait_ticks"),
+            (Groups(_leaf), Groups(host_of)),
+        )
+        super().__init__(BLOCK_S, columns)
 
     def _sample(self, frame: Frame) -> None:
         columns = self._columns
@@ -55,13 +87,15 @@ class IbCongestion(Blockwise):
         if frame.increments is None:
             raise ValueError("increments are made by the engine; this frame has not passed it")
         bits = frame.increments.rate(frame.schema.counter_row["transmit_words"]) * WORD_BITS
-        self._means.add(wait=self._twins.increase(frame, "transmit_wait_ticks"), bits=columns.wide(bits))
+        self._means.add(
+            wait=self._twins.increase(frame, "transmit_wait_ticks"), bits=columns.wide(bits)
+        )
         rate = columns.wide(reading(frame, "rate_bits_per_second"))
         columns["rate"] = np.where(rate > 0, rate, columns["rate"])
 
-    def _block(self, at: Moment) -> Iterator[Finding]:
+    def _block(self, at: Instant) -> Iterator[Finding]:
         columns, means = self._columns, self._means.close()
-        y = np.where(means["bits"] > LEAST_TRAFFIC * columns["rate"], np.log1p(means["wait"]), np.nan)
+        y = np.where(means["bits"] > MIN_TRAFFIC * columns["rate"], np.log1p(means["wait"]), np.nan)
         moments = Moments(columns["m"], columns["v"], columns["learnt"])
         over = y - moments.m > np.maximum(LEAST, SIGMAS * moments.spread(FLOOR))
         warm = (moments.n >= WARM) & np.isfinite(y)
@@ -70,7 +104,10 @@ class IbCongestion(Blockwise):
         ew_update(moments, y, alpha_of(HALF_LIFE), FLOOR, frozen=columns["run"] > 0)
 
     def _tell(
-        self, asked: np.ndarray[tuple[int], np.dtype[np.bool_]], y: np.ndarray[tuple[int], np.dtype[np.float64]], at: Moment
+        self,
+        asked: np.ndarray[tuple[int], np.dtype[np.bool_]],
+        y: np.ndarray[tuple[int], np.dtype[np.float64]],
+        at: Instant,
     ) -> Iterator[Finding]:
         columns = self._columns
         waits = columns["run"] >= BLOCKS
@@ -81,10 +118,12 @@ class IbCongestion(Blockwise):
         for groups, kind in zip(self._groups, ("switch", "node"), strict=True):
             number = groups.of(columns.devices)
             votes = share_by_group(waits, asked, number, len(groups.names))
-            for g in rows_where((votes.votes >= LEAST_PORTS) & (votes.share >= LEAST_SHARE)):
+            for g in rows_where((votes.votes >= MIN_PORTS) & (votes.share >= MIN_SHARE)):
                 times = np.exp(np.median((y - columns["m"])[waits & (number == g)]))
                 name = groups.names[g]
-                congested[Device(name, kind, name)] = _verdict(kind, name, int(votes.votes[g]), float(times))
+                congested[Device(name, kind, name)] = _verdict(
+                    kind, name, int(votes.votes[g]), float(times)
+                )
             if congested:
                 break  # the switch explains its nodes
         for device, verdict in congested.items():
@@ -103,7 +142,12 @@ def _verdict(kind: str, name: str, ports: int, times: float) -> Verdict:
         "record",
         "NONE",
         f"Traffic through {kind} {name} is congested: {ports} of its ports wait to send.",
-        (f"{ports} ports wait {times:.0f} times as long as is usual for them, and none of them is broken for that",),
+        (
+            (
+                f"{ports} ports wait {times:.0f} times as long as usual, and none of them has a "
+                "fault that explains it"
+            ),
+        ),
         times,
         1.0,
         "times the usual waiting",

@@ -1,4 +1,4 @@
-"""Links that go down and come up again, over and over: each time a job may die of it."""
+"""Links that go down and come up again, repeatedly: each time a job may fail."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import StepClock
-from detectors.columns import Columns, Ring, rows_where
-from detectors.elapsed import Elapsed, Moment
 from detectors.infiniband.ports import ACTIVE, SWITCH_PORTS, Links, Twins, port_name
-from detectors.maintenance import Maintenance
-from detectors.memory import Commit, Remembering, from_text_array, text_array
-from detectors.snapshot import State
-from detectors.standing import Standing, Verdict
+from detectors.kit.block_clock import StepClock
+from detectors.kit.columns import Columns, Ring, rows_where
+from detectors.kit.elapsed import Elapsed
+from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.maintenance import Maintenance
+from detectors.kit.page import Page, port_columns
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, Stateful, from_text_array, text_array
+from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.observation import Observation
@@ -29,11 +31,30 @@ CLEAN_S = {"page": 6 * 3600.0, "ticket": 86400.0}
 FAULT = "ib_flap"
 
 
-class IbFlap(Remembering):
-    """Counts the times a link was lost, by ``link_downed`` at both ends or by its state; three in six hours are a page.
+PAGE = Page(
+    formula=(
+        "3 losses of the link within 6 h are a page, 5 within 7 days a ticket; one loss moves "
+        "link_downed at both ends"
+    ),
+    sources=("gpud, InfiniBand flap check, github.com/leptonai/gpud",),
+    shows=port_columns("link_downed", "state"),
+    next_step=(
+        "Reseat or replace cable and transceiver; drain the node if a job failed because of it."
+    ),
+    clears=(
+        "After six hours without another loss (a ticket: after a day); then the count starts again."
+    ),
+    scored_as=("ib-flap",),
+)
 
-    Boots, switches that reboot and maintenance do not count. Where both ends are seen, both counters must have moved, and the node's end
-    speaks for the link. It ends after six clean hours, and begins to count anew.
+
+class IbFlap(Stateful):
+    """Counts the times a link was lost, by ``link_downed`` at both ends or by its state; three
+    in six hours are a page.
+
+    Boots, switches that reboot and maintenance do not count. Where both ends are seen, both
+    counters must have moved, and the node's end reports the link. It ends after six clean hours,
+    and starts to count again.
 
     >>> IbFlap().name
     'ib_flap'
@@ -52,17 +73,13 @@ class IbFlap(Remembering):
             downed_ns=0,  # when link_downed rose last
             events=Ring(SLOW, 0),  # when the last events were, the newest first; 0 is none
         )
-        self._clock, self._elapsed, self._standing = StepClock(), Elapsed(), Standing(self.name)
+        self._clock, self._elapsed, self._standing = (
+            StepClock(),
+            Elapsed(),
+            FindingTracker(self.name),
+        )
         self._twins, self._links = Twins(self._columns, "link_downed"), Links()
         self._maintenance, self._boots = Maintenance(), _Boots()
-        super().__init__(
-            columns=self._columns,
-            clock=self._clock,
-            elapsed=self._elapsed,
-            standing=self._standing,
-            maintenance=self._maintenance,
-            boots=self._boots,
-        )
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Links that flap, and those that no longer do."""
@@ -79,18 +96,22 @@ class IbFlap(Remembering):
                     said += self._frame(frame, seconds, at)
         return said
 
-    def _frame(self, frame: Frame, seconds: float, at: Moment) -> Iterator[Finding]:
+    def _frame(self, frame: Frame, seconds: float, at: Instant) -> Iterator[Finding]:
         columns = self._columns
         columns.place(frame.devices)
         self._links.look(columns.devices)
         state = columns.wide(frame.gauge("state"))
         seen, active = np.isfinite(state), np.isin(state, ACTIVE)
         rose = self._twins.increase(frame, "link_downed") > 0
-        columns["downed_ns"] = np.where(rose, at.now_ns, columns["downed_ns"])
+        columns["downed_ns"] = np.where(rose, at.mono_ns, columns["downed_ns"])
         left = seen & ~active & columns["up"]
         columns["open"] |= rose | left
-        columns["away_s"] = np.where(columns["open"] & seen & ~active, columns["away_s"] + seconds, columns["away_s"])
-        columns["calm_s"] = np.where(seen, np.where(active & ~rose, columns["calm_s"] + seconds, 0.0), columns["calm_s"])
+        columns["away_s"] = np.where(
+            columns["open"] & seen & ~active, columns["away_s"] + seconds, columns["away_s"]
+        )
+        columns["calm_s"] = np.where(
+            seen, np.where(active & ~rose, columns["calm_s"] + seconds, 0.0), columns["calm_s"]
+        )
         columns["up"] = np.where(seen, active, columns["up"])
         yield from self._count(active, at)
         over = columns["open"] & (columns["calm_s"] >= CALM_S)
@@ -98,25 +119,33 @@ class IbFlap(Remembering):
         yield from self._end(at)
         yield from self._standing.due(at)
 
-    def _count(self, active: NDArray[np.bool_], at: Moment) -> Iterator[Finding]:
+    def _count(self, active: NDArray[np.bool_], at: Instant) -> Iterator[Finding]:
         columns, links = self._columns, self._links
-        recent = (columns["downed_ns"] > 0) & (at.now_ns - columns["downed_ns"] <= TOGETHER_S * 1e9)
+        recent = (columns["downed_ns"] > 0) & (
+            at.mono_ns - columns["downed_ns"] <= TOGETHER_S * 1e9
+        )
         by_counter = recent & links.across(recent, unseen=True)
-        event = columns["open"] & ~columns["counted"] & (by_counter | (active & (columns["away_s"] >= AWAY_S)))
+        event = (
+            columns["open"]
+            & ~columns["counted"]
+            & (by_counter | (active & (columns["away_s"] >= AWAY_S)))
+        )
         if not event.any():
             return
         columns["counted"] |= event
         for row in rows_where(event):
-            if self._maintenance.covers(columns.devices[row]) or self._boots.recent(self._hosts(row), at):
+            if self._maintenance.covers(columns.devices[row]) or self._boots.recent(
+                self._hosts(row), at
+            ):
                 event[row] = False
         columns["events"][1:, event] = columns["events"][:-1, event]
-        columns["events"][0, event] = at.now_ns
+        columns["events"][0, event] = at.mono_ns
         self._drop_switches(at)
         for row in rows_where(event & links.speaks & (columns["events"][0] > 0)):
             yield from self._tell(row, at)
 
-    def _tell(self, row: int, at: Moment) -> Iterator[Finding]:
-        age_s = (at.now_ns - self._columns["events"][:, row]) / 1e9
+    def _tell(self, row: int, at: Instant) -> Iterator[Finding]:
+        age_s = (at.mono_ns - self._columns["events"][:, row]) / 1e9
         told = np.where(self._columns["events"][:, row] > 0, age_s, np.inf)
         port = self._columns.devices[row]
         page = told[MANY - 1] <= MANY_S
@@ -127,41 +156,49 @@ class IbFlap(Remembering):
                 FAULT,
                 "page" if page else "ticket",
                 "CONTACT_SUPPORT",
-                f"The link of {port_name(port)} flaps: clean or change cable or transceiver.",
+                f"The link of {port_name(port)} flaps: clean or replace cable or transceiver.",
                 (
-                    f"{int((told <= within).sum())} times down within {within / 3600:.0f} hours; minutes ago: {last}",
+                    (
+                        f"{int((told <= within).sum())} times down within {within / 3600:.0f} "
+                        f"hours; minutes ago: {last}"
+                    ),
                     self._other_end(row),
                 ),
                 float((told <= within).sum()),
                 float(events - 1),
                 "events",
             )
-            yield from self._standing.holds(port, verdict, at, at.time_ns - round(told[events - 1] * 1e9))
+            yield from self._standing.holds(
+                port, verdict, at, at.time_ns - round(told[events - 1] * 1e9)
+            )
 
     def _other_end(self, row: int) -> str:
         other = int(self._links.other[row])
         if other < 0:
-            return "the other end of the link is not seen from here"
+            return "the other end of the link is not monitored"
         return f"the other end, {port_name(self._columns.devices[other])}, lost it too"
 
-    def _end(self, at: Moment) -> Iterator[Finding]:
+    def _end(self, at: Instant) -> Iterator[Finding]:
         columns = self._columns
         for finding in self._standing.all():
             row = columns.row(finding.device)
-            if row is not None and (at.now_ns - columns["events"][0, row]) / 1e9 > CLEAN_S[finding.severity]:
+            if (
+                row is not None
+                and (at.mono_ns - columns["events"][0, row]) / 1e9 > CLEAN_S[finding.severity]
+            ):
                 columns["events"][:, row] = 0
                 yield from self._standing.ends(finding.device, finding.fault, at)
 
-    def _drop_switches(self, at: Moment) -> None:
+    def _drop_switches(self, at: Instant) -> None:
         """Events that came together on many ports of a switch are the switch's."""
         events, links = self._columns["events"], self._links
-        fresh = (events[0] > 0) & (at.now_ns - events[0] <= TOGETHER_S * 1e9)
+        fresh = (events[0] > 0) & (at.mono_ns - events[0] <= TOGETHER_S * 1e9)
         switch = fresh & (links.of_leaf(fresh & links.speaks) >= SWITCH_PORTS)
         if switch.any():
             events[:-1, switch] = events[1:, switch]
             events[-1, switch] = 0
 
-    def _rebooted(self, frame: Frame, at: Moment) -> None:
+    def _rebooted(self, frame: Frame, at: Instant) -> None:
         """Forget what the links of nodes that have just booted did around it."""
         hosts = self._boots.take(frame, at)
         if not hosts:
@@ -169,7 +206,9 @@ class IbFlap(Remembering):
         events = self._columns["events"]
         for row in range(len(self._columns)):
             if hosts & self._hosts(row):
-                kept = [t for t in events[:, row].tolist() if t and at.now_ns - t > 2 * REBOOT_S * 1e9]
+                kept = [
+                    t for t in events[:, row].tolist() if t and at.mono_ns - t > 2 * REBOOT_S * 1e9
+                ]
                 events[:, row] = kept + [0] * (SLOW - len(kept))
 
     def _hosts(self, row: int) -> set[str]:
@@ -185,18 +224,24 @@ class _Boots:
     def __init__(self) -> None:
         self._booted: dict[str, float] = {}  # host -> unix seconds
 
-    def take(self, frame: Frame, at: Moment) -> set[str]:
+    def take(self, frame: Frame, at: Instant) -> set[str]:
         """Hosts that were booted since they were seen last."""
-        anew = set()
-        for device, boot_s in zip(frame.devices, frame.gauge("boot_time_seconds").tolist(), strict=True):
+        restarted = set()
+        for device, boot_s in zip(
+            frame.devices, frame.gauge("boot_time_seconds").tolist(), strict=True
+        ):
             if boot_s == boot_s:  # noqa: PLR0124 - NaN: not read
                 known = self._booted.get(device.host)
-                if known is not None and boot_s > known + 1 and at.time_ns / 1e9 - boot_s < 2 * REBOOT_S:
-                    anew.add(device.host)
+                if (
+                    known is not None
+                    and boot_s > known + 1
+                    and at.time_ns / 1e9 - boot_s < 2 * REBOOT_S
+                ):
+                    restarted.add(device.host)
                 self._booted[device.host] = boot_s
-        return anew
+        return restarted
 
-    def recent(self, hosts: set[str], at: Moment) -> bool:
+    def recent(self, hosts: set[str], at: Instant) -> bool:
         """Whether one of these was booted within the last minutes."""
         return any(at.time_ns / 1e9 - self._booted.get(host, -np.inf) <= REBOOT_S for host in hosts)
 
@@ -206,7 +251,9 @@ class _Boots:
 
     def prepare(self, state: State) -> Commit:
         """ValueError, TypeError or AttributeError where it is not that."""
-        booted = {str(host): float(at) for host, at in dict(from_text_array(state["booted"])).items()}
+        booted = {
+            str(host): float(at) for host, at in dict(from_text_array(state["booted"])).items()
+        }
 
         def commit() -> None:
             self._booted = booted

@@ -7,42 +7,71 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import StepClock
-from detectors.columns import Columns, rows_where
-from detectors.elapsed import Elapsed, Moment
 from detectors.infiniband.ports import ABSENT, ACTIVE, SWITCH_PORTS, Links, gigabits, port_name
-from detectors.maintenance import Maintenance
-from detectors.memory import Remembering
-from detectors.places import Groups, host_of, share_by_group
-from detectors.readings import reading
-from detectors.standing import Standing, Verdict
-from detectors.stats import grouped_median
+from detectors.kit.block_clock import StepClock
+from detectors.kit.columns import Columns, rows_where
+from detectors.kit.elapsed import Elapsed
+from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.groups import Groups, host_of, share_by_group
+from detectors.kit.literature import IBTA
+from detectors.kit.maintenance import Maintenance
+from detectors.kit.page import Page, port_columns
+from detectors.kit.readings import reading
+from detectors.kit.stateful import Stateful
+from detectors.kit.stats import grouped_median
+from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
 
-DOWN_S = 240.0  # somebody should look: the four minutes of gpud's check
-GONE_S = 600.0  # what it is cabled to is not rebooting, its driver not updated: a server with eight GPUs boots within ten minutes
-SWITCH_S = 900.0  # a whole leaf switch is given the time of a reboot
-ABSENT_S = 40.0  # an adapter that is reset is back by then; with the ten seconds before, it is told within F28's minute
-SLOW_S = 30.0  # a link that trains anew may show a lower rate for a moment
+DOWN_S = 240.0  # time to check: the four minutes of gpud's check
+# what it is cabled to is not rebooting, its driver not updated: a server with eight GPUs
+# boots within ten minutes
+GONE_S = 600.0
+SWITCH_S = 900.0  # a leaf switch is given the time of a reboot
+# an adapter that is reset is back by then; with the ten seconds before, it is
+# found within F28's minute
+ABSENT_S = 40.0
+SLOW_S = 30.0  # a link that retrains may show a lower rate for a moment
 ACCEPT_NS = 7 * 86400 * 10**9  # a week at the lower rate: it has been decided to live with it
 CLEAR_S = 60.0
-LEAST_PEERS = 4
-RELOAD, LEAST = 0.5, 2  # more than this share of a node's ports, and so many, went with their driver
+MIN_PEERS = 4
+# more than this share of a node's ports, and so many, went with their driver
+RELOAD, LEAST = 0.5, 2
 DOWN, GONE, SLOW, OFF = "ib/link_down", "ib/adapter_gone", "ib/slow_link", "ib/port_disabled"
 INSTEAD = {DOWN: "off_s", OFF: "down_s"}  # what ends them when it lasts, beside health
 DISABLED = 3  # PortPhysicalState, IBTA volume 1, 14.2.5.6
 
 
-class IbLink(Remembering):
-    """Judges state, width and rate of ports that should be active: declared so, or, where nothing is declared, active once.
+PAGE = Page(
+    formula=(
+        "state, width and rate against what the port and most of its role do; down for 240 s (a "
+        "page after 600), gone for 40 s (most of a node: 600), slow for 30 s"
+    ),
+    sources=(f"{IBTA}: PortInfo", "gpud, InfiniBand check, github.com/leptonai/gpud"),
+    shows=port_columns("state", "rate_bits_per_second", "width_lanes"),
+    next_step="Check the cable at both ends; where a leaf switch is named, the switch.",
+    clears=(
+        "After a minute at full width and rate, or in which the port is not expected to be up; a "
+        "port that is down also when it turns out to be disabled, and the other way round. A "
+        "switch: when none of its ports has been down for four minutes. A page about a slow link "
+        "ends after a week at the rate, which is normal then."
+    ),
+    scored_as=("ib",),
+)
 
-    Down for four minutes: a ticket, for what is at the other end may reboot; for ten, or its adapter gone for forty seconds: a page.
-    Most adapters of a node gone together are a driver that is loaded anew or updated, and have ten minutes. Slower than the port itself
-    was, and than most ports of its role are: a page; slower than its role ever since it was first seen: a ticket where the role is known
-    (a ``rail``), else recorded, for it may be meant so. Where most ports of a leaf switch are down together, the switch is to blame,
-    after the time of a reboot. An InfiniBand port that somebody disabled is recorded. What is accepted: what a link has done for a week,
+
+class IbLink(Stateful):
+    """Judges state, width and rate of ports that should be active: declared so, or, where nothing
+    is declared, active once.
+
+    Down for four minutes: a ticket, for what is at the other end may reboot; for ten, or its
+    adapter gone for forty seconds: a page. Most adapters of a node gone together are a driver that
+    is reloaded or updated, and have ten minutes. Slower than the port itself was, and than most
+    ports of its role are: a page; slower than its role ever since it was first seen: a ticket where
+    the role is known (a ``rail``), else recorded, for it may be meant so. Where most ports of a
+    leaf switch are down together, the switch is the root cause, after the time of a reboot. An
+    InfiniBand port that was disabled is info. What is accepted: what a link has done for a week,
     after which it is slower than its role at most.
 
     >>> IbLink().name
@@ -67,16 +96,13 @@ class IbLink(Remembering):
             slow_ns=0,  # since when
             fine_s=0.0,
         )
-        self._clock, self._elapsed, self._standing = StepClock(), Elapsed(), Standing(self.name)
+        self._clock, self._elapsed, self._standing = (
+            StepClock(),
+            Elapsed(),
+            FindingTracker(self.name),
+        )
         self._maintenance, self._links = Maintenance(), Links()
         self._roles, self._hosts = Groups(_role), Groups(host_of)
-        super().__init__(
-            columns=self._columns,
-            clock=self._clock,
-            elapsed=self._elapsed,
-            standing=self._standing,
-            maintenance=self._maintenance,
-        )
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Ports that have been bad for long enough, and those that are well again."""
@@ -89,47 +115,70 @@ class IbLink(Remembering):
                     said += self._frame(frame, seconds, self._elapsed.at(observation))
         return said
 
-    def _frame(self, frame: Frame, seconds: float, at: Moment) -> Iterator[Finding]:
+    def _frame(self, frame: Frame, seconds: float, at: Instant) -> Iterator[Finding]:
         columns = self._columns
         columns.place(frame.devices)
         yield from self._standing.swapped(frame, at)
         self._links.look(columns.devices)
-        if not seconds:  # the first of a boot: links train anew
-            columns.reset(np.ones(len(columns), np.bool_), "down_s", "off_s", "absent_s", "together")
+        if not seconds:  # the first of a boot: links retrain
+            columns.reset(
+                np.ones(len(columns), np.bool_), "down_s", "off_s", "absent_s", "together"
+            )
         state, declared = columns.wide(frame.gauge("state")), columns.wide(frame.gauge("expected"))
         expected = np.where(np.isfinite(declared), declared == 1, columns["active"])
         active = np.isin(state, ACTIVE)
-        # A switch's port is down when its node is off: it is judged while the node's own end is read.
+        # A switch's port is down when its node is off: it is judged while
+        # the node's own end is read.
         seen = np.isfinite(state)
         seen &= ~self._links.of_switch | self._links.across(seen, unseen=False)
-        rate, width = (columns.wide(reading(frame, name)) for name in ("rate_bits_per_second", "width_lanes"))
+        rate, width = (
+            columns.wide(reading(frame, name)) for name in ("rate_bits_per_second", "width_lanes")
+        )
         for name, value in (("rate", rate), ("width", width)):
             columns[name] = np.where(active & np.isfinite(value), value, columns[name])
         usual, slow = self._slow(active, rate, width)
         down = seen & expected & ~active & (state != ABSENT)
         off = down & self._disabled(columns.wide(frame.gauge("physical_state")))
         absent = seen & expected & (state == ABSENT)
-        for name, bad in (("down_s", down & ~off), ("off_s", off), ("absent_s", absent), ("slow_s", slow)):
-            columns[name] = np.where(seen, np.where(bad, columns[name] + seconds, 0.0), columns[name])
-        columns["slow_ns"] = np.where(columns["slow_s"] <= seconds, at.now_ns, columns["slow_ns"])
+        for name, bad in (
+            ("down_s", down & ~off),
+            ("off_s", off),
+            ("absent_s", absent),
+            ("slow_s", slow),
+        ):
+            columns[name] = np.where(
+                seen, np.where(bad, columns[name] + seconds, 0.0), columns[name]
+            )
+        columns["slow_ns"] = np.where(columns["slow_s"] <= seconds, at.mono_ns, columns["slow_ns"])
         reload = self._most_of_node(absent, seen & expected) if absent.any() else absent
-        columns["together"] = np.where(seen, absent & (columns["together"] | reload), columns["together"])
+        columns["together"] = np.where(
+            seen, absent & (columns["together"] | reload), columns["together"]
+        )
         fine = active & ~slow
         well = fine | ~(expected | active)
-        columns["fine_s"] = np.where(seen, np.where(well, columns["fine_s"] + seconds, 0.0), columns["fine_s"])
+        columns["fine_s"] = np.where(
+            seen, np.where(well, columns["fine_s"] + seconds, 0.0), columns["fine_s"]
+        )
         yield from self._tell(usual, at)
         yield from self._end(at)
         self._learn(active, fine)
 
     def _disabled(self, physical_state: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Ports that somebody switched off. Of Ethernet ports that is not known: drivers call each that has no carrier disabled."""
+        """Ports that were switched off.
+
+        Of Ethernet ports that is not known: drivers call each that has no carrier disabled.
+        """
         off: NDArray[np.bool_] = physical_state == DISABLED
         for row in rows_where(off):
             off[row] = self._columns.devices[row].attributes.get("link_layer") == "InfiniBand"
         return off
 
-    def _most_of_node(self, absent: NDArray[np.bool_], asked: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """On whose node most ports are absent: a driver that is loaded anew takes them all, and brings them back one by one."""
+    def _most_of_node(
+        self, absent: NDArray[np.bool_], asked: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """On whose node most ports are absent: a driver that is reloaded takes them all, and
+        brings them back one by one.
+        """
         host = self._hosts.of(self._columns.devices)
         nodes = share_by_group(absent, asked, host, len(self._hosts.names))
         most: NDArray[np.bool_] = (nodes.share > RELOAD) & (nodes.votes >= LEAST)
@@ -143,21 +192,35 @@ class IbLink(Remembering):
         role = self._roles.of(devices)
         usual = {"rate": columns["best_rate"].copy(), "width": columns["best_width"].copy()}
         for name, now in (("rate", rate), ("width", width)):
-            median, count = grouped_median(np.where(active, now, np.nan), role, len(self._roles.names))
-            known = (role >= 0) & (count[role] > LEAST_PEERS) if len(count) else np.zeros(len(role), np.bool_)
+            median, count = grouped_median(
+                np.where(active, now, np.nan), role, len(self._roles.names)
+            )
+            known = (
+                (role >= 0) & (count[role] > MIN_PEERS)
+                if len(count)
+                else np.zeros(len(role), np.bool_)
+            )
             usual[name] = np.where(known, median[role], usual[name]) if len(count) else usual[name]
         return usual["rate"], active & ((rate < usual["rate"]) | (width < usual["width"]))
 
-    def _tell(self, usual: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
+    def _tell(self, usual: NDArray[np.float64], at: Instant) -> Iterator[Finding]:
         columns = self._columns
-        down, off, slow = columns["down_s"] >= DOWN_S, columns["off_s"] >= DOWN_S, columns["slow_s"] >= SLOW_S
+        down, off, slow = (
+            columns["down_s"] >= DOWN_S,
+            columns["off_s"] >= DOWN_S,
+            columns["slow_s"] >= SLOW_S,
+        )
         gone = columns["absent_s"] >= np.where(columns["together"], GONE_S, ABSENT_S)
         bad = down | off | gone | slow
         if not bad.any():
             return
-        bad &= self._links.speaks | ~self._links.across(bad, unseen=False)  # one end speaks for a link that is bad at both
+        bad &= self._links.speaks | ~self._links.across(
+            bad, unseen=False
+        )  # one end reports a link that is bad at both
         switch = self._links.of_leaf(columns["down_s"] > 0)
-        whole = (switch >= SWITCH_PORTS) & (2 * switch >= self._links.of_leaf(np.ones(len(columns), np.bool_)))
+        whole = (switch >= SWITCH_PORTS) & (
+            2 * switch >= self._links.of_leaf(np.ones(len(columns), np.bool_))
+        )
         for row in rows_where(bad):
             port = columns.devices[row]
             if self._maintenance.covers(port):
@@ -167,10 +230,14 @@ class IbLink(Remembering):
             elif down[row] and whole[row]:
                 if columns["down_s"][row] >= SWITCH_S:
                     leaf = self._links.leaves[self._links.leaf[row]]
-                    yield from self._standing.holds(Device(leaf, "switch", leaf), _switch_down(leaf, int(switch[row])), at)
+                    yield from self._standing.holds(
+                        Device(leaf, "switch", leaf), _switch_down(leaf, int(switch[row])), at
+                    )
             elif down[row]:
                 since_ns = at.time_ns - round(columns["down_s"][row] * 1e9)
-                yield from self._standing.holds(port, _down(port, columns["down_s"][row]), at, since_ns)
+                yield from self._standing.holds(
+                    port, _down(port, columns["down_s"][row]), at, since_ns
+                )
             elif off[row]:
                 yield from self._standing.holds(port, _off(port, columns["off_s"][row]), at)
             else:
@@ -178,21 +245,34 @@ class IbLink(Remembering):
 
     def _too_slow(self, row: int, usual: float) -> Verdict:
         columns = self._columns
-        port, rate, best = columns.devices[row], float(columns["rate"][row]), float(columns["best_rate"][row])
+        port, rate, best = (
+            columns.devices[row],
+            float(columns["rate"][row]),
+            float(columns["best_rate"][row]),
+        )
         lost = rate < best or columns["width"][row] < columns["best_width"][row]
         was = f"it was linked at {gigabits(best)} before" if lost else "it was no faster before"
         return Verdict(
             SLOW,
             "page" if lost else "ticket" if port.attributes.get("rail") else "record",
             "CONTACT_SUPPORT",
-            f"{port_name(port)} is linked at {gigabits(rate)} instead of {gigabits(max(usual, best))}: check cable and transceivers.",
-            (f"{columns['width'][row]:.0f} lanes, {gigabits(rate)} for {columns['slow_s'][row]:.0f} s", was),
+            (
+                f"{port_name(port)} is linked at {gigabits(rate)} instead of "
+                f"{gigabits(max(usual, best))}: check cable and transceivers."
+            ),
+            (
+                (
+                    f"{columns['width'][row]:.0f} lanes, {gigabits(rate)} for "
+                    f"{columns['slow_s'][row]:.0f} s"
+                ),
+                was,
+            ),
             rate,
             max(usual, best),
             "bits per second",
         )
 
-    def _end(self, at: Moment) -> Iterator[Finding]:
+    def _end(self, at: Instant) -> Iterator[Finding]:
         columns = self._columns
         for finding in self._standing.all():
             row = columns.row(finding.device)
@@ -200,28 +280,51 @@ class IbLink(Remembering):
                 other = INSTEAD.get(finding.fault, "fine_s")
                 well = max(columns["fine_s"][row], columns[other][row]) >= CLEAR_S
             else:
-                of_switch = np.array([device.attributes.get("leaf") == finding.device.id for device in columns.devices])
+                of_switch = np.array(
+                    [
+                        device.attributes.get("leaf") == finding.device.id
+                        for device in columns.devices
+                    ]
+                )
                 well = not (of_switch & (columns["down_s"] >= DOWN_S)).any()
             if well:
                 yield from self._standing.ends(finding.device, finding.fault, at)
-            elif finding.fault == SLOW and finding.severity == "page" and at.now_ns - columns["slow_ns"][row] >= ACCEPT_NS:
+            elif (
+                finding.fault == SLOW
+                and finding.severity == "page"
+                and at.mono_ns - columns["slow_ns"][row] >= ACCEPT_NS
+            ):
                 for name in ("rate", "width"):
                     columns[f"best_{name}"][row] = columns[name][row]
-                yield from self._standing.ends(finding.device, SLOW, at, "taken as its new normal after a week")
+                yield from self._standing.ends(
+                    finding.device, SLOW, at, "accepted as its new normal after a week"
+                )
 
     def _learn(self, active: NDArray[np.bool_], fine: NDArray[np.bool_]) -> None:
-        """Ports are expected to do again what they did. When most ports of a role have changed, so has what is best."""
+        """Ports are expected to do again what they did.
+
+        When most ports of a role have changed, so has what is best.
+        """
         columns = self._columns
         columns["active"] |= active
         for name in ("rate", "width"):
-            columns[f"best_{name}"] = np.where(fine & np.isfinite(columns[name]), columns[name], columns[f"best_{name}"])
+            columns[f"best_{name}"] = np.where(
+                fine & np.isfinite(columns[name]), columns[name], columns[f"best_{name}"]
+            )
 
 
 def _role(port: Device) -> str:
-    """Ports that should be linked alike: those of one model and link layer, with or without a rail. Empty where nothing is known."""
+    """Ports that should be linked alike: those of one model and link layer, with or without a rail.
+
+    Empty where nothing is known.
+    """
     facts = port.attributes
     model = facts.get("hca_type", "")
-    return f"{model}/{facts.get('board_id', '')}/{facts.get('link_layer', '')}/{'rail' in facts}" if model else ""
+    return (
+        f"{model}/{facts.get('board_id', '')}/{facts.get('link_layer', '')}/{'rail' in facts}"
+        if model
+        else ""
+    )
 
 
 def _gone(port: Device, seconds: float) -> Verdict:
@@ -229,8 +332,16 @@ def _gone(port: Device, seconds: float) -> Verdict:
         GONE,
         "page",
         "RESTART_BM",
-        f"The adapter of {port_name(port)} is not there any more: it fell off the PCI bus or its driver gave it up.",
-        (f"absent for {seconds:.0f} s; PCI address {port.attributes.get('pci_bus_id', 'unknown')}",),
+        (
+            f"The adapter of {port_name(port)} is missing: it fell off the PCI bus or "
+            "its driver gave it up."
+        ),
+        (
+            (
+                f"absent for {seconds:.0f} s; PCI address "
+                f"{port.attributes.get('pci_bus_id', 'unknown')}"
+            ),
+        ),
     )
 
 
@@ -249,7 +360,7 @@ def _off(port: Device, seconds: float) -> Verdict:
         OFF,
         "record",
         "NONE",
-        f"{port_name(port)} is disabled: somebody switched it off on purpose, or forgot to switch it on.",
+        (f"{port_name(port)} is disabled: switched off on purpose, or not switched on again."),
         (f"physical state disabled for {seconds:.0f} s while its node is up",),
     )
 

@@ -1,25 +1,30 @@
-"""What the detectors of ports share: counters with a 64-bit twin, the other end of a link, names for people."""
+"""What the detectors of ports share: counters with a 64-bit counterpart, the other end
+of a link, display names.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.columns import Columns
+from detectors.kit.columns import Columns
 from pipeline.frame import Device, Frame
 from pipeline.rates import OK, RESET, SATURATED
 
 ACTIVE = (4, 5)  # PortState active and active_defer, IBTA volume 1, 14.2.5.6
 ABSENT = 16
-TRUST_FRAMES = 300  # a twin that is not shown for this many frames has gone; the classic counter is looked at again
-SWITCH_PORTS = 8  # this many ports of one switch together are the switch: UFM isolates no more at once either
+# a twin that is not shown for this many frames has gone; the classic counter is looked at again
+TRUST_FRAMES = 300
+# this many ports of one switch together are the switch: UFM isolates no more at once either
+SWITCH_PORTS = 8
 
 
 class Twins:
-    """Increments of counters of 4 to 32 bits that stick at their end, and of their 64-bit twins where a port has them.
+    """Increments of counters of 4 to 32 bits that stick at their end, and of their 64-bit
+    twins where a port has them.
 
-    A port that shows the twin is judged by it alone: both count the same events, the twin a minute later. Needs the columns of
-    ``fills``.
+    A port that shows the twin is judged by it alone: both count the same events, the twin a minute
+    later. Needs the columns of ``fills``.
     """
 
     def __init__(self, columns: Columns, *names: str) -> None:
@@ -31,7 +36,9 @@ class Twins:
         return {f"twin_{name}": 0 for name in names}
 
     def increase(self, frame: Frame, name: str) -> NDArray[np.float64]:
-        """Increments of the placed frame, (row,), NaN = none that may be made a rate of, or only a lower bound."""
+        """Increments of the placed frame, (row,), NaN = none that may be made a rate
+        of, or only a lower bound.
+        """
         classic = self._columns.wide(usable(frame, name))
         twin = f"{name}_extended"
         if twin not in frame.schema.counter_row:
@@ -39,11 +46,17 @@ class Twins:
         shown = self._columns.wide(frame.counter(twin)[1].astype(np.float64)) > 0
         trust = np.where(shown, TRUST_FRAMES, np.maximum(self._columns[f"twin_{name}"] - 1, 0))
         self._columns[f"twin_{name}"] = trust
-        return np.where(trust > 0, self._columns.wide(usable(frame, twin)), classic) if trust.any() else classic
+        return (
+            np.where(trust > 0, self._columns.wide(usable(frame, twin)), classic)
+            if trust.any()
+            else classic
+        )
 
 
 def usable(frame: Frame, name: str) -> NDArray[np.float64]:
-    """Increments of a counter, (device,), NaN where they cannot be made a rate of: first sample, gap, saturated, unread."""
+    """Increments of a counter, (device,), NaN where they cannot be made a rate of: first
+    sample, gap, saturated, unread.
+    """
     delta = frame.increase(name)
     assert frame.increments is not None  # noqa: S101 - increase would have raised
     quality = frame.increments.quality_of(frame.schema.counter_row[name])
@@ -51,18 +64,22 @@ def usable(frame: Frame, name: str) -> NDArray[np.float64]:
 
 
 def saturated(frame: Frame, name: str) -> NDArray[np.bool_]:
-    """Where a counter stands at its end, (device,)."""
+    """Where a counter is at its maximum, (device,)."""
     if frame.increments is None:
         raise ValueError("increments are made by the engine; this frame has not passed it")
-    at_end: NDArray[np.bool_] = frame.increments.quality_of(frame.schema.counter_row[name]) == SATURATED
+    at_end: NDArray[np.bool_] = (
+        frame.increments.quality_of(frame.schema.counter_row[name]) == SATURATED
+    )
     return at_end
 
 
 class Links:
-    """Which rows are the two ends of one link, by the ``peer`` attribute (the port GUID of the other end), where the frames hold both.
+    """Which rows are the two ends of one link, by the ``peer`` attribute (the port GUID of the
+    other end), where the frames hold both.
 
-    ``other`` is the row of the other end, -1 where it is not seen; ``speaks`` marks the end that speaks for the link: the node's, not the
-    switch's, which ``of_switch`` marks. ``leaf`` numbers the leaf switches, -1 where they are not known.
+    ``other`` is the row of the other end, -1 where it is not seen; ``speaks`` marks the end that
+    reports the link: the node's, not the switch's, which ``of_switch`` marks. ``leaf`` numbers the
+    leaf switches, -1 where they are not known.
     """
 
     def __init__(self) -> None:
@@ -78,14 +95,20 @@ class Links:
             return
         self._devices = devices
         rows = {device.id: row for row, device in enumerate(devices)}
-        self.other = np.array([rows.get(device.attributes.get("peer", ""), -1) for device in devices], np.int64)
-        switch = self.of_switch = np.array([device.host == device.attributes.get("leaf") for device in devices], np.bool_)
+        self.other = np.array(
+            [rows.get(device.attributes.get("peer", ""), -1) for device in devices], np.int64
+        )
+        switch = self.of_switch = np.array(
+            [device.host == device.attributes.get("leaf") for device in devices], np.bool_
+        )
         first = np.arange(len(devices)) < self.other
         seen = self.other >= 0
         self.speaks = ~seen | (~switch & (np.where(seen, switch[self.other], False) | first))
         known: dict[str, int] = {}
         names = [device.attributes.get("leaf", "") for device in devices]
-        self.leaf = np.array([known.setdefault(name, len(known)) if name else -1 for name in names], np.int64)
+        self.leaf = np.array(
+            [known.setdefault(name, len(known)) if name else -1 for name in names], np.int64
+        )
         self.leaves = tuple(known)
 
     def across(self, values: NDArray[np.bool_], unseen: bool) -> NDArray[np.bool_]:
@@ -93,13 +116,15 @@ class Links:
         return np.where(self.other >= 0, values[self.other], unseen)
 
     def of_leaf(self, rows: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """How many of these rows hang on the leaf switch of each row, (row,); 0 where that is not known."""
+        """How many of these rows hang on the leaf switch of each row, (row,); 0
+        where that is not known.
+        """
         counts = np.bincount(self.leaf[rows & (self.leaf >= 0)], minlength=max(1, len(self.leaves)))
         return np.where(self.leaf >= 0, counts[self.leaf], 0)
 
 
 def port_name(port: Device) -> str:
-    """A port as people call it.
+    """A port's display name.
 
     >>> port_name(Device("n1", "ib_port", "0xa0", {"device": "mlx5_0", "port": "1"}))
     'mlx5_0/1 of n1'
@@ -109,7 +134,7 @@ def port_name(port: Device) -> str:
 
 
 def gigabits(rate: float) -> str:
-    """A data rate in bit/s for people.
+    """A data rate in bit/s for display.
 
     >>> gigabits(4e11)
     '400 Gb/s'

@@ -1,4 +1,6 @@
-"""Ports that carry less than the other rails of their node: one slow adapter slows down every collective of the job."""
+"""Ports that carry less than the other rails of their node: one slow adapter slows down
+every collective of the job.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +8,50 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from detectors.block_clock import BlockMeans
-from detectors.blockwise import Blockwise
-from detectors.columns import Columns, rows_where
-from detectors.elapsed import Moment
 from detectors.infiniband.ports import ACTIVE, gigabits, port_name
-from detectors.lanes import Lane, Limit, runs
-from detectors.memory import Numbers
-from detectors.places import Groups
-from detectors.readings import reading
-from detectors.standing import Verdict
-from detectors.stats import peer_deviation
+from detectors.kit.baseline import Baseline, Limit, runs
+from detectors.kit.block_clock import BlockMeans
+from detectors.kit.blockwise import Blockwise
+from detectors.kit.columns import Columns, rows_where
+from detectors.kit.findings import Verdict
+from detectors.kit.groups import Groups
+from detectors.kit.literature import GREYHOUND
+from detectors.kit.page import Page, Shown
+from detectors.kit.readings import reading
+from detectors.kit.stateful import Numbers
+from detectors.kit.stats import peer_deviation
+from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 
 BLOCK_S = 60.0
 LIMIT = Limit(0.25, 5.0, 5)  # ln units: rails share a job's traffic evenly, but not exactly
-LEAST_RAILS = 4
-LEAST_SHARE = 0.01  # of the link's rate: below it there is no collective to compare
+MIN_RAILS = 4
+MIN_SHARE = 0.01  # of the link's rate: below it there is no collective to compare
 WORD_BITS = 32  # PortXmitData counts 4-byte words
 CLEAR_BLOCKS = 5
 FAULT = "straggler"
 
 
+PAGE = Page(
+    formula=(
+        "d = ln(bytes per s) - median of the node's rails; r = d - b < -max(25 %, 5 s) for 5 "
+        "minutes"
+    ),
+    sources=(GREYHOUND,),
+    shows=(Shown("ib_port", "transmit_words"), Shown("ib_port", "receive_words")),
+    next_step=(
+        "Check cable, leaf port and firmware of this rail; compare with the same rail of another "
+        "node."
+    ),
+    clears="After five minutes with traffic within half of the limit.",
+    scored_as=("straggler",),
+)
+
+
 class IbRail(Blockwise):
-    """Compares the traffic of each port with the median of its node's rails, and with its own past; a ticket at most.
+    """Compares the traffic of each port with the median of its node's rails, and with its
+    own past; a ticket at most.
 
     >>> IbRail().name
     'ib_rail'
@@ -40,44 +61,59 @@ class IbRail(Blockwise):
     kind = "ib_port"
 
     def __init__(self) -> None:
-        columns = Columns(**BlockMeans.fills("bits"), **Lane.fills("rail"), rate=np.nan, run=0, good=0)
-        self._numbers = Numbers(**Lane.numbers("rail"))
-        self._lane = Lane(columns, self._numbers, "rail", warm=20, half_life=120.0, clip=lambda s: 3 * s)
+        columns = Columns(
+            **BlockMeans.fills("bits"), **Baseline.fills("rail"), rate=np.nan, run=0, good=0
+        )
+        self._numbers = Numbers(**Baseline.numbers("rail"))
+        self._lane = Baseline(
+            columns, self._numbers, "rail", warm=20, half_life=120.0, clip=lambda s: 3 * s
+        )
         self._means, self._nodes = BlockMeans(columns, ("bits",)), Groups(_rails)
-        super().__init__(BLOCK_S, columns, numbers=self._numbers, means=self._means)
+        super().__init__(BLOCK_S, columns)
 
     def _sample(self, frame: Frame) -> None:
         columns = self._columns
         columns.place(frame.devices)
         if frame.increments is None:
             raise ValueError("increments are made by the engine; this frame has not passed it")
-        words = [frame.increments.rate(frame.schema.counter_row[name]) for name in ("transmit_words", "receive_words")]
+        words = [
+            frame.increments.rate(frame.schema.counter_row[name])
+            for name in ("transmit_words", "receive_words")
+        ]
         self._means.add(bits=columns.wide((words[0] + words[1]) * WORD_BITS))
         state = columns.wide(frame.gauge("state"))
         self._means.drop(
             np.isfinite(state) & ~np.isin(state, ACTIVE)
-        )  # a link that is down carries nothing: link and flap tell of that
+        )  # a link that is down carries nothing: link and flap report that
         rate = columns.wide(reading(frame, "rate_bits_per_second"))
         columns["rate"] = np.where(rate > 0, rate, columns["rate"])
 
-    def _block(self, at: Moment) -> Iterator[Finding]:
+    def _block(self, at: Instant) -> Iterator[Finding]:
         columns, lane = self._columns, self._lane
         bits = self._means.close()["bits"]
         node = self._nodes.of(columns.devices)
         with np.errstate(divide="ignore", invalid="ignore"):
             x = np.where(bits > 0, np.log(bits), np.nan)
-        x = np.where((bits == 0) & np.isfinite(columns["rate"]), 0.0, x)  # a port that carries nothing is far below the others
-        y = peer_deviation(x, node, len(self._nodes.names), LEAST_RAILS)
-        busy = x - y > np.log(LEAST_SHARE * 2 * columns["rate"])  # the median of its node, both directions
+        # a port that carries nothing is far below the others
+        x = np.where((bits == 0) & np.isfinite(columns["rate"]), 0.0, x)
+        y = peer_deviation(x, node, len(self._nodes.names), MIN_RAILS)
+        busy = x - y > np.log(
+            MIN_SHARE * 2 * columns["rate"]
+        )  # the median of its node, both directions
         y = np.where(busy, y, np.nan)
         r = lane.residual(y)
         limit = LIMIT.at(lane.s)
         columns["run"] = runs(columns["run"], r, limit)
-        columns["good"] = np.where(np.isfinite(r), np.where(r > -limit / 2, columns["good"] + 1, 0), columns["good"])
+        columns["good"] = np.where(
+            np.isfinite(r), np.where(r > -limit / 2, columns["good"] + 1, 0), columns["good"]
+        )
         for row in rows_where((columns["run"] >= LIMIT.blocks) & np.isfinite(r)):
             verdict = self._verdict(row, float(r[row]), float(bits[row]))
             yield from self._standing.holds(
-                columns.devices[row], verdict, at, at.time_ns - round(columns["run"][row] * BLOCK_S * 1e9)
+                columns.devices[row],
+                verdict,
+                at,
+                at.time_ns - round(columns["run"][row] * BLOCK_S * 1e9),
             )
         yield from self._standing.end_rows(columns, columns["good"] >= CLEAR_BLOCKS, at)
         lane.learn(y, columns["run"] > 0)
@@ -88,10 +124,19 @@ class IbRail(Blockwise):
             FAULT,
             "ticket",
             "CONTACT_SUPPORT",
-            f"{port_name(port)} carries {lost:.0%} less than its place among the rails of its node: check its PCIe link and route.",
             (
-                f"{gigabits(round(bits / 1e9, 1) * 1e9)} in both directions, for {self._columns['run'][row]} minutes",
-                f"before it stood {np.expm1(float(self._lane.b[row])):+.0%} from the median of its node's rails",
+                f"{port_name(port)} carries {lost:.0%} less than its usual share among the rails "
+                "of its node: check its PCIe link and route."
+            ),
+            (
+                (
+                    f"{gigabits(round(bits / 1e9, 1) * 1e9)} in both directions, for "
+                    f"{self._columns['run'][row]} minutes"
+                ),
+                (
+                    f"before, it was {np.expm1(float(self._lane.b[row])):+.0%} from the "
+                    "median of its node's rails"
+                ),
             ),
             -100 * lost,
             0.0,

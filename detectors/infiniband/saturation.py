@@ -1,4 +1,6 @@
-"""Port error counters that have reached their highest value: they count no further, so new errors go unseen until they are reset."""
+"""Port error counters that have reached their highest value: they count no further, so new errors
+go unseen until they are reset.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +8,22 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from detectors.columns import Columns, rows_where
-from detectors.elapsed import Elapsed, Moment
 from detectors.infiniband.ports import port_name, saturated
-from detectors.memory import Remembering
-from detectors.standing import Standing, Verdict
+from detectors.kit.columns import Columns, rows_where
+from detectors.kit.elapsed import Elapsed
+from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.literature import IBTA
+from detectors.kit.page import Default, Page, port_columns
+from detectors.kit.stateful import Stateful
+from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.observation import Observation
 
 FAULT = "counter_saturated"
-# Counters of the classical PortCounters set by which people are told of faults; each sticks at its end until somebody resets it (IBTA volume 1,
-# 16.1.3.5). Those that only make records, or stand at their end on every busy port (PortXmitWait), are left out.
+# Counters of the classical PortCounters set that raise findings; each sticks at its
+# end until it is reset (IBTA volume 1, 16.1.3.5). Those that are only info, or stand at
+# their end on every busy port (PortXmitWait), are left out.
 JUDGED = (
     "symbol_errors",
     "link_error_recoveries",
@@ -31,8 +37,20 @@ JUDGED = (
 )
 
 
-class IbSaturation(Remembering):
-    """A ticket per port with judged counters at their highest value that have no 64-bit twin; it ends when all count again.
+PAGE = Page(
+    formula="a counter without a 64-bit counterpart is at its maximum",
+    sources=(f"{IBTA}, 16.1.3.5: PortCounters stick at their maximum",),
+    shows=port_columns("symbol_errors", "link_downed"),
+    next_step="Reset the counters (perfquery -R), or let the agent read the 64-bit ones.",
+    clears="At the first reading in which none of these counters is at its maximum.",
+    scored_as=("observability",),
+    limits=(Default("judged", ", ".join(JUDGED), "these counters raise tickets or pages"),),
+)
+
+
+class IbSaturation(Stateful):
+    """A ticket per port with judged counters at their highest value that have no 64-bit twin; it
+    ends when all count again.
 
     >>> IbSaturation().name
     'ib_saturation'
@@ -42,15 +60,19 @@ class IbSaturation(Remembering):
 
     def __init__(self) -> None:
         self._columns = Columns(stuck=0)  # a bit per counter of JUDGED
-        self._elapsed, self._standing = Elapsed(), Standing(self.name)
-        super().__init__(columns=self._columns, elapsed=self._elapsed, standing=self._standing)
+        self._elapsed, self._standing = Elapsed(), FindingTracker(self.name)
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Counters that reached their end, or left it."""
         at = self._elapsed.at(observation)
-        return [f for frame in observation.frames if frame.kind == "ib_port" for f in self._frame(frame, at)]
+        return [
+            f
+            for frame in observation.frames
+            if frame.kind == "ib_port"
+            for f in self._frame(frame, at)
+        ]
 
-    def _frame(self, frame: Frame, at: Moment) -> Iterator[Finding]:
+    def _frame(self, frame: Frame, at: Instant) -> Iterator[Finding]:
         yield from self._standing.swapped(frame, at)
         columns = self._columns
         columns.place(frame.devices)
@@ -78,6 +100,9 @@ def _verdict(port: str, stuck: list[str]) -> Verdict:
         FAULT,
         "ticket",
         "NONE",
-        f"{port} has error counters at their end: reset them (perfquery -R) to see errors again.",
-        (f"at their end: {', '.join(stuck)}",),
+        (
+            f"{port} has error counters at their maximum: reset them (perfquery -R) "
+            "to see errors again."
+        ),
+        (f"at maximum: {', '.join(stuck)}",),
     )

@@ -1,7 +1,8 @@
-"""Lanes: a baseline per device, a spread pooled over all of them, and run counters. The recipe for silent slow-downs.
+"""Baselines: one per device, a spread pooled over all of them, and run counters. The
+recipe for silent slow-downs.
 
-Peers take away what the whole job does, the baseline what this device always does, the pooled spread how much such differences
-wander; an effect-size floor and persistence take away the rest.
+Peers remove what the complete job does, the baseline what this device always does, the pooled
+spread how much such differences wander; an effect-size floor and persistence take away the rest.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.columns import Columns
-from detectors.memory import Numbers
-from detectors.stats import alpha_of, median_mad
+from detectors.kit.columns import Columns
+from detectors.kit.stateful import Numbers
+from detectors.kit.stats import alpha_of, median_mad
 
 SPREAD_WEIGHT = 0.01  # of one block in the pooled variance
-LEAST_POOLED = 32  # a spread over fewer devices would follow the few
+MIN_POOLED = 32  # a spread over fewer devices would follow the few
 START_S = 0.01  # ln units: what silicon wanders by under load
 
 
@@ -34,15 +35,17 @@ class Limit:
         return max(self.floor, self.sigmas * s)
 
 
-class Lane:
-    """Baseline ``b`` of block means y, running mean over the first ``warm`` blocks, then exponentially weighted with clipped steps.
+class Baseline:
+    """Baseline ``b`` of block means y, running mean over the first ``warm`` blocks, then
+    exponentially weighted with clipped steps.
 
-    It lives in the columns ``{name}_b`` and ``{name}_n`` and the number ``{name}_s2``. ``clip`` gives the largest step from s.
+    It lives in the columns ``{name}_b`` and ``{name}_n`` and the number ``{name}_s2``. ``clip``
+    gives the largest step from s.
 
-    >>> columns, numbers = Columns(**Lane.fills("j")), Numbers(**Lane.numbers("j"))
+    >>> columns, numbers = Columns(**Baseline.fills("j")), Numbers(**Baseline.numbers("j"))
     >>> from pipeline.frame import Device
     >>> columns.place((Device("n1", "gpu", "G"),))
-    >>> lane = Lane(columns, numbers, "j", warm=2, half_life=120, clip=lambda s: 3 * s)
+    >>> lane = Baseline(columns, numbers, "j", warm=2, half_life=120, clip=lambda s: 3 * s)
     >>> for y in (0.01, 0.03):
     ...     lane.learn(np.array([y]), np.array([False]))
     >>> lane.residual(np.array([-0.08])).round(6).tolist()
@@ -50,7 +53,14 @@ class Lane:
     """
 
     def __init__(
-        self, columns: Columns, numbers: Numbers, name: str, *, warm: int, half_life: float, clip: Callable[[float], float]
+        self,
+        columns: Columns,
+        numbers: Numbers,
+        name: str,
+        *,
+        warm: int,
+        half_life: float,
+        clip: Callable[[float], float],
     ) -> None:
         self._columns, self._numbers, self.name = columns, numbers, name
         self._warm, self._alpha, self._clip = warm, alpha_of(half_life), clip
@@ -87,21 +97,26 @@ class Lane:
         return np.where(self.n >= self._warm, y - self.b, np.nan)
 
     def learn(self, y: NDArray[np.float64], frozen: NDArray[np.bool_]) -> None:
-        """One block per row; NaN and frozen rows hold. The spread is pooled over all learnt rows: its median bears the frozen ones."""
+        """One block per row; NaN and frozen rows hold.
+
+        The spread is pooled over all learnt rows: its median bears the frozen ones.
+        """
         r = self.residual(y)
         seen = np.isfinite(r)
-        if np.count_nonzero(seen) > LEAST_POOLED:
+        if np.count_nonzero(seen) > MIN_POOLED:
             spread = float(median_mad(r[None, :])[1][0])
             key = f"{self.name}_s2"
             self._numbers[key] += SPREAD_WEIGHT * (spread**2 - self._numbers[key])
         learns = np.isfinite(y) & ~frozen
         e, limit = y - self.b, self._clip(self.s)
-        step = np.where(self.n < self._warm, e / (self.n + 1.0), self._alpha * np.clip(e, -limit, limit))
+        step = np.where(
+            self.n < self._warm, e / (self.n + 1.0), self._alpha * np.clip(e, -limit, limit)
+        )
         np.add(self.b, step, out=self.b, where=learns)
         np.add(self.n, 1, out=self.n, where=learns)
 
     def forget(self, rows: NDArray[np.bool_]) -> None:
-        """Begin anew for these rows."""
+        """Begin again for these rows."""
         self._columns.reset(rows, f"{self.name}_b", f"{self.name}_n")
 
 

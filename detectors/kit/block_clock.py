@@ -7,17 +7,19 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.columns import Columns
-from detectors.memory import Commit, from_text_array, text_array
-from detectors.snapshot import State
-from detectors.stats import add_sample, block_mean
+from detectors.kit.columns import Columns
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, from_text_array, text_array
+from detectors.kit.stats import add_sample, block_mean
 
 FORGET = 0.9  # how fast a faster pace of sampling is forgotten, per block
-MOST_BLOCKS = 10_000  # a longer gap than this many blocks counts as this many
+MAX_BLOCKS = 10_000  # a longer gap than this many blocks counts as this many
 
 
 class BlockClock:
-    """Says how many blocks of ``seconds`` a frame ends, by the monotonic clock. Blocks lie at multiples of their length.
+    """Says how many blocks of ``seconds`` a frame ends, by the monotonic clock.
+
+    Blocks lie at multiples of their length.
 
     >>> clock = BlockClock(60)
     >>> s = 10**9
@@ -33,9 +35,10 @@ class BlockClock:
         self._boot = ""
 
     def turn(self, mono_ns: int, boot_id: str) -> int | None:
-        """Blocks that ended since the frame before, None for a frame that comes twice or late: it must be left out.
+        """Blocks that ended since the frame before, None for a frame that comes twice or
+        late: it must be left out.
 
-        After a reboot the clock starts anew: that ends the block that ran.
+        After a reboot the clock restarts: that ends the block that ran.
         """
         last = self._last_ns
         if last is None:
@@ -47,7 +50,7 @@ class BlockClock:
         if mono_ns <= last:
             return None
         self._last_ns = mono_ns
-        return min(mono_ns // self._length_ns - last // self._length_ns, MOST_BLOCKS)
+        return min(mono_ns // self._length_ns - last // self._length_ns, MAX_BLOCKS)
 
     def last(self, boot_id: str) -> int | None:
         """Monotonic time of the last frame, None if there was none in this boot."""
@@ -70,7 +73,8 @@ class BlockClock:
 
 
 class StepClock:
-    """Seconds since the frame before, for conditions that must last: at most ``most_s``, as what lies in a longer gap is not known.
+    """Seconds since the frame before, for conditions that must last: at most ``max_s``, as what
+    lies in a longer gap is not known.
 
     >>> clock = StepClock(60.0)
     >>> s = 10**9
@@ -78,16 +82,18 @@ class StepClock:
     [0.0, 1.0, None, 60.0]
     """
 
-    def __init__(self, most_s: float = 60.0) -> None:
-        self._most_s = most_s
+    def __init__(self, max_s: float = 60.0) -> None:
+        self._max_s = max_s
         self._clock = BlockClock(1.0)
 
     def step(self, mono_ns: int, boot_id: str) -> float | None:
-        """None for a frame that comes twice or late: it must be left out. 0 for the first of a boot."""
+        """None for a frame that comes twice or late: it must be left out. 0
+        for the first of a boot.
+        """
         last = self._clock.last(boot_id)
         if self._clock.turn(mono_ns, boot_id) is None:
             return None
-        return 0.0 if last is None else min((mono_ns - last) / 1e9, self._most_s)
+        return 0.0 if last is None else min((mono_ns - last) / 1e9, self._max_s)
 
     def state(self) -> State:
         """As ``BlockClock``."""
@@ -99,10 +105,12 @@ class StepClock:
 
 
 class BlockMeans:
-    """Means over the running block of some quantities, held in a detector's columns: ``total_X`` and ``count_X`` per name.
+    """Means over the running block of some quantities, held in a detector's columns: ``total_X``
+    and ``count_X`` per name.
 
-    A mean counts where at least half as many samples came as usual. What is usual is learnt: a block with more frames at once, one
-    with fewer only slowly. So the pace of sampling need not be known.
+    A mean counts where at least half as many samples came as usual. What is usual is learnt: a
+    block with more frames at once, one with fewer only slowly. So the pace of sampling need not be
+    known.
     """
 
     def __init__(self, columns: Columns, names: Iterable[str]) -> None:
@@ -127,12 +135,17 @@ class BlockMeans:
         self._columns.reset(rows, *self._all())
 
     def close(self) -> dict[str, NDArray[np.float64]]:
-        """Means of the block by name, (row,), NaN where too few samples came; the next block begins."""
+        """Means of the block by name, (row,), NaN where too few samples
+        came; the next block begins.
+        """
         self._usual = max(float(self._frames), FORGET * self._usual)
         self._frames = 0
         expected = max(1, round(self._usual))
         means = {
-            name: block_mean(self._columns[f"total_{name}"], self._columns[f"count_{name}"], expected) for name in self._names
+            name: block_mean(
+                self._columns[f"total_{name}"], self._columns[f"count_{name}"], expected
+            )
+            for name in self._names
         }
         self._columns.reset(np.ones(len(self._columns), np.bool_), *self._all())
         return means

@@ -1,37 +1,41 @@
-"""The frame of a detector that samples every reading and judges by blocks of time: what all of those do alike."""
+"""The frame of a detector that samples every reading and judges by blocks of time:
+what all of those have in common.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import ClassVar
 
-from detectors.block_clock import BlockClock
-from detectors.columns import Columns
-from detectors.elapsed import Elapsed, Moment
-from detectors.memory import Part, Remembering
-from detectors.standing import Standing
+from detectors.kit.block_clock import BlockClock
+from detectors.kit.columns import Columns
+from detectors.kit.elapsed import Elapsed
+from detectors.kit.findings import FindingTracker
+from detectors.kit.stateful import Stateful
+from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.observation import Event, Observation
 
 
-class Blockwise(Remembering):
-    """A detector of one kind of device that judges when a block of ``seconds`` has ended, and samples what begins the next.
+class Blockwise(Stateful):
+    """A detector of one kind of device that judges when a block of ``seconds`` has ended, and
+    samples what begins the next.
 
-    A subclass says what it hears of events, how it judges and what it samples. Its memory is its columns, the clock, what stands, and
-    the ``parts`` that it names.
+    A subclass defines which events it takes, how it judges and what it samples.
     """
 
     name: ClassVar[str]
     kind: ClassVar[str] = "gpu"
 
-    def __init__(self, seconds: float, columns: Columns, **parts: Part) -> None:
+    def __init__(self, seconds: float, columns: Columns) -> None:
         self._columns, self._clock = columns, BlockClock(seconds)
-        self._elapsed, self._standing = Elapsed(), Standing(self.name)
-        super().__init__(columns=columns, clock=self._clock, elapsed=self._elapsed, standing=self._standing, **parts)
+        self._elapsed, self._standing = Elapsed(), FindingTracker(self.name)
 
     def update(self, observation: Observation) -> Iterable[Finding]:
-        """Judge the block that ended, then take in the frame; one that comes twice or late is left out."""
+        """Judge the block that ended, then take in the frame; one that comes
+        twice or late is left out.
+        """
         said: list[Finding] = []
         self._hear(observation.events)
         for frame in observation.frames:
@@ -48,11 +52,11 @@ class Blockwise(Remembering):
     def _hear(self, events: Iterable[Event]) -> None:
         """Events that came with the reading, before it is judged."""
 
-    def _ended(self, blocks: int, at: Moment) -> Iterable[Finding]:  # noqa: ARG002 - for those who count them
+    def _ended(self, blocks: int, at: Instant) -> Iterable[Finding]:  # noqa: ARG002 - for those who count them
         """So many blocks have ended."""
         return self._block(at)
 
-    def _block(self, at: Moment) -> Iterable[Finding]:
+    def _block(self, at: Instant) -> Iterable[Finding]:
         """Judge what was sampled."""
         raise NotImplementedError
 

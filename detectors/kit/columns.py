@@ -1,4 +1,6 @@
-"""State arrays over devices: a row per device, for as long as the process lives; new devices are appended."""
+"""State arrays over devices: a row per device, for as long as the process lives;
+new devices are appended.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.memory import Commit
-from detectors.snapshot import State, device_state, devices_from
+from detectors.kit.snapshot import State, device_state, devices_from
+from detectors.kit.stateful import Commit
 from pipeline.align import Rows
 from pipeline.frame import Device
+
+# Columns whose name in a snapshot is not that in the code: snapshots of earlier versions have them.
+STORED_AS = {"lasted": "stood"}
 
 
 class Ring(NamedTuple):
@@ -22,9 +27,11 @@ class Ring(NamedTuple):
 
 
 class Columns:
-    """Named arrays (row,) or (depth, row), filled for a new device with what is given here; its type is that of the fill.
+    """Named arrays (row,) or (depth, row), filled for a new device with what is given here; its
+    type is that of the fill.
 
-    ``wide`` brings what a frame holds onto all rows, NaN for devices that are not in it: all state is then moved in one go.
+    ``wide`` brings what a frame holds onto all rows, NaN for devices that are not in it: all state
+    is then moved in one go.
 
     >>> a, b = (Device("n1", "gpu", x) for x in "ab")
     >>> columns = Columns(S=0.0, n=0)
@@ -35,7 +42,9 @@ class Columns:
     """
 
     def __init__(self, **fills: bool | float | Ring) -> None:
-        self._fills = {name: fill if isinstance(fill, Ring) else Ring(0, fill) for name, fill in fills.items()}
+        self._fills = {
+            name: fill if isinstance(fill, Ring) else Ring(0, fill) for name, fill in fills.items()
+        }
         self._rows = Rows()
         self._arrays = {name: self._new(ring, 0) for name, ring in self._fills.items()}
         self._placed: tuple[Device, ...] | None = None
@@ -67,12 +76,17 @@ class Columns:
         more = len(self._rows) - self._length()
         if more > 0:
             for name, ring in self._fills.items():
-                self._arrays[name] = np.concatenate((self._arrays[name], self._new(ring, more)), axis=-1)
+                self._arrays[name] = np.concatenate(
+                    (self._arrays[name], self._new(ring, more)), axis=-1
+                )
         self._placed, self._at = devices, at
         self._in_order = np.array_equal(at, np.arange(len(self._rows)))
 
     def wide(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values of the placed devices on all rows, (row,). May be the array itself: not to be written to."""
+        """Values of the placed devices on all rows, (row,).
+
+        May be the array itself: not to be written to.
+        """
         if self._in_order and len(values) == len(self._rows):
             return values
         out = np.full(len(self._rows), np.nan)
@@ -97,12 +111,16 @@ class Columns:
 
     def state(self) -> State:
         """Identities and all columns."""
-        return device_state(self._rows.devices) | {f"column_{name}": array for name, array in self._arrays.items()}
+        return device_state(self._rows.devices) | {
+            _key(name): array for name, array in self._arrays.items()
+        }
 
     def prepare(self, state: State) -> Commit:
         """KeyError or ValueError where a column is missing or of another shape or type."""
         devices = devices_from(state)
-        arrays = {name: self._checked(name, state[f"column_{name}"], len(devices)) for name in self._fills}
+        arrays = {
+            name: self._checked(name, state[_key(name)], len(devices)) for name in self._fills
+        }
 
         def commit() -> None:
             self._rows, self._arrays, self._placed = Rows(devices), arrays, None
@@ -112,7 +130,9 @@ class Columns:
     def _checked(self, name: str, array: NDArray[Any], n: int) -> NDArray[Any]:
         wanted = self._new(self._fills[name], n)
         if array.shape != wanted.shape or array.dtype != wanted.dtype:
-            raise ValueError(f"column {name} is {array.dtype}{array.shape}, wanted {wanted.dtype}{wanted.shape}")
+            raise ValueError(
+                f"column {name} is {array.dtype}{array.shape}, wanted {wanted.dtype}{wanted.shape}"
+            )
         return array.copy()
 
     def _length(self) -> int:
@@ -120,10 +140,23 @@ class Columns:
 
     @staticmethod
     def _new(ring: Ring, n: int) -> NDArray[Any]:
-        kind = np.bool_ if isinstance(ring.fill, bool) else np.int64 if isinstance(ring.fill, int) else np.float64
+        kind = (
+            np.bool_
+            if isinstance(ring.fill, bool)
+            else np.int64
+            if isinstance(ring.fill, int)
+            else np.float64
+        )
         return np.full((ring.depth, n) if ring.depth else (n,), ring.fill, kind)
 
 
 def rows_where(mask: NDArray[np.bool_]) -> Iterator[int]:
-    """Row numbers where a mask holds, as plain integers: the only loop over devices that a detector should need."""
+    """Row numbers where a mask holds, as plain integers: the only loop over devices
+    that a detector should need.
+    """
     return iter(np.flatnonzero(mask).tolist())
+
+
+def _key(name: str) -> str:
+    """The name of a column in a snapshot."""
+    return f"column_{STORED_AS.get(name, name)}"

@@ -1,38 +1,38 @@
-"""The time that detectors measure days by: it goes on over reboots, and does not step when the wall clock does."""
+"""The time that detectors measure days by: it continues across reboots, and does not step
+when the wall clock does.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from detectors.memory import Commit, from_text_array, text_array
-from detectors.snapshot import State
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, from_text_array, text_array
+from pipeline.clock import Instant
 from pipeline.observation import Observation
 
 
-class Moment(NamedTuple):
-    """Now, in ns: ``time_ns`` unix time for what people read, ``now_ns`` for durations."""
-
-    time_ns: int
-    now_ns: int
-
-
 class Elapsed:
-    """One clock per host, made of what observations say: the wall clock's first reading, carried on by the monotonic clock.
+    """One clock per host, made of observations: the wall clock's first reading, carried
+    on by the monotonic clock.
 
-    Between two boots the wall clock says how long it took; it never goes back.
+    Between two boots the wall clock shows how long it took; it never goes back.
 
     >>> def seen(boot_id: str, wall_s: int, mono_s: int) -> Observation:
     ...     return Observation("nvml", "n1", boot_id, 0, wall_s * 10**9, mono_s * 10**9, 0)
     >>> elapsed = Elapsed()
-    >>> [elapsed.at(seen(*o)).now_ns // 10**9 for o in (("a", 1000, 5), ("a", 500, 15), ("b", 700, 1))]
+    >>> [
+    ...     elapsed.at(seen(*o)).mono_ns // 10**9
+    ...     for o in (("a", 1000, 5), ("a", 500, 15), ("b", 700, 1))
+    ... ]
     [1000, 1010, 1210]
     """
 
     def __init__(self) -> None:
-        self._hosts: dict[str, tuple[str, int, int, int]] = {}  # host -> boot, wall, monotonic, elapsed
+        self._hosts: dict[
+            str, tuple[str, int, int, int]
+        ] = {}  # host -> boot, wall, monotonic, elapsed
 
-    def at(self, observation: Observation) -> Moment:
-        """The moment of an observation."""
+    def at(self, observation: Observation) -> Instant:
+        """The instant of an observation; its ``mono_ns`` is this clock's."""
         boot, wall, mono = observation.boot_id, observation.time_ns, observation.mono_ns
         before = self._hosts.get(observation.host)
         if before is None:
@@ -43,7 +43,7 @@ class Elapsed:
             mono = max(mono, before[2])  # reads of different sources may overlap
             now = before[3] + mono - before[2]
         self._hosts[observation.host] = (boot, wall, mono, now)
-        return Moment(wall, now)
+        return Instant(wall, now)
 
     def state(self) -> State:
         """All hosts' clocks."""

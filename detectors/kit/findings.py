@@ -1,26 +1,30 @@
-"""What a detector of facts has said and not yet taken back: several faults of one device may stand beside each other."""
+"""Open findings of a detector of facts: several faults of one device may be open at once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from math import isfinite, nan
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.columns import Columns
-from detectors.elapsed import Moment
-from detectors.memory import Commit, from_text_array, text_array
-from detectors.slots import Slots
-from detectors.snapshot import State
+from detectors.kit.columns import Columns
+from detectors.kit.slots import Slots
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, from_text_array, text_array
+from pipeline.clock import Instant
+from pipeline.documents import exact, exact_finding
 from pipeline.finding import SEVERITIES, Action, Finding, Severity
 from pipeline.frame import Device, Frame, whole_microseconds
 
-REST_NS = 3600 * 10**9  # a fault that comes back within the hour after it ended is not told again, unless it is more serious
-WORSE = 2.0  # numbers are said anew when the distance from what was expected has doubled
-MICROSECOND_NS = 1000  # faults of one device that begin together are kept apart by this, as their ids are made of the onset
+# a fault that comes back within the hour after it ended is not reported again,
+# unless it is more serious
+REST_NS = 3600 * 10**9
+WORSE = 2.0  # numbers are reported again when the distance from the expected value has doubled
+# faults of one device that begin together are kept apart by this, as their
+# ids are made of the onset
+MICROSECOND_NS = 1000
 RANK: Mapping[Severity, int] = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 
 
@@ -40,23 +44,42 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """When a fault ended, how serious it was, and what came back since and waits for the rest to be over."""
+    """When a fault ended, how serious it was, and what came back since and waits
+    for the rest to be over.
+    """
 
     ended_ns: int
     severity: Severity
     waits: Finding | None = None
 
 
-class Standing:
-    """At most one finding stands per device and fault; its id is that of its onset until it has cleared.
+class FindingTracker:
+    """At most one finding is open per device and fault; its id is that of its
+    onset until it has cleared.
 
-    >>> standing, gpu = Standing("d"), Device("n1", "gpu", "G")
-    >>> ticket, page = (Verdict("ecc", severity, "NONE", "bits flip") for severity in ("ticket", "page"))
-    >>> [f.phase for f in (*standing.holds(gpu, ticket, Moment(1, 1)), *standing.holds(gpu, page, Moment(2, 2)))]
+    >>> standing, gpu = FindingTracker("d"), Device("n1", "gpu", "G")
+    >>> ticket, page = (
+    ...     Verdict("ecc", severity, "NONE", "bits flip") for severity in ("ticket", "page")
+    ... )
+    >>> [
+    ...     f.phase
+    ...     for f in (
+    ...         *standing.holds(gpu, ticket, Instant(1, 1)),
+    ...         *standing.holds(gpu, page, Instant(2, 2)),
+    ...     )
+    ... ]
     ['onset', 'ongoing']
-    >>> [f.phase for f in (*standing.ends(gpu, "ecc", Moment(3, 3)), *standing.holds(gpu, page, Moment(4, 4)))]
+    >>> [
+    ...     f.phase
+    ...     for f in (
+    ...         *standing.ends(gpu, "ecc", Instant(3, 3)),
+    ...         *standing.holds(gpu, page, Instant(4, 4)),
+    ...     )
+    ... ]
     ['cleared']
-    >>> [f.phase for f in standing.due(Moment(9, 3 + REST_NS))]  # it came back and is still there when the rest is over
+    >>> [
+    ...     f.phase for f in standing.due(Instant(9, 3 + REST_NS))
+    ... ]  # it came back and is still there when the rest is over
     ['onset']
     """
 
@@ -67,33 +90,56 @@ class Standing:
         self._slots = Slots()
 
     def get(self, device: Device, fault: str) -> Finding | None:
-        """What stands about a device."""
+        """The open finding of a device."""
         return self._findings.get((device, fault))
 
     def all(self) -> list[Finding]:
-        """What stands, in the order it was told, then what came back and waits for its rest to be over: that may end too, and is then never told."""
-        return [*self._findings.values(), *(rest.waits for rest in self._rests.values() if rest.waits is not None)]
+        """Open findings, in the order reported, then what came back and waits for its rest to be
+        over: that may end too, and is then never reported.
+        """
+        return [
+            *self._findings.values(),
+            *(rest.waits for rest in self._rests.values() if rest.waits is not None),
+        ]
 
-    def holds(self, device: Device, verdict: Verdict, at: Moment, onset_ns: int = 0, *, anew: bool = False) -> Iterator[Finding]:
-        """The fault is there: told when it begins and when it gets worse. ``onset_ns`` is unix time, now if left out.
+    def holds(
+        self,
+        device: Device,
+        verdict: Verdict,
+        at: Instant,
+        onset_ns: int = 0,
+        *,
+        recurred: bool = False,
+    ) -> Iterator[Finding]:
+        """The fault is there: reported when it begins and when it gets worse.
 
-        ``anew``: it happened again, and is told as it stands and while it rests; what only flickers is not.
+        ``onset_ns`` is unix time, now if left out.
+
+        ``recurred``: it happened again, and is reported while open and while it rests;
+        what only flickers is not.
         """
         key = (device, verdict.fault)
         stands = self._findings.get(key)
         if stands is not None:
-            if anew or RANK[verdict.severity] > RANK[stands.severity] or 0 < WORSE * _strength(stands) <= _strength(verdict):
+            if (
+                recurred
+                or RANK[verdict.severity] > RANK[stands.severity]
+                or 0 < WORSE * _strength(stands) <= _strength(verdict)
+            ):
                 severity = max(verdict.severity, stands.severity, key=RANK.__getitem__)
                 worse = self._finding(device, verdict, at, stands.onset_ns)
-                # Its onset makes its id: a wall clock that was set back does not make it another finding.
-                yield self._keep(replace(worse, phase="ongoing", severity=severity, onset_ns=stands.onset_ns))
+                # Its onset makes its id: a wall clock that was set back does not
+                # make it another finding.
+                yield self._keep(
+                    replace(worse, phase="ongoing", severity=severity, onset_ns=stands.onset_ns)
+                )
             return
         finding = self._finding(device, verdict, at, onset_ns or at.time_ns)
         rest = self._rests.get(key)
         if (
-            not anew
+            not recurred
             and rest is not None
-            and at.now_ns - rest.ended_ns < REST_NS
+            and at.mono_ns - rest.ended_ns < REST_NS
             and RANK[verdict.severity] <= RANK[rest.severity]
         ):
             self._rests[key] = replace(rest, waits=rest.waits or finding)
@@ -101,52 +147,67 @@ class Standing:
         self._rests.pop(key, None)
         yield self._keep(finding)
 
-    def ends(self, device: Device, fault: str, at: Moment, *why: str) -> Iterator[Finding]:
+    def ends(self, device: Device, fault: str, at: Instant, *why: str) -> Iterator[Finding]:
         """The fault is not there any more; ``why`` is added to the evidence."""
         key = (device, fault)
-        stood = self._findings.pop(key, None)
-        if stood is not None:
-            self._rests[key] = _Rest(at.now_ns, stood.severity)
-            yield replace(stood, phase="cleared", time_ns=at.time_ns, evidence=(*stood.evidence, *why))
+        ended = self._findings.pop(key, None)
+        if ended is not None:
+            self._rests[key] = _Rest(at.mono_ns, ended.severity)
+            yield replace(
+                ended, phase="cleared", time_ns=at.time_ns, evidence=(*ended.evidence, *why)
+            )
         elif key in self._rests:
             self._rests[key] = replace(self._rests[key], waits=None)
 
-    def end_rows(self, columns: Columns, well: NDArray[np.bool_], at: Moment, *faults: str) -> Iterator[Finding]:
-        """End what stands about devices of these rows, (row,), of these faults (all, where none is named)."""
+    def end_rows(
+        self, columns: Columns, well: NDArray[np.bool_], at: Instant, *faults: str
+    ) -> Iterator[Finding]:
+        """End open findings of devices of these rows, (row,), of these faults
+        (all, where none is named).
+        """
         for finding in self.all():
             row = columns.row(finding.device) if not faults or finding.fault in faults else None
             if row is not None and well[row]:
                 yield from self.ends(finding.device, finding.fault, at)
 
-    def due(self, at: Moment) -> Iterator[Finding]:
+    def due(self, at: Instant) -> Iterator[Finding]:
         """Faults that came back while they rested and are still there when the rest is over."""
         for key, rest in list(self._rests.items()):
-            if at.now_ns - rest.ended_ns >= REST_NS:
+            if at.mono_ns - rest.ended_ns >= REST_NS:
                 del self._rests[key]
                 if rest.waits is not None:
                     yield self._keep(replace(rest.waits, time_ns=at.time_ns))
 
-    def swapped(self, frame: Frame, at: Moment) -> Iterator[Finding]:
-        """End what stands about a device in whose PCI slot another one is read now, or that a virtual machine has: its faults left with it."""
+    def swapped(self, frame: Frame, at: Instant) -> Iterator[Finding]:
+        """End open findings of a device in whose PCI slot another one is read now, or that a
+        virtual machine has: its faults left with it.
+        """
         for finding in self.all():
             there = self._slots.instead(finding.device, frame)
             if there is not None:
-                yield from self.ends(finding.device, finding.fault, at, f"{there.id} is in its place now")
+                yield from self.ends(
+                    finding.device, finding.fault, at, f"{there.id} has replaced it in its slot"
+                )
             elif self._slots.given_away(finding.device, frame):
-                yield from self.ends(finding.device, finding.fault, at, "a virtual machine has it now")
+                yield from self.ends(
+                    finding.device, finding.fault, at, "it was passed through to a virtual machine"
+                )
 
     def _keep(self, finding: Finding) -> Finding:
         self._findings[finding.device, finding.fault] = finding
         return finding
 
-    def _finding(self, device: Device, verdict: Verdict, at: Moment, onset_ns: int) -> Finding:
+    def _finding(self, device: Device, verdict: Verdict, at: Instant, onset_ns: int) -> Finding:
         said = {field.name: getattr(verdict, field.name) for field in fields(verdict)}
         said |= {
             "value": float(verdict.value),
             "expected": float(verdict.expected),
         }  # not numpy's: findings are printed and stored
         onset_ns = whole_microseconds(min(onset_ns, at.time_ns))
-        while any(f.onset_ns == onset_ns and f.device == device and f.fault != verdict.fault for f in self._findings.values()):
+        while any(
+            f.onset_ns == onset_ns and f.device == device and f.fault != verdict.fault
+            for f in self._findings.values()
+        ):
             onset_ns -= MICROSECOND_NS
         return Finding(
             detector=self._detector,
@@ -158,18 +219,29 @@ class Standing:
         )
 
     def state(self) -> State:
-        """What stands and what rests."""
+        """Open findings and what rests."""
         rests = [
-            [document_of(device), fault, rest.ended_ns, rest.severity, rest.waits and document_of(rest.waits)]
+            [
+                exact(device),
+                fault,
+                rest.ended_ns,
+                rest.severity,
+                rest.waits and exact(rest.waits),
+            ]
             for (device, fault), rest in self._rests.items()
         ]
-        return {"standing": text_array([document_of(finding) for finding in self._findings.values()]), "rests": text_array(rests)}
+        return {
+            "standing": text_array([exact(finding) for finding in self._findings.values()]),
+            "rests": text_array(rests),
+        }
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
-        standing = [finding_of(document) for document in from_text_array(state["standing"])]
+        standing = [exact_finding(document) for document in from_text_array(state["standing"])]
         rests = {
-            (Device(**device), str(fault)): _Rest(int(ended), severity, finding_of(waits) if waits else None)
+            (Device(**device), str(fault)): _Rest(
+                int(ended), severity, exact_finding(waits) if waits else None
+            )
             for device, fault, ended, severity, waits in from_text_array(state["rests"])
         }
 
@@ -183,16 +255,3 @@ class Standing:
 def _strength(of: Verdict | Finding) -> float:
     """Distance from what was expected; 0 where the fault is not a number."""
     return abs(of.value - of.expected) if isfinite(of.value) and isfinite(of.expected) else 0.0
-
-
-def document_of(value: Finding | Device) -> dict[str, Any]:
-    """A finding or device as a plain document."""
-    document = {field.name: getattr(value, field.name) for field in fields(value)}
-    if isinstance(value, Device):
-        return {**document, "attributes": dict(value.attributes)}
-    return {**document, "device": document_of(value.device)}
-
-
-def finding_of(document: dict[str, Any]) -> Finding:
-    """The finding of a document. TypeError or KeyError where it is none."""
-    return Finding(**{**document, "device": Device(**document["device"]), "evidence": tuple(document["evidence"])})

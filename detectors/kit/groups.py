@@ -1,4 +1,6 @@
-"""Which rows stand together: numbers of the host, the rack and the peers of each device, for votes and comparisons."""
+"""Groups of rows: numbers of the host, the rack and the peers of each device,
+for votes and comparisons.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,18 @@ from pipeline.frame import Device
 
 
 class Groups:
-    """Numbers the groups that devices belong to; -1 where a device belongs to none. Worked out again only when devices change.
+    """Numbers the groups that devices belong to; -1 where a device belongs to none.
+
+    Worked out again only when devices change.
 
     >>> groups = Groups(lambda device: device.attributes.get("rack", ""))
-    >>> groups.of((Device("n1", "gpu", "a", {"rack": "r1"}), Device("n1", "gpu", "b"), Device("n2", "gpu", "c", {"rack": "r1"})))
+    >>> groups.of(
+    ...     (
+    ...         Device("n1", "gpu", "a", {"rack": "r1"}),
+    ...         Device("n1", "gpu", "b"),
+    ...         Device("n2", "gpu", "c", {"rack": "r1"}),
+    ...     )
+    ... )
     array([ 0, -1,  0])
     >>> groups.names
     ('r1',)
@@ -32,12 +42,14 @@ class Groups:
         if devices is not self._devices:
             known: dict[str, int] = {}
             keys = [self._key(device) for device in devices]
-            self._numbers = np.array([known.setdefault(key, len(known)) if key else -1 for key in keys], np.int64)
+            self._numbers = np.array(
+                [known.setdefault(key, len(known)) if key else -1 for key in keys], np.int64
+            )
             self._devices, self.names = devices, tuple(known)
         return self._numbers
 
     def forget(self) -> None:
-        """Work them out anew: the key depends on something that has changed."""
+        """Work them out again: the key depends on something that has changed."""
         self._devices = None
 
 
@@ -52,22 +64,30 @@ def rack_of(device: Device) -> str:
 
 
 class Votes(NamedTuple):
-    """Per group, all (groups,): how many were asked, how many said yes, and the share, NaN where nobody was asked."""
+    """Per group, all (groups,): how many were counted, for how many it holds, and the share,
+    NaN where none was counted.
+    """
 
     asked: NDArray[np.int64]
     votes: NDArray[np.int64]
     share: NDArray[np.float64]
 
 
-def share_by_group(yes: NDArray[np.bool_], asked: NDArray[np.bool_], group: NDArray[np.int64], groups: int) -> Votes:
+def share_by_group(
+    yes: NDArray[np.bool_], asked: NDArray[np.bool_], group: NDArray[np.int64], groups: int
+) -> Votes:
     """Count the votes of those asked, all (device,), by group; a group below 0 is none.
 
     >>> true, false = True, False
-    >>> votes = share_by_group(np.array([true, false, true]), np.array([true, true, false]), np.array([0, 0, 1]), 2)
+    >>> votes = share_by_group(
+    ...     np.array([true, false, true]), np.array([true, true, false]), np.array([0, 0, 1]), 2
+    ... )
     >>> votes.votes.tolist(), votes.share.tolist()
     ([1, 0], [0.5, nan])
     """
     asked = asked & (group >= 0)
     count = np.bincount(group[asked], minlength=groups)
     votes = np.bincount(group[asked & yes], minlength=groups)
-    return Votes(count, votes, np.divide(votes, count, out=np.full(groups, np.nan), where=count > 0))
+    return Votes(
+        count, votes, np.divide(votes, count, out=np.full(groups, np.nan), where=count > 0)
+    )

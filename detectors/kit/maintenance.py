@@ -1,17 +1,18 @@
-"""Devices that people took out of service: what they do meanwhile is no fault."""
+"""Devices that operators took out of service: what they do meanwhile is no fault."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from detectors.memory import Commit, from_text_array, text_array
-from detectors.snapshot import State
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.frame import Device
 from pipeline.observation import Event
 
 
 class Maintenance:
-    """Follows ``maintenance_started`` and ``maintenance_ended``; of a node it covers everything in it.
+    """Follows ``maintenance_started`` and ``maintenance_ended``; of a node it
+    covers everything in it.
 
     >>> node, port = Device("n1", "node", "n1"), Device("n1", "ib_port", "0x1")
     >>> maintenance = Maintenance()
@@ -29,7 +30,10 @@ class Maintenance:
         self._out: set[tuple[str, str, str]] = set()
 
     def take(self, events: Iterable[Event]) -> bool:
-        """Events in the order they came; those of other kinds are left alone. Whether anything is different now."""
+        """Events in the order they came; those of other kinds are left alone.
+
+        Whether anything is different now.
+        """
         before = len(self._out)
         changed = False
         for event in events:
@@ -42,7 +46,9 @@ class Maintenance:
 
     def covers(self, device: Device) -> bool:
         """Whether it, or its whole node, is out of service."""
-        return bool(self._out) and (_name(device) in self._out or (device.host, "node", device.host) in self._out)
+        return bool(self._out) and (
+            _name(device) in self._out or (device.host, "node", device.host) in self._out
+        )
 
     def out(self) -> tuple[Device, ...]:
         """Everything that is out of service, by name."""
@@ -58,7 +64,9 @@ class Maintenance:
 
     def prepare(self, state: State) -> Commit:
         """ValueError or TypeError where these are no devices."""
-        out = {(str(host), str(kind), str(name)) for host, kind, name in from_text_array(state["out"])}
+        out = {
+            (str(host), str(kind), str(name)) for host, kind, name in from_text_array(state["out"])
+        }
 
         def commit() -> None:
             self._out = out

@@ -1,7 +1,9 @@
-"""GPUs that should run alike: those of one job, of the same model and settings. What one is above their median is its own doing.
+"""GPUs that should run alike: those of one job, of the same model and settings. What one is above
+their median is its own doing.
 
-Mates in a node come first: pipeline stages and unequal sequences make nodes of a job differ for good reason, while the GPUs of a node
-share a stage as a rule (Megatron-LM keeps tensor parallelism within the node).
+Peers in a node come first: pipeline stages and unequal sequences make nodes of a job differ for
+good reason, while the GPUs of a node share a stage as a rule (Megatron-LM keeps tensor parallelism
+within the node).
 """
 
 from __future__ import annotations
@@ -11,19 +13,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.columns import Columns, Ring
-from detectors.jobs import Jobs
-from detectors.memory import Commit, from_text_array, text_array
-from detectors.readings import reading
-from detectors.snapshot import State
-from detectors.stats import grouped_median
+from detectors.kit.columns import Columns, Ring
+from detectors.kit.jobs import JobTracker
+from detectors.kit.readings import reading
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, from_text_array, text_array
+from detectors.kit.stats import grouped_median
 from pipeline.frame import Device, Frame
 
 ACTIVE_PERCENT = 50.0  # utilisation from which a GPU counts as working
-LEAST_MATES = 4  # active peers that a median within a node needs
-LEAST_IN_JOB = 8  # ... and one over the nodes of a job, of each of which there are fewer: below it nobody is compared
-LEAST_SHARE = 0.5  # of the job must be active: else it is starting, ending or writing a checkpoint
-AWAY_NS = 1800 * 10**9  # a GPU that nobody saw for so long (an agent that was off, a reboot) may work for another job than before
+MIN_MATES = 4  # active peers that a median within a node needs
+# ... and one over the nodes of a job, of each of which there are fewer: below it none is compared
+MIN_IN_JOB = 8
+MIN_SHARE = 0.5  # of the job must be active: else it is starting, ending or writing a checkpoint
+# a GPU that was not seen for so long (an agent that was off, a reboot) may work
+# for another job than before
+AWAY_NS = 1800 * 10**9
 
 # Settings that must be equal: a GPU with a lower limit or another MIG mode is no peer.
 SETTINGS = ("power_limit_enforced_milliwatts", "mig_mode_current", "sm_application_clock_megahertz")
@@ -32,8 +37,8 @@ SETTINGS = ("power_limit_enforced_milliwatts", "mig_mode_current", "sm_applicati
 class Centred(NamedTuple):
     """What each row is above its peers' median.
 
-    ``d`` is NaN where there is nothing to compare; ``dropped`` are rows whose peers do not work now: a running mean over such an instant
-    would mix two phases of the job.
+    ``d`` is NaN where there is nothing to compare; ``dropped`` are rows whose peers do not work
+    now: a running mean over such an instant would mix two phases of the job.
     """
 
     d: NDArray[np.float64]
@@ -43,13 +48,14 @@ class Centred(NamedTuple):
 class Peers:
     """Groups the rows of a detector's columns, which must have those of ``Peers.fills``.
 
-    ``group`` is the number of each row's group, -1 for none; ``changed`` says which rows came into another job, got another setting (a
-    clock lock, a power limit, MIG), or were away, with the last frame: what was learnt of them before says nothing about now.
+    ``group`` is the number of each row's group, -1 for none; ``changed`` says which rows came into
+    another job, got another setting (a clock lock, a power limit, MIG), or were away, with the last
+    frame: what was learnt of them before is no longer valid.
     """
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
-        self.jobs = Jobs()
+        self.jobs = JobTracker()
         self.group = np.zeros(0, np.int64)
         self.changed = np.zeros(0, np.bool_)
         self._least = np.zeros(0, np.int64)
@@ -62,10 +68,14 @@ class Peers:
         return {"settings": Ring(len(SETTINGS), np.nan), "seen_ns": 0}
 
     def look(self, frame: Frame) -> None:
-        """Take over what a placed frame and the jobs say; groups are made anew only when something differs."""
+        """Take over what a placed frame and the jobs say; groups are made again
+        only when something differs.
+        """
         settings = self._columns["settings"]
         now = np.stack([self._columns.wide(reading(frame, name)) for name in SETTINGS])
-        differs = np.isfinite(now) & (now != settings)  # a setting that is not read this time still holds
+        differs = np.isfinite(now) & (
+            now != settings
+        )  # a setting that is not read this time still holds
         moved = (self._columns.devices, self.jobs.version)
         self.changed = np.zeros(len(self._columns), np.bool_)
         if differs.any() or moved[0] is not self._seen[0] or moved[1] != self._seen[1]:
@@ -78,13 +88,13 @@ class Peers:
         seen[here] = frame.time_ns
 
     def centred(self, x: NDArray[np.float64], utilisation: NDArray[np.float64]) -> Centred:
-        """Compare x, (row,), among the rows whose utilisation in percent says that they work."""
+        """Compare x, (row,), among the rows whose utilisation in percent shows that they work."""
         group, groups = self.group, len(self._least)
         observed = (group >= 0) & np.isfinite(utilisation)
         active = observed & (utilisation >= ACTIVE_PERCENT) & np.isfinite(x)
         median, working = grouped_median(np.where(active, x, np.nan), group, groups)
         seen = np.bincount(group[observed], minlength=groups)
-        enough = (working >= self._least) & (working >= LEAST_SHARE * seen)
+        enough = (working >= self._least) & (working >= MIN_SHARE * seen)
         at = np.maximum(group, 0)
         if not groups:
             return Centred(np.full(len(x), np.nan), np.zeros(len(x), np.bool_))
@@ -97,11 +107,19 @@ class Peers:
 
     def state(self) -> State:
         """Jobs, and what each row belongs to."""
-        return {**self.jobs.state(), "job_of": text_array(self._job_of), "group": self.group, "least": self._least}
+        return {
+            **self.jobs.state(),
+            "job_of": text_array(self._job_of),
+            "group": self.group,
+            "least": self._least,
+        }
 
     def prepare(self, state: State) -> Commit:
-        """As ``Jobs.prepare``."""
-        jobs, job_of = self.jobs.prepare(state), [str(job) for job in from_text_array(state["job_of"])]
+        """As ``JobTracker.prepare``."""
+        jobs, job_of = (
+            self.jobs.prepare(state),
+            [str(job) for job in from_text_array(state["job_of"])],
+        )
         group, least = state["group"].astype(np.int64), state["least"].astype(np.int64)
         if len(group) != len(job_of) or group.max(initial=-1) >= len(least):
             raise ValueError("groups and jobs do not fit")
@@ -113,13 +131,19 @@ class Peers:
         return commit
 
     def _job(self, gpu: Device) -> str:
-        """Its job, empty where it is free. Where jobs are not known a node counts as one job, which a training node mostly is."""
+        """Its job, empty where it is free.
+
+        Where jobs are not known a node counts as one job, which a training node mostly is.
+        """
         return self.jobs.of(gpu.host, gpu.id) if self.jobs.knows(gpu.host) else f"host {gpu.host}"
 
     def _regroup(self) -> None:
         devices, settings = self._columns.devices, self._columns["settings"].T.tolist()
         jobs = [self._job(device) for device in devices]
-        wide = [(job, device.attributes.get("name", ""), *own) for job, device, own in zip(jobs, devices, settings, strict=True)]
+        wide = [
+            (job, device.attributes.get("name", ""), *own)
+            for job, device, own in zip(jobs, devices, settings, strict=True)
+        ]
         members: dict[object, list[int]] = {}
         for row, key in enumerate(_plain(wide)):
             if jobs[row]:
@@ -129,16 +153,18 @@ class Peers:
             hosts: dict[str, list[int]] = {}
             for row in rows:
                 hosts.setdefault(devices[row].host, []).append(row)
-            parts += [(mates, LEAST_MATES) for mates in hosts.values() if len(mates) >= LEAST_MATES]
-            few = [row for mates in hosts.values() if len(mates) < LEAST_MATES for row in mates]
-            parts += [(few, LEAST_IN_JOB)] if len(few) >= LEAST_IN_JOB else []
+            parts += [(mates, MIN_MATES) for mates in hosts.values() if len(mates) >= MIN_MATES]
+            few = [row for mates in hosts.values() if len(mates) < MIN_MATES for row in mates]
+            parts += [(few, MIN_IN_JOB)] if len(few) >= MIN_IN_JOB else []
         parts.sort(key=lambda part: part[0][0])  # in the order of rows, which makes medians cheap
         self.group = np.full(len(devices), -1)
         for number, (rows, _) in enumerate(parts):
             self.group[rows] = number
         self._least = np.array([least for _, least in parts], np.int64)
         before = self._job_of + jobs[len(self._job_of) :]
-        self.changed = np.array([new != old for new, old in zip(jobs, before, strict=True)], np.bool_)
+        self.changed = np.array(
+            [new != old for new, old in zip(jobs, before, strict=True)], np.bool_
+        )
         self._job_of = jobs
 
 

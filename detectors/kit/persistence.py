@@ -1,4 +1,6 @@
-"""Persistence: a condition counts once it has held so often in a row, and ends once it has not held so often in a row."""
+"""Persistence: a condition counts once it has held so often in a row, and ends once it has
+not held so often in a row.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +9,29 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.columns import Columns, Ring
+from detectors.kit.columns import Columns, Ring
 
 
-class Runs:
-    """Run counters per rule and device: one up where a reading contradicts what stands, back to 0 where it agrees, held on NaN.
+class Persistence:
+    """Run counters per rule and device: one up where a reading contradicts the current state, back
+    to 0 where it agrees, held on NaN.
 
-    ``after`` and ``clear`` are how many readings in a row it takes, one per rule; or how long, where each step is given its length
-    as ``weight``. The counters live in the detector's columns.
+    ``after`` and ``clear`` are how many readings in a row it takes, one per rule; or how long,
+    where each step is given its length as ``weight``. The counters live in the detector's columns.
 
     >>> from pipeline.frame import Device
-    >>> columns = Columns(**Runs.fills(1))
+    >>> columns = Columns(**Persistence.fills(1))
     >>> columns.place((Device("n1", "gpu", "a"),))
-    >>> runs = Runs(columns, after=[2], clear=[3])
-    >>> steps = [runs.step(np.array([[x]]), now) for now, x in enumerate([1.0, np.nan, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])]
-    >>> [("begins" if begins else "ends", now) for now, (begins, ends) in enumerate(steps) if begins.any() or ends.any()]
+    >>> runs = Persistence(columns, after=[2], clear=[3])
+    >>> steps = [
+    ...     runs.step(np.array([[x]]), now)
+    ...     for now, x in enumerate([1.0, np.nan, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+    ... ]
+    >>> [
+    ...     ("begins" if begins else "ends", now)
+    ...     for now, (begins, ends) in enumerate(steps)
+    ...     if begins.any() or ends.any()
+    ... ]
     [('begins', 2), ('ends', 8)]
     """
 
@@ -35,8 +45,13 @@ class Runs:
         """The columns that this many rules need."""
         return {"run": Ring(rules, 0), "stands": Ring(rules, fill=False), "began": Ring(rules, 0)}
 
-    def step(self, holds: NDArray[np.float64], time_ns: int, weight: int = 1) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """One reading: ``holds`` is 1, 0 or NaN = unusable, (rule, row). Which rules begin and which end, both (rule, row)."""
+    def step(
+        self, holds: NDArray[np.float64], time_ns: int, weight: int = 1
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """One reading: ``holds`` is 1, 0 or NaN = unusable, (rule, row).
+
+        Which rules begin and which end, both (rule, row).
+        """
         run, stands, began = self._columns["run"], self._columns["stands"], self._columns["began"]
         usable = np.isfinite(holds)
         against = usable & ((holds > 0) != stands)
@@ -48,10 +63,10 @@ class Runs:
         return flips & ~stands, flips & stands
 
     def began(self, rule: int, row: int) -> int:
-        """Unix ns of the first reading of the run that a rule stands on."""
+        """Unix ns of the first reading of the run that set a rule."""
         return int(self._columns["began"][rule, row])
 
     def stands(self, rule: int) -> NDArray[np.bool_]:
-        """Where a rule stands, (row,)."""
+        """Where a rule is set, (row,)."""
         stands: NDArray[np.bool_] = self._columns["stands"][rule]
         return stands

@@ -5,21 +5,27 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.memory import Commit, from_text_array, text_array
-from detectors.snapshot import State
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.frame import Device, Frame
 
 
-class Lives:
-    """Remembers each device's life: boot and ``epoch`` (pipeline/catalog/gpu.py). The first sight is no new life.
+class ResetTracker:
+    """Remembers each device's life: boot and ``epoch`` (pipeline/catalog/gpu.py).
 
-    An epoch is a driver and the number of a life: where only the number fell, whoever counts began anew, not the device.
+    The first sight is no new life.
+
+    An epoch is a driver and the number of a life: where only the number fell, whoever counts
+    restarted, not the device.
 
     >>> from pipeline.frame import frame_of
     >>> def frame(epoch: str) -> Frame:
     ...     return frame_of("gpu", [(Device("n1", "gpu", "GPU-1", {"epoch": epoch}), {})], 0, 0)
-    >>> lives = Lives()
-    >>> [bool(lives.new(frame(epoch), "a")[0]) for epoch in ("580#0", "580#0", "580#1", "580#0", "580#1", "590#0")]
+    >>> lives = ResetTracker()
+    >>> [
+    ...     bool(lives.new(frame(epoch), "a")[0])
+    ...     for epoch in ("580#0", "580#0", "580#1", "580#0", "580#1", "590#0")
+    ... ]
     [False, False, True, False, True, True]
     >>> bool(lives.new(frame("590#0"), "another boot")[0])
     True
@@ -43,11 +49,18 @@ class Lives:
 
     def state(self) -> State:
         """Everybody's life."""
-        return {"lives": text_array([[device.host, device.kind, device.id, life] for device, life in self._life.items()])}
+        return {
+            "lives": text_array(
+                [[device.host, device.kind, device.id, life] for device, life in self._life.items()]
+            )
+        }
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
-        lives = {Device(host, kind, name): str(life) for host, kind, name, life in from_text_array(state["lives"])}
+        lives = {
+            Device(host, kind, name): str(life)
+            for host, kind, name, life in from_text_array(state["lives"])
+        }
 
         def commit() -> None:
             self._life, self._seen = lives, None
@@ -56,7 +69,10 @@ class Lives:
 
 
 def _began(life: str, before: str) -> bool:
-    (load, _, number), (load_before, _, number_before) = life.rpartition("#"), before.rpartition("#")
+    (load, _, number), (load_before, _, number_before) = (
+        life.rpartition("#"),
+        before.rpartition("#"),
+    )
     if load == load_before and number.isdecimal() and number_before.isdecimal():
         return int(number) > int(number_before)
     return life != before

@@ -1,11 +1,13 @@
-"""Which part sits where: a GPU or adapter that is read no more, and another one that is read in its PCI slot, or nobody here."""
+"""Which part sits where: a GPU or adapter that is read no more, and another one that is read
+in its PCI slot, or none.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from pipeline.catalog.gpu_use import PASSTHROUGH
 from pipeline.frame import Device, Frame
+from pipeline.gpu_state import GpuState
 
 KINDS = ("gpu", "ib_port")
 
@@ -13,7 +15,8 @@ KINDS = ("gpu", "ib_port")
 class Slots:
     """The devices of the newest frame of each kind by themselves and by slot.
 
-    A part that left may keep its row, unread, for as long as the agent runs; one that moved to another slot did not leave.
+    A part that left may keep its row, unread, for as long as the agent runs; one that moved to
+    another slot did not leave.
     """
 
     def __init__(self) -> None:
@@ -22,7 +25,9 @@ class Slots:
         self._places: dict[str, dict[tuple[str, ...], list[int]]] = {}
 
     def instead(self, device: Device, frame: Frame) -> Device | None:
-        """What a frame of its kind reads in the slot of a device that it does not read; None where nothing says that it left."""
+        """What a frame of its kind reads in the slot of a device that it does not read; None where
+        nothing reports that it left.
+        """
         kind, slot = frame.kind, _slot(device)
         if kind not in KINDS or device.kind != kind or slot is None:
             return None
@@ -30,16 +35,18 @@ class Slots:
         own = self._rows[kind].get(device)
         if own is not None and _is_read(frame, own):
             return None
-        there = (row for row in self._places[kind].get(slot, ()) if row != own and _is_read(frame, row))
+        there = (
+            row for row in self._places[kind].get(slot, ()) if row != own and _is_read(frame, row)
+        )
         return next((frame.devices[row] for row in there), None)
 
     def given_away(self, device: Device, frame: Frame) -> bool:
-        """Whether a frame of its kind says that a virtual machine has the device."""
+        """Whether a frame of its kind reports that a virtual machine has the device."""
         if device.kind != frame.kind or frame.kind != "gpu":
             return False
         self._look(frame)
         row = self._rows["gpu"].get(device)
-        return row is not None and frame.gauge("state")[row] == PASSTHROUGH
+        return row is not None and frame.gauge("state")[row] == GpuState.PASSTHROUGH
 
     def _look(self, frame: Frame) -> None:
         kind = frame.kind

@@ -1,4 +1,6 @@
-"""What detectors remember, as bytes: so that one that was restarted judges like one that never stopped."""
+"""What detectors remember, as bytes: so that one that was restarted judges
+like one that never stopped.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ State = Mapping[str, NDArray[Any]]
 
 
 class SnapshotError(ValueError):
-    """A snapshot is damaged, of another format or version, or does not fit: the detector stays as it was, which is cold."""
+    """A snapshot is damaged, of another format or version, or does not fit: the detector stays
+    as it was, which is cold.
+    """
 
 
 class Named(Protocol):
@@ -35,10 +39,13 @@ class Named(Protocol):
 
 @runtime_checkable
 class Snapshotable(Protocol):
-    """A detector whose memory can be kept. ``version`` is raised whenever the meaning of its state changes.
+    """A detector whose memory can be kept.
 
-    ``state`` gives arrays without Python objects; ``restore`` takes them and raises ValueError or KeyError, unchanged, where they do
-    not fit. After ``restore(state())`` a fresh detector answers every further observation as the old one would.
+    ``version`` is raised whenever the meaning of its state changes.
+
+    ``state`` gives arrays without Python objects; ``restore`` takes them and raises ValueError or
+    KeyError, unchanged, where they do not fit. After ``restore(state())`` a fresh detector answers
+    every further observation as the old one would.
     """
 
     version: int
@@ -54,7 +61,9 @@ class Snapshotable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What detectors remember at one instant: copies, so that they may go on while it is written."""
+    """What detectors remember at one instant: copies, so that they may
+    go on while it is written.
+    """
 
     versions: Mapping[str, int]
     arrays: State
@@ -67,14 +76,19 @@ class Memory:
         for detector in detectors:
             if isinstance(detector, Snapshotable):
                 versions[detector.name] = detector.version
-                arrays |= {f"{detector.name}/{name}": np.array(array) for name, array in detector.state().items()}
+                arrays |= {
+                    f"{detector.name}/{name}": np.array(array)
+                    for name, array in detector.state().items()
+                }
         return cls(versions, arrays)
 
     def to_bytes(self, **facts: str) -> bytes:
         """With facts to check when it is read again (boot id, driver epoch, time)."""
         header = json.dumps({"format": FORMAT, "versions": self.versions, "facts": facts}).encode()
         buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **{HEADER: np.frombuffer(header, np.uint8)}, **self.arrays)
+        np.savez_compressed(
+            buffer, allow_pickle=False, **{HEADER: np.frombuffer(header, np.uint8)}, **self.arrays
+        )
         return buffer.getvalue()
 
 
@@ -90,16 +104,24 @@ def facts_in(data: bytes) -> Mapping[str, str]:
 
 
 def load(data: bytes, detectors: Sequence[Named]) -> tuple[str, ...]:
-    """Give detectors their memory back; the names of those that stay cold, because they keep none or another version of it.
+    """Give detectors their memory back; the names of those that stay cold, because they keep none
+    or another version of it.
 
-    SnapshotError where the whole cannot be read; then no detector was changed.
+    SnapshotError where it cannot be read; then no detector was changed.
     """
     header, arrays = _read(data)
     cold = []
     for detector in detectors:
-        known = isinstance(detector, Snapshotable) and header["versions"].get(detector.name) == detector.version
+        known = (
+            isinstance(detector, Snapshotable)
+            and header["versions"].get(detector.name) == detector.version
+        )
         prefix = f"{detector.name}/"
-        state = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        state = {
+            name.removeprefix(prefix): array
+            for name, array in arrays.items()
+            if name.startswith(prefix)
+        }
         if not (known and isinstance(detector, Snapshotable) and _taken(detector, state)):
             cold.append(detector.name)
     return tuple(cold)
@@ -118,28 +140,50 @@ def _read(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         header = json.loads(arrays.pop(HEADER).tobytes())
-        known = header["format"] == FORMAT and isinstance(header["versions"], dict) and isinstance(header["facts"], dict)
-    except (ValueError, KeyError, TypeError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        known = (
+            header["format"] == FORMAT
+            and isinstance(header["versions"], dict)
+            and isinstance(header["facts"], dict)
+        )
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        OSError,
+        EOFError,
+        RuntimeError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
         raise SnapshotError(f"snapshot cannot be read: {error}") from error
     if not known:
-        raise SnapshotError(f"snapshot is of format {header['format']}, this program keeps format {FORMAT}")
+        raise SnapshotError(
+            f"snapshot is of format {header['format']}, this program keeps format {FORMAT}"
+        )
     return header, arrays
 
 
 def device_state(devices: Iterable[Device]) -> dict[str, NDArray[Any]]:
-    """Devices as arrays, for the rows of a detector's other arrays; with their attributes, as the next frame may not hold them all.
+    """Devices as arrays, for the rows of a detector's other arrays; with their attributes, as the
+    next frame may not hold them all.
 
     >>> devices_from(device_state([Device("n1", "gpu", "GPU-1", {"rack": "r1"})]))
     (Device(host='n1', kind='gpu', id='GPU-1', attributes=mappingproxy({'rack': 'r1'})),)
     """
     rows = [(device.host, device.kind, device.id, dict(device.attributes)) for device in devices]
     columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]
-    names = {f"device_{name}": np.array(column, np.str_) for name, column in zip(("host", "kind", "id"), columns, strict=False)}
+    names = {
+        f"device_{name}": np.array(column, np.str_)
+        for name, column in zip(("host", "kind", "id"), columns, strict=False)
+    }
     return {**names, "device_attributes": np.frombuffer(json.dumps(columns[3]).encode(), np.uint8)}
 
 
 def devices_from(state: State) -> tuple[Device, ...]:
-    """The devices that ``device_state`` kept, in order. KeyError or ValueError where they are not there whole."""
+    """The devices that ``device_state`` kept, in order.
+
+    KeyError or ValueError where they are incomplete.
+    """
     columns = [state[f"device_{name}"].tolist() for name in ("host", "kind", "id")]
     attributes = json.loads(state["device_attributes"].astype(np.uint8).tobytes())
     return tuple(Device(*row) for row in zip(*columns, attributes, strict=True))

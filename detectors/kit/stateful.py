@@ -1,21 +1,24 @@
-"""The parts that a detector's memory is made of: they survive a restart together, or not at all."""
+"""The components of a detector's memory: they survive a restart together, or not at all."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.snapshot import State
+from detectors.kit.snapshot import State
 
 Commit = Callable[[], None]
 
 
-class Part(Protocol):
-    """Something that remembers. ``prepare`` checks a state, changes nothing, and returns what takes it over.
+@runtime_checkable
+class Component(Protocol):
+    """Something that remembers.
+
+    ``prepare`` checks a state, changes nothing, and returns what takes it over.
 
     It raises KeyError, ValueError, IndexError or TypeError where the state does not fit.
     """
@@ -29,32 +32,60 @@ class Part(Protocol):
         ...
 
 
-class Remembering:
-    """A detector whose memory is its parts. See detectors/snapshot.py for what ``version`` means."""
+class Stateful:
+    """A detector whose memory is its attributes that are components.
+
+    See detectors/kit/snapshot.py for what ``version`` means.
+
+    >>> class Counting(Stateful):
+    ...     def __init__(self) -> None:
+    ...         self._numbers = Numbers(n=3)
+    >>> Counting().state()
+    {'numbers.n': array([3.])}
+    """
 
     version = 1
 
-    def __init__(self, **parts: Part) -> None:
-        self._parts = parts
+    def components(self) -> Mapping[str, Component]:
+        """Each under the name of its attribute; a detector with nested components adds them."""
+        return {
+            name.removeprefix("_"): value
+            for name, value in vars(self).items()
+            if isinstance(value, Component)
+        }
 
     def state(self) -> State:
-        """All parts, each under its own name."""
-        return {f"{name}.{key}": array for name, part in self._parts.items() for key, array in part.state().items()}
+        """All components, each under its own name."""
+        return {
+            f"{name}.{key}": array
+            for name, component in self.components().items()
+            for key, array in component.state().items()
+        }
 
     def restore(self, state: State) -> None:
-        """Take over a state whole; it raises where any part does not fit, and then nothing has changed."""
+        """Take over a complete state; it raises where any component does not fit, and then nothing
+        has changed.
+        """
         commits = []
-        for name, part in self._parts.items():
+        for name, component in self.components().items():
             prefix = f"{name}."
             commits.append(
-                part.prepare({key.removeprefix(prefix): array for key, array in state.items() if key.startswith(prefix)})
+                component.prepare(
+                    {
+                        key.removeprefix(prefix): array
+                        for key, array in state.items()
+                        if key.startswith(prefix)
+                    }
+                )
             )
         for commit in commits:
             commit()
 
 
 class Numbers:
-    """Single numbers of a detector: what it pools over all devices. Used like a dictionary of floats.
+    """Single numbers of a detector: what it pools over all devices.
+
+    Used like a dictionary of floats.
 
     >>> numbers = Numbers(s2=0.01)
     >>> numbers["s2"] += 1
@@ -79,12 +110,15 @@ class Numbers:
 
     def prepare(self, state: State) -> Commit:
         """KeyError or ValueError unless every number is there."""
-        values = {name: float(state[name].astype(np.float64).reshape(1)[0]) for name in self._values}
+        values = {
+            name: float(state[name].astype(np.float64).reshape(1)[0]) for name in self._values
+        }
         return lambda: self._values.update(values)
 
 
 def text_array(value: Any) -> NDArray[np.uint8]:
-    """Lists, mappings, numbers and text as JSON in an array of bytes: for the few things that are no numbers per device.
+    """Lists, mappings, numbers and text as JSON in an array of bytes: for the few things that
+    are no numbers per device.
 
     >>> from_text_array(text_array({"a": [1, None]}))
     {'a': [1, None]}

@@ -1,1 +1,3 @@
-"""NCCL stalls: which rank a job waits for, from all that RAS, the Flight Recorder, the Inspector, logs and the hardware told."""
+"""NCCL stalls: which rank a job waits for, from reports of RAS, the Flight Recorder, the
+Inspector, logs and the hardware.
+"""

@@ -11,7 +11,9 @@ from pipeline.nccl.report import Report
 
 @dataclass(frozen=True, slots=True)
 class GpuFault:
-    """A serious error that the driver reported of a GPU while the job stood still, or shortly before."""
+    """A serious error that the driver reported of a GPU while the job was stalled
+    still, or shortly before.
+    """
 
     uuid: str
     text: str
@@ -28,7 +30,10 @@ class PortFault:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A process of the job that ended while others of it live, as the node itself saw it. ``rank`` is -1 where its launcher did not tell."""
+    """A process of the job that ended while others of it live, as the node itself saw it.
+
+    ``rank`` is -1 where its launcher did not tell.
+    """
 
     host: str
     pid: int
@@ -38,7 +43,8 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is known about one job: reports in any order, lines in the order of their logs, and hardware that failed meanwhile.
+    """What is known about one job: reports in any order, lines in the order of their logs, and
+    hardware that failed meanwhile.
 
     ``live``: nobody has said that it stands still; people who bring files have.
     """

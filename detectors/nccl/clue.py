@@ -1,4 +1,4 @@
-"""Clue: one independent piece of evidence, whom it speaks against, and how much it weighs."""
+"""Clue: one independent piece of evidence, whom it accuses, and how much it weighs."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ Target = RankTarget | PortTarget | NodeTarget
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """``source`` is who told: of one source only the heaviest clue against a target counts, so that one witness is one.
+    """``source`` is who told: of one source only the heaviest clue against a target counts, so
+    that one witness is one.
 
-    ``weight`` is the share of doubt it removes; 0 explains and accuses nobody. ``cause`` is the class it would make; ``firm`` is False where it
-    may not stand alone (one look only).
+    ``weight`` is the share of doubt it removes; 0 explains and accuses nobody. ``cause`` is the
+    class it would make; ``firm`` is False where it may not stand alone (one look only).
     """
 
     source: str
@@ -49,7 +50,8 @@ class Clue:
     time_ns: int = 0
 
 
-# How much each kind of evidence weighs, as a probability that it is right by itself. Starting values of ours, from what each can prove.
+# How much each kind of evidence weighs, as a probability that it is right by itself. Starting
+# values of ours, by what each kind of evidence can prove.
 GONE = 0.9
 FATAL_XID = 0.9
 OWN_ERROR = 0.7
@@ -66,7 +68,12 @@ def scores(clues: Iterable[Clue]) -> dict[Target, float]:
     """The score of each target: 1 - product of (1 - weight) over independent sources.
 
     >>> a = RankTarget(1)
-    >>> round(scores([Clue("ras", "", 0.8, a), Clue("ras", "", 0.5, a), Clue("kernel", "", 0.5, a)])[a], 3)
+    >>> round(
+    ...     scores([Clue("ras", "", 0.8, a), Clue("ras", "", 0.5, a), Clue("kernel", "", 0.5, a)])[
+    ...         a
+    ...     ],
+    ...     3,
+    ... )
     0.9
     """
     heaviest: dict[Target, dict[str, float]] = {}

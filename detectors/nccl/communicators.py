@@ -1,4 +1,6 @@
-"""What all reports together say about each communicator of a job: the newest of every rank, and since when nothing has moved."""
+"""What all reports together show about each communicator of a job: the newest of every rank, and
+since when nothing has moved.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +8,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from detectors.nccl.identity import Identities
+from pipeline.clock import SECOND_NS
 from pipeline.nccl.member import WHOLE, Counts, Member
 from pipeline.nccl.report import Communicator, Report, Unlisted
 
-S = 10**9
-MOST_RANKS = 65_536  # of one communicator: more than any job has, so that a report that lies costs no more
+# of one communicator: more than any job has, so that a report that lies costs no more
+MAX_RANKS = 65_536
 DEFAULT_GROUP = "0"  # PyTorch's name of the group of all ranks
-SPACING_NS = 15 * S  # between two looks that may confirm each other: longer than any collective, shorter than patience
-STALE_NS = 60 * S  # a dump that was written so long before others were still calling is of an earlier stall; clocks differ
+# between two looks that may confirm each other: longer than any collective, shorter than patience
+SPACING_NS = 15 * SECOND_NS
+# a dump that was written so long before others were still calling is of an
+# earlier stall; clocks differ
+STALE_NS = 60 * SECOND_NS
 
 
 @dataclass(slots=True)
 class Joined:
-    """One communicator. ``members`` by the number of the rank (identity.py); ``since_ns`` and ``until_ns`` bound the time in which no count moved.
+    """One communicator.
 
-    ``looks`` counts the reports that showed it as it is now. ``completing``: it is known what was completed, not only what was launched.
+    ``members`` by the number of the rank (identity.py); ``since_ns`` and ``until_ns`` bound the
+    time in which no count moved.
+
+    ``looks`` counts the reports that showed it as it is now. ``completing``: it is known what was
+    completed, not only what was launched.
     """
 
     communicator: Communicator
@@ -32,22 +42,29 @@ class Joined:
     until_ns: int = 0
     tellers: set[str] = field(default_factory=set)
     origin: str = ""  # of the newest report
-    waited_ns: int = -1  # how long the longest unfinished call had lasted when its rank told of it, -1 where nobody told
+    # how long the longest unfinished call had lasted when its rank told of it, -1 where nobody told
+    waited_ns: int = -1
     moving: bool = False  # the newest look differs from the one before
     unknown: tuple[int, ...] = ()  # world ranks that belong to it and of which nothing was told
 
     @property
     def name(self) -> str:
         """As people call it."""
-        words = "" if self.communicator.name == "undefined" else self.communicator.name  # PyTorch's word for a group without one
-        return f"{self.communicator.id} ({words})" if words and words != self.communicator.id else self.communicator.id or words
+        # PyTorch's word for a group without one
+        words = "" if self.communicator.name == "undefined" else self.communicator.name
+        return (
+            f"{self.communicator.id} ({words})"
+            if words and words != self.communicator.id
+            else self.communicator.id or words
+        )
 
     @property
     def confirmed(self) -> bool:
-        """Whether it was seen twice with enough time between, or somebody had waited that long in a call.
+        """Whether it was seen twice with enough time between, or somebody had
+        waited that long in a call.
 
-        Ranks of a job that moves write their dumps one after the other, and so differ. What bears no time (pasted text, lines of a
-        watchdog that has lost its patience) counts by itself.
+        Ranks of a job that moves write their dumps one after the other, and so differ. What bears
+        no time (pasted text, lines of a watchdog that has lost its patience) counts by itself.
         """
         if self.completing:
             return self.waited_ns < 0 or self.waited_ns >= SPACING_NS
@@ -58,10 +75,13 @@ class Joined:
 class Communicators:
     """Takes reports in any order; gives the communicators as they are known last.
 
-    ``live``: nobody has said that the job stands still, so dumps confirm it only where somebody had waited for long.
+    ``live``: nobody has said that the job stands still, so dumps confirm it only where
+    somebody had waited for long.
     """
 
-    def __init__(self, reports: Iterable[Report], identities: Identities, *, live: bool = False) -> None:
+    def __init__(
+        self, reports: Iterable[Report], identities: Identities, *, live: bool = False
+    ) -> None:
         self._identities, self._live = identities, live
         self.all: dict[tuple[str, str, str], Joined] = {}
         self._seconds: dict[str, set[str]] = {}  # second hashes by the first
@@ -82,13 +102,16 @@ class Communicators:
             now = self._joined(replace(communicator, second=key[2]), report)
             before = self.all.get(key)
             if before and _same(before, now):
-                again = before.until_ns and before.until_ns == now.until_ns  # the same look, told twice
+                # the same look, told twice
+                again = before.until_ns and before.until_ns == now.until_ns
                 now.looks, now.since_ns = before.looks + (not again), before.since_ns
             now.moving = before is not None and _moved(before, now)
             self.all[key] = now
 
     def _key(self, communicator: Communicator) -> tuple[str, str, str]:
-        """Text reports lack the second hash: they speak of the one communicator that is known by the first."""
+        """Text reports lack the second hash: they speak of the one communicator
+        that is known by the first.
+        """
         known = self._seconds.setdefault(communicator.id, set())
         if len(known) == 1 and not (communicator.second and "" not in known):
             return "hash", communicator.id, next(iter(known))
@@ -101,7 +124,13 @@ class Communicators:
         rest = () if len(members) == communicator.size else communicator.unlisted
         bare = replace(communicator, members=(), unlisted=())
         return Joined(
-            bare, named, rest, since_ns=report.time_ns, until_ns=report.time_ns, tellers={report.teller}, origin=report.origin
+            bare,
+            named,
+            rest,
+            since_ns=report.time_ns,
+            until_ns=report.time_ns,
+            tellers={report.teller},
+            origin=report.origin,
         )
 
     def _dumps(self, reports: Sequence[Report]) -> None:
@@ -113,46 +142,68 @@ class Communicators:
             for communicator in report.communicators:
                 bare = replace(communicator, members=(), unlisted=())
                 joined = self.all.setdefault(
-                    ("group", communicator.id, communicator.second), Joined(bare, completing=True, looks=0)
+                    ("group", communicator.id, communicator.second),
+                    Joined(bare, completing=True, looks=0),
                 )
                 joined.tellers.add(report.teller)
                 joined.looks += 1
                 joined.origin = report.origin
                 joined.until_ns = max(joined.until_ns, report.time_ns)
-                if communicator.size > joined.communicator.size or (communicator.ranks and not joined.communicator.ranks):
+                if communicator.size > joined.communicator.size or (
+                    communicator.ranks and not joined.communicator.ranks
+                ):
                     joined.communicator = bare
                 for member in communicator.members:
-                    joined.waited_ns = max(joined.waited_ns, _waited(member, report.time_ns) if self._live else -1)
+                    joined.waited_ns = max(
+                        joined.waited_ns, _waited(member, report.time_ns) if self._live else -1
+                    )
                     number = self._identities.number(communicator, member)
                     joined.members[number] = _newer(joined.members.get(number), member)
         for (family, group, _), joined in self.all.items():
             if family == "group":
                 self._never_called(joined, group, reports)
                 told = {self._identities.who(n).rank for n in joined.members}
-                joined.unknown = tuple(r for r in joined.communicator.ranks[:MOST_RANKS] if r not in told)
-                begun = [o.created_ns for m in joined.members.values() for o in m.operations if not o.completed and o.created_ns]
+                joined.unknown = tuple(
+                    r for r in joined.communicator.ranks[:MAX_RANKS] if r not in told
+                )
+                begun = [
+                    o.created_ns
+                    for m in joined.members.values()
+                    for o in m.operations
+                    if not o.completed and o.created_ns
+                ]
                 joined.since_ns = min(begun, default=0)
 
     def _number_the_job(self, reports: Sequence[Report]) -> None:
-        """A rank of the communicator that holds the whole job is that of the job, as PyTorch and NCCL's own tests make it."""
+        """A rank of the communicator that holds the whole job is that of the job, as PyTorch and
+        NCCL's own tests make it.
+        """
         seats = [j for (family, _, _), j in self.all.items() if family == "hash"]
         shapes = [g.size for r in reports for g in r.groups]
         largest = max([*shapes, *(j.communicator.size for j in seats)], default=0)
         whole = [j for j in seats if j.communicator.size == largest]
-        if not whole or any(len(j.members) > largest for j in seats) or len({n for j in seats for n in j.members}) > largest:
+        if (
+            not whole
+            or any(len(j.members) > largest for j in seats)
+            or len({n for j in seats for n in j.members}) > largest
+        ):
             return
         ranks: dict[int, set[int]] = {}
         for joined in whole:
             for number, member in joined.members.items():
                 ranks.setdefault(number, set()).add(member.rank)
-        if all(len(told) == 1 for told in ranks.values()) and len({min(told) for told in ranks.values()}) == len(ranks):
+        if all(len(told) == 1 for told in ranks.values()) and len(
+            {min(told) for told in ranks.values()}
+        ) == len(ranks):
             for number, told in ranks.items():
                 self._identities.name_rank(number, min(told))
 
     def _never_called(self, joined: Joined, group: str, reports: Sequence[Report]) -> None:
         """A rank that wrote a dump in which the group does not occur has called nothing there."""
         told = {self._identities.who(n).rank for n in joined.members}
-        dumped = {r.world_rank for r in reports if r.teller == "flight_recorder" and r.world_rank >= 0}
+        dumped = {
+            r.world_rank for r in reports if r.teller == "flight_recorder" and r.world_rank >= 0
+        }
         belong = set(joined.communicator.ranks) or (dumped if group == DEFAULT_GROUP else set())
         for rank in sorted((dumped & belong) - told):
             idle = Member(-1, rank, state="ok", launched=((WHOLE, 0),), completed=((WHOLE, 0),))
@@ -162,14 +213,21 @@ class Communicators:
         """What was completed, put beside what RAS says was launched."""
         for communicator in report.communicators:
             key = self._key(replace(communicator, second=""))
-            joined = self.all.setdefault(key, Joined(replace(communicator, members=(), unlisted=()), looks=0))
+            joined = self.all.setdefault(
+                key, Joined(replace(communicator, members=(), unlisted=()), looks=0)
+            )
             joined.tellers.add("inspector")
             seat = replace(communicator, second=joined.communicator.second)
             for member in communicator.members:
                 number = self._identities.number(seat, member)
                 known = joined.members.get(number)
                 joined.members[number] = (
-                    replace(known, completed=member.completed, timings=member.timings, uuid=known.uuid or member.uuid)
+                    replace(
+                        known,
+                        completed=member.completed,
+                        timings=member.timings,
+                        uuid=known.uuid or member.uuid,
+                    )
                     if known
                     else member
                 )
@@ -182,7 +240,10 @@ def count(counts: Counts, operation: str = WHOLE) -> int:
 
 def _moved(before: Joined, now: Joined) -> bool:
     """Whether any rank has launched more than at the look before."""
-    return any(n in before.members and before.members[n].launched != m.launched and m.launched for n, m in now.members.items())
+    return any(
+        n in before.members and before.members[n].launched != m.launched and m.launched
+        for n, m in now.members.items()
+    )
 
 
 def _same(a: Joined, b: Joined) -> bool:
@@ -197,38 +258,58 @@ def _signs(member: Member) -> tuple[object, ...]:
 
 
 def _newer(known: Member | None, told: Member) -> Member:
-    """Of two tellings about one rank the one that is further; a rank never goes back within one run."""
+    """Of two tellings about one rank the one that is further; a rank never
+    goes back within one run.
+    """
     if known is None:
         return told
     return max(
-        known, told, key=lambda m: (max((o.created_ns for o in m.operations), default=0), count(m.launched), count(m.completed))
+        known,
+        told,
+        key=lambda m: (
+            max((o.created_ns for o in m.operations), default=0),
+            count(m.launched),
+            count(m.completed),
+        ),
     )
 
 
 def _waited(member: Member, time_ns: int) -> int:
-    """How long its oldest unfinished call had lasted at a time of its own clock; -1 where the times do not tell."""
-    begun = min((o.created_ns for o in member.operations if not o.completed and o.created_ns), default=0)
+    """How long its oldest unfinished call had lasted at a time of its own clock; -1
+    where the times do not tell.
+    """
+    begun = min(
+        (o.created_ns for o in member.operations if not o.completed and o.created_ns), default=0
+    )
     return time_ns - begun if 0 < begun <= time_ns else -1
 
 
 def _last_call(report: Report) -> int:
-    return max((o.created_ns for c in report.communicators for m in c.members for o in m.operations), default=0)
+    return max(
+        (o.created_ns for c in report.communicators for m in c.members for o in m.operations),
+        default=0,
+    )
 
 
 def _with_unlisted(communicator: Communicator) -> tuple[Member, ...]:
-    """The members, with those that the report only counts where it is clear which ranks they are: all that it did not name there."""
+    """The members, with those that the report only counts where it is clear which ranks they are:
+    all that it did not name there.
+    """
     members = {m.rank: m for m in communicator.members}
-    if communicator.size > MOST_RANKS:
+    if communicator.size > MAX_RANKS:
         return communicator.members
     for told in communicator.unlisted:
         rest = [
             r
             for r in range(communicator.size)
-            if r not in members or (not members[r].gone and count(members[r].launched, told.operation) < 0)
+            if r not in members
+            or (not members[r].gone and count(members[r].launched, told.operation) < 0)
         ]
         alone = sum(u.operation == told.operation for u in communicator.unlisted) == 1
         if told.operation and alone and told.ranks == len(rest):
             for rank in rest:
                 known = members.get(rank, Member(rank))
-                members[rank] = replace(known, launched=(*known.launched, (told.operation, told.launched)))
+                members[rank] = replace(
+                    known, launched=(*known.launched, (told.operation, told.launched))
+                )
     return tuple(members.values())

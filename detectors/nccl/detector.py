@@ -1,4 +1,6 @@
-"""Stalled NCCL jobs, by their own reports: names the rank that the others wait for, once two looks at the job agree."""
+"""Stalled NCCL jobs, by their own reports: names the rank that the others wait for, once two
+reports on the job agree.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +10,34 @@ from dataclasses import replace
 
 import numpy as np
 
-from detectors.elapsed import Elapsed, Moment
-from detectors.jobs import Jobs, in_job
-from detectors.memory import Commit, Remembering, from_text_array, text_array
-from detectors.nccl.book import Book, JobBook
+from detectors.kit.elapsed import Elapsed
+from detectors.kit.findings import FindingTracker
+from detectors.kit.findings import Verdict as Said
+from detectors.kit.jobs import JobTracker, in_job
+from detectors.kit.page import Page, Shown
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, Stateful, from_text_array, text_array
 from detectors.nccl.case import Case, Ended, GpuFault, PortFault
+from detectors.nccl.job_store import JobBook, JobStore
 from detectors.nccl.judge import judge
 from detectors.nccl.places import Places
 from detectors.nccl.verdict import Cause, Verdict
 from detectors.nccl.words import summary
-from detectors.snapshot import State
-from detectors.standing import Standing
-from detectors.standing import Verdict as Said
+from pipeline.clock import SECOND_NS, Instant
 from pipeline.finding import Action, Finding, Severity
 from pipeline.frame import Device, Frame
 from pipeline.nccl.wire import COMMUNICATOR, LINE, REPORT, WireError, hit_of, reports_in
 from pipeline.observation import Event, Observation
-from pipeline.xid import xid_entry
+from pipeline.xid.table import xid_entry
 
-S = 10**9
-DEBOUNCE_NS = 5 * S  # after something new, until the others have told too
-AGREES_NS = 15 * S  # a verdict stands so long before anybody is woken: processes that end one after the other look lost at first
+DEBOUNCE_NS = 5 * SECOND_NS  # after something new, until the others have reported too
+# a verdict must be stable so long before it pages: processes that end one after the
+# other look lost at first
+AGREES_NS = 15 * SECOND_NS
 SURE = 0.7  # confidence of a page
-HARDWARE_NS = 600 * S  # how long a fault of hardware may explain a stall: watchdogs wait for ten minutes before they speak
+# how long a fault of hardware may explain a stall: watchdogs wait for ten
+# minutes before they report
+HARDWARE_NS = 600 * SECOND_NS
 FATAL = frozenset(("hw-fatal", "hw-reset", "ecc"))  # categories of the XID table that stop a rank
 ACTIONS: dict[Cause, Action] = {
     "process_lost": "RESTART_APP",
@@ -57,13 +64,23 @@ class _Hardware:
         facts = event.attributes
         if facts.get("before_start") or facts.get("previous_boot"):
             return
-        if event.kind == "xid" and event.device.kind == "gpu" and isinstance(code := facts.get("code"), int):
+        if (
+            event.kind == "xid"
+            and event.device.kind == "gpu"
+            and isinstance(code := facts.get("code"), int)
+        ):
             entry = xid_entry(code)
             if entry.category in FATAL:
-                self.gpus[event.device.id] = (now_ns, f"XID {code} of {event.device.id}: {entry.description}")
+                self.gpus[event.device.id] = (
+                    now_ns,
+                    f"XID {code} of {event.device.id}: {entry.description}",
+                )
         elif event.kind in ("link_down", "hca_health") and event.device.kind == "ib_port":
             port = event.device.attributes.get("device", event.device.id)
-            self.ports[event.device.host, port] = (now_ns, f"{port} of {event.device.host}: {event.kind.replace('_', ' ')}")
+            self.ports[event.device.host, port] = (
+                now_ns,
+                f"{port} of {event.device.host}: {event.kind.replace('_', ' ')}",
+            )
 
     def watch(self, frame: Frame, now_ns: int) -> None:
         """Ports that went down between two reads, which no line of a log need say."""
@@ -79,14 +96,24 @@ class _Hardware:
     def forget(self, now_ns: int) -> None:
         """What is too old to explain anything."""
         self.gpus = {key: said for key, said in self.gpus.items() if now_ns - said[0] < HARDWARE_NS}
-        self.ports = {key: said for key, said in self.ports.items() if now_ns - said[0] < HARDWARE_NS}
+        self.ports = {
+            key: said for key, said in self.ports.items() if now_ns - said[0] < HARDWARE_NS
+        }
 
     def state(self) -> State:
-        return {"gpus": text_array(list(self.gpus.items())), "ports": text_array(list(self.ports.items()))}
+        return {
+            "gpus": text_array(list(self.gpus.items())),
+            "ports": text_array(list(self.ports.items())),
+        }
 
     def prepare(self, state: State) -> Commit:
-        gpus = {str(key): (int(at), str(text)) for key, (at, text) in from_text_array(state["gpus"])}
-        ports = {(str(host), str(port)): (int(at), str(text)) for (host, port), (at, text) in from_text_array(state["ports"])}
+        gpus = {
+            str(key): (int(at), str(text)) for key, (at, text) in from_text_array(state["gpus"])
+        }
+        ports = {
+            (str(host), str(port)): (int(at), str(text))
+            for (host, port), (at, text) in from_text_array(state["ports"])
+        }
 
         def commit() -> None:
             self.gpus, self.ports = gpus, ports
@@ -94,12 +121,39 @@ class _Hardware:
         return commit
 
 
-class Nccl(Remembering):
-    """Names the rank that a stalled job waits for, from RAS, the Flight Recorder, the Inspector and job logs.
+PAGE = Page(
+    formula=(
+        "wait-for graph over all frozen communicators of a job; the root cause is awaited and "
+        "waits for no other rank"
+    ),
+    sources=(
+        "NVIDIA, NCCL documentation: RAS, Inspector",
+        "PyTorch, Flight Recorder (torch.distributed)",
+    ),
+    shows=(Shown("gpu", "gpu_utilization_percent"), Shown("ib_port", "transmit_words")),
+    next_step=(
+        "Follow the class: drain the node of a dead rank; a mismatched collective is fixed in the "
+        "application."
+    ),
+    clears=(
+        "When the job progresses again or is over, when another verdict replaces it, or after an "
+        "hour without a report of it."
+    ),
+    unscored=(
+        "no scenario has NCCL's own reports; stalls of the suite (F25, F26) are found from GPU "
+        "readings by `hang`. It is tested with recorded reports and logs."
+    ),
+)
 
-    A verdict that stands for 15 s is a page where it is sure of whom to blame, a ticket where it is sure of the class alone or the job is
-    merely slow, and a record while it is a suspicion. It ends when the job moves again, when it is over, or when nobody said anything of
-    it for an hour. Whether a job stands still without any of these sources is what the detector of hangs says.
+
+class Nccl(Stateful):
+    """Names the rank that a stalled job waits for, from RAS, the Flight Recorder,
+    the Inspector and job logs.
+
+    A verdict that is stable for 15 s is a page where it is sure of the root cause, a ticket where
+    it is sure of the class alone or the job is merely slow, and an info finding while it is a
+    suspicion. It ends when the job moves again, when it is over, or after an hour without a report
+    of it. Stalls without any of these sources are found by the detector `hang`.
 
     >>> Nccl().name
     'nccl'
@@ -108,16 +162,13 @@ class Nccl(Remembering):
     name = "nccl"
 
     def __init__(self) -> None:
-        self._book, self._hardware, self._jobs, self._places = Book(), _Hardware(), Jobs(), Places()
-        self._elapsed, self._standing = Elapsed(), Standing(self.name)
-        super().__init__(
-            book=self._book,
-            hardware=self._hardware,
-            jobs=self._jobs,
-            places=self._places,
-            elapsed=self._elapsed,
-            standing=self._standing,
+        self._book, self._hardware, self._jobs, self._places = (
+            JobStore(),
+            _Hardware(),
+            JobTracker(),
+            Places(),
         )
+        self._elapsed, self._standing = Elapsed(), FindingTracker(self.name)
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What the reports and lines of this observation, and the time since the last one, say."""
@@ -125,26 +176,28 @@ class Nccl(Remembering):
         self._places.take(observation)
         for frame in observation.frames:
             if frame.kind == "ib_port":
-                self._hardware.watch(frame, at.now_ns)
+                self._hardware.watch(frame, at.mono_ns)
         said: list[Finding] = []
         if observation.events:
             self._jobs.take(observation.events)
             for event in observation.events:
-                self._hardware.take(event, at.now_ns)
+                self._hardware.take(event, at.mono_ns)
                 if event.kind == "nccl_process_lost":
                     self._ended(event, at)
-                elif event.kind == "job_ended" and not self._jobs.members(name := str(event.attributes.get("job", ""))):
+                elif event.kind == "job_ended" and not self._jobs.members(
+                    name := str(event.attributes.get("job", ""))
+                ):
                     said += self._over(name, at)  # on one node of several the end may be the fault
             self._lines(observation, at)
             self._reports(observation, at)
-        for name, job in self._book.due(at.now_ns):
+        for name, job in self._book.due(at.mono_ns):
             said += self._look(name, job, at)
-        for name in self._book.silent(at.now_ns):
-            said += self._over(name, at, "nobody said anything of it for an hour")
+        for name in self._book.silent(at.mono_ns):
+            said += self._over(name, at, "no report of it for an hour")
         said += self._standing.due(at)
         return said
 
-    def _reports(self, observation: Observation, at: Moment) -> None:
+    def _reports(self, observation: Observation, at: Instant) -> None:
         parts: dict[str, list[Event]] = {}
         for event in observation.events:
             if event.kind in (REPORT, COMMUNICATOR):
@@ -153,44 +206,54 @@ class Nccl(Remembering):
             with contextlib.suppress(WireError):  # of another version, or damaged: the others count
                 for report, event in reports_in(events):
                     job = self._book.of(_name(report.job) or self._job_of(event.device.host))
-                    job.take(report, at.now_ns)
+                    job.take(report, at.mono_ns)
                     job.at(event.device.host)
                     _note(job, at)
 
-    def _lines(self, observation: Observation, at: Moment) -> None:
+    def _lines(self, observation: Observation, at: Instant) -> None:
         for event in observation.events:
             if event.kind == LINE:
                 with contextlib.suppress(WireError):
                     hit = hit_of(event)
-                    name = _name(str(event.attributes.get("job", ""))) or self._job_of(event.device.host)
+                    name = _name(str(event.attributes.get("job", ""))) or self._job_of(
+                        event.device.host
+                    )
                     job = self._book.of(name)
-                    job.hear(hit, at.now_ns)
+                    job.hear(hit, at.mono_ns)
                     job.at(event.device.host)
                     _note(job, at)
 
-    def _ended(self, event: Event, at: Moment) -> None:
+    def _ended(self, event: Event, at: Instant) -> None:
         facts = event.attributes
-        pid, rank, gpus = facts.get("own_pid"), facts.get("rank", -1), str(facts.get("gpus", "")).split()
+        pid, rank, gpus = (
+            facts.get("own_pid"),
+            facts.get("rank", -1),
+            str(facts.get("gpus", "")).split(),
+        )
         if isinstance(pid, int) and isinstance(rank, int):
             job = self._book.of(_name(str(facts.get("job", ""))) or self._job_of(event.device.host))
-            job.lost(event.device.host, pid, rank, gpus[0] if len(gpus) == 1 else "", at.now_ns)
+            job.lost(event.device.host, pid, rank, gpus[0] if len(gpus) == 1 else "", at.mono_ns)
             _note(job, at)
 
     def _job_of(self, host: str) -> str:
         return _name(self._jobs.on(host)) or f"{UNNAMED} on {host}"
 
-    def _look(self, name: str, job: JobBook, at: Moment) -> Iterator[Finding]:
-        """Judge a job; what stands is told once it has stood long enough."""
+    def _look(self, name: str, job: JobBook, at: Instant) -> Iterator[Finding]:
+        """Judge a job; a verdict is reported once it has been stable long enough."""
         job.due_ns = 0
-        job.forget(at.now_ns)
-        self._hardware.forget(at.now_ns)
+        job.forget(at.mono_ns)
+        self._hardware.forget(at.mono_ns)
         hosts = {*job.hosts, *(place.host for place in self._jobs.members(name))}
         verdict = judge(
             Case(
                 job.reports(),
                 [hit for _, hit in job.hits.values()],
                 [GpuFault(uuid, text) for uuid, (_, text) in self._hardware.gpus.items()],
-                [PortFault(host, port, text) for (host, port), (_, text) in self._hardware.ports.items() if host in hosts],
+                [
+                    PortFault(host, port, text)
+                    for (host, port), (_, text) in self._hardware.ports.items()
+                    if host in hosts
+                ],
                 [Ended(host, pid, rank, uuid) for pid, (host, rank, uuid) in job.ended.items()],
                 name,
                 live=True,
@@ -198,54 +261,64 @@ class Nccl(Remembering):
         )
         if verdict.cause in NOTHING or verdict.phase == "ended":
             job.suspicion, job.suspected_ns = "", 0
-            yield from self._take_back(job, [], at, "the job moves, or was ended")
+            yield from self._take_back(job, [], at, "the job progresses, or was ended")
             return
         words = f"{verdict.cause} {[c.words() for c in verdict.culprits]}"
         if words != job.suspicion:
-            job.suspicion, job.suspected_ns = words, at.now_ns
-        if at.now_ns - job.suspected_ns < AGREES_NS:
+            job.suspicion, job.suspected_ns = words, at.mono_ns
+        if at.mono_ns - job.suspected_ns < AGREES_NS:
             job.due_ns = job.suspected_ns + AGREES_NS
             return
         yield from self._tell(name, job, verdict, at)
 
-    def _tell(self, name: str, job: JobBook, verdict: Verdict, at: Moment) -> Iterator[Finding]:
+    def _tell(self, name: str, job: JobBook, verdict: Verdict, at: Instant) -> Iterator[Finding]:
         fault = f"{'straggler' if verdict.cause in SLOW else 'hang'}/{verdict.cause}"
         hosts = self._places.hosts(job.reports())
         culprits = [replace(c, host=hosts.get(c.host, c.host)) for c in verdict.culprits]
-        devices = [self._places.device(culprit, name) for culprit in culprits] or [Device("", "job", name)]
+        devices = [self._places.device(culprit, name) for culprit in culprits] or [
+            Device("", "job", name)
+        ]
         severity = _severity(verdict)
         said = Said(
             fault,
             severity,
             ACTIONS.get(verdict.cause, "NONE") if severity == "page" else "NONE",
             f"Job {name}: {summary(verdict)}",
-            tuple(f"{e.source}: {e.text}" for e in verdict.evidence[:16]) or ("no more is known",),
+            tuple(f"{e.source}: {e.text}" for e in verdict.evidence[:16])
+            or ("nothing more is known",),
             float(verdict.confidence),
             0.0,
             "",
         )
-        yield from self._take_back(job, [[d.host, d.kind, d.id, fault] for d in devices], at, "another verdict took its place")
+        yield from self._take_back(
+            job,
+            [[d.host, d.kind, d.id, fault] for d in devices],
+            at,
+            "another verdict replaced it",
+        )
         for device in dict.fromkeys(devices):
             yield from self._standing.holds(in_job(device, name), said, at, verdict.began_ns)
             told = [device.host, device.kind, device.id, fault]
             if told not in job.told:
                 job.told.append(told)
 
-    def _take_back(self, job: JobBook, stays: list[list[str]], at: Moment, why: str) -> Iterator[Finding]:
+    def _take_back(
+        self, job: JobBook, stays: list[list[str]], at: Instant, why: str
+    ) -> Iterator[Finding]:
         for told in [t for t in job.told if t not in stays]:
             host, kind, name, fault = told
             job.told.remove(told)
             yield from self._standing.ends(Device(host, kind, name), fault, at, why)
 
-    def _over(self, name: str, at: Moment, why: str = "the job is over") -> Iterator[Finding]:
+    def _over(self, name: str, at: Instant, why: str = "the job is over") -> Iterator[Finding]:
         job = self._book.jobs.pop(_name(name), None)
         if job is not None:
             yield from self._take_back(job, [], at, why)
 
 
-def _note(job: JobBook, at: Moment) -> None:
+def _note(job: JobBook, at: Instant) -> None:
     """Something new: it is judged when the others had time to tell as well."""
-    job.due_ns = job.due_ns or at.now_ns + DEBOUNCE_NS
+    job.due_ns = job.due_ns or at.mono_ns + DEBOUNCE_NS
 
 
 def _severity(verdict: Verdict) -> Severity:

@@ -1,4 +1,6 @@
-"""The wait-for graph: who waits for whom over all communicators of a job, and where the waiting ends."""
+"""The wait-for graph: who waits for whom over all communicators of a job,
+and where the waiting ends.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,16 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 def sinks(edges: Mapping[Node, Iterable[Node]]) -> list[frozenset[Node]]:
-    """Strongly connected components that wait for nothing outside themselves, in the order in which they are found.
+    """Strongly connected components that wait for nothing outside themselves, in the order
+    in which they are found.
 
-    A component of one node waits for nobody; one of several waits in a circle. Tarjan's algorithm (SIAM J. Comput. 1972), without
-    recursion: linear in nodes and edges.
+    A component of one node waits for nobody; one of several waits in a circle. Tarjan's algorithm
+    (SIAM J. Comput. 1972), without recursion: linear in nodes and edges.
 
-    >>> [sorted(sink) for sink in sinks({"a": ["b"], "b": ["c"]})], [sorted(sink) for sink in sinks({"a": ["b"], "b": ["a"], "c": ["a"]})]
+    >>> (
+    ...     [sorted(sink) for sink in sinks({"a": ["b"], "b": ["c"]})],
+    ...     [sorted(sink) for sink in sinks({"a": ["b"], "b": ["a"], "c": ["a"]})],
+    ... )
     ([['c']], [['a', 'b']])
     """
     found: list[frozenset[Node]] = []

@@ -1,4 +1,6 @@
-"""Who a rank is: RAS knows its process, the Flight Recorder its number in the job, the Inspector its seat in a communicator."""
+"""Who a rank is: RAS knows its process, the Flight Recorder its number in the job, the Inspector
+its seat in a communicator.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ class Who:
 
 
 class Identities:
-    """Tells that ranks of different communicators, and of different tellers, are the same one: each name leads to a number.
+    """Tells that ranks of different communicators, and of different tellers, are the same one:
+    each name leads to a number.
 
     >>> known, world = Identities(), Communicator("c0", 8)
     >>> a = known.number(world, Member(5, host="10.0.0.2", pid=77, gpu=1))
@@ -86,12 +89,18 @@ class Identities:
         self._who[self._root(number)] = replace(self.who(number), rank=rank)
 
     def find(self, who: Who) -> int:
-        """The number of the rank that somebody described in passing: by its rank, its process, or a process id that only one has."""
+        """The number of the rank that somebody described in passing: by its rank, its process, or a
+        process id that only one has.
+        """
         if who.rank >= 0:
             return self.same([("world", who.rank)], who)
         if who.pid >= 0:
             roots = {self._root(n) for n in self._pids.get(who.pid, ())}
-            like = [(n, self._who[n]) for n in sorted(roots) if who.gpu < 0 or self._who[n].gpu in (-1, who.gpu)]
+            like = [
+                (n, self._who[n])
+                for n in sorted(roots)
+                if who.gpu < 0 or self._who[n].gpu in (-1, who.gpu)
+            ]
             here = [n for n, w in like if w.host == who.host]
             if len(here or like) == 1:
                 return here[0] if here else like[0][0]
@@ -110,7 +119,9 @@ class Identities:
 
 
 def _names(communicator: Communicator, member: Member) -> list[Name]:
-    """A seat counts with its process: a job that was started again may have the same communicators, and is another one."""
+    """A seat counts with its process: a job that was started again may have the same
+    communicators, and is another one.
+    """
     seat = ("seat", communicator.id, communicator.second, member.rank, member.pid)
     names: list[Name] = [seat] if member.rank >= 0 else []
     if member.world_rank >= 0:

@@ -1,4 +1,6 @@
-"""What is remembered of each job: the latest reports of every teller, the latest lines, and hardware that failed lately."""
+"""What is remembered of each job: the latest reports of every source, the latest lines, and
+hardware that failed recently.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +8,43 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from detectors.memory import Commit, from_text_array, text_array
-from detectors.snapshot import State
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, from_text_array, text_array
+from pipeline.clock import SECOND_NS
 from pipeline.nccl.hit import Hit
 from pipeline.nccl.member import Member
 from pipeline.nccl.report import Report
 from pipeline.nccl.wire import packed, unpacked_hit, unpacked_report
 
-S = 10**9
-MOST_JOBS = 256  # of one agent a handful; of a cluster's some hundred
-MOST_HITS = 2000  # of one job
-MOST_DUMPS = 16_384  # ranks of one job
-MOST_HOSTS = 4096  # of one job
-MOST_ENDED = 256  # processes of one job that ended one by one
+MAX_JOBS = 256  # of one agent a handful; of a cluster's some hundred
+MAX_HITS = 2000  # of one job
+MAX_DUMPS = 16_384  # ranks of one job
+MAX_HOSTS = 4096  # of one job
+MAX_ENDED = 256  # processes of one job that ended one by one
 RAS_LOOKS = 6  # enough to see who is always behind (slow.py)
-LARGE = 4000  # members of a report, of which only as many looks are kept as a verdict needs: about 1 MB each
-LASTS_NS = 3600 * S  # evidence that nothing renewed in an hour says nothing of now
-LINES_LAST_NS = 900 * S  # a line is of its moment
-KEPT_DONE, KEPT_OPEN = 4, 8  # operations of a rank: completed ones, to compare with who is behind, and unfinished ones
+# members of a report, of which only as many looks are kept as a verdict needs: about 1 MB each
+LARGE = 4000
+LASTS_NS = 3600 * SECOND_NS  # evidence that was not renewed in an hour is stale
+LINES_LAST_NS = 900 * SECOND_NS  # a line is of its moment
+# operations of a rank: completed ones, to compare with who is behind, and unfinished ones
+KEPT_DONE, KEPT_OPEN = 4, 8
 KEPT_TIMINGS = 64
 
 
 @dataclass(slots=True)
 class JobBook:
-    """One job. ``looks`` are RAS reports, the oldest first; ``dumps`` and ``logs`` the latest of each rank or process."""
+    """One job.
+
+    ``looks`` are RAS reports, the oldest first; ``dumps`` and ``logs`` the latest
+    of each rank or process.
+    """
 
     looks: list[Report] = field(default_factory=list)
     others: dict[str, Report] = field(default_factory=dict)
-    hits: dict[tuple[str, str], tuple[int, Hit]] = field(
-        default_factory=dict
-    )  # with when they were read, on the detector's clock
-    ended: dict[int, tuple[str, int, str]] = field(
-        default_factory=dict
-    )  # by pid: host, rank and GPU of processes that ended alone
+    # with when they were read, on the detector's clock
+    hits: dict[tuple[str, str], tuple[int, Hit]] = field(default_factory=dict)
+    # by pid: host, rank and GPU of processes that ended alone
+    ended: dict[int, tuple[str, int, str]] = field(default_factory=dict)
     heard_ns: int = 0
     due_ns: int = 0  # when it is judged next, 0 where nothing is new
     suspected_ns: int = 0  # since when the same verdict stands, 0 where there is none
@@ -56,49 +62,62 @@ class JobBook:
         if report.teller == "ras":
             if report.trusted:
                 if self.looks and _moves(self.looks[-1], report):
-                    self.others, self.hits, self.ended = {}, {}, {}  # the job goes on: what was said of a stall is over
+                    # the job goes on: what was said of a stall is over
+                    self.others, self.hits, self.ended = {}, {}, {}
                 large = sum(len(c.members) for c in report.communicators) > LARGE
                 self.looks = [*self.looks, lean(report)][-2 if large else -RAS_LOOKS :]
             return
-        key = f"{report.teller} {report.world_rank} {report.host} {report.pid} {report.origin if report.world_rank < 0 else ''}"
-        if key in self.others or len(self.others) < MOST_DUMPS:
+        key = (
+            f"{report.teller} {report.world_rank} {report.host} {report.pid} "
+            f"{report.origin if report.world_rank < 0 else ''}"
+        )
+        if key in self.others or len(self.others) < MAX_DUMPS:
             self.others[key] = lean(report)
 
     def hear(self, hit: Hit, now_ns: int) -> None:
-        """A new line. One that is heard again (the log was read anew) counts once."""
+        """A new line. One that is read again (the log was reread) counts once."""
         self.heard_ns = now_ns
-        if len(self.hits) >= MOST_HITS:
+        if len(self.hits) >= MAX_HITS:
             del self.hits[next(iter(self.hits))]
         self.hits.setdefault((hit.name, hit.text), (now_ns, hit))
 
     def at(self, host: str) -> None:
         """An agent of this node told of the job."""
-        if host not in self.hosts and len(self.hosts) < MOST_HOSTS:
+        if host not in self.hosts and len(self.hosts) < MAX_HOSTS:
             self.hosts.append(host)
 
     def lost(self, host: str, pid: int, rank: int, uuid: str, now_ns: int) -> None:
         """A process ended while others of the job live."""
         self.heard_ns = now_ns
-        if len(self.ended) < MOST_ENDED:
+        if len(self.ended) < MAX_ENDED:
             self.ended[pid] = (host, rank, uuid)
 
     def forget(self, now_ns: int) -> None:
         """What is too old."""
-        self.hits = {key: said for key, said in self.hits.items() if now_ns - said[0] < LINES_LAST_NS}
+        self.hits = {
+            key: said for key, said in self.hits.items() if now_ns - said[0] < LINES_LAST_NS
+        }
 
 
 def _moves(before: Report, now: Report) -> bool:
     """Whether any rank has launched more."""
     counts = {(c.key, m.rank, m.pid): m.launched for c in before.communicators for m in c.members}
     return any(
-        counts.get((c.key, m.rank, m.pid), m.launched) < m.launched for c in now.communicators for m in c.members if m.launched
+        counts.get((c.key, m.rank, m.pid), m.launched) < m.launched
+        for c in now.communicators
+        for m in c.members
+        if m.launched
     )
 
 
 def lean(report: Report) -> Report:
     """A report with what a verdict can use of it: the ends of long lists."""
-    communicators = (replace(c, members=tuple(map(_lean_member, c.members))) for c in report.communicators)
-    return replace(report, communicators=tuple(communicators), discarded=(), peers=tuple(report.peers[-64:]))
+    communicators = (
+        replace(c, members=tuple(map(_lean_member, c.members))) for c in report.communicators
+    )
+    return replace(
+        report, communicators=tuple(communicators), discarded=(), peers=tuple(report.peers[-64:])
+    )
 
 
 def _lean_member(member: Member) -> Member:
@@ -109,7 +128,7 @@ def _lean_member(member: Member) -> Member:
     return replace(member, operations=(*done, *unfinished), timings=member.timings[-KEPT_TIMINGS:])
 
 
-class Book:
+class JobStore:
     """All jobs, the one not heard of for longest given up first."""
 
     def __init__(self) -> None:
@@ -117,13 +136,15 @@ class Book:
 
     def of(self, job: str) -> JobBook:
         """The job's, new where it is not known."""
-        if job not in self.jobs and len(self.jobs) >= MOST_JOBS:
+        if job not in self.jobs and len(self.jobs) >= MAX_JOBS:
             del self.jobs[min(self.jobs, key=lambda name: self.jobs[name].heard_ns)]
         return self.jobs.setdefault(job, JobBook())
 
     def due(self, now_ns: int) -> Iterator[tuple[str, JobBook]]:
         """Jobs that are to be judged now."""
-        yield from [(name, job) for name, job in self.jobs.items() if job.due_ns and now_ns >= job.due_ns]
+        yield from [
+            (name, job) for name, job in self.jobs.items() if job.due_ns and now_ns >= job.due_ns
+        ]
 
     def silent(self, now_ns: int) -> list[str]:
         """Jobs of which nothing was heard for long."""
@@ -135,7 +156,9 @@ class Book:
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
-        jobs = {str(name): _job(document) for name, document in from_text_array(state["jobs"]).items()}
+        jobs = {
+            str(name): _job(document) for name, document in from_text_array(state["jobs"]).items()
+        }
 
         def commit() -> None:
             self.jobs = jobs
@@ -157,7 +180,9 @@ def _document(job: JobBook) -> dict[str, object]:
 
 
 def _job(document: Mapping[str, Any]) -> JobBook:
-    looks, others, hits, numbers, told, ended = (document[n] for n in ("looks", "others", "hits", "numbers", "told", "ended"))
+    looks, others, hits, numbers, told, ended = (
+        document[n] for n in ("looks", "others", "hits", "numbers", "told", "ended")
+    )
     if not (isinstance(looks, list) and isinstance(others, dict) and isinstance(hits, list)):
         raise TypeError("book: wanted lists of reports and lines")
     if not (isinstance(numbers, list) and isinstance(told, list) and isinstance(ended, list)):

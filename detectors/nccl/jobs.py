@@ -1,4 +1,6 @@
-"""Which reports and lines belong to one job, where nobody says it: RAS reports by their processes, dumps by their file names."""
+"""Which reports and lines belong to one job, where it is not stated: RAS reports by their
+processes, dumps by their file names.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,18 @@ _RANK = re.compile(r"\d{1,7}(?=(?:\.[A-Za-z]{1,12})*$)")
 
 
 def cases(reports: Iterable[Report], hits: Sequence[Hit] = ()) -> list[Case]:
-    """One case per job. What cannot be told apart is one job: a file more than was meant is better than a rank less."""
+    """One case per job.
+
+    What cannot be told apart is one job: a file more than was meant is better than a rank less.
+    """
     named: dict[str, list[Report]] = {}
     for report in reports:
         named.setdefault(report.job, []).append(report)
-    found = [Case(group, job=job) for job, told in named.items() for group in ([told] if job else _together(told))]
+    found = [
+        Case(group, job=job)
+        for job, told in named.items()
+        for group in ([told] if job else _together(told))
+    ]
     if len(found) < 2:
         return [Case(found[0].reports if found else (), hits, job=found[0].job if found else "")]
     lines: dict[int, list[Hit]] = {}
@@ -35,11 +44,17 @@ def _together(reports: Sequence[Report]) -> list[list[Report]]:
     network = [r for r in reports if r.teller in ("ras", "inspector")]
     dumps = [r for r in reports if r.teller not in ("ras", "inspector")]
     parts = [*_connected(network), *_sets(dumps)]
-    return [[r for part in parts for r in part]] if len(_connected(network)) <= 1 and len(_sets(dumps)) <= 1 and parts else parts
+    return (
+        [[r for part in parts for r in part]]
+        if len(_connected(network)) <= 1 and len(_sets(dumps)) <= 1 and parts
+        else parts
+    )
 
 
 def _connected(reports: Sequence[Report]) -> list[list[Report]]:
-    """RAS reports that share a process or a communicator; one that names none (a healthy text report) goes with the first."""
+    """RAS reports that share a process or a communicator; one that names none (a healthy text
+    report) goes with the first.
+    """
     groups: list[tuple[set[Hashable], list[Report]]] = []
     silent: list[Report] = []
     for report in reports:
@@ -48,7 +63,10 @@ def _connected(reports: Sequence[Report]) -> list[list[Report]]:
             silent.append(report)
             continue
         mine = [group for group in groups if group[0] & signs]
-        joined = (signs.union(*(s for s, _ in mine)), [*(r for _, told in mine for r in told), report])
+        joined = (
+            signs.union(*(s for s, _ in mine)),
+            [*(r for _, told in mine for r in told), report],
+        )
         groups = [*(group for group in groups if group not in mine), joined]
     if silent and not groups:
         return [silent]
@@ -57,12 +75,18 @@ def _connected(reports: Sequence[Report]) -> list[list[Report]]:
 
 def _signs(report: Report) -> set[Hashable]:
     members = ((m.host, m.pid) for c in report.communicators for m in c.members if m.pid >= 0)
-    others = ((p.host, p.pid) for p in (*report.missing, *report.dead, *(e.peer for e in report.peers)) if p.pid >= 0)
+    others = (
+        (p.host, p.pid)
+        for p in (*report.missing, *report.dead, *(e.peer for e in report.peers))
+        if p.pid >= 0
+    )
     return {*members, *others, *(c.id for c in report.communicators)}
 
 
 def _sets(dumps: Sequence[Report]) -> list[list[Report]]:
-    """Dumps of one job have each rank once, or again under the same file name; a rank that comes under two names is of two jobs."""
+    """Dumps of one job have each rank once, or again under the same file name; a rank that comes
+    under two names is of two jobs.
+    """
     names = {(r.world_rank, _stem(r.origin)) for r in dumps if r.teller == "flight_recorder"}
     twice = any(n > 1 for rank, n in Counter(rank for rank, _ in names).items() if rank >= 0)
     if not dumps:
@@ -78,7 +102,10 @@ def _sets(dumps: Sequence[Report]) -> list[list[Report]]:
 def _stem(origin: str) -> str:
     """The name of a dump without its rank and its extension.
 
-    >>> _stem("/tmp/a/fr_rank12.json") == _stem("/tmp/a/fr_rank3.pickle"), _stem("/tmp/b/fr_rank3") == _stem("/tmp/a/fr_rank3")
+    >>> (
+    ...     _stem("/tmp/a/fr_rank12.json") == _stem("/tmp/a/fr_rank3.pickle"),
+    ...     _stem("/tmp/b/fr_rank3") == _stem("/tmp/a/fr_rank3"),
+    ... )
     (True, False)
     """
     path = PurePath(origin)

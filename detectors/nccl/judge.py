@@ -7,21 +7,32 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from detectors.nccl.case import Case
-from detectors.nccl.clue import COUNTERS_MOVED, FATAL_XID, GONE, LEFT, Clue, NodeTarget, PortTarget, RankTarget, Target, scores
+from detectors.nccl.clue import (
+    COUNTERS_MOVED,
+    FATAL_XID,
+    GONE,
+    LEFT,
+    Clue,
+    NodeTarget,
+    PortTarget,
+    RankTarget,
+    Target,
+    scores,
+)
 from detectors.nccl.communicators import Communicators
 from detectors.nccl.identity import Identities, Who
-from detectors.nccl.lines import Cancelled, Told, before_the_end, progress, told
+from detectors.nccl.lines import Cancelled, Reported, before_the_end, progress, told
 from detectors.nccl.slow import slow_clues
 from detectors.nccl.stuck import Stuck, stuck, unknown_ranks
 from detectors.nccl.verdict import Cause, Culprit, Evidence, Phase, Stage, Verdict
 from detectors.nccl.votes import addresses, network_clues
 from pipeline.nccl.report import Process, Report
 
-MOST_CANDIDATES = 8
-MOST_EVIDENCE = 64
-NAMED = 0.4  # a score below names nobody
+MAX_CANDIDATES = 8
+MAX_EVIDENCE = 64
+NAMED = 0.4  # a lower score names none
 LEAD = 0.1  # by which the first must lead the next who is not tied to it
-HALF = 0.4  # confidence of what only one look says
+HALF = 0.4  # confidence of what only one report shows
 
 # What outranks what, where several causes have evidence.
 PRECEDENCE: tuple[Cause, ...] = (
@@ -72,7 +83,9 @@ def judge(case: Case) -> Verdict:
         *lines.clues,
         *network_clues(said, addresses(case.hits)),
     ]
-    if graph.balanced or any(clue.cause for clue in clues):  # hardware explains a stall; it does not make one
+    if graph.balanced or any(
+        clue.cause for clue in clues
+    ):  # hardware explains a stall; it does not make one
         stuck_there = graph.balanced or any(clue.cause == "in_flight" for clue in clues)
         clues += _hardware(case, known, firm=stuck_there)
     clues += _ended_here(case, known, firm=graph.balanced or graph.victims > 0)
@@ -83,7 +96,10 @@ def judge(case: Case) -> Verdict:
 def foremost_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Verdicts of several jobs: the one that is surest and worst first."""
     ranks = {cause: i for i, cause in enumerate((*PRECEDENCE, "unknown", "no_evidence"))}
-    return sorted(verdicts, key=lambda v: (v.phase != "confirmed", ranks.get(v.cause, len(ranks)), -v.confidence))
+    return sorted(
+        verdicts,
+        key=lambda v: (v.phase != "confirmed", ranks.get(v.cause, len(ranks)), -v.confidence),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +107,7 @@ class _Known:
     communicators: Communicators
     identities: Identities
     graph: Stuck
-    lines: Told
+    lines: Reported
 
 
 def _lost(reports: Sequence[Report], identities: Identities) -> list[Clue]:
@@ -101,25 +117,37 @@ def _lost(reports: Sequence[Report], identities: Identities) -> list[Clue]:
         if not report.trusted:
             continue
         dead = [p.peer for p in report.peers if p.event == "PEER_DEAD"]
-        for process, sure in [*((p, True) for p in (*dead, *report.dead)), *((p, False) for p in report.missing)]:
+        for process, sure in [
+            *((p, True) for p in (*dead, *report.dead)),
+            *((p, False) for p in report.missing),
+        ]:
             words = "is dead: it has not answered for a minute" if sure else "does not answer"
             text = f"process {process.pid} on node {process.host or process.address} {words}"
-            found += [Clue("ras", text, GONE, target, "process_lost", report.origin) for target in _targets(process, identities)]
+            found += [
+                Clue("ras", text, GONE, target, "process_lost", report.origin)
+                for target in _targets(process, identities)
+            ]
     return found
 
 
 def _ended_here(case: Case, identities: Identities, *, firm: bool) -> list[Clue]:
-    """A process that ended is to blame where others wait; where nobody does, it may have done its work."""
+    """A process that ended is to blame where others wait; where nobody does,
+    it may have done its work.
+    """
     found = []
     for ended in case.ended:
         who = Who(ended.rank, ended.host, ended.pid, uuid=ended.uuid)
-        text = f"{who.words()} ended while others of its job live"
-        found.append(Clue("proc", text, GONE, RankTarget(identities.find(who)), "process_lost", firm=firm))
+        text = f"{who.words()} ended while other processes of its job live"
+        found.append(
+            Clue("proc", text, GONE, RankTarget(identities.find(who)), "process_lost", firm=firm)
+        )
     return found
 
 
 def _hardware(case: Case, identities: Identities, *, firm: bool) -> list[Clue]:
-    """``firm``: something says that the job may be stuck in the network, so that a port may be why."""
+    """``firm``: something says that the job may be stuck in the network,
+    so that a port may be why.
+    """
     ranks = {who.uuid: number for number, who in identities.all() if who.uuid}
     gpus = [
         Clue("kernel", fault.text, FATAL_XID, RankTarget(ranks[fault.uuid]), "hardware_fault")
@@ -127,7 +155,8 @@ def _hardware(case: Case, identities: Identities, *, firm: bool) -> list[Clue]:
         if fault.uuid in ranks
     ]
     return gpus + [
-        Clue("counters", f.text, COUNTERS_MOVED, PortTarget(f.host, f.port), "in_flight", firm=firm) for f in case.ports
+        Clue("counters", f.text, COUNTERS_MOVED, PortTarget(f.host, f.port), "in_flight", firm=firm)
+        for f in case.ports
     ]
 
 
@@ -140,8 +169,12 @@ def _targets(process: Process, identities: Identities) -> list[RankTarget | Node
 
 
 def _ended(verdict: Verdict, by: Cancelled) -> Verdict:
-    """The scheduler ended the job; what led to that still counts, for it often ends a job that stood still."""
-    said = Evidence("scheduler", f"the scheduler ended the job{f': {by.why}' if by.why else ''}", 0.0, by.origin)
+    """The scheduler ended the job; what led to that still counts, for it often
+    ends a job that was stalled.
+    """
+    said = Evidence(
+        "scheduler", f"the scheduler ended the job{f': {by.why}' if by.why else ''}", 0.0, by.origin
+    )
     return replace(verdict, phase="ended", evidence=(*verdict.evidence, said))
 
 
@@ -156,7 +189,9 @@ def _verdict(case: Case, clues: list[Clue], known: _Known) -> Verdict:
     blamed = {_root(c.target, known.identities) for c in clues if c.cause == cause}
     accused = [target for target in standing if target in blamed]
     accused.sort(key=lambda t: -standing[t])
-    culprits = _whole_nodes([_culprit(t, standing[t], known.identities) for t in accused], cause, known.identities)
+    culprits = _whole_nodes(
+        [_culprit(t, standing[t], known.identities) for t in accused], cause, known.identities
+    )
     named = [c for c in culprits if c.score > culprits[0].score - LEAD]
     tied = (
         len(named) > 1
@@ -170,11 +205,24 @@ def _verdict(case: Case, clues: list[Clue], known: _Known) -> Verdict:
     if phase == "suspect" or tied or (culprits and culprits[0].score < NAMED):
         best = max((c.score for c in culprits), default=BY_ITSELF.get(cause, 0.0))
         # one look, or two ends of one edge: whom it might be is told, nobody is named
-        return replace(told, cause="unknown", candidates=tuple(culprits[:MOST_CANDIDATES]), confidence=min(best, HALF))
+        return replace(
+            told,
+            cause="unknown",
+            candidates=tuple(culprits[:MAX_CANDIDATES]),
+            confidence=min(best, HALF),
+        )
     confidence = max(named[0].score if named else 0.0, BY_ITSELF.get(cause, 0.0))
     stage = STAGES.get(cause, known.graph.stage)
-    rest = tuple(culprits[len(named) :][:MOST_CANDIDATES])
-    return replace(told, cause=cause, phase=phase, stage=stage, culprits=tuple(named), candidates=rest, confidence=confidence)
+    rest = tuple(culprits[len(named) :][:MAX_CANDIDATES])
+    return replace(
+        told,
+        cause=cause,
+        phase=phase,
+        stage=stage,
+        culprits=tuple(named),
+        candidates=rest,
+        confidence=confidence,
+    )
 
 
 def _frame(case: Case, clues: Sequence[Clue], known: _Known) -> Verdict:
@@ -200,11 +248,13 @@ def _foremost(clues: Iterable[Clue]) -> Cause | None:
 
 
 def _unheard(known: _Known) -> list[Clue]:
-    """Ranks of which nobody told, where others wait: they may be those who never came, or their report is merely not at hand."""
+    """Ranks of which nobody told, where others wait: they may be those who never came, or their
+    report is merely not at hand.
+    """
     return [
         Clue(
             "absence",
-            f"nothing was told of rank {rank}, which belongs to {at.name}",
+            f"no report of rank {rank}, which belongs to {at.name}",
             LEFT,
             RankTarget(number),
             "host_hang",
@@ -220,7 +270,9 @@ def _rooted(clues: Iterable[Clue], identities: Identities) -> list[Clue]:
 
 
 def _root(target: Target | None, identities: Identities) -> Target | None:
-    """The target by the number that its rank has now: names may have turned out to be one rank's."""
+    """The target by the number that its rank has now: names may have
+    turned out to be one rank's.
+    """
     return RankTarget(identities.root(target.number)) if isinstance(target, RankTarget) else target
 
 
@@ -228,24 +280,39 @@ def _culprit(target: Target, score: float, identities: Identities) -> Culprit:
     if isinstance(target, RankTarget):
         who = identities.who(target.number)
         return Culprit(score, who.rank, who.host, who.pid, who.gpu, who.uuid)
-    return Culprit(score, host=target.host, port=target.port if isinstance(target, PortTarget) else "")
+    return Culprit(
+        score, host=target.host, port=target.port if isinstance(target, PortTarget) else ""
+    )
 
 
-def _whole_nodes(culprits: list[Culprit], cause: Cause | None, identities: Identities) -> list[Culprit]:
+def _whole_nodes(
+    culprits: list[Culprit], cause: Cause | None, identities: Identities
+) -> list[Culprit]:
     """Where all ranks of a node are lost, and others are not, it is the node."""
     if cause != "process_lost":
         return culprits
     there = Counter(who.host for _, who in identities.all() if who.host)
     lost = Counter(c.host for c in culprits if c.pid >= 0)
-    whole = {host for host, n in lost.items() if host and n > 1 and n == there[host] and len(there) > 1}
-    nodes = [Culprit(max(c.score for c in culprits if c.host == host), host=host) for host in sorted(whole)]
+    whole = {
+        host for host, n in lost.items() if host and n > 1 and n == there[host] and len(there) > 1
+    }
+    nodes = [
+        Culprit(max(c.score for c in culprits if c.host == host), host=host)
+        for host in sorted(whole)
+    ]
     return nodes + [c for c in culprits if c.host not in whole]
 
 
 def _evidence(clues: Sequence[Clue], graph: Stuck | None = None) -> tuple[Evidence, ...]:
     """The heaviest first, each once."""
-    said = {c.text: Evidence(c.source, c.text, c.weight, c.ref) for c in sorted(clues, key=lambda c: c.weight)}
+    said = {
+        c.text: Evidence(c.source, c.text, c.weight, c.ref)
+        for c in sorted(clues, key=lambda c: c.weight)
+    }
     if graph and graph.balanced:
-        text = "all ranks have launched the same collectives and nothing moved from one look to the next: in flight, or busy elsewhere; RAS sees no further"
+        text = (
+            "all ranks have launched the same collectives and nothing moved between two reports: "
+            "in flight, or busy elsewhere; RAS shows no more"
+        )
         said.setdefault(text, Evidence("ras", text))
-    return tuple(sorted(said.values(), key=lambda e: -e.weight))[:MOST_EVIDENCE]
+    return tuple(sorted(said.values(), key=lambda e: -e.weight))[:MAX_EVIDENCE]

@@ -1,4 +1,6 @@
-"""What the lines of job logs say: how far each rank was, which process ended first, who waited, and whether the scheduler ended it all."""
+"""What the lines of job logs report: how far each rank was, which process ended first, who waited,
+and whether the scheduler ended it all.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from detectors.nccl.clue import BEHIND, FATAL_XID, GONE, OWN_ERROR, STUCK_PROCESS, Clue, NodeTarget, RankTarget
+from detectors.nccl.clue import (
+    BEHIND,
+    FATAL_XID,
+    GONE,
+    OWN_ERROR,
+    STUCK_PROCESS,
+    Clue,
+    NodeTarget,
+    RankTarget,
+)
 from detectors.nccl.communicators import DEFAULT_GROUP
 from detectors.nccl.identity import Identities, Who
 from pipeline.nccl.hit import Hit
 from pipeline.nccl.member import WHOLE, Member, Operation
 from pipeline.nccl.report import Communicator, Report
-from pipeline.xid import xid_entry
+from pipeline.xid.table import xid_entry
 
-MOST_RANK = 1 << 20
+MAX_RANK = 1 << 20
 
 # How processes end that were ended by others: watchdogs abort (6), launchers terminate (15).
 FOLLOW_UPS = (-6, -15, 134, 143)
@@ -36,7 +47,8 @@ def progress(hits: Iterable[Hit]) -> Report | None:
         return None
     groups = sorted({group for group, _ in members})
     communicators = tuple(
-        Communicator(g, 0, tuple(m for (of, _), m in members.items() if of == g and m.launched)) for g in groups
+        Communicator(g, 0, tuple(m for (of, _), m in members.items() if of == g and m.launched))
+        for g in groups
     )
     return Report("log", time_ns=newest, communicators=communicators)
 
@@ -48,21 +60,40 @@ def _steps(hit: Hit) -> Iterator[tuple[str, Member]]:
     if hit.name == "wd_progress" and rank >= 0 and hit.number("enq") >= 0:
         done = hit.number("done")
         completed = ((WHOLE, max(done, 0)),)
-        yield group, Member(rank, world, hit.host, hit.pid, launched=((WHOLE, hit.number("enq")),), completed=completed)
+        yield (
+            group,
+            Member(
+                rank,
+                world,
+                hit.host,
+                hit.pid,
+                launched=((WHOLE, hit.number("enq")),),
+                completed=completed,
+            ),
+        )
     elif hit.name == "wd_timeout" and hit.number("seq") > 0:
         call = Operation(hit.number("seq"), hit.fields.get("op", "").lower())
         yield group, Member(hit.number("r"), world, operations=(call,))
     elif hit.name == "desync":
-        last, done = (hit.number("fin"),) * 2 if "fin" in hit.fields else (hit.number("jf"), hit.number("jf") - 1)
+        last, done = (
+            (hit.number("fin"),) * 2
+            if "fin" in hit.fields
+            else (hit.number("jf"), hit.number("jf") - 1)
+        )
         for number in _numbers(hit.fields["ranks"]):
-            yield DEFAULT_GROUP, Member(number, number, launched=((WHOLE, last),), completed=((WHOLE, done),))
+            yield (
+                DEFAULT_GROUP,
+                Member(number, number, launched=((WHOLE, last),), completed=((WHOLE, done),)),
+            )
 
 
 def _further(known: Member, told: Member) -> Member:
     calls = {o.seq: o for o in (*known.operations, *told.operations)}
     ahead = max(known, told, key=lambda m: (m.launched, m.completed))
     return replace(
-        ahead, operations=tuple(calls[seq] for seq in sorted(calls)), world_rank=max(known.world_rank, told.world_rank)
+        ahead,
+        operations=tuple(calls[seq] for seq in sorted(calls)),
+        world_rank=max(known.world_rank, told.world_rank),
     )
 
 
@@ -75,7 +106,7 @@ def _numbers(text: str) -> list[int]:
     found: list[int] = []
     for first, last in re.findall(r"(\d{1,7})(?:-(\d{1,7}))?", text):
         low, high = int(first), int(last or first)
-        found += range(low, min(high, low + MOST_RANK, MOST_RANK) + 1) if high - low < 65536 else ()
+        found += range(low, min(high, low + MAX_RANK, MAX_RANK) + 1) if high - low < 65536 else ()
     return found
 
 
@@ -88,20 +119,31 @@ class Cancelled(NamedTuple):
 
 
 def before_the_end(hits: Sequence[Hit]) -> Sequence[Hit]:
-    """The lines up to the one in which the scheduler ends the job; where it ends a job, others fail for that. Other logs count by time."""
+    """The lines up to the one in which the scheduler ends the job; where it ends a
+    job, others fail for that.
+
+    Other logs count by time.
+    """
     end = next((i for i, h in enumerate(hits) if h.name == "slurm_cancel"), None)
     if end is None:
         return hits
     last = hits[end]
     others = [
-        h for h in hits[end + 1 :] if h.origin != last.origin and (not h.time_ns or not last.time_ns or h.time_ns <= last.time_ns)
+        h
+        for h in hits[end + 1 :]
+        if h.origin != last.origin
+        and (not h.time_ns or not last.time_ns or h.time_ns <= last.time_ns)
     ]
     return [*hits[: end + 1], *others]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What lines say beside progress. ``began_ns``: from when on somebody waited, 0 where no line tells. ``victims``: who said to wait."""
+class Reported:
+    """What lines say beside progress.
+
+    ``began_ns``: from when on somebody waited, 0 where no line tells.
+    ``victims``: who said to wait.
+    """
 
     clues: tuple[Clue, ...]
     cancelled: Cancelled | None = None
@@ -111,21 +153,38 @@ class Told:
     sequence: int = -1
 
 
-def told(hits: Sequence[Hit], identities: Identities) -> Told:
+def told(hits: Sequence[Hit], identities: Identities) -> Reported:
     """What the lines say, in the order in which they stand."""
     clues = [*_processes(hits, identities), *_ranks(hits, identities), *_init(hits, identities)]
     cancelled = next((h for h in hits if h.name == "slurm_cancel"), None)
     waits = [h for h in hits if h.name == "wd_timeout"]
     if cancelled and "NODE FAIL" in cancelled.fields.get("why", ""):
         node = cancelled.fields["node"]
-        clues.append(Clue("log", f"the scheduler lost node {node}", GONE, NodeTarget(node), "process_lost", cancelled.origin))
+        clues.append(
+            Clue(
+                "log",
+                f"the scheduler lost node {node}",
+                GONE,
+                NodeTarget(node),
+                "process_lost",
+                cancelled.origin,
+            )
+        )
         cancelled = None
     first = min(waits, key=lambda h: h.number("seq"), default=None)
     if first:
-        clues.append(Clue("log", f"{len(waits)} rank(s) waited until the watchdog's patience ended: victims", ref=first.origin))
-    return Told(
+        clues.append(
+            Clue(
+                "log",
+                f"{len(waits)} rank(s) waited until the watchdog timed out: victims",
+                ref=first.origin,
+            )
+        )
+    return Reported(
         tuple(clues),
-        Cancelled(cancelled.fields.get("why", ""), cancelled.time_ns, cancelled.origin) if cancelled else None,
+        Cancelled(cancelled.fields.get("why", ""), cancelled.time_ns, cancelled.origin)
+        if cancelled
+        else None,
         min((h.time_ns - h.number("ran", 0) * 10**6 for h in waits if h.time_ns), default=0),
         len({(h.group, h.number("r")) for h in waits}),
         first.fields.get("op", "").lower() if first else "",
@@ -134,11 +193,16 @@ def told(hits: Sequence[Hit], identities: Identities) -> Told:
 
 
 def _processes(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
-    """The process that ended first of its own accord: those after it, and those that others ended, follow from it."""
+    """The process that ended first of its own accord: those after it, and those that
+    others ended, follow from it.
+    """
     for hit in hits:
         if hit.name == "elastic" and hit.number("code", 0) not in FOLLOW_UPS:
             who = Who(host=hit.host, pid=hit.number("pid"))
-            text = f"process {who.pid} (local rank {hit.fields['lr']}) ended first, with exit code {hit.fields['code']}"
+            text = (
+                f"process {who.pid} (local rank {hit.fields['lr']}) ended first, with exit code "
+                f"{hit.fields['code']}"
+            )
         elif hit.name == "srun" and not _FOLLOW_UP_WORDS.search(hit.fields["why"]):
             ranks = _numbers(hit.fields["t"])
             who = Who(rank=ranks[0] if ranks else -1, host=hit.fields["node"])
@@ -148,34 +212,70 @@ def _processes(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
             text = f"rank {who.rank} on {who.host} ended first, by signal {hit.fields['sig']}"
         else:
             continue
-        yield Clue("launcher", text, GONE, RankTarget(identities.find(who)), "process_lost", hit.origin, time_ns=hit.time_ns)
+        yield Clue(
+            "launcher",
+            text,
+            GONE,
+            RankTarget(identities.find(who)),
+            "process_lost",
+            hit.origin,
+            time_ns=hit.time_ns,
+        )
         return
 
 
 def _ranks(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
     """Lines in which a rank speaks of itself, or that name one."""
     for hit in hits:
-        number = identities.find(Who(hit.world_rank, hit.host, hit.pid, hit.gpu)) if hit.blame == "reporter" else -1
+        number = (
+            identities.find(Who(hit.world_rank, hit.host, hit.pid, hit.gpu))
+            if hit.blame == "reporter"
+            else -1
+        )
         if hit.name == "cuda":
             yield Clue(
-                "log", f"a CUDA call failed: {hit.fields['err']}", OWN_ERROR, RankTarget(number), "hardware_fault", hit.origin
+                "log",
+                f"a CUDA call failed: {hit.fields['err']}",
+                OWN_ERROR,
+                RankTarget(number),
+                "hardware_fault",
+                hit.origin,
             )
         elif hit.name in ("wd_stuck", "gil"):
-            text = "its watchdog was stuck in a CUDA call" if hit.name == "wd_stuck" else "its interpreter lock was held"
+            text = (
+                "its watchdog was stuck in a CUDA call"
+                if hit.name == "wd_stuck"
+                else "its interpreter lock was held"
+            )
             yield Clue("log", text, STUCK_PROCESS, RankTarget(number), "host_hang", hit.origin)
         elif hit.name == "desync_never":
             for rank in _numbers(hit.fields["ranks"])[:64]:
                 target = RankTarget(identities.of_world_rank(rank))
-                yield Clue("log", f"PyTorch names rank {rank} as the lagging one", BEHIND["log"], target, "host_hang", hit.origin)
-        elif hit.name == "xid" and (entry := xid_entry(hit.number("xid"))) and entry.category in FATAL:
+                yield Clue(
+                    "log",
+                    f"PyTorch names rank {rank} as lagging",
+                    BEHIND["log"],
+                    target,
+                    "host_hang",
+                    hit.origin,
+                )
+        elif (
+            hit.name == "xid"
+            and (entry := xid_entry(hit.number("xid")))
+            and entry.category in FATAL
+        ):
             who = Who(host=hit.host, pid=hit.number("pid"))
             text = f"XID {entry.code} of the GPU at {hit.fields['bdf']}: {entry.description}"
             at = RankTarget(identities.find(who)) if who.pid >= 0 else None
-            yield Clue("kernel", text, FATAL_XID, at, "hardware_fault", hit.origin, time_ns=hit.time_ns)
+            yield Clue(
+                "kernel", text, FATAL_XID, at, "hardware_fault", hit.origin, time_ns=hit.time_ns
+            )
         elif hit.name == "segv":
             who = Who(host=hit.host, pid=hit.number("pid"))
             text = f"process {who.pid} crashed in {hit.fields['lib']}"
-            yield Clue("kernel", text, GONE, RankTarget(identities.find(who)), "process_lost", hit.origin)
+            yield Clue(
+                "kernel", text, GONE, RankTarget(identities.find(who)), "process_lost", hit.origin
+            )
         elif hit.name in ("mixed_nccl", "nvls", "verbs_call", "last_error"):
             yield Clue("log", hit.text, ref=hit.origin)
 
@@ -198,12 +298,22 @@ def _init(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
     for commid in sorted({h.fields.get("commid", "") for h in waiting}):
         those = [h for h in waiting if h.fields.get("commid", "") == commid]
         there, size = {h.number("rank") for h in those}, those[0].number("nranks")
-        text = f"{len(there)} of {size} ranks began to make communicator {commid} and are not done"
+        text = (
+            f"{len(there)} of {size} ranks began to create communicator {commid} "
+            "and have not finished"
+        )
         yield Clue("log", text, 0.0, None, "init_hang", those[0].origin)
         if len(there) > size // 2:
             for rank in [r for r in range(size) if r not in there][:8]:
                 target = RankTarget(identities.find(Who(rank)))
-                yield Clue("log", f"rank {rank} never began to", LEFT_OUT, target, "init_hang", those[0].origin)
+                yield Clue(
+                    "log",
+                    f"rank {rank} never began to",
+                    LEFT_OUT,
+                    target,
+                    "init_hang",
+                    those[0].origin,
+                )
 
 
 LEFT_OUT = 0.5  # a rank whose log was not given looks the same

@@ -1,4 +1,6 @@
-"""The order of ranks by what they have launched: who is ahead of whom, and who is neither ahead nor behind."""
+"""The order of ranks by what they have launched: who is ahead of whom, and who is
+neither ahead nor behind.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ Relation = NDArray[np.bool_]
 def compared(places: Sequence[Counts]) -> tuple[Relation, Relation]:
     """(ahead, crossed), each (place, place).
 
-    ``ahead[i, j]``: i has launched all that j has, and more. ``crossed[i, j]``: each has launched something that the other has not.
-    An operation that one of them does not tell of counts as equal.
+    ``ahead[i, j]``: i has launched all that j has, and more. ``crossed[i, j]``: each has launched
+    something that the other has not. An operation that one of them does not tell of counts as
+    equal.
 
     >>> ahead, crossed = compared([(("AllReduce", 5),), (("AllReduce", 4),)])
     >>> ahead.tolist(), crossed.any()
@@ -34,6 +37,8 @@ def compared(places: Sequence[Counts]) -> tuple[Relation, Relation]:
 
 
 def nearest(ahead: Relation) -> Relation:
-    """Of all that a place is ahead of, those that nothing lies between: with them alone the same ends are reached."""
+    """Of all that a place is ahead of, those that nothing lies between: with them alone
+    the same ends are reached.
+    """
     steps = ahead.astype(np.float32)
     return ahead & ~((steps @ steps) > 0)

@@ -1,12 +1,14 @@
-"""Which device a verdict is about: the GPU of a rank, a port, a node, or the job where nobody is named."""
+"""Which device a verdict is about: the GPU of a rank, a port, a node, or the
+job where none is named.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from detectors.memory import Commit
+from detectors.kit.snapshot import State, device_state, devices_from
+from detectors.kit.stateful import Commit
 from detectors.nccl.verdict import Culprit
-from detectors.snapshot import State, device_state, devices_from
 from pipeline.frame import Device
 from pipeline.nccl.report import Report
 from pipeline.observation import Observation
@@ -52,8 +54,16 @@ class Places:
         return Device(culprit.host, "node", culprit.host)
 
     def hosts(self, reports: Iterable[Report]) -> dict[str, str]:
-        """Names of nodes by what the reports call them: an address, known by a rank there whose GPU is known."""
-        members = (m for report in reports for c in report.communicators for m in c.members if m.uuid and m.host)
+        """Names of nodes by what the reports call them: an address, known by a rank
+        there whose GPU is known.
+        """
+        members = (
+            m
+            for report in reports
+            for c in report.communicators
+            for m in c.members
+            if m.uuid and m.host
+        )
         known = ((m.host, self._devices.get(("gpu", "", m.uuid))) for m in members)
         return {address: gpu.host for address, gpu in known if gpu is not None}
 

@@ -1,4 +1,4 @@
-"""What the wait-for graph over all communicators that stand still says: clues, and how the whole hangs together."""
+"""The wait-for graph over all stalled communicators: clues, and how they connect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ TEARDOWN = ("finalize", "abort")
 
 @dataclass(slots=True)
 class Stuck:
-    """How a job stands. ``where`` is the communicator at which the waiting ends, ``waits`` how it stands. ``circle`` are ranks that wait for each other."""
+    """How a job stands.
+
+    ``where`` is the communicator at which the waiting ends, ``waits`` how it stands. ``circle`` are
+    ranks that wait for each other.
+    """
 
     clues: list[Clue] = field(default_factory=list)
     where: Joined | None = None
@@ -34,7 +38,10 @@ def stuck(communicators: Communicators, identities: Identities) -> Stuck:
     joined = {"/".join(key): j for key, j in communicators.all.items()}
     frozen = {key: j for key, j in joined.items() if not (j.moving or _ending(j)) or _lost(j)}
     first = heads(frozen)
-    alone = {key: waiting(key, j, first, [identities.of_world_rank(r) for r in j.unknown]) for key, j in frozen.items()}
+    alone = {
+        key: waiting(key, j, first, [identities.of_world_rank(r) for r in j.unknown])
+        for key, j in frozen.items()
+    }
     found = Stuck()
     edges: dict[Node, list[Node]] = {}
     for each in alone.values():
@@ -51,20 +58,31 @@ def stuck(communicators: Communicators, identities: Identities) -> Stuck:
     _left(found, joined, identities)
     _errors(found, joined, identities)
     _init(found, joined)
-    found.balanced = any(w.situation == "balanced" and joined[key].confirmed for key, w in alone.items())
-    accused = {c.target.number for c in found.clues if isinstance(c.target, RankTarget) and c.weight > 0}
+    found.balanced = any(
+        w.situation == "balanced" and joined[key].confirmed for key, w in alone.items()
+    )
+    accused = {
+        c.target.number for c in found.clues if isinstance(c.target, RankTarget) and c.weight > 0
+    }
     found.victims = len(waiters - accused)
     return found
 
 
 def _sparing_flights(
-    found: Stuck, ends: list[frozenset[Node]], alone: Mapping[str, Waiting], joined: Mapping[str, Joined]
+    found: Stuck,
+    ends: list[frozenset[Node]],
+    alone: Mapping[str, Waiting],
+    joined: Mapping[str, Joined],
 ) -> list[frozenset[Node]]:
-    """Without the ranks that may all wait in one collective of their own: RAS counts launches, so it looks as if they had not come.
+    """Without the ranks that may all wait in one collective of their own: RAS counts launches, so
+    it looks as if they had not come.
 
-    Where all members of a communicator are waited for, wait for nobody, and have launched the same in it, it may be in flight.
+    Where all members of a communicator are waited for, wait for nobody, and have launched the same
+    in it, it may be in flight.
     """
-    alone_at_the_end = {node.number for end in ends if len(end) == 1 for node in end if isinstance(node, Rank)}
+    alone_at_the_end = {
+        node.number for end in ends if len(end) == 1 for node in end if isinstance(node, Rank)
+    }
     spared: set[int] = set()
     for key, each in alone.items():
         members = joined[key].members.keys()
@@ -72,11 +90,26 @@ def _sparing_flights(
             spared |= members
             _place(found, each, joined[key])
             found.stage = "in_flight"
-            text = f"all ranks of {joined[key].name} are waited for elsewhere and have launched the same in it: it does not end, or all are stuck alike"
-            found.clues.append(
-                Clue(_teller(joined[key]), text, 0.0, None, "in_flight", joined[key].origin, firm=joined[key].confirmed)
+            text = (
+                f"all ranks of {joined[key].name} are waited for elsewhere and have launched the "
+                "same in it: it does not end, or all are stuck alike"
             )
-    return [end for end in ends if not (len(end) == 1 and all(isinstance(n, Rank) and n.number in spared for n in end))]
+            found.clues.append(
+                Clue(
+                    _teller(joined[key]),
+                    text,
+                    0.0,
+                    None,
+                    "in_flight",
+                    joined[key].origin,
+                    firm=joined[key].confirmed,
+                )
+            )
+    return [
+        end
+        for end in ends
+        if not (len(end) == 1 and all(isinstance(n, Rank) and n.number in spared for n in end))
+    ]
 
 
 def _ending(joined: Joined) -> bool:
@@ -89,7 +122,11 @@ def _lost(joined: Joined) -> bool:
 
 
 def _end(
-    found: Stuck, end: frozenset[Node], alone: Mapping[str, Waiting], joined: Mapping[str, Joined], identities: Identities
+    found: Stuck,
+    end: frozenset[Node],
+    alone: Mapping[str, Waiting],
+    joined: Mapping[str, Joined],
+    identities: Identities,
 ) -> None:
     ranks = sorted(node.number for node in end if isinstance(node, Rank))
     flights = [node for node in end if isinstance(node, Flight)]
@@ -98,19 +135,32 @@ def _end(
         waits = alone[flights[0].communicator]
         _place(found, waits, at)
         found.stage = found.stage or "in_flight"
-        text = f"all ranks of {at.name} that told of it have begun {_what(waits)}, and it does not end"
+        text = (
+            f"all ranks of {at.name} that reported it have begun "
+            f"{_what(waits)}, and it does not end"
+        )
         whole = at.confirmed and not at.unknown and 0 < at.communicator.size <= len(at.members)
         found.clues.append(Clue(_teller(at), text, 0.0, None, "in_flight", at.origin, firm=whole))
     elif len(ranks) > 1:
         found.circle = found.circle or ranks
         names = "; ".join(identities.who(n).words() for n in ranks[:8])
         found.clues.append(
-            Clue("graph", f"{len(ranks)} ranks wait for each other in a circle: {names}", 0.0, None, "launch_order_deadlock")
+            Clue(
+                "graph",
+                f"{len(ranks)} ranks wait for each other in a circle: {names}",
+                0.0,
+                None,
+                "launch_order_deadlock",
+            )
         )
 
 
 def _behind(
-    found: Stuck, last: set[int], alone: Mapping[str, Waiting], joined: Mapping[str, Joined], identities: Identities
+    found: Stuck,
+    last: set[int],
+    alone: Mapping[str, Waiting],
+    joined: Mapping[str, Joined],
+    identities: Identities,
 ) -> None:
     """Ranks that others wait for and that wait for nobody."""
     for key, each in alone.items():
@@ -120,10 +170,30 @@ def _behind(
             _place(found, each, at)
         for number in late:
             found.stage = "host"
-            who, waits = identities.who(number).words(), f"in which {len(each.pending)} rank(s) wait"
-            once = "" if at.confirmed else "; seen once only, which a rank that is merely late looks like too"
-            text = f"{who} never began {_what(each)} of {at.name}, {waits}{_last_call(at.members[number])}{once}"
-            found.clues.append(Clue(source, text, BEHIND[source], RankTarget(number), "host_hang", at.origin, firm=at.confirmed))
+            who, waits = (
+                identities.who(number).words(),
+                f"in which {len(each.pending)} rank(s) wait",
+            )
+            once = (
+                ""
+                if at.confirmed
+                else "; seen only once: a rank that is merely late looks the same"
+            )
+            text = (
+                f"{who} never began {_what(each)} of {at.name}, "
+                f"{waits}{_last_call(at.members[number])}{once}"
+            )
+            found.clues.append(
+                Clue(
+                    source,
+                    text,
+                    BEHIND[source],
+                    RankTarget(number),
+                    "host_hang",
+                    at.origin,
+                    firm=at.confirmed,
+                )
+            )
 
 
 def _last_call(member: Member) -> str:
@@ -131,12 +201,19 @@ def _last_call(member: Member) -> str:
     last = max(member.operations, key=lambda o: o.seq, default=None)
     if last is None:
         return ""
-    return f"; its last call there was {last.name} #{last.seq}{f' at {last.frame}' if last.frame else ''}"
+    return (
+        f"; its last call there was {last.name} "
+        f"#{last.seq}{f' at {last.frame}' if last.frame else ''}"
+    )
 
 
 def _place(found: Stuck, waits: Waiting, joined: Joined) -> None:
     rank = (len(waits.pending), joined.communicator.size)
-    if found.where is None or found.waits is None or rank > (len(found.waits.pending), found.where.communicator.size):
+    if (
+        found.where is None
+        or found.waits is None
+        or rank > (len(found.waits.pending), found.where.communicator.size)
+    ):
         found.where, found.waits = joined, waits
 
 
@@ -150,7 +227,9 @@ def _what(waits: Waiting) -> str:
     return f"{name} #{waits.sequence}" if waits.sequence > 0 else f"the latest {name}"
 
 
-def _gone(found: Stuck, alone: Mapping[str, Waiting], joined: Mapping[str, Joined], identities: Identities) -> None:
+def _gone(
+    found: Stuck, alone: Mapping[str, Waiting], joined: Mapping[str, Joined], identities: Identities
+) -> None:
     told: set[int] = set()
     for key, each in alone.items():
         for number in each.gone:
@@ -160,27 +239,48 @@ def _gone(found: Stuck, alone: Mapping[str, Waiting], joined: Mapping[str, Joine
                 how = (
                     "is considered dead by the others"
                     if dead
-                    else "does not answer any more: ended, or stopped, which cannot be told apart from here"
+                    else (
+                        "no longer answers: it ended or was stopped, which look the same from here"
+                    )
                 )
                 text = f"{identities.who(number).words()} {how}"
-                found.clues.append(Clue("ras", text, GONE, RankTarget(number), "process_lost", joined[key].origin))
+                found.clues.append(
+                    Clue("ras", text, GONE, RankTarget(number), "process_lost", joined[key].origin)
+                )
         if each.gone:
             _place(found, each, joined[key])
 
 
-def _mismatch(found: Stuck, alone: Mapping[str, Waiting], joined: Mapping[str, Joined], identities: Identities) -> None:
+def _mismatch(
+    found: Stuck, alone: Mapping[str, Waiting], joined: Mapping[str, Joined], identities: Identities
+) -> None:
     for key, each in alone.items():
         if not each.odd:
             continue
         at, source = joined[key], _teller(joined[key])
         usual, other = each.called
         spot = f"#{each.sequence} of {at.name}" if each.sequence > 0 else at.name
-        odd = [n for n in each.odd if 2 * len(each.odd) < len(at.members)]  # half against half has no minority
+        # half against half has no minority
+        odd = [n for n in each.odd if 2 * len(each.odd) < len(at.members)]
         names = "; ".join(identities.who(n).words() for n in each.odd[:8])
-        text = f"at {spot} ranks called different collectives: most {usual or 'another'}, but {other or 'not'}: {names}"
-        found.clues.append(Clue(source, text, 0.0, None, "order_mismatch", at.origin, firm=at.confirmed))
+        text = (
+            f"at {spot} ranks called different collectives: most {usual or 'another'}, but "
+            f"{other or 'not'}: {names}"
+        )
+        found.clues.append(
+            Clue(source, text, 0.0, None, "order_mismatch", at.origin, firm=at.confirmed)
+        )
         found.clues += [
-            Clue(source, text, BEHIND[source], RankTarget(n), "order_mismatch", at.origin, firm=at.confirmed) for n in odd
+            Clue(
+                source,
+                text,
+                BEHIND[source],
+                RankTarget(n),
+                "order_mismatch",
+                at.origin,
+                firm=at.confirmed,
+            )
+            for n in odd
         ]
         _place(found, each, at)
         found.stage = "launch"
@@ -191,12 +291,16 @@ def _left(found: Stuck, joined: Mapping[str, Joined], identities: Identities) ->
         states = {m.state for m in at.members.values()}
         if states & set(TEARDOWN):
             found.stage = found.stage or "finalize"
-            found.clues.append(Clue("ras", f"{at.name} is being taken down: the job ends, or changes its groups"))
+            found.clues.append(
+                Clue("ras", f"{at.name} is being taken down: the job ends, or changes its groups")
+            )
         elif "left" in states:
             for number, member in at.members.items():
                 if member.state == "left":
                     text = f"{identities.who(number).words()} has given up {at.name} and still runs"
-                    found.clues.append(Clue("ras", text, LEFT, RankTarget(number), "host_hang", firm=False))
+                    found.clues.append(
+                        Clue("ras", text, LEFT, RankTarget(number), "host_hang", firm=False)
+                    )
 
 
 OWN, NEAR, VICTIM = 1, 2, 6  # unhandled CUDA error, system error, remote error of ncclResult_t
@@ -210,19 +314,43 @@ def _errors(found: Stuck, joined: Mapping[str, Joined], identities: Identities) 
                 if member.error == VICTIM:
                     text = f"{who} reports that a remote process failed: it is a victim"
                 else:
-                    text = f"{who} reports error {member.error} of its own" if own else f"{who} reports error {member.error}"
+                    text = (
+                        f"{who} reports error {member.error} of its own"
+                        if own
+                        else f"{who} reports error {member.error}"
+                    )
                 weight = OWN_ERROR if own else 0.0
                 found.clues.append(
-                    Clue("ras", text, weight, RankTarget(number) if own else None, "hardware_fault" if own else None, at.origin)
+                    Clue(
+                        "ras",
+                        text,
+                        weight,
+                        RankTarget(number) if own else None,
+                        "hardware_fault" if own else None,
+                        at.origin,
+                    )
                 )
 
 
 def _init(found: Stuck, joined: Mapping[str, Joined]) -> None:
     for at in joined.values():
         states = [m.state for m in at.members.values()]
-        if states and set(states) <= {"init", "unresponsive", "dead"} and "init" in states and at.confirmed:
+        if (
+            states
+            and set(states) <= {"init", "unresponsive", "dead"}
+            and "init" in states
+            and at.confirmed
+        ):
             found.stage = "init"
-            found.clues.append(Clue("ras", f"{at.name} is being made and does not get done", 0.0, None, "init_hang"))
+            found.clues.append(
+                Clue(
+                    "ras",
+                    f"{at.name} is being created and does not complete",
+                    0.0,
+                    None,
+                    "init_hang",
+                )
+            )
 
 
 def unknown_ranks(communicators: Communicators) -> Iterator[tuple[Joined, int]]:

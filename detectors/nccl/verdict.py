@@ -1,4 +1,6 @@
-"""Verdict: this job is stalled, at this collective, because of this rank, with this confidence and this evidence."""
+"""Verdict: this job is stalled, at this collective, because of this rank, with this
+confidence and this evidence.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,15 @@ Cause = Literal[
     "straggler",
     "launch_order_deadlock",  # ranks wait for each other in a circle
     "in_flight",  # all called it, and it does not end: network, NVLink or a kernel
-    "init_hang",  # a communicator is being made and does not get done
+    "init_hang",  # a communicator is being created and does not complete
     "storage",
     "global_host_phase",
     "slow_straggler",
     "slow_network",
     "slow_uniform",
     "unknown",  # something stands still, and nobody can be named
-    "no_evidence",  # nothing that was told says that the job stands still, which is not to say that it is healthy
+    # no report shows that the job is stalled; this does not prove that it is healthy
+    "no_evidence",
 ]
 Stage = Literal["init", "host", "launch", "in_flight", "finalize", ""]
 Phase = Literal["suspect", "confirmed", "recovered", "ended"]
@@ -30,7 +33,10 @@ CAUSES: tuple[Cause, ...] = get_args(Cause)
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """Who is to blame: a rank, a port (``host`` and ``port``) or a whole node (``host`` alone). ``score`` is from 0 to 1."""
+    """Who is to blame: a rank, a port (``host`` and ``port``) or a whole node (``host`` alone).
+
+    ``score`` is from 0 to 1.
+    """
 
     score: float
     rank: int = -1
@@ -48,12 +54,21 @@ class Culprit:
         parts += [f"process {self.pid}"] if self.pid >= 0 else []
         parts += [f"GPU {self.gpu}"] if self.gpu >= 0 else []
         where = f" on node {self.host}" if self.host else ""
-        return f"{', '.join(parts)}{where}" if parts else f"node {self.host}" if self.host else "an unknown rank"
+        return (
+            f"{', '.join(parts)}{where}"
+            if parts
+            else f"node {self.host}"
+            if self.host
+            else "an unknown rank"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One thing that speaks for the verdict. ``weight`` is what it adds to whom it names (0: it explains), ``ref`` where it stands."""
+    """One thing that speaks for the verdict.
+
+    ``weight`` is what it adds to whom it names (0: it explains), ``ref`` where it stands.
+    """
 
     source: str
     text: str
@@ -65,8 +80,9 @@ class Evidence:
 class Verdict:
     """What all evidence about one job comes to.
 
-    ``culprits`` are named; ``candidates`` (at most 8) might be to blame, and are not named. ``victims`` counts ranks that only wait. ``evidence``
-    stands in the order of its weight. ``began_ns`` is the unix time from which on nothing moved, 0 where nobody told.
+    ``culprits`` are named; ``candidates`` (at most 8) might be to blame, and are not named.
+    ``victims`` counts ranks that only wait. ``evidence`` stands in the order of its weight.
+    ``began_ns`` is the unix time from which on nothing moved, 0 where nobody told.
     """
 
     cause: Cause
@@ -98,7 +114,16 @@ class Verdict:
             "victims": self.victims,
             "confidence": round(self.confidence, 3),
             "evidence": [
-                {k: v for k, v in (("source", e.source), ("text", e.text), ("weight", e.weight), ("ref", e.ref)) if v != ""}
+                {
+                    k: v
+                    for k, v in (
+                        ("source", e.source),
+                        ("text", e.text),
+                        ("weight", e.weight),
+                        ("ref", e.ref),
+                    )
+                    if v != ""
+                }
                 for e in self.evidence
             ],
             "began_unix_seconds": self.began_ns / 1e9 if self.began_ns else None,

@@ -1,4 +1,6 @@
-"""Which port is dead, when many ranks complain of each other: every failed request is a vote against the two ends of its edge."""
+"""Which port is dead, when many ranks report each other: every failed request is a vote
+against the two ends of its edge.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,10 @@ def status(hit: Hit) -> int:
 
 
 def network_clues(hits: Iterable[Hit], names: dict[str, str] | None = None) -> Iterator[Clue]:
-    """What the network's own lines say. ``names`` translates addresses of peers to names of nodes, where known."""
+    """What the network's own lines say.
+
+    ``names`` translates addresses of peers to names of nodes, where known.
+    """
     known = names or {}
     edges: dict[Edge, Hit] = {}
     remote: dict[str, dict[str, Hit]] = defaultdict(dict)
@@ -44,26 +49,43 @@ def network_clues(hits: Iterable[Hit], names: dict[str, str] | None = None) -> I
             elif code in (*REMOTE_PROCESS, NOT_READY) and peer:
                 remote[peer].setdefault(hit.host, hit)
             elif code in OWN_ADAPTER and hit.host:
-                yield _port_clue(hit, VOTED_PORT, "hardware_fault", f"completion status {code}: the adapter itself failed")
+                yield _port_clue(
+                    hit,
+                    VOTED_PORT,
+                    "hardware_fault",
+                    f"completion status {code}: the adapter itself failed",
+                )
         elif hit.name == "sock_closed" and (peer := _peer(hit, known)):
             remote[peer].setdefault(hit.host, hit)
         elif hit.name in ("ib_async_fatal", "ib_fatal"):
             yield _port_clue(hit, VOTED_PORT, "hardware_fault", "the adapter reports a fatal error")
-        elif hit.name == "ib_async" and hit.fields.get("code", "10") == "10" and "error" in hit.fields.get("ev", ""):
+        elif (
+            hit.name == "ib_async"
+            and hit.fields.get("code", "10") == "10"
+            and "error" in hit.fields.get("ev", "")
+        ):
             yield _port_clue(hit, COUNTERS_MOVED, "in_flight", "the port went down")
     yield from _edge_clues(edges)
     for peer, reporters in remote.items():
         text = (
-            f"{len(reporters)} node(s) lost their connection to {peer}: a process there has ended, or does not serve the network"
+            f"{len(reporters)} node(s) lost their connection to {peer}: a process there has ended, "
+            "or does not serve the network"
         )
         first = min(reporters.values(), key=lambda h: h.time_ns)
         yield Clue(
-            "network", text, VOTED_PORT if len(reporters) > 1 else VOTED_EDGE, NodeTarget(peer), "process_lost", first.origin
+            "network",
+            text,
+            VOTED_PORT if len(reporters) > 1 else VOTED_EDGE,
+            NodeTarget(peer),
+            "process_lost",
+            first.origin,
         )
 
 
 def _edge_clues(edges: dict[Edge, Hit]) -> Iterator[Clue]:
-    """A port whose requests to several peers fail is dead; a node that several others cannot reach is; one edge alone has two ends."""
+    """A port whose requests to several peers fail is dead; a node that several others cannot reach
+    is; one edge alone has two ends.
+    """
     reached: dict[PortTarget, set[str]] = defaultdict(set)
     missed: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for edge in edges:
@@ -74,15 +96,23 @@ def _edge_clues(edges: dict[Edge, Hit]) -> Iterator[Clue]:
     for here, peers in reached.items():
         if len(peers) > 1:
             named = True
-            text = f"requests from {_words(here)} to {len(peers)} nodes were never answered (completion status 12)"
-            yield Clue("network", text, VOTED_PORT, here, "in_flight", _origin(edges, here.host, ""))
+            text = (
+                f"requests from {_words(here)} to {len(peers)} nodes were never answered "
+                "(completion status 12)"
+            )
+            yield Clue(
+                "network", text, VOTED_PORT, here, "in_flight", _origin(edges, here.host, "")
+            )
     for peer, reporters in missed.items():
         hosts, rails = {host for host, _ in reporters}, {port for _, port in reporters}
         if peer and len(hosts) > 1:
             named = True
-            # Ports of one name are one rail (one leaf switch): where only that rail fails, it is the peer's port on it, not the peer.
+            # Ports of one name are one rail (one leaf switch): where only that rail fails, it is
+            # the peer's port on it, not the peer.
             there: PortTarget | NodeTarget = (
-                PortTarget(peer, rails.pop()) if len(rails) == 1 and "" not in rails else NodeTarget(peer)
+                PortTarget(peer, rails.pop())
+                if len(rails) == 1 and "" not in rails
+                else NodeTarget(peer)
             )
             text = f"{len(hosts)} nodes got no answer from {_words(there)} (completion status 12)"
             yield Clue("network", text, VOTED_PORT, there, "in_flight", _origin(edges, "", peer))
@@ -90,22 +120,34 @@ def _edge_clues(edges: dict[Edge, Hit]) -> Iterator[Clue]:
         return
     for edge, hit in edges.items():
         port = f"{edge.port} of " if edge.port else ""
-        text = f"a request from {port}{edge.host or 'a node'} to {edge.peer or 'a peer'} was never answered (completion status 12): either end may be at fault"
-        end: PortTarget | NodeTarget = PortTarget(edge.host, edge.port) if edge.port else NodeTarget(edge.host)
+        text = (
+            f"a request from {port}{edge.host or 'a node'} to {edge.peer or 'a peer'} was never "
+            "answered (completion status 12): either end may be at fault"
+        )
+        end: PortTarget | NodeTarget = (
+            PortTarget(edge.host, edge.port) if edge.port else NodeTarget(edge.host)
+        )
         yield Clue("network", text, VOTED_EDGE, end, "in_flight", hit.origin)
         if edge.peer:
             yield Clue("network", text, VOTED_EDGE, NodeTarget(edge.peer), "in_flight", hit.origin)
 
 
 def addresses(hits: Iterable[Hit]) -> dict[str, str]:
-    """Names of nodes by their addresses, as far as the lines of RoCE networks tell: the local GID holds the reporter's address.
+    """Names of nodes by their addresses, as far as the lines of RoCE networks tell: the local GID
+    holds the reporter's address.
 
     >>> from pipeline.nccl.hit import Hit
-    >>> addresses([Hit("ib_completion", "link", "peer", host="n3", fields={"lgid": "::ffff:192.0.2.59"})])
+    >>> addresses(
+    ...     [Hit("ib_completion", "link", "peer", host="n3", fields={"lgid": "::ffff:192.0.2.59"})]
+    ... )
     {'192.0.2.59': 'n3'}
     """
     pairs = ((hit.fields.get("lgid", ""), hit.host) for hit in hits)
-    return {gid.removeprefix("::ffff:"): host for gid, host in pairs if gid.startswith("::ffff:") and host}
+    return {
+        gid.removeprefix("::ffff:"): host
+        for gid, host in pairs
+        if gid.startswith("::ffff:") and host
+    }
 
 
 def _words(target: PortTarget | NodeTarget) -> str:

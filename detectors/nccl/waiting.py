@@ -27,7 +27,9 @@ class Flight(NamedTuple):
 
 
 class Before(NamedTuple):
-    """Stands for all ranks of a communicator that are at one place: one edge to it in place of one to each."""
+    """Stands for all ranks of a communicator that are at one place: one edge to it
+    in place of one to each.
+    """
 
     communicator: str
     place: Counts
@@ -41,8 +43,8 @@ Situation = Literal["idle", "behind", "held", "in_flight", "partial", "balanced"
 class Waiting:
     """What one communicator adds to the graph, and how it stands.
 
-    ``sequence`` and ``operation`` are the first collective that is not done. ``odd`` are ranks that called something else there than the most,
-    ``called`` what the most and what they called.
+    ``sequence`` and ``operation`` are the first collective that is not done. ``odd`` are ranks that
+    called something else there than the most, ``called`` what the most and what they called.
     """
 
     key: str
@@ -64,27 +66,49 @@ class Waiting:
 
 
 Heads = Mapping[int, str]
-"""The communicator of each rank's oldest call that has not ended. Later calls stand in the rank's queue behind it."""
+"""The communicator of each rank's oldest call that has not ended.
+
+Later calls stand in the rank's queue behind it.
+"""
 
 
-MOST_PLACES = 1024  # that ranks of one communicator are at: so many differ in a lie, or in a job that moves
+# different positions of the ranks of one communicator; more are a forged report or a moving job
+MAX_PLACES = 1024
 
 
 def heads(communicators: Mapping[str, Joined]) -> Heads:
-    """From when each unfinished call was made; a rank's own clock orders its calls. Ranks of which that is not told are left out."""
+    """From when each unfinished call was made; a rank's own clock orders its calls.
+
+    Ranks of which that is not told are left out.
+    """
     oldest: dict[int, tuple[int, str]] = {}
     for key, joined in communicators.items():
         for number, member in joined.members.items():
-            calls = [o.created_ns for o in member.operations if o.seq > count(member.completed) >= 0 and not o.completed]
+            calls = [
+                o.created_ns
+                for o in member.operations
+                if o.seq > count(member.completed) >= 0 and not o.completed
+            ]
             if calls and min(calls) > 0:
                 oldest[number] = min(oldest.get(number, (min(calls), key)), (min(calls), key))
     return {number: key for number, (_, key) in oldest.items()}
 
 
-def waiting(key: str, joined: Joined, first: Heads | None = None, unheard: Sequence[int] = ()) -> Waiting:
-    """Who waits for whom. ``key`` names the communicator in the graph, ``unheard`` are its ranks of which nobody told."""
-    found = Waiting(key, gone=[n for n, m in joined.members.items() if m.gone], unheard=list(unheard))
-    members = {n: m for n, m in joined.members.items() if not m.gone and m.state not in ("left", "finalize", "abort")}
+def waiting(
+    key: str, joined: Joined, first: Heads | None = None, unheard: Sequence[int] = ()
+) -> Waiting:
+    """Who waits for whom.
+
+    ``key`` names the communicator in the graph, ``unheard`` are its ranks of which nobody told.
+    """
+    found = Waiting(
+        key, gone=[n for n, m in joined.members.items() if m.gone], unheard=list(unheard)
+    )
+    members = {
+        n: m
+        for n, m in joined.members.items()
+        if not m.gone and m.state not in ("left", "finalize", "abort")
+    }
     if any(count(m.completed) >= 0 for m in members.values()):
         _by_sequence(found, members, first or {})
     else:
@@ -93,15 +117,21 @@ def waiting(key: str, joined: Joined, first: Heads | None = None, unheard: Seque
 
 
 def _by_sequence(found: Waiting, members: dict[int, Member], first: Heads) -> None:
-    """One sequence per rank, and what it completed: the first operation that somebody has not completed decides.
+    """One sequence per rank, and what it completed: the first operation that somebody
+    has not completed decides.
 
-    Who has called it but is still held by an older call elsewhere is waited for like one who has not come.
+    Who has called it but is still held by an older call elsewhere is waited for
+    like one who has not come.
     """
     done = {n: count(m.completed) for n, m in members.items()}
     begun = {n: count(m.launched) for n, m in members.items()}
     sequence = 1 + min(d for d in done.values() if d >= 0)
     found.behind = [n for n, launched in begun.items() if 0 <= launched < sequence]
-    found.pending = [n for n, launched in begun.items() if launched >= sequence and (done[n] < sequence or done[n] < 0)]
+    found.pending = [
+        n
+        for n, launched in begun.items()
+        if launched >= sequence and (done[n] < sequence or done[n] < 0)
+    ]
     held = [n for n in found.pending if first.get(n, found.key) != found.key]
     here = [n for n in found.pending if n not in set(held)]
     found.sequence = sequence
@@ -124,12 +154,14 @@ def _by_sequence(found: Waiting, members: dict[int, Member], first: Heads) -> No
 
 
 def _by_launches(found: Waiting, members: dict[int, Member]) -> None:
-    """Only launches are known, per operation: a rank that has launched all that another has, and more, waits for it."""
+    """Only launches are known, per operation: a rank that has launched all that another
+    has, and more, waits for it.
+    """
     ranks: dict[Counts, list[int]] = {}
     for n, member in members.items():
         if member.launched:
             ranks.setdefault(tuple(sorted(member.launched)), []).append(n)
-    places = list(ranks) if len(ranks) <= MOST_PLACES else []
+    places = list(ranks) if len(ranks) <= MAX_PLACES else []
     ahead, crossed = compared(places)
     near = nearest(ahead)
     for i, place in enumerate(places):
@@ -152,12 +184,20 @@ def _by_launches(found: Waiting, members: dict[int, Member]) -> None:
     found.operation = _differing(ranks)
     moved = any(n > 0 for place in places for _, n in place)
     found.situation = (
-        "behind" if found.behind else "gone" if found.gone else "balanced" if moved and len(places) == 1 else "nothing"
+        "behind"
+        if found.behind
+        else "gone"
+        if found.gone
+        else "balanced"
+        if moved and len(places) == 1
+        else "nothing"
     )
 
 
 def _crossed(found: Waiting, ranks: dict[Counts, list[int]], tops: list[int]) -> None:
-    """Foremost ranks that have launched different operations: nobody is late, the calls are in another order."""
+    """Foremost ranks that have launched different operations: nobody is late, the
+    calls are in another order.
+    """
     if not tops:
         return
     crossing = [list(ranks)[i] for i in tops]
@@ -180,12 +220,15 @@ def _differing(places: dict[Counts, list[int]]) -> str:
     return ", ".join(name for name, numbers in told.items() if len(numbers) > 1)
 
 
-# Operations whose ranks may rightly differ in sizes: they are called so, or with lists of different length.
+# Operations whose ranks may rightly differ in sizes: they are called so, or with
+# lists of different length.
 UNEVEN = ("all_to_all", "alltoall", "gather", "scatter", "coalesced", "barrier")
 
 
 def _compare_calls(found: Waiting, members: dict[int, Member], sequence: int) -> None:
-    """Whether all ranks that called the operation called the same: type first, then dtype, then sizes."""
+    """Whether all ranks that called the operation called the same: type
+    first, then dtype, then sizes.
+    """
     calls = {n: o for n, m in members.items() for o in m.operations if o.seq == sequence}
     if not calls:
         return

@@ -1,4 +1,6 @@
-"""GPUs that are unlike all others of their model in some combination of quantities, none of which is wrong by itself."""
+"""GPUs that are unlike all others of their model in some combination of quantities, none of
+which is wrong by itself.
+"""
 
 from __future__ import annotations
 

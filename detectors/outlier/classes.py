@@ -1,20 +1,26 @@
-"""What is usual for each model of GPU: one covariance and one histogram of distances, pooled over all GPUs of it."""
+"""What is usual for each model of GPU: one covariance and one histogram of distances,
+pooled over all GPUs of it.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.memory import Commit, from_text_array, text_array
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, from_text_array, text_array
 from detectors.outlier.shrinkage import BINS, Scatter, bin_of, tail_limit
-from detectors.snapshot import State
 
 FADE = 2.0**-20  # of the histogram per vector: it holds about a million, as the covariance does
-FLOOR = 1.0  # added to the diagonal: a difference below the unit that matters is none, however steady a quantity usually is
+# added to the diagonal: a difference below the unit that matters is none, however
+# steady a quantity usually is
+FLOOR = 1.0
 
 
 class Model:
-    """One class: ``scatter``, ``counts`` (bin,) of the distances of its healthy blocks, and the elapsed ns of its first."""
+    """One class: ``scatter``, ``counts`` (bin,) of the distances of its healthy blocks, and the
+    elapsed ns of its first.
+    """
 
     def __init__(self, quantities: int, first_ns: int) -> None:
         self.scatter = Scatter(np.zeros((quantities, quantities)))
@@ -33,7 +39,9 @@ class Model:
         return tail_limit(self.counts, share)
 
     def learn(self, y: NDArray[np.float64], d2: NDArray[np.float64] | None) -> None:
-        """Healthy vectors (sample, d) and, where they could be judged, their distances (sample,)."""
+        """Healthy vectors (sample, d) and, where they could be judged,
+        their distances (sample,).
+        """
         self.scatter.add(y)
         if d2 is not None and len(d2):
             self.counts *= (1 - FADE) ** len(d2)
@@ -60,7 +68,9 @@ class Models:
         return {
             "names": text_array(list(self._of)),
             "first": np.array([model.first_ns for model in models], np.int64),
-            "moments": np.array([[model.scatter.q4, model.scatter.n] for model in models]).reshape(-1, 2),
+            "moments": np.array([[model.scatter.q4, model.scatter.n] for model in models]).reshape(
+                -1, 2
+            ),
             "scatter": np.array([model.scatter.S for model in models]).reshape(-1, d, d),
             "counts": np.array([model.counts for model in models]).reshape(-1, BINS),
         }
@@ -75,7 +85,9 @@ class Models:
         counts = state["counts"].astype(np.float64).reshape(len(names), BINS)
         for row, name in enumerate(names):
             model = of[name] = Model(d, int(first[row]))
-            model.scatter = Scatter(scatter[row].copy(), float(moments[row, 0]), float(moments[row, 1]))
+            model.scatter = Scatter(
+                scatter[row].copy(), float(moments[row, 0]), float(moments[row, 1])
+            )
             model.counts = counts[row].copy()
 
         def commit() -> None:

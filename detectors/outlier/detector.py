@@ -1,4 +1,6 @@
-"""GPUs unlike all others of their model: no single reading stands out, but power, clock, heat and load together do."""
+"""GPUs unlike all others of their model: no single reading deviates much, but power, clock,
+heat and load together do.
+"""
 
 from __future__ import annotations
 
@@ -8,31 +10,36 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockMeans
-from detectors.blockwise import Blockwise
-from detectors.columns import Columns, Ring, rows_where
-from detectors.elapsed import Moment
+from detectors.kit.block_clock import BlockMeans
+from detectors.kit.blockwise import Blockwise
+from detectors.kit.columns import Columns, Ring, rows_where
+from detectors.kit.findings import Verdict
+from detectors.kit.groups import Groups
+from detectors.kit.page import Default, Page, gpu_columns
+from detectors.kit.peers import ACTIVE_PERCENT, Peers
+from detectors.kit.readings import reading
 from detectors.outlier.classes import Models
 from detectors.outlier.shrinkage import distances
-from detectors.peers import ACTIVE_PERCENT, Peers
-from detectors.places import Groups
-from detectors.readings import reading
-from detectors.standing import Verdict
+from pipeline.clock import SECOND_NS, Instant
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Event
 
-S = 10**9
 BLOCK_S = 60.0
 FAULT = "outlier"
 TAIL = 1e-5  # of the blocks of healthy GPUs lie beyond the limit, by their own distances
-WARM_NS = 7 * 86400 * S  # no verdict before a week of the class: its jobs differ from day to day
-RUN, OF_LAST, CLEAR_BLOCKS = 5, 6, 5  # blocks beyond the limit, of so many; blocks within it that end it
-OWN_BLOCKS, OWN_WEIGHT = 60, 1 / 1440  # a GPU's own place among its peers: an hour to learn, a day to forget
+# no verdict before a week of the class: its jobs differ from day to day
+WARM_NS = 7 * 86400 * SECOND_NS
+# RUN of the last OF_LAST blocks beyond the limit begin it, CLEAR_BLOCKS within the limit end it
+RUN, OF_LAST, CLEAR_BLOCKS = 5, 6, 5
+# a GPU's own place among its peers: an hour to learn, a day to forget
+OWN_BLOCKS, OWN_WEIGHT = 60, 1 / 1440
 
 
 class Quantity(NamedTuple):
-    """A gauge, whether its logarithm is taken, the smallest difference that matters (ln units, kelvin, percent), and its word."""
+    """A gauge, whether its logarithm is taken, the smallest difference that matters (ln units,
+    kelvin, percent), and its word.
+    """
 
     field: str
     log: bool
@@ -53,14 +60,48 @@ QUANTITIES = (
 UTILISATION = len(QUANTITIES) - 1
 
 
-class Outlier(Blockwise):
-    """Mahalanobis distance of each working GPU from its peers and its own place among them, in blocks of a minute.
+def _quantity(quantity: Quantity) -> Default:
+    value = f"{100 * quantity.unit:g} %" if quantity.log else f"{quantity.unit:g}"
+    return Default(
+        quantity.words,
+        value,
+        f"a difference that matters{'' if quantity.log else ', in its own unit'}",
+    )
 
-    The covariance is pooled over all GPUs of a model and shrunk (Ledoit and Wolf); differences too small to matter count as none; the
-    limit is the distance that one of 100,000 healthy blocks lies beyond. Five of the last six blocks beyond it are a record that names
-    the quantities. It stays a record, as it has shown no worth of its own: on the development seeds GPUs that lose a tenth of their
-    clock, which the straggler detector tells, lie at squared distances of 25 to 60 where the limit is 38. ``warm_ns`` and ``tail`` are
-    for fleets that are smaller, or known for longer, than most.
+
+PAGE = Page(
+    formula=(
+        "d2 = (x - m)' S^-1 (x - m), S = (1 - g) C + g mu I; 5 of 6 minutes beyond the empirical "
+        "1e-5 tail"
+    ),
+    sources=(
+        (
+            "O. Ledoit, M. Wolf, A well-conditioned estimator for large-dimensional covariance "
+            "matrices, JMVA 88 (2004)"
+        ),
+    ),
+    shows=gpu_columns("power_milliwatts", "temperature_celsius", "sm_clock_megahertz"),
+    next_step="Read which quantities deviate; a hint for other investigations of this GPU.",
+    clears="After five judged minutes in a row within the limit.",
+    unscored=(
+        "it names no class of fault and is info only; a GPU that loses a tenth of its clock (F16) "
+        "is found by the straggler detector."
+    ),
+    limits=tuple(_quantity(quantity) for quantity in QUANTITIES),
+)
+
+
+class Outlier(Blockwise):
+    """Mahalanobis distance of each working GPU from its peers and its own place among
+    them, in blocks of a minute.
+
+    The covariance is pooled over all GPUs of a model and shrunk (Ledoit and Wolf); differences too
+    small to matter count as none; the limit is the distance that one of 100,000 healthy blocks lies
+    beyond. Five of the last six blocks beyond it are an info finding that names the quantities. It
+    stays at info, as it has shown no benefit of its own: on the development seeds GPUs that lose a
+    tenth of their clock, which the straggler detector finds, lie at squared distances of 25 to 60
+    where the limit is 38. ``warm_ns`` and ``tail`` are for fleets that are smaller, or known for
+    longer, than most.
 
     >>> Outlier().name
     'outlier'
@@ -74,11 +115,17 @@ class Outlier(Blockwise):
         d = len(QUANTITIES)
         names = [f"q{j}" for j in range(d)]
         columns = Columns(
-            **BlockMeans.fills(*names), **Peers.fills(), own=Ring(d, 0.0), learnt=0, history=0, good=0, least=np.inf
+            **BlockMeans.fills(*names),
+            **Peers.fills(),
+            own=Ring(d, 0.0),
+            learnt=0,
+            history=0,
+            good=0,
+            least=np.inf,
         )
         self._means = BlockMeans(columns, names)
         self._peers, self._models, self._classes = Peers(columns), Models(d), Groups(_class)
-        super().__init__(BLOCK_S, columns, means=self._means, peers=self._peers, models=self._models)
+        super().__init__(BLOCK_S, columns)
 
     def _hear(self, events: Iterable[Event]) -> None:
         self._peers.jobs.take(events)
@@ -90,15 +137,23 @@ class Outlier(Blockwise):
         if self._peers.changed.any():
             self._means.drop(self._peers.changed)
             columns.reset(self._peers.changed, "history")
-        columns["least"] = np.fmin(columns["least"], columns.wide(reading(frame, QUANTITIES[UTILISATION].field)))
-        self._means.add(**{f"q{j}": columns.wide(reading(frame, q.field)) for j, q in enumerate(QUANTITIES)})
+        columns["least"] = np.fmin(
+            columns["least"], columns.wide(reading(frame, QUANTITIES[UTILISATION].field))
+        )
+        self._means.add(
+            **{f"q{j}": columns.wide(reading(frame, q.field)) for j, q in enumerate(QUANTITIES)}
+        )
 
-    def _block(self, at: Moment) -> Iterator[Finding]:
+    def _block(self, at: Instant) -> Iterator[Finding]:
         """Judge, then learn: of a GPU beyond the limit nothing is learnt."""
         columns, means = self._columns, self._means.close()
         y, works = self._centred([means[f"q{j}"] for j in range(len(QUANTITIES))])
         ready = works & (columns["learnt"] >= OWN_BLOCKS)
-        away, beyond, known = y - columns["own"], np.zeros(len(columns), np.bool_), np.zeros(len(columns), np.bool_)
+        away, beyond, known = (
+            y - columns["own"],
+            np.zeros(len(columns), np.bool_),
+            np.zeros(len(columns), np.bool_),
+        )
         numbers, said = self._classes.of(columns.devices), list[Finding]()
         for number, name in enumerate(self._classes.names):
             rows = np.flatnonzero(ready & (numbers == number))
@@ -107,24 +162,35 @@ class Outlier(Blockwise):
                 known[rows] = far is not None
                 beyond[rows] = False if far is None else far
         yield from said
-        columns["history"] = np.where(known, (columns["history"] << 1 | beyond) & ((1 << OF_LAST) - 1), columns["history"])
+        columns["history"] = np.where(
+            known, (columns["history"] << 1 | beyond) & ((1 << OF_LAST) - 1), columns["history"]
+        )
         columns["good"] = np.where(known, np.where(beyond, 0, columns["good"] + 1), columns["good"])
         learns = works & ~beyond
         columns["learnt"] = columns["learnt"] + learns
         weight = np.maximum(OWN_WEIGHT, 1 / np.maximum(columns["learnt"], 1))
-        columns["own"] = np.where(learns, columns["own"] + weight * (y - columns["own"]), columns["own"])
+        columns["own"] = np.where(
+            learns, columns["own"] + weight * (y - columns["own"]), columns["own"]
+        )
         for finding in self._standing.all():
             row = columns.row(finding.device)
             if row is not None and columns["good"][row] >= CLEAR_BLOCKS:
                 yield from self._standing.ends(finding.device, FAULT, at)
         yield from self._standing.due(at)
 
-    def _centred(self, means: list[NDArray[np.float64]]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Each quantity above the median of its peers, (quantity, row) in units that matter, 0 where it is not observed; and which rows work beside peers."""
+    def _centred(
+        self, means: list[NDArray[np.float64]]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Each quantity above the median of its peers, (quantity, row) in units that matter, 0
+        where it is not observed; and which rows work beside peers.
+        """
         utilisation = means[UTILISATION]
         y = np.zeros((len(QUANTITIES), len(utilisation)))
-        # A block in which it paused mixes two phases of its job, and those of its peers may end in another second.
-        works = np.isfinite(self._peers.centred(utilisation, utilisation).d) & (self._columns["least"] >= ACTIVE_PERCENT)
+        # A block in which it paused mixes two phases of its job, and those of its peers
+        # may end in another second.
+        works = np.isfinite(self._peers.centred(utilisation, utilisation).d) & (
+            self._columns["least"] >= ACTIVE_PERCENT
+        )
         self._columns.reset(np.ones(len(works), np.bool_), "least")
         for j, (quantity, x) in enumerate(zip(QUANTITIES, means, strict=True)):
             scaled = np.log(np.where(x > 0, x, np.nan)) if quantity.log else x
@@ -133,21 +199,38 @@ class Outlier(Blockwise):
         return y, works
 
     def _judge(
-        self, name: str, rows: NDArray[np.intp], vectors: NDArray[np.float64], at: Moment, said: list[Finding]
+        self,
+        name: str,
+        rows: NDArray[np.intp],
+        vectors: NDArray[np.float64],
+        at: Instant,
+        said: list[Finding],
     ) -> NDArray[np.bool_] | None:
-        """Which rows of one class are beyond its limit, None where it is not known yet; tell who often was, learn the others."""
-        model = self._models.of(name, at.now_ns)
+        """Which rows of one class are beyond its limit, None where it is not known yet; tell who
+        often was, learn the others.
+        """
+        model = self._models.of(name, at.mono_ns)
         precision = model.precision()
         if precision is None:
             model.learn(vectors, None)
             return None
         d2, parts = distances(vectors, precision)
-        limit = model.limit(self._tail) if at.now_ns - model.first_ns >= self._warm_ns else float("inf")
+        limit = (
+            model.limit(self._tail)
+            if at.mono_ns - model.first_ns >= self._warm_ns
+            else float("inf")
+        )
         far: NDArray[np.bool_] = d2 > limit
-        often = np.bitwise_count((self._columns["history"][rows] << 1 | far) & ((1 << OF_LAST) - 1)) >= RUN
+        often = (
+            np.bitwise_count((self._columns["history"][rows] << 1 | far) & ((1 << OF_LAST) - 1))
+            >= RUN
+        )
         for n in rows_where(far & often):
             verdict = _verdict(float(d2[n]), limit, parts[n], vectors[n])
-            device, since_ns = self._columns.devices[rows[n]], at.time_ns - round(RUN * BLOCK_S * S)
+            device, since_ns = (
+                self._columns.devices[rows[n]],
+                at.time_ns - round(RUN * BLOCK_S * SECOND_NS),
+            )
             said += self._standing.holds(device, verdict, at, since_ns)
         model.learn(vectors[~far], d2[~far])
         return far
@@ -158,14 +241,22 @@ def _class(gpu: Device) -> str:
     return gpu.attributes.get("name", "") or "unknown"
 
 
-def _verdict(d2: float, limit: float, parts: NDArray[np.float64], vector: NDArray[np.float64]) -> Verdict:
+def _verdict(
+    d2: float, limit: float, parts: NDArray[np.float64], vector: NDArray[np.float64]
+) -> Verdict:
     first = np.argsort(parts)[::-1][:3].tolist()
-    words = tuple(f"{QUANTITIES[j].words}: {_above(j, float(vector[j]))}, {parts[j] / d2:.0%} of the distance" for j in first)
+    words = tuple(
+        f"{QUANTITIES[j].words}: {_above(j, float(vector[j]))}, {parts[j] / d2:.0%} of the distance"
+        for j in first
+    )
     return Verdict(
         FAULT,
         "record",
         "RUN_DCGMEUD",
-        f"The GPU behaves unlike the others of its model, above all in {QUANTITIES[first[0]].words}.",
+        (
+            "The GPU behaves unlike the others of its model, above all in "
+            f"{QUANTITIES[first[0]].words}."
+        ),
         (f"squared distance {d2:.0f}; those of healthy GPUs stay below {limit:.0f}", *words),
         d2,
         limit,
@@ -175,4 +266,8 @@ def _verdict(d2: float, limit: float, parts: NDArray[np.float64], vector: NDArra
 
 def _above(j: int, y: float) -> str:
     by = y * QUANTITIES[j].unit
-    return f"{np.expm1(by):+.1%} from what is usual for it" if QUANTITIES[j].log else f"{by:+.1f} from what is usual for it"
+    return (
+        f"{np.expm1(by):+.1%} from what is usual for it"
+        if QUANTITIES[j].log
+        else f"{by:+.1f} from what is usual for it"
+    )

@@ -1,4 +1,6 @@
-"""The covariance of many quantities, shrunk so that it can be inverted, learnt one block at a time; and how rare a distance by it is."""
+"""The covariance of many quantities, shrunk so that it can be inverted, learnt one block at a time;
+and how rare a distance by it is.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,19 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MOST_VECTORS = 1e6  # beyond it old ones fade: a week of a hundred GPUs at one block a minute
-ANCHORS, LEAST_BEYOND = (1e-2, 1e-3), 5  # shares that a far tail is drawn through; so many blocks must lie beyond the second
+MAX_VECTORS = 1e6  # beyond it old ones fade: a week of a hundred GPUs at one block a minute
+# shares that a far tail is drawn through; so many blocks must lie beyond the second
+ANCHORS, MIN_BEYOND = (1e-2, 1e-3), 5
 BINS, PER_DOUBLING = 160, 8  # of the histogram of distances: up to 2^20, each 9 % wide
 
 
 @dataclass(slots=True, eq=False)
 class Scatter:
-    """Second and fourth moments of vectors around zero: ``S`` (d, d) their mean outer product, ``q4`` the mean of ``||y||^4``.
+    """Second and fourth moments of vectors around zero: ``S`` (d, d) their mean outer product,
+    ``q4`` the mean of ``||y||^4``.
 
-    ``n`` is how many vectors they are the mean of. With these the shrinkage of Ledoit and Wolf needs no stored samples.
+    ``n`` is how many vectors they are the mean of. With these the shrinkage of Ledoit and Wolf
+    needs no stored samples.
     """
 
     S: NDArray[np.float64]
@@ -29,16 +34,18 @@ class Scatter:
     def add(self, y: NDArray[np.float64]) -> None:
         """Learn vectors (sample, d)."""
         if len(y):
-            self.n = min(self.n + len(y), MOST_VECTORS)
+            self.n = min(self.n + len(y), MAX_VECTORS)
             share = min(1.0, len(y) / self.n)
             self.S += share * (y.T @ y / len(y) - self.S)
             self.q4 += share * (float(np.mean((y * y).sum(axis=1) ** 2)) - self.q4)
 
     def covariance(self) -> NDArray[np.float64]:
-        """``(1-s)*S + s*mu*I`` with the shrinkage s that is best in the mean square, (d, d); zeros where nothing was learnt.
+        """``(1-s)*S + s*mu*I`` with the shrinkage s that is best in the mean square, (d, d); zeros
+        where nothing was learnt.
 
-        Ledoit and Wolf (2004), J. Multivariate Analysis 88: ``mu = tr(S)/d``, ``s = min(b2, d2)/d2``, ``d2 = ||S - mu*I||^2``,
-        ``b2 = (E||y||^4 - ||S||^2)/n``, norms of Frobenius.
+        Ledoit and Wolf (2004), J. Multivariate Analysis 88: ``mu = tr(S)/d``,
+        ``s = min(b2, d2)/d2``, ``d2 = ||S - mu*I||^2``, ``b2 = (E||y||^4 - ||S||^2)/n``, norms of
+        Frobenius.
 
         >>> scatter = Scatter(np.zeros((2, 2)))
         >>> scatter.add(np.array([[1.0, 1.0], [1.0, -1.0], [-3.0, 0.0]]))
@@ -56,8 +63,11 @@ class Scatter:
         return (1 - s) * self.S + s * mu * np.eye(d)
 
 
-def distances(y: NDArray[np.float64], precision: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """``d2 = y'Py`` of each vector, (sample,), and what each quantity adds to it, ``y_j (Py)_j``, (sample, d): they sum to d2.
+def distances(
+    y: NDArray[np.float64], precision: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """``d2 = y'Py`` of each vector, (sample,), and what each quantity adds to it, ``y_j (Py)_j``,
+    (sample, d): they sum to d2.
 
     >>> d2, parts = distances(np.array([[3.0, 1.0]]), np.diag([1.0, 2.0]))
     >>> d2.tolist(), parts.tolist()
@@ -69,15 +79,19 @@ def distances(y: NDArray[np.float64], precision: NDArray[np.float64]) -> tuple[N
 
 def bin_of(d2: NDArray[np.float64]) -> NDArray[np.int64]:
     """The bin of each distance in the histogram, (sample,)."""
-    bins: NDArray[np.int64] = np.clip(PER_DOUBLING * np.log2(np.maximum(d2, 1.0)), 0, BINS - 1).astype(np.int64)
+    bins: NDArray[np.int64] = np.clip(
+        PER_DOUBLING * np.log2(np.maximum(d2, 1.0)), 0, BINS - 1
+    ).astype(np.int64)
     return bins
 
 
 def tail_limit(counts: NDArray[np.float64], share: float) -> float:
-    """The distance that this share of what was counted lies beyond, by bins (bin,); infinite where too few were counted to say.
+    """The distance that this share of what was counted lies beyond, by bins (bin,); infinite where
+    too few were counted to say.
 
-    From the data and not from the chi-square law, which fleets do not follow. Below one in a thousand the tail is drawn on as a power law
-    through its hundredth and thousandth: further out lie the faults that nobody has told of yet, more of them than rare healthy blocks.
+    From the data and not from the chi-square law, which fleets do not follow. Below one in a
+    thousand the tail is drawn on as a power law through its hundredth and thousandth: further out
+    lie the faults that nobody has told of yet, more of them than rare healthy blocks.
 
     >>> counts = np.zeros(BINS)
     >>> counts[[0, 16, 24]] = 98500, 1450, 50
@@ -86,12 +100,14 @@ def tail_limit(counts: NDArray[np.float64], share: float) -> float:
     >>> tail_limit(counts / 100, 0.001)
     inf
     """
-    if float(counts.sum()) * ANCHORS[1] < LEAST_BEYOND:
+    if float(counts.sum()) * ANCHORS[1] < MIN_BEYOND:
         return float("inf")
     if share >= ANCHORS[1]:
         return _quantile(counts, share)
     near, far = (_quantile(counts, anchor) for anchor in ANCHORS)
-    return float(far * (far / near) ** (np.log(ANCHORS[1] / share) / np.log(ANCHORS[0] / ANCHORS[1])))
+    return float(
+        far * (far / near) ** (np.log(ANCHORS[1] / share) / np.log(ANCHORS[0] / ANCHORS[1]))
+    )
 
 
 def _quantile(counts: NDArray[np.float64], share: float) -> float:

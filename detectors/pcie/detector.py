@@ -1,51 +1,82 @@
-"""The PCIe link of a GPU or an adapter of the fabric: lanes lost, a generation too low under load, packets sent again too often, fatal errors."""
+"""The PCIe link of a GPU or an adapter of the fabric: lanes lost, a generation too low under load,
+packets sent again too often, fatal errors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockClock, BlockMeans, StepClock
-from detectors.columns import Columns, rows_where
-from detectors.elapsed import Elapsed, Moment
-from detectors.lives import Lives
-from detectors.memory import Remembering
-from detectors.pcie_adapter import GENERATION, WIDTH, AdapterLinks
-from detectors.readings import reading
-from detectors.runs import Runs
-from detectors.standing import Standing, Verdict
-from detectors.stats import bernoulli_cusum, bernoulli_steps
+from detectors.kit.block_clock import BlockClock, BlockMeans, StepClock
+from detectors.kit.columns import Columns, rows_where
+from detectors.kit.elapsed import Elapsed
+from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.literature import PAGE_1954
+from detectors.kit.page import Page, Shown, gpu_columns
+from detectors.kit.persistence import Persistence
+from detectors.kit.readings import reading
+from detectors.kit.resets import ResetTracker
+from detectors.kit.stateful import Component, Stateful
+from detectors.kit.stats import bernoulli_cusum, bernoulli_steps
+from detectors.pcie.adapter import GENERATION, WIDTH, AdapterLinks
+from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Event, Observation
-from pipeline.xid_counts import HISTORY_NS
+from pipeline.xid.counts import HISTORY_NS
 
 BLOCK_S = 60.0
 ACTIVE_PERCENT = 50.0  # an idle link rests at generation 1
-# A link that retrains is back within a second; two readings a minute apart, as those of adapters are, are no such moment. Milliseconds in a row.
+# A link that retrains is back within a second; two readings a minute apart, as those of adapters
+# are, are no such moment. Milliseconds in a row.
 AFTER, CLEAR = 90_000, 300_000
-# Replays per lane and minute that a link within its bit error rate of 1e-12 (PCI Express Base Specification) makes at most, by
-# generation: 8 GT/s x 60 s x 1e-12 is half an error a minute and lane.
+# Replays per lane and minute that a link within its bit error rate of 1e-12 (PCI Express Base
+# Specification) makes at most, by generation: 8 GT/s x 60 s x 1e-12 is half an error a minute and
+# lane.
 REPLAYS_PER_LANE = {3: 0.48, 4: 0.96, 5: 1.92, 6: 3.84}
-# A minute in a thousand above that is healthy, one in forty is not. h = 15 lets a healthy GPU alarm once in 4.6e8 minutes of load
-# (Markov chain, detectors/stats/counts.py), which is 0.0001 a month; five bad minutes in a row reach it.
+# A minute in a thousand above that is healthy, one in forty is not. h = 15 lets a healthy GPU alarm
+# once in 4.6e8 minutes of load (Markov chain, detectors/kit/stats/counts.py), which is 0.0001 a
+# month; five bad minutes in a row reach it.
 STEPS, H = bernoulli_steps(0.001, 0.025), 15.0
-QUIET_MINUTES = 120  # a sick link shows a bad minute in forty: two hours without one is over
+QUIET_MINUTES = 120  # a faulty link shows a bad minute in forty: two hours without one is over
 CLEAN_NS = 24 * 3600 * 10**9  # after a fatal error without another, or until the next reset
 REPLAYS, FATAL = "pcie/replays", "pcie/fatal"
 
 
-class Pcie(Remembering):
-    """Width below the highest that GPU and slot allow for a minute and a half, or generation under load: a page; health has neither.
+PAGE = Page(
+    formula=(
+        "width or generation under load below min(GPU, slot), of an adapter below min(slot, what "
+        "it or the median of its node had); replays: Bernoulli CUSUM, S <- max(0, S + step), S > 15"
+    ),
+    sources=("PCI-SIG, PCI Express Base Specification: bit error rate 1e-12", PAGE_1954),
+    shows=(
+        *gpu_columns("pcie_width_current", "pcie_generation_current", "pcie_replays"),
+        Shown("ib_port", "pcie_width_current"),
+    ),
+    next_step="Drain, reset, and if it comes back reseat the GPU or its riser; then replace it.",
+    clears=(
+        "Lanes and generation: after five minutes at the full value, the generation under load or "
+        "at rest since a new life; of an adapter also after a week at less, unless the others have "
+        "more. Replays: after 120 such minutes within what is allowed. Fatal errors: at the next "
+        "reset, driver load or boot, or after a day without another."
+    ),
+    scored_as=("pcie",),
+)
 
-    A link is compared with what GPU and slot can do together now, so another slot, riser or BIOS setting needs no acceptance; an idle
-    link rests at generation 1 and says nothing, but that it rests since a driver load or a reset: load shows anew what is left then.
-    Fatal errors are forgotten at once.
-    Replays are a ticket by a Bernoulli CUSUM on minutes above what the link may make; the count itself does not matter. A fatal
-    error, by counter or by the kernel's AER line, is a page until the next reset, or for a day.
-    An adapter does not rest: its lanes and generation are compared with what they were and with its neighbours (pcie_adapter.py).
+
+class Pcie(Stateful):
+    """Width below the highest that GPU and slot allow for a minute and a half, or generation under
+    load: a page; health has neither.
+
+    A link is compared with what GPU and slot can do together now, so another slot, riser or BIOS
+    setting needs no acceptance; an idle link rests at generation 1, which is no evidence, but that
+    it rests since a driver load or a reset: load shows again what is left then. Fatal errors are
+    forgotten at once. Replays are a ticket by a Bernoulli CUSUM on minutes above what the link may
+    make; the count itself does not matter. A fatal error, by counter or by the kernel's AER line,
+    is a page until the next reset, or for a day. An adapter does not rest: its lanes and generation
+    are compared with what they were and with its neighbours (pcie_adapter.py).
 
     >>> from pipeline.frame import frame_of
     >>> gpu, pcie, said = Device("n1", "gpu", "GPU-1"), Pcie(), []
@@ -64,7 +95,7 @@ class Pcie(Remembering):
     def __init__(self) -> None:
         self._columns = Columns(
             **BlockMeans.fills("busy"),
-            **Runs.fills(2),
+            **Persistence.fills(2),
             replays=np.nan,
             S=0.0,
             quiet=0,
@@ -72,25 +103,28 @@ class Pcie(Remembering):
             fresh=False,  # no load yet since a new life: a repaired node waits idle for its return
         )
         self._means = BlockMeans(self._columns, ["busy"])
-        self._runs = Runs(self._columns, [AFTER, AFTER], [CLEAR, CLEAR])
+        self._runs = Persistence(self._columns, [AFTER, AFTER], [CLEAR, CLEAR])
         self._clock, self._steps = BlockClock(BLOCK_S), StepClock()
-        self._elapsed, self._standing, self._lives = Elapsed(), Standing(self.name), Lives()
-        self._adapters = AdapterLinks(self._standing, AFTER, CLEAR)
-        super().__init__(
-            columns=self._columns,
-            means=self._means,
-            clock=self._clock,
-            steps=self._steps,
-            elapsed=self._elapsed,
-            standing=self._standing,
-            lives=self._lives,
-            **self._adapters.parts,
+        self._elapsed, self._standing, self._lives = (
+            Elapsed(),
+            FindingTracker(self.name),
+            ResetTracker(),
         )
+        self._adapters = AdapterLinks(self._standing, AFTER, CLEAR)
+
+    def components(self) -> Mapping[str, Component]:
+        """With those of the adapters."""
+        return {**super().components(), **self._adapters.components}
 
     def update(self, observation: Observation) -> Iterable[Finding]:
-        """What this observation says of the links."""
+        """What this observation shows of the links."""
         at = self._elapsed.at(observation)
-        said = [finding for event in observation.events if event.kind == "pcie_error" for finding in self._event(event, at)]
+        said = [
+            finding
+            for event in observation.events
+            if event.kind == "pcie_error"
+            for finding in self._event(event, at)
+        ]
         for frame in observation.frames:
             if frame.kind == "gpu":
                 said += self._frame(frame, at, observation.boot_id)
@@ -98,20 +132,26 @@ class Pcie(Remembering):
                 said += self._adapters.frame(frame, at, observation.boot_id)
         return said
 
-    def _event(self, event: Event, at: Moment) -> Iterator[Finding]:
+    def _event(self, event: Event, at: Instant) -> Iterator[Finding]:
         old = event.attributes.get("before_start") and at.time_ns - event.time_ns > HISTORY_NS
-        if event.attributes.get("severity") == "fatal" and not event.attributes.get("previous_boot") and not old:
+        if (
+            event.attributes.get("severity") == "fatal"
+            and not event.attributes.get("previous_boot")
+            and not old
+        ):
             text = str(event.attributes.get("text", "the kernel reported a fatal PCIe error"))
             yield from self._fatal(event.device, text, at)
 
-    def _fatal(self, device: Device, evidence: str, at: Moment) -> Iterator[Finding]:
+    def _fatal(self, device: Device, evidence: str, at: Instant) -> Iterator[Finding]:
         row = self._columns.row(device)
         if row is not None:
-            self._columns["fatal_ns"][row] = at.now_ns
-        summary = "A fatal PCIe error: the link lost or corrupted what was sent over it."
-        yield from self._standing.holds(device, Verdict(FATAL, "page", "RESTART_BM", summary, (evidence,)), at)
+            self._columns["fatal_ns"][row] = at.mono_ns
+        summary = "A fatal PCIe error: the link lost or corrupted data."
+        yield from self._standing.holds(
+            device, Verdict(FATAL, "page", "RESTART_BM", summary, (evidence,)), at
+        )
 
-    def _frame(self, frame: Frame, at: Moment, boot_id: str) -> Iterator[Finding]:
+    def _frame(self, frame: Frame, at: Instant, boot_id: str) -> Iterator[Finding]:
         columns = self._columns
         columns.place(frame.devices)
         yield from self._standing.swapped(frame, at)
@@ -123,77 +163,118 @@ class Pcie(Remembering):
         self._means.add(busy=busy)
         yield from self._links(frame, busy, boot_id, at)
         if frame.increments is not None:
-            columns["replays"] = _sum(columns["replays"], columns.wide(frame.increase("pcie_replays")))
+            columns["replays"] = _sum(
+                columns["replays"], columns.wide(frame.increase("pcie_replays"))
+            )
             yield from self._fatal_counted(columns.wide(frame.increase("pcie_fatal_errors")), at)
         if blocks:
             yield from self._block(frame, blocks, at)
 
-    def _reset(self, frame: Frame, boot_id: str, at: Moment) -> Iterator[Finding]:
+    def _reset(self, frame: Frame, boot_id: str, at: Instant) -> Iterator[Finding]:
         new = self._lives.new(frame, boot_id)
         self._columns["fresh"] |= self._columns.wide(new.astype(np.float64)) > 0
         for row in rows_where(new):
-            yield from self._standing.ends(frame.devices[row], FATAL, at, "the GPU was reset or its driver loaded again")
-
-    def _fatal_counted(self, fatal: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
-        for row in rows_where(fatal > 0):
-            yield from self._fatal(
-                self._columns.devices[row], f"{fatal[row]:.0f} fatal errors counted since the reading before", at
+            yield from self._standing.ends(
+                frame.devices[row], FATAL, at, "the GPU was reset or its driver loaded again"
             )
 
-    def _links(self, frame: Frame, busy: NDArray[np.float64], boot_id: str, at: Moment) -> Iterator[Finding]:
+    def _fatal_counted(self, fatal: NDArray[np.float64], at: Instant) -> Iterator[Finding]:
+        for row in rows_where(fatal > 0):
+            yield from self._fatal(
+                self._columns.devices[row],
+                f"{fatal[row]:.0f} fatal errors counted since the reading before",
+                at,
+            )
+
+    def _links(
+        self, frame: Frame, busy: NDArray[np.float64], boot_id: str, at: Instant
+    ) -> Iterator[Finding]:
         """Lanes and generation of this reading, against the highest of each."""
         wide = self._columns.wide
         now, top = (
-            np.stack([wide(reading(frame, f"pcie_{name}_{which}")) for name in ("width", "generation")])
+            np.stack(
+                [wide(reading(frame, f"pcie_{name}_{which}")) for name in ("width", "generation")]
+            )
             for which in ("current", "maximum")
         )
         holds = np.where(now < top, 1.0, np.where(now >= top, 0.0, np.nan))
         self._columns["fresh"] &= ~(busy >= ACTIVE_PERCENT)
         rests = self._columns["fresh"] & (busy < ACTIVE_PERCENT)
-        holds[1] = np.where((holds[1] > 0) & ~(busy >= ACTIVE_PERCENT), np.where(rests, 0.0, np.nan), holds[1])
+        holds[1] = np.where(
+            (holds[1] > 0) & ~(busy >= ACTIVE_PERCENT), np.where(rests, 0.0, np.nan), holds[1]
+        )
         seconds = self._steps.step(frame.mono_ns, boot_id) or 0.0
         begins, _ = self._runs.step(holds, frame.time_ns, round(1000 * seconds))
         for rule, row in np.argwhere(begins).tolist():
             yield from self._slow(rule, row, float(now[rule, row]), float(top[rule, row]), at)
 
-    def _slow(self, rule: int, row: int, now: float, top: float, at: Moment) -> Iterator[Finding]:
+    def _slow(self, rule: int, row: int, now: float, top: float, at: Instant) -> Iterator[Finding]:
         if rule == 0:
             fault, unit = WIDTH, "lanes"
-            summary = f"The PCIe link runs on {now:.0f} of its {top:.0f} lanes: reseat or replace the part."
+            summary = (
+                f"The PCIe link runs on {now:.0f} of its {top:.0f} lanes: reseat "
+                "or replace the device."
+            )
             evidence = f"x{now:.0f} for {AFTER // 1000} s, GPU and slot allow x{top:.0f}"
         else:
             fault, unit = GENERATION, "generation"
             summary = f"The PCIe link runs at generation {now:.0f} of {top:.0f} under load."
-            evidence = f"generation {now:.0f} in {AFTER // 1000} s of load, GPU and slot allow {top:.0f}"
+            evidence = (
+                f"generation {now:.0f} in {AFTER // 1000} s of load, GPU and slot allow {top:.0f}"
+            )
         verdict = Verdict(fault, "page", "CONTACT_SUPPORT", summary, (evidence,), now, top, unit)
-        yield from self._standing.holds(self._columns.devices[row], verdict, at, self._runs.began(rule, row))
+        yield from self._standing.holds(
+            self._columns.devices[row], verdict, at, self._runs.began(rule, row)
+        )
 
-    def _block(self, frame: Frame, blocks: int, at: Moment) -> Iterator[Finding]:
+    def _block(self, frame: Frame, blocks: int, at: Instant) -> Iterator[Finding]:
         columns = self._columns
         busy = self._means.close()["busy"]
-        top = {name: columns.wide(reading(frame, f"pcie_{name}_maximum")) for name in ("width", "generation")}
+        top = {
+            name: columns.wide(reading(frame, f"pcie_{name}_maximum"))
+            for name in ("width", "generation")
+        }
         yield from self._replays(busy, top, blocks, at)
         yield from self._end(at)
         yield from self._standing.due(at)
         columns.reset(np.ones(len(columns), np.bool_), "replays")
 
     def _replays(
-        self, busy: NDArray[np.float64], top: dict[str, NDArray[np.float64]], blocks: int, at: Moment
+        self,
+        busy: NDArray[np.float64],
+        top: dict[str, NDArray[np.float64]],
+        blocks: int,
+        at: Instant,
     ) -> Iterator[Finding]:
-        """Above what is allowed counts at any load; below it, only under load: an idle link proves nothing."""
+        """Above what is allowed counts at any load; below it, only under load: an
+        idle link proves nothing.
+        """
         columns = self._columns
-        count, allowed = columns["replays"], allowed_replays(top["width"], top["generation"]) * blocks
-        hit = np.where(count > allowed, 1.0, np.where((count <= allowed) & (busy >= ACTIVE_PERCENT), 0.0, np.nan))
+        count, allowed = (
+            columns["replays"],
+            allowed_replays(top["width"], top["generation"]) * blocks,
+        )
+        hit = np.where(
+            count > allowed,
+            1.0,
+            np.where((count <= allowed) & (busy >= ACTIVE_PERCENT), 0.0, np.nan),
+        )
         columns["S"], alarm = bernoulli_cusum(columns["S"], hit, STEPS, H)
         rests = columns["fresh"] & (busy < ACTIVE_PERCENT) & (count <= allowed)
         columns["quiet"] = np.where(hit > 0, 0, columns["quiet"] + ((hit == 0) | rests))
         for row in rows_where(alarm):
-            evidence = f"{count[row]:.0f} packets sent again in {blocks} min, {allowed[row]:.0f} are within the specification"
+            evidence = (
+                f"{count[row]:.0f} packets retransmitted in {blocks} min; the specification "
+                f"allows {allowed[row]:.0f}"
+            )
             verdict = Verdict(
                 REPLAYS,
                 "ticket",
                 "CONTACT_SUPPORT",
-                "The PCIe link corrupts packets again and again: reseat the part, look at riser and retimer.",
+                (
+                    "The PCIe link repeatedly corrupts packets: reseat the device, "
+                    "check riser and retimer."
+                ),
                 (evidence,),
                 float(count[row]),
                 float(allowed[row]),
@@ -201,30 +282,37 @@ class Pcie(Remembering):
             )
             yield from self._standing.holds(columns.devices[row], verdict, at)
 
-    def _end(self, at: Moment) -> Iterator[Finding]:
+    def _end(self, at: Instant) -> Iterator[Finding]:
         for finding in self._standing.all():
             if self._over(finding, at):
                 yield from self._standing.ends(finding.device, finding.fault, at)
 
-    def _over(self, finding: Finding, at: Moment) -> bool:
+    def _over(self, finding: Finding, at: Instant) -> bool:
         row = self._columns.row(finding.device)
         if row is None:  # no GPU, or one that was not seen since a restart
             return finding.fault == FATAL and at.time_ns - finding.time_ns > CLEAN_NS
         if finding.fault == FATAL:
-            return bool(at.now_ns - self._columns["fatal_ns"][row] > CLEAN_NS)
+            return bool(at.mono_ns - self._columns["fatal_ns"][row] > CLEAN_NS)
         if finding.fault == REPLAYS:
             return bool(self._columns["quiet"][row] >= QUIET_MINUTES)
         return not self._runs.stands((WIDTH, GENERATION).index(finding.fault))[row]
 
 
-def allowed_replays(width: NDArray[np.float64], generation: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Replays a minute that links of this width and generation may make, both (device,); NaN where either is not known.
+def allowed_replays(
+    width: NDArray[np.float64], generation: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Replays a minute that links of this width and generation may make, both (device,); NaN
+    where either is not known.
 
-    >>> allowed_replays(np.array([16.0, 16.0, 8.0, np.nan]), np.array([4.0, 5.0, 5.0, 5.0])).tolist()
+    >>> allowed_replays(
+    ...     np.array([16.0, 16.0, 8.0, np.nan]), np.array([4.0, 5.0, 5.0, 5.0])
+    ... ).tolist()
     [16.0, 31.0, 16.0, nan]
     """
     known = np.isfinite(generation)
-    per_lane = np.array(list(REPLAYS_PER_LANE.values()))[np.clip(np.nan_to_num(generation), 3, 6).astype(np.int64) - 3]
+    per_lane = np.array(list(REPLAYS_PER_LANE.values()))[
+        np.clip(np.nan_to_num(generation), 3, 6).astype(np.int64) - 3
+    ]
     allowed: NDArray[np.float64] = np.where(known, np.ceil(width * per_lane), np.nan)
     return allowed
 

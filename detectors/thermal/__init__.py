@@ -1,4 +1,6 @@
-"""Heat: thermal resistance that grows, cooling of a rack that fails, throttling that is about to begin."""
+"""Heat: thermal resistance that grows, cooling of a rack that fails,
+throttling that is about to begin.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Throttling that is about to begin: at this slope, and with the heat that metal can still take, the limit is less than two minutes away."""
+"""Throttling that is about to begin: at this slope, and with the heat that metal can still take,
+the limit is less than two minutes away.
+"""
 
 from __future__ import annotations
 
@@ -7,34 +9,49 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.block_clock import BlockClock
-from detectors.columns import Columns, Ring, rows_where
-from detectors.elapsed import Elapsed, Moment
-from detectors.memory import Remembering
-from detectors.readings import reading
-from detectors.standing import Standing, Verdict
+from detectors.kit.block_clock import BlockClock
+from detectors.kit.columns import Columns, Ring, rows_where
+from detectors.kit.elapsed import Elapsed
+from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.literature import NVML
+from detectors.kit.page import Page, gpu_columns
+from detectors.kit.readings import reading
+from detectors.kit.stateful import Stateful
 from detectors.thermal.steady import TAU_S
+from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.observation import Observation
 
 BLOCK_S = 5.0
-SPAN_S, LEAST_SPAN_S = 30.0, 15.0  # over which the slope is fitted: sensors step by a whole kelvin
+SPAN_S, MIN_SPAN_S = 30.0, 15.0  # over which the slope is fitted: sensors step by 1 K
 SAMPLES = 1 + int(SPAN_S / BLOCK_S)
-LEAST_RISE_K = 2.0  # over the span: two steps of the sensor are no noise
-TAU_LEAST_S, TAU_MOST_S, TAU_WEIGHT = 30.0, 90.0, 0.05  # of the time constant
-LEAST_CURVE = 0.02  # K/s: slopes that differ by less say nothing about the time constant
+MIN_RISE_K = 2.0  # over the span: two steps of the sensor are no noise
+TAU_MIN_S, TAU_MAX_S, TAU_WEIGHT = 30.0, 90.0, 0.05  # of the time constant
+MIN_CURVE = 0.02  # K/s: slopes that differ by less do not show the time constant
 SOON_S, BLOCKS, CLEAR_BLOCKS = 120.0, 3, 24
 FALLING = 0.97  # power that fell below this share of what it was takes the heat away by itself
 FAULT = "thermal/imminent"
 
 
-class ThermalImminent(Remembering):
-    """Extrapolates the margin to the slowdown temperature, ``Tinf = T + tau dT/dt``, ``t* = tau ln((Tinf-T)/(Tinf-limit))``.
+PAGE = Page(
+    formula="Tinf = T + tau dT/dt; t* = tau ln((Tinf - T) / (Tinf - limit)) < 120 s",
+    sources=(f"{NVML}: NVML_TEMPERATURE_THRESHOLD_SLOWDOWN", "first-order thermal RC model"),
+    shows=gpu_columns("temperature_margin_celsius", "temperature_celsius", "power_milliwatts"),
+    next_step="Reduce the load now, or lower the power limit; then check fans and coolant.",
+    clears="After two minutes in which the temperature was not heading for the limit.",
+    scored_as=("thermal",),
+)
 
-    A ticket when t* stays below two minutes for three blocks of five seconds, unless power falls. It ends once nothing has pointed over
-    the limit for two minutes. What is accepted: any temperature that settles below the limit; a load that goes down by itself. Memory that
-    grows too hot is not foretold.
+
+class ThermalImminent(Stateful):
+    """Extrapolates the margin to the slowdown temperature, ``Tinf = T + tau dT/dt``,
+    ``t* = tau ln((Tinf-T)/(Tinf-limit))``.
+
+    A ticket when t* stays below two minutes for three blocks of five seconds, unless power falls.
+    It ends once nothing has pointed over the limit for two minutes. What is accepted: any
+    temperature that settles below the limit; a load that goes down by itself. Memory that grows too
+    hot is not foretold.
 
     >>> ThermalImminent().name
     'thermal_imminent'
@@ -44,7 +61,9 @@ class ThermalImminent(Remembering):
 
     def __init__(self) -> None:
         self._columns = Columns(
-            T=Ring(SAMPLES, np.nan),  # kelvin below 0 until the GPU slows down, of the last blocks, the newest first
+            T=Ring(
+                SAMPLES, np.nan
+            ),  # kelvin below 0 until the GPU slows down, of the last blocks, the newest first
             P=Ring(SAMPLES, np.nan),
             t=Ring(SAMPLES, np.nan),  # seconds since boot
             tau=TAU_S,
@@ -53,8 +72,11 @@ class ThermalImminent(Remembering):
             run=0,
             good=0,
         )
-        self._clock, self._elapsed, self._standing = BlockClock(BLOCK_S), Elapsed(), Standing(self.name)
-        super().__init__(columns=self._columns, clock=self._clock, elapsed=self._elapsed, standing=self._standing)
+        self._clock, self._elapsed, self._standing = (
+            BlockClock(BLOCK_S),
+            Elapsed(),
+            FindingTracker(self.name),
+        )
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """One sample per block is enough: the first of it."""
@@ -67,7 +89,7 @@ class ThermalImminent(Remembering):
                     said += self._block(frame, at)
         return said
 
-    def _block(self, frame: Frame, at: Moment) -> Iterator[Finding]:
+    def _block(self, frame: Frame, at: Instant) -> Iterator[Finding]:
         columns = self._columns
         columns.place(frame.devices)
         now_s = np.full(len(columns), frame.mono_ns / 1e9)
@@ -83,13 +105,15 @@ class ThermalImminent(Remembering):
         self._learn_tau(slope, falls)
         T, tau = columns["T"][0], columns["tau"]  # noqa: N806 - the symbols of the formula
         Tinf = T + tau * slope  # noqa: N806
-        crosses = (Tinf > 0) & (T < 0) & (rise >= LEAST_RISE_K)
+        crosses = (Tinf > 0) & (T < 0) & (rise >= MIN_RISE_K)
         with np.errstate(divide="ignore", invalid="ignore"):
             left = np.where(crosses, tau * np.log((Tinf - T) / Tinf), np.inf)
         seen = np.isfinite(slope)
         soon = (left < SOON_S) & ~falls
         columns["run"] = np.where(seen, np.where(soon, columns["run"] + 1, 0), columns["run"])
-        columns["good"] = np.where(seen, np.where(Tinf < 0, columns["good"] + 1, 0), columns["good"])
+        columns["good"] = np.where(
+            seen, np.where(Tinf < 0, columns["good"] + 1, 0), columns["good"]
+        )
         for row in rows_where((columns["run"] >= BLOCKS) & seen):
             verdict = _verdict(-float(T[row]), float(slope[row]), float(left[row]), float(tau[row]))
             yield from self._standing.holds(columns.devices[row], verdict, at)
@@ -99,30 +123,43 @@ class ThermalImminent(Remembering):
                 yield from self._standing.ends(finding.device, FAULT, at)
 
     def _learn_tau(self, slope: NDArray[np.float64], falls: NDArray[np.bool_]) -> None:
-        """At constant power the slope falls by 1/tau per kelvin: ``tau = -(T2-T1)/(s2-s1)`` between two blocks."""
+        """At constant power the slope falls by 1/tau per kelvin:
+        ``tau = -(T2-T1)/(s2-s1)`` between two blocks.
+        """
         columns = self._columns
         bend = slope - columns["slope"]
         with np.errstate(divide="ignore", invalid="ignore"):
             tau = -(columns["T"][0] - columns["slope_T"]) / bend
-        usable = np.isfinite(tau) & (np.abs(bend) > LEAST_CURVE) & (tau > 0) & ~falls
-        step = TAU_WEIGHT * (np.clip(tau, TAU_LEAST_S, TAU_MOST_S) - columns["tau"])
+        usable = np.isfinite(tau) & (np.abs(bend) > MIN_CURVE) & (tau > 0) & ~falls
+        step = TAU_WEIGHT * (np.clip(tau, TAU_MIN_S, TAU_MAX_S) - columns["tau"])
         columns["tau"] = np.where(usable, columns["tau"] + step, columns["tau"])
         columns["slope"], columns["slope_T"] = slope, columns["T"][0]
 
 
 def _margin(frame: Frame) -> NDArray[np.float64]:
-    """Kelvin until the GPU slows down: by its own margin (T.Limit), below 0 of which it may; else by the slowdown temperature.
+    """Kelvin until the GPU slows down: by its own margin (T.Limit), below 0 of which it may; else
+    by the slowdown temperature.
 
-    Of the core alone. Memory has no margin that can be read, only the threshold of one (nvml.h, field 195), and its temperature steps by
-    kelvins with its own load, which no slope of a heat sink foretells. `throttle` tells when it slows the GPU down.
+    Of the core alone. Memory has no margin that can be read, only the threshold of one (nvml.h,
+    field 195), and its temperature steps by kelvins with its own load, which no slope of a heat
+    sink foretells. `throttle` tells when it slows the GPU down.
     """
-    by_temperature = reading(frame, "temperature_slowdown_celsius") - reading(frame, "temperature_celsius")
+    by_temperature = reading(frame, "temperature_slowdown_celsius") - reading(
+        frame, "temperature_celsius"
+    )
     margin = reading(frame, "temperature_margin_celsius")
     return np.where(np.isfinite(margin), margin, by_temperature)
 
 
-def _fit(t: NDArray[np.float64], T: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # noqa: N803
-    """Least-squares slope over the newest span, K/s, NaN where it is too short; and how much T rose over it. All (row,)."""
+def _fit(
+    t: NDArray[np.float64],
+    T: NDArray[np.float64],  # noqa: N803
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Least-squares slope over the newest span, K/s, NaN where it is too short; and
+    how much T rose over it.
+
+    All (row,).
+    """
     use = np.isfinite(T) & (t[0] - t <= SPAN_S) & (t[0] - t >= 0)
     n = np.maximum(use.sum(axis=0), 1)
     age = np.where(use, t - t[0], 0.0)
@@ -130,7 +167,7 @@ def _fit(t: NDArray[np.float64], T: NDArray[np.float64]) -> tuple[NDArray[np.flo
     mean_t, mean_v = age.sum(axis=0) / n, value.sum(axis=0) / n
     spread = (np.where(use, age - mean_t, 0.0) ** 2).sum(axis=0)
     shared = (np.where(use, age - mean_t, 0.0) * np.where(use, value - mean_v, 0.0)).sum(axis=0)
-    enough = (-age.min(axis=0) >= LEAST_SPAN_S) & np.isfinite(T[0])
+    enough = (-age.min(axis=0) >= MIN_SPAN_S) & np.isfinite(T[0])
     slope = np.divide(shared, spread, out=np.full(T.shape[1], np.nan), where=enough & (spread > 0))
     return slope, -value.min(axis=0)
 
@@ -140,8 +177,16 @@ def _verdict(margin: float, slope: float, left: float, tau: float) -> Verdict:
         FAULT,
         "ticket",
         "NONE",
-        f"The GPU will slow down in about {left:.0f} s: it is {margin:.0f} K below its limit and warms up by {slope * 60:.0f} K a minute.",
-        (f"margin {margin:.0f} K, slope {slope:.2f} K/s, time constant {tau:.0f} s; power does not fall",),
+        (
+            f"The GPU will slow down in about {left:.0f} s: it is {margin:.0f} K below its limit "
+            f"and warms up by {slope * 60:.0f} K a minute."
+        ),
+        (
+            (
+                f"margin {margin:.0f} K, slope {slope:.2f} K/s, time constant {tau:.0f} "
+                "s; power does not fall"
+            ),
+        ),
         left,
         SOON_S,
         "seconds",

@@ -1,47 +1,70 @@
-"""Thermal resistance that grows: the same watts make a GPU warmer than they used to, days before it throttles.
+"""Thermal resistance that grows: the same power makes a GPU warmer than before,
+days before it throttles.
 
-Each GPU's temperature is a line over its own power, learnt over days; what the whole rack does (inlet air, seasons, weekends) is taken
-away by the median of its neighbours.
+Each GPU's temperature is a line over its own power, learnt over days; what the complete rack does
+(inlet air, seasons, weekends) is removed by the median of its neighbours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.blockwise import Blockwise
-from detectors.columns import Columns, rows_where
-from detectors.elapsed import Moment
-from detectors.memory import Numbers
-from detectors.places import Groups, host_of, rack_of
-from detectors.standing import Verdict
-from detectors.stats import alpha_of, peer_deviation
+from detectors.kit.blockwise import Blockwise
+from detectors.kit.columns import Columns, rows_where
+from detectors.kit.findings import Verdict
+from detectors.kit.groups import Groups, host_of, rack_of
+from detectors.kit.page import Page, gpu_columns
+from detectors.kit.stateful import Component, Numbers
+from detectors.kit.stats import alpha_of, peer_deviation
 from detectors.thermal.steady import MINUTE_S, Minute, Steady
+from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 
 HALF_LIFE = 3 * 1440.0  # minutes
 # A GPU that is not known yet: 50 C at 300 W, 0.055 K/W.
 START_C, START_W, START_VARIANCE, START_COVARIANCE = 50.0, 300.0, 1e4, 550.0
-LEAST_VARIANCE = 400.0  # W^2: a load that hardly changes tells nothing about the slope
+MIN_VARIANCE = 400.0  # W^2: below this the load varies too little to estimate the slope
 CLIP_K, CLIP_AFTER = 3.0, 2 * 1440  # after two days one bad hour moves the line little
-BLOCK_MINUTES, LEAST_MINUTES = 15, 6
+BLOCK_MINUTES, MIN_MINUTES = 15, 6
 LIMIT_K, BLOCKS, FREEZE_BLOCKS = 3.0, 4, 2
 SILENT_MINUTES = 5 * 1440  # since the GPU was first seen
-LEAST_LEARNT = 1440  # steady minutes
+MIN_LEARNT = 1440  # steady minutes
 CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.5
 ACCEPT_BLOCKS = 7 * 96  # a week at the new level: it has been decided to live with it
-LEAST_IN_RACK, LEAST_IN_NODE = 9, 4  # steady neighbours that a median needs
+MIN_IN_RACK, MIN_IN_NODE = 9, 4  # steady neighbours that a median needs
 FAULT = "thermal/resistance"
 
 
-class ThermalResistance(Blockwise):
-    """A ticket when a GPU is 3 K warmer than it used to be at the same power, in four quarters of an hour in a row.
+PAGE = Page(
+    formula=(
+        "T = T0 + R P by exponentially weighted least squares; residual r = T - T0 - R P, less the "
+        "median of the neighbours; r > 3 K"
+    ),
+    sources=("JEDEC, JESD51: thermal resistance",),
+    shows=gpu_columns("temperature_celsius", "power_milliwatts"),
+    next_step=(
+        "Check fan, cold plate and paste of this GPU at the next service; compare with its "
+        "neighbours under load."
+    ),
+    clears=(
+        "After five quarters of an hour in a row below half of the limit; after a week at the new "
+        "level, which is normal then."
+    ),
+    scored_as=("thermal",),
+)
 
-    Silent in the first five days of a GPU. It ends after five quarters below half of that. What is accepted: the room, as neighbours
-    have it too; another load, as each GPU has a line of its own; a new part, which begins anew; a new level after a week.
+
+class ThermalResistance(Blockwise):
+    """A ticket when a GPU is 3 K warmer than it used to be at the same power, in four
+    quarters of an hour in a row.
+
+    Silent in the first five days of a GPU. It ends after five quarters below 1.5 K. Not
+    reported: a warmer room, which the neighbours show too; another load, as each GPU has its own
+    line; a new part, which starts a new baseline; a level that lasted for a week.
 
     >>> ThermalResistance().name
     'thermal_resistance'
@@ -62,18 +85,23 @@ class ThermalResistance(Blockwise):
             count_r=0,
             run=0,
             good=0,
-            stood=0,
+            lasted=0,
             told=False,
         )
         self._numbers = Numbers(minute=0)
         self._steady = Steady(columns)
         self._racks, self._hosts = Groups(rack_of), Groups(host_of)
-        super().__init__(MINUTE_S, columns, numbers=self._numbers, means=self._steady.means, steps=self._steady.steps)
+        super().__init__(MINUTE_S, columns)
+
+    def components(self) -> Mapping[str, Component]:
+        """With those of the steady state."""
+        nested: dict[str, Component] = {"means": self._steady.means, "steps": self._steady.steps}
+        return {**super().components(), **nested}
 
     def _take(self, frame: Frame, boot_id: str) -> None:
         self._steady.sample(frame, boot_id)
 
-    def _ended(self, blocks: int, at: Moment) -> Iterator[Finding]:
+    def _ended(self, blocks: int, at: Instant) -> Iterator[Finding]:
         self._columns["age"] += blocks
         self._minute(self._steady.minute())
         yield from self._quarter(blocks, at)
@@ -82,7 +110,7 @@ class ThermalResistance(Blockwise):
         """Residual of the line, then the line itself; rows under suspicion teach nothing."""
         columns = self._columns
         T, P = minute.temperature, minute.power  # noqa: N806 - the symbols of the recurrences
-        beta = columns["cPT"] / np.maximum(columns["vP"], LEAST_VARIANCE)
+        beta = columns["cPT"] / np.maximum(columns["vP"], MIN_VARIANCE)
         dP = np.where((minute.steady > 0) & minute.loaded, P - columns["Pm"], np.nan)  # noqa: N806
         r = self._above_neighbours(T - (columns["Tb"] + beta * dP))
         seen = np.isfinite(r)
@@ -104,46 +132,66 @@ class ThermalResistance(Blockwise):
         columns["n"] = n + learns
 
     def _above_neighbours(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What is left without the median of the rack, or of the node where only one of the rack is seen.
+        """What is left without the median of the rack, or of the node where only
+        one of the rack is seen.
 
-        NaN where too few neighbours stand still: without them the air cannot be told from the GPU. A node with fewer GPUs has no median.
+        NaN where too few neighbours stand still: without them the air cannot be told from the GPU.
+        A node with fewer GPUs has no median.
         """
         devices = self._columns.devices
         rack, host = self._racks.of(devices), self._hosts.of(devices)
         in_rack = np.bincount(rack[rack >= 0], minlength=1)
         in_host = np.bincount(host, minlength=1)
-        wide = (rack >= 0) & (in_rack[rack] >= LEAST_IN_RACK)
-        alone = ~wide & (in_host[host] < LEAST_IN_NODE)
-        by_rack = peer_deviation(r, np.where(wide, rack, -1), len(self._racks.names), LEAST_IN_RACK) if wide.any() else r
-        return np.where(wide, by_rack, np.where(alone, r, peer_deviation(r, host, len(self._hosts.names), LEAST_IN_NODE)))
+        wide = (rack >= 0) & (in_rack[rack] >= MIN_IN_RACK)
+        alone = ~wide & (in_host[host] < MIN_IN_NODE)
+        by_rack = (
+            peer_deviation(r, np.where(wide, rack, -1), len(self._racks.names), MIN_IN_RACK)
+            if wide.any()
+            else r
+        )
+        return np.where(
+            wide,
+            by_rack,
+            np.where(alone, r, peer_deviation(r, host, len(self._hosts.names), MIN_IN_NODE)),
+        )
 
-    def _quarter(self, minutes: int, at: Moment) -> Iterator[Finding]:
+    def _quarter(self, minutes: int, at: Instant) -> Iterator[Finding]:
         columns, before = self._columns, int(self._numbers["minute"])
         self._numbers["minute"] = (before + minutes) % BLOCK_MINUTES
         if before + minutes < BLOCK_MINUTES:
             return
         count = columns["count_r"]
-        r = np.divide(columns["total_r"], count, out=np.full(len(count), np.nan), where=count >= LEAST_MINUTES)
+        r = np.divide(
+            columns["total_r"], count, out=np.full(len(count), np.nan), where=count >= MIN_MINUTES
+        )
         columns.reset(np.ones(len(columns), np.bool_), "total_r", "count_r")
         seen = np.isfinite(r)
-        known = (columns["age"] >= SILENT_MINUTES) & (columns["n"] >= LEAST_LEARNT)
-        columns["run"] = np.where(seen & known, np.where(r > LIMIT_K, columns["run"] + 1, 0), columns["run"])
+        known = (columns["age"] >= SILENT_MINUTES) & (columns["n"] >= MIN_LEARNT)
+        columns["run"] = np.where(
+            seen & known, np.where(r > LIMIT_K, columns["run"] + 1, 0), columns["run"]
+        )
         for row in rows_where((columns["run"] >= BLOCKS) & seen):
             since_ns = at.time_ns - round(columns["run"][row] * BLOCK_MINUTES * MINUTE_S * 1e9)
-            for finding in self._standing.holds(columns.devices[row], self._verdict(row, float(r[row])), at, since_ns):
+            for finding in self._standing.holds(
+                columns.devices[row], self._verdict(row, float(r[row])), at, since_ns
+            ):
                 columns["told"][row] = True
                 yield finding
         yield from self._end(r, at)
 
-    def _end(self, r: NDArray[np.float64], at: Moment) -> Iterator[Finding]:
+    def _end(self, r: NDArray[np.float64], at: Instant) -> Iterator[Finding]:
         columns, told = self._columns, self._columns["told"]
         if not told.any():
             return
-        columns["good"] = np.where(np.isfinite(r), np.where(r < CLEAR_SHARE * LIMIT_K, columns["good"] + 1, 0), columns["good"])
-        columns["stood"] = np.where(told, columns["stood"] + np.isfinite(r), 0)
-        normal = told & (columns["stood"] >= ACCEPT_BLOCKS)
+        columns["good"] = np.where(
+            np.isfinite(r),
+            np.where(r < CLEAR_SHARE * LIMIT_K, columns["good"] + 1, 0),
+            columns["good"],
+        )
+        columns["lasted"] = np.where(told, columns["lasted"] + np.isfinite(r), 0)
+        normal = told & (columns["lasted"] >= ACCEPT_BLOCKS)
         for row in rows_where(told & ((columns["good"] >= CLEAR_BLOCKS) | normal)):
-            why = ("taken as its new normal after a week",) if normal[row] else ()
+            why = ("accepted as its new normal after a week",) if normal[row] else ()
             yield from self._standing.ends(columns.devices[row], FAULT, at, *why)
             columns["told"][row] = False
         columns.reset(normal, "n", "run")
@@ -151,15 +199,24 @@ class ThermalResistance(Blockwise):
     def _verdict(self, row: int, r: float) -> Verdict:
         columns = self._columns
         Tb, Pm = float(columns["Tb"][row]), float(columns["Pm"][row])  # noqa: N806
-        beta = float(columns["cPT"][row] / max(columns["vP"][row], LEAST_VARIANCE))
+        beta = float(columns["cPT"][row] / max(columns["vP"][row], MIN_VARIANCE))
         return Verdict(
             FAULT,
             "ticket",
             "CONTACT_SUPPORT",
-            f"The GPU runs {r:.1f} K warmer at the same power than it used to: check heat sink, cold plate, paste and air.",
             (
-                f"{r:.1f} K above its own line and its neighbours, {columns['run'][row]} quarters of an hour in a row",
-                f"its line: {Tb:.0f} C at {Pm:.0f} W and {beta:.3f} K/W, learnt in {columns['n'][row] / 1440:.1f} days of steady load",
+                f"The GPU runs {r:.1f} K warmer at the same power than it used to: check heat "
+                "sink, cold plate, paste and air."
+            ),
+            (
+                (
+                    f"{r:.1f} K above its own baseline and its neighbours, {columns['run'][row]} "
+                    "quarters of an hour in a row"
+                ),
+                (
+                    f"its baseline: {Tb:.0f} C at {Pm:.0f} W and {beta:.3f} K/W, learnt in "
+                    f"{columns['n'][row] / 1440:.1f} days of steady load"
+                ),
             ),
             r,
             0.0,

@@ -1,30 +1,39 @@
-"""Codes that come together are one trouble: what a burst on one GPU means as a whole."""
+"""Codes that come together have one cause: what a burst on one GPU means."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from detectors.standing import RANK
+from detectors.kit.findings import RANK
 from detectors.xid.meaning import ARBITER, MEMORY, TEARDOWN, Meaning
 from detectors.xid.nvlink5 import CODES as NVLINK5
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Action, Severity
-from pipeline.xid import xid_entry
+from pipeline.xid.table import xid_entry
 
-S = 10**9
-GAP_NS = 180 * S  # a burst is over after three minutes of silence on the node
-DECIDE_NS = 10 * S  # XID 48 waits so long for the codes that say whether the error was contained
-DECIDED_NS = 60 * S  # by then it was asked again
+GAP_NS = 180 * SECOND_NS  # a burst is over after three minutes of silence on the node
+# XID 48 waits so long for the codes that say whether the error was contained
+DECIDE_NS = 10 * SECOND_NS
+DECIDED_NS = 60 * SECOND_NS  # by then it was asked again
 UNCORRECTABLE = 48
-MOST_CODES = 64  # of one burst on one GPU; what comes beyond is counted
+MAX_CODES = 64  # of one burst on one GPU; what comes beyond is counted
 UNCONTAINED = frozenset({64, 79, 95, 140})
 NVLINK = frozenset({74, *NVLINK5})
-APPLICATION, MEMORY_FAULT, LINK_FAULT, GPU_FAULT = "xid/application", "xid/memory", "xid/nvlink", "xid/gpu"
+APPLICATION, MEMORY_FAULT, LINK_FAULT, GPU_FAULT = (
+    "xid/application",
+    "xid/memory",
+    "xid/nvlink",
+    "xid/gpu",
+)
 
 
 @dataclass(slots=True)
 class Seen:
-    """One code in one burst of one GPU. Times: ``first_ns`` unix, ``at_ns`` of arrival on the detector's clock."""
+    """One code in one burst of one GPU.
+
+    Times: ``first_ns`` unix, ``at_ns`` of arrival on the detector's clock.
+    """
 
     code: int
     count: int
@@ -36,7 +45,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """What the repetition of a code adds to a burst. ``action`` and ``severity`` are at least these; ``words`` say why."""
+    """What the repetition of a code adds to a burst.
+
+    ``action`` and ``severity`` are at least these; ``words`` say why.
+    """
 
     code: int
     severity: Severity
@@ -47,10 +59,13 @@ class Suspicion:
 
 @dataclass(slots=True)
 class Burst:
-    """What one GPU said in one burst of its node. ``fault`` is that under which it was told and ``told`` the summary, empty until then.
+    """What one GPU said in one burst of its node.
 
-    ``suspect``: the GPU is to blame for it, and not the program. ``suspicion``: a code of the hardware is back. ``job`` held the GPU as
-    it began. ``last_ns`` is of the last code, on the detector's clock.
+    ``fault`` is that under which it was told and ``told`` the summary, empty until then.
+
+    ``suspect``: the GPU is to blame for it, and not the program. ``suspicion``: a code of the
+    hardware is back. ``job`` held the GPU as it began. ``last_ns`` is of the last code, on the
+    detector's clock.
     """
 
     seen: dict[int, Seen] = field(default_factory=dict)
@@ -70,13 +85,15 @@ class Burst:
             known.count += seen.count
             if RANK[seen.meaning.severity] > RANK[known.meaning.severity]:
                 known.meaning, known.text = seen.meaning, seen.text
-        elif len(self.seen) < MOST_CODES:
+        elif len(self.seen) < MAX_CODES:
             self.seen[seen.code] = seen
         else:
             self.dropped += seen.count
 
     def undecided(self, now_ns: int) -> bool:
-        """Whether time alone may tell more: nothing was told of it, or 48 lately waited for what says whether it was contained."""
+        """Whether time alone may tell more: nothing was told of it, or 48 lately waited for what
+        says whether it was contained.
+        """
         waits = self.seen.get(UNCORRECTABLE)
         return not self.fault or (waits is not None and now_ns - waits.at_ns <= DECIDED_NS)
 
@@ -86,18 +103,28 @@ class Burst:
         return min(seen.first_ns for seen in self.seen.values())
 
     def evidence(self) -> tuple[str, ...]:
-        """Every code in the order it came, with its number and details; then the line of the first."""
+        """Every code in the order it came, with its number and details;
+        then the line of the first.
+        """
         told = []
         for seen in sorted(self.seen.values(), key=lambda s: s.first_ns):
             times = f" x{seen.count}" if seen.count > 1 else ""
             details = f" ({seen.meaning.words})" if seen.meaning.words else ""
             told.append(f"XID {seen.code}{times}: {xid_entry(seen.code).description}{details}")
-        lines = [seen.text for seen in sorted(self.seen.values(), key=lambda s: -RANK[s.meaning.severity]) if seen.text]
-        return (*told, *([f"{self.dropped} XIDs of further codes"] if self.dropped else []), *lines[:1])
+        lines = [
+            seen.text
+            for seen in sorted(self.seen.values(), key=lambda s: -RANK[s.meaning.severity])
+            if seen.text
+        ]
+        return (
+            *told,
+            *([f"{self.dropped} XIDs of further codes"] if self.dropped else []),
+            *lines[:1],
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class BurstDiagnosis:
     """What a burst means now: the code that leads it, and how serious it is."""
 
     lead: int
@@ -111,17 +138,22 @@ def is_application(code: int) -> bool:
     return xid_entry(code).category == "app"
 
 
-def read(burst: Burst, now_ns: int, *, closed: bool, others: Iterable[int]) -> Reading | None:
-    """What the codes of a burst say together; None where they say nothing (yet). ``others`` are codes of the node's other GPUs.
+def read(
+    burst: Burst, now_ns: int, *, closed: bool, others: Iterable[int]
+) -> BurstDiagnosis | None:
+    """What the codes of a burst say together; None where they say nothing (yet).
 
-    A code that only follows (45, and programs that fail on a broken GPU) never leads beside one that explains it. 154 decides how serious
-    a burst is, never what it is about, unless it is alone.
+    ``others`` are codes of the node's other GPUs.
+
+    A code that only follows (45, and programs that fail on a broken GPU) never leads beside one
+    that explains it. 154 decides how serious a burst is, never what it is about, unless it is
+    alone.
     """
     codes = set(burst.seen)
     candidates = [r for code in codes if (r := _of(code, burst, codes, now_ns)) is not None]
     if codes == {TEARDOWN}:
         solo = closed and not set(others) - {TEARDOWN}
-        return Reading(TEARDOWN, "ticket", "RESTART_APP", APPLICATION) if solo else None
+        return BurstDiagnosis(TEARDOWN, "ticket", "RESTART_APP", APPLICATION) if solo else None
     hardware = [r for r in candidates if r.fault != APPLICATION]
     serious = [r for r in hardware if RANK[r.severity] > 0]
     leads = serious or [r for r in candidates if r.fault == APPLICATION] or hardware
@@ -129,28 +161,36 @@ def read(burst: Burst, now_ns: int, *, closed: bool, others: Iterable[int]) -> R
         return None
     lead = max(leads, key=lambda r: (r.lead != ARBITER, RANK[r.severity], _weight(r.lead), -r.lead))
     arbiter = burst.seen.get(ARBITER)
-    if arbiter is not None and RANK[arbiter.meaning.severity] > RANK[lead.severity] and lead.fault != APPLICATION:
-        return Reading(lead.lead, arbiter.meaning.severity, arbiter.meaning.action, lead.fault)
+    if (
+        arbiter is not None
+        and RANK[arbiter.meaning.severity] > RANK[lead.severity]
+        and lead.fault != APPLICATION
+    ):
+        return BurstDiagnosis(
+            lead.lead, arbiter.meaning.severity, arbiter.meaning.action, lead.fault
+        )
     return lead
 
 
-def _of(code: int, burst: Burst, codes: set[int], now_ns: int) -> Reading | None:
+def _of(code: int, burst: Burst, codes: set[int], now_ns: int) -> BurstDiagnosis | None:
     """One code beside the others."""
     seen = burst.seen[code]
     severity, action = seen.meaning.severity, seen.meaning.action
     if code == TEARDOWN:
         return None
     if is_application(code):
-        return Reading(code, severity, action, APPLICATION)
+        return BurstDiagnosis(code, severity, action, APPLICATION)
     if code == UNCORRECTABLE and not codes & UNCONTAINED:
         if 94 in codes:
-            return Reading(code, "ticket", "RESTART_APP", MEMORY_FAULT)
+            return BurstDiagnosis(code, "ticket", "RESTART_APP", MEMORY_FAULT)
         if now_ns - seen.at_ns < DECIDE_NS:
             return None
     fault = MEMORY_FAULT if code in MEMORY else LINK_FAULT if code in NVLINK else GPU_FAULT
-    return Reading(code, severity, action, fault)
+    return BurstDiagnosis(code, severity, action, fault)
 
 
 def _weight(code: int) -> int:
-    """Among codes that are equally serious: what is gone from the bus explains all, and a lost remap more than its error."""
+    """Among codes that are equally serious: what is gone from the bus explains all, and a lost
+    remap more than its error.
+    """
     return {79: 3, 64: 2, 95: 2, 140: 2, 94: 1}.get(code, 0)

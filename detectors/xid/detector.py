@@ -1,4 +1,6 @@
-"""XIDs, the driver's error codes: each counted once, a burst read as one, repeats remembered, and ended when the GPU was put right."""
+"""XIDs, the driver's error codes: each counted once, a burst read as one, repeats remembered, and
+ended when the GPU was repaired.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from detectors.columns import Columns, rows_where
-from detectors.elapsed import Elapsed, Moment
-from detectors.jobs import Jobs, Place
-from detectors.lives import Lives
-from detectors.memory import Remembering
-from detectors.readings import reading
-from detectors.runs import Runs
-from detectors.standing import RANK, Standing, Verdict
-from detectors.xid.burst import APPLICATION, LINK_FAULT, Burst, Reading, Seen, Suspicion, is_application, read
+from detectors.kit.columns import Columns, rows_where
+from detectors.kit.elapsed import Elapsed
+from detectors.kit.findings import RANK, FindingTracker, Verdict
+from detectors.kit.jobs import JobTracker, MigSlot
+from detectors.kit.literature import XIDS
+from detectors.kit.page import Page, gpu_columns
+from detectors.kit.persistence import Persistence
+from detectors.kit.readings import reading
+from detectors.kit.resets import ResetTracker
+from detectors.kit.stateful import Stateful
+from detectors.xid.burst import (
+    APPLICATION,
+    LINK_FAULT,
+    Burst,
+    BurstDiagnosis,
+    Seen,
+    Suspicion,
+    is_application,
+    read,
+)
 from detectors.xid.domains import Domains
 from detectors.xid.history import DAY_NS, History, Past
 from detectors.xid.known import Known
@@ -24,59 +37,87 @@ from detectors.xid.meaning import NVLINK4, meaning, recovery
 from detectors.xid.open_bursts import NodeBurst, OpenBursts
 from detectors.xid.remedies import MANY, Remedies
 from detectors.xid.repetition import REPEATED, suspicion_of, too_often
-from pipeline.catalog import field
+from pipeline.clock import SECOND_NS, Instant
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, Frame
+from pipeline.gpu_state import GpuState
 from pipeline.observation import Event, Observation
-from pipeline.xid import xid_entry
-from pipeline.xid_counts import HISTORY_NS
+from pipeline.xid.counts import HISTORY_NS
+from pipeline.xid.table import xid_entry
 
-S = 10**9
 RECOVERY_READS = 2  # of NVML's recovery action, before it is believed or gone
-SETTLED_NS = 600 * S  # after a reset without the code: it helped
-STICKY_NS = 3 * 3600 * S  # unless the code came again and again: so long without it (NVSentinel's rule)
+SETTLED_NS = 600 * SECOND_NS  # after a reset without the code: it helped
+# unless the code came again and again: so long without it (NVSentinel's rule)
+STICKY_NS = 3 * 3600 * SECOND_NS
 CLEAN_NS = DAY_NS  # without a reset: a day without the code
-FORGOTTEN_NS = 3600 * S  # a program that failed, and what is only for the record
-LATE_NS = 120 * S  # a job's end may be read before what the driver said of it
-RECOVERY_FAULT, DOMAIN_FAULT, NODE_FAULT = "xid/recovery_action", "xid/nvlink_domain", "xid/node_suspect"
-GONE = frozenset(code for code, name in field("gpu", "state").states if name in ("lost", "hung", "absent"))
+FORGOTTEN_NS = 3600 * SECOND_NS  # a program that failed, and what is only for the record
+LATE_NS = 120 * SECOND_NS  # a job's end may be read before what the driver reported of it
+RECOVERY_FAULT, DOMAIN_FAULT, NODE_FAULT = (
+    "xid/recovery_action",
+    "xid/nvlink_domain",
+    "xid/node_suspect",
+)
+GONE = frozenset({GpuState.LOST, GpuState.HUNG, GpuState.ABSENT})
 
 
-class Xid(Remembering):
-    """Judges XIDs by the table (pipeline/xid.csv), by what came with them, and by what came before.
+PAGE = Page(
+    formula=(
+        "severity = table(code, sub-code, registers), raised by burst, repetition (GPU, code) and "
+        "XID 154"
+    ),
+    sources=(XIDS, "NVIDIA NVSentinel, github.com/NVIDIA/NVSentinel"),
+    shows=gpu_columns("recovery_action", "sm_clock_megahertz"),
+    next_step="Follow the finding's action; it is the driver's own where XID 154 named one.",
+    clears=(
+        "Ten minutes after a reset, driver load or boot since which the code stayed away (three "
+        "hours where it came too often before), or after a day without it; what a GPU alone "
+        "repeats after that day only, application errors and info findings after an hour. Never "
+        "while the driver asks for recovery or the GPU does not answer. A node with too many "
+        "remedies: when a week had fewer."
+    ),
+    scored_as=("xid",),
+)
 
-    One finding per GPU and burst, led by the most serious code; programs that failed are told of their job, and of the GPU only when
-    it alone repeats them. XID 154, or NVML's recovery action when the line was lost, decides how serious a burst is. Lines that were
-    there before the agent are judged by their age; those of the boot before are told as such. A finding ends ten minutes after a
-    reset or reboot that helped, or after a clean day; never while the driver still asks for recovery or the GPU does not answer.
+
+class Xid(Stateful):
+    """Judges XIDs by the table (pipeline/xid/xid.csv), by what came with them,
+    and by what came before.
+
+    One finding per GPU and burst, led by the most serious code; programs that failed are reported
+    their job, and of the GPU only when it alone repeats them. XID 154, or NVML's recovery action
+    when the line was lost, decides how serious a burst is. Lines that were there before the agent
+    are judged by their age; those of the boot before are marked as such. A finding ends ten minutes
+    after a reset or reboot that helped, or after a clean day; never while the driver still asks for
+    recovery or the GPU does not answer.
 
     >>> gpu, xid = Device("n1", "gpu", "GPU-1"), Xid()
     >>> off = Event(0, 0, gpu, "xid", {"code": 79, "origin": "kmsg"})
-    >>> [(f.fault, f.severity, f.action, f.summary) for f in xid.update(Observation("kmsg", "n1", "b", 0, 0, 0, 0, events=(off,)))]
+    >>> [
+    ...     (f.fault, f.severity, f.action, f.summary)
+    ...     for f in xid.update(Observation("kmsg", "n1", "b", 0, 0, 0, 0, events=(off,)))
+    ... ]
     [('xid/gpu', 'page', 'RESTART_BM', 'XID 79: GPU no longer answers on the PCIe bus. Next: drain, cold reboot; again after reboot: RMA.')]
-    """
+    """  # noqa: E501 - an example or a table
 
     name = "xid"
     version = 3
 
     def __init__(self) -> None:
-        self._columns = Columns(**Runs.fills(1), life_ns=0, gone=False, recovery=0)
-        self._runs = Runs(self._columns, [RECOVERY_READS], [RECOVERY_READS])
-        self._elapsed, self._standing, self._lives, self._jobs = Elapsed(), Standing(self.name), Lives(), Jobs()
-        self._open, self._history, self._domains, self._known = OpenBursts(), History(), Domains(), Known()
-        self._remedies = Remedies()
-        super().__init__(
-            columns=self._columns,
-            elapsed=self._elapsed,
-            standing=self._standing,
-            lives=self._lives,
-            jobs=self._jobs,
-            open=self._open,
-            history=self._history,
-            domains=self._domains,
-            known=self._known,
-            remedies=self._remedies,
+        self._columns = Columns(**Persistence.fills(1), life_ns=0, gone=False, recovery=0)
+        self._runs = Persistence(self._columns, [RECOVERY_READS], [RECOVERY_READS])
+        self._elapsed, self._standing, self._lives, self._jobs = (
+            Elapsed(),
+            FindingTracker(self.name),
+            ResetTracker(),
+            JobTracker(),
         )
+        self._open, self._history, self._domains, self._known = (
+            OpenBursts(),
+            History(),
+            Domains(),
+            Known(),
+        )
+        self._remedies = Remedies()
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What the XIDs of this observation and the time since the last one say."""
@@ -91,37 +132,53 @@ class Xid(Remembering):
                 said += self._frame(frame, observation.boot_id, at)
         for node in self._open.all():
             for gpu, burst in node.gpus.items():
-                if burst.undecided(at.now_ns):
+                if burst.undecided(at.mono_ns):
                     said += self._tell(node, gpu, burst, at)
         said += self._ended(at)
         said += self._standing.due(at)
         return said
 
-    def _follow_jobs(self, events: Iterable[Event], at: Moment) -> None:
+    def _follow_jobs(self, events: Iterable[Event], at: Instant) -> None:
         for event in events:
             if event.kind == "job_ended":
                 job = str(event.attributes.get("job", ""))
-                lately = {place: held for place, held in self._known.left.items() if at.now_ns - held[1] <= LATE_NS}
-                self._known.left = lately | {p: (job, at.now_ns) for p in self._jobs.members(job) if p.host == event.device.host}
+                lately = {
+                    place: held
+                    for place, held in self._known.left.items()
+                    if at.mono_ns - held[1] <= LATE_NS
+                }
+                self._known.left = lately | {
+                    p: (job, at.mono_ns)
+                    for p in self._jobs.members(job)
+                    if p.host == event.device.host
+                }
         self._jobs.take(events)
 
-    def _job(self, gpu: Device, at: Moment) -> str:
-        """The job that holds a GPU, or held it until lately: it may be gone before its last words are read. Empty where none is known."""
-        job, left_ns = self._known.left.get(Place(gpu.host, gpu.id), ("", 0))
-        return self._jobs.of(gpu.host, gpu.id) or (job if at.now_ns - left_ns <= LATE_NS else "")
+    def _job(self, gpu: Device, at: Instant) -> str:
+        """The job that holds a GPU, or held it until lately: it may be gone before
+        its last words are read.
 
-    def _size(self, job: str, at: Moment) -> int:
+        Empty where none is known.
+        """
+        job, left_ns = self._known.left.get(MigSlot(gpu.host, gpu.id), ("", 0))
+        return self._jobs.of(gpu.host, gpu.id) or (job if at.mono_ns - left_ns <= LATE_NS else "")
+
+    def _size(self, job: str, at: Instant) -> int:
         """How many GPUs a job holds, or held until lately; 0 where no job is known."""
-        left = {place for place, (name, left_ns) in self._known.left.items() if name == job and at.now_ns - left_ns <= LATE_NS}
+        left = {
+            place
+            for place, (name, left_ns) in self._known.left.items()
+            if name == job and at.mono_ns - left_ns <= LATE_NS
+        }
         return len(left.union(self._jobs.members(job))) if job else 0
 
-    def _closed(self, at: Moment) -> Iterator[Finding]:
-        for node in self._open.over(at.now_ns):
+    def _closed(self, at: Instant) -> Iterator[Finding]:
+        for node in self._open.over(at.mono_ns):
             for gpu, burst in node.gpus.items():
                 yield from self._tell(node, gpu, burst, at, closed=True)
-            self._history.forget(at.now_ns)
+            self._history.forget(at.mono_ns)
 
-    def _event(self, event: Event, boot_id: str, at: Moment) -> Iterator[Finding]:
+    def _event(self, event: Event, boot_id: str, at: Instant) -> Iterator[Finding]:
         facts, age = event.attributes, max(0, at.time_ns - event.time_ns)
         count, before = self._known.once.new(event, boot_id), bool(facts.get("previous_boot"))
         if not count or age > DAY_NS:
@@ -130,17 +187,24 @@ class Xid(Remembering):
         begins = self._history.add(event.device, past)
         if (before or facts.get("before_start")) and age > HISTORY_NS:
             return  # counts for what comes back, and is no news
-        node = self._open.at(event.device.host, at.now_ns, before=before)
-        node.last_ns = at.now_ns
+        node = self._open.at(event.device.host, at.mono_ns, before=before)
+        node.last_ns = at.mono_ns
         burst = node.gpus.setdefault(event.device, Burst(job=past.job))
         said = meaning(
-            xid_entry(past.code), facts, alone=not set(burst.seen) - {past.code}, times=self._times(event.device, past, at)
+            xid_entry(past.code),
+            facts,
+            alone=not set(burst.seen) - {past.code},
+            times=self._times(event.device, past, at),
         )
-        burst.add(Seen(past.code, count, event.time_ns, at.now_ns, said, str(facts.get("text", ""))))
+        burst.add(
+            Seen(past.code, count, event.time_ns, at.mono_ns, said, str(facts.get("text", "")))
+        )
         suspicion = None
         if begins and not before:
-            suspects = {finding.device for finding in self._standing.all() if finding.fault == REPEATED}
-            suspicion = suspicion_of(event.device, past, self._history, at.now_ns, suspects)
+            suspects = {
+                finding.device for finding in self._standing.all() if finding.fault == REPEATED
+            }
+            suspicion = suspicion_of(event.device, past, self._history, at.mono_ns, suspects)
         if suspicion is not None and not is_application(past.code):
             burst.suspicion = suspicion
         burst.suspect |= suspicion is not None and is_application(past.code)
@@ -149,53 +213,71 @@ class Xid(Remembering):
             yield from self._acquit(event.device, past.job, at)
             yield from self._repeated(event.device, suspicion, burst, at)
 
-    def _repeated(self, gpu: Device, suspicion: Suspicion, burst: Burst, at: Moment) -> Iterator[Finding]:
+    def _repeated(
+        self, gpu: Device, suspicion: Suspicion, burst: Burst, at: Instant
+    ) -> Iterator[Finding]:
         words = (suspicion.words, *burst.evidence())
         verdict = Verdict(REPEATED, suspicion.severity, suspicion.action, suspicion.summary, words)
         yield from self._say(gpu, verdict, at, burst)
 
-    def _acquit(self, gpu: Device, job: str, at: Moment) -> Iterator[Finding]:
+    def _acquit(self, gpu: Device, job: str, at: Instant) -> Iterator[Finding]:
         """The program is not to blame for what one GPU alone repeats."""
         others = (
-            p for other in self._history.devices() if other != gpu for p in self._history.of(other, at.now_ns, FORGOTTEN_NS)
+            p
+            for other in self._history.devices()
+            if other != gpu
+            for p in self._history.of(other, at.mono_ns, FORGOTTEN_NS)
         )
         if job and not any(p.job == job and is_application(p.code) for p in others):
             self._known.last.pop((Device("", "job", job), APPLICATION), None)
-            yield from self._standing.ends(Device("", "job", job), APPLICATION, at, f"GPU {gpu.id} alone repeats it")
+            yield from self._standing.ends(
+                Device("", "job", job), APPLICATION, at, f"GPU {gpu.id} alone repeats it"
+            )
 
-    def _past(self, event: Event, boot_id: str, at: Moment, age: int) -> Past:
+    def _past(self, event: Event, boot_id: str, at: Instant, age: int) -> Past:
         facts = event.attributes
         lasted = facts.get("last_time_ns", event.time_ns)
-        place = f"GPC {facts['gpc']}, TPC {facts['tpc']}" if "gpc" in facts and "tpc" in facts else ""
+        place = (
+            f"GPC {facts['gpc']}, TPC {facts['tpc']}" if "gpc" in facts and "tpc" in facts else ""
+        )
         if "link" in facts:
             place = f"NVLink {facts['link']}"
-        boot = str(facts.get("stream", "the boot before")) if facts.get("previous_boot") else boot_id
+        boot = (
+            str(facts.get("stream", "the boot before")) if facts.get("previous_boot") else boot_id
+        )
         job = self._job(event.device, at)
         return Past(
             int(facts["code"]),
-            at.now_ns - age,
-            at.now_ns - age + max(0, int(lasted) - event.time_ns),
+            at.mono_ns - age,
+            at.mono_ns - age + max(0, int(lasted) - event.time_ns),
             place,
             job,
             f"{boot}/{event.device.attributes.get('epoch', '')}",
             self._size(job, at),
         )
 
-    def _times(self, gpu: Device, past: Past, at: Moment) -> int:
+    def _times(self, gpu: Device, past: Past, at: Instant) -> int:
         """How often this link reported XID 74 within a day, now included."""
         if past.code != NVLINK4:
             return 1
-        return sum(p.code == past.code and p.place == past.place for p in self._history.of(gpu, at.now_ns, DAY_NS))
+        return sum(
+            p.code == past.code and p.place == past.place
+            for p in self._history.of(gpu, at.mono_ns, DAY_NS)
+        )
 
-    def _tell(self, node: NodeBurst, gpu: Device, burst: Burst, at: Moment, *, closed: bool = False) -> Iterator[Finding]:
+    def _tell(
+        self, node: NodeBurst, gpu: Device, burst: Burst, at: Instant, *, closed: bool = False
+    ) -> Iterator[Finding]:
         """Say what a burst means, if that is news."""
-        reading = read(burst, at.now_ns, closed=closed, others=node.others(gpu))
+        reading = read(burst, at.mono_ns, closed=closed, others=node.others(gpu))
         if reading is None:
             return
         if reading.fault == APPLICATION:
             if burst.suspect:
                 return  # the GPU is blamed, not the program
-            if burst.suspicion is not None:  # a code of the hardware came back in the burst of a program: both are told
+            if (
+                burst.suspicion is not None
+            ):  # a code of the hardware came back in the burst of a program: both are told
                 yield from self._repeated(gpu, burst.suspicion, burst, at)
             job = burst.job or self._job(gpu, at)
             blamed = Device("", "job", job) if job else gpu  # a job is on many hosts
@@ -204,69 +286,106 @@ class Xid(Remembering):
         burst.fault = burst.fault or reading.fault
         verdict = _verdict(replace(reading, fault=burst.fault), burst, node, at)
         back = burst.suspicion
-        if back is not None and (back.code == reading.lead or RANK[back.severity] > RANK[verdict.severity]):
+        if back is not None and (
+            back.code == reading.lead or RANK[back.severity] > RANK[verdict.severity]
+        ):
             severity = max(back.severity, verdict.severity, key=RANK.__getitem__)
             words = (back.words, *verdict.evidence)
-            verdict = replace(verdict, severity=severity, action=back.action, summary=back.summary, evidence=words)
-        again = not burst.told and verdict.severity == "page" and self._standing.get(gpu, verdict.fault) is None
-        anew = again or (burst.told != verdict.summary and (burst.told != "" or back is not None))
+            verdict = replace(
+                verdict, severity=severity, action=back.action, summary=back.summary, evidence=words
+            )
+        again = (
+            not burst.told
+            and verdict.severity == "page"
+            and self._standing.get(gpu, verdict.fault) is None
+        )
+        recurred = again or (
+            burst.told != verdict.summary and (burst.told != "" or back is not None)
+        )
         burst.told = verdict.summary
         if burst.fault == LINK_FAULT and RANK[verdict.severity] > 0:
-            yield from self._link(gpu, verdict, at, burst, anew=anew)
+            yield from self._link(gpu, verdict, at, burst, recurred=recurred)
         else:
-            yield from self._say(gpu, verdict, at, burst, anew=anew)
+            yield from self._say(gpu, verdict, at, burst, recurred=recurred)
 
-    def _link(self, gpu: Device, verdict: Verdict, at: Moment, burst: Burst, *, anew: bool) -> Iterator[Finding]:
+    def _link(
+        self, gpu: Device, verdict: Verdict, at: Instant, burst: Burst, *, recurred: bool
+    ) -> Iterator[Finding]:
         """Of one GPU, or of its NVLink domain when more GPUs complain than a node has."""
-        domain = self._domains.complains(gpu, at.now_ns)
+        domain = self._domains.complains(gpu, at.mono_ns)
         if domain is None:
-            yield from self._say(gpu, verdict, at, burst, anew=anew)
+            yield from self._say(gpu, verdict, at, burst, recurred=recurred)
             return
-        members = set(self._domains.members(domain, at.now_ns))
-        summary = "GPUs all over this NVLink domain report link errors: a switch or the job, not the GPUs."
+        members = set(self._domains.members(domain, at.mono_ns))
+        summary = (
+            "GPUs all over this NVLink domain report link errors: a switch or "
+            "the job, not the GPUs."
+        )
         words = (f"{len(members)} GPUs within two minutes", *verdict.evidence)
-        told = replace(verdict, fault=DOMAIN_FAULT, summary=summary, action="CONTACT_SUPPORT", evidence=words)
+        told = replace(
+            verdict, fault=DOMAIN_FAULT, summary=summary, action="CONTACT_SUPPORT", evidence=words
+        )
         yield from self._say(domain, told, at, burst)
         for finding in self._standing.all():
             if finding.fault == LINK_FAULT and finding.device.id in members:
-                yield from self._standing.ends(finding.device, LINK_FAULT, at, "it is part of the domain's trouble")
+                yield from self._standing.ends(
+                    finding.device, LINK_FAULT, at, "it is part of the fault of the domain"
+                )
 
-    def _say(self, device: Device, verdict: Verdict, at: Moment, burst: Burst, *, anew: bool = False) -> Iterator[Finding]:
+    def _say(
+        self, device: Device, verdict: Verdict, at: Instant, burst: Burst, *, recurred: bool = False
+    ) -> Iterator[Finding]:
         key = (device, verdict.fault)
         # When the code was heard, not when it is told: a reset may have come in between.
         self._known.last[key] = max(burst.last_ns, self._known.last.get(key, 0))
-        yield from self._standing.holds(device, verdict, at, burst.first_ns, anew=anew)
+        yield from self._standing.holds(device, verdict, at, burst.first_ns, recurred=recurred)
 
-    def _frame(self, frame: Frame, boot_id: str, at: Moment) -> Iterator[Finding]:
+    def _frame(self, frame: Frame, boot_id: str, at: Instant) -> Iterator[Finding]:
         columns = self._columns
         columns.place(frame.devices)
         yield from self._standing.swapped(frame, at)
         new = columns.wide(self._lives.new(frame, boot_id).astype(np.float64)) > 0
-        columns["life_ns"] = np.where(new, at.now_ns, columns["life_ns"])
+        columns["life_ns"] = np.where(new, at.mono_ns, columns["life_ns"])
         yield from self._remedied({columns.devices[row] for row in rows_where(new)}, at)
-        state, action = columns.wide(frame.gauge("state")), columns.wide(reading(frame, "recovery_action"))
+        state, action = (
+            columns.wide(frame.gauge("state")),
+            columns.wide(reading(frame, "recovery_action")),
+        )
         columns["gone"] = np.where(np.isfinite(state), np.isin(state, list(GONE)), columns["gone"])
-        columns["recovery"] = np.where(np.isfinite(action), np.nan_to_num(action), columns["recovery"])
-        _, ends = self._runs.step(np.where(np.isfinite(action), (action > 0) * 1.0, np.nan)[None, :], frame.time_ns)
+        columns["recovery"] = np.where(
+            np.isfinite(action), np.nan_to_num(action), columns["recovery"]
+        )
+        _, ends = self._runs.step(
+            np.where(np.isfinite(action), (action > 0) * 1.0, np.nan)[None, :], frame.time_ns
+        )
         for row in rows_where(self._runs.stands(0)):
             yield from self._asks(row, at)
         for row in rows_where(ends[0]):
             yield from self._standing.ends(columns.devices[row], RECOVERY_FAULT, at)
 
-    def _remedied(self, anew: set[Device], at: Moment) -> Iterator[Finding]:
-        """GPUs that began a new life while a page stood about them were put right; a node that needs it every other day is suspect."""
-        for host in {f.device.host for f in self._standing.all() if f.severity == "page" and f.device in anew}:
-            self._remedies.took(host, at.now_ns)
-            times = self._remedies.recent(host, at.now_ns)
+    def _remedied(self, restarted: set[Device], at: Instant) -> Iterator[Finding]:
+        """GPUs that began a new life while a page about them was open were repaired; a node that
+        needs it every other day is suspect.
+        """
+        for host in {
+            f.device.host
+            for f in self._standing.all()
+            if f.severity == "page" and f.device in restarted
+        }:
+            self._remedies.took(host, at.mono_ns)
+            times = self._remedies.recent(host, at.mono_ns)
             if times >= MANY:
                 summary = (
-                    f"GPUs of node {host} were reset or rebooted for XIDs {times} times in 7 days: test the node as a whole."
+                    f"GPUs of node {host} were reset or rebooted for XIDs {times} times in 7 days: "
+                    "test the complete node."
                 )
-                words = f"{times} remedies in 7 days, {MANY} are too many"
-                verdict = Verdict(NODE_FAULT, "ticket", "RUN_FIELDDIAG", summary, (words,), times, 0.0, "remedies")
+                words = f"{times} remedies in 7 days (limit: {MANY})"
+                verdict = Verdict(
+                    NODE_FAULT, "ticket", "RUN_FIELDDIAG", summary, (words,), times, 0.0, "remedies"
+                )
                 yield from self._standing.holds(Device(host, "node", host), verdict, at)
 
-    def _asks(self, row: int, at: Moment) -> Iterator[Finding]:
+    def _asks(self, row: int, at: Instant) -> Iterator[Finding]:
         """The driver asks for recovery: told where no XID was heard that said as much."""
         gpu, said = self._columns.devices[row], recovery(int(self._columns["recovery"][row]))
         others = [f for f in self._standing.all() if f.device == gpu and f.fault != RECOVERY_FAULT]
@@ -276,22 +395,25 @@ class Xid(Remembering):
             RECOVERY_FAULT,
             said.severity,
             said.action,
-            "The driver recommends a recovery action for this GPU, and no XID was heard that says why.",
+            (
+                "The driver recommends a recovery action for this GPU, and no XID was "
+                "logged that explains it."
+            ),
             (said.words,),
         )
         yield from self._standing.holds(gpu, verdict, at, self._runs.began(0, row))
 
-    def _ended(self, at: Moment) -> Iterator[Finding]:
+    def _ended(self, at: Instant) -> Iterator[Finding]:
         for finding in self._standing.all():
             key = (finding.device, finding.fault)
             if finding.fault != RECOVERY_FAULT and self._over(finding, at):
                 self._known.last.pop(key, None)
                 yield from self._standing.ends(*key, at)
 
-    def _over(self, finding: Finding, at: Moment) -> bool:
+    def _over(self, finding: Finding, at: Instant) -> bool:
         if finding.fault == NODE_FAULT:
-            return self._remedies.recent(finding.device.host, at.now_ns) < MANY
-        quiet = at.now_ns - self._known.last.get((finding.device, finding.fault), 0)
+            return self._remedies.recent(finding.device.host, at.mono_ns) < MANY
+        quiet = at.mono_ns - self._known.last.get((finding.device, finding.fault), 0)
         if finding.fault == APPLICATION or finding.severity == "record":
             return quiet >= FORGOTTEN_NS
         row = self._columns.row(finding.device)
@@ -299,18 +421,21 @@ class Xid(Remembering):
             return quiet >= CLEAN_NS
         if self._columns["gone"][row] or self._runs.stands(0)[row]:
             return False
-        reborn = at.now_ns - int(self._columns["life_ns"][row])
-        settled = STICKY_NS if too_often(finding.device, self._history, at.now_ns) else SETTLED_NS
+        reborn = at.mono_ns - int(self._columns["life_ns"][row])
+        settled = STICKY_NS if too_often(finding.device, self._history, at.mono_ns) else SETTLED_NS
         return quiet >= CLEAN_NS or (finding.fault != REPEATED and settled <= reborn < quiet)
 
 
-def _verdict(reading: Reading, burst: Burst, node: NodeBurst, at: Moment) -> Verdict:
+def _verdict(reading: BurstDiagnosis, burst: Burst, node: NodeBurst, at: Instant) -> Verdict:
     entry, severity = xid_entry(reading.lead), reading.severity
     summary = f"XID {reading.lead}: {entry.description}. Next: {entry.action}."
     evidence: tuple[Any, ...] = burst.evidence()
     if node.before:  # the reboot was the remedy; what is still broken tells of itself
         severity = _at_most(severity, "ticket")
-        summary = f"In the boot before, {(at.time_ns - burst.first_ns) / (60 * S):.0f} minutes ago: {summary}"
+        summary = (
+            f"In the boot before, {(at.time_ns - burst.first_ns) / (60 * SECOND_NS):.0f} "
+            f"minutes ago: {summary}"
+        )
     return Verdict(reading.fault, severity, reading.action, summary, evidence)
 
 

@@ -1,15 +1,17 @@
-"""An NVLink domain whose GPUs complain together is one trouble: 77 healthy nodes must not be blamed for the job that crashed."""
+"""An NVLink domain whose GPUs report errors together is one fault: 77 healthy nodes must not be
+named for one crashed job.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
 
-from detectors.memory import Commit, from_text_array, text_array
-from detectors.snapshot import State
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.frame import Device
 
-WINDOW_NS, MOST_GPUS = 120 * 10**9, 8  # more GPUs than a node has, within two minutes
+WINDOW_NS, MAX_GPUS = 120 * 10**9, 8  # more GPUs than a node has, within two minutes
 REMEMBERED = 1024  # complaints per domain; the largest domains have 576 GPUs
 
 
@@ -26,22 +28,32 @@ class Domains:
         self._complaints: dict[str, deque[tuple[int, str]]] = {}
 
     def complains(self, gpu: Device, now_ns: int) -> Device | None:
-        """Take a complaint of a GPU; its domain, once more than ``MOST_GPUS`` of it complained within ``WINDOW_NS``."""
+        """Take a complaint of a GPU; its domain, once more than ``MAX_GPUS`` of it
+        complained within ``WINDOW_NS``.
+        """
         name = gpu.attributes.get("fabric_cluster", "")
         if not name:
             return None
         complaints = self._complaints.setdefault(name, deque(maxlen=REMEMBERED))
         complaints.append((now_ns, gpu.id))
         together = {who for at, who in complaints if now_ns - at <= WINDOW_NS}
-        return Device("", "nvlink_domain", name) if len(together) > MOST_GPUS else None
+        return Device("", "nvlink_domain", name) if len(together) > MAX_GPUS else None
 
     def members(self, domain: Device, now_ns: int) -> Iterator[str]:
         """Ids of the GPUs that complained within the window."""
-        return iter(dict.fromkeys(who for at, who in self._complaints.get(domain.id, ()) if now_ns - at <= WINDOW_NS))
+        return iter(
+            dict.fromkeys(
+                who for at, who in self._complaints.get(domain.id, ()) if now_ns - at <= WINDOW_NS
+            )
+        )
 
     def state(self) -> State:
         """All complaints."""
-        return {"complaints": text_array({name: list(complaints) for name, complaints in self._complaints.items()})}
+        return {
+            "complaints": text_array(
+                {name: list(complaints) for name, complaints in self._complaints.items()}
+            )
+        }
 
     def prepare(self, state: State) -> Commit:
         """ValueError or TypeError where it does not fit."""

@@ -1,4 +1,6 @@
-"""Bursts that are not over yet: by host, and apart for the boot before, whose lines are found late."""
+"""Bursts that are not over yet: by host, and apart for the boot before,
+whose lines are found late.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
-from detectors.memory import Commit, from_text_array, text_array
-from detectors.snapshot import State
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, from_text_array, text_array
 from detectors.xid.burst import GAP_NS, Burst, Seen, Suspicion
 from detectors.xid.meaning import Meaning
 from pipeline.frame import Device
@@ -33,7 +35,10 @@ class OpenBursts:
         self._bursts: dict[tuple[str, bool], NodeBurst] = {}
 
     def at(self, host: str, now_ns: int, *, before: bool) -> NodeBurst:
-        """The open burst of a host, a new one where there is none. Bursts that are over must have been taken."""
+        """The open burst of a host, a new one where there is none.
+
+        Bursts that are over must have been taken.
+        """
         return self._bursts.setdefault((host, before), NodeBurst(now_ns, before))
 
     def all(self) -> list[NodeBurst]:
@@ -52,7 +57,12 @@ class OpenBursts:
         return {
             "open": text_array(
                 [
-                    [host, before, b.last_ns, [_document(gpu, burst) for gpu, burst in b.gpus.items()]]
+                    [
+                        host,
+                        before,
+                        b.last_ns,
+                        [_document(gpu, burst) for gpu, burst in b.gpus.items()],
+                    ]
                     for (host, before), b in self._bursts.items()
                 ]
             )
@@ -61,7 +71,9 @@ class OpenBursts:
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
         bursts = {
-            (str(host), bool(before)): NodeBurst(int(last), bool(before), dict(_restored(document) for document in gpus))
+            (str(host), bool(before)): NodeBurst(
+                int(last), bool(before), dict(_restored(document) for document in gpus)
+            )
             for host, before, last, gpus in from_text_array(state["open"])
         }
 
@@ -72,7 +84,10 @@ class OpenBursts:
 
 
 def _document(gpu: Device, burst: Burst) -> list[Any]:
-    seen = [[s.code, s.count, s.first_ns, s.at_ns, astuple(s.meaning), s.text] for s in burst.seen.values()]
+    seen = [
+        [s.code, s.count, s.first_ns, s.at_ns, astuple(s.meaning), s.text]
+        for s in burst.seen.values()
+    ]
     back = astuple(burst.suspicion) if burst.suspicion else ()
     rest = [burst.dropped, burst.fault, burst.told, burst.suspect, back, burst.job, burst.last_ns]
     return [[gpu.host, gpu.kind, gpu.id, dict(gpu.attributes)], seen, rest]
@@ -82,4 +97,6 @@ def _restored(document: list[Any]) -> tuple[Device, Burst]:
     gpu, seen, (dropped, fault, told, suspect, back, job, last_ns) = document
     codes = {s[0]: Seen(s[0], s[1], s[2], s[3], Meaning(*s[4]), s[5]) for s in seen}
     suspicion = Suspicion(*back) if back else None
-    return Device(*gpu), Burst(codes, int(dropped), str(fault), str(told), bool(suspect), suspicion, str(job), int(last_ns))
+    return Device(*gpu), Burst(
+        codes, int(dropped), str(fault), str(told), bool(suspect), suspicion, str(job), int(last_ns)
+    )

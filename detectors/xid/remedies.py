@@ -1,19 +1,23 @@
-"""Nodes whose GPUs are reset or rebooted for an XID again and again: what was put right each time was not what is wrong."""
+"""Nodes whose GPUs are reset or rebooted for an XID again and again: the
+repairs do not fix the cause.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 
-from detectors.memory import Commit, from_text_array, text_array
-from detectors.snapshot import State
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, from_text_array, text_array
 from detectors.xid.history import WEEK_NS
 
-MANY = 5  # remedies of a node within a week: NVSentinel's rule for a node that is not to be trusted any more
-APART_NS = 600 * 10**9  # GPUs of a node that begin anew within ten minutes were put right by one reboot
+# remedies of a node within a week: NVSentinel's rule for a node that is not to be trusted any more
+MANY = 5
+# GPUs of a node that restart within ten minutes were repaired by one reboot
+APART_NS = 600 * 10**9
 
 
 class Remedies:
-    """When the GPUs of each host began a new life while an XID of theirs that pages stood.
+    """When the GPUs of each host began a new life while an XID of theirs that pages was open.
 
     >>> remedies, day = Remedies(), 86400 * 10**9
     >>> for n in range(5):
@@ -42,7 +46,10 @@ class Remedies:
 
     def prepare(self, state: State) -> Commit:
         """ValueError, TypeError or AttributeError where it does not fit."""
-        kept = {str(host): deque((int(t) for t in at), maxlen=MANY * 2) for host, at in from_text_array(state["at"]).items()}
+        kept = {
+            str(host): deque((int(t) for t in at), maxlen=MANY * 2)
+            for host, at in from_text_array(state["at"]).items()
+        }
 
         def commit() -> None:
             self._at = kept

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from detectors.baselines.dcgm_health import DcgmHealth
-from detectors.baselines.ewma import EwmaZ
-from detectors.baselines.exporter_rules import ExporterRules
-from detectors.baselines.gpud import Gpud
-from detectors.baselines.half_space_trees import HalfSpaceTrees
-from detectors.baselines.isolation_forest import IsolationForest
-from detectors.baselines.nvsentinel import NvSentinel
+from evaluation.baselines.dcgm_health import DcgmHealth
+from evaluation.baselines.ewma import EwmaZ
+from evaluation.baselines.exporter_rules import ExporterRules
+from evaluation.baselines.gpud import Gpud
+from evaluation.baselines.half_space_trees import HalfSpaceTrees
+from evaluation.baselines.isolation_forest import IsolationForest
+from evaluation.baselines.nvsentinel import NvSentinel
 from pipeline.interfaces import Detector
 
 BASELINES: dict[str, Callable[[], Detector]] = {

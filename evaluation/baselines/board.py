@@ -1,4 +1,6 @@
-"""What every baseline needs: findings that stand until their condition ends, and sums over a sliding window."""
+"""What every baseline needs: findings that stand until their condition ends, and
+sums over a sliding window.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from math import nan
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.clock import SECOND_NS
 from pipeline.finding import SEVERITIES, Finding, Severity
 from pipeline.frame import Device, Frame
 
@@ -35,7 +38,8 @@ class Board:
         expected: float = nan,
         sticky: bool = False,
     ) -> Iterator[Finding]:
-        """Onsets where a rule begins to be ``bad``, clearances where it ends; all masks (device,), ``value`` and ``expected`` are evidence.
+        """Onsets where a rule begins to be ``bad``, clearances where it ends; all masks (device,),
+        ``value`` and ``expected`` are evidence.
 
         Where it is not ``known`` nothing changes. What is ``sticky`` never clears.
         """
@@ -46,7 +50,13 @@ class Board:
             for row in np.flatnonzero(bad).tolist():
                 number = nan if value is None else float(value[row])
                 yield from self.tell(
-                    frame.devices[row], frame.time_ns, rule, severity, fault=fault, value=number, expected=expected
+                    frame.devices[row],
+                    frame.time_ns,
+                    rule,
+                    severity,
+                    fault=fault,
+                    value=number,
+                    expected=expected,
                 )
 
     def tell(
@@ -60,12 +70,21 @@ class Board:
         value: float = nan,
         expected: float = nan,
     ) -> Iterator[Finding]:
-        """An onset unless it stands; one that is more serious than before is told anew."""
+        """An onset unless it stands; one that is more serious than before is told again."""
         standing = self._standing.setdefault(rule, {})
         before = standing.get(device)
         if before is None:
             made = Finding(
-                self._detector, device, fault, "onset", severity, time_ns, time_ns, rule, value=value, expected=expected
+                self._detector,
+                device,
+                fault,
+                "onset",
+                severity,
+                time_ns,
+                time_ns,
+                rule,
+                value=value,
+                expected=expected,
             )
         elif SEVERITIES.index(severity) > SEVERITIES.index(before.severity):
             made = replace(before, phase="ongoing", severity=severity, time_ns=time_ns, value=value)
@@ -76,25 +95,39 @@ class Board:
 
     def clear(self, device: Device, time_ns: int, rule: str) -> Iterator[Finding]:
         """The end of what stands, if it stands."""
-        stood = self._standing.get(rule, {}).pop(device, None)
-        if stood is not None:
-            yield replace(stood, phase="cleared", time_ns=time_ns, device=device)
+        active = self._standing.get(rule, {}).pop(device, None)
+        if active is not None:
+            yield replace(active, phase="cleared", time_ns=time_ns, device=device)
 
     def reborn(self, frame: Frame, rules: str) -> Iterator[Finding]:
-        """Clear what stands under rules that begin so, for devices that were reset or rebooted since it was told."""
-        for rule in [rule for rule, standing in self._standing.items() if standing and rule.startswith(rules)]:
+        """Clear what stands under rules that begin so, for devices that were reset or
+        rebooted since it was told.
+        """
+        for rule in [
+            rule for rule, standing in self._standing.items() if standing and rule.startswith(rules)
+        ]:
             standing = self._standing[rule]
-            now = {device: device.attributes.get("epoch", "") for device in frame.devices if device in standing}
+            now = {
+                device: device.attributes.get("epoch", "")
+                for device in frame.devices
+                if device in standing
+            }
             for device, epoch in now.items():
                 if epoch != standing[device].device.attributes.get("epoch", epoch):
-                    yield replace(standing.pop(device), phase="cleared", time_ns=frame.time_ns, device=device)
+                    yield replace(
+                        standing.pop(device), phase="cleared", time_ns=frame.time_ns, device=device
+                    )
 
     def stands(self, rule: str) -> tuple[Device, ...]:
         """Devices that a rule stands for."""
         return tuple(self._standing.get(rule, ()))
 
     def _clear(
-        self, frame: Frame, standing: dict[Device, Finding], bad: NDArray[np.bool_], known: NDArray[np.bool_] | None
+        self,
+        frame: Frame,
+        standing: dict[Device, Finding],
+        bad: NDArray[np.bool_],
+        known: NDArray[np.bool_] | None,
     ) -> Iterator[Finding]:
         devices, rows = self._rows.get(frame.kind, ((), {}))
         if devices is not frame.devices:
@@ -103,18 +136,27 @@ class Board:
         for device in [*standing]:
             row = rows.get(device)
             if row is not None and not bad[row] and (known is None or known[row]):
-                yield replace(standing.pop(device), phase="cleared", time_ns=frame.time_ns, device=frame.devices[row])
+                yield replace(
+                    standing.pop(device),
+                    phase="cleared",
+                    time_ns=frame.time_ns,
+                    device=frame.devices[row],
+                )
 
 
 class Aligned:
-    """Arrays per device that follow the devices of a frame: those that stay keep their rows' values, new ones begin at zero."""
+    """Arrays per device that follow the devices of a frame: those that stay keep their rows'
+    values, new ones begin at zero.
+    """
 
     def __init__(self) -> None:
         self._devices: tuple[Device, ...] = ()
         self._move: NDArray[np.intp] | None = None
 
     def follow(self, frame: Frame) -> NDArray[np.intp] | None:
-        """Where each device of the frame was before, (device,), -1 = new; None where nothing moved."""
+        """Where each device of the frame was before, (device,), -1 = new;
+        None where nothing moved.
+        """
         if frame.devices is self._devices or frame.devices == self._devices:
             self._devices = frame.devices
             return None
@@ -133,10 +175,13 @@ def moved(array: NDArray[np.float64], move: NDArray[np.intp]) -> NDArray[np.floa
 
 
 class Window:
-    """Sum over the last ``seconds`` of what was added, per device, on the monotonic clock. NaN adds nothing."""
+    """Sum over the last ``seconds`` of what was added, per device, on the monotonic clock.
+
+    NaN adds nothing.
+    """
 
     def __init__(self, seconds: float) -> None:
-        self._span_ns = round(seconds * 1e9)
+        self._span_ns = round(seconds * SECOND_NS)
         self._parts: deque[tuple[int, NDArray[np.float64]]] = deque()
         self._aligned = Aligned()
 
@@ -162,10 +207,16 @@ def gauge(frame: Frame, name: str) -> tuple[NDArray[np.float64], NDArray[np.bool
 def total(frame: Frame, names: Iterable[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Sum of raw counters and where all of them are observed, both (device,)."""
     counters = [frame.counter(name) for name in names]
-    values = np.sum([np.where(observed, value, 0).astype(np.float64) for value, observed in counters], axis=0)
+    values = np.sum(
+        [np.where(observed, value, 0).astype(np.float64) for value, observed in counters], axis=0
+    )
     return values, np.logical_and.reduce([observed for _, observed in counters])
 
 
 def increase(frame: Frame, names: Iterable[str]) -> NDArray[np.float64]:
-    """Sum of the increments of several counters, (device,); one that is not observed adds nothing."""
-    return sum((np.nan_to_num(frame.increase(name)) for name in names), np.zeros(len(frame.devices)))
+    """Sum of the increments of several counters, (device,); one that is
+    not observed adds nothing.
+    """
+    return sum(
+        (np.nan_to_num(frame.increase(name)) for name in names), np.zeros(len(frame.devices))
+    )

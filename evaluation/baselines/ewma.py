@@ -1,4 +1,7 @@
-"""Every device against its own past: an exponentially weighted mean and a limit of so many sigma. What is tried first everywhere."""
+"""Every device against its own past: an exponentially weighted mean and a limit of so many sigma.
+
+What is tried first everywhere.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from detectors.baselines.board import Aligned, Board
-from detectors.stats import Moments, alpha_of, ew_update
+from detectors.kit.stats import Moments, alpha_of, ew_update
+from evaluation.baselines.board import Aligned, Board
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Frame
 from pipeline.observation import Observation
@@ -25,7 +28,10 @@ METRICS: tuple[tuple[str, str, float, Severity], ...] = (
 
 
 class EwmaZ:
-    """Raw samples, own baseline, |z| above ``limit``; no peers, no persistence, no care for jobs. Flagged samples are not learnt."""
+    """Raw samples, own baseline, |z| above ``limit``; no peers, no persistence, no care for jobs.
+
+    Flagged samples are not learnt.
+    """
 
     name = "ewma-z"
 
@@ -53,7 +59,14 @@ class EwmaZ:
             bad = (z > self.limit) & (moments.n >= WARM)
             known = np.isfinite(x)
             yield from self._board.judge(
-                frame, f"{name} z", bad, severity, fault=fault, known=known, value=z, expected=self.limit
+                frame,
+                f"{name} z",
+                bad,
+                severity,
+                fault=fault,
+                known=known,
+                value=z,
+                expected=self.limit,
             )
             ew_update(moments, x, alpha_of(HALF_LIFE), floor, frozen=bad)
 

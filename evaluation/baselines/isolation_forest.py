@@ -1,4 +1,7 @@
-"""scikit-learn's IsolationForest over features of GPU-hours, as a detector. Needs the extra `baselines`."""
+"""scikit-learn's IsolationForest over features of GPU-hours, as a detector.
+
+Needs the extra `baselines`.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.baselines.board import Aligned, Board
-from detectors.baselines.features import SPAN, NotInstalledError, features
+from evaluation.baselines.board import Aligned, Board
+from evaluation.baselines.features import SPAN, NotInstalledError, features
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.observation import Observation
 
-HOUR_NS = 3600 * 10**9
+HOUR_NS = 3600 * SECOND_NS
 TREES = 100
-LEAST, MOST = 256, 4096  # GPU-hours to fit on: the forest's own sample size, and what keeps a fit below a second
+# GPU-hours to fit on: the forest's own sample size, and what keeps a fit below a second
+LEAST, MOST = 256, 4096
 
 
 class IsolationForest:
-    """Each hour: mean and spread of every feature per GPU; a forest fitted on the hours before scores the new ones; a ticket above ``limit``."""
+    """Each hour: mean and spread of every feature per GPU; a forest fitted on the hours before
+    scores the new ones; a ticket above ``limit``.
+    """
 
     name = "isolation-forest"
 
@@ -60,15 +67,26 @@ class IsolationForest:
             score[known] = -self._make().fit(self._past).score_samples(x[known])
         bad = score > self.limit
         yield from self._board.judge(
-            frame, "odd hour", bad, "ticket", fault="outlier", known=known, value=score, expected=self.limit
+            frame,
+            "odd hour",
+            bad,
+            "ticket",
+            fault="outlier",
+            known=known,
+            value=score,
+            expected=self.limit,
         )
         self._past = np.concatenate([self._past, x[known & ~bad]])[-MOST:]
 
 
 def _summary(seen: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean and standard deviation over an hour, (device, 2 x feature); NaN where less than half of it was observed."""
+    """Mean and standard deviation over an hour, (device, 2 x feature); NaN where less than
+    half of it was observed.
+    """
     enough = np.isfinite(seen).mean(axis=0) >= 0.5
     count = np.maximum(np.isfinite(seen).sum(axis=0), 1)
     mean = np.nansum(seen, axis=0) / count
     spread = np.sqrt(np.nansum((seen - mean) ** 2, axis=0) / count)
-    return np.concatenate([np.where(enough, mean, np.nan), np.where(enough, spread, np.nan)], axis=1)
+    return np.concatenate(
+        [np.where(enough, mean, np.nan), np.where(enough, spread, np.nan)], axis=1
+    )

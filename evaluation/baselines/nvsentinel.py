@@ -1,6 +1,7 @@
 """NVSentinel's NIC and system-log monitors as a detector: fixed rates, fatal or not.
 
-Rules: NVIDIA/NVSentinel, the health monitors' documentation. Fatal is a page here, everything else a ticket.
+Rules: NVIDIA/NVSentinel, the health monitors' documentation. Fatal is a page here,
+everything else a ticket.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from detectors.baselines.board import Board, Window, gauge, total
+from evaluation.baselines.board import Board, Window, gauge, total
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, Frame
 from pipeline.observation import Event, Observation
-from pipeline.xid import xid_entry
+from pipeline.xid.table import xid_entry
 
 ACTIVE = 4  # IBTA port state
-HOUR_NS = 3600 * 10**9
+HOUR_NS = 3600 * SECOND_NS
 ESCALATE_AT = 3  # non-fatal events of one port in an hour
 
 
@@ -56,9 +58,11 @@ ALSO_FATAL = (45, 74, 94, 144, 145, 146, 149, 150, 160)
 
 
 class NvSentinel:
-    """Its reading of counters is part of it: rates are not normalised by link speed, and a counter that sticks at its maximum has none.
+    """Its reading of counters is part of it: rates are not normalised by link speed, and a counter
+    that sticks at its maximum has none.
 
-    Application and hardware XIDs are told one by one, without looking at what came beside them; a reset or reboot clears them.
+    Application and hardware XIDs are told one by one, without looking at what came beside them; a
+    reset or reboot clears them.
     """
 
     name = "nvsentinel"
@@ -84,31 +88,54 @@ class NvSentinel:
         code = int(event.attributes["code"])
         entry = xid_entry(code)
         if entry.level == "page" or code in ALSO_FATAL:
-            yield from self._board.tell(event.device, event.time_ns, f"XID {code}", "page", fault="xid")
+            yield from self._board.tell(
+                event.device, event.time_ns, f"XID {code}", "page", fault="xid"
+            )
         elif entry.level == "ticket":
-            yield from self._board.tell(event.device, event.time_ns, f"XID {code}", "ticket", fault="xid")
+            yield from self._board.tell(
+                event.device, event.time_ns, f"XID {code}", "ticket", fault="xid"
+            )
 
     def _gpus(self, frame: Frame) -> Iterator[Finding]:
-        """Its GPU monitor polls DCGM's health: a row remap that failed and volatile double-bit errors are fatal."""
+        """Its GPU monitor polls DCGM's health: a row remap that failed and volatile
+        double-bit errors are fatal.
+        """
         judge = self._board.judge
         yield from self._board.reborn(frame, "XID")
         failed, known = gauge(frame, "row_remap_failed")
-        yield from judge(frame, "row remap failed", known & (failed > 0), "page", fault="ecc", known=known)
+        yield from judge(
+            frame, "row remap failed", known & (failed > 0), "page", fault="ecc", known=known
+        )
         errors, known = total(frame, ("ecc_uncorrected_volatile",))
-        yield from judge(frame, "volatile double-bit errors", known & (errors > 0), "page", fault="ecc", known=known)
+        yield from judge(
+            frame,
+            "volatile double-bit errors",
+            known & (errors > 0),
+            "page",
+            fault="ecc",
+            known=known,
+        )
 
     def _ports(self, frame: Frame) -> Iterator[Finding]:
         for limit, window in zip(LIMITS, self._windows, strict=True):
             count = window.add(frame, frame.increase(limit.counter))
             bad = count > limit.most
             for finding in self._board.judge(
-                frame, limit.rule, bad, limit.severity, fault=limit.fault, value=count, expected=limit.most
+                frame,
+                limit.rule,
+                bad,
+                limit.severity,
+                fault=limit.fault,
+                value=count,
+                expected=limit.most,
             ):
                 yield finding
                 if finding.phase == "onset" and limit.severity == "ticket":
                     yield from self._escalate(finding, frame.mono_ns)
         state, known = gauge(frame, "state")
-        yield from self._board.judge(frame, "port not active", known & (state != ACTIVE), "page", fault="ib", known=known)
+        yield from self._board.judge(
+            frame, "port not active", known & (state != ACTIVE), "page", fault="ib", known=known
+        )
 
     def _escalate(self, finding: Finding, now_ns: int) -> Iterator[Finding]:
         """The third non-fatal event of a port within an hour is fatal."""
@@ -118,4 +145,6 @@ class NvSentinel:
             times.popleft()
         if len(times) >= ESCALATE_AT:
             times.clear()
-            yield from self._board.tell(finding.device, finding.time_ns, "escalated", "page", fault=finding.fault)
+            yield from self._board.tell(
+                finding.device, finding.time_ns, "escalated", "page", fault=finding.fault
+            )

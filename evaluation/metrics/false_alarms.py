@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from detectors.scoring.alerts import Alert, Said
-from detectors.scoring.classes import class_of
-from detectors.scoring.intervals import poisson_interval
+from evaluation.metrics.alerts import Alert, AlertStatement
+from evaluation.metrics.classes import class_of
+from evaluation.metrics.intervals import poisson_interval
 from pipeline.finding import Severity
 
 MONTH_S = 30 * 86_400.0  # of one device
@@ -38,7 +38,9 @@ class Exposure:
 
 @dataclass(frozen=True, slots=True)
 class FalseAlarm:
-    """An alert that tells of no fault: who raised it, about what, and how strong it got as a ticket and as a page (-inf: never)."""
+    """An alert that tells of no fault: who raised it, about what, and how strong it got as a ticket
+    and as a page (-inf: never).
+    """
 
     detector: str
     fault: str
@@ -54,23 +56,33 @@ class FalseAlarm:
 
 
 def false_alarms(alerts: Iterable[Alert]) -> list[FalseAlarm]:
-    """Those that somebody would see. Records are nobody's alarm; neither are tickets to the owner of a job about its own XIDs."""
+    """Those that somebody would see.
+
+    Records are nobody's alarm; neither are tickets to the owner of a job about its own XIDs.
+    """
     return [
-        FalseAlarm(a.detector, class_of(a.fault), a.root.kind, a.severity, a.strength("ticket"), a.strength("page"))
+        FalseAlarm(
+            a.detector,
+            class_of(a.fault),
+            a.root.kind,
+            a.severity,
+            a.strength("ticket"),
+            a.strength("page"),
+        )
         for a in alerts
         if a.severity == "page" or (a.severity == "ticket" and not all(map(_of_program, a.said)))
     ]
 
 
-def _of_program(said: Said) -> bool:
+def _of_program(said: AlertStatement) -> bool:
     return class_of(said.fault) == "xid" and said.ranked[0].kind == "job"
 
 
 def rates(alarms: Sequence[FalseAlarm], exposure: Exposure) -> dict[str, Any]:
     """Pages and tickets apart, as JSON: count, rate and interval, and who raised them.
 
-    What is about ports is counted per port-month, all else per GPU-month, and ``of_all`` together per GPU-month: people live with both.
-    A ticket is an alarm that never became a page.
+    What is about ports is counted per port-month, all else per GPU-month, and ``of_all`` together
+    per GPU-month: people live with both. A ticket is an alarm that never became a page.
     """
     return {"gpu_months": exposure.gpu_months, "port_months": exposure.port_months} | {
         f"{severity}s": {
@@ -85,7 +97,9 @@ def rates(alarms: Sequence[FalseAlarm], exposure: Exposure) -> dict[str, Any]:
 
 
 def rate(alarms: Sequence[FalseAlarm], months: float) -> dict[str, Any]:
-    """So many in so many months, as JSON: count, rate and its exact 95 % interval; None where nothing was watched."""
+    """So many in so many months, as JSON: count, rate and its exact 95 % interval; None
+    where nothing was watched.
+    """
     low, high = poisson_interval(len(alarms), months)
     return {
         "count": len(alarms),

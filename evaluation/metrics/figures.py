@@ -1,4 +1,6 @@
-"""Figures of many cases: recall by the deadline, delay, attribution, class, duplicates, flaps, time to clear."""
+"""Figures of many cases: recall by the deadline, delay, attribution, class,
+duplicates, flaps, time to clear.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from dataclasses import dataclass
 from math import ceil, inf, isinf
 from typing import Any
 
-from detectors.scoring.intervals import share_interval
-from detectors.scoring.match import Case
+from evaluation.metrics.intervals import share_interval
+from evaluation.metrics.match import Case
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +42,13 @@ def share_of(flags: Iterable[bool | None]) -> Share:
 
 
 def percentile(values: Sequence[float], p: float) -> float | None:
-    """The smallest value that at least a share p of all reaches; None where there are none, or where it is infinite (missed).
+    """The smallest value that at least a share p of all reaches; None where there are none, or
+    where it is infinite (missed).
 
-    >>> percentile([5.0, 1.0, 3.0, float("inf")], 0.5), percentile([5.0, 1.0, 3.0, float("inf")], 0.9)
+    >>> (
+    ...     percentile([5.0, 1.0, 3.0, float("inf")], 0.5),
+    ...     percentile([5.0, 1.0, 3.0, float("inf")], 0.9),
+    ... )
     (3.0, None)
     """
     if not values:
@@ -52,9 +58,11 @@ def percentile(values: Sequence[float], p: float) -> float | None:
 
 
 def recall(cases: Iterable[Case], *, signs: bool = False) -> Share:
-    """Share found by the deadline, with the right class and at least the right severity, of the cases watched until then.
+    """Share found by the deadline, with the right class and at least the right severity, of the
+    cases watched until then.
 
-    With ``signs`` it is enough that signs of what came had been told as loudly, and stood.
+    With ``signs`` it is enough that signs of what came had been reported as
+    severely, and were open.
     """
     return share_of(case.in_time or (signs and case.signed) for case in cases if case.watched)
 
@@ -62,15 +70,20 @@ def recall(cases: Iterable[Case], *, signs: bool = False) -> Share:
 def figures(cases: Sequence[Case]) -> dict[str, Any]:
     """Every figure of a group of cases (one scenario at one magnitude), as JSON.
 
-    Cases whose deadline lies beyond the end of the run are left out. A miss, late ones too, has an infinite delay: a percentile that falls
-    among misses is null. Attribution and duplicates are of the cases found in time; ``class`` is the share with the right class among those
-    that anybody was told of in time. What was told and not cleared by the end of the run has an infinite time to clear; some of it would have
-    cleared later. ``too_loud``: paged for less than a page.
+    Cases whose deadline lies beyond the end of the run are left out. A miss, late ones too, has an
+    infinite delay: a percentile that falls among misses is null. Attribution and duplicates are of
+    the cases found in time; ``class`` is the share with the right class among those that anybody
+    was told of in time. What was told and not cleared by the end of the run has an infinite time to
+    clear; some of it would have cleared later. ``too_loud``: paged for less than a page.
     """
     every, cases = cases, [case for case in cases if case.watched]
     found = [case for case in cases if case.in_time]
-    noticed = [case for case in cases if case.noticed_s is not None and case.noticed_s <= case.deadline_s]
-    delays = [case.detected_s if case.in_time and case.detected_s is not None else inf for case in cases]
+    noticed = [
+        case for case in cases if case.noticed_s is not None and case.noticed_s <= case.deadline_s
+    ]
+    delays = [
+        case.detected_s if case.in_time and case.detected_s is not None else inf for case in cases
+    ]
     clears = [inf if case.cleared_s is None else case.cleared_s for case in cases if case.clearable]
     return {
         "cases": len(cases),
@@ -78,8 +91,13 @@ def figures(cases: Sequence[Case]) -> dict[str, Any]:
         "recall": recall(cases).document(),
         "noticed": Share(len(noticed), len(cases)).document(),
         "late": sum(case.detected_s is not None and not case.in_time for case in cases),
-        "delay_s": {name: percentile(delays, p) for name, p in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))},
-        "attribution": {name: share_of(getattr(case, name) for case in found).document() for name in ("top1", "top3", "level")},
+        "delay_s": {
+            name: percentile(delays, p) for name, p in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
+        },
+        "attribution": {
+            name: share_of(getattr(case, name) for case in found).document()
+            for name in ("top1", "top3", "level")
+        },
         "class": share_of(case.in_time for case in noticed).document(),
         "duplicates_per_incident": _mean(case.duplicates for case in found),
         "secondaries_per_incident": _mean(case.secondaries for case in found),

@@ -1,4 +1,6 @@
-"""Exact 95 % intervals of rates and shares, without scipy: a claim of few false alarms needs to say how sure it is."""
+"""Exact 95 % intervals of rates and shares, without scipy: a claim of few false alarms
+needs to say how sure it is.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,12 @@ _STEPS = 200  # bisections: the interval is then exact to the last bits
 _SMALL = 1e-300
 
 
-def poisson_interval(count: int, exposure: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Interval of a rate from a count of independent events in an exposure. Garwood (1936), Biometrika 28.
+def poisson_interval(
+    count: int, exposure: float, confidence: float = CONFIDENCE
+) -> tuple[float, float]:
+    """Interval of a rate from a count of independent events in an exposure.
+
+    Garwood (1936), Biometrika 28.
 
     Nothing in 2,000 GPU-months: the 97.5 % bound is -ln(0.025)/2000.
 
@@ -34,14 +40,18 @@ def share_interval(hits: int, of: int, confidence: float = CONFIDENCE) -> tuple[
     All of 10: the lower bound is 0.025 to the power 1/10.
 
     >>> low, high = share_interval(10, 10)
-    >>> round(low, 6), round(0.025 ** 0.1, 6), high
+    >>> round(low, 6), round(0.025**0.1, 6), high
     (0.691503, 0.691503, 1.0)
     """
     if of == 0:
         return 0.0, 1.0
     tail = (1 - confidence) / 2
     low = 0.0 if hits == 0 else _bisect(lambda p: _binomial_tail(hits, of, p), tail, 0.0, 1.0)
-    high = 1.0 if hits == of else _bisect(lambda p: _binomial_tail(hits + 1, of, p), 1 - tail, 0.0, 1.0)
+    high = (
+        1.0
+        if hits == of
+        else _bisect(lambda p: _binomial_tail(hits + 1, of, p), 1 - tail, 0.0, 1.0)
+    )
     return low, high
 
 
@@ -63,7 +73,9 @@ def _bisect(rising: Callable[[float], float], wanted: float, low: float, high: f
 
 
 def _gamma_p(a: float, x: float) -> float:
-    """Regularised lower incomplete gamma function: its series below a+1, Lentz' continued fraction above (DLMF 8.11.4, 8.9.2)."""
+    """Regularised lower incomplete gamma function: its series below a+1, Lentz' continued fraction
+    above (DLMF 8.11.4, 8.9.2).
+    """
     if x <= 0:
         return 0.0
     front = exp(-x + a * log(x) - lgamma(a))
@@ -95,5 +107,9 @@ def _binomial_tail(hits: int, of: int, p: float) -> float:
         return float(p >= 1)
     whole = lgamma(of + 1)
     return min(
-        1.0, sum(exp(whole - lgamma(i + 1) - lgamma(of - i + 1) + i * log(p) + (of - i) * log1p(-p)) for i in range(hits, of + 1))
+        1.0,
+        sum(
+            exp(whole - lgamma(i + 1) - lgamma(of - i + 1) + i * log(p) + (of - i) * log1p(-p))
+            for i in range(hits, of + 1)
+        ),
     )

@@ -1,4 +1,6 @@
-"""Detectors at work on a fleet, in one of two scopes; they may be restarted on the way, to see whether anybody notices."""
+"""Detectors at work on a fleet, in one of two scopes; they may be restarted on the way, to see
+whether anybody notices.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
-from detectors.scoring.alerts import Alert, alerts_of, alerts_of_incidents
-from detectors.scoring.scope import ByHost, Scope
-from detectors.snapshot import Snapshotable, dump, load
+from detectors.kit.snapshot import Snapshotable, dump, load
+from evaluation.metrics.alerts import Alert, alerts_of, alerts_of_incidents
+from evaluation.metrics.scope import ByHost, Scope
 from pipeline.finding import Finding, Incident
 from pipeline.interfaces import Detector, Fusion
-from pipeline.judged import Judged
+from pipeline.judged import JudgedObservation
 from pipeline.observation import Event, Observation
 from pipeline.rates import Rates
 
@@ -26,9 +28,15 @@ class _Set:
     detectors: Sequence[Detector]
     fusion: Fusion | None
 
-    def update(self, observation: Observation) -> Judged:
-        findings = tuple(finding for detector in self.detectors for finding in detector.update(observation))
-        return Judged(observation, findings, () if self.fusion is None else tuple(self.fusion.update(observation, findings)))
+    def update(self, observation: Observation) -> JudgedObservation:
+        findings = tuple(
+            finding for detector in self.detectors for finding in detector.update(observation)
+        )
+        return JudgedObservation(
+            observation,
+            findings,
+            () if self.fusion is None else tuple(self.fusion.update(observation, findings)),
+        )
 
     @property
     def memories(self) -> list[Detector | Fusion]:
@@ -36,23 +44,37 @@ class _Set:
 
 
 class Panel:
-    """One set of detectors over the whole fleet, or one set per host. What a detector raises is not caught: a score with a hole is none.
+    """One set of detectors over the whole fleet, or one set per host.
 
-    With ``fuse`` people are told of incidents, otherwise of findings. ``only``: the hosts whose agents are asked in scope node, None for all.
+    What a detector raises is not caught: a score with a hole is none.
+
+    With ``fuse`` people are told of incidents, otherwise of findings. ``only``: the hosts whose
+    agents are asked in scope node, None for all.
     """
 
-    def __init__(self, make: Make, scope: Scope, fuse: Fuse | None = None, *, only: frozenset[str] | None = None) -> None:
+    def __init__(
+        self,
+        make: Make,
+        scope: Scope,
+        fuse: Fuse | None = None,
+        *,
+        only: frozenset[str] | None = None,
+    ) -> None:
         self._make, self._fuse, self._only = make, fuse, only
         self._by_host = ByHost(only) if scope == "node" else None
         self._sets: dict[str, _Set] = {}
 
-    def update(self, observation: Observation) -> list[Judged]:
-        """What they say about an observation whose frames have their increments, each about its part."""
+    def update(self, observation: Observation) -> list[JudgedObservation]:
+        """What they say about an observation whose frames have their
+        increments, each about its part.
+        """
         parts = [("", observation)] if self._by_host is None else self._by_host.split(observation)
         return [self._set(host).update(part) for host, part in parts]
 
     def alerts(self, said: Sequence[Finding], told: Sequence[tuple[int, Incident]]) -> list[Alert]:
-        """What people were told, from everything that was said, and what was only recorded: that opens no incident."""
+        """What people were told, from everything that was said, and what was only
+        recorded: that opens no incident.
+        """
         return alerts_of(said) if self._fuse is None else told_of(said, told)
 
     def restarted(self) -> Self:
@@ -66,7 +88,9 @@ class Panel:
 
     def fresh(self) -> Self:
         """A new panel that remembers nothing: what was written down was too old, or damaged."""
-        return type(self)(self._make, "fleet" if self._by_host is None else "node", self._fuse, only=self._only)
+        return type(self)(
+            self._make, "fleet" if self._by_host is None else "node", self._fuse, only=self._only
+        )
 
     def forgetful(self) -> tuple[str, ...]:
         """Detectors that have no memory to write down: whatever they know is lost in a restart."""
@@ -84,14 +108,16 @@ class Panel:
 def told_of(said: Sequence[Finding], told: Sequence[tuple[int, Incident]]) -> list[Alert]:
     """What people were told as incidents, and what was only recorded: that opens none."""
     members = {name for _, incident in told for name in incident.findings}
-    recorded = [alert for alert in alerts_of(said) if alert.severity == "record" and alert.id not in members]
+    recorded = [
+        alert for alert in alerts_of(said) if alert.severity == "record" and alert.id not in members
+    ]
     return [*alerts_of_incidents(told, said), *recorded]
 
 
 class Asked(Protocol):
     """Whoever says something about observations, may be restarted, and is told to people."""
 
-    def update(self, observation: Observation, /) -> list[Judged]:
+    def update(self, observation: Observation, /) -> list[JudgedObservation]:
         """What it says about an observation."""
 
     def alerts(self, said: Sequence[Finding], told: Sequence[tuple[int, Incident]]) -> list[Alert]:
@@ -108,8 +134,9 @@ class Asked(Protocol):
 
 
 @dataclass(slots=True)
-class Contestant:
-    """Detectors in a scope, what they said, and whether a restarted twin, if one is to be had (``restarts``), said the same.
+class Candidate:
+    """Detectors in a scope, what they said, and whether a restarted twin, if one is to be had
+    (``restarts``), said the same.
 
     ``latest`` is what they said of the last observation.
     """
@@ -119,8 +146,9 @@ class Contestant:
     panel: Asked
     restarts: bool = True
     findings: list[Finding] = field(default_factory=list)
-    incidents: list[tuple[int, Incident]] = field(default_factory=list)  # with when they were told, unix ns
-    latest: list[Judged] = field(default_factory=list)
+    # with when they were told, unix ns
+    incidents: list[tuple[int, Incident]] = field(default_factory=list)
+    latest: list[JudgedObservation] = field(default_factory=list)
     twin: Asked | None = None
     compared: bool = False  # whether it ever had a twin
     differences: list[str] = field(default_factory=list)
@@ -135,7 +163,9 @@ class Contestant:
             said, again = _words(judged), _words(self.twin.update(observation))
             if said != again:
                 names = sorted({name for name, _ in (*said, *again)})
-                self.differences.append(f"observation {observation.seq} of {observation.source}: {', '.join(names)}")
+                self.differences.append(
+                    f"observation {observation.seq} of {observation.source}: {', '.join(names)}"
+                )
 
     @property
     def alerts(self) -> list[Alert]:
@@ -153,25 +183,32 @@ class Contestant:
             self.twin, self.compared = self.panel.restarted(), True
 
 
-def _words(judged: Iterable[Judged]) -> list[tuple[str, str]]:
-    """Who said what. As text: two findings without a number are equal too, though their NaN are not."""
+def _words(judged: Iterable[JudgedObservation]) -> list[tuple[str, str]]:
+    """Who said what.
+
+    As text: two findings without a number are equal too, though their NaN are not.
+    """
     findings = [(finding.detector, repr(finding)) for one in judged for finding in one.findings]
-    return findings + [("incidents", repr(incident)) for one in judged for incident in one.incidents]
+    return findings + [
+        ("incidents", repr(incident)) for one in judged for incident in one.incidents
+    ]
 
 
 def judge(
     observations: Iterable[Observation],
-    contestants: Sequence[Contestant],
+    contestants: Sequence[Candidate],
     periods_s: Mapping[str, float],
     *,
     restart_at_ns: int | None = None,
     compare_ns: int | None = None,
     restarts: Sequence[tuple[int, str]] = (),
 ) -> int:
-    """Show every observation to every contestant; the time of the last one, unix ns (0 without any).
+    """Show every observation to every contestant; the time of the last one,
+    unix ns (0 without any).
 
-    Increments are made once, by the rules of the agent's engine. From ``restart_at_ns`` on whoever restarts has a restarted twin,
-    for ``compare_ns`` or to the end. At each of ``restarts`` (unix ns, how what was saved looks then) whoever restarts really does.
+    Increments are made once, by the rules of the agent's engine. From ``restart_at_ns`` on whoever
+    restarts has a restarted twin, for ``compare_ns`` or to the end. At each of ``restarts`` (unix
+    ns, how what was saved looks then) whoever restarts really does.
     """
     rates: dict[tuple[str, str], Rates] = {}
     running: dict[tuple[str, str], Event] = {}
@@ -191,7 +228,8 @@ def judge(
             _, saved = ahead.pop(0)
             for contestant in contestants:
                 contestant.begin_anew(saved)
-            whole = replace(whole, events=(*running.values(), *whole.events))  # a source that starts tells of the jobs it finds
+            # a source that starts tells of the jobs it finds
+            whole = replace(whole, events=(*running.values(), *whole.events))
         _follow(running, observation)
         for contestant in contestants:
             contestant.update(whole)

@@ -1,17 +1,21 @@
-"""How many pages are true, at the rate at which hardware really breaks and in the mix in which it does."""
+"""How many pages are true, at the rate at which hardware really breaks and in
+the mix in which it does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-# Unexpected interruptions per GPU-month: 419 in 54 days of 16,384 GPUs (The Llama 3 Herd of Models, arXiv 2407.21783, table 5).
+# Unexpected interruptions per GPU-month: 419 in 54 days of 16,384 GPUs (The Llama 3 Herd of Models,
+# arXiv 2407.21783, table 5).
 BASE_RATE = 0.0142
 
 # Cause -> (how often, the scenarios that stand for it; none: the suite does not know it).
 Mix = Mapping[str, tuple[int, tuple[str, ...]]]
 
-# The InfiniteHBD production trace (arXiv 2502.03885): 584 node faults of 400 nodes of 8 GPUs in 349 days.
+# The InfiniteHBD production trace (arXiv 2502.03885): 584 node faults of 400
+# nodes of 8 GPUs in 349 days.
 INFINITE_HBD: Mix = {
     "double-bit ECC errors": (60, ("F02", "F03", "F04", "F05")),
     "GPU, unknown": (48, ()),
@@ -45,9 +49,11 @@ MIXES: Mapping[str, Mix] = {"infinite_hbd": INFINITE_HBD, "llama_3": LLAMA_3}
 
 
 def mixed_recall(recall: Mapping[str, float], mix: Mix) -> tuple[float | None, float]:
-    """Recall over a mix of causes: (of the causes that were scored, of all causes with the others taken as missed).
+    """Recall over a mix of causes: (of the causes that were scored, of all causes with the
+    others taken as missed).
 
-    A cause has the mean recall of the scenarios that stand for it and were scored. The first is None where none was.
+    A cause has the mean recall of the scenarios that stand for it and were scored. The
+    first is None where none was.
 
     >>> mixed_recall({"F1": 1.0, "F2": 0.5}, {"a": (10, ("F1", "F2")), "b": (30, ())})
     (0.75, 0.1875)
@@ -61,8 +67,11 @@ def mixed_recall(recall: Mapping[str, float], mix: Mix) -> tuple[float | None, f
     return (found / scored if scored else None), found / sum(weight for weight, _ in mix.values())
 
 
-def precision(recall: float | None, false_per_gpu_month: float, base_rate: float = BASE_RATE) -> float | None:
-    """Share of alarms that are true: ``rate*R / (rate*R + FA)``; None without a recall, or where there is no alarm at all.
+def precision(
+    recall: float | None, false_per_gpu_month: float, base_rate: float = BASE_RATE
+) -> float | None:
+    """Share of alarms that are true: ``rate*R / (rate*R + FA)``; None without a recall, or where
+    there is no alarm at all.
 
     >>> round(precision(0.9, 0.0014), 2)
     0.9
@@ -73,7 +82,9 @@ def precision(recall: float | None, false_per_gpu_month: float, base_rate: float
 
 
 def precisions(recall: Mapping[str, float], rate: float, high95: float) -> dict[str, Any]:
-    """Precision at the base rate for each mix, as JSON, with the false-alarm rate seen and with its upper bound."""
+    """Precision at the base rate for each mix, as JSON, with the false-alarm rate seen
+    and with its upper bound.
+    """
     made: dict[str, Any] = {"base_rate_per_gpu_month": BASE_RATE}
     for name, mix in MIXES.items():
         scored, whole = mixed_recall(recall, mix)

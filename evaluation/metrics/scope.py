@@ -18,12 +18,17 @@ Rows = slice | NDArray[np.intp]
 
 
 class ByHost:
-    """Cuts observations of a fleet into what each host's agent would have seen. Nothing is copied where a host's rows lie together."""
+    """Cuts observations of a fleet into what each host's agent would have seen.
+
+    Nothing is copied where a host's rows lie together.
+    """
 
     def __init__(self, only: frozenset[str] | None = None) -> None:
         """``only`` these hosts; None is all of them."""
         self._only = only
-        self._cuts: dict[tuple[str, str], tuple[tuple[Device, ...], list[tuple[str, Rows, tuple[Device, ...]]]]] = {}
+        self._cuts: dict[
+            tuple[str, str], tuple[tuple[Device, ...], list[tuple[str, Rows, tuple[Device, ...]]]]
+        ] = {}
 
     def split(self, observation: Observation) -> Iterator[tuple[str, Observation]]:
         """Each host that the observation says anything about, with its own part of it."""
@@ -37,9 +42,16 @@ class ByHost:
                 continue
             events.setdefault(event.device.host, []).append(event)
         for host in dict.fromkeys((*frames, *events)):
-            yield host, self._observation(observation, host, tuple(frames.get(host, ())), tuple(events.get(host, ())))
+            yield (
+                host,
+                self._observation(
+                    observation, host, tuple(frames.get(host, ())), tuple(events.get(host, ()))
+                ),
+            )
 
-    def _observation(self, whole: Observation, host: str, frames: tuple[Frame, ...], events: tuple[Event, ...]) -> Observation:
+    def _observation(
+        self, whole: Observation, host: str, frames: tuple[Frame, ...], events: tuple[Event, ...]
+    ) -> Observation:
         ids = {device.id for frame in frames for device in frame.devices} if whole.unread else set()
         unread: tuple[Unread, ...] = tuple(u for u in whole.unread if u.device in ids)
         return replace(whole, host=host, frames=frames, events=events, unread=unread)
@@ -47,7 +59,9 @@ class ByHost:
     def _parts(self, source: str, frame: Frame) -> Iterator[tuple[str, Frame]]:
         devices, cut = self._cuts.get((source, frame.kind), ((), []))
         if devices is not frame.devices:
-            cut = [part for part in _cut(frame.devices) if self._only is None or part[0] in self._only]
+            cut = [
+                part for part in _cut(frame.devices) if self._only is None or part[0] in self._only
+            ]
             self._cuts[source, frame.kind] = (frame.devices, cut)
         for host, rows, own in cut:
             yield host, _part(frame, rows, own)
@@ -57,7 +71,9 @@ def _cut(devices: tuple[Device, ...]) -> list[tuple[str, Rows, tuple[Device, ...
     rows: dict[str, list[int]] = {}
     for row, device in enumerate(devices):
         rows.setdefault(device.host, []).append(row)
-    return [(host, _together(own), tuple(devices[row] for row in own)) for host, own in rows.items()]
+    return [
+        (host, _together(own), tuple(devices[row] for row in own)) for host, own in rows.items()
+    ]
 
 
 def _together(rows: list[int]) -> Rows:

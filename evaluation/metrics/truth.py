@@ -1,4 +1,6 @@
-"""What was really wrong, in plain values: scoring knows no simulator and no topology, only sets of names."""
+"""What was really wrong, in plain values: scoring knows no simulator and no
+topology, only sets of names.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ def entity_of(device: Device) -> Entity:
     return Entity(device.kind, device.id)
 
 
-# Kinds of device that stand on the same level as a kind of truth: a link is told by naming one of its ports, a rank by its GPU.
+# Kinds of device that stand on the same level as a kind of truth: a link is told by naming one of
+# its ports, a rank by its GPU.
 LEVELS: Mapping[str, frozenset[str]] = {
     "gpu": frozenset({"gpu", "gpu_instance"}),
     "port": frozenset({"ib_port"}),
@@ -44,11 +47,13 @@ LEVELS: Mapping[str, frozenset[str]] = {
 class Truth:
     """One fault. Times are unix ns; an alert is in time until ``deadline_ns``.
 
-    ``since_ns``: what is told from then to the onset are signs of what comes, neither false nor yet the fault; None where there are none.
+    ``since_ns``: what is told from then to the onset are signs of what comes, neither false nor yet
+    the fault; None where there are none.
 
-    ``kind`` is the level of the entity to blame (see LEVELS). ``exact`` are all names that blame it rightly, ``wider`` what contains
-    it or is contained in it (its node, rack, job; its members): found, on another level. ``near`` are its neighbours, which a
-    detector might blame wrongly. ``secondary`` maps classes of symptoms that may be told beside the fault to where.
+    ``kind`` is the level of the entity to blame (see LEVELS). ``exact`` are all names that blame it
+    rightly, ``wider`` what contains it or is contained in it (its node, rack, job; its members):
+    found, on another level. ``near`` are its neighbours, which a detector might blame wrongly.
+    ``secondary`` maps classes of symptoms that may be told beside the fault to where.
     """
 
     id: str

@@ -1,1 +1,4 @@
-"""Runs the scenario suite: renders scenarios, asks the detectors, judges them, reports. Offline; nothing here runs in the agent."""
+"""Runs the scenario suite: renders scenarios, asks the detectors, judges them, reports.
+
+Offline; nothing here runs in the agent.
+"""

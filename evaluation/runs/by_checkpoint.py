@@ -1,4 +1,6 @@
-"""Stalls by how long the job's checkpoints take: a pause of a checkpoint and a stall look alike until it should be over."""
+"""Stalls by how long the job's checkpoints take: a pause of a checkpoint and a stall look alike
+until it should be over.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +9,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import ceil
 from typing import Any
 
-from collector.scoring.contest import Job, case_from, rendered
-from collector.simulator.fleet import Run, Truth
-from detectors.scoring.figures import figures
-from detectors.scoring.match import Case
+from evaluation.metrics.figures import figures
+from evaluation.metrics.match import Case
+from evaluation.runs.run import Job, case_from, rendered
 from pipeline.frame import Device
+from simulator.fleet import Run, Truth
 
 STALL = "hang"
 CHECKPOINT_S = 60.0  # the width of a stratum
 
 
-def strata(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One row per contestant, scope, scenario of stalls, magnitude and length of checkpoints, with all figures of its cases."""
+def by_checkpoint(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One row per contestant, scope, scenario of stalls, magnitude and length of checkpoints, with
+    all figures of its cases.
+    """
     groups: dict[tuple[str, str, str, str, float], list[Case]] = defaultdict(list)
     for result in results:
         lengths = dict(_checkpoints(result))
@@ -36,7 +40,9 @@ def strata(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _checkpoints(result: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Seconds that a checkpoint takes in the job that each stall struck; the run is planned again, which its seed decides."""
+    """Seconds that a checkpoint takes in the job that each stall struck; the run is planned
+    again, which its seed decides.
+    """
     if not any(case["fault"] == STALL for part in result["results"] for case in part["cases"]):
         return
     run = rendered(Job(**result["job"]))
@@ -46,7 +52,12 @@ def _checkpoints(result: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def _checkpoint(run: Run, truth: Truth) -> float:
-    """Longer jobs of the same host may follow: the one that held it when the stall began. 0 where none did."""
-    host = next((device.host for device in (truth.entity, *truth.members) if isinstance(device, Device)), None)
+    """Longer jobs of the same host may follow: the one that held it when the stall
+    began. 0 where none did.
+    """
+    host = next(
+        (device.host for device in (truth.entity, *truth.members) if isinstance(device, Device)),
+        None,
+    )
     job = run.topology.job_at(host, truth.onset_ns) if host else None
     return job.work.checkpoint_s if job is not None else 0.0

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from collector.scoring.contest import COMPARED_NS, OURS, STEP_S, Job
-from collector.simulator.fleet import Scenario, load_scenario, scenario_ids
+from evaluation.runs.run import COMPARED_NS, OURS, STEP_S, Job
+from simulator.fleet import Scenario, load_scenario, scenario_ids
 
 DAY_S = 86_400.0
-# CPU seconds per tick of 10 s, measured on one core of a 2-vCPU x86 machine: a fixed part and one per node.
+# CPU seconds per tick of 10 s, measured on one core of a 2-vCPU x86 machine: a
+# fixed part and one per node.
 WORLD = (0.00023, 0.0000065)
 FLEET = (0.0024, 0.0000096)
 AGENT = 0.0019  # one agent, which is a fleet of one node
@@ -28,7 +29,8 @@ def seconds_of(job: Job) -> float:
     scenario = every_scenario().get(job.scenario) or load_scenario(job.scenario)
     nodes = job.nodes or scenario.nodes
     days = job.days or scenario.days
-    again = 1.0 + min(COMPARED_NS / 1e9 / DAY_S / days, 0.5) if job.restart else 1.0  # the restarted twin
+    # the restarted twin
+    again = 1.0 + min(COMPARED_NS / 1e9 / DAY_S / days, 0.5) if job.restart else 1.0
     tick = _of(WORLD, nodes)
     for name, scope in job.contestants:
         if name != OURS:

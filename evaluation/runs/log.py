@@ -1,4 +1,6 @@
-"""docs/scoring.md: every run of the test suite, with the commit and what came out; never edited, only added to."""
+"""docs/scoring.md: every run of the test suite, with the commit and what came out;
+never edited, only added to.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +17,29 @@ HEAD = """\
 Written by `tocsin score --suite test`, one row per run and scope, newest last; also of runs that were interrupted or in which something
 failed: under *runs* stands how many of those asked for are in the figures. `tocsin score --report DIR... --log FILE` adds what was put together from
 several. *Commit*: `dirty` behind it, the tree had changes that are in no commit; `code`, the hash of what a result depends on, where the commit is
-not known. What the figures mean: [detectors/scoring](../detectors/scoring). Faults at nominal magnitude; an interval is exact, 95 %.
+not known. What the figures mean: [evaluation/metrics](../evaluation/metrics). Faults at nominal magnitude; an interval is exact, 95 %.
 A dash: not known, or nothing to count.
 
 | day (UTC) | commit | seeds | scope | scenarios | runs | healthy GPU-months | false pages | per GPU-month | false tickets per GPU-month | recall, page-level | top-1 | straggler p90 s | hang p99 s | restart equivalent |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
-"""
+"""  # noqa: E501 - text as it is used
 UNKNOWN = "unknown"
 FIGURES = 9  # columns
 GIT_TIMEOUT_S = 20.0
 
 
 def commit_of(root: Path) -> str:
-    """Short commit of a checkout, `` dirty`` behind it where something is changed; ``unknown`` outside of one."""
+    """Short commit of a checkout, `` dirty`` behind it where something is changed;
+    ``unknown`` outside of one.
+    """
     try:
-        head = run(["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"], timeout_s=GIT_TIMEOUT_S)
-        state = run(["git", "-C", str(root), "status", "--porcelain", "--untracked-files=no"], timeout_s=GIT_TIMEOUT_S)
+        head = run(
+            ["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"], timeout_s=GIT_TIMEOUT_S
+        )
+        state = run(
+            ["git", "-C", str(root), "status", "--porcelain", "--untracked-files=no"],
+            timeout_s=GIT_TIMEOUT_S,
+        )
     except OSError:
         return UNKNOWN
     if head.returncode != 0 or state.returncode != 0:
@@ -40,7 +49,9 @@ def commit_of(root: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """What a row says of a run beside its figures: ``done`` runs of ``asked``, which is not known of results that were only kept."""
+    """What a row says of a run beside its figures: ``done`` runs of ``asked``, which is not known
+    of results that were only kept.
+    """
 
     day: str
     commit: str
@@ -63,7 +74,11 @@ class Logged:
 
 def rows(report: Mapping[str, Any], run: Logged) -> list[str]:
     """One line of the table per scope; one of dashes where nothing was judged."""
-    figures = {scope: _figures(summary) for scope, summary in report["summary"].items() if "recall_critical" in summary}
+    figures = {
+        scope: _figures(summary)
+        for scope, summary in report["summary"].items()
+        if "recall_critical" in summary
+    }
     about = (run.day, run.commit, _seeds(run.seeds)), (str(run.scenarios), run.runs)
     return [
         "| " + " | ".join((*about[0], scope, *about[1], *cells)) + " |\n"
@@ -77,7 +92,9 @@ def state_of(codes: Sequence[str], here: str, commit: str) -> str:
     >>> state_of(["051501e2", "0c254b7c"], here="0c254b7c", commit="5203bc4")
     'code 051501e2, 5203bc4'
     """
-    return ", ".join(commit if code == here and commit != UNKNOWN else f"code {code}" for code in codes)
+    return ", ".join(
+        commit if code == here and commit != UNKNOWN else f"code {code}" for code in codes
+    )
 
 
 def append(path: Path, lines: Sequence[str]) -> None:
@@ -94,10 +111,20 @@ def _figures(summary: Mapping[str, Any]) -> list[str]:
     return [
         f"{summary['healthy_gpu_months']:.1f}",
         str(summary["false_pages"]),
-        "-" if pages["rate"] is None else f"{pages['rate']:.2g} ({pages['low95']:.2g}-{pages['high95']:.2g})",
-        "-" if summary["false_tickets_per_gpu_month"] is None else f"{summary['false_tickets_per_gpu_month']:.2g}",
-        *(f"{s['hits']}/{s['of']} ({s['low95']:.3f}-{s['high95']:.3f})" if s["of"] else "-" for s in (recall, top1)),
-        *("-" if summary[name] is None else f"{summary[name]:.0f}" for name in ("straggler_delay_p90_s", "hang_delay_p99_s")),
+        "-"
+        if pages["rate"] is None
+        else f"{pages['rate']:.2g} ({pages['low95']:.2g}-{pages['high95']:.2g})",
+        "-"
+        if summary["false_tickets_per_gpu_month"] is None
+        else f"{summary['false_tickets_per_gpu_month']:.2g}",
+        *(
+            f"{s['hits']}/{s['of']} ({s['low95']:.3f}-{s['high95']:.3f})" if s["of"] else "-"
+            for s in (recall, top1)
+        ),
+        *(
+            "-" if summary[name] is None else f"{summary[name]:.0f}"
+            for name in ("straggler_delay_p90_s", "hang_delay_p99_s")
+        ),
         {True: "yes", False: "no", None: "-"}[summary["restart_equivalent"]],
     ]
 

@@ -9,19 +9,31 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from collector.scoring.contest import OURS, Job, Split
-from collector.simulator.fleet import load_scenario
-from detectors.scoring.scope import Scope
+from evaluation.metrics.scope import Scope
+from evaluation.runs.run import OURS, Job, Split
+from simulator.fleet import load_scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 # What a result depends on: who renders, who judges, who scores.
-PARTS = ("pipeline", "detectors", "collector/simulator", "collector/scoring", "collector/sources/kmsg")
+PARTS = (
+    "pipeline",
+    "detectors",
+    "simulator",
+    "evaluation/runs",
+    "evaluation/metrics",
+    "evaluation/baselines",
+    "collector/sources/kmsg",
+)
 KINDS = (".py", ".toml", ".csv")
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What was asked for. ``magnitudes`` beyond nominal apply to scenarios that have a swept parameter; ``sweep`` stands for its values."""
+    """What was asked for.
+
+    ``magnitudes`` beyond nominal apply to scenarios that have a swept parameter;
+    ``sweep`` stands for its values.
+    """
 
     split: Split
     scenarios: tuple[str, ...]
@@ -37,7 +49,8 @@ class Wanted:
 def jobs_of(wanted: Wanted) -> list[Job]:
     """All jobs, the first seed of all scenarios first. ValueError for an unknown scenario.
 
-    Ours are restarted half-way in the nominal runs. Baselines look at each device by itself: they are asked once, over the whole fleet.
+    Ours are restarted half-way in the nominal runs. Baselines look at each device by itself: they
+    are asked once, over the whole fleet.
     """
     contestants: tuple[tuple[str, Scope], ...] = (
         *((OURS, scope) for scope in wanted.scopes if wanted.ours),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from collector.scoring.contest import Job
+from evaluation.runs.run import Job
 from pipeline.child import Child, python
 
 POLL_S = 0.05  # how long one worker is listened to before the next
@@ -32,13 +32,15 @@ class _Worker:
 def run_jobs(
     jobs: Sequence[Job], folder: Path, code: str, workers: int, dumps: Path | None = None
 ) -> Generator[Done, None, None]:
-    """Run jobs in so many processes, each result a file in ``folder``; what is done, as it gets done.
+    """Run jobs in so many processes, each result a file in ``folder``; what
+    is done, as it gets done.
 
-    A worker that dies costs its job only: another takes its place. When the iterator is closed (or interrupted) all are killed.
+    A worker that dies costs its job only: another takes its place. When the iterator is closed (or
+    interrupted) all are killed.
     """
     waiting = deque(jobs)
     start: Callable[[], _Worker] = lambda: _Worker(  # noqa: E731 - one expression, used twice
-        Child(python("collector.scoring.worker", str(folder), code, *([str(dumps)] if dumps else [])))
+        Child(python("evaluation.runs.worker", str(folder), code, *([str(dumps)] if dumps else [])))
     )
     crew = [start() for _ in range(min(workers, len(jobs)))]
     try:

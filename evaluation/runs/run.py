@@ -9,36 +9,40 @@ from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any, Literal
 
-from collector.scoring.truths import hosts_of, plain_truths
-from collector.simulator.fleet import Run, Scenario, load_scenario, render
 from detectors import all_detectors
-from detectors.baselines import BASELINES
 from detectors.incidents import Incidents
-from detectors.scoring.false_alarms import FalseAlarm, false_alarms
-from detectors.scoring.match import Case, Evidence, match
-from detectors.scoring.panel import Contestant, Panel, judge
-from detectors.scoring.scope import Scope
-from detectors.scoring.shipped import Shipped
-from detectors.scoring.truth import Truth
+from evaluation.baselines import BASELINES
+from evaluation.metrics.false_alarms import FalseAlarm, false_alarms
+from evaluation.metrics.match import Case, Evidence, match
+from evaluation.metrics.panel import Candidate, Panel, judge
+from evaluation.metrics.scope import Scope
+from evaluation.metrics.shipped import Shipped
+from evaluation.metrics.truth import Truth
+from evaluation.runs.truths import hosts_of, plain_truths
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding, Incident
 from pipeline.interfaces import Detector, Fusion
 from pipeline.observation import Observation
+from simulator.fleet import Run, Scenario, load_scenario, render
 
 OURS = "ours"
-SHIPPED = "as-shipped"  # ours once more, with what is on trial as records: whenever ours take part
+SHIPPED = "as-shipped"  # ours once more, with shadow mode: whenever ours take part
 Split = Literal["dev", "test"]
 STEP_S = 10.0
-COMPARED_NS = 12 * 3600 * 10**9  # so long a restarted twin is asked too: whatever it had forgotten is missed by then
+# so long a restarted twin is asked too: whatever it had forgotten is missed by then
+COMPARED_NS = 12 * 3600 * SECOND_NS
 HOST_PERIOD_S = 60.0  # slow facts are read once a minute, everything else at each step
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One rendering to judge: scenario, magnitude (nominal, half, range or a number), seed and split, and who takes part.
+    """One rendering to judge: scenario, magnitude (nominal, half, range or a number), seed and
+    split, and who takes part.
 
-    ``contestants`` are (name, scope): ``ours`` or a baseline. With ``restart`` ours are restarted half-way, beside going on, and compared for half a day. With more or
-    fewer ``nodes`` than the scenario says it has more or fewer cases, unless ``cases`` says how many. ``agents`` is how many nodes are
-    judged in scope node at most.
+    ``contestants`` are (name, scope): ``ours`` or a baseline. With ``restart`` ours are restarted
+    half-way, beside going on, and compared for half a day. With more or fewer ``nodes`` than the
+    scenario says it has more or fewer cases, unless ``cases`` says how many. ``agents`` is how many
+    nodes are judged in scope node at most.
     """
 
     scenario: str
@@ -61,7 +65,10 @@ class Job:
     def from_json(cls, text: str) -> Job:
         """What ``json.dumps(asdict(job))`` wrote."""
         values = json.loads(text)
-        return cls(**values | {"contestants": tuple((name, scope) for name, scope in values["contestants"])})
+        return cls(
+            **values
+            | {"contestants": tuple((name, scope) for name, scope in values["contestants"])}
+        )
 
 
 def make_of(name: str) -> Callable[[], Sequence[Detector]]:
@@ -73,19 +80,32 @@ def make_of(name: str) -> Callable[[], Sequence[Detector]]:
 
 
 def fusion_of(name: str) -> Callable[[], Fusion] | None:
-    """What joins a contestant's findings: people get ours as incidents, those of a baseline as they are."""
+    """What joins a contestant's findings: people get ours as incidents, those
+    of a baseline as they are.
+    """
     return Incidents if name == OURS else None
 
 
 def rendered(job: Job) -> Run:
-    """The run of a job. ValueError for an unknown scenario or magnitude, or for a run too short for what happens in it."""
+    """The run of a job.
+
+    ValueError for an unknown scenario or magnitude, or for a run too short for what happens in it.
+    """
     magnitude: str | float = job.magnitude
     with contextlib.suppress(ValueError):
         magnitude = float(job.magnitude)
     scenario = scaled(load_scenario(job.scenario), job.nodes, job.cases)
 
     def of(days: float | None) -> Run:
-        return render(scenario, job.seed, magnitude=magnitude, split=job.split, step_s=STEP_S, days=days, nodes=job.nodes)
+        return render(
+            scenario,
+            job.seed,
+            magnitude=magnitude,
+            split=job.split,
+            step_s=STEP_S,
+            days=days,
+            nodes=job.nodes,
+        )
 
     try:
         return of(job.days)
@@ -93,22 +113,36 @@ def rendered(job: Job) -> Run:
         fits = _long_enough(scenario, job.days, of)
         if fits is None:
             raise
-        raise ValueError(f"{job.scenario}: {job.days:g} days are too short for what happens in it, {fits:g} would do") from error
+        raise ValueError(
+            f"{job.scenario}: {job.days:g} days are too short for what happens in "
+            f"it, {fits:g} would do"
+        ) from error
 
 
 def scaled(scenario: Scenario, nodes: int | None, cases: int | None = None) -> Scenario:
     """The scenario with these cases, or with as many for its nodes as before, at least one.
 
-    >>> scaled(load_scenario("F16"), 64).cases, scaled(load_scenario("F16"), None).cases, scaled(load_scenario("F16"), 64, 10).cases
+    >>> (
+    ...     scaled(load_scenario("F16"), 64).cases,
+    ...     scaled(load_scenario("F16"), None).cases,
+    ...     scaled(load_scenario("F16"), 64, 10).cases,
+    ... )
     (32, 8, 10)
     """
     if not scenario.cases or (nodes is None and cases is None):
         return scenario
-    return replace(scenario, cases=cases or max(1, round(scenario.cases * (nodes or scenario.nodes) / scenario.nodes)))
+    return replace(
+        scenario,
+        cases=cases or max(1, round(scenario.cases * (nodes or scenario.nodes) / scenario.nodes)),
+    )
 
 
-def _long_enough(scenario: Scenario, days: float | None, of: Callable[[float], Run]) -> float | None:
-    """Days that a run needs, in tenths, where the ones asked for are too few; None where something else is wrong."""
+def _long_enough(
+    scenario: Scenario, days: float | None, of: Callable[[float], Run]
+) -> float | None:
+    """Days that a run needs, in tenths, where the ones asked for are too few; None where
+    something else is wrong.
+    """
     if days is None or days >= scenario.days:
         return None
     tenths = int(days * 10) + 1
@@ -120,19 +154,33 @@ def _long_enough(scenario: Scenario, days: float | None, of: Callable[[float], R
     return None
 
 
-def contest(
+def run_job(
     job: Job,
     watch: Callable[[Observation], None] | None = None,
     said: Callable[[str, Sequence[Finding], Sequence[tuple[int, Incident]]], None] | None = None,
 ) -> dict[str, Any]:
-    """Render, ask, judge; the result as JSON. ``watch`` sees every observation as it passes, ``said`` what each contestant found and told."""
+    """Render, ask, judge; the result as JSON.
+
+    ``watch`` sees every observation as it passes, ``said`` what each contestant found and told.
+    """
     run = rendered(job)
     truths, agents = plain_truths(run), judged_agents(run, job.agents)
-    contestants = [one for name, scope in job.contestants for one in _contestants(name, scope, agents)]
-    restart_at_ns = run.topology.begin_ns + round(run.seconds / 2 * 1e9) if job.restart else None
-    periods = dict.fromkeys(("nvml", "infiniband", "kmsg", "jobs"), STEP_S) | {"host": HOST_PERIOD_S}
+    contestants = [
+        one for name, scope in job.contestants for one in _contestants(name, scope, agents)
+    ]
+    restart_at_ns = (
+        run.topology.begin_ns + round(run.seconds / 2 * SECOND_NS) if job.restart else None
+    )
+    periods = dict.fromkeys(("nvml", "infiniband", "kmsg", "jobs"), STEP_S) | {
+        "host": HOST_PERIOD_S
+    }
     until_ns = judge(
-        _watched(run, watch), contestants, periods, restart_at_ns=restart_at_ns, compare_ns=COMPARED_NS, restarts=run.restarts
+        _watched(run, watch),
+        contestants,
+        periods,
+        restart_at_ns=restart_at_ns,
+        compare_ns=COMPARED_NS,
+        restarts=run.restarts,
     )
     if said is not None:
         for contestant in contestants:
@@ -143,25 +191,33 @@ def contest(
         "needs": run.scenario.scope,
         "skipped": run.skipped,
         "truth": [truth.line() for truth in run.truth],
-        "results": [_result(contestant, truths, until_ns, run, agents) for contestant in contestants],
+        "results": [
+            _result(contestant, truths, until_ns, run, agents) for contestant in contestants
+        ],
     }
 
 
 def judged_agents(run: Run, most: int | None) -> frozenset[str]:
-    """Nodes whose agents are asked in scope node: those that something is wrong with, in a healthy run any; the first so many of them.
+    """Nodes whose agents are asked in scope node: those that something is wrong with, in a healthy
+    run any; the first so many of them.
 
-    An agent sees nothing of other nodes, so what the others would say changes nothing for these; theirs would be healthy life only,
-    which is counted in healthy runs.
+    An agent sees nothing of other nodes, so what the others would say changes nothing for these;
+    theirs would be healthy life only, which is counted in healthy runs.
     """
     struck = [host for truth in run.truth for host in hosts_of(run, truth)]
     return frozenset(list(dict.fromkeys(struck or run.topology.hosts))[:most])
 
 
-def _contestants(name: str, scope: Scope, agents: frozenset[str]) -> Iterator[Contestant]:
-    first = Contestant(name, scope, Panel(make_of(name), scope, fusion_of(name), only=agents), restarts=name == OURS)
+def _contestants(name: str, scope: Scope, agents: frozenset[str]) -> Iterator[Candidate]:
+    first = Candidate(
+        name,
+        scope,
+        Panel(make_of(name), scope, fusion_of(name), only=agents),
+        restarts=name == OURS,
+    )
     yield first
     if name == OURS:
-        yield Contestant(SHIPPED, scope, Shipped(first, Incidents))
+        yield Candidate(SHIPPED, scope, Shipped(first, Incidents))
 
 
 def _watched(run: Run, watch: Callable[[Observation], None] | None) -> Iterable[Observation]:
@@ -171,11 +227,17 @@ def _watched(run: Run, watch: Callable[[Observation], None] | None) -> Iterable[
         yield observation
 
 
-def _result(contestant: Contestant, truths: Sequence[Truth], until_ns: int, run: Run, agents: frozenset[str]) -> dict[str, Any]:
+def _result(
+    contestant: Candidate, truths: Sequence[Truth], until_ns: int, run: Run, agents: frozenset[str]
+) -> dict[str, Any]:
     watched = 1.0
     if contestant.scope == "node":
         watched = len(agents) / run.topology.nodes
-        truths = [truth for truth, told in zip(truths, run.truth, strict=True) if set(hosts_of(run, told)) <= agents]
+        truths = [
+            truth
+            for truth, told in zip(truths, run.truth, strict=True)
+            if set(hosts_of(run, told)) <= agents
+        ]
     cases, stray = match(truths, contestant.alerts, until_ns)
     return {
         "contestant": contestant.name,
@@ -213,4 +275,6 @@ def _finite(value: Any) -> Any:
 
 
 def _infinite(document: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: float(value) if value in ("inf", "-inf") else value for key, value in document.items()}
+    return {
+        key: float(value) if value in ("inf", "-inf") else value for key, value in document.items()
+    }

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from collector.config.given import ConfigError
+from collector.config.raw_setting import ConfigError
 
 PARTS = frozenset({"job", "code", "kind", "needs", "results"})
 
 
 def kept(folders: Iterable[str]) -> list[dict[str, Any]]:
-    """Every result in these folders; of runs with the same name and contestants the one in the later folder.
+    """Every result in these folders; of runs with the same name and contestants the
+    one in the later folder.
 
     ConfigError names a folder or file that holds none.
     """

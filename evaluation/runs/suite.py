@@ -1,4 +1,6 @@
-"""The plan of the claim: which runs give every class enough cases and the fleet enough healthy life, at what price."""
+"""The plan of the claim: which runs give every class enough cases and the fleet enough
+healthy life, at what price.
+"""
 
 from __future__ import annotations
 
@@ -6,36 +8,56 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collector.scoring.contest import OURS, Job, Split
-from collector.scoring.price import every_scenario, seconds_of
-from collector.simulator.fleet import Scenario, load_scenario
-from detectors.scoring.scope import Scope
+from evaluation.metrics.scope import Scope
+from evaluation.runs.cost_estimate import every_scenario, seconds_of
+from evaluation.runs.run import OURS, Job, Split
+from simulator.fleet import Scenario, load_scenario
 
 Contestants = tuple[tuple[str, Scope], ...]
 
-CASES = 200  # of every class at each magnitude: with 200 of 200 found the recall is at least 0.98, with 189 still at least 0.9 (exact, 95 %)
+# of every class at each magnitude: with 200 of 200 found the recall is at least 0.98, with 189
+# still at least 0.9 (exact, 95 %)
+CASES = 200
 SPARE = 1.05  # more are asked for: a few are not over when their run is
-HEALTHY_MONTHS = 2000.0  # without a false page there are at most 0.0015 in a GPU-month (rule of three)
+# without a false page there are at most 0.0015 in a GPU-month (rule of three)
+HEALTHY_MONTHS = 2000.0
 FLEET, FLEET_DAYS = 512, 4.0  # nodes and length of the large runs of the healthy fleet
 LARGEST = 512  # nodes of a run; more cases than fit take another seed
 LARGE_AND_LONG = "H00"
-# Cases that a large run has room for, as a share of those asked for: two faults leave a job alone for hours. Measured; elsewhere it is all.
-ROOM = {"F06": 0.6, "F07": 0.74, "F08": 0.65, "F09": 0.9, "F16": 0.92, "F24": 0.87, "F27": 0.9, "F28": 0.62, "F30": 0.86}
-SMALLER = {"F24": 64}  # nodes: congestion takes a whole part of the fabric, and a larger run has room for no more
+# Cases that a large run has room for, as a share of those asked for: two faults leave a job alone
+# for hours. Measured; elsewhere it is all.
+ROOM = {
+    "F06": 0.6,
+    "F07": 0.74,
+    "F08": 0.65,
+    "F09": 0.9,
+    "F16": 0.92,
+    "F24": 0.87,
+    "F27": 0.9,
+    "F28": 0.62,
+    "F30": 0.86,
+}
+# nodes: congestion takes a whole part of the fabric, and a larger run has room for no more
+SMALLER = {"F24": 64}
 WANTED = {"F23": 315}  # two of three are of NVLink, which has no other scenario
-# Times as many nodes for as many cases: at its own size nearly every node has a GPU whose paste ages, and when a large job loads them
-# again all are told within the minute, which is taken for one common cause.
+# Times as many nodes for as many cases: at its own size nearly every node has a GPU whose paste
+# ages, and when a large job loads them again all are told within the minute, which is taken for one
+# common cause.
 SPARSE = {"F11": 3}
-# Node-days that are looked at in scope node, of each run; an agent at a time is a hundred times the price of the fleet at once.
+# Node-days that are looked at in scope node, of each run; an agent at a time is a hundred times the
+# price of the fleet at once.
 AGENT_DAYS = {"fault": 8.0, "healthy": 3.0}
-LEAST_AGENTS = 1
+MIN_AGENTS = 1
 MAGNITUDES = ("nominal", "half")
 GPUS_PER_NODE, MONTH_DAYS = 8, 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What is to be shown, by whom, in which scopes, on which split; ``cases`` of every class. ``scenarios`` narrow it to a part."""
+    """What is to be shown, by whom, in which scopes, on which split; ``cases`` of every class.
+
+    ``scenarios`` narrow it to a part.
+    """
 
     split: Split
     first_seed: int
@@ -49,8 +71,9 @@ class Claim:
 def suite(claim: Claim) -> list[Job]:
     """All runs, the dearest first, so that no core waits for the last one.
 
-    Every scenario once at its own size with everybody: ours in both scopes, restarted half-way, and the baselines. Then ours over the
-    fleet in runs with as many nodes as the cases need, at nominal and half magnitude, and a healthy fleet of 4,096 GPUs.
+    Every scenario once at its own size with everybody: ours in both scopes, restarted half-way, and
+    the baselines. Then ours over the fleet in runs with as many nodes as the cases need, at nominal
+    and half magnitude, and a healthy fleet of 4,096 GPUs.
     """
     scenarios = [every_scenario().get(name) or load_scenario(name) for name in claim.scenarios]
     jobs = [_own_size(scenario, claim) for scenario in scenarios]
@@ -65,11 +88,19 @@ def _own_size(scenario: Scenario, claim: Claim) -> Job:
         *((OURS, scope) for scope in claim.scopes if claim.ours),
         *((name, "fleet") for name in claim.baselines),
     )
-    agents = max(LEAST_AGENTS, int(AGENT_DAYS[scenario.kind] / scenario.days))
+    agents = max(MIN_AGENTS, int(AGENT_DAYS[scenario.kind] / scenario.days))
     if scenario.id == LARGE_AND_LONG:  # a month of everybody would cost more than all the rest
         everybody = tuple(one for one in everybody if one == (OURS, "fleet"))
     restart = claim.ours and scenario.kind == "fault"
-    return Job(scenario.id, "nominal", claim.first_seed, claim.split, everybody, restart=restart, agents=agents)
+    return Job(
+        scenario.id,
+        "nominal",
+        claim.first_seed,
+        claim.split,
+        everybody,
+        restart=restart,
+        agents=agents,
+    )
 
 
 def _many_cases(scenario: Scenario, claim: Claim) -> Iterator[Job]:
@@ -77,20 +108,37 @@ def _many_cases(scenario: Scenario, claim: Claim) -> Iterator[Job]:
     if scenario.verdict is None:
         return
     for magnitude in MAGNITUDES if scenario.swept else MAGNITUDES[:1]:
-        wanted = WANTED.get(scenario.id) or math.ceil(SPARE * claim.cases / _sharing(scenario.verdict.fault, magnitude))
+        wanted = WANTED.get(scenario.id) or math.ceil(
+            SPARE * claim.cases / _sharing(scenario.verdict.fault, magnitude)
+        )
         thinner = SPARSE.get(scenario.id, 1)
-        nodes = math.ceil(wanted * scenario.nodes / scenario.cases / ROOM.get(scenario.id, 1.0)) * thinner
+        nodes = (
+            math.ceil(wanted * scenario.nodes / scenario.cases / ROOM.get(scenario.id, 1.0))
+            * thinner
+        )
         runs = math.ceil(nodes / SMALLER.get(scenario.id, LARGEST))
         size = math.ceil(nodes / runs)
         cases = math.ceil(wanted / runs) if thinner > 1 else None
         for number in range(runs):
             seed = claim.first_seed + 1 + number
-            yield Job(scenario.id, magnitude, seed, claim.split, ((OURS, "fleet"),), nodes=size, cases=cases)
+            yield Job(
+                scenario.id,
+                magnitude,
+                seed,
+                claim.split,
+                ((OURS, "fleet"),),
+                nodes=size,
+                cases=cases,
+            )
 
 
 def _sharing(fault: str, magnitude: str) -> int:
     """How many scenarios of a class there are that have this magnitude."""
-    some = [one for one in every_scenario().values() if one.verdict is not None and one.verdict.fault == fault]
+    some = [
+        one
+        for one in every_scenario().values()
+        if one.verdict is not None and one.verdict.fault == fault
+    ]
     return sum(one.swept is not None or magnitude == MAGNITUDES[0] for one in some)
 
 
@@ -100,7 +148,15 @@ def _healthy_fleet(claim: Claim) -> Iterator[Job]:
     watched = sum(months_of(scenario.nodes, scenario.days) for scenario in healthy)
     for number in range(math.ceil((HEALTHY_MONTHS - watched) / months_of(FLEET, FLEET_DAYS))):
         seed = claim.first_seed + 1 + number
-        yield Job(LARGE_AND_LONG, "nominal", seed, claim.split, ((OURS, "fleet"),), days=FLEET_DAYS, nodes=FLEET)
+        yield Job(
+            LARGE_AND_LONG,
+            "nominal",
+            seed,
+            claim.split,
+            ((OURS, "fleet"),),
+            days=FLEET_DAYS,
+            nodes=FLEET,
+        )
 
 
 def months_of(nodes: int, days: float) -> float:

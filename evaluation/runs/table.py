@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-Row = Sequence[str]
+from collector.cli.terminal import table
+from pipeline.text_table import Row
 
 
 def tables(report: Mapping[str, Any]) -> Iterator[str]:
@@ -30,13 +31,27 @@ def tables(report: Mapping[str, Any]) -> Iterator[str]:
         ),
         [_fault(row) for row in report["scenarios"]],
     )
-    yield ""
+    yield "\n"
     yield from _grid(
-        ("scope", "contestant", "healthy", "GPU-months", "pages", "per GPU-month", "95 %", "tickets", "per GPU-month", "95 %"),
-        [_healthy(row["scope"], row["contestant"], row["scenario"], row) for row in report["healthy"]],
+        (
+            "scope",
+            "contestant",
+            "healthy",
+            "GPU-months",
+            "pages",
+            "per GPU-month",
+            "95 %",
+            "tickets",
+            "per GPU-month",
+            "95 %",
+        ),
+        [
+            _healthy(row["scope"], row["contestant"], row["scenario"], row)
+            for row in report["healthy"]
+        ],
     )
     for scope, summary in report["summary"].items():
-        yield ""
+        yield "\n"
         yield from side_by_side(scope, summary)
 
 
@@ -50,7 +65,9 @@ def side_by_side(scope: str, summary: Mapping[str, Any]) -> Iterator[str]:
         cells = [_share(figures["recall_by_class"].get(fault)) for fault in classes]
         rates = [_rate(false[severity]["of_all"]) for severity in ("pages", "tickets")]
         rows.append((scope, name, *rates, *cells))
-    yield from _grid(("scope", "contestant", "false pages per GPU-month", "false tickets", *classes), rows)
+    yield from _grid(
+        ("scope", "contestant", "false pages per GPU-month", "false tickets", *classes), rows
+    )
 
 
 def _fault(row: Mapping[str, Any]) -> Row:
@@ -76,29 +93,33 @@ def _healthy(scope: str, contestant: str, scenario: str, row: Mapping[str, Any])
     cells = []
     for severity in ("pages", "tickets"):
         rate = row[severity]["per_gpu_month"]
-        cells += [str(rate["count"]), _small(rate["rate"]), f"{_small(rate['low95'])}-{_small(rate['high95'])}"]
+        cells += [
+            str(rate["count"]),
+            _small(rate["rate"]),
+            f"{_small(rate['low95'])}-{_small(rate['high95'])}",
+        ]
     return (scope, contestant, scenario, f"{row['gpu_months']:.1f}", *cells)
 
 
 def _grid(head: Row, rows: Sequence[Row]) -> Iterator[str]:
-    """Columns as wide as their widest cell; numbers to the right."""
-    if not rows:
-        return
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    for row in (head, *rows):
-        yield "  ".join(
-            cell.ljust(w) if i < 4 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
+    """The first four columns are names, the others numbers."""
+    return table(head, rows, [i >= 4 for i in range(len(head))]) if rows else iter(())
 
 
 def _share(share: Mapping[str, Any] | None) -> str:
     return (
-        "-" if share is None or share["value"] is None else f"{share['value']:.2f} ({share['low95']:.2f}-{share['high95']:.2f})"
+        "-"
+        if share is None or share["value"] is None
+        else f"{share['value']:.2f} ({share['low95']:.2f}-{share['high95']:.2f})"
     )
 
 
 def _rate(rate: Mapping[str, Any]) -> str:
-    return "-" if rate["rate"] is None else f"{_small(rate['rate'])} ({_small(rate['low95'])}-{_small(rate['high95'])})"
+    return (
+        "-"
+        if rate["rate"] is None
+        else f"{_small(rate['rate'])} ({_small(rate['low95'])}-{_small(rate['high95'])})"
+    )
 
 
 def _number(value: float | None) -> str:

@@ -1,4 +1,7 @@
-"""The child that runs jobs: one JSON line in, one result file and one line out. What goes wrong ends it, its last words lie beside the result."""
+"""The child that runs jobs: one JSON line in, one result file and one line out.
+
+What goes wrong ends it, its last words lie beside the result.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,23 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from collector.scoring.contest import Job, contest
-from collector.scoring.dump import Dump
+from evaluation.runs.dump import Dump
+from evaluation.runs.run import Job, run_job
 from pipeline.child import end_with_parent
 from pipeline.observation import Observation
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Serve until standard input ends. ``arguments``: folder of results, hash of the code, folder of dumps or nothing."""
+    """Serve until standard input ends.
+
+    ``arguments``: folder of results, hash of the code, folder of dumps or nothing.
+    """
     end_with_parent()  # a run takes minutes: nobody waits for it once the suite was ended
-    folder, code, dumps = Path(arguments[0]), arguments[1], Path(arguments[2]) if arguments[2:] else None
+    folder, code, dumps = (
+        Path(arguments[0]),
+        arguments[1],
+        Path(arguments[2]) if arguments[2:] else None,
+    )
     for line in sys.stdin:
         job = Job.from_json(line)
         last_words = folder / f"{job.name}.err"
@@ -31,10 +41,10 @@ def main(arguments: Sequence[str]) -> None:
 
 def _run(job: Job, dumps: Path | None) -> dict[str, object]:
     if dumps is None:
-        return contest(job)
+        return run_job(job)
     with Dump(dumps / job.name) as dump:
         watch: Callable[[Observation], None] = dump.observation
-        result = contest(job, watch, dump.said)
+        result = run_job(job, watch, dump.said)
         dump.truth(result["truth"])
         return result
 

@@ -1,6 +1,7 @@
 """The catalogue: every name, unit and help text of the program is spelt once, here.
 
-Collectors, exposition, store, dashboards, rules' tests and docs/reference.md are made from it. One file per kind of device.
+Collectors, exposition, store, dashboards, rules' tests and docs/reference.md are made from it. One
+file per kind of device.
 """
 
 from __future__ import annotations
@@ -22,10 +23,32 @@ from pipeline.catalog.fields import (
 )
 
 KINDS: dict[str, Kind] = {
-    k.name: k for k in (*gpu.KINDS, *nvlink.KINDS, *ib_port.KINDS, *node.KINDS, *nccl.KINDS, *device_job.KINDS)
+    k.name: k
+    for k in (
+        *gpu.KINDS,
+        *nvlink.KINDS,
+        *ib_port.KINDS,
+        *node.KINDS,
+        *nccl.KINDS,
+        *device_job.KINDS,
+    )
 }
-FIELDS: tuple[Field, ...] = (*gpu.FIELDS, *nvlink.FIELDS, *ib_port.FIELDS, *node.FIELDS, *nccl.FIELDS, *device_job.FIELDS)
-FACTS: tuple[Fact, ...] = (*gpu.FACTS, *nvlink.FACTS, *ib_port.FACTS, *node.FACTS, *nccl.FACTS, *device_job.FACTS)
+FIELDS: tuple[Field, ...] = (
+    *gpu.FIELDS,
+    *nvlink.FIELDS,
+    *ib_port.FIELDS,
+    *node.FIELDS,
+    *nccl.FIELDS,
+    *device_job.FIELDS,
+)
+FACTS: tuple[Fact, ...] = (
+    *gpu.FACTS,
+    *nvlink.FACTS,
+    *ib_port.FACTS,
+    *node.FACTS,
+    *nccl.FACTS,
+    *device_job.FACTS,
+)
 EVENTS: dict[str, EventKind] = {e.name: e for e in events.EVENTS}
 METRICS: tuple[Metric, ...] = agent.METRICS
 

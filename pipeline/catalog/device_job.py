@@ -1,6 +1,8 @@
-"""Jobs and pods that hold GPUs: one device per GPU (or MIG instance) and holder, and an info series to join on.
+"""Jobs and pods that hold GPUs: one device per GPU (or MIG instance) and holder, and
+an info series to join on.
 
-``read``: ``kubelet`` for its pod-resources socket, ``mapping`` for the files that Slurm's prolog writes, ``processes`` for /proc.
+``read``: ``kubelet`` for its pod-resources socket, ``mapping`` for the files that Slurm's prolog
+writes, ``processes`` for /proc.
 """
 
 from __future__ import annotations
@@ -12,8 +14,19 @@ KIND = "device_job"
 IDENTITY = ("job", "namespace", "pod", "container")
 # Facts with several values, in one text separated by commas.
 MERGED = ("step", "replicas")
-# What users call themselves and their work: may be hidden by configuration, and is left out of a redacted export.
-PERSONAL = ("user", "account", "partition", "job_name", "namespace", "pod", "container", "claim", "claim_namespace")
+# What users call themselves and their work: may be hidden by configuration, and is left
+# out of a redacted export.
+PERSONAL = (
+    "user",
+    "account",
+    "partition",
+    "job_name",
+    "namespace",
+    "pod",
+    "container",
+    "claim",
+    "claim_namespace",
+)
 
 KINDS = (
     Kind(
@@ -37,7 +50,9 @@ FIELDS = (
         KIND,
         "gauge",
         Metric(
-            "tocsin_device_job_processes", "gauge", "Processes of the job that hold the device; 0 for a job that does not use it."
+            "tocsin_device_job_processes",
+            "gauge",
+            "Processes of the job that hold the device; 0 for a job that does not use it.",
         ),
         "processes",
         profile="full",
@@ -48,29 +63,45 @@ FACTS = (
     Fact("index", KIND, "Index of the GPU.", "source", info=False),
     Fact("uuid", KIND, "UUID of the GPU.", "source", info=False),
     Fact("gpu_instance", KIND, "Number of the MIG GPU instance.", "source", info=False),
-    Fact("scheduler", KIND, "Whose job: kubernetes or slurm.", "source", info=False),
+    Fact("scheduler", KIND, "Scheduler of the job: kubernetes or slurm.", "source", info=False),
     Fact("job", KIND, "Slurm's job id.", "mapping, processes", info=False),
     Fact("namespace", KIND, "Namespace of the pod.", "kubelet", info=False),
     Fact("pod", KIND, "Name of the pod.", "kubelet", info=False),
     Fact("container", KIND, "Name of the container.", "kubelet", info=False),
-    Fact("step", KIND, "Slurm's steps whose processes hold the device, separated by commas.", "processes"),
+    Fact(
+        "step",
+        KIND,
+        "Slurm's steps whose processes hold the device, separated by commas.",
+        "processes",
+    ),
     Fact("array_job", KIND, "Slurm's id of the job array.", "processes"),
     Fact("array_task", KIND, "Index in the job array.", "processes"),
     Fact("user", KIND, "User the job runs as: name, else number.", "processes"),
-    Fact("account", KIND, "Slurm account, as the job's environment says.", "processes"),
-    Fact("partition", KIND, "Slurm partition, as the job's environment says.", "processes"),
-    Fact("job_name", KIND, "Name its owner gave the job, as the job's environment says.", "processes"),
+    Fact("account", KIND, "Slurm account, from the job's environment.", "processes"),
+    Fact("partition", KIND, "Slurm partition, from the job's environment.", "processes"),
+    Fact("job_name", KIND, "Job name, from the job's environment.", "processes"),
     Fact("claim", KIND, "Resource claim (DRA) that holds the device.", "kubelet"),
     Fact("claim_namespace", KIND, "Namespace of the claim.", "kubelet", info=False),
     Fact("claim_driver", KIND, "Driver of the claim.", "kubelet", info=False),
     Fact("claim_pool", KIND, "Pool of the claim.", "kubelet", info=False),
-    Fact("claim_device", KIND, "Device of the claim, as its driver names it.", "kubelet", info=False),
-    Fact("replicas", KIND, "Shares of a shared device that the container has, separated by commas.", "kubelet", info=False),
+    Fact(
+        "claim_device", KIND, "Device of the claim, as its driver names it.", "kubelet", info=False
+    ),
+    Fact(
+        "replicas",
+        KIND,
+        "Shares of a shared device that the container has, separated by commas.",
+        "kubelet",
+        info=False,
+    ),
     Fact("mapped", KIND, "The job as the job-mapping file names it.", "mapping", info=False),
     Fact(
         "evidence",
         KIND,
-        "How it is known: kubelet, mapping (the prolog), process (the kernel's control groups), or environment (the job says so itself).",
+        (
+            "How it is known: kubelet, mapping (the prolog), process (the kernel's control "
+            "groups), or environment (the job's own variables)."
+        ),
         "source",
     ),
 )

@@ -14,7 +14,10 @@ PROFILES: tuple[Profile, ...] = ("minimal", "default", "full")
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One Prometheus family: its name, type and HELP. ``labels`` are those beyond the device's own and the constant ones."""
+    """One Prometheus family: its name, type and HELP.
+
+    ``labels`` are those beyond the device's own and the constant ones.
+    """
 
     name: str
     type: Literal["gauge", "counter", "info"]
@@ -27,10 +30,11 @@ class Metric:
 class Dcgm:
     """How DCGM shows a field: id, both name generations and its unit.
 
-    The value on the wire is ``native * times / per``; ``whole`` truncates it to an integer, as DCGM's int64 fields do.
-    ``successor`` is the id of the field that takes this one's place in the 4.9 generation with another unit;
-    a field that only changed its name has ``new_name`` and no successor. ``only`` restricts a row to one generation.
-    Source: dcgm_fields.h of DCGM 4.6 and the 4.9 release notes of dcgm-exporter.
+    The value on the wire is ``native * times / per``; ``whole`` truncates it to an integer, as
+    DCGM's int64 fields do. ``successor`` is the id of the field that takes this one's place in the
+    4.9 generation with another unit; a field that only changed its name has ``new_name`` and no
+    successor. ``only`` restricts a row to one generation. Source: dcgm_fields.h of DCGM 4.6 and the
+    4.9 release notes of dcgm-exporter.
     """
 
     id: int
@@ -46,8 +50,9 @@ class Dcgm:
 class Kind:
     """A kind of device: which of its facts identify its series in ``tocsin_*``.
 
-    ``labels`` maps label name to the attribute that fills it; ``@id`` is the hardware identity itself. ``fleeting`` are devices that come and
-    go with the readings that name them: their facts are shown no longer than those are fresh, where hardware stays what it is.
+    ``labels`` maps label name to the attribute that fills it; ``@id`` is the hardware identity
+    itself. ``fleeting`` are devices that come and go with the readings that name them: their facts
+    are shown no longer than those are fresh, where hardware stays what it is.
     """
 
     name: str
@@ -61,12 +66,15 @@ class Field:
     """One measured quantity of one kind of device: one column of its table.
 
     ``name`` ends in the source's native unit; ``native * times / per`` is the family's base unit.
-    Gauges are float64 with NaN = not observed; counters are uint64 beside a mask. ``width`` is a counter's size in bits;
-    ``overflow`` says what happens at its end: it wraps, it sticks at the maximum, or it never gets there but
-    resets (driver reload, GPU reset). ``lifetime`` counters survive resets (InfoROM). Native values are whole numbers unless
-    ``fraction``: the store keeps them as integers. ``decimals`` are the places after the point to which the source rounds a fraction,
-    0 where it does not. ``states`` names the codes of a gauge that is one of a few states: it is shown as one series per state. ``read`` says where the value comes from, in the words of
-    the source (see collector/sources). ``id`` is the column's identity in stored files: never changed, never used twice.
+    Gauges are float64 with NaN = not observed; counters are uint64 beside a mask. ``width`` is a
+    counter's size in bits; ``overflow`` says what happens at its end: it wraps, it sticks at the
+    maximum, or it never gets there but resets (driver reload, GPU reset). ``lifetime`` counters
+    survive resets (InfoROM). Native values are whole numbers unless ``fraction``: the store keeps
+    them as integers. ``decimals`` are the places after the point to which the source rounds a
+    fraction, 0 where it does not. ``states`` names the codes of a gauge that is one of a few
+    states: it is shown as one series per state. ``read`` says where the value comes from, in the
+    words of the source (see collector/sources). ``id`` is the column's identity in stored files:
+    never changed, never used twice.
     """
 
     id: int
@@ -101,7 +109,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A slow fact of a device: an attribute, shown as a label of the kind's ``*_info`` series where ``info`` is true."""
+    """A slow fact of a device: an attribute, shown as a label of the kind's ``*_info``
+    series where ``info`` is true.
+    """
 
     name: str
     kind: str
@@ -113,7 +123,9 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class EventKind:
-    """Something that can happen: its name, what it means, and the attributes it carries, each with its meaning."""
+    """Something that can happen: its name, what it means, and the attributes it
+    carries, each with its meaning.
+    """
 
     name: str
     help: str

@@ -1,35 +1,52 @@
-"""GPUs and MIG instances: kinds, slow facts, and how their fields are asked for. The fields stand in gpu_*.py, by subject.
+"""GPUs and MIG instances: kinds, slow facts, and how their fields are asked for.
 
-``read`` of a field is one or more ways to ask NVML, tried in turn until one is supported, joined by `` | ``:
+The fields stand in gpu_*.py, by subject.
 
-* ``field 83``: nvmlDeviceGetFieldValues with that field id, scope 0 (``field 138 scope 4294967295`` for another scope;
-  ``scope link`` is the link number of an nvlink device);
-* ``nvmlDeviceGetUtilizationRates().gpu``: the getter of that name, its arguments after the handle as integers joined by
-  ``", "`` (``link`` = link number), then the member of the struct (``.gpu``), the element of the tuple (``[0]``), or
-  ``.length`` of a list;
+``read`` of a field is one or more ways to ask NVML, tried in turn until one is
+supported, joined by `` | ``:
+
+* ``field 83``: nvmlDeviceGetFieldValues with that field id, scope 0 (``field 138 scope 4294967295``
+  for another scope; ``scope link`` is the link number of an nvlink device);
+* ``nvmlDeviceGetUtilizationRates().gpu``: the getter of that name, its arguments after the handle
+  as integers joined by ``", "`` (``link`` = link number), then the member of the struct (``.gpu``),
+  the element of the tuple (``[0]``), or ``.length`` of a list;
 * ``gpm 2``: NVML GPM metric with that id, between this sweep and the last;
 * ``source``: worked out by the NVML source itself.
 
-A way may end in `` as CODEC``: how the answer is turned into the value (collector/sources/nvml/codecs.py). It is no part of the question.
-A getter that fills a struct is asked as if it returned it: ``nvmlDeviceGetSramEccErrorStatus().bThresholdExceeded``.
+A way may end in `` as CODEC``: how the answer is turned into the value
+(collector/sources/nvml/codecs.py). It is no part of the question. A getter that fills a struct is
+asked as if it returned it: ``nvmlDeviceGetSramEccErrorStatus().bThresholdExceeded``.
 
-Field ids, scopes and enumerations: nvml.h of driver 580. DCGM ids, names and units: dcgm_fields.h of DCGM 4.7.
+Field ids, scopes and enumerations: nvml.h of driver 580. DCGM ids, names and units:
+dcgm_fields.h of DCGM 4.7.
 """
 
 from __future__ import annotations
 
-from pipeline.catalog import gpu_activity, gpu_links, gpu_memory_errors, gpu_pcie, gpu_power, gpu_throttle, gpu_use
+from pipeline.catalog import (
+    gpu_activity,
+    gpu_links,
+    gpu_memory_errors,
+    gpu_pcie,
+    gpu_power,
+    gpu_throttle,
+    gpu_use,
+)
 from pipeline.catalog.fields import Dcgm, Fact, Field, Kind
-from pipeline.catalog.gpu_use import GPU_STATES
 from pipeline.catalog.nvlink import PORT_TOTALS
 
-__all__ = ["FACTS", "FIELDS", "GPU_STATES", "KINDS"]
+__all__ = ["FACTS", "FIELDS", "KINDS"]
 
 KINDS = (
     Kind("gpu", (("gpu", "index"), ("uuid", "@id")), "A GPU, identified by its UUID."),
     Kind(
         "gpu_instance",
-        (("gpu", "index"), ("uuid", "gpu_uuid"), ("gpu_instance", "gpu_instance"), ("profile", "profile")),
+        (
+            ("gpu", "index"),
+            ("uuid", "gpu_uuid"),
+            ("gpu_instance", "gpu_instance"),
+            ("profile", "profile"),
+        ),
         "A MIG GPU instance, identified by the MIG UUID of its first compute instance.",
     ),
 )
@@ -54,7 +71,9 @@ FIELDS: tuple[Field, ...] = (
 _DEV = "DCGM_FI_DEV_"
 
 
-def _fact(name: str, text: str, read: str, dcgm: tuple[int, str, str] | None = None, *, info: bool = True) -> Fact:
+def _fact(
+    name: str, text: str, read: str, dcgm: tuple[int, str, str] | None = None, *, info: bool = True
+) -> Fact:
     rows = (Dcgm(dcgm[0], dcgm[1], dcgm[2], whole=False),) if dcgm else ()
     return Fact(name, "gpu", text, read, info, rows)
 
@@ -68,7 +87,13 @@ FACTS: tuple[Fact, ...] = (
         (52, _DEV + "NVML_INDEX", ""),
         info=False,
     ),
-    _fact("uuid", "UUID of the GPU: its identity.", "nvmlDeviceGetUUID()", (54, _DEV + "UUID", _DEV + "GPU_UUID"), info=False),
+    _fact(
+        "uuid",
+        "UUID of the GPU: its identity.",
+        "nvmlDeviceGetUUID()",
+        (54, _DEV + "UUID", _DEV + "GPU_UUID"),
+        info=False,
+    ),
     _fact("name", "Product name.", "nvmlDeviceGetName()", (50, _DEV + "NAME", _DEV + "GPU_NAME")),
     _fact(
         "pci_bus_id",
@@ -76,10 +101,25 @@ FACTS: tuple[Fact, ...] = (
         "nvmlDeviceGetPciInfo_v3().busId",
         (57, _DEV + "PCI_BUSID", _DEV + "PCI_BUS_ID"),
     ),
-    _fact("serial", "Serial number of the board.", "nvmlDeviceGetSerial()", (53, _DEV + "SERIAL", _DEV + "BOARD_SERIAL")),
-    _fact("brand", "Product line.", "nvmlDeviceGetBrand() as brand", (51, _DEV + "BRAND", _DEV + "GPU_BRAND")),
+    _fact(
+        "serial",
+        "Serial number of the board.",
+        "nvmlDeviceGetSerial()",
+        (53, _DEV + "SERIAL", _DEV + "BOARD_SERIAL"),
+    ),
+    _fact(
+        "brand",
+        "Product line.",
+        "nvmlDeviceGetBrand() as brand",
+        (51, _DEV + "BRAND", _DEV + "GPU_BRAND"),
+    ),
     _fact("board_part_number", "Part number of the board.", "nvmlDeviceGetBoardPartNumber()"),
-    _fact("vbios", "Version of the VBIOS.", "nvmlDeviceGetVbiosVersion()", (85, _DEV + "VBIOS_VERSION", "")),
+    _fact(
+        "vbios",
+        "Version of the VBIOS.",
+        "nvmlDeviceGetVbiosVersion()",
+        (85, _DEV + "VBIOS_VERSION", ""),
+    ),
     _fact(
         "inforom_image",
         "Version of the InfoROM image.",
@@ -141,9 +181,15 @@ FACTS: tuple[Fact, ...] = (
         (55, _DEV + "MINOR_NUMBER", _DEV + "GPU_MINOR_NUMBER"),
     ),
     _fact("numa_node", "NUMA node of the GPU's memory.", "nvmlDeviceGetNumaNodeId()"),
-    _fact("architecture", "Architecture of the chip.", "nvmlDeviceGetArchitecture() as architecture"),
+    _fact(
+        "architecture", "Architecture of the chip.", "nvmlDeviceGetArchitecture() as architecture"
+    ),
     # DCGM packs it into one number (its field 63): the dialect derives it.
-    _fact("compute_capability", "CUDA compute capability.", "nvmlDeviceGetCudaComputeCapability() as version"),
+    _fact(
+        "compute_capability",
+        "CUDA compute capability.",
+        "nvmlDeviceGetCudaComputeCapability() as version",
+    ),
     _fact(
         "fabric_cluster",
         "UUID of the NVLink fabric.",
@@ -170,8 +216,19 @@ FACTS: tuple[Fact, ...] = (
         f"{_PLATFORM}.slotNumber as byte",
         (573, _DEV + "PLATFORM_CHASSIS_SLOT_NUMBER", ""),
     ),
-    _fact("tray", "Tray in the chassis.", f"{_PLATFORM}.trayIndex as byte", (574, _DEV + "PLATFORM_TRAY_INDEX", "")),
-    _fact("platform_host", "Host in the tray.", f"{_PLATFORM}.hostId as byte", (575, _DEV + "PLATFORM_HOST_ID", ""), info=False),
+    _fact(
+        "tray",
+        "Tray in the chassis.",
+        f"{_PLATFORM}.trayIndex as byte",
+        (574, _DEV + "PLATFORM_TRAY_INDEX", ""),
+    ),
+    _fact(
+        "platform_host",
+        "Host in the tray.",
+        f"{_PLATFORM}.hostId as byte",
+        (575, _DEV + "PLATFORM_HOST_ID", ""),
+        info=False,
+    ),
     _fact(
         "peer_type",
         "What NVLink joins the GPU to.",
@@ -185,10 +242,27 @@ FACTS: tuple[Fact, ...] = (
         f"{_PLATFORM}.moduleId as byte",
         (577, _DEV + "PLATFORM_MODULE_ID", ""),
     ),
-    _fact("epoch", "Changes when the GPU's counters begin anew (driver load, reset).", "source", info=False),
+    _fact(
+        "epoch",
+        "Changes when the GPU's counters begin again (driver load, reset).",
+        "source",
+        info=False,
+    ),
     Fact("index", "gpu_instance", "Index of the GPU.", "source", info=False),
     Fact("gpu_uuid", "gpu_instance", "UUID of the GPU.", "source", info=False),
-    Fact("gpu_instance", "gpu_instance", "Number of the GPU instance.", "nvmlDeviceGetGpuInstanceId()", info=False),
-    Fact("profile", "gpu_instance", "Profile of the instance, such as 1g.10gb.", "nvmlDeviceGetName() as profile", info=False),
+    Fact(
+        "gpu_instance",
+        "gpu_instance",
+        "Number of the GPU instance.",
+        "nvmlDeviceGetGpuInstanceId()",
+        info=False,
+    ),
+    Fact(
+        "profile",
+        "gpu_instance",
+        "Profile of the instance, such as 1g.10gb.",
+        "nvmlDeviceGetName() as profile",
+        info=False,
+    ),
     Fact("pci_bus_id", "gpu_instance", "PCI address of the GPU.", "source", info=False),
 )

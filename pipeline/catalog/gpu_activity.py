@@ -1,4 +1,6 @@
-"""What the GPU's units did between two samples (NVML GPM, Hopper and later), of a whole GPU and of a MIG instance."""
+"""What the GPU's units did between two samples (NVML GPM, Hopper and later), of a whole
+GPU and of a MIG instance.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,33 @@ from pipeline.catalog.fields import Dcgm, Field, Metric, Profile
 from pipeline.catalog.gpu_rows import gauge
 
 ACTIVITY = Metric(
-    "tocsin_gpu_activity_ratio", "gauge", "Share of cycles in which the unit worked since the sample before, by unit."
+    "tocsin_gpu_activity_ratio",
+    "gauge",
+    "Share of cycles in which the unit worked since the sample before, by unit.",
 )
-OCCUPANCY = Metric("tocsin_gpu_sm_occupancy_ratio", "gauge", "Warps resident on the SMs as a share of the most that fit.")
-ENGINE = Metric("tocsin_gpu_engine_activity_ratio", "gauge", "Share of time in which a video engine worked, by engine.")
-C2C_RATE = Metric("tocsin_gpu_c2c_throughput_bytes_per_second", "gauge", "Chip-to-chip traffic since the sample before.")
-SUPPORT = Metric("tocsin_gpu_gpm_supported", "gauge", "1 where the GPU can sample the activity of its units (GPM).")
+OCCUPANCY = Metric(
+    "tocsin_gpu_sm_occupancy_ratio",
+    "gauge",
+    "Warps resident on the SMs as a share of the most that fit.",
+)
+ENGINE = Metric(
+    "tocsin_gpu_engine_activity_ratio",
+    "gauge",
+    "Share of time in which a video engine worked, by engine.",
+)
+C2C_RATE = Metric(
+    "tocsin_gpu_c2c_throughput_bytes_per_second",
+    "gauge",
+    "Chip-to-chip traffic since the sample before.",
+)
+SUPPORT = Metric(
+    "tocsin_gpu_gpm_supported",
+    "gauge",
+    "1 where the GPU can sample the activity of its units (GPM).",
+)
 
-# Unit, GPM metric id (nvml.h, NVML_GPM_METRIC_*), profile, DCGM id, DCGM name and its 4.9 name after DCGM_FI_PROF_.
+# Unit, GPM metric id (nvml.h, NVML_GPM_METRIC_*), profile, DCGM id, DCGM name and its 4.9
+# name after DCGM_FI_PROF_.
 _UNITS: tuple[tuple[str, int, Profile, int, str, str], ...] = (
     ("graphics", 1, "default", 1001, "GR_ENGINE_ACTIVE", "GR_ENGINE_UTIL_RATIO"),
     ("sm", 2, "default", 1002, "SM_ACTIVE", "SM_UTIL_RATIO"),
@@ -43,7 +64,9 @@ def units(kind: str, first: int) -> tuple[Field, ...]:
             kind=kind,
             per=100,
             profile=profile,
-            dcgm=(Dcgm(dcgm, f"DCGM_FI_PROF_{old}", f"DCGM_FI_PROF_{new}", per=100, whole=False),) if dcgm else (),
+            dcgm=(Dcgm(dcgm, f"DCGM_FI_PROF_{old}", f"DCGM_FI_PROF_{new}", per=100, whole=False),)
+            if dcgm
+            else (),
         )
         for i, (unit, metric, profile, dcgm, old, new) in enumerate(_UNITS)
     )
@@ -101,7 +124,11 @@ FIELDS: tuple[Field, ...] = (
             ("traffic", what),
             times=1 << 20,
             profile="full",
-            dcgm=(Dcgm(dcgm, f"DCGM_FI_PROF_C2C_{short[direction]}_{what.upper()}_BYTES", times=1 << 20),),
+            dcgm=(
+                Dcgm(
+                    dcgm, f"DCGM_FI_PROF_C2C_{short[direction]}_{what.upper()}_BYTES", times=1 << 20
+                ),
+            ),
         )
         for short in ({"transmit": "TX", "receive": "RX"},)
         for i, (direction, what, metric, dcgm) in enumerate(_C2C)

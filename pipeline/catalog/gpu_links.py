@@ -1,4 +1,7 @@
-"""What ties a GPU to other chips: NVLink totals, fabric, chip-to-chip. ``read`` is explained in gpu.py."""
+"""What ties a GPU to other chips: NVLink totals, fabric, chip-to-chip.
+
+``read`` is explained in gpu.py.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +9,69 @@ from pipeline.catalog.fields import Dcgm, Field, Metric
 from pipeline.catalog.gpu_rows import ALL_LINKS, counter, gauge
 
 NVLINKS = Metric("tocsin_gpu_nvlinks", "gauge", "NVLinks of the GPU by state.")
-NVLINK_ERRORS = Metric("tocsin_gpu_nvlink_errors_total", "counter", "NVLink errors over all links, by kind.")
-NVLINK_BYTES = Metric("tocsin_gpu_nvlink_bytes_total", "counter", "Bytes over all NVLinks without protocol, by direction.")
-NVLINK_RAW_BYTES = Metric("tocsin_gpu_nvlink_raw_bytes_total", "counter", "Bytes over all NVLinks with protocol, by direction.")
-NVLINK_DATA_LINK = Metric(
-    "tocsin_gpu_nvlink_data_link_errors_total", "counter", "NVLink data-link errors, by kind (before Blackwell)."
+NVLINK_ERRORS = Metric(
+    "tocsin_gpu_nvlink_errors_total", "counter", "NVLink errors over all links, by kind."
 )
-NVLINK_RATE = Metric("tocsin_gpu_nvlink_throughput_bytes_per_second", "gauge", "NVLink traffic between this sample and the last.")
+NVLINK_BYTES = Metric(
+    "tocsin_gpu_nvlink_bytes_total",
+    "counter",
+    "Bytes over all NVLinks without protocol, by direction.",
+)
+NVLINK_RAW_BYTES = Metric(
+    "tocsin_gpu_nvlink_raw_bytes_total",
+    "counter",
+    "Bytes over all NVLinks with protocol, by direction.",
+)
+NVLINK_DATA_LINK = Metric(
+    "tocsin_gpu_nvlink_data_link_errors_total",
+    "counter",
+    "NVLink data-link errors, by kind (before Blackwell).",
+)
+NVLINK_RATE = Metric(
+    "tocsin_gpu_nvlink_throughput_bytes_per_second",
+    "gauge",
+    "NVLink traffic between this sample and the last.",
+)
 FABRIC_STATE = Metric(
-    "tocsin_gpu_fabric_state", "gauge", "1 for the state of joining the NVLink fabric, 0 for the others.", ("state",)
+    "tocsin_gpu_fabric_state",
+    "gauge",
+    "1 for the state of joining the NVLink fabric, 0 for the others.",
+    ("state",),
 )
 FABRIC_HEALTH = Metric(
-    "tocsin_gpu_fabric_health", "gauge", "1 for the health summary of the NVLink fabric, 0 for the others.", ("health",)
+    "tocsin_gpu_fabric_health",
+    "gauge",
+    "1 for the health summary of the NVLink fabric, 0 for the others.",
+    ("health",),
 )
-FABRIC_ERROR = Metric("tocsin_gpu_fabric_error_code", "gauge", "NVML return code of joining the NVLink fabric, 0 is success.")
+FABRIC_ERROR = Metric(
+    "tocsin_gpu_fabric_error_code",
+    "gauge",
+    "NVML return code of joining the NVLink fabric, 0 is success.",
+)
 FABRIC_MASK = Metric(
-    "tocsin_gpu_fabric_health_mask", "gauge", "Bit mask of the NVLink fabric's health (NVML_GPU_FABRIC_HEALTH_MASK)."
+    "tocsin_gpu_fabric_health_mask",
+    "gauge",
+    "Bit mask of the NVLink fabric's health (NVML_GPU_FABRIC_HEALTH_MASK).",
 )
-FABRIC_CLIQUE = Metric("tocsin_gpu_fabric_clique", "gauge", "Number of the fabric clique the GPU belongs to.")
+FABRIC_CLIQUE = Metric(
+    "tocsin_gpu_fabric_clique", "gauge", "Number of the fabric clique the GPU belongs to."
+)
 C2C_LINKS = Metric("tocsin_gpu_c2c_links", "gauge", "Chip-to-chip links of the GPU.")
 C2C_STATUS = Metric("tocsin_gpu_c2c_link_up", "gauge", "1 while the chip-to-chip link is active.")
-C2C_MAXIMUM = Metric("tocsin_gpu_c2c_maximum_bytes_per_second", "gauge", "Largest bandwidth of the chip-to-chip link.")
+C2C_MAXIMUM = Metric(
+    "tocsin_gpu_c2c_maximum_bytes_per_second",
+    "gauge",
+    "Largest bandwidth of the chip-to-chip link.",
+)
 C2C_ERRORS = Metric("tocsin_gpu_c2c_errors_total", "counter", "Chip-to-chip link errors by kind.")
-C2C_POWER = Metric("tocsin_gpu_c2c_power_state", "gauge", "Power state of the chip-to-chip link: 0 full, 1 low.")
+C2C_POWER = Metric(
+    "tocsin_gpu_c2c_power_state", "gauge", "Power state of the chip-to-chip link: 0 full, 1 low."
+)
 
 _DEV = "DCGM_FI_DEV_"
-# NVLink 5 moves 0.9 TB/s each way over 18 links (NVIDIA Blackwell brief); twice that is above any part sold.
+# NVLink 5 moves 0.9 TB/s each way over 18 links (NVIDIA Blackwell brief); twice
+# that is above any part sold.
 NVLINK_MOST = 1_800_000_000_000
 
 
@@ -110,7 +150,8 @@ NVLINK: tuple[Field, ...] = (
 
 _FABRIC = "nvmlDeviceGetGpuFabricInfoV()"
 FABRIC: tuple[Field, ...] = (
-    # DCGM's field 170 also tells a failed join apart, by state and status together: the dialect derives it.
+    # DCGM's field 170 also tells a failed join apart, by state and status
+    # together: the dialect derives it.
     gauge(
         1260,
         "fabric_state",
@@ -125,7 +166,9 @@ FABRIC: tuple[Field, ...] = (
         FABRIC_ERROR,
         f"{_FABRIC}.status",
         profile="full",
-        dcgm=(Dcgm(171, "DCGM_FI_DEV_FABRIC_MANAGER_ERROR_CODE", "DCGM_FI_DEV_FABRIC_MANAGER_ERROR"),),
+        dcgm=(
+            Dcgm(171, "DCGM_FI_DEV_FABRIC_MANAGER_ERROR_CODE", "DCGM_FI_DEV_FABRIC_MANAGER_ERROR"),
+        ),
     ),
     gauge(
         1262,
@@ -161,7 +204,13 @@ C2C: tuple[Field, ...] = (
         "field 170",
         dcgm=(Dcgm(285, "DCGM_FI_DEV_C2C_LINK_COUNT", "DCGM_FI_DEV_C2C_LINK_QUANTITY"),),
     ),
-    gauge(1271, "c2c_link_up", C2C_STATUS, "field 171", dcgm=(Dcgm(286, "DCGM_FI_DEV_C2C_LINK_STATUS"),)),
+    gauge(
+        1271,
+        "c2c_link_up",
+        C2C_STATUS,
+        "field 171",
+        dcgm=(Dcgm(286, "DCGM_FI_DEV_C2C_LINK_STATUS"),),
+    ),
     gauge(
         1272,
         "c2c_maximum_megabytes_per_second",
@@ -184,7 +233,11 @@ C2C: tuple[Field, ...] = (
             (
                 ("interrupt", "C2C_LINK_ERROR_INTR", "C2C_LINK_ERROR_TOTAL"),
                 ("replay", "C2C_LINK_ERROR_REPLAY", "C2C_LINK_REPLAY_ERROR_TOTAL"),
-                ("replay_back_to_back", "C2C_LINK_ERROR_REPLAY_B2B", "C2C_LINK_REPLAY_ERROR_B2B_TOTAL"),
+                (
+                    "replay_back_to_back",
+                    "C2C_LINK_ERROR_REPLAY_B2B",
+                    "C2C_LINK_REPLAY_ERROR_B2B_TOTAL",
+                ),
             )
         )
     ),

@@ -1,4 +1,7 @@
-"""Memory health of a GPU: ECC, row remapping, retired pages, SRAM, repair and recovery. ``read`` is explained in gpu.py."""
+"""Memory health of a GPU: ECC, row remapping, retired pages, SRAM, repair and recovery.
+
+``read`` is explained in gpu.py.
+"""
 
 from __future__ import annotations
 
@@ -7,34 +10,84 @@ from itertools import product
 from pipeline.catalog.fields import Dcgm, Field, Metric
 from pipeline.catalog.gpu_rows import counter, gauge
 
-ECC_MODE = Metric("tocsin_gpu_ecc_mode", "gauge", "1 where ECC is on: now, or pending until a reset.")
+ECC_MODE = Metric(
+    "tocsin_gpu_ecc_mode", "gauge", "1 where ECC is on: now, or pending until a reset."
+)
 ECC = Metric(
     "tocsin_gpu_ecc_errors_total",
     "counter",
-    "ECC errors by type; volatile since the driver was loaded, aggregate over the life of the board.",
+    (
+        "ECC errors by type; volatile since the driver was loaded, aggregate over "
+        "the life of the board."
+    ),
 )
-ECC_LOCATION = Metric("tocsin_gpu_ecc_location_errors_total", "counter", "ECC errors by type, counter and place in the GPU.")
-REMAPPED = Metric("tocsin_gpu_remapped_rows_total", "counter", "Memory rows replaced by spare ones, by cause.")
-REMAPPED_INACTIVE = Metric("tocsin_gpu_remapped_rows_inactive", "gauge", "Row replacements that wait for a GPU reset, by cause.")
-REMAP_PENDING = Metric("tocsin_gpu_row_remap_pending", "gauge", "1 while a row replacement waits for a GPU reset.")
-REMAP_FAILED = Metric("tocsin_gpu_row_remap_failed", "gauge", "1 once a row could not be replaced: candidate for return.")
-REMAP_BANKS = Metric("tocsin_gpu_row_remap_banks", "gauge", "Memory banks by the spare rows they have left.")
-RETIRED = Metric("tocsin_gpu_retired_pages_total", "counter", "Memory pages taken out of use, by cause (before Ampere).")
-RETIRED_PENDING = Metric("tocsin_gpu_retired_pages_pending", "gauge", "1 while a page waits for a reboot to be taken out of use.")
+ECC_LOCATION = Metric(
+    "tocsin_gpu_ecc_location_errors_total",
+    "counter",
+    "ECC errors by type, counter and place in the GPU.",
+)
+REMAPPED = Metric(
+    "tocsin_gpu_remapped_rows_total", "counter", "Memory rows replaced by spare ones, by cause."
+)
+REMAPPED_INACTIVE = Metric(
+    "tocsin_gpu_remapped_rows_inactive",
+    "gauge",
+    "Row replacements that wait for a GPU reset, by cause.",
+)
+REMAP_PENDING = Metric(
+    "tocsin_gpu_row_remap_pending", "gauge", "1 while a row replacement waits for a GPU reset."
+)
+REMAP_FAILED = Metric(
+    "tocsin_gpu_row_remap_failed",
+    "gauge",
+    "1 once a row could not be replaced: candidate for return.",
+)
+REMAP_BANKS = Metric(
+    "tocsin_gpu_row_remap_banks", "gauge", "Memory banks by the spare rows they have left."
+)
+RETIRED = Metric(
+    "tocsin_gpu_retired_pages_total",
+    "counter",
+    "Memory pages taken out of use, by cause (before Ampere).",
+)
+RETIRED_PENDING = Metric(
+    "tocsin_gpu_retired_pages_pending",
+    "gauge",
+    "1 while a page waits for a reboot to be taken out of use.",
+)
 SRAM_EXCEEDED = Metric(
-    "tocsin_gpu_sram_ecc_threshold_exceeded", "gauge", "1 once SRAM has more uncorrectable errors than the vendor allows."
+    "tocsin_gpu_sram_ecc_threshold_exceeded",
+    "gauge",
+    "1 once SRAM has more uncorrectable errors than the vendor allows.",
 )
-SRAM = Metric("tocsin_gpu_sram_ecc_errors_total", "counter", "SRAM errors by type: parity, sec_ded or corrected.")
+SRAM = Metric(
+    "tocsin_gpu_sram_ecc_errors_total",
+    "counter",
+    "SRAM errors by type: parity, sec_ded or corrected.",
+)
 SRAM_UNIT = Metric(
-    "tocsin_gpu_sram_ecc_uncorrected_unit_errors_total", "counter", "Uncorrectable SRAM errors by unit of the GPU."
+    "tocsin_gpu_sram_ecc_uncorrected_unit_errors_total",
+    "counter",
+    "Uncorrectable SRAM errors by unit of the GPU.",
 )
-UNREPAIRABLE = Metric("tocsin_gpu_memory_unrepairable", "gauge", "1 once the memory has a fault that cannot be repaired.")
-REPAIR_PENDING = Metric("tocsin_gpu_repair_pending", "gauge", "1 while a repair waits for a GPU reset, by unit.")
+UNREPAIRABLE = Metric(
+    "tocsin_gpu_memory_unrepairable",
+    "gauge",
+    "1 once the memory has a fault that cannot be repaired.",
+)
+REPAIR_PENDING = Metric(
+    "tocsin_gpu_repair_pending", "gauge", "1 while a repair waits for a GPU reset, by unit."
+)
 RECOVERY = Metric(
-    "tocsin_gpu_recovery_action", "gauge", "1 for what the driver asks for to bring the GPU back, 0 for the others.", ("action",)
+    "tocsin_gpu_recovery_action",
+    "gauge",
+    "1 for what the driver asks for to bring the GPU back, 0 for the others.",
+    ("action",),
 )
 INFOROM_VALID = Metric(
-    "tocsin_gpu_inforom_valid", "gauge", "1 while the checksums of the InfoROM are right, 0 once it is corrupt."
+    "tocsin_gpu_inforom_valid",
+    "gauge",
+    "1 while the checksums of the InfoROM are right, 0 once it is corrupt.",
 )
 
 # nvmlDeviceGpuRecoveryAction_t
@@ -52,8 +105,9 @@ RECOVERY_ACTIONS = (
 _TYPES = (("corrected", "SBE"), ("uncorrected", "DBE"))  # NVML error type 0 and 1
 _COUNTERS = (("volatile", "VOL"), ("aggregate", "AGG"))  # NVML counter type 0 and 1
 
-# Places by NVML memory location (nvmlMemoryLocation_t): our name, DCGM's, DCGM's first id for volatile and for aggregate,
-# and the field ids of corrected and uncorrected, volatile then aggregate, where NVML has them (0 = getter only).
+# Places by NVML memory location (nvmlMemoryLocation_t): our name, DCGM's, DCGM's first id for
+# volatile and for aggregate, and the field ids of corrected and uncorrected, volatile then
+# aggregate, where NVML has them (0 = getter only).
 _LOCATIONS = (
     ("l1_cache", "L1", (314, 324), (7, 8, 18, 19)),
     ("l2_cache", "L2", (316, 326), (9, 10, 20, 21)),
@@ -85,7 +139,11 @@ def _by_location() -> tuple[Field, ...]:
                 ("location", name),
                 lifetime=counter_type[0] == "aggregate",
                 profile="full",
-                dcgm=(Dcgm(first[c] + t, f"DCGM_FI_DEV_ECC_{error_type[1]}_{counter_type[1]}_{short}"),),
+                dcgm=(
+                    Dcgm(
+                        first[c] + t, f"DCGM_FI_DEV_ECC_{error_type[1]}_{counter_type[1]}_{short}"
+                    ),
+                ),
             )
         )
     return tuple(rows)
@@ -156,7 +214,13 @@ REPAIRS: tuple[Field, ...] = (
         "field 142 | nvmlDeviceGetRemappedRows()[0]",
         ("cause", "correctable"),
         lifetime=True,
-        dcgm=(Dcgm(394, "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL"),),
+        dcgm=(
+            Dcgm(
+                394,
+                "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS",
+                "DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL",
+            ),
+        ),
     ),
     counter(
         1151,
@@ -165,7 +229,13 @@ REPAIRS: tuple[Field, ...] = (
         "field 143 | nvmlDeviceGetRemappedRows()[1]",
         ("cause", "uncorrectable"),
         lifetime=True,
-        dcgm=(Dcgm(393, "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL"),),
+        dcgm=(
+            Dcgm(
+                393,
+                "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
+                "DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL",
+            ),
+        ),
     ),
     gauge(
         1152,
@@ -181,9 +251,21 @@ REPAIRS: tuple[Field, ...] = (
         "field 145 | nvmlDeviceGetRemappedRows()[3]",
         dcgm=(Dcgm(395, "DCGM_FI_DEV_ROW_REMAP_FAILURE", "DCGM_FI_DEV_ROW_REMAP_FAILED"),),
     ),
-    gauge(1154, "remapped_rows_correctable_inactive", REMAPPED_INACTIVE, "field 301", ("cause", "correctable"), profile="full"),
     gauge(
-        1155, "remapped_rows_uncorrectable_inactive", REMAPPED_INACTIVE, "field 302", ("cause", "uncorrectable"), profile="full"
+        1154,
+        "remapped_rows_correctable_inactive",
+        REMAPPED_INACTIVE,
+        "field 301",
+        ("cause", "correctable"),
+        profile="full",
+    ),
+    gauge(
+        1155,
+        "remapped_rows_uncorrectable_inactive",
+        REMAPPED_INACTIVE,
+        "field 302",
+        ("cause", "uncorrectable"),
+        profile="full",
     ),
     *_banks(),
     # nvmlPageRetirementCause_t: several single-bit errors 0, one double-bit error 1.
@@ -217,17 +299,33 @@ REPAIRS: tuple[Field, ...] = (
         "memory_unrepairable",
         UNREPAIRABLE,
         "nvmlDeviceGetUnrepairableMemoryFlag_v1()",
-        dcgm=(Dcgm(1507, "DCGM_FI_DEV_MEMORY_UNREPAIRABLE_FLAG", "DCGM_FI_DEV_MEMORY_UNREPAIRABLE"),),
+        dcgm=(
+            Dcgm(1507, "DCGM_FI_DEV_MEMORY_UNREPAIRABLE_FLAG", "DCGM_FI_DEV_MEMORY_UNREPAIRABLE"),
+        ),
     ),
-    gauge(1191, "repair_pending_memory_channel", REPAIR_PENDING, "nvmlDeviceGetRepairStatus()[0]", ("unit", "memory_channel")),
-    gauge(1192, "repair_pending_tpc", REPAIR_PENDING, "nvmlDeviceGetRepairStatus()[1]", ("unit", "tpc")),
+    gauge(
+        1191,
+        "repair_pending_memory_channel",
+        REPAIR_PENDING,
+        "nvmlDeviceGetRepairStatus()[0]",
+        ("unit", "memory_channel"),
+    ),
+    gauge(
+        1192,
+        "repair_pending_tpc",
+        REPAIR_PENDING,
+        "nvmlDeviceGetRepairStatus()[1]",
+        ("unit", "tpc"),
+    ),
     gauge(
         1193,
         "recovery_action",
         RECOVERY,
         "field 230",
         states=RECOVERY_ACTIONS,
-        dcgm=(Dcgm(1523, "DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION", "DCGM_FI_DEV_GPU_RECOVERY_ACTION"),),
+        dcgm=(
+            Dcgm(1523, "DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION", "DCGM_FI_DEV_GPU_RECOVERY_ACTION"),
+        ),
     ),
     gauge(
         1194,
@@ -240,12 +338,48 @@ REPAIRS: tuple[Field, ...] = (
 
 _SRAM = "nvmlDeviceGetSramEccErrorStatus()"
 _SRAM_COUNTS: tuple[tuple[int, str, Metric, str, tuple[tuple[str, str], ...]], ...] = (
-    (1181, "parity_aggregate", SRAM, "aggregateUncParity", (("type", "parity"), ("counter", "aggregate"))),
-    (1182, "sec_ded_aggregate", SRAM, "aggregateUncSecDed", (("type", "sec_ded"), ("counter", "aggregate"))),
-    (1183, "corrected_aggregate", SRAM, "aggregateCor", (("type", "corrected"), ("counter", "aggregate"))),
-    (1184, "parity_volatile", SRAM, "volatileUncParity", (("type", "parity"), ("counter", "volatile"))),
-    (1185, "sec_ded_volatile", SRAM, "volatileUncSecDed", (("type", "sec_ded"), ("counter", "volatile"))),
-    (1186, "corrected_volatile", SRAM, "volatileCor", (("type", "corrected"), ("counter", "volatile"))),
+    (
+        1181,
+        "parity_aggregate",
+        SRAM,
+        "aggregateUncParity",
+        (("type", "parity"), ("counter", "aggregate")),
+    ),
+    (
+        1182,
+        "sec_ded_aggregate",
+        SRAM,
+        "aggregateUncSecDed",
+        (("type", "sec_ded"), ("counter", "aggregate")),
+    ),
+    (
+        1183,
+        "corrected_aggregate",
+        SRAM,
+        "aggregateCor",
+        (("type", "corrected"), ("counter", "aggregate")),
+    ),
+    (
+        1184,
+        "parity_volatile",
+        SRAM,
+        "volatileUncParity",
+        (("type", "parity"), ("counter", "volatile")),
+    ),
+    (
+        1185,
+        "sec_ded_volatile",
+        SRAM,
+        "volatileUncSecDed",
+        (("type", "sec_ded"), ("counter", "volatile")),
+    ),
+    (
+        1186,
+        "corrected_volatile",
+        SRAM,
+        "volatileCor",
+        (("type", "corrected"), ("counter", "volatile")),
+    ),
     (1195, "uncorrected_l2", SRAM_UNIT, "aggregateUncBucketL2", (("unit", "l2"),)),
     (1196, "uncorrected_sm", SRAM_UNIT, "aggregateUncBucketSm", (("unit", "sm"),)),
     (1197, "uncorrected_pcie", SRAM_UNIT, "aggregateUncBucketPcie", (("unit", "pcie"),)),
@@ -262,7 +396,15 @@ SRAM_FIELDS: tuple[Field, ...] = (
         dcgm=(Dcgm(346, "DCGM_FI_DEV_THRESHOLD_SRM", "DCGM_FI_DEV_SRAM_EXCEEDED"),),
     ),
     *(
-        counter(number, f"sram_{name}", metric, f"{_SRAM}.{member}", *labels, lifetime="volatile" not in name, profile="full")
+        counter(
+            number,
+            f"sram_{name}",
+            metric,
+            f"{_SRAM}.{member}",
+            *labels,
+            lifetime="volatile" not in name,
+            profile="full",
+        )
         for number, name, metric, member, labels in _SRAM_COUNTS
     ),
 )

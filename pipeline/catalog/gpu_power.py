@@ -7,20 +7,53 @@ from pipeline.catalog.gpu_rows import counter, gauge, renewed
 
 POWER = Metric("tocsin_gpu_power_watts", "gauge", "Power draw of the board by averaging mode.")
 POWER_LIMIT = Metric(
-    "tocsin_gpu_power_limit_watts", "gauge", "Power limits: enforced, requested, default, and the range allowed."
+    "tocsin_gpu_power_limit_watts",
+    "gauge",
+    "Power limits: enforced, requested, default, and the range allowed.",
 )
-ENERGY = Metric("tocsin_gpu_energy_joules_total", "counter", "Energy used since the driver was loaded.")
+ENERGY = Metric(
+    "tocsin_gpu_energy_joules_total", "counter", "Energy used since the driver was loaded."
+)
 TEMPERATURE = Metric("tocsin_gpu_temperature_celsius", "gauge", "Temperature by sensor.")
-THRESHOLD = Metric("tocsin_gpu_temperature_threshold_celsius", "gauge", "Temperature at which the GPU acts, by action.")
-MARGIN = Metric("tocsin_gpu_temperature_margin_celsius", "gauge", "Headroom to the temperature at which the GPU slows down.")
-MARGIN_THRESHOLD = Metric(
-    "tocsin_gpu_temperature_margin_threshold_celsius", "gauge", "Margin (T.Limit) at which the GPU acts, by action."
+THRESHOLD = Metric(
+    "tocsin_gpu_temperature_threshold_celsius",
+    "gauge",
+    "Temperature at which the GPU acts, by action.",
 )
-FAN = Metric("tocsin_gpu_fan_speed_ratio", "gauge", "Intended fan speed as a share of the maximum; may exceed 1.")
-PSTATE = Metric("tocsin_gpu_performance_state", "gauge", "Performance state: 0 is the fastest, 15 the slowest, 32 unknown.")
-PERSISTENCE = Metric("tocsin_gpu_persistence_mode", "gauge", "1 while the driver stays loaded without a client.")
-COMPUTE_MODE = Metric("tocsin_gpu_compute_mode", "gauge", "1 for the compute mode the GPU is in, 0 for the others.", ("mode",))
-MIG_MODE = Metric("tocsin_gpu_mig_mode", "gauge", "1 where multi-instance mode is on: now, or pending until a reset.")
+MARGIN = Metric(
+    "tocsin_gpu_temperature_margin_celsius",
+    "gauge",
+    "Headroom to the temperature at which the GPU slows down.",
+)
+MARGIN_THRESHOLD = Metric(
+    "tocsin_gpu_temperature_margin_threshold_celsius",
+    "gauge",
+    "Margin (T.Limit) at which the GPU acts, by action.",
+)
+FAN = Metric(
+    "tocsin_gpu_fan_speed_ratio",
+    "gauge",
+    "Intended fan speed as a share of the maximum; may exceed 1.",
+)
+PSTATE = Metric(
+    "tocsin_gpu_performance_state",
+    "gauge",
+    "Performance state: 0 is the fastest, 15 the slowest, 32 unknown.",
+)
+PERSISTENCE = Metric(
+    "tocsin_gpu_persistence_mode", "gauge", "1 while the driver stays loaded without a client."
+)
+COMPUTE_MODE = Metric(
+    "tocsin_gpu_compute_mode",
+    "gauge",
+    "1 for the compute mode the GPU is in, 0 for the others.",
+    ("mode",),
+)
+MIG_MODE = Metric(
+    "tocsin_gpu_mig_mode",
+    "gauge",
+    "1 where multi-instance mode is on: now, or pending until a reset.",
+)
 
 _DEV = "DCGM_FI_DEV_"
 
@@ -30,7 +63,8 @@ def _watts(old: int, name: str, new_name: str, *, whole: bool = True) -> tuple[D
 
 
 ELECTRIC: tuple[Field, ...] = (
-    # 1 s mean on Ampere and later except GA100, an instant elsewhere (nvml.h, nvmlDeviceGetPowerUsage).
+    # 1 s mean on Ampere and later except GA100, an instant elsewhere (nvml.h,
+    # nvmlDeviceGetPowerUsage).
     gauge(
         1020,
         "power_milliwatts",
@@ -50,7 +84,15 @@ ELECTRIC: tuple[Field, ...] = (
         per=1000,
         dcgm=_watts(157, "POWER_USAGE_INSTANT", "BOARD_POWER_RAW_WATTS", whole=False),
     ),
-    gauge(1022, "power_average_milliwatts", POWER, "field 185", ("mode", "average"), per=1000, profile="full"),
+    gauge(
+        1022,
+        "power_average_milliwatts",
+        POWER,
+        "field 185",
+        ("mode", "average"),
+        per=1000,
+        profile="full",
+    ),
     gauge(
         1023,
         "power_limit_enforced_milliwatts",
@@ -174,17 +216,47 @@ THERMAL: tuple[Field, ...] = (
         "nvmlDeviceGetMarginTemperature()",
         dcgm=(Dcgm(153, "DCGM_FI_DEV_GPU_TEMP_LIMIT", "DCGM_FI_DEV_GPU_TEMP_MARGIN_CELSIUS"),),
     ),
-    gauge(1017, "margin_shutdown_celsius", MARGIN_THRESHOLD, "field 193", ("action", "shutdown"), profile="full"),
-    gauge(1018, "margin_slowdown_celsius", MARGIN_THRESHOLD, "field 194", ("action", "slowdown"), profile="full"),
-    gauge(1019, "margin_memory_maximum_celsius", MARGIN_THRESHOLD, "field 195", ("action", "memory_maximum"), profile="full"),
-    gauge(1031, "margin_gpu_maximum_celsius", MARGIN_THRESHOLD, "field 196", ("action", "gpu_maximum"), profile="full"),
+    gauge(
+        1017,
+        "margin_shutdown_celsius",
+        MARGIN_THRESHOLD,
+        "field 193",
+        ("action", "shutdown"),
+        profile="full",
+    ),
+    gauge(
+        1018,
+        "margin_slowdown_celsius",
+        MARGIN_THRESHOLD,
+        "field 194",
+        ("action", "slowdown"),
+        profile="full",
+    ),
+    gauge(
+        1019,
+        "margin_memory_maximum_celsius",
+        MARGIN_THRESHOLD,
+        "field 195",
+        ("action", "memory_maximum"),
+        profile="full",
+    ),
+    gauge(
+        1031,
+        "margin_gpu_maximum_celsius",
+        MARGIN_THRESHOLD,
+        "field 196",
+        ("action", "gpu_maximum"),
+        profile="full",
+    ),
     gauge(
         1032,
         "fan_speed_percent",
         FAN,
         "nvmlDeviceGetFanSpeed()",
         per=100,
-        dcgm=renewed(191, "DCGM_FI_DEV_FAN_SPEED", 1612, "DCGM_FI_DEV_FAN_SPEED_RATIO", ((1, 1), (1, 100))),
+        dcgm=renewed(
+            191, "DCGM_FI_DEV_FAN_SPEED", 1612, "DCGM_FI_DEV_FAN_SPEED_RATIO", ((1, 1), (1, 100))
+        ),
     ),
 )
 
@@ -203,14 +275,19 @@ MODES: tuple[Field, ...] = (
         "nvmlDeviceGetPersistenceMode()",
         dcgm=(Dcgm(66, "DCGM_FI_DEV_PERSISTENCE_MODE", "DCGM_FI_DEV_GPU_PERSISTENCE_MODE"),),
     ),
-    # DCGM numbers compute modes anew (its field 65): the dialect derives it.
+    # DCGM numbers compute modes again (its field 65): the dialect derives it.
     gauge(
         1062,
         "compute_mode",
         COMPUTE_MODE,
         "nvmlDeviceGetComputeMode()",
         profile="full",
-        states=((0, "default"), (1, "exclusive_thread"), (2, "prohibited"), (3, "exclusive_process")),
+        states=(
+            (0, "default"),
+            (1, "exclusive_thread"),
+            (2, "prohibited"),
+            (3, "exclusive_process"),
+        ),
     ),
     gauge(
         1063,
@@ -220,5 +297,12 @@ MODES: tuple[Field, ...] = (
         ("mode", "current"),
         dcgm=(Dcgm(67, "DCGM_FI_DEV_MIG_MODE"),),
     ),
-    gauge(1064, "mig_mode_pending", MIG_MODE, "nvmlDeviceGetMigMode()[1]", ("mode", "pending"), profile="full"),
+    gauge(
+        1064,
+        "mig_mode_pending",
+        MIG_MODE,
+        "nvmlDeviceGetMigMode()[1]",
+        ("mode", "pending"),
+        profile="full",
+    ),
 )

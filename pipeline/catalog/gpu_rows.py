@@ -1,11 +1,15 @@
-"""Short forms for the rows of gpu.py and its parts, so that a table of two hundred fields stays readable as a table."""
+"""Short forms for the rows of gpu.py and its parts, so that a table of two hundred fields
+stays readable as a table.
+"""
 
 from __future__ import annotations
 
 from pipeline.catalog.fields import Dcgm, Field, Metric, Overflow, Profile
 
-GPM_DECIMALS = 4  # places of a percentage or of MiB/s: the six that dcgm-exporter prints of the ratio
-ALL_LINKS = 4294967295  # UINT_MAX as scope: the sum over all links (nvml.h, NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX)
+# places of a percentage or of MiB/s: the six that dcgm-exporter prints of the ratio
+GPM_DECIMALS = 4
+# UINT_MAX as scope: the sum over all links (nvml.h, NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX)
+ALL_LINKS = 4294967295
 
 
 def gauge(
@@ -21,7 +25,10 @@ def gauge(
     states: tuple[tuple[int, str], ...] = (),
     dcgm: tuple[Dcgm, ...] = (),
 ) -> Field:
-    """A gauge of a GPU; the constant labels follow the question. GPM and bit error ratios alone have fractions."""
+    """A gauge of a GPU; the constant labels follow the question.
+
+    GPM and bit error ratios alone have fractions.
+    """
     gpm = read.startswith("gpm ")
     return Field(
         number,
@@ -56,7 +63,9 @@ def counter(
     profile: Profile = "default",
     dcgm: tuple[Dcgm, ...] = (),
 ) -> Field:
-    """A counter of a GPU: 64 bits, back to 0 with the driver unless ``lifetime``; ``most`` is its physical maximum per second."""
+    """A counter of a GPU: 64 bits, back to 0 with the driver unless ``lifetime``; ``most`` is its
+    physical maximum per second.
+    """
     return Field(
         number,
         name,
@@ -78,8 +87,11 @@ def counter(
 Scale = tuple[int, int]  # times, per
 
 
-def renewed(old: int, name: str, new: int, new_name: str, scales: tuple[Scale, Scale]) -> tuple[Dcgm, Dcgm]:
-    """A DCGM field and the one with another unit that took its place in the 4.9 generation; each has its scale.
+def renewed(
+    old: int, name: str, new: int, new_name: str, scales: tuple[Scale, Scale]
+) -> tuple[Dcgm, Dcgm]:
+    """A DCGM field and the one with another unit that took its place in the 4.9
+    generation; each has its scale.
 
     An old field is a whole number; a new one is whole where its scale only multiplies.
     """

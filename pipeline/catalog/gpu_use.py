@@ -1,20 +1,39 @@
-"""How much of a GPU is in use: state, utilisation, memory, processes, clocks. ``read`` is explained in gpu.py."""
+"""How much of a GPU is in use: state, utilisation, memory, processes, clocks.
+
+``read`` is explained in gpu.py.
+"""
 
 from __future__ import annotations
 
 from pipeline.catalog.fields import Dcgm, Field, Metric, Profile
 from pipeline.catalog.gpu_rows import gauge, renewed
+from pipeline.gpu_state import GPU_STATES
 
-PASSTHROUGH = 5  # ours: a virtual machine has the GPU, nobody lost it
-GPU_STATES = ((0, "ok"), (1, "lost"), (2, "hung"), (3, "absent"), (4, "unreadable"), (PASSTHROUGH, "passthrough"))
-
-STATE = Metric("tocsin_gpu_state", "gauge", "1 for the state the GPU is in, 0 for the others.", ("state",))
-UTILIZATION = Metric("tocsin_gpu_utilization_ratio", "gauge", "Share of time in which the engine was in use, by engine.")
-MEMORY = Metric("tocsin_gpu_memory_bytes", "gauge", "Device memory by use: total, free, used or reserved by the driver.")
-BAR1 = Metric("tocsin_gpu_bar1_memory_bytes", "gauge", "BAR1 window onto the device memory: total, free or used.")
+STATE = Metric(
+    "tocsin_gpu_state", "gauge", "1 for the state the GPU is in, 0 for the others.", ("state",)
+)
+UTILIZATION = Metric(
+    "tocsin_gpu_utilization_ratio",
+    "gauge",
+    "Share of time in which the engine was in use, by engine.",
+)
+MEMORY = Metric(
+    "tocsin_gpu_memory_bytes",
+    "gauge",
+    "Device memory by use: total, free, used or reserved by the driver.",
+)
+BAR1 = Metric(
+    "tocsin_gpu_bar1_memory_bytes",
+    "gauge",
+    "BAR1 window onto the device memory: total, free or used.",
+)
 CLOCK = Metric("tocsin_gpu_clock_hertz", "gauge", "Clock as it runs now, by domain.")
-CLOCK_APPLICATION = Metric("tocsin_gpu_clock_application_hertz", "gauge", "Clock that applications ask for, by domain.")
-CLOCK_MAXIMUM = Metric("tocsin_gpu_clock_maximum_hertz", "gauge", "Highest clock the GPU allows, by domain.")
+CLOCK_APPLICATION = Metric(
+    "tocsin_gpu_clock_application_hertz", "gauge", "Clock that applications ask for, by domain."
+)
+CLOCK_MAXIMUM = Metric(
+    "tocsin_gpu_clock_maximum_hertz", "gauge", "Highest clock the GPU allows, by domain."
+)
 PROCESSES = Metric("tocsin_gpu_processes", "gauge", "Processes that hold the GPU, by type.")
 
 _MHZ = 1_000_000
@@ -30,7 +49,9 @@ USE: tuple[Field, ...] = (
         ("engine", "gpu"),
         per=100,
         profile="minimal",
-        dcgm=renewed(203, "DCGM_FI_DEV_GPU_UTIL", 1613, "DCGM_FI_DEV_GPU_UTIL_RATIO", ((1, 1), (1, 100))),
+        dcgm=renewed(
+            203, "DCGM_FI_DEV_GPU_UTIL", 1613, "DCGM_FI_DEV_GPU_UTIL_RATIO", ((1, 1), (1, 100))
+        ),
     ),
     gauge(
         1003,
@@ -39,7 +60,13 @@ USE: tuple[Field, ...] = (
         "nvmlDeviceGetUtilizationRates().memory",
         ("engine", "memory"),
         per=100,
-        dcgm=renewed(204, "DCGM_FI_DEV_MEM_COPY_UTIL", 1614, "DCGM_FI_DEV_MEMORY_UTIL_RATIO", ((1, 1), (1, 100))),
+        dcgm=renewed(
+            204,
+            "DCGM_FI_DEV_MEM_COPY_UTIL",
+            1614,
+            "DCGM_FI_DEV_MEMORY_UTIL_RATIO",
+            ((1, 1), (1, 100)),
+        ),
     ),
     gauge(
         1004,
@@ -48,7 +75,9 @@ USE: tuple[Field, ...] = (
         "nvmlDeviceGetEncoderUtilization()[0]",
         ("engine", "encoder"),
         per=100,
-        dcgm=renewed(206, "DCGM_FI_DEV_ENC_UTIL", 1615, "DCGM_FI_DEV_ENC_UTIL_RATIO", ((1, 1), (1, 100))),
+        dcgm=renewed(
+            206, "DCGM_FI_DEV_ENC_UTIL", 1615, "DCGM_FI_DEV_ENC_UTIL_RATIO", ((1, 1), (1, 100))
+        ),
     ),
     gauge(
         1005,
@@ -57,7 +86,9 @@ USE: tuple[Field, ...] = (
         "nvmlDeviceGetDecoderUtilization()[0]",
         ("engine", "decoder"),
         per=100,
-        dcgm=renewed(207, "DCGM_FI_DEV_DEC_UTIL", 1616, "DCGM_FI_DEV_DEC_UTIL_RATIO", ((1, 1), (1, 100))),
+        dcgm=renewed(
+            207, "DCGM_FI_DEV_DEC_UTIL", 1616, "DCGM_FI_DEV_DEC_UTIL_RATIO", ((1, 1), (1, 100))
+        ),
     ),
     gauge(
         1006,
@@ -81,20 +112,27 @@ USE: tuple[Field, ...] = (
         1008,
         "compute_processes",
         PROCESSES,
-        "nvmlDeviceGetComputeRunningProcesses_v3().length | nvmlDeviceGetComputeRunningProcesses_v2().length",
+        (
+            "nvmlDeviceGetComputeRunningProcesses_v3().length | "
+            "nvmlDeviceGetComputeRunningProcesses_v2().length"
+        ),
         ("type", "compute"),
     ),
     gauge(
         1009,
         "graphics_processes",
         PROCESSES,
-        "nvmlDeviceGetGraphicsRunningProcesses_v3().length | nvmlDeviceGetGraphicsRunningProcesses_v2().length",
+        (
+            "nvmlDeviceGetGraphicsRunningProcesses_v3().length | "
+            "nvmlDeviceGetGraphicsRunningProcesses_v2().length"
+        ),
         ("type", "graphics"),
         profile="full",
     ),
 )
 
-# nvmlMemory_v2 (nvml.h); drivers before 510 have the first version only, whose "used" includes what is reserved.
+# nvmlMemory_v2 (nvml.h); drivers before 510 have the first version only, whose "used"
+# includes what is reserved.
 _MEMORY_2 = "nvmlDeviceGetMemoryInfo(33554472)"
 
 
@@ -110,7 +148,13 @@ def memory(kind: str, first: int) -> tuple[Field, ...]:
             f"{_MEMORY_2}.total | {v1}.total",
             ("use", "total"),
             kind=kind,
-            dcgm=renewed(250, "DCGM_FI_DEV_FB_TOTAL", 1625, "DCGM_FI_DEV_FB_CAPACITY_BYTES", ((1, _MIB), (1, 1))),
+            dcgm=renewed(
+                250,
+                "DCGM_FI_DEV_FB_TOTAL",
+                1625,
+                "DCGM_FI_DEV_FB_CAPACITY_BYTES",
+                ((1, _MIB), (1, 1)),
+            ),
         ),
         gauge(
             first + 1,
@@ -119,7 +163,9 @@ def memory(kind: str, first: int) -> tuple[Field, ...]:
             f"{_MEMORY_2}.free | {v1}.free",
             ("use", "free"),
             kind=kind,
-            dcgm=renewed(251, "DCGM_FI_DEV_FB_FREE", 1626, "DCGM_FI_DEV_FB_FREE_BYTES", ((1, _MIB), (1, 1))),
+            dcgm=renewed(
+                251, "DCGM_FI_DEV_FB_FREE", 1626, "DCGM_FI_DEV_FB_FREE_BYTES", ((1, _MIB), (1, 1))
+            ),
         ),
         gauge(
             first + 2,
@@ -129,7 +175,9 @@ def memory(kind: str, first: int) -> tuple[Field, ...]:
             ("use", "used"),
             kind=kind,
             profile="minimal",
-            dcgm=renewed(252, "DCGM_FI_DEV_FB_USED", 1627, "DCGM_FI_DEV_FB_USED_BYTES", ((1, _MIB), (1, 1))),
+            dcgm=renewed(
+                252, "DCGM_FI_DEV_FB_USED", 1627, "DCGM_FI_DEV_FB_USED_BYTES", ((1, _MIB), (1, 1))
+            ),
         ),
         gauge(
             first + 3,
@@ -138,7 +186,13 @@ def memory(kind: str, first: int) -> tuple[Field, ...]:
             f"{_MEMORY_2}.reserved",
             ("use", "reserved"),
             kind=kind,
-            dcgm=renewed(253, "DCGM_FI_DEV_FB_RESERVED", 1628, "DCGM_FI_DEV_FB_RESERVED_BYTES", ((1, _MIB), (1, 1))),
+            dcgm=renewed(
+                253,
+                "DCGM_FI_DEV_FB_RESERVED",
+                1628,
+                "DCGM_FI_DEV_FB_RESERVED_BYTES",
+                ((1, _MIB), (1, 1)),
+            ),
         ),
         gauge(
             first + 4,
@@ -148,7 +202,13 @@ def memory(kind: str, first: int) -> tuple[Field, ...]:
             ("use", "total"),
             kind=kind,
             profile="full",
-            dcgm=renewed(90, "DCGM_FI_DEV_BAR1_TOTAL", 1600, "DCGM_FI_DEV_BAR1_CAPACITY_BYTES", ((1, _MIB), (1, 1))),
+            dcgm=renewed(
+                90,
+                "DCGM_FI_DEV_BAR1_TOTAL",
+                1600,
+                "DCGM_FI_DEV_BAR1_CAPACITY_BYTES",
+                ((1, _MIB), (1, 1)),
+            ),
         ),
         gauge(
             first + 5,
@@ -158,7 +218,13 @@ def memory(kind: str, first: int) -> tuple[Field, ...]:
             ("use", "free"),
             kind=kind,
             profile="full",
-            dcgm=renewed(93, "DCGM_FI_DEV_BAR1_FREE", 1602, "DCGM_FI_DEV_BAR1_FREE_BYTES", ((1, _MIB), (1, 1))),
+            dcgm=renewed(
+                93,
+                "DCGM_FI_DEV_BAR1_FREE",
+                1602,
+                "DCGM_FI_DEV_BAR1_FREE_BYTES",
+                ((1, _MIB), (1, 1)),
+            ),
         ),
         gauge(
             first + 6,
@@ -168,7 +234,13 @@ def memory(kind: str, first: int) -> tuple[Field, ...]:
             ("use", "used"),
             kind=kind,
             profile="full",
-            dcgm=renewed(92, "DCGM_FI_DEV_BAR1_USED", 1601, "DCGM_FI_DEV_BAR1_USED_BYTES", ((1, _MIB), (1, 1))),
+            dcgm=renewed(
+                92,
+                "DCGM_FI_DEV_BAR1_USED",
+                1601,
+                "DCGM_FI_DEV_BAR1_USED_BYTES",
+                ((1, _MIB), (1, 1)),
+            ),
         ),
     )
 
@@ -219,7 +291,9 @@ _CLOCK_ROWS: tuple[tuple[int, str, Metric, str, str, Profile, tuple[Dcgm, ...]],
         "nvmlDeviceGetApplicationsClock(2)",
         "memory",
         "full",
-        renewed(111, "DCGM_FI_DEV_APP_MEM_CLOCK", 1607, "DCGM_FI_DEV_MEMORY_APP_CLOCK_HERTZ", _HERTZ),
+        renewed(
+            111, "DCGM_FI_DEV_APP_MEM_CLOCK", 1607, "DCGM_FI_DEV_MEMORY_APP_CLOCK_HERTZ", _HERTZ
+        ),
     ),
     (
         1056,
@@ -237,7 +311,9 @@ _CLOCK_ROWS: tuple[tuple[int, str, Metric, str, str, Profile, tuple[Dcgm, ...]],
         "nvmlDeviceGetMaxClockInfo(2)",
         "memory",
         "full",
-        renewed(114, "DCGM_FI_DEV_MAX_MEM_CLOCK", 1609, "DCGM_FI_DEV_MEMORY_MAX_CLOCK_HERTZ", _HERTZ),
+        renewed(
+            114, "DCGM_FI_DEV_MAX_MEM_CLOCK", 1609, "DCGM_FI_DEV_MEMORY_MAX_CLOCK_HERTZ", _HERTZ
+        ),
     ),
     (
         1058,
@@ -246,12 +322,23 @@ _CLOCK_ROWS: tuple[tuple[int, str, Metric, str, str, Profile, tuple[Dcgm, ...]],
         "nvmlDeviceGetMaxClockInfo(3)",
         "video",
         "full",
-        renewed(115, "DCGM_FI_DEV_MAX_VIDEO_CLOCK", 1610, "DCGM_FI_DEV_VIDEO_MAX_CLOCK_HERTZ", _HERTZ),
+        renewed(
+            115, "DCGM_FI_DEV_MAX_VIDEO_CLOCK", 1610, "DCGM_FI_DEV_VIDEO_MAX_CLOCK_HERTZ", _HERTZ
+        ),
     ),
 )
 
 # Clock types of nvmlClockType_t: graphics 0, SM 1, memory 2, video 3.
 CLOCKS: tuple[Field, ...] = tuple(
-    gauge(number, f"{name}_megahertz", metric, read, ("clock", domain), times=_MHZ, profile=profile, dcgm=dcgm)
+    gauge(
+        number,
+        f"{name}_megahertz",
+        metric,
+        read,
+        ("clock", domain),
+        times=_MHZ,
+        profile=profile,
+        dcgm=dcgm,
+    )
     for number, name, metric, read, domain, profile, dcgm in _CLOCK_ROWS
 )

@@ -3,10 +3,12 @@
 ``read`` of a field is one or more places, tried in turn until one has it, joined by `` | ``:
 
 * ``sysfs counters/symbol_error``: that file below ``/sys/class/infiniband/<device>/ports/<port>/``;
-* ``net statistics/rx_errors``: that file below ``/sys/class/net/<net device of the port>/``, read on Ethernet ports only;
-* ``perfquery -x PortXmitData``: that counter of that set of perfquery (no option: the classic set); such values are a minute old;
-* ``pci current_link_width``: that file below the adapter's PCI device, read once a minute; what the adapter is capable of is bounded by the
-  bridge above it;
+* ``net statistics/rx_errors``: that file below ``/sys/class/net/<net device of the port>/``,
+  read on Ethernet ports only;
+* ``perfquery -x PortXmitData``: that counter of that set of perfquery (no option: the classic set);
+  such values are a minute old;
+* ``pci current_link_width``: that file below the adapter's PCI device, read once a minute; what the
+  adapter is capable of is bounded by the bridge above it;
 * ``source``: worked out by the InfiniBand source itself.
 
 The counters stand in pipeline/catalog/ib_counters.py.
@@ -21,13 +23,24 @@ KINDS = (
     Kind(
         "ib_port",
         (("device", "device"), ("port", "port")),
-        "An InfiniBand or RoCE port, identified by its port GUID, on Ethernet by node GUID and port number.",
+        (
+            "An InfiniBand or RoCE port, identified by its port GUID, on Ethernet by node "
+            "GUID and port number."
+        ),
     ),
 )
 
-# PortState and PortPhysicalState of the IBTA specification (14.2.5.6); absent is ours: the port is known, and not there.
+# PortState and PortPhysicalState of the IBTA specification (14.2.5.6); absent is ours: the port
+# is known, and not there.
 ABSENT = 16
-PORT_STATES = ((1, "down"), (2, "init"), (3, "armed"), (4, "active"), (5, "active_defer"), (ABSENT, "absent"))
+PORT_STATES = (
+    (1, "down"),
+    (2, "init"),
+    (3, "armed"),
+    (4, "active"),
+    (5, "active_defer"),
+    (ABSENT, "absent"),
+)
 PHYSICAL_STATES = (
     (1, "sleep"),
     (2, "polling"),
@@ -53,12 +66,20 @@ def _gauge(
     profile: Profile = "default",
 ) -> Field:
     family = Metric(f"tocsin_ib_port_{metric or name}", "gauge", help_, labels)
-    return Field(number, name, "ib_port", "gauge", family, read, states=states, per=per, profile=profile)
+    return Field(
+        number, name, "ib_port", "gauge", family, read, states=states, per=per, profile=profile
+    )
 
 
-_PCIE_WIDTH = Metric("tocsin_ib_port_pcie_link_width", "gauge", "PCIe lanes of the adapter: now and at most in its slot.")
+_PCIE_WIDTH = Metric(
+    "tocsin_ib_port_pcie_link_width",
+    "gauge",
+    "PCIe lanes of the adapter: now and at most in its slot.",
+)
 _PCIE_GENERATION = Metric(
-    "tocsin_ib_port_pcie_link_generation", "gauge", "PCIe generation of the adapter's link: now and at most in its slot."
+    "tocsin_ib_port_pcie_link_generation",
+    "gauge",
+    "PCIe generation of the adapter's link: now and at most in its slot.",
 )
 
 _STATE = (
@@ -89,8 +110,19 @@ _STATE = (
         per=8,
         profile="minimal",
     ),
-    _gauge(5104, "width_lanes", "sysfs rate", "Active width of the link; absent while the port is not active."),
-    _gauge(5105, "expected", "source", "1 if the port should be active: declared, or it was active once.", profile="minimal"),
+    _gauge(
+        5104,
+        "width_lanes",
+        "sysfs rate",
+        "Active width of the link; absent while the port is not active.",
+    ),
+    _gauge(
+        5105,
+        "expected",
+        "source",
+        "1 if the port should be active: declared, or it was active once.",
+        profile="minimal",
+    ),
     _gauge(
         5106,
         "hw_counters_lifespan_milliseconds",
@@ -101,7 +133,16 @@ _STATE = (
         profile="full",
     ),
     *(
-        Field(5107 + i, f"pcie_{what}_{end}", "ib_port", "gauge", metric, f"pci {file}", labels=(("link", end),), profile="full")
+        Field(
+            5107 + i,
+            f"pcie_{what}_{end}",
+            "ib_port",
+            "gauge",
+            metric,
+            f"pci {file}",
+            labels=(("link", end),),
+            profile="full",
+        )
         for i, (metric, what, end, file) in enumerate(
             (
                 (_PCIE_WIDTH, "width", "current", "current_link_width"),
@@ -115,7 +156,8 @@ _STATE = (
 
 FIELDS: tuple[Field, ...] = (*_STATE, *COUNTERS)
 
-# ``read`` is a file below the device's folder, ``port``: below the port's, ``net``: below the net device's.
+# ``read`` is a file below the device's folder, ``port``: below the port's,
+# ``net``: below the net device's.
 FACTS = (
     Fact("device", "ib_port", "RDMA device name, such as mlx5_0.", info=False),
     Fact("port", "ib_port", "Port number on the device.", info=False),
@@ -125,7 +167,7 @@ FACTS = (
     Fact("board_id", "ib_port", "Board or parameter-set id (PSID).", "board_id"),
     Fact("hca_type", "ib_port", "Model of the adapter, such as MT4129.", "hca_type"),
     Fact("pci_bus_id", "ib_port", "PCI address of the adapter."),
-    Fact("numa_node", "ib_port", "NUMA node the adapter hangs on.", "device/numa_node"),
+    Fact("numa_node", "ib_port", "NUMA node of the adapter.", "device/numa_node"),
     Fact("link_layer", "ib_port", "InfiniBand or Ethernet.", "port link_layer"),
     Fact("net_device", "ib_port", "Net device of the port."),
     Fact("mtu", "ib_port", "MTU of the net device, in bytes.", "net mtu"),
@@ -133,6 +175,15 @@ FACTS = (
     Fact("lid", "ib_port", "Local identifier of the port.", "port lid", info=False),
     Fact("sm_lid", "ib_port", "Local identifier of the subnet manager.", "port sm_lid", info=False),
     Fact("gid", "ib_port", "GID at index 0.", "port gids/0", info=False),
-    Fact("expected_by", "ib_port", "Why the port should be active: declared, or learned because it was active once."),
-    Fact("epoch", "ib_port", "Changes when the driver makes the device anew; its counters may then start again.", info=False),
+    Fact(
+        "expected_by",
+        "ib_port",
+        "Why the port should be active: declared, or learned because it was active once.",
+    ),
+    Fact(
+        "epoch",
+        "ib_port",
+        "Changes when the driver makes the device again; its counters may then start again.",
+        info=False,
+    ),
 )

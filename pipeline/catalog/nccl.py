@@ -1,19 +1,27 @@
-"""Jobs that speak NCCL, as far as this node can tell: processes, communicators, progress. One device per job and node.
+"""Jobs that speak NCCL, as far as this node can tell: processes, communicators, progress.
 
-``read``: ``/proc`` for discovery, ``ras`` for the last trusted RAS report, ``inspector`` for the Inspector's files. What has not been asked
-or is not switched on in the job is not observed. Counts are gauges: they are known at the moment of a report only, and begin anew with a job.
+One device per job and node.
+
+``read``: ``/proc`` for discovery, ``ras`` for the last trusted RAS report, ``inspector`` for the
+Inspector's files. What has not been asked or is not switched on in the job is not observed. Counts
+are gauges: they are known at the moment of a report only, and begin again with a job.
 """
 
 from __future__ import annotations
 
 from pipeline.catalog.fields import EventKind, Fact, Field, Kind, Metric
 
-KINDS = (Kind("job", (("job", "@id"),), "A job whose processes hold GPUs of this node and speak NCCL."),)
+KINDS = (
+    Kind("job", (("job", "@id"),), "A job whose processes hold GPUs of this node and use NCCL."),
+)
 
 _USABLE = Metric(
     "tocsin_nccl_teller_usable",
     "gauge",
-    "1 where a job's RAS may be asked, its Flight Recorder or Inspector is switched on; 0 where not.",
+    (
+        "1 where a job's RAS may be asked, its Flight Recorder or Inspector is "
+        "switched on; 0 where not."
+    ),
 )
 
 FIELDS = (
@@ -22,18 +30,34 @@ FIELDS = (
         "processes",
         "job",
         "gauge",
-        Metric("tocsin_nccl_processes", "gauge", "Processes of the job on this node that hold GPUs and have NCCL loaded."),
+        Metric(
+            "tocsin_nccl_processes",
+            "gauge",
+            "Processes of the job on this node that hold GPUs and have NCCL loaded.",
+        ),
         "/proc",
     ),
     Field(8002, "ras_usable", "job", "gauge", _USABLE, "/proc", (("teller", "ras"),)),
-    Field(8003, "flight_recorder_usable", "job", "gauge", _USABLE, "/proc", (("teller", "flight_recorder"),)),
+    Field(
+        8003,
+        "flight_recorder_usable",
+        "job",
+        "gauge",
+        _USABLE,
+        "/proc",
+        (("teller", "flight_recorder"),),
+    ),
     Field(8004, "inspector_usable", "job", "gauge", _USABLE, "/proc", (("teller", "inspector"),)),
     Field(
         8010,
         "communicators",
         "job",
         "gauge",
-        Metric("tocsin_nccl_communicators", "gauge", "Communicators of the whole job in its last trusted RAS report."),
+        Metric(
+            "tocsin_nccl_communicators",
+            "gauge",
+            "Communicators of the complete job in its last trusted RAS report.",
+        ),
         "ras",
     ),
     Field(
@@ -41,7 +65,11 @@ FIELDS = (
         "ranks_gone",
         "job",
         "gauge",
-        Metric("tocsin_nccl_ranks_gone", "gauge", "Processes of the whole job that do not answer RAS."),
+        Metric(
+            "tocsin_nccl_ranks_gone",
+            "gauge",
+            "Processes of the complete job that do not answer RAS.",
+        ),
         "ras",
     ),
     Field(
@@ -52,7 +80,10 @@ FIELDS = (
         Metric(
             "tocsin_nccl_operations_launched",
             "gauge",
-            "Collectives launched, summed over communicators, each by its foremost rank; in the last trusted RAS report.",
+            (
+                "Collectives launched, summed over communicators, each by its foremost rank; in "
+                "the last trusted RAS report."
+            ),
         ),
         "ras",
     ),
@@ -76,7 +107,10 @@ FIELDS = (
         Metric(
             "tocsin_nccl_operations_completed",
             "gauge",
-            "Collectives that the Inspector saw complete on this node, summed over communicators, each by its foremost rank.",
+            (
+                "Collectives that the Inspector saw complete on this node, summed over "
+                "communicators, each by its foremost rank."
+            ),
         ),
         "inspector",
     ),
@@ -86,7 +120,9 @@ FIELDS = (
         "job",
         "gauge",
         Metric(
-            "tocsin_nccl_bus_bandwidth_bytes_per_second", "gauge", "Median bus bandwidth of the latest collectives on this node."
+            "tocsin_nccl_bus_bandwidth_bytes_per_second",
+            "gauge",
+            "Median bus bandwidth of the latest collectives on this node.",
         ),
         "inspector",
         times=1_000_000,

@@ -1,7 +1,8 @@
-"""The node itself: host facts that judging needs, and how many devices are there of those that should be.
+"""The node itself: host facts that judging needs, and how many devices are there
+of those that should be.
 
-``read``: a file below /proc or /sys and what is taken from it, ``adjtimex`` for the kernel's clock discipline, or ``source``
-for what the source of those devices works out.
+``read``: a file below /proc or /sys and what is taken from it, ``adjtimex`` for the kernel's clock
+discipline, or ``source`` for what the source of those devices works out.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ FIELDS = (
         "gpus_expected",
         "node",
         "gauge",
-        Metric("tocsin_gpu_expected", "gauge", "GPUs this node should have: declared, or learned and persisted."),
+        Metric(
+            "tocsin_gpu_expected",
+            "gauge",
+            "GPUs this node should have: declared, or learned and persisted.",
+        ),
         "source",
         profile="minimal",
     ),
@@ -34,7 +39,11 @@ FIELDS = (
         "ib_ports_expected",
         "node",
         "gauge",
-        Metric("tocsin_ib_ports_expected", "gauge", "RDMA ports that should be active: declared, or active once before."),
+        Metric(
+            "tocsin_ib_ports_expected",
+            "gauge",
+            "RDMA ports that should be active: declared, or active once before.",
+        ),
         "source",
         profile="minimal",
     ),
@@ -43,7 +52,11 @@ FIELDS = (
         "ib_ports_visible",
         "node",
         "gauge",
-        Metric("tocsin_ib_ports_visible", "gauge", "Expected RDMA ports that are there now, in whatever state."),
+        Metric(
+            "tocsin_ib_ports_visible",
+            "gauge",
+            "Expected RDMA ports that are there now, in whatever state.",
+        ),
         "source",
         profile="minimal",
     ),
@@ -60,7 +73,11 @@ FIELDS = (
         "clock_offset_nanoseconds",
         "node",
         "gauge",
-        Metric("tocsin_node_clock_offset_seconds", "gauge", "Offset the kernel's clock discipline is still correcting."),
+        Metric(
+            "tocsin_node_clock_offset_seconds",
+            "gauge",
+            "Offset the kernel's clock discipline is still correcting.",
+        ),
         "adjtimex offset",
         per=10**9,
     ),
@@ -69,7 +86,11 @@ FIELDS = (
         "clock_maximum_error_microseconds",
         "node",
         "gauge",
-        Metric("tocsin_node_clock_maximum_error_seconds", "gauge", "Bound on the error of the wall clock."),
+        Metric(
+            "tocsin_node_clock_maximum_error_seconds",
+            "gauge",
+            "Bound on the error of the wall clock.",
+        ),
         "adjtimex maxerror",
         per=10**6,
     ),
@@ -78,7 +99,11 @@ FIELDS = (
         "clock_synchronised",
         "node",
         "gauge",
-        Metric("tocsin_node_clock_synchronised", "gauge", "1 while the kernel takes the wall clock for synchronised."),
+        Metric(
+            "tocsin_node_clock_synchronised",
+            "gauge",
+            "1 while the kernel takes the wall clock for synchronised.",
+        ),
         "adjtimex status",
     ),
     Field(
@@ -95,7 +120,11 @@ FIELDS = (
         "memory_available_kibibytes",
         "node",
         "gauge",
-        Metric("tocsin_node_memory_available_bytes", "gauge", "Memory that new work could take without swapping."),
+        Metric(
+            "tocsin_node_memory_available_bytes",
+            "gauge",
+            "Memory that new work could take without swapping.",
+        ),
         "/proc/meminfo MemAvailable",
         times=1024,
     ),
@@ -106,7 +135,12 @@ FACTS: tuple[Fact, ...] = (
     Fact("boot_id", "node", "Identity of this boot.", "/proc/sys/kernel/random/boot_id"),
     Fact("product", "node", "Product name of the machine.", "/sys/class/dmi/id/product_name"),
     Fact("vendor", "node", "Maker of the machine.", "/sys/class/dmi/id/sys_vendor"),
-    Fact("nvidia_driver", "node", "Version of the loaded NVIDIA kernel driver.", "/sys/module/nvidia/version"),
+    Fact(
+        "nvidia_driver",
+        "node",
+        "Version of the loaded NVIDIA kernel driver.",
+        "/sys/module/nvidia/version",
+    ),
     Fact(
         "mlx5_driver",
         "node",
@@ -114,7 +148,15 @@ FACTS: tuple[Fact, ...] = (
         "/sys/module/mlx5_core/version",
     ),
     Fact(
-        "clock_source", "node", "Clock source of the kernel.", "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+        "clock_source",
+        "node",
+        "Clock source of the kernel.",
+        "/sys/devices/system/clocksource/clocksource0/current_clocksource",
     ),
-    Fact("numa_nodes", "node", "NUMA nodes that are online, as the kernel lists them.", "/sys/devices/system/node/online"),
+    Fact(
+        "numa_nodes",
+        "node",
+        "NUMA nodes that are online, as the kernel lists them.",
+        "/sys/devices/system/node/online",
+    ),
 )

@@ -1,20 +1,40 @@
-"""NVLinks of a GPU, one device per link, and what NVLink 5 counts over all links. ``read`` is in the words of pipeline/catalog/gpu.py."""
+"""NVLinks of a GPU, one device per link, and what NVLink 5 counts over all links.
+
+``read`` is in the words of pipeline/catalog/gpu.py.
+"""
 
 from __future__ import annotations
 
 from pipeline.catalog.fields import Dcgm, Fact, Field, Kind, Metric
 from pipeline.catalog.gpu_rows import ALL_LINKS, counter, gauge
 
-KINDS = (Kind("nvlink", (("gpu", "index"), ("uuid", "gpu_uuid"), ("link", "link")), "A link of a GPU, `<uuid>/<link>`."),)
+KINDS = (
+    Kind(
+        "nvlink",
+        (("gpu", "index"), ("uuid", "gpu_uuid"), ("link", "link")),
+        "A link of a GPU, `<uuid>/<link>`.",
+    ),
+)
 
 UP = Metric("tocsin_nvlink_up", "gauge", "1 while the link is active.")
 SPEED = Metric("tocsin_nvlink_speed_bytes_per_second", "gauge", "Line rate of the link.")
-ERRORS = Metric("tocsin_nvlink_errors_total", "counter", "Errors of the link by kind (before Blackwell).")
-DATA_LINK = Metric("tocsin_nvlink_data_link_errors_total", "counter", "Data-link errors of the link by kind (before Blackwell).")
-BYTES = Metric("tocsin_nvlink_bytes_total", "counter", "Bytes over the link without protocol, by direction.")
-RAW_BYTES = Metric("tocsin_nvlink_raw_bytes_total", "counter", "Bytes over the link with protocol, by direction.")
+ERRORS = Metric(
+    "tocsin_nvlink_errors_total", "counter", "Errors of the link by kind (before Blackwell)."
+)
+DATA_LINK = Metric(
+    "tocsin_nvlink_data_link_errors_total",
+    "counter",
+    "Data-link errors of the link by kind (before Blackwell).",
+)
+BYTES = Metric(
+    "tocsin_nvlink_bytes_total", "counter", "Bytes over the link without protocol, by direction."
+)
+RAW_BYTES = Metric(
+    "tocsin_nvlink_raw_bytes_total", "counter", "Bytes over the link with protocol, by direction."
+)
 
-# Per-link and, with all links as scope, per-GPU quantities of NVLink 5: stem of the family's name, type, HELP.
+# Per-link and, with all links as scope, per-GPU quantities of NVLink 5: stem of the
+# family's name, type, HELP.
 _PORT = (
     ("packets_total", "counter", "Packets by direction (NVLink 5)."),
     ("port_bytes_total", "counter", "Bytes as the port counts them, by direction (NVLink 5)."),
@@ -22,8 +42,19 @@ _PORT = (
     ("recovery_events_total", "counter", "Tries to bring a link back, by outcome (NVLink 5)."),
     ("symbol_errors_total", "counter", "Symbol errors before correction (NVLink 5)."),
     ("effective_errors_total", "counter", "Errors left after correction (NVLink 5)."),
-    ("bit_error_ratio", "gauge", "Bit error ratio as the port computes it, before (symbol) and after (effective) correction."),
-    ("fec_codewords_total", "counter", "Codewords by the number of symbols that had to be corrected (NVLink 5)."),
+    (
+        "bit_error_ratio",
+        "gauge",
+        (
+            "Bit error ratio as the port computes it, before (symbol) and after "
+            "(effective) correction."
+        ),
+    ),
+    (
+        "fec_codewords_total",
+        "counter",
+        "Codewords by the number of symbols that had to be corrected (NVLink 5).",
+    ),
 )
 
 # Kinds of damage: nvml.h field ids 206 to 212, DCGM ids 1204 to 1210.
@@ -44,21 +75,47 @@ _OUTCOMES = (
 
 
 def _row(number: int, old: str, new: str, *, whole: bool = True) -> tuple[Dcgm, ...]:
-    return (Dcgm(number, f"DCGM_FI_DEV_NVLINK_COUNT_{old}", f"DCGM_FI_DEV_NVLINK_{new}" if new else "", whole=whole),)
+    return (
+        Dcgm(
+            number,
+            f"DCGM_FI_DEV_NVLINK_COUNT_{old}",
+            f"DCGM_FI_DEV_NVLINK_{new}" if new else "",
+            whole=whole,
+        ),
+    )
 
 
 def port(kind: str, first: int, prefix: str, column: str, scope: str) -> tuple[Field, ...]:
-    """The port counters of NVLink 5, of one link or summed over all links of a GPU (where DCGM shows them)."""
+    """The port counters of NVLink 5, of one link or summed over all links of a GPU
+    (where DCGM shows them).
+    """
     metrics = {stem: Metric(prefix + stem, type_, text) for stem, type_, text in _PORT}  # type: ignore[arg-type]
     rows: list[Field] = []
 
     def add(
-        offset: int, name: str, stem: str, field: int, dcgm: tuple[Dcgm, ...], *labels: tuple[str, str], codec: str = ""
+        offset: int,
+        name: str,
+        stem: str,
+        field: int,
+        dcgm: tuple[Dcgm, ...],
+        *labels: tuple[str, str],
+        codec: str = "",
     ) -> None:
         make = gauge if codec else counter
         read = f"field {field} scope {scope}{codec}"
         shown = dcgm if kind == "gpu" else ()
-        rows.append(make(first + offset, column + name, metrics[stem], read, *labels, kind=kind, profile="full", dcgm=shown))
+        rows.append(
+            make(
+                first + offset,
+                column + name,
+                metrics[stem],
+                read,
+                *labels,
+                kind=kind,
+                profile="full",
+                dcgm=shown,
+            )
+        )
 
     for i, (direction, short) in enumerate((("transmit", "TX"), ("receive", "RX"))):
         add(
@@ -78,10 +135,30 @@ def port(kind: str, first: int, prefix: str, column: str, scope: str) -> tuple[F
             ("direction", direction),
         )
     for i, (name, old, new) in enumerate(_DAMAGE):
-        add(4 + i, f"{name}_errors", "packet_errors_total", 206 + i, _row(1204 + i, old, new), ("kind", name))
+        add(
+            4 + i,
+            f"{name}_errors",
+            "packet_errors_total",
+            206 + i,
+            _row(1204 + i, old, new),
+            ("kind", name),
+        )
     for i, (name, old, new) in enumerate(_OUTCOMES):
-        add(11 + i, f"{name}_recoveries", "recovery_events_total", 213 + i, _row(1211 + i, old, new), ("outcome", name))
-    add(14, "effective_errors", "effective_errors_total", 219, _row(1219, "EFFECTIVE_ERRORS", "EFFECTIVE_ERROR_TOTAL"))
+        add(
+            11 + i,
+            f"{name}_recoveries",
+            "recovery_events_total",
+            213 + i,
+            _row(1211 + i, old, new),
+            ("outcome", name),
+        )
+    add(
+        14,
+        "effective_errors",
+        "effective_errors_total",
+        219,
+        _row(1219, "EFFECTIVE_ERRORS", "EFFECTIVE_ERROR_TOTAL"),
+    )
     add(
         15,
         "effective_bit_error_ratio",
@@ -91,7 +168,13 @@ def port(kind: str, first: int, prefix: str, column: str, scope: str) -> tuple[F
         ("stage", "effective"),
         codec=" as bit_error_ratio",
     )
-    add(16, "symbol_errors", "symbol_errors_total", 221, _row(1214, "RX_SYMBOL_ERRORS", "RX_SYMBOL_ERROR_TOTAL"))
+    add(
+        16,
+        "symbol_errors",
+        "symbol_errors_total",
+        221,
+        _row(1214, "RX_SYMBOL_ERRORS", "RX_SYMBOL_ERROR_TOTAL"),
+    )
     add(
         17,
         "symbol_bit_error_ratio",
@@ -114,8 +197,23 @@ def port(kind: str, first: int, prefix: str, column: str, scope: str) -> tuple[F
 
 
 FIELDS: tuple[Field, ...] = (
-    gauge(3001, "state", UP, "field 165 scope link | nvmlDeviceGetNvLinkState(link)", kind="nvlink", profile="full"),
-    gauge(3002, "speed_megabytes_per_second", SPEED, "field 164 scope link", kind="nvlink", times=1_000_000, profile="full"),
+    gauge(
+        3001,
+        "state",
+        UP,
+        "field 165 scope link | nvmlDeviceGetNvLinkState(link)",
+        kind="nvlink",
+        profile="full",
+    ),
+    gauge(
+        3002,
+        "speed_megabytes_per_second",
+        SPEED,
+        "field 164 scope link",
+        kind="nvlink",
+        times=1_000_000,
+        profile="full",
+    ),
     # nvmlNvLinkErrorCounter_t: replay 0, recovery 1, CRC of flits 2, CRC of data 3, ECC of data 4.
     *(
         counter(
@@ -154,7 +252,12 @@ FIELDS: tuple[Field, ...] = (
             profile="full",
         )
         for i, (name, metric) in enumerate(
-            (("transmit", BYTES), ("receive", BYTES), ("raw_transmit", RAW_BYTES), ("raw_receive", RAW_BYTES))
+            (
+                ("transmit", BYTES),
+                ("receive", BYTES),
+                ("raw_transmit", RAW_BYTES),
+                ("raw_receive", RAW_BYTES),
+            )
         )
     ),
     *port("nvlink", 3040, "tocsin_nvlink_", "", "link"),
@@ -175,6 +278,10 @@ FACTS: tuple[Fact, ...] = (
         info=False,
     ),
     Fact(
-        "remote_pci_bus_id", "nvlink", "PCI address of the other end.", "nvmlDeviceGetNvLinkRemotePciInfo(link).busId", info=False
+        "remote_pci_bus_id",
+        "nvlink",
+        "PCI address of the other end.",
+        "nvmlDeviceGetNvLinkRemotePciInfo(link).busId",
+        info=False,
     ),
 )

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from pipeline.dcgm.counters import DEFAULT_FILE, EXTENDED_FILE, Compat, Counter, Counters, CountersError, load, parse
+from pipeline.dcgm.counters import (
+    DEFAULT_FILE,
+    EXTENDED_FILE,
+    Compat,
+    Counter,
+    Counters,
+    CountersError,
+    load,
+    parse,
+)
 from pipeline.dcgm.dialect import DcgmDialect
 from pipeline.dcgm.entities import LabelStyle
 from pipeline.dcgm.jobs import JobLabels

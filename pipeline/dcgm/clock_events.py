@@ -21,13 +21,17 @@ EVENTS = {
     "hw_power_brake": 0x80,
     "display_clocks": 0x100,
 }
-MOST_SAMPLES = 4096  # per GPU, whatever window and interval are asked for
+MAX_SAMPLES = 4096  # per GPU, whatever window and interval are asked for
 
 
 class ClockEvents:
-    """Remembers the masks of each GPU: one per collect interval for the count, every change for the total. Any thread may ask.
+    """Remembers the masks of each GPU: one per collect interval for the count,
+    every change for the total.
 
-    The count is a number of samples, so it depends on the interval: dcgm-exporter's 30 s unless told otherwise.
+    Any thread may ask.
+
+    The count is a number of samples, so it depends on the interval: dcgm-exporter's 30
+    s unless told otherwise.
     """
 
     def __init__(self, window_ns: int, interval_ns: int) -> None:
@@ -47,9 +51,13 @@ class ClockEvents:
                     self._see(device.id, int(mask), frame.mono_ns)
 
     def counts(self, device: str, now_ns: int) -> Mapping[str, int]:
-        """Samples of the window in which each event stood; events that stood in none are absent."""
+        """Samples of the window in which each event was active; events
+        active in none are absent.
+        """
         with self._lock:
-            samples = [mask for at, mask in self._samples.get(device, ()) if now_ns - at <= self._window_ns]
+            samples = [
+                mask for at, mask in self._samples.get(device, ()) if now_ns - at <= self._window_ns
+            ]
         counts = {name: sum(bool(mask & bit) for mask in samples) for name, bit in EVENTS.items()}
         return {name: count for name, count in counts.items() if count}
 
@@ -66,7 +74,7 @@ class ClockEvents:
             for name, bit in EVENTS.items():
                 if begun & bit:
                     totals[name] = totals.get(name, 0) + 1
-        samples = self._samples.setdefault(device, deque(maxlen=MOST_SAMPLES))
+        samples = self._samples.setdefault(device, deque(maxlen=MAX_SAMPLES))
         if not samples or at_ns - samples[-1][0] >= self._interval_ns:
             samples.append((at_ns, mask))
         while samples and at_ns - samples[0][0] > self._window_ns:

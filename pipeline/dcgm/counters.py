@@ -1,4 +1,7 @@
-"""Counters files: which fields of DCGM are shown, under which name, type and help. Errors are those of dcgm-exporter."""
+"""Counters files: which fields of DCGM are shown, under which name, type and help.
+
+Errors are those of dcgm-exporter.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ Compat = Literal["dcgm-4.8", "dcgm-4.9", "both"]
 DEFAULT_FILE = Path(__file__).with_name("default-counters.csv")
 EXTENDED_FILE = Path(__file__).with_name("extended-counters.csv")
 
-# Both generations' types. A Prometheus histogram or summary cannot be made of one value: they are shown as untyped.
+# Both generations' types. A Prometheus histogram or summary cannot be made of one value:
+# they are shown as untyped.
 _TYPES = {
     "gauge": "gauge",
     "counter": "counter",
@@ -27,14 +31,19 @@ PROFILING = range(1000, 1100)
 
 
 class CountersError(ValueError):
-    """A counters file that cannot be used: file, line where there is one, and the reason in dcgm-exporter's words."""
+    """A counters file that cannot be used: file, line where there is one, and the reason
+    in dcgm-exporter's words.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """One row of a counters file. ``type`` is gauge, counter, untyped or label; ``number`` counts records from 0.
+    """One row of a counters file.
 
-    ``one_generation`` keeps a 4.9 field that the other generation's default set does not have from bringing its legacy name along.
+    ``type`` is gauge, counter, untyped or label; ``number`` counts records from 0.
+
+    ``one_generation`` keeps a 4.9 field that the other generation's default set does not have from
+    bringing its legacy name along.
     """
 
     name: str
@@ -53,10 +62,16 @@ class Counters:
     warnings: tuple[str, ...] = ()
 
     def without_profiling(self) -> Counters:
-        """The same for a node whose first GPU has no profiling fields; says so for each as dcgm-exporter does."""
+        """The same for a node whose first GPU has no profiling fields; says so for
+        each as dcgm-exporter does.
+        """
         gone = [row for row in self.rows if row.id in PROFILING]
-        said = tuple(f"Skipping line {row.number} ('{row.name}'): metric not enabled" for row in gone)
-        return Counters(tuple(row for row in self.rows if row.id not in PROFILING), self.warnings + said)
+        said = tuple(
+            f"Skipping line {row.number} ('{row.name}'): metric not enabled" for row in gone
+        )
+        return Counters(
+            tuple(row for row in self.rows if row.id not in PROFILING), self.warnings + said
+        )
 
 
 def load(path: Path = DEFAULT_FILE, compat: Compat = "dcgm-4.8") -> Counters:
@@ -64,7 +79,9 @@ def load(path: Path = DEFAULT_FILE, compat: Compat = "dcgm-4.8") -> Counters:
     try:
         text = path.read_bytes().decode("utf-8", "replace")
     except OSError as error:
-        raise CountersError(f"Could not read metrics file '{path}'; err: {error.strerror}") from error
+        raise CountersError(
+            f"Could not read metrics file '{path}'; err: {error.strerror}"
+        ) from error
     counters = parse(text, str(path), compat)
     if path == DEFAULT_FILE and compat != "dcgm-4.8":
         added = Counter(
@@ -102,19 +119,27 @@ def parse(text: str, file: str, compat: Compat = "dcgm-4.8") -> Counters:
 def _row(number: int, fields: list[str], compat: Compat) -> Counter:
     if len(fields) != 3:
         shown = " ".join(fields)
-        raise CountersError(f"malformed CSV record; err: failed to parse line {number} (`[{shown}]`), expected 3 fields")
+        raise CountersError(
+            f"malformed CSV record; err: failed to parse line {number} "
+            f"(`[{shown}]`), expected 3 fields"
+        )
     name, kind, help_ = fields
     if name in names.BINARY:
-        raise CountersError(f"DCGM field '{name}' is a structure; it has no value that could be shown")
+        raise CountersError(
+            f"DCGM field '{name}' is a structure; it has no value that could be shown"
+        )
     if name == names.AMBIGUOUS:
         found = 203 if compat == "dcgm-4.8" else 1613
     else:
         found = names.ids().get(name, -1)
         if found < 0 and not names.known_elsewhere(name):
-            raise CountersError(f"could not find DCGM field; err: unknown ExporterCounter field '{name}'")
+            raise CountersError(
+                f"could not find DCGM field; err: unknown ExporterCounter field '{name}'"
+            )
     if kind not in _TYPES:
         raise CountersError(
-            f"could not find Prometheus metric type '{kind}'; supported types are counter, gauge, untyped, histogram, summary and label"
+            f"could not find Prometheus metric type '{kind}'; supported types are counter, gauge, "
+            "untyped, histogram, summary and label"
         )
     return Counter(name, _TYPES[kind], help_, found, number)
 

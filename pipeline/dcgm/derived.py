@@ -11,16 +11,22 @@ from pipeline.frame import Attributes, Device, Frame
 
 Number = int | float | None
 
-# nvmlComputeMode_t (default 0, prohibited 2, exclusive process 3) to DCGM's own numbers (dcgmComputeMode_t).
+# nvmlComputeMode_t (default 0, prohibited 2, exclusive process 3) to DCGM's own
+# numbers (dcgmComputeMode_t).
 _COMPUTE_MODES = {0: 0, 2: 1, 3: 2}
-# nvmlGpuFabricState: not supported, not started, in progress, completed. dcgmFabricManagerStatus_t tells a failure apart: 4.
+# nvmlGpuFabricState: not supported, not started, in progress, completed. dcgmFabricManagerStatus_t
+# tells a failure apart: 4.
 _FABRIC_COMPLETED, _FABRIC_FAILED = 3, 4
-KIBIBYTE, DCGM_MEGABYTE = 1024, 1000  # DCGM's "MB/s" of NVLink are 1000 KiB/s: KiB / 1000, truncated
+# DCGM's "MB/s" of NVLink are 1000 KiB/s: KiB / 1000, truncated
+KIBIBYTE, DCGM_MEGABYTE = 1024, 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The frames a derived value may look at. ``links`` is the row of (GPU UUID, link number) in the nvlink frame."""
+    """The frames a derived value may look at.
+
+    ``links`` is the row of (GPU UUID, link number) in the nvlink frame.
+    """
 
     gpus: Frame
     count: int
@@ -29,7 +35,10 @@ class Node:
 
 
 def value(number: int, node: Node, row: int, gpu: Device, facts: Attributes) -> Number:
-    """The value of a derived field for one GPU, None where it has none. KeyError for an id that is not derived."""
+    """The value of a derived field for one GPU, None where it has none.
+
+    KeyError for an id that is not derived.
+    """
     if number in _LANES:
         column, link = _LANES[number]
         return _lane(node, column, node.links.get((gpu.id, str(link)), -1))
@@ -43,11 +52,17 @@ def link_value(number: int, node: Node, link_row: int) -> Number:
 
 
 def _per_second(frame: Frame, names: tuple[str, ...], row: int) -> float:
-    """Sum of the rates of counters, native units per second; 0 on the first sample and where there is no such counter."""
+    """Sum of the rates of counters, native units per second; 0 on the first sample and where
+    there is no such counter.
+    """
     if frame.increments is None or row < 0:
         return 0.0
     rows = [frame.schema.counter_row[name] for name in names]
-    rates = [float(frame.increments.delta[i, row]) / (float(frame.increments.seconds[i, row]) or math.nan) for i in rows]
+    rates = [
+        float(frame.increments.delta[i, row])
+        / (float(frame.increments.seconds[i, row]) or math.nan)
+        for i in rows
+    ]
     return math.fsum(rate for rate in rates if math.isfinite(rate))
 
 
@@ -57,7 +72,11 @@ def _megabytes(frame: Frame, names: tuple[str, ...], row: int) -> int:
 
 def _lane(node: Node, column: str, row: int) -> Number:
     if column == "throughput":
-        return 0 if node.nvlinks is None else _megabytes(node.nvlinks, ("transmit_kibibytes", "receive_kibibytes"), row)
+        return (
+            0
+            if node.nvlinks is None
+            else _megabytes(node.nvlinks, ("transmit_kibibytes", "receive_kibibytes"), row)
+        )
     return node.nvlinks.value(column, row) if node.nvlinks is not None and row >= 0 else None
 
 
@@ -81,7 +100,10 @@ def _fabric(node: Node, row: int) -> Number:
 
 def _used_ratio(node: Node, row: int) -> Number:
     """Share in use of what the driver does not keep for itself, 0 to 1."""
-    used, total = node.gpus.value("memory_used_bytes", row), node.gpus.value("memory_total_bytes", row)
+    used, total = (
+        node.gpus.value("memory_used_bytes", row),
+        node.gpus.value("memory_total_bytes", row),
+    )
     reserved = node.gpus.value("memory_reserved_bytes", row) or 0.0
     return None if used is None or total is None or total <= reserved else used / (total - reserved)
 

@@ -1,4 +1,6 @@
-"""The dcgm-exporter dialect: the same frames under DCGM's names, so that a node can take that exporter's place."""
+"""The dcgm-exporter dialect: the same frames under DCGM's names, so that a node can
+take that exporter's place.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pipeline.clock import Clock
 from pipeline.dcgm import derived
 from pipeline.dcgm.clock_events import ClockEvents
 from pipeline.dcgm.entities import Entity, absent, entities
@@ -21,7 +24,6 @@ from pipeline.exposition.latest import Entry, Snapshot
 from pipeline.exposition.loose import Labels
 from pipeline.exposition.template import Block, Template
 from pipeline.exposition.text import series
-from pipeline.interfaces import Clock
 from pipeline.observation import Observation
 
 log = logging.getLogger("tocsin.dcgm")
@@ -29,7 +31,9 @@ MILLISECOND = 1_000_000
 
 
 class _Row(NamedTuple):
-    """A value that stands in no cell: number of its family, of its entity (links count on behind the others), labels, text."""
+    """A value that stands in no cell: number of its family, of its entity (links count on behind
+    the others), labels, text.
+    """
 
     family: int
     entity: int
@@ -49,7 +53,10 @@ class _View(NamedTuple):
 
 
 class DcgmDialect:
-    """Renders a snapshot as dcgm-exporter would. Series names are joined anew only when a label of any of them changed."""
+    """Renders a snapshot as dcgm-exporter would.
+
+    Series names are joined again only when a label of any of them changed.
+    """
 
     def __init__(self, options: Options, clock: Clock, xids: Xids | None = None) -> None:
         self._options = options
@@ -57,10 +64,16 @@ class DcgmDialect:
         self._labels = label_fields(options.counters, options.compat)
         self._ids = [s.id for s in self._shown] + [label.id for label in self._labels]
         self._counters = frozenset(s.id for s in self._shown if s.family.type == "counter")
-        self._events = ClockEvents(options.clock_window_ms * MILLISECOND, options.collect_interval_ms * MILLISECOND)
+        self._events = ClockEvents(
+            options.clock_window_ms * MILLISECOND, options.collect_interval_ms * MILLISECOND
+        )
         self._counts_events = bool(CLOCK_FAMILIES & set(self._ids))
         self._loose = LooseValues(options, xids or NoXids(), clock, self._events)
-        self._in_cells = {i for i, s in enumerate(self._shown) if s.id in columns_of("gpu") or s.id in columns_of("gpu_instance")}
+        self._in_cells = {
+            i
+            for i, s in enumerate(self._shown)
+            if s.id in columns_of("gpu") or s.id in columns_of("gpu_instance")
+        }
         self._of_links = {i for i, s in enumerate(self._shown) if s.id in LINK_LEVEL}
         known = self._in_cells | self._of_links
         self._in_no_cell = [(i, s.id) for i, s in enumerate(self._shown) if i not in known]
@@ -80,7 +93,9 @@ class DcgmDialect:
                 if frame.kind == "gpu":
                     self._events.write(frame)
 
-    def render(self, snapshot: Snapshot, *, openmetrics: bool) -> tuple[bytes, int, Mapping[str, int]]:
+    def render(
+        self, snapshot: Snapshot, *, openmetrics: bool
+    ) -> tuple[bytes, int, Mapping[str, int]]:
         """Text, number of series, and samples dropped by reason. Empty while no GPU is known."""
         view = self._view(snapshot)
         if view is None:
@@ -90,17 +105,30 @@ class DcgmDialect:
         typed = [self._typed(entity) for entity in view.entities]
         holders = self._options.jobs.of(snapshot)
         copies = [holders(entity.device) for entity in view.entities]
-        key = (snapshot.generation, view.entities, view.links, typed, copies, [row[:3] for row in rows])
+        key = (
+            snapshot.generation,
+            view.entities,
+            view.links,
+            typed,
+            copies,
+            [row[:3] for row in rows],
+        )
         if key != self._key:
             self._key = key
             self._template = Template(list(self._blocks(view, rows, typed, copies)))
         texts = [text for sheet in self._sheets.values() for text in sheet.texts]
-        present = [sheet.present for sheet in self._sheets.values()] + [np.ones(len(rows), np.bool_)]
-        page = self._template.render(texts + [row.text for row in rows], np.concatenate(present), openmetrics=openmetrics)
+        present = [sheet.present for sheet in self._sheets.values()] + [
+            np.ones(len(rows), np.bool_)
+        ]
+        page = self._template.render(
+            texts + [row.text for row in rows], np.concatenate(present), openmetrics=openmetrics
+        )
         return page, self._template.series, self._dropped()
 
     def _view(self, snapshot: Snapshot) -> _View | None:
-        gpus, instances, nvlinks = (next(iter(snapshot.of(kind)), None) for kind in ("gpu", "gpu_instance", "nvlink"))
+        gpus, instances, nvlinks = (
+            next(iter(snapshot.of(kind)), None) for kind in ("gpu", "gpu_instance", "nvlink")
+        )
         if gpus is None:
             return None
         present: frozenset[str] = frozenset()
@@ -111,16 +139,26 @@ class DcgmDialect:
         if key != self._entities_key:
             self._entities_key = key
             style, selection = self._options.style, self._options.selection
-            self._entities = entities(snapshot, gpus, instances, present, style=style, selection=selection)
+            self._entities = entities(
+                snapshot, gpus, instances, present, style=style, selection=selection
+            )
             self._tell_missing(self._entities)
-        links = link_entities(snapshot, nvlinks, self._options.style) if nvlinks is not None and self._of_links else []
+        links = (
+            link_entities(snapshot, nvlinks, self._options.style)
+            if nvlinks is not None and self._of_links
+            else []
+        )
         return _View(snapshot, gpus, instances, nvlinks, self._entities, links)
 
     def _fill(self, view: _View) -> None:
-        entries = {entry.frame.kind: entry for entry in (view.gpus, view.instances) if entry is not None}
+        entries = {
+            entry.frame.kind: entry for entry in (view.gpus, view.instances) if entry is not None
+        }
         if view.snapshot.generation != self._generation:
             self._generation = view.snapshot.generation
-            self._sheets = {kind: Sheet(entry, self._ids, self._counters) for kind, entry in entries.items()}
+            self._sheets = {
+                kind: Sheet(entry, self._ids, self._counters) for kind, entry in entries.items()
+            }
             ends = enumerate(view.nvlinks.frame.devices) if view.nvlinks is not None else ()
             facts = [(row, view.snapshot.facts(link)) for row, link in ends]
             self._links = {(f.get("gpu_uuid", ""), f.get("link", "")): row for row, f in facts}
@@ -131,13 +169,18 @@ class DcgmDialect:
         """Values of the families that stand in no cell, for every entity."""
         states = view.gpus.frame
         node = derived.Node(
-            states, len({e.gpu for e in view.entities}), view.nvlinks.frame if view.nvlinks is not None else None, self._links
+            states,
+            len({e.gpu for e in view.entities}),
+            view.nvlinks.frame if view.nvlinks is not None else None,
+            self._links,
         )
         answers = (answering(states) & view.gpus.fresh).tolist()
         inside = view.instances.frame if view.instances is not None else None
         for number, field in self._in_no_cell:
             for place, entity in enumerate(view.entities):
-                for value in self._loose.of(field, entity, node, inside, answers=answers[entity.gpu_row]):
+                for value in self._loose.of(
+                    field, entity, node, inside, answers=answers[entity.gpu_row]
+                ):
                     yield _Row(number, place, value.labels, value.text)
 
     def _link_rows(self, view: _View) -> Iterator[_Row]:
@@ -151,10 +194,16 @@ class DcgmDialect:
                     yield _Row(number, place, (), b"%d" % int(found))
 
     def _typed(self, entity: Entity) -> tuple[tuple[str, str, str], ...]:
-        """(name on old families, name on new ones, value) of the label-typed fields of an entity; unknown ones are absent."""
+        """(name on old families, name on new ones, value) of the label-typed fields of an entity;
+        unknown ones are absent.
+        """
         found = []
         for label in self._labels:
-            value = entity.facts.get(FACT_OF[label.id], "") if label.id in FACT_OF else self._cell_text(label.id, entity)
+            value = (
+                entity.facts.get(FACT_OF[label.id], "")
+                if label.id in FACT_OF
+                else self._cell_text(label.id, entity)
+            )
             if value:
                 found.append((label.name, label.new_name, value))
         return tuple(found)
@@ -179,19 +228,38 @@ class DcgmDialect:
             found: list[tuple[bytes, int]] = []
             for cell, row in loose.get(number, []):
                 if row.entity >= len(view.entities):
-                    found.append((series(shown.family.name, view.links[row.entity - len(view.entities)].labels), cell))
+                    found.append(
+                        (
+                            series(
+                                shown.family.name,
+                                view.links[row.entity - len(view.entities)].labels,
+                            ),
+                            cell,
+                        )
+                    )
                     continue
-                named = self._named(shown, view.entities[row.entity], typed[row.entity], copies[row.entity], row.labels)
+                named = self._named(
+                    shown,
+                    view.entities[row.entity],
+                    typed[row.entity],
+                    copies[row.entity],
+                    row.labels,
+                )
                 found += [(name, cell) for name in named]
             if number in self._in_cells:
                 for place, entity in enumerate(view.entities):
                     cell = self._cell(shown.id, entity)
                     if cell >= 0:
-                        found += [(name, cell) for name in self._named(shown, entity, typed[place], copies[place], ())]
+                        found += [
+                            (name, cell)
+                            for name in self._named(shown, entity, typed[place], copies[place], ())
+                        ]
             yield Block(shown.family, tuple(found))
 
     def _cell(self, number: int, entity: Entity) -> int:
-        """The cell of a field: an instance's own where DCGM reads it per instance, else its GPU's."""
+        """The cell of a field: an instance's own where DCGM reads it per
+        instance, else its GPU's.
+        """
         gpus, instances = self._sheets["gpu"], self._sheets.get("gpu_instance")
         if entity.instance_row >= 0 and instances is not None:
             cell = instances.cell(number, entity.instance_row)
@@ -201,9 +269,16 @@ class DcgmDialect:
 
     @staticmethod
     def _named(
-        shown: Shown, entity: Entity, typed: Sequence[tuple[str, str, str]], copies: Sequence[Labels], labels: Labels
+        shown: Shown,
+        entity: Entity,
+        typed: Sequence[tuple[str, str, str]],
+        copies: Sequence[Labels],
+        labels: Labels,
     ) -> Iterator[bytes]:
-        """The series of one value: one per copy. Order: own labels, label-typed fields by name, attributes by name."""
+        """The series of one value: one per copy.
+
+        Order: own labels, label-typed fields by name, attributes by name.
+        """
         fields = sorted((new if shown.new else old, value) for old, new, value in typed)
         for copy in copies:
             yield series(shown.family.name, (*entity.labels, *fields, *sorted((*copy, *labels))))

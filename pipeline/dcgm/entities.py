@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from pipeline.catalog.gpu import GPU_STATES
 from pipeline.dcgm.select import FLEX, Selection
 from pipeline.exposition.latest import Entry, Snapshot
 from pipeline.exposition.loose import Labels
 from pipeline.frame import Attributes, Device
+from pipeline.gpu_state import GpuState
 
-NOT_THERE = frozenset(code for code, name in GPU_STATES if name in ("absent", "passthrough"))
+NOT_THERE = frozenset({GpuState.ABSENT, GpuState.PASSTHROUGH})
 
 
 @dataclass(frozen=True, slots=True)
 class LabelStyle:
-    """How dcgm-exporter's switches change the labels; an empty ``hostname`` leaves that label away."""
+    """How dcgm-exporter's switches change the labels; an empty
+    ``hostname`` leaves that label away.
+    """
 
     hostname: str = ""
     hostname_label: str = "Hostname"
@@ -26,7 +28,8 @@ class LabelStyle:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """One GPU or MIG instance: what it is, its rows in the frames (-1 = none), its own labels in dcgm-exporter's order.
+    """One GPU or MIG instance: what it is, its rows in the frames (-1 = none), its own labels
+    in dcgm-exporter's order.
 
     ``facts`` are all that is known of the GPU.
     """
@@ -48,9 +51,12 @@ def entities(
     style: LabelStyle,
     selection: Selection = FLEX,
 ) -> list[Entity]:
-    """Entities in the order of GPU index and instance. ``present`` are the ids of the instances that answer now.
+    """Entities in the order of GPU index and instance.
 
-    A GPU without index cannot be told apart in this dialect and has no rows; neither has one that is known and not there.
+    ``present`` are the ids of the instances that answer now.
+
+    A GPU without index cannot be told apart in this dialect and has no rows; neither has one
+    that is known and not there.
     """
     found: list[Entity] = []
     place = 0
@@ -65,14 +71,18 @@ def entities(
             if selection.shows_instance(place, index, number):
                 profile = snapshot.facts(instance).get("profile", "")
                 mig = (("GPU_I_PROFILE", profile), ("GPU_I_ID", number))
-                found.append(Entity(instance, gpu, row, instance_row, (*base, *mig, *_host(style)), facts))
+                found.append(
+                    Entity(instance, gpu, row, instance_row, (*base, *mig, *_host(style)), facts)
+                )
             place += 1
     return found
 
 
 def absent(gpus: Entry) -> frozenset[int]:
     """Rows of the GPUs that are known and that the driver does not have."""
-    return frozenset(row for row, state in enumerate(gpus.frame.gauge("state").tolist()) if state in NOT_THERE)
+    return frozenset(
+        row for row, state in enumerate(gpus.frame.gauge("state").tolist()) if state in NOT_THERE
+    )
 
 
 def _by_index(snapshot: Snapshot, gpus: Entry) -> list[tuple[int, str]]:
@@ -86,7 +96,9 @@ def _by_index(snapshot: Snapshot, gpus: Entry) -> list[tuple[int, str]]:
     return [(row, str(index)) for index, row in sorted(indexed)]
 
 
-def _inside(snapshot: Snapshot, instances: Entry | None, gpu: Device, present: frozenset[str]) -> list[tuple[str, Device, int]]:
+def _inside(
+    snapshot: Snapshot, instances: Entry | None, gpu: Device, present: frozenset[str]
+) -> list[tuple[str, Device, int]]:
     if instances is None:
         return []
     found = []

@@ -1,4 +1,5 @@
-"""CSV as Go's encoding/csv reads it: counters files that dcgm-exporter takes are taken, the others fail with its words.
+"""CSV as Go's encoding/csv reads it: counters files that dcgm-exporter takes are taken, the
+others fail with its words.
 
 Rules: package documentation of encoding/csv; comment character ``#``, no lazy quotes, no trimming.
 """
@@ -37,7 +38,10 @@ def read(text: str) -> list[Record]:
 class _Reader:
     def __init__(self, text: str) -> None:
         lines = text.replace("\r\n", "\n").split("\n")
-        self._lines = [*(line + "\n" for line in lines[:-1]), *(line for line in lines[-1:] if line)]
+        self._lines = [
+            *(line + "\n" for line in lines[:-1]),
+            *(line for line in lines[-1:] if line),
+        ]
         self._next = 0
 
     def record(self) -> Record | None:
@@ -62,7 +66,13 @@ class _Reader:
                 end = line.find(",", at)
                 field = (line[at:] if end < 0 else line[at:end]).removesuffix("\n")
                 if '"' in field:
-                    raise CsvError(self._said(start, _column(line, at + field.index('"')), 'bare " in non-quoted field'))
+                    raise CsvError(
+                        self._said(
+                            start,
+                            _column(line, at + field.index('"')),
+                            'bare " in non-quoted field',
+                        )
+                    )
                 fields.append(field)
             else:
                 field, line, end = self._quoted(line, at + 1, start)
@@ -72,7 +82,9 @@ class _Reader:
             at = end + 1
 
     def _quoted(self, line: str, at: int, start: int) -> tuple[str, str, int]:
-        """The field, the line it ended on, and where the comma after it is (-1 at the end of the record)."""
+        """The field, the line it ended on, and where the comma after it is (-1
+        at the end of the record).
+        """
         field = ""
         while True:
             quote = line.find('"', at)
@@ -80,7 +92,13 @@ class _Reader:
                 field += line[at:]
                 more = self._line()
                 if more is None:
-                    raise CsvError(self._said(start, _column(line, len(line)), 'extraneous or missing " in quoted-field'))
+                    raise CsvError(
+                        self._said(
+                            start,
+                            _column(line, len(line)),
+                            'extraneous or missing " in quoted-field',
+                        )
+                    )
                 line, at = more, 0
                 continue
             field += line[at:quote]
@@ -93,7 +111,11 @@ class _Reader:
             elif after in ("", "\n"):
                 return field, line, -1
             else:
-                raise CsvError(self._said(start, _column(line, quote), 'extraneous or missing " in quoted-field'))
+                raise CsvError(
+                    self._said(
+                        start, _column(line, quote), 'extraneous or missing " in quoted-field'
+                    )
+                )
 
     def _said(self, start: int, column: int, what: str) -> str:
         at = f"parse error on line {self._next}, column {column}: {what}"

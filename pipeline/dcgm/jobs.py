@@ -1,7 +1,9 @@
-"""Labels of pods and jobs on dcgm-exporter's series: pod mapper and HPC mapper of that exporter, from the jobs of the snapshot.
+"""Labels of pods and jobs on dcgm-exporter's series: pod mapper and HPC mapper of that exporter,
+from the jobs of the snapshot.
 
-README and internal/pkg/transformation of dcgm-exporter: labels go on what is allocated only; of several pods on one device one wins,
-unless virtual GPUs are on; every sample is copied for each line of the job-mapping file.
+README and internal/pkg/transformation of dcgm-exporter: labels go on what is allocated only; of
+several pods on one device one wins, unless virtual GPUs are on; every sample is copied for each
+line of the job-mapping file.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from pipeline.exposition.latest import Snapshot
 from pipeline.exposition.loose import Labels
 from pipeline.frame import Attributes, Device
 
-# Fact to label: dcgm-exporter's names, those of --use-old-namespace, and what --kubernetes-enable-dra adds.
+# Fact to label: dcgm-exporter's names, those of --use-old-namespace, and what
+# --kubernetes-enable-dra adds.
 _POD = (("pod", "pod"), ("namespace", "namespace"), ("container", "container"))
 _OLD_POD = (("pod", "pod_name"), ("namespace", "pod_namespace"), ("container", "container_name"))
 _CLAIM = (
@@ -24,13 +27,16 @@ _CLAIM = (
     ("claim_pool", "dra_pool_name"),
     ("claim_device", "dra_device_name"),
 )
-# Labels of whoever holds a device: one set per copy of its series, and one empty set where nobody does.
+# Labels of whoever holds a device: one set per copy of its series, and one
+# empty set where nobody does.
 Holders = Callable[[Device], Sequence[Labels]]
 
 
 @dataclass(frozen=True, slots=True)
 class JobLabels:
-    """Which labels are wanted: dcgm-exporter's switches for Kubernetes; those of the job mapping are there when a mapping is."""
+    """Which labels are wanted: dcgm-exporter's switches for Kubernetes; those of the job mapping
+    are there when a mapping is.
+    """
 
     kubernetes: bool = False
     virtual_gpus: bool = False
@@ -43,19 +49,29 @@ class JobLabels:
         for entry in snapshot.of(KIND):
             for device in entry.frame.devices if entry.fresh else ():
                 facts = device.attributes
-                held.setdefault((facts.get("uuid", ""), facts.get("gpu_instance", "")), []).append(facts)
+                held.setdefault((facts.get("uuid", ""), facts.get("gpu_instance", "")), []).append(
+                    facts
+                )
         return lambda device: self._copies(held.get(_place(device, snapshot), ()))
 
     def _copies(self, holders: Iterable[Attributes]) -> Sequence[Labels]:
         holders = tuple(holders)
-        pods = list(self._pods([h for h in holders if h.get("scheduler") == "kubernetes"])) if self.kubernetes else []
+        pods = (
+            list(self._pods([h for h in holders if h.get("scheduler") == "kubernetes"]))
+            if self.kubernetes
+            else []
+        )
         jobs: list[Labels] = [(("hpc_job", h["mapped"]),) for h in holders if "mapped" in h]
         return tuple((*pod, *job) for pod in pods or [()] for job in jobs or [()])
 
     def _pods(self, pods: Sequence[Attributes]) -> Iterable[Labels]:
-        """One set per share with virtual GPUs, else that of the first pod by name: the same one on every page."""
+        """One set per share with virtual GPUs, else that of the first pod by name:
+        the same one on every page.
+        """
         names = (_OLD_POD if self.old_namespace else _POD) + (_CLAIM if self.dra else ())
-        ordered = sorted(pods, key=lambda p: tuple(p.get(fact, "") for fact in ("namespace", "pod", "container")))
+        ordered = sorted(
+            pods, key=lambda p: tuple(p.get(fact, "") for fact in ("namespace", "pod", "container"))
+        )
         for pod in ordered if self.virtual_gpus else ordered[:1]:
             labels = tuple((label, pod[fact]) for fact, label in names if fact in pod)
             shares = pod.get("replicas", "").split(",") if self.virtual_gpus else [""]

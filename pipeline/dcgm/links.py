@@ -20,7 +20,11 @@ class LinkEntity:
 
 
 def link_entities(snapshot: Snapshot, links: Entry, style: LabelStyle) -> list[LinkEntity]:
-    """Links that are up. Their label counts from 1 over the links of a GPU, so it is not NVML's number; ``-o`` changes nothing."""
+    """Links that are up.
+
+    Their label counts from 1 over the links of a GPU, so it is not NVML's
+    number; ``-o`` changes nothing.
+    """
     found: list[LinkEntity] = []
     place: dict[str, int] = {}
     up = links.frame.gauge("state")

@@ -1,4 +1,6 @@
-"""Values that stand in no cell: derived fields, the last XID, the exporter's own counts, and fields of single links."""
+"""Values that stand in no cell: derived fields, the last XID, the exporter's own counts,
+and fields of single links.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pipeline.catalog import facts_of
+from pipeline.clock import Clock
 from pipeline.dcgm import derived
 from pipeline.dcgm.clock_events import ClockEvents
 from pipeline.dcgm.entities import Entity
@@ -14,15 +17,21 @@ from pipeline.dcgm.options import Options, Xids
 from pipeline.exposition.loose import Labels
 from pipeline.exposition.numbers import float_text
 from pipeline.frame import Frame
-from pipeline.interfaces import Clock
-from pipeline.xid import xid_entry
+from pipeline.xid.table import xid_entry
 
 XID = 230
 EXPORTER_IDS = frozenset(EXPORTER.values())
-PER_INSTANCE = frozenset((254,))  # derived fields that DCGM reads from the instance, not from its GPU
+# derived fields that DCGM reads from the instance, not from its GPU
+PER_INSTANCE = frozenset((254,))
 FACT_OF = {dcgm.id: fact.name for fact in facts_of("gpu") for dcgm in fact.dcgm}
-_XIDS_COUNT, _XIDS_TOTAL = EXPORTER["DCGM_EXP_XID_ERRORS_COUNT"], EXPORTER["DCGM_EXP_XID_ERRORS_TOTAL"]
-_CLOCKS_COUNT, _CLOCKS_TOTAL = EXPORTER["DCGM_EXP_CLOCK_EVENTS_COUNT"], EXPORTER["DCGM_EXP_CLOCK_EVENTS_TOTAL"]
+_XIDS_COUNT, _XIDS_TOTAL = (
+    EXPORTER["DCGM_EXP_XID_ERRORS_COUNT"],
+    EXPORTER["DCGM_EXP_XID_ERRORS_TOTAL"],
+)
+_CLOCKS_COUNT, _CLOCKS_TOTAL = (
+    EXPORTER["DCGM_EXP_CLOCK_EVENTS_COUNT"],
+    EXPORTER["DCGM_EXP_CLOCK_EVENTS_TOTAL"],
+)
 CLOCK_FAMILIES = frozenset((_CLOCKS_COUNT, _CLOCKS_TOTAL))
 
 
@@ -42,8 +51,19 @@ class LooseValues:
         self._clock = clock
         self._events = events
 
-    def of(self, number: int, entity: Entity, node: derived.Node, instances: Frame | None, *, answers: bool) -> Iterator[Value]:
-        """The values of an id for an entity. What comes from events is there for a GPU that does not answer, too."""
+    def of(
+        self,
+        number: int,
+        entity: Entity,
+        node: derived.Node,
+        instances: Frame | None,
+        *,
+        answers: bool,
+    ) -> Iterator[Value]:
+        """The values of an id for an entity.
+
+        What comes from events is there for a GPU that does not answer, too.
+        """
         if number == XID:
             yield self._last_xid(entity)
         elif number in EXPORTER_IDS:
@@ -56,7 +76,9 @@ class LooseValues:
                 yield Value((), text.encode())
         elif number in PER_INSTANCE and entity.instance_row >= 0 and instances is not None:
             inside = derived.Node(instances, node.count)
-            yield from _value(derived.value(number, inside, entity.instance_row, entity.gpu, entity.facts))
+            yield from _value(
+                derived.value(number, inside, entity.instance_row, entity.gpu, entity.facts)
+            )
         else:
             yield from _value(derived.value(number, node, entity.gpu_row, entity.gpu, entity.facts))
 
@@ -68,8 +90,14 @@ class LooseValues:
     def _counts(self, number: int, entity: Entity) -> Iterator[Value]:
         if number == _XIDS_COUNT:
             window_ms = self._options.xid_window_ms
-            recent = self._xids.recent(entity.device.id, window_ms * 1_000_000, self._clock.time_ns())
-            yield from _windowed(window_ms, "xid", {str(code): count for code, count in sorted(recent.items()) if code})
+            recent = self._xids.recent(
+                entity.device.id, window_ms * 1_000_000, self._clock.time_ns()
+            )
+            yield from _windowed(
+                window_ms,
+                "xid",
+                {str(code): count for code, count in sorted(recent.items()) if code},
+            )
         elif number == _CLOCKS_COUNT:
             counts = self._events.counts(entity.gpu.id, self._clock.monotonic_ns())
             yield from _windowed(self._options.clock_window_ms, "clock_event", dict(counts))

@@ -1,6 +1,8 @@
-"""DCGM's field names: which id a name of a counters file means, and what the other generation calls it.
+"""DCGM's field names: which id a name of a counters file means, and what the
+other generation calls it.
 
-Ids and names: dcgm_fields.h of DCGM 3 to 4.7; lower-case names: dcgm-exporter's 1.x-compatibility-metrics.csv.
+Ids and names: dcgm_fields.h of DCGM 3 to 4.7; lower-case names: dcgm-exporter's
+1.x-compatibility-metrics.csv.
 """
 
 from __future__ import annotations
@@ -28,12 +30,25 @@ DERIVED = (
     Dcgm(897, _DEV + "NVLINK_RX_BANDWIDTH_TOTAL", _DEV + "NVLINK_RX_THROUGHPUT_TOTAL"),
 )
 
-# Ids of lanes 0 to 17 are scattered in four runs; the counter's name, its 4.9 name, and the column of an nvlink device.
+# Ids of lanes 0 to 17 are scattered in four runs; the counter's name, its 4.9 name, and the
+# column of an nvlink device.
 LANES = {
-    "crc_flit_errors": ((400, 451, 406, 481), "CRC_FLIT_ERROR_COUNT_L{}", "CRC_FLIT_ERROR_L{}_TOTAL"),
-    "crc_data_errors": ((410, 457, 416, 484), "CRC_DATA_ERROR_COUNT_L{}", "CRC_DATA_ERROR_L{}_TOTAL"),
+    "crc_flit_errors": (
+        (400, 451, 406, 481),
+        "CRC_FLIT_ERROR_COUNT_L{}",
+        "CRC_FLIT_ERROR_L{}_TOTAL",
+    ),
+    "crc_data_errors": (
+        (410, 457, 416, 484),
+        "CRC_DATA_ERROR_COUNT_L{}",
+        "CRC_DATA_ERROR_L{}_TOTAL",
+    ),
     "replay_errors": ((420, 463, 426, 487), "REPLAY_ERROR_COUNT_L{}", "REPLAY_ERROR_L{}_TOTAL"),
-    "recovery_errors": ((430, 469, 436, 491), "RECOVERY_ERROR_COUNT_L{}", "RECOVERY_ERROR_L{}_TOTAL"),
+    "recovery_errors": (
+        (430, 469, 436, 491),
+        "RECOVERY_ERROR_COUNT_L{}",
+        "RECOVERY_ERROR_L{}_TOTAL",
+    ),
     "throughput": ((440, 475, 446, 494), "BANDWIDTH_L{}", "THROUGHPUT_L{}"),
 }
 _RUNS = (6, 6, 3, 3)
@@ -47,7 +62,8 @@ LINK_LEVEL = {
     1528: (_DEV + "NVLINK_RECOVERY_ERROR_PER_LINK_TOTAL", "recovery_errors"),
 }
 
-# Exporter fields. GPU health and peer-to-peer status come from DCGM's own watches and cannot be had without it.
+# Exporter fields. GPU health and peer-to-peer status come from DCGM's own watches and
+# cannot be had without it.
 EXPORTER = {
     "DCGM_EXP_XID_ERRORS_COUNT": 9001,
     "DCGM_EXP_CLOCK_EVENTS_COUNT": 9002,
@@ -105,17 +121,18 @@ _LEGACY = {
     "fi_prof_pcie_rx_bytes": 1010,
 }
 
-# Fields that DCGM has and NVML cannot answer, or that no reader of ours asks for: accepted, and left out with a warning.
+# Fields that DCGM has and NVML cannot answer, or that no reader of ours asks for: accepted, and
+# left out with a warning.
 _ELSEWHERE = re.compile(
-    r"DCGM_FI_DEV_(?:"
-    r"(?:NVSWITCH|CPU|CONNECTX|VGPU|NVLINK_PPRM|NVLINK_PPCNT)_[A-Z0-9_]+"
-    r"|(?:CPU|MEM)_AFFINITY_[0-3]|MIG_MAX_SLICES|P2P_NVLINK_STATUS|PCI_(?:COMBINED|SUBSYS)_ID|CUDA_VISIBLE_DEVICES_STR|CC_MODE"
-    r"|AUTOBOOST|(?:REQUESTED|ENFORCED|VALID)_POWER_PROFILE_MASK|PCIE_[TR]X_THROUGHPUT|VIRTUAL_MODE|NVLINK_ERROR|GPU_NVLINK_ERRORS"
-    r"|NVLINK_[TR]X_BANDWIDTH_L\d\d?|NVLINK_(?:TX_|RX_)?THROUGHPUT_PER_LINK|NVLINK_COUNT_(?:SYMBOL|EFFECTIVE)_BER|DIAG_[A-Z0-9_]+"
-    r"|(?:MEM_COPY|GPU)_UTIL_SAMPLES)"
-    r"|DCGM_FI_PROF_(?:NVLINK_L\d\d?_[TR]X_BYTES|(?:HOSTMEM|PEERMEM)_CACHE_(?:HIT|MISS)|[A-Z0-9_]+_CYCLES_[A-Z0-9_]+_TOTAL"
-    r"|PCIE_[A-Z0-9_]+_TOTAL)"
-    r"|DCGM_FI_IMEX_(?:DOMAIN|DAEMON)_STATUS|DCGM_FI_BIND_UNBIND_EVENT|DCGM_FI_PROCESS_NAME"
+    r"DCGM_FI_DEV_(?:(?:NVSWITCH|CPU|CONNECTX|VGPU|NVLINK_PPRM|NVLINK_PPCNT)_[A-Z0-9_]+|(?:CPU|"
+    r"MEM)_AFFINITY_[0-3]|MIG_MAX_SLICES|P2P_NVLINK_STATUS|PCI_(?:COMBINED|SUBSYS)_ID|"
+    r"CUDA_VISIBLE_DEVICES_STR|CC_MODE|AUTOBOOST|(?:REQUESTED|ENFORCED|VALID)_POWER_PROFILE_MASK|"
+    r"PCIE_[TR]X_THROUGHPUT|VIRTUAL_MODE|NVLINK_ERROR|GPU_NVLINK_ERRORS|"
+    r"NVLINK_[TR]X_BANDWIDTH_L\d\d?|NVLINK_(?:TX_|RX_)?THROUGHPUT_PER_LINK|NVLINK_COUNT_(?:SYMBOL|"
+    r"EFFECTIVE)_BER|DIAG_[A-Z0-9_]+|(?:MEM_COPY|GPU)_UTIL_SAMPLES)|"
+    r"DCGM_FI_PROF_(?:NVLINK_L\d\d?_[TR]X_BYTES|(?:HOSTMEM|PEERMEM)_CACHE_(?:HIT|MISS)|"
+    r"[A-Z0-9_]+_CYCLES_[A-Z0-9_]+_TOTAL|PCIE_[A-Z0-9_]+_TOTAL)|DCGM_FI_IMEX_(?:DOMAIN|"
+    r"DAEMON)_STATUS|DCGM_FI_BIND_UNBIND_EVENT|DCGM_FI_PROCESS_NAME"
 )
 
 # DCGM_FT_BINARY in dcgm_fields.cpp: structures that have no text.
@@ -146,16 +163,26 @@ BINARY = frozenset(
 
 
 def lane_rows() -> Iterator[tuple[Dcgm, str, int]]:
-    """(row, column of an nvlink device or ``throughput``, number of the link) of every per-lane field."""
+    """(row, column of an nvlink device or ``throughput``, number of the link)
+    of every per-lane field.
+    """
     for column, (firsts, old, new) in LANES.items():
         ids = [first + i for first, run in zip(firsts, _RUNS, strict=True) for i in range(run)]
         for link, number in enumerate(ids):
-            yield Dcgm(number, f"{_DEV}NVLINK_{old.format(link)}", f"{_DEV}NVLINK_{new.format(link)}"), column, link
+            yield (
+                Dcgm(
+                    number, f"{_DEV}NVLINK_{old.format(link)}", f"{_DEV}NVLINK_{new.format(link)}"
+                ),
+                column,
+                link,
+            )
 
 
 @cache
 def rows() -> dict[int, Dcgm]:
-    """Every field we can show, by id: those of the catalogue, those worked out, and those of lanes and links."""
+    """Every field we can show, by id: those of the catalogue, those worked out, and
+    those of lanes and links.
+    """
     known: dict[int, Dcgm] = {}
     for dcgm in (d for rows in (*(f.dcgm for f in FIELDS), *(f.dcgm for f in FACTS)) for d in rows):
         known.setdefault(dcgm.id, dcgm)

@@ -12,7 +12,8 @@ from pipeline.dcgm.jobs import JobLabels
 from pipeline.dcgm.select import FLEX, Selection
 from pipeline.frame import Device
 
-# dcgm-exporter's defaults: --xid-count-window-size, --clock-events-count-window-size, --collect-interval.
+# dcgm-exporter's defaults: --xid-count-window-size,
+# --clock-events-count-window-size, --collect-interval.
 WINDOW_MS, COLLECT_INTERVAL_MS = 300_000, 30_000
 
 

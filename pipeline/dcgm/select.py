@@ -14,7 +14,11 @@ class SelectionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """GPUs (``g``), instances (``i``), both, or ``flex``: instances where a GPU has them, else the GPU. Empty ids mean all."""
+    """GPUs (``g``), instances (``i``), both, or ``flex``: instances where a
+    GPU has them, else the GPU.
+
+    Empty ids mean all.
+    """
 
     flex: bool = False
     gpus: bool = False
@@ -29,21 +33,28 @@ class Selection:
         return self.gpus and (not self.gpu_ids or index in self.gpu_ids)
 
     def shows_instance(self, place: int, gpu: str, instance: str) -> bool:
-        """Whether an instance has rows: by its place among all instances of the node, or as ``GPU.instance``."""
+        """Whether an instance has rows: by its place among all instances of the
+        node, or as ``GPU.instance``.
+        """
         if self.flex:
             return True
-        return self.instances and (not self.instance_ids or bool({str(place), f"{gpu}.{instance}"} & self.instance_ids))
+        return self.instances and (
+            not self.instance_ids or bool({str(place), f"{gpu}.{instance}"} & self.instance_ids)
+        )
 
     def missing_gpus(self, gpus: set[str]) -> list[str]:
         """The GPUs that are asked for and not there, in dcgm-exporter's words."""
-        return [f"couldn't find requested GPU ID '{i}'" for i in sorted(self.gpu_ids - gpus, key=int)]
+        return [
+            f"couldn't find requested GPU ID '{i}'" for i in sorted(self.gpu_ids - gpus, key=int)
+        ]
 
 
 FLEX = Selection(flex=True)
 
 
 def parse(option: str) -> Selection:
-    """A device option such as ``f``, ``g``, ``g:0,2-4``, ``i``, ``i:0.1``, ``g+i``; SelectionError says what is wrong.
+    """A device option such as ``f``, ``g``, ``g:0,2-4``, ``i``, ``i:0.1``, ``g+i``;
+    SelectionError says what is wrong.
 
     >>> sorted(parse("g:0,2-4").gpu_ids)
     ['0', '2', '3', '4']
@@ -57,8 +68,12 @@ def parse(option: str) -> Selection:
         return Selection(gpus=True, instances=True)
     if letters not in ("g", "i"):
         if colon:
-            raise SelectionError(f"the only valid options preceding ':<range>' are 'g' or 'i', but found '{letters}'")
-        raise SelectionError(f"Invalid ranged device option '{option}': wanted f, g, i, g+i, g:<range> or i:<range>")
+            raise SelectionError(
+                f"the only valid options preceding ':<range>' are 'g' or 'i', but found '{letters}'"
+            )
+        raise SelectionError(
+            f"Invalid ranged device option '{option}': wanted f, g, i, g+i, g:<range> or i:<range>"
+        )
     ids = frozenset(_ids(ranges, instances=letters == "i")) if colon else frozenset()
     if letters == "g":
         return Selection(gpus=True, gpu_ids=ids)

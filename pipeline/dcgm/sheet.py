@@ -1,4 +1,6 @@
-"""Columns of one kind of device at DCGM's scales, without the values that DCGM calls blank and dcgm-exporter would refuse."""
+"""Columns of one kind of device at DCGM's scales, without the values that DCGM calls blank and
+dcgm-exporter would refuse.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,20 @@ def columns_of(kind: str) -> Mapping[int, Column]:
 
 
 class Sheet:
-    """The cells of one frame for the DCGM ids of a page. ``counters`` are the ids that the page types as counters."""
+    """The cells of one frame for the DCGM ids of a page.
+
+    ``counters`` are the ids that the page types as counters.
+    """
 
     def __init__(self, entry: Entry, ids: Iterable[int], counters: frozenset[int]) -> None:
         known = columns_of(entry.frame.kind)
-        self._place = {number: i for i, number in enumerate(dict.fromkeys(i for i in ids if i in known))}
+        self._place = {
+            number: i for i, number in enumerate(dict.fromkeys(i for i in ids if i in known))
+        }
         self._devices = len(entry.frame.devices)
-        self._cells = Cells(entry.frame.schema, [known[number] for number in self._place], self._devices)
+        self._cells = Cells(
+            entry.frame.schema, [known[number] for number in self._place], self._devices
+        )
         self._counters = self._flags(counters)
         self._temperatures = self._flags(TEMPERATURES)
         self.texts = self._cells.texts
@@ -57,12 +66,17 @@ class Sheet:
             negative = self._counters & (numbers < 0) & ~infinite
             hot = self._temperatures & (numbers > HOTTEST)
         shown = self._cells.present if entry.fresh else np.zeros_like(self._cells.present)
-        self.dropped = {"not_finite": int((infinite & shown).sum()), "negative_counter": int((negative & shown).sum())}
+        self.dropped = {
+            "not_finite": int((infinite & shown).sum()),
+            "negative_counter": int((negative & shown).sum()),
+        }
         self.present = shown & ~(infinite | negative | hot)
 
     def _flags(self, ids: Iterable[int]) -> NDArray[np.bool_]:
         wanted = set(ids)
-        return np.repeat(np.array([number in wanted for number in self._place], np.bool_), self._devices)
+        return np.repeat(
+            np.array([number in wanted for number in self._place], np.bool_), self._devices
+        )
 
 
 def answering(frame: Frame) -> NDArray[np.bool_]:

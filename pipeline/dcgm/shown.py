@@ -1,4 +1,6 @@
-"""From the rows of a counters file to the families and labels of a page, in either naming generation or both."""
+"""From the rows of a counters file to the families and labels of a page, in either
+naming generation or both.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ _THROUGHPUT_HELP = "NVLink throughput over all lanes (in bytes per second)."
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One family: its header, the DCGM id whose value it has, and whether it speaks the 4.9 generation."""
+    """One family: its header, the DCGM id whose value it has, and whether it
+    speaks the 4.9 generation.
+    """
 
     family: Family
     id: int
@@ -34,7 +38,9 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class LabelField:
-    """A ``label`` row: the label's name on old and on new families, and the DCGM id whose value it has."""
+    """A ``label`` row: the label's name on old and on new families, and the
+    DCGM id whose value it has.
+    """
 
     name: str
     new_name: str
@@ -42,29 +48,49 @@ class LabelField:
 
 
 def families(counters: Counters, compat: Compat) -> list[Shown]:
-    """The families of a page in page order: by field id in the 4.8 generation, by name in the others, each name once."""
+    """The families of a page in page order: by field id in the 4.8 generation, by name in
+    the others, each name once.
+    """
     found: dict[str, Shown] = {}
     for row in counters.rows:
         if row.type != "label":
             for shown in _generations(row, compat):
                 found.setdefault(shown.family.name, shown)
-    order = (lambda s: (s.id, s.family.name)) if compat == "dcgm-4.8" else (lambda s: (0, s.family.name))
+    order = (
+        (lambda s: (s.id, s.family.name))
+        if compat == "dcgm-4.8"
+        else (lambda s: (0, s.family.name))
+    )
     return sorted(found.values(), key=order)
 
 
 def label_fields(counters: Counters, compat: Compat) -> list[LabelField]:
-    """The ``label`` rows. In the 4.9 generation a label whose field was renamed has the new name."""
+    """The ``label`` rows.
+
+    In the 4.9 generation a label whose field was renamed has the new name.
+    """
     found = []
     for row in counters.rows:
         if row.type == "label":
             known = names.rows().get(row.id)
-            new = known.new_name if known and known.new_name and row.name == known.name else row.name
-            found.append(LabelField(row.name if compat != "dcgm-4.9" else new, new if compat != "dcgm-4.8" else row.name, row.id))
+            new = (
+                known.new_name if known and known.new_name and row.name == known.name else row.name
+            )
+            found.append(
+                LabelField(
+                    row.name if compat != "dcgm-4.9" else new,
+                    new if compat != "dcgm-4.8" else row.name,
+                    row.id,
+                )
+            )
     return found
 
 
 def _generations(row: Counter, compat: Compat) -> Iterator[Shown]:
-    """A row as the wanted generation names it. Only a legacy name is renamed: whoever writes another gets what he wrote."""
+    """A row as the wanted generation names it.
+
+    Only a legacy name is renamed: whoever writes another gets what he wrote.
+    """
     written = Shown(Family(row.name, row.type, row.help), row.id)
     old, new = _pair(row)
     if new is None:
@@ -79,7 +105,9 @@ def _generations(row: Counter, compat: Compat) -> Iterator[Shown]:
 
 
 def _pair(row: Counter) -> tuple[Shown | None, Shown | None]:
-    """The other generation of a row: (the legacy one, None) for a 4.9 name, (None, the 4.9 one) for a legacy name."""
+    """The other generation of a row: (the legacy one, None) for a 4.9 name, (None, the
+    4.9 one) for a legacy name.
+    """
     known = names.rows().get(row.id)
     if known is None:
         return None, None
@@ -89,7 +117,11 @@ def _pair(row: Counter) -> tuple[Shown | None, Shown | None]:
         return None, Shown(Family(name, kind, _help(row.help, name)), number, new=True)
     if row.name == known.name and known.new_name:
         return None, Shown(Family(known.new_name, row.type, row.help), row.id, new=True)
-    before = known if row.name == known.new_name else next((d for d in names.rows().values() if d.successor == row.id), None)
+    before = (
+        known
+        if row.name == known.new_name
+        else next((d for d in names.rows().values() if d.successor == row.id), None)
+    )
     if before is None or row.name not in (known.name, known.new_name):
         return None, None
     text = row.help if before is known else _UNIT.sub("", row.help)  # another id has another unit

@@ -1,4 +1,4 @@
-"""Cells: the values of one frame as texts, made anew only where a value changed."""
+"""Cells: the values of one frame as texts, made again only where a value changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ NO_CODE = float("nan")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One field at one scale: ``native * times / per``, truncated where ``whole``; with ``code``, 1 where the field equals it else 0."""
+    """One field at one scale: ``native * times / per``, truncated where ``whole``; with ``code``, 1
+    where the field equals it else 0.
+    """
 
     field: Field
     times: int = 1
@@ -32,8 +34,8 @@ class Column:
 class Cells:
     """Texts of columns over the devices of one frame layout; cell ``column * devices + device``.
 
-    ``texts`` holds the text of every cell, ``present`` (cell,) whether it was observed, ``numbers`` (cell,) float64 the value of
-    a gauge's cell. An absent cell's text is stale.
+    ``texts`` holds the text of every cell, ``present`` (cell,) whether it was observed, ``numbers``
+    (cell,) float64 the value of a gauge's cell. An absent cell's text is stale.
     """
 
     def __init__(self, schema: Schema, columns: Sequence[Column], devices: int) -> None:
@@ -46,10 +48,15 @@ class Cells:
         gauges = [i for i, c in enumerate(columns) if c.field.type == "gauge"]
         self._gauges = _Gauges(schema, [columns[i] for i in gauges], self._cells_of(gauges))
         counters = [i for i, c in enumerate(columns) if c.field.type == "counter"]
-        self._counters = _Counters(schema, [columns[i] for i in counters], self._cells_of(counters), devices)
+        self._counters = _Counters(
+            schema, [columns[i] for i in counters], self._cells_of(counters), devices
+        )
 
     def fill(self, frame: Frame) -> None:
-        """Take over a frame of the same devices. The same frame again costs nothing: scrapes may be more frequent than readings."""
+        """Take over a frame of the same devices.
+
+        The same frame again costs nothing: scrapes may be more frequent than readings.
+        """
         if frame is self._frame:
             return
         self._frame = frame
@@ -57,7 +64,10 @@ class Cells:
         self._counters.fill(frame, self)
 
     def _cells_of(self, columns: Sequence[int]) -> NDArray[np.intp]:
-        return (np.array(columns, np.intp)[:, None] * self.devices + np.arange(self.devices, dtype=np.intp)).ravel()
+        return (
+            np.array(columns, np.intp)[:, None] * self.devices
+            + np.arange(self.devices, dtype=np.intp)
+        ).ravel()
 
 
 class _Gauges:
@@ -69,7 +79,11 @@ class _Gauges:
         self._coded = ~np.isnan(self._codes)
         self._whole = np.array([c.whole for c in columns], np.bool_)[:, None]
         self._cells = cells
-        self._whole_cells = np.repeat(self._whole.ravel(), len(cells) // len(columns)) if len(columns) else np.zeros(0, np.bool_)
+        self._whole_cells = (
+            np.repeat(self._whole.ravel(), len(cells) // len(columns))
+            if len(columns)
+            else np.zeros(0, np.bool_)
+        )
         self._last = np.full(len(cells), np.nan)
 
     def fill(self, frame: Frame, into: Cells) -> None:
@@ -83,14 +97,21 @@ class _Gauges:
         into.numbers[self._cells] = values
         changed = (values != self._last) & ~np.isnan(values)
         self._last = np.where(np.isnan(values), self._last, values)
-        for where, texts_of in ((changed & ~self._whole_cells, float_texts), (changed & self._whole_cells, _finite_wholes)):
+        for where, texts_of in (
+            (changed & ~self._whole_cells, float_texts),
+            (changed & self._whole_cells, _finite_wholes),
+        ):
             picked = np.flatnonzero(where)
-            for cell, text in zip(self._cells[picked].tolist(), texts_of(values[picked]), strict=True):
+            for cell, text in zip(
+                self._cells[picked].tolist(), texts_of(values[picked]), strict=True
+            ):
                 into.texts[cell] = text
 
 
 class _Counters:
-    def __init__(self, schema: Schema, columns: Sequence[Column], cells: NDArray[np.intp], devices: int) -> None:
+    def __init__(
+        self, schema: Schema, columns: Sequence[Column], cells: NDArray[np.intp], devices: int
+    ) -> None:
         self._rows = np.array([schema.counter_row[c.field.name] for c in columns], np.intp)
         self._columns = columns
         self._cells = cells
@@ -109,7 +130,9 @@ class _Counters:
         self._shown[changed] = True
         for i, value in zip(changed.tolist(), values[changed].tolist(), strict=True):
             column = self._columns[i // self._devices]
-            into.texts[self._cells[i]] = integer_text(value, column.times, column.per, whole=column.whole)
+            into.texts[self._cells[i]] = integer_text(
+                value, column.times, column.per, whole=column.whole
+            )
 
 
 def _finite_wholes(values: NDArray[np.float64]) -> list[bytes]:

@@ -22,7 +22,9 @@ TOLERANCE = 0.25
 
 @dataclass(slots=True)
 class Page:
-    """Samples by name, and the lines that no parser reads. dcgm-exporter up to 4.8.2 does not escape: one bad line costs itself."""
+    """Samples by name, and the lines that no parser reads. dcgm-exporter up to 4.8.2 does not
+    escape: one bad line costs itself.
+    """
 
     samples: dict[str, dict[Labels, float]] = field(default_factory=lambda: defaultdict(dict))
     unreadable: list[str] = field(default_factory=list)
@@ -30,7 +32,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that differs: ``kind`` is missing, added, labels or unit; ``text`` says it with the names and numbers."""
+    """One thing that differs: ``kind`` is missing, added, labels or unit; ``text`` says it
+    with the names and numbers.
+    """
 
     kind: str
     name: str
@@ -38,13 +42,17 @@ class Difference:
 
 
 def parse(text: str) -> Page:
-    """A page, line by line; HELP and TYPE are left aside (dcgm-exporter types some gauges as counters)."""
+    """A page, line by line; HELP and TYPE are left aside (dcgm-exporter types
+    some gauges as counters).
+    """
     page = Page()
     for line in text.splitlines():
         if not line.strip() or line.startswith("#"):
             continue
         try:
-            samples = [s for family in text_string_to_metric_families(line + "\n") for s in family.samples]
+            samples = [
+                s for family in text_string_to_metric_families(line + "\n") for s in family.samples
+            ]
         except ValueError:
             page.unreadable.append(line)
             continue
@@ -53,17 +61,39 @@ def parse(text: str) -> Page:
     return page
 
 
+def not_an_exposition(page: Page, text: str) -> str:
+    """What a page is instead of an exposition; empty where it is one.
+
+    >>> not_an_exposition(parse("<html>"), "<html>"), not_an_exposition(parse("up 1"), "up 1")
+    ('an HTML page', '')
+    """
+    series = sum(map(len, page.samples.values()))
+    comments = any(line.startswith(("# HELP ", "# TYPE ", "# EOF")) for line in text.splitlines())
+    if len(page.unreadable) <= series and (series or comments):
+        return ""
+    first = text.lstrip()[:1]
+    kinds = {"": "an empty page", "<": "an HTML page", "{": "JSON", "[": "JSON"}
+    return kinds.get(first, f"text that begins with {text.strip()[:40]!r}")
+
+
 def differences(theirs: Page, ours: Page, *, ignore: Iterable[str] = ()) -> Iterator[Difference]:
-    """What a reader of their page would miss on ours. ``ignore`` are labels that may differ, such as the host's."""
+    """What a reader of their page would miss on ours.
+
+    ``ignore`` are labels that may differ, such as the host's.
+    """
     ignored = frozenset(ignore)
     for name in sorted(theirs.samples):
         if name not in ours.samples:
-            yield Difference("missing", name, f"{len(theirs.samples[name])} series are not on the other page")
+            yield Difference(
+                "missing", name, f"{len(theirs.samples[name])} series are not on the other page"
+            )
             continue
         yield from _family(name, theirs.samples[name], ours.samples[name], ignored)
     for name in sorted(ours.samples.keys() - theirs.samples.keys()):
         if name.startswith("DCGM_"):
-            yield Difference("added", name, f"{len(ours.samples[name])} series that the first page does not have")
+            yield Difference(
+                "added", name, f"{len(ours.samples[name])} series that the first page does not have"
+            )
 
 
 def _family(
@@ -72,7 +102,11 @@ def _family(
     lacking = sorted((_names(theirs) - _names(ours)) - ignored)
     more = sorted((_names(ours) - _names(theirs)) - ignored)
     if lacking or more:
-        text = "; ".join(f"{word} {', '.join(labels)}" for word, labels in (("lacks", lacking), ("adds", more)) if labels)
+        text = "; ".join(
+            f"{word} {', '.join(labels)}"
+            for word, labels in (("lacks", lacking), ("adds", more))
+            if labels
+        )
         yield Difference("labels", name, text)
     identity = next((i for i in IDENTITIES if i in _names(theirs) and i in _names(ours)), None)
     if identity is None:
@@ -90,7 +124,9 @@ def _names(series: Iterable[Labels]) -> set[str]:
 
 
 def _by(identity: str, series: Mapping[Labels, float]) -> dict[str, float]:
-    """Value per device; of several series of one device the largest, as a page may copy them per job."""
+    """Value per device; of several series of one device the largest, as a
+    page may copy them per job.
+    """
     found: dict[str, float] = {}
     for labels, value in series.items():
         device = dict(labels).get(identity)

@@ -10,11 +10,13 @@ from pipeline.exposition.loose import Sample
 from pipeline.exposition.text import Family
 from pipeline.finding import SEVERITIES, Finding
 
-MOST_SHOWN = 500
-MOST_KEPT = 5_000  # beyond it the oldest are let go: a detector gone wild costs bounded memory
+MAX_SHOWN = 500
+MAX_KEPT = 5_000  # beyond it the oldest are let go: a detector gone wild costs bounded memory
 
 _ACTIVE = Family(agent.FINDING_ACTIVE.name, agent.FINDING_ACTIVE.type, agent.FINDING_ACTIVE.help)
-_OVERFLOW = Family(agent.FINDINGS_OVERFLOW.name, agent.FINDINGS_OVERFLOW.type, agent.FINDINGS_OVERFLOW.help)
+_OVERFLOW = Family(
+    agent.FINDINGS_OVERFLOW.name, agent.FINDINGS_OVERFLOW.type, agent.FINDINGS_OVERFLOW.help
+)
 
 
 class ActiveFindings:
@@ -32,19 +34,25 @@ class ActiveFindings:
                     self._active.pop(finding.id, None)
                     continue
                 self._active[finding.id] = finding
-                if len(self._active) > MOST_KEPT:
+                if len(self._active) > MAX_KEPT:
                     del self._active[next(iter(self._active))]
 
     def all(self) -> tuple[Finding, ...]:
         """Everything that stands: the gravest first, then the oldest."""
         with self._lock:
             standing = tuple(self._active.values())
-        return tuple(sorted(standing, key=lambda f: (-SEVERITIES.index(f.severity), f.onset_ns, f.id)))
+        return tuple(
+            sorted(standing, key=lambda f: (-SEVERITIES.index(f.severity), f.onset_ns, f.id))
+        )
 
     def samples(self) -> Iterator[Sample]:
-        """One series per (detector, kind, device, severity, action), at most 500, and how many more there are."""
+        """One series per (detector, kind, device, severity, action), at most 500, and
+        how many more there are.
+        """
         names = agent.FINDING_ACTIVE.labels
-        rows = dict.fromkeys((f.detector, f.device.kind, f.device.id, f.severity, f.action) for f in self.all())
-        for row in list(rows)[:MOST_SHOWN]:
+        rows = dict.fromkeys(
+            (f.detector, f.device.kind, f.device.id, f.severity, f.action) for f in self.all()
+        )
+        for row in list(rows)[:MAX_SHOWN]:
             yield Sample(_ACTIVE, tuple(zip(names, row, strict=True)), 1)
-        yield Sample(_OVERFLOW, (), max(len(rows) - MOST_SHOWN, 0))
+        yield Sample(_OVERFLOW, (), max(len(rows) - MAX_SHOWN, 0))

@@ -1,4 +1,6 @@
-"""Which of the three text formats a scraper gets, and whether it takes gzip: content negotiation by q-value (RFC 9110, 12.5)."""
+"""Which of the three text formats a scraper gets, and whether it takes gzip: content negotiation by
+q-value (RFC 9110, 12.5).
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ class _Range:
 
 
 def negotiate(accept: str) -> Format:
-    """The format for an Accept header; text 0.0.4 where nothing asked for can be had, as every Prometheus reads it.
+    """The format for an Accept header; text 0.0.4 where nothing asked for can be had, as
+    every Prometheus reads it.
 
     >>> negotiate("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5").media
     'application/openmetrics-text'
@@ -54,7 +57,9 @@ def negotiate(accept: str) -> Format:
     ranges = list(_ranges(accept))
     best, best_rank = TEXT, (0.0, -len(ranges))
     for offer in OFFERED:
-        specificity, place = max(((r.specificity(offer), -i) for i, r in enumerate(ranges)), default=(-1, 0))
+        specificity, place = max(
+            ((r.specificity(offer), -i) for i, r in enumerate(ranges)), default=(-1, 0)
+        )
         if specificity < 0:
             continue
         rank = (ranges[-place].q, place)
@@ -66,7 +71,12 @@ def negotiate(accept: str) -> Format:
 def accepts_gzip(accept_encoding: str) -> bool:
     """Whether an Accept-Encoding header allows gzip.
 
-    >>> accepts_gzip("deflate, gzip;q=0.5"), accepts_gzip("gzip;q=0"), accepts_gzip("identity"), accepts_gzip("*")
+    >>> (
+    ...     accepts_gzip("deflate, gzip;q=0.5"),
+    ...     accepts_gzip("gzip;q=0"),
+    ...     accepts_gzip("identity"),
+    ...     accepts_gzip("*"),
+    ... )
     (True, False, False, True)
     """
     weights = {coding: q for coding, _, q in _elements(accept_encoding)}
@@ -79,12 +89,17 @@ def _ranges(accept: str) -> Iterator[_Range]:
 
 
 def _elements(header: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Each element of a list header: name, parameters, q. An element that cannot be read is passed over."""
+    """Each element of a list header: name, parameters, q. An element that
+    cannot be read is passed over.
+    """
     for element in header[:4096].split(","):
         name, *pairs = (part.strip() for part in element.split(";"))
         if not name:
             continue
-        parameters = {k.strip().lower(): v.strip().strip('"') for k, _, v in (pair.partition("=") for pair in pairs)}
+        parameters = {
+            k.strip().lower(): v.strip().strip('"')
+            for k, _, v in (pair.partition("=") for pair in pairs)
+        }
         try:
             q = float(parameters.get("q", "1"))
         except ValueError:

@@ -20,7 +20,9 @@ _INFO_CELLS = 2
 
 
 class FramePage:
-    """Renders the frames of a snapshot; series names are joined anew only when a device, attribute or source changed."""
+    """Renders the frames of a snapshot; series names are joined again only when a device,
+    attribute or source changed.
+    """
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -29,11 +31,14 @@ class FramePage:
         self._template = Template(())
 
     def render(self, snapshot: Snapshot, *, openmetrics: bool) -> tuple[bytes, int, int]:
-        """Text, number of series, and number of series dropped because another had the same name and labels."""
+        """Text, number of series, and number of series dropped because another had
+        the same name and labels.
+        """
         if snapshot.generation != self._generation:
             self._generation = snapshot.generation
             self._build(snapshot)
-        # The first cells are the 1 of every info series: of what stays, and of what goes with its readings.
+        # The first cells are the 1 of every info series: of what stays, and of
+        # what goes with its readings.
         fresh = any(entry.fresh for entry in snapshot.entries if KINDS[entry.frame.kind].fleeting)
         texts, present = [b"1.0"] * _INFO_CELLS, [np.array([True, fresh])]
         for sheet, entry in zip(self._sheets, snapshot.entries, strict=True):
@@ -51,15 +56,20 @@ class FramePage:
             rows[info.name] = [(series(info.name, labels), int(kind.fleeting)) for labels in each]
         first = _INFO_CELLS
         for sheet in self._sheets:
-            names = [device_labels(device, snapshot.facts(device)) for device in sheet.frame.devices]
+            names = [
+                device_labels(device, snapshot.facts(device)) for device in sheet.frame.devices
+            ]
             for number, (column, labels) in enumerate(columns_of(sheet.frame.kind, self._profile)):
                 metric = column.field.metric
                 families.setdefault(metric.name, Family(metric.name, metric.type, metric.help))
                 rows.setdefault(metric.name, []).extend(
-                    (series(metric.name, own + labels), first + number * len(names) + i) for i, own in enumerate(names)
+                    (series(metric.name, own + labels), first + number * len(names) + i)
+                    for i, own in enumerate(names)
                 )
             first += len(sheet.present)
-        self._template = Template([Block(family, tuple(rows[name])) for name, family in families.items()])
+        self._template = Template(
+            [Block(family, tuple(rows[name])) for name, family in families.items()]
+        )
 
 
 class _Sheet:

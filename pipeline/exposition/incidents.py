@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from threading import Lock
 
 from pipeline.catalog import agent
-from pipeline.exposition.findings import MOST_KEPT, MOST_SHOWN
+from pipeline.exposition.findings import MAX_KEPT, MAX_SHOWN
 from pipeline.exposition.loose import Sample
 from pipeline.exposition.text import Family
 from pipeline.finding import SEVERITIES, Incident
@@ -14,8 +14,14 @@ from pipeline.finding import SEVERITIES, Incident
 SCOPE = "node"  # what an agent knows; a gateway, which sees the whole fleet, says "fleet"
 
 _ACTIVE = Family(agent.INCIDENT_ACTIVE.name, agent.INCIDENT_ACTIVE.type, agent.INCIDENT_ACTIVE.help)
-_ACKNOWLEDGED = Family(agent.INCIDENT_ACKNOWLEDGED.name, agent.INCIDENT_ACKNOWLEDGED.type, agent.INCIDENT_ACKNOWLEDGED.help)
-_OVERFLOW = Family(agent.INCIDENTS_OVERFLOW.name, agent.INCIDENTS_OVERFLOW.type, agent.INCIDENTS_OVERFLOW.help)
+_ACKNOWLEDGED = Family(
+    agent.INCIDENT_ACKNOWLEDGED.name,
+    agent.INCIDENT_ACKNOWLEDGED.type,
+    agent.INCIDENT_ACKNOWLEDGED.help,
+)
+_OVERFLOW = Family(
+    agent.INCIDENTS_OVERFLOW.name, agent.INCIDENTS_OVERFLOW.type, agent.INCIDENTS_OVERFLOW.help
+)
 
 
 class OpenIncidents:
@@ -33,22 +39,32 @@ class OpenIncidents:
                     self._open.pop(incident.id, None)
                     continue
                 self._open[incident.id] = incident
-                if len(self._open) > MOST_KEPT:
+                if len(self._open) > MAX_KEPT:
                     del self._open[next(iter(self._open))]
 
     def all(self) -> tuple[Incident, ...]:
         """All that are open: the gravest first, then the oldest."""
         with self._lock:
             standing = tuple(self._open.values())
-        return tuple(sorted(standing, key=lambda i: (-SEVERITIES.index(i.severity), i.opened_ns, i.id)))
+        return tuple(
+            sorted(standing, key=lambda i: (-SEVERITIES.index(i.severity), i.opened_ns, i.id))
+        )
 
     def samples(self) -> Iterator[Sample]:
-        """One series per (root, class, severity, scope, action), at most 500, how many more there are, and which are acknowledged."""
+        """One series per (root, class, severity, scope, action), at most 500, how many more there
+        are, and which are acknowledged.
+        """
         standing = self.all()
-        rows = dict.fromkeys((i.root.kind, i.root.id, i.fault, i.severity, SCOPE, i.action) for i in standing)
-        for row in list(rows)[:MOST_SHOWN]:
+        rows = dict.fromkeys(
+            (i.root.kind, i.root.id, i.fault, i.severity, SCOPE, i.action) for i in standing
+        )
+        for row in list(rows)[:MAX_SHOWN]:
             yield Sample(_ACTIVE, tuple(zip(agent.INCIDENT_ACTIVE.labels, row, strict=True)), 1)
-        taken_on = dict.fromkeys((i.root.kind, i.root.id, i.fault) for i in standing if i.acknowledged_ns)
-        for known in list(taken_on)[:MOST_SHOWN]:
-            yield Sample(_ACKNOWLEDGED, tuple(zip(agent.INCIDENT_ACKNOWLEDGED.labels, known, strict=True)), 1)
-        yield Sample(_OVERFLOW, (), max(len(rows) - MOST_SHOWN, 0))
+        taken_on = dict.fromkeys(
+            (i.root.kind, i.root.id, i.fault) for i in standing if i.acknowledged_ns
+        )
+        for known in list(taken_on)[:MAX_SHOWN]:
+            yield Sample(
+                _ACKNOWLEDGED, tuple(zip(agent.INCIDENT_ACKNOWLEDGED.labels, known, strict=True)), 1
+            )
+        yield Sample(_OVERFLOW, (), max(len(rows) - MAX_SHOWN, 0))

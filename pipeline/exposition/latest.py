@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from threading import Lock
 
 from pipeline.catalog import KINDS
+from pipeline.clock import SECOND_NS, Clock
 from pipeline.frame import Attributes, Device, Frame
-from pipeline.interfaces import Clock
 from pipeline.observation import Observation
 
-STALE_PERIODS = 3  # the exposition guide's habit of missing two scrapes: older readings are dropped, not shown as new
+# the exposition guide's habit of missing two scrapes: older readings are dropped, not shown as new
+STALE_PERIODS = 3
 SLOWEST_PACE_PERIODS = 10  # frames of one kind further apart are a gap, not a pace
-SHORTEST_STALE_S = 3.0  # a source faster than 1 Hz is not stale after one slow read
+MIN_STALE_S = 3.0  # a source faster than 1 Hz is not stale after one slow read
 UNKNOWN_PERIOD_S = 60.0
 
 
@@ -28,7 +29,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """All entries at one instant. ``generation`` changes when a device, an attribute or an entry does."""
+    """All entries at one instant.
+
+    ``generation`` changes when a device, an attribute or an entry does.
+    """
 
     generation: int
     entries: tuple[Entry, ...]
@@ -77,26 +81,35 @@ class Latest:
         with self._lock:
             frames = sorted(self._frames.items(), key=lambda item: _ORDER[item[0][0]])
             attributes, generation = self._attributes, self._generation
-        entries = tuple(Entry(source, frame, self._fresh(source, frame, now_ns)) for (_, source), frame in frames)
+        entries = tuple(
+            Entry(source, frame, self._fresh(source, frame, now_ns))
+            for (_, source), frame in frames
+        )
         return Snapshot(generation, entries, attributes)
 
     def _fresh(self, source: str, frame: Frame, now_ns: int) -> bool:
         period = self._periods.get(source, UNKNOWN_PERIOD_S)
         pace = self._paces.get((frame.kind, source), 0) / 1e9
-        if period < pace <= SLOWEST_PACE_PERIODS * period:  # a kind that comes with every fifth reading is stale by its own pace
+        if (
+            period < pace <= SLOWEST_PACE_PERIODS * period
+        ):  # a kind that comes with every fifth reading is stale by its own pace
             period = pace
-        allowed = max(STALE_PERIODS * period, SHORTEST_STALE_S)
-        return now_ns - frame.mono_ns <= allowed * 1e9
+        allowed = max(STALE_PERIODS * period, MIN_STALE_S)
+        return now_ns - frame.mono_ns <= allowed * SECOND_NS
 
 
 _ORDER = {kind: i for i, kind in enumerate(KINDS)}
 
 
 def _same(a: Sequence[Device], b: Sequence[Device]) -> bool:
-    """Whether two rows of devices are the same down to their attributes; cheap where they are the same tuple."""
+    """Whether two rows of devices are the same down to their attributes; cheap where
+    they are the same tuple.
+    """
     if a is b:
         return True
-    return len(a) == len(b) and all(x is y or (x == y and x.attributes == y.attributes) for x, y in zip(a, b, strict=True))
+    return len(a) == len(b) and all(
+        x is y or (x == y and x.attributes == y.attributes) for x, y in zip(a, b, strict=True)
+    )
 
 
 def _merge(frames: Iterable[Frame]) -> dict[Device, Attributes]:

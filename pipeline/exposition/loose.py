@@ -1,4 +1,6 @@
-"""Samples that come and go by themselves: the agent's own numbers, findings, XID counters, process metrics."""
+"""Samples that come and go by themselves: the agent's own numbers, findings, XID
+counters, process metrics.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import NamedTuple
 from pipeline.exposition.numbers import float_text
 from pipeline.exposition.text import Family, series
 
-_MOST_NAMES = 20_000  # names kept between scrapes; beyond it they are joined anew
+_MAX_NAMES = 20_000  # names kept between scrapes; beyond it they are joined again
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -28,8 +30,10 @@ class LoosePage:
         self._names: dict[tuple[str, Labels], bytes] = {}
 
     def render(self, samples: Iterable[Sample], *, openmetrics: bool) -> tuple[bytes, int, int]:
-        """Text, number of series, and number dropped because another had the same name and labels."""
-        if len(self._names) > _MOST_NAMES:
+        """Text, number of series, and number dropped because another had
+        the same name and labels.
+        """
+        if len(self._names) > _MAX_NAMES:
             self._names.clear()
         families: dict[str, tuple[Family, dict[Labels, bytes]]] = {}
         shown = given = 0

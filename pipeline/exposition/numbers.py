@@ -11,7 +11,8 @@ from prometheus_client.utils import floatToGoString
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Between these magnitudes orjson and Go write the same digits; outside Go uses exponents, and orjson has no NaN or Inf.
+# Between these magnitudes orjson and Go write the same digits; outside Go uses exponents, and
+# orjson has no NaN or Inf.
 _LOW, _HIGH = 1e-4, 1e6
 
 
@@ -23,9 +24,12 @@ def float_texts(values: NDArray[np.float64]) -> list[bytes]:
     """
     if not len(values):
         return []
-    texts = orjson.dumps(np.ascontiguousarray(values), option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
+    texts = orjson.dumps(np.ascontiguousarray(values), option=orjson.OPT_SERIALIZE_NUMPY)[
+        1:-1
+    ].split(b",")
     size = np.abs(values)
-    odd = np.flatnonzero(~(((size >= _LOW) & (size < _HIGH)) | (values == 0)))  # NaN and Inf are here too
+    # NaN and Inf are here too
+    odd = np.flatnonzero(~(((size >= _LOW) & (size < _HIGH)) | (values == 0)))
     for i in odd.tolist():
         texts[i] = float_text(float(values[i]))
     return texts
@@ -47,7 +51,8 @@ def float_text(value: float) -> bytes:
 
 
 def integer_text(value: int, times: int, per: int, *, whole: bool) -> bytes:
-    """Text of ``value * times / per`` for an integer of any size: exact, or correctly rounded where it does not divide.
+    """Text of ``value * times / per`` for an integer of any size: exact, or correctly rounded
+    where it does not divide.
 
     >>> integer_text(2**64 - 1, 1, 1, whole=False), integer_text(1999, 1, 1000, whole=False)
     (b'18446744073709551615', b'1.999')

@@ -1,4 +1,6 @@
-"""``process_*``: CPU, memory, descriptors and start time of the agent, as every Prometheus client shows them."""
+"""``process_*``: CPU, memory, descriptors and start time of the agent, as every
+Prometheus client shows them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ class ProcessSamples:
     """Reads /proc/self through prometheus_client's own collector, in a registry of its own."""
 
     def __init__(self, proc: str = "/proc") -> None:
-        self._collector = ProcessCollector(proc=proc, registry=CollectorRegistry(auto_describe=False))
+        self._collector = ProcessCollector(
+            proc=proc, registry=CollectorRegistry(auto_describe=False)
+        )
 
     def samples(self) -> Iterator[Sample]:
         """The samples of this instant; fewer where /proc does not tell."""

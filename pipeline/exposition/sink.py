@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Protocol
 
 from pipeline.catalog import Profile, agent
+from pipeline.clock import Clock
 from pipeline.exposition.families import device_labels, shown
 from pipeline.exposition.findings import ActiveFindings
 from pipeline.exposition.formats import TEXT, Format
@@ -20,7 +21,6 @@ from pipeline.exposition.stalls import stall_samples
 from pipeline.exposition.text import Family
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
-from pipeline.interfaces import Clock
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
 
@@ -29,7 +29,9 @@ _XID_SEEN = Family(agent.XID_LAST_SEEN.name, agent.XID_LAST_SEEN.type, agent.XID
 
 
 class XidSeries(Protocol):
-    """XID counters that survive restarts: device, code, count, and unix time of the last one in ns (0 = never)."""
+    """XID counters that survive restarts: device, code, count, and unix time of the
+    last one in ns (0 = never).
+    """
 
     def series(self) -> Iterable[tuple[Device, int, int, int]]:
         """All counters, those born at zero included."""
@@ -43,22 +45,27 @@ class Dialect(Protocol):
         """See every observation, for what depends on the past."""
         ...
 
-    def render(self, snapshot: Snapshot, *, openmetrics: bool) -> tuple[bytes, int, Mapping[str, int]]:
+    def render(
+        self, snapshot: Snapshot, *, openmetrics: bool
+    ) -> tuple[bytes, int, Mapping[str, int]]:
         """Text, number of series, and samples dropped by reason."""
         ...
 
 
 class Exposition:
-    """Keeps the latest frames and findings, and renders them when asked. ``write`` and ``render`` may run in different threads.
+    """Keeps the latest frames and findings, and renders them when asked.
 
-    ``periods`` are the sources' periods in seconds: readings older than three are dropped, states and inventory stay.
+    ``write`` and ``render`` may run in different threads.
+
+    ``periods`` are the sources' periods in seconds: readings older than three are dropped,
+    states and inventory stay.
     """
 
     name = "exposition"
 
     def __init__(
         self,
-        own: SelfMetrics,
+        metrics: SelfMetrics,
         *,
         clock: Clock,
         profile: Profile = "default",
@@ -67,7 +74,7 @@ class Exposition:
         dialect: Dialect | None = None,
         process: ProcessSamples | None = None,
     ) -> None:
-        self._own = own
+        self._metrics = metrics
         self._clock = clock
         self._profile = profile
         self._xids = xids
@@ -80,7 +87,12 @@ class Exposition:
         self._loose = LoosePage()
         self._rendering = Lock()
 
-    def write(self, observation: Observation, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> None:
+    def write(
+        self,
+        observation: Observation,
+        findings: Sequence[Finding],
+        incidents: Sequence[Incident] = (),
+    ) -> None:
         """Take over an observation and what was said of it."""
         self._latest.write(observation)
         self._findings.write(findings)
@@ -89,15 +101,19 @@ class Exposition:
         if dialect is not None:
             dialect.write(observation)
 
-    def configure(self, profile: Profile, periods: Mapping[str, float], dialect: Dialect | None) -> None:
-        """Take over another configuration, whole: no scrape sees half of it, and the latest frames stay."""
+    def configure(
+        self, profile: Profile, periods: Mapping[str, float], dialect: Dialect | None
+    ) -> None:
+        """Take over another configuration, whole: no scrape sees half of it,
+        and the latest frames stay.
+        """
         with self._rendering:
             self._profile, self._dialect = profile, dialect
             self._frames = FramePage(profile)
             self._latest.expect(periods)
 
     def resume(self, findings: Sequence[Finding], incidents: Sequence[Incident]) -> None:
-        """Go on showing what stood when the agent stopped."""
+        """Continue to show what was open when the agent stopped."""
         self._findings.write(findings)
         self._incidents.write(incidents)
 
@@ -114,7 +130,10 @@ class Exposition:
         return self._incidents.all()
 
     def render(self, form: Format = TEXT) -> bytes:
-        """The whole page in one format. Bytes are made under a lock; nothing waits for hardware or disk."""
+        """The whole page in one format.
+
+        Bytes are made under a lock; nothing waits for hardware or disk.
+        """
         with self._rendering:
             snapshot = self._latest.snapshot()
             om = form.openmetrics
@@ -133,9 +152,9 @@ class Exposition:
             return b"".join(parts) + (b"# EOF\n" if om else b"")
 
     def _count(self, series: int, dropped: Mapping[str, int]) -> None:
-        self._own.set(agent.EXPOSITION_SERIES, series)
+        self._metrics.set(agent.EXPOSITION_SERIES, series)
         for reason, count in dropped.items():
-            self._own.add(agent.EXPOSITION_DROPPED, reason, amount=count)
+            self._metrics.add(agent.EXPOSITION_DROPPED, reason, amount=count)
 
     def _samples(self, snapshot: Snapshot) -> Iterator[Sample]:
         process = self._process.samples() if self._process is not None else iter(())
@@ -151,11 +170,16 @@ class Exposition:
     def _stall_samples(self, snapshot: Snapshot) -> Iterator[Sample]:
         if not shown(agent.NCCL_STATE.profile, self._profile):
             return iter(())
-        jobs = [device.id for entry in snapshot.of("job") if entry.fresh for device in entry.frame.devices]
+        jobs = [
+            device.id
+            for entry in snapshot.of("job")
+            if entry.fresh
+            for device in entry.frame.devices
+        ]
         return stall_samples(jobs, self._findings.all(), self._clock.time_ns())
 
     def _own_samples(self) -> Iterator[Sample]:
-        for metric, rows in self._own.series():
+        for metric, rows in self._metrics.series():
             if not shown(metric.profile, self._profile):
                 continue
             family = Family(metric.name, metric.type, metric.help)
@@ -165,7 +189,9 @@ class Exposition:
     def _xid_samples(self, snapshot: Snapshot) -> Iterator[Sample]:
         rows = list(self._xids.series()) if self._xids is not None else []
         for device, code, count, _ in rows:
-            yield Sample(_XIDS, (*device_labels(device, snapshot.facts(device)), ("xid", str(code))), count)
+            yield Sample(
+                _XIDS, (*device_labels(device, snapshot.facts(device)), ("xid", str(code))), count
+            )
         for device, code, _, seen_ns in rows:
             if seen_ns:
                 labels = (*device_labels(device, snapshot.facts(device)), ("xid", str(code)))

@@ -1,4 +1,6 @@
-"""What stands about the jobs of this node, by job: its state, since when it stands still, and the class of the verdict."""
+"""What stands about the jobs of this node, by job: its state, since when it stands still, and
+the class of the verdict.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +13,23 @@ from pipeline.exposition.loose import Sample
 from pipeline.exposition.text import Family
 from pipeline.finding import Finding
 
-MOST_JOBS = 64  # as many as the NCCL source shows; a node has one to four
+MAX_JOBS = 64  # as many as the NCCL source shows; a node has one to four
 JOB = "job"  # the attribute of a finding's device that says whose stall it is
 STALLED, SLOW = "hang/", "straggler/"  # how faults of jobs begin; the rest is the class
-NOBODY = ("hang/unknown", "hang/undecided")  # something stands still, and neither what nor who is known
+# something stands still, and neither what nor who is known
+NOBODY = ("hang/unknown", "hang/undecided")
 State = Literal["running", "slow", "suspect", "stalled"]
 
-_STATE, _SECONDS, _VERDICT = (Family(m.name, m.type, m.help) for m in (agent.NCCL_STATE, agent.NCCL_STALL, agent.NCCL_VERDICT))
+_STATE, _SECONDS, _VERDICT = (
+    Family(m.name, m.type, m.help) for m in (agent.NCCL_STATE, agent.NCCL_STALL, agent.NCCL_VERDICT)
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """One job: what its findings say of it, for how many seconds it stands still (0 = it does not), and the classes of the verdict."""
+    """One job: what its findings say of it, for how many seconds it stands still (0 = it does not),
+    and the classes of the verdict.
+    """
 
     job: str
     state: State
@@ -31,7 +38,8 @@ class Stall:
 
 
 def stalls(jobs: Iterable[str], findings: Iterable[Finding], now_ns: int) -> Iterator[Stall]:
-    """Of each of the ``jobs`` that are there, and of those that ``findings`` name; at most 64 jobs, those with findings first.
+    """Of each of the ``jobs`` that are there, and of those that ``findings`` name; at most 64 jobs,
+    those with findings first.
 
     ``now_ns`` is unix time.
     """
@@ -41,7 +49,7 @@ def stalls(jobs: Iterable[str], findings: Iterable[Finding], now_ns: int) -> Ite
         name = finding.device.attributes.get(JOB, "")
         if name and finding.fault.startswith((STALLED, SLOW)):
             said.setdefault(_shown(name, there), []).append(finding)
-    for job in list(dict.fromkeys((*said, *there)))[:MOST_JOBS]:
+    for job in list(dict.fromkeys((*said, *there)))[:MAX_JOBS]:
         about = said.get(job, [])
         since = [f.onset_ns for f in about if f.fault.startswith(STALLED)]
         seconds = max(now_ns - min(since, default=now_ns), 0) / 1e9
@@ -49,7 +57,9 @@ def stalls(jobs: Iterable[str], findings: Iterable[Finding], now_ns: int) -> Ite
         yield Stall(job, _state(f.fault for f in about), seconds, verdicts)
 
 
-def stall_samples(jobs: Iterable[str], findings: Iterable[Finding], now_ns: int) -> Iterator[Sample]:
+def stall_samples(
+    jobs: Iterable[str], findings: Iterable[Finding], now_ns: int
+) -> Iterator[Sample]:
     """The same as series."""
     for stall in stalls(jobs, findings, now_ns):
         yield Sample(_STATE, ((JOB, stall.job), ("state", stall.state)), 1)

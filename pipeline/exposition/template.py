@@ -1,4 +1,6 @@
-"""Template: a page whose series names are joined once, and whose values are filled in for every scrape."""
+"""Template: a page whose series names are joined once, and whose values are
+filled in for every scrape.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Block:
 class _Layout:
     """The parts of a page for one format and one set of present cells."""
 
-    def __init__(self, blocks: Sequence[Block], present: NDArray[np.bool_], *, openmetrics: bool) -> None:
+    def __init__(
+        self, blocks: Sequence[Block], present: NDArray[np.bool_], *, openmetrics: bool
+    ) -> None:
         self.parts: list[bytes] = []
         self.duplicates = 0
         shown = present.tolist()
@@ -59,7 +63,10 @@ class _Layout:
 
 
 class Template:
-    """Blocks of one generation of label sets. A family stands once; of two series with one name the second is dropped."""
+    """Blocks of one generation of label sets.
+
+    A family stands once; of two series with one name the second is dropped.
+    """
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         self._blocks = tuple(blocks)
@@ -68,13 +75,20 @@ class Template:
         self.series = 0
         self.duplicates = 0
 
-    def render(self, texts: Sequence[bytes], present: NDArray[np.bool_], *, openmetrics: bool = False) -> bytes:
-        """The page, with a newline at its end; empty where no cell is present. Sets ``series`` and ``duplicates``."""
+    def render(
+        self, texts: Sequence[bytes], present: NDArray[np.bool_], *, openmetrics: bool = False
+    ) -> bytes:
+        """The page, with a newline at its end; empty where no cell is present.
+
+        Sets ``series`` and ``duplicates``.
+        """
         if self._present is None or not np.array_equal(present, self._present):
             self._present = present.copy()
             self._layouts.clear()
         layout = self._layouts.get(openmetrics)
         if layout is None:
-            layout = self._layouts[openmetrics] = _Layout(self._blocks, present, openmetrics=openmetrics)
+            layout = self._layouts[openmetrics] = _Layout(
+                self._blocks, present, openmetrics=openmetrics
+            )
         self.series, self.duplicates = layout.series, layout.duplicates
         return layout.join(texts)

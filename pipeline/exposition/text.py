@@ -14,7 +14,9 @@ _TEXT_TYPES = {"gauge": "gauge", "counter": "counter", "info": "gauge"}
 
 
 def encode(text: str) -> bytes:
-    """UTF-8; what is not a character (an undecodable byte of a file or log) becomes ``?`` so that no page is ever invalid."""
+    """UTF-8; what is not a character (an undecodable byte of a file or log) becomes ``?`` so that
+    no page is ever invalid.
+    """
     return text.encode("utf-8", "replace")
 
 
@@ -41,7 +43,8 @@ class Family:
     def header(self, *, openmetrics: bool) -> bytes:
         """HELP and TYPE lines, each ending in a newline.
 
-        OpenMetrics names a counter without its ``_total``; one whose name lacks it may not be called a counter there.
+        OpenMetrics names a counter without its ``_total``; one whose name lacks it may not
+        be called a counter there.
         """
         return _header(self, openmetrics)
 
@@ -59,11 +62,15 @@ class Family:
         return self.name, "unknown"
 
 
-@lru_cache(maxsize=4096)  # more than both generations and the catalogue have; a reload may bring others
+@lru_cache(
+    maxsize=4096
+)  # more than both generations and the catalogue have; a reload may bring others
 def _header(family: Family, openmetrics: bool) -> bytes:
     """Kept: a family's two lines are the same on every page."""
     if openmetrics:
         name, kind = family.openmetrics_name()
         return encode(f"# HELP {name} {family.help.translate(_VALUE)}\n# TYPE {name} {kind}\n")
     kind = _TEXT_TYPES.get(family.type, "untyped")
-    return encode(f"# HELP {family.name} {family.help.translate(_HELP)}\n# TYPE {family.name} {kind}\n")
+    return encode(
+        f"# HELP {family.name} {family.help.translate(_HELP)}\n# TYPE {family.name} {kind}\n"
+    )

@@ -1,4 +1,6 @@
-"""Hit: one line of a job's or a kernel's log that says something about a stall, and whom it speaks of."""
+"""Hit: one line of a job's or a kernel's log that says something about a
+stall, and whom it speaks of.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +25,19 @@ Layer = Literal[
 ]
 
 Blame = Literal["reporter", "peer", "named", "nobody"]
-"""Whom the line speaks against: the rank that wrote it, the peer it names, the rank, node or device it names, or nobody."""
+"""Whom the line speaks against: the rank that wrote it, the peer it names, the rank, node or
+device it names, or nobody.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
     """One line that a pattern took.
 
-    ``name`` is the pattern's. ``time_ns`` is the line's own unix time, 0 where it bears none. ``host``, ``pid``, ``gpu`` and ``world_rank`` are the
-    reporter's, where the line tells. ``group`` and ``rank``: the process group of PyTorch it speaks of, and the reporter's rank in it.
-    ``fields`` are what the pattern captured; ``text`` the line, at most 512 characters.
+    ``name`` is the pattern's. ``time_ns`` is the line's own unix time, 0 where it bears none.
+    ``host``, ``pid``, ``gpu`` and ``world_rank`` are the reporter's, where the line tells.
+    ``group`` and ``rank``: the process group of PyTorch it speaks of, and the reporter's rank in
+    it. ``fields`` are what the pattern captured; ``text`` the line, at most 512 characters.
     """
 
     name: str

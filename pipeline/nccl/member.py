@@ -6,11 +6,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 State = Literal["unknown", "ok", "init", "finalize", "abort", "left", "unresponsive", "dead"]
-"""RAS: RUNNING is ``ok``, NOCOMM (the process answers but has given up the communicator) is ``left``."""
+"""RAS: RUNNING is ``ok``, NOCOMM (the process answers but has given up the
+communicator) is ``left``.
+"""
 
 Counts = tuple[tuple[str, int], ...]
-"""How many collectives, by operation. RAS and Inspector count each operation by itself (``AllReduce``, ...); the Flight Recorder and
-job logs know one sequence per group, which stands under ``WHOLE``. An operation that is not named was not told."""
+"""How many collectives, by operation.
+
+RAS and Inspector count each operation by itself (``AllReduce``, ...); the Flight Recorder and job
+logs know one sequence per group, which stands under ``WHOLE``. An operation that is not named was
+not told.
+"""
 
 WHOLE = "*"
 
@@ -22,8 +28,9 @@ NO_ERROR = (0, 7)
 class Operation:
     """One collective that a rank called, as its Flight Recorder kept it.
 
-    ``seq`` counts from 1 in its group. ``name`` is without the library (``all_reduce``). ``sizes`` and ``dtypes`` are those of the inputs.
-    ``created_ns`` is the caller's unix time, 0 where not told.
+    ``seq`` counts from 1 in its group. ``name`` is without the library (``all_reduce``). ``sizes``
+    and ``dtypes`` are those of the inputs. ``created_ns`` is the caller's unix time, 0 where not
+    told.
     """
 
     seq: int
@@ -38,7 +45,10 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long one completed collective took on one rank, from the Inspector. ``seq`` counts from 0, per operation."""
+    """How long one completed collective took on one rank, from the Inspector.
+
+    ``seq`` counts from 0, per operation.
+    """
 
     operation: str
     seq: int
@@ -51,9 +61,9 @@ class Timing:
 class Member:
     """One rank of one communicator. Whatever a source did not tell is -1, empty or ``unknown``.
 
-    ``rank`` counts in the communicator, ``world_rank`` in the job. ``host`` is what the source calls the node: RAS gives an
-    address, others a name. ``gpu`` is the CUDA device in the process, ``nvml`` its NVML index. ``error`` is the rank's own result code
-    (ncclResult_t of nccl.h).
+    ``rank`` counts in the communicator, ``world_rank`` in the job. ``host`` is what the source
+    calls the node: RAS gives an address, others a name. ``gpu`` is the CUDA device in the process,
+    ``nvml`` its NVML index. ``error`` is the rank's own result code (ncclResult_t of nccl.h).
     """
 
     rank: int
@@ -68,7 +78,9 @@ class Member:
     launched: Counts = ()
     started: Counts = ()
     completed: Counts = ()
-    operations: tuple[Operation, ...] = ()  # the latest, oldest first: at most KEPT_OPERATIONS of a parser
+    operations: tuple[
+        Operation, ...
+    ] = ()  # the latest, oldest first: at most KEPT_OPERATIONS of a parser
     timings: tuple[Timing, ...] = ()  # the latest, oldest first: at most KEPT_TIMINGS of a parser
 
     @property
@@ -82,5 +94,7 @@ class Member:
         return self.error not in NO_ERROR
 
 
-KEPT_OPERATIONS = 64  # of one rank in one group: what is unfinished, and enough of the past to compare with a rank that is ahead
+# of one rank in one group: what is unfinished, and enough of the past to compare
+# with a rank that is ahead
+KEPT_OPERATIONS = 64
 KEPT_TIMINGS = 512  # of one rank in one communicator

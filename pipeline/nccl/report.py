@@ -12,7 +12,9 @@ Teller = Literal["ras", "flight_recorder", "inspector", "log"]
 
 @dataclass(frozen=True, slots=True)
 class Unlisted:
-    """Ranks that a text report counts but does not name: so many are in ``state``, or have launched ``launched`` of ``operation``."""
+    """Ranks that a text report counts but does not name: so many are in ``state``, or have launched
+    ``launched`` of ``operation``.
+    """
 
     ranks: int
     operation: str = ""
@@ -25,9 +27,10 @@ class Unlisted:
 class Communicator:
     """One communicator.
 
-    ``id``: of RAS and Inspector the hash as 16 hexadecimal digits, of the Flight Recorder the name of the group (``process_group[0]``).
-    ``second``: RAS's secondary hash (host and process of rank 0): the same hash in a restarted job has another one.
-    ``ranks`` are the world ranks that belong to it, in the order of their rank in it, where the source says so.
+    ``id``: of RAS and Inspector the hash as 16 hexadecimal digits, of the Flight Recorder the name
+    of the group (``process_group[0]``). ``second``: RAS's secondary hash (host and process of rank
+    0): the same hash in a restarted job has another one. ``ranks`` are the world ranks that belong
+    to it, in the order of their rank in it, where the source says so.
     """
 
     id: str
@@ -46,7 +49,10 @@ class Communicator:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One row of RAS's text table: communicators of one shape. ``ranks_in_group`` answered; ``nodes`` and ``size`` are per communicator."""
+    """One row of RAS's text table: communicators of one shape.
+
+    ``ranks_in_group`` answered; ``nodes`` and ``size`` are per communicator.
+    """
 
     communicators: int
     nodes: int
@@ -68,7 +74,10 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class PeerEvent:
-    """One line of RAS's MONITOR stream. Those of group ``lifecycle`` are facts; ``trace`` also names healthy peers: a hint."""
+    """One line of RAS's MONITOR stream.
+
+    Those of group ``lifecycle`` are facts; ``trace`` also names healthy peers: a hint.
+    """
 
     time_ns: int
     group: str
@@ -79,7 +88,9 @@ class PeerEvent:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """Something that was not taken: ``what`` (a line, an entry, the whole file), ``why``, and how often."""
+    """Something that was not taken: ``what`` (a line, an entry, the whole
+    file), ``why``, and how often.
+    """
 
     what: str
     why: str
@@ -90,8 +101,9 @@ class Discard:
 class Report:
     """What one source told at one time about one job.
 
-    ``origin`` is the file or address it came from; ``host``, ``pid`` and ``world_rank`` those of the process that wrote it, where known.
-    ``time_ns`` is the unix time of the look, 0 where the source does not tell. ``distrust`` says why nothing may be concluded from it; empty: trusted.
+    ``origin`` is the file or address it came from; ``host``, ``pid`` and ``world_rank`` those of
+    the process that wrote it, where known. ``time_ns`` is the unix time of the look, 0 where the
+    source does not tell. ``distrust`` says why nothing may be concluded from it; empty: trusted.
     """
 
     teller: Teller
@@ -112,7 +124,9 @@ class Report:
     nodes: int = -1
     timeouts: int = 0
     collection_seconds: float | None = None
-    parsed: tuple[tuple[str, int], ...] = ()  # what was understood, and how much: ("entry", 2000), ("line", 31)
+    parsed: tuple[
+        tuple[str, int], ...
+    ] = ()  # what was understood, and how much: ("entry", 2000), ("line", 31)
     discarded: tuple[Discard, ...] = ()
 
     @property

@@ -1,4 +1,6 @@
-"""Reports and hits as events, so that the store keeps them and replay gives them to the same detector."""
+"""Reports and hits as events, so that the store keeps them and replay gives
+them to the same detector.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,15 @@ class WireError(ValueError):
 def events_of(report: Report, device: Device, time_ns: int, mono_ns: int = 0) -> tuple[Event, ...]:
     """A report as one event, followed by one per communicator; all bear the same ``report``.
 
-    ``device`` is what the events are about (the node, or the job), ``time_ns`` when it was read, in unix time.
+    ``device`` is what the events are about (the node, or the job), ``time_ns`` when
+    it was read, in unix time.
 
-    >>> told = Report("ras", "127.0.0.1:28028", communicators=(Communicator("c0", 2, (Member(0), Member(1))),))
-    >>> [report for report, _ in reports_in(events_of(told, Device("n1", "node", "n1"), 5000))] == [told]
+    >>> told = Report(
+    ...     "ras", "127.0.0.1:28028", communicators=(Communicator("c0", 2, (Member(0), Member(1))),)
+    ... )
+    >>> [report for report, _ in reports_in(events_of(told, Device("n1", "node", "n1"), 5000))] == [
+    ...     told
+    ... ]
     True
     """
     name = f"{device.host}:{time_ns}:{report.teller}:{report.origin}"
@@ -53,7 +60,10 @@ def events_of(report: Report, device: Device, time_ns: int, mono_ns: int = 0) ->
 
 
 def reports_in(events: Iterable[Event]) -> Iterator[tuple[Report, Event]]:
-    """The reports that events of one observation hold, each with its first event. WireError where they do not hold together."""
+    """The reports that events of one observation hold, each with its first event.
+
+    WireError where they do not hold together.
+    """
     heads: dict[str, Event] = {}
     parts: dict[str, list[Communicator]] = {}
     for event in events:
@@ -65,12 +75,18 @@ def reports_in(events: Iterable[Event]) -> Iterator[tuple[Report, Event]]:
     for name, head in heads.items():
         found = tuple(parts.get(name, ()))
         if len(found) != head.attributes.get("communicators"):
-            raise WireError(f"report {name}: {len(found)} communicators, its head says {head.attributes.get('communicators')}")
+            raise WireError(
+                f"report {name}: {len(found)} communicators, its head says "
+                f"{head.attributes.get('communicators')}"
+            )
         yield replace(_report(_load(head)), communicators=found), head
 
 
 def line_event(hit: Hit, device: Device, time_ns: int, mono_ns: int = 0, job: str = "") -> Event:
-    """A hit as an event. ``time_ns`` is when it was read, and counts where the line bears no time of its own."""
+    """A hit as an event.
+
+    ``time_ns`` is when it was read, and counts where the line bears no time of its own.
+    """
     facts: dict[str, Any] = {
         "pattern": hit.name,
         "layer": hit.layer,
@@ -92,7 +108,12 @@ def hit_of(event: Event) -> Hit:
 
 def _hit(document: dict[str, Any]) -> Hit:
     try:
-        return Hit(**{**document, "fields": MappingProxyType({str(k): str(v) for k, v in document["fields"].items()})})
+        return Hit(
+            **{
+                **document,
+                "fields": MappingProxyType({str(k): str(v) for k, v in document["fields"].items()}),
+            }
+        )
     except (TypeError, KeyError, AttributeError) as error:
         raise WireError(f"{LINE}: {error}") from error
 
@@ -116,7 +137,10 @@ def unpacked_hit(text: str) -> Hit:
 
 
 def _dump(document: Mapping[str, Any]) -> str:
-    """Compact JSON without empty lists. Not-a-number stands as ``NaN``, which Python reads again."""
+    """Compact JSON without empty lists.
+
+    Not-a-number stands as ``NaN``, which Python reads again.
+    """
     return json.dumps(_lean(document), separators=(",", ":"))
 
 
@@ -147,10 +171,15 @@ def _report(given: dict[str, Any]) -> Report:
         return Report(
             **{
                 **given,
-                "groups": tuple(Group(**{**g, "errors": tuple(g.get("errors", ()))}) for g in given.get("groups", ())),
+                "groups": tuple(
+                    Group(**{**g, "errors": tuple(g.get("errors", ()))})
+                    for g in given.get("groups", ())
+                ),
                 "missing": tuple(map(_process, given.get("missing", ()))),
                 "dead": tuple(map(_process, given.get("dead", ()))),
-                "peers": tuple(PeerEvent(**{**p, "peer": _process(p["peer"])}) for p in given.get("peers", ())),
+                "peers": tuple(
+                    PeerEvent(**{**p, "peer": _process(p["peer"])}) for p in given.get("peers", ())
+                ),
                 "parsed": _pairs(given.get("parsed", ())),
                 "discarded": tuple(Discard(**d) for d in given.get("discarded", ())),
             }
@@ -180,11 +209,22 @@ def _communicator(given: dict[str, Any]) -> Communicator:
 def _member(given: dict[str, Any]) -> Member:
     counts = {name: _pairs(given.get(name, ())) for name in ("launched", "started", "completed")}
     operations = tuple(
-        Operation(**{**o, "dtypes": tuple(o.get("dtypes", ())), "sizes": tuple(tuple(s) for s in o.get("sizes", ()))})
+        Operation(
+            **{
+                **o,
+                "dtypes": tuple(o.get("dtypes", ())),
+                "sizes": tuple(tuple(s) for s in o.get("sizes", ())),
+            }
+        )
         for o in given.get("operations", ())
     )
     return Member(
-        **{**given, **counts, "operations": operations, "timings": tuple(Timing(**t) for t in given.get("timings", ()))}
+        **{
+            **given,
+            **counts,
+            "operations": operations,
+            "timings": tuple(Timing(**t) for t in given.get("timings", ())),
+        }
     )
 
 

@@ -1,4 +1,6 @@
-"""XIDs per GPU and code, counted once each, kept over restarts: what a last-value gauge cannot tell."""
+"""XIDs per GPU and code, counted once each, kept over restarts: what a
+last-value gauge cannot tell.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,17 @@ from typing import Any
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
 from pipeline.observation import Event, Observation
-from pipeline.xid import critical_codes
-from pipeline.xid_once import Once
+from pipeline.xid.once import Once
+from pipeline.xid.table import critical_codes
 
 log = logging.getLogger("tocsin.xid")
 
 OTHER = 0  # the code under which codes beyond the cap are counted; 0 is no XID
-MOST_CODES = 64  # per device beyond the critical ones: the table has 172, a healthy device shows a handful
-MOST_DEVICES = 256  # of all ever counted; the one silent for longest makes room
-HISTORY_NS = 3_600_000_000_000  # 1 h: a cold reboot takes up to half of it; what is older than that at first sight is history
+# per device beyond the critical ones: the table has 172, a healthy device shows a handful
+MAX_CODES = 64
+MAX_DEVICES = 256  # of all ever counted; the one silent for longest makes room
+# 1 h: a cold reboot takes up to half of it; what is older than that at first sight is history
+HISTORY_NS = 3_600_000_000_000
 
 
 @dataclass(slots=True)
@@ -29,17 +33,24 @@ class _Count:
 
 
 class XidCounts:
-    """A sink. Counters go on over restarts and reboots; they are born at 0 for the critical codes of every registered GPU.
+    """A sink.
 
-    XIDs of GPUs that nobody knows count under the device they were reported on (the node). Old ones found at first sight, or in
-    the log of the boot before, are not counted when older than ``HISTORY_NS``. ``save`` is called with the whole document after
-    each observation that changed it; give that document back after a restart. Any thread may ask.
+    Counters go on over restarts and reboots; they are born at 0 for the critical codes
+    of every registered GPU.
+
+    XIDs of GPUs that nobody knows count under the device they were reported on (the node). Old ones
+    found at first sight, or in the log of the boot before, are not counted when older than
+    ``HISTORY_NS``. ``save`` is called with the whole document after each observation that changed
+    it; give that document back after a restart. Any thread may ask.
     """
 
     name = "xid_counts"
 
     def __init__(
-        self, save: Callable[[dict[str, Any]], object], document: Mapping[str, Any] | None = None, boot_id: str = ""
+        self,
+        save: Callable[[dict[str, Any]], object],
+        document: Mapping[str, Any] | None = None,
+        boot_id: str = "",
     ) -> None:
         self._save = save
         self._lock = Lock()
@@ -48,7 +59,10 @@ class XidCounts:
         try:
             self._restore(document or {})
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            log.warning("the document of XID counts is not one that this program wrote, counting anew: %s", error)
+            log.warning(
+                "file of XID counts is invalid, counting from zero: %s",
+                error,
+            )
             self._restore({})
         if boot_id:
             self._enter(boot_id)
@@ -57,17 +71,29 @@ class XidCounts:
         self._boot_id = str(document.get("boot_id", ""))
         self._once = Once(document.get("once"))
         self._counts: dict[Device, dict[int, _Count]] = {
-            Device(host, kind, identity, facts): {code: _Count(int(n), int(seen)) for code, n, seen in counts}
+            Device(host, kind, identity, facts): {
+                code: _Count(int(n), int(seen)) for code, n, seen in counts
+            }
             for host, kind, identity, facts, counts in document.get("counts", [])
         }
-        self._last: dict[str, tuple[int, int]] = {device: (at, code) for device, (at, code) in document.get("last", {}).items()}
+        self._last: dict[str, tuple[int, int]] = {
+            device: (at, code) for device, (at, code) in document.get("last", {}).items()
+        }
 
     def register(self, devices: Iterable[Device]) -> None:
-        """The GPUs that are known now, with their attributes of now. A swapped GPU is a new one and starts at 0."""
+        """The GPUs that are known now, with their attributes of now.
+
+        A swapped GPU is a new one and starts at 0.
+        """
         with self._lock:
             self._registered = {device: device for device in devices}
 
-    def write(self, observation: Observation, findings: Sequence[Finding] = (), incidents: Sequence[Incident] = ()) -> None:  # noqa: ARG002 - a sink gets all
+    def write(
+        self,
+        observation: Observation,
+        findings: Sequence[Finding] = (),  # noqa: ARG002 - a sink gets all
+        incidents: Sequence[Incident] = (),  # noqa: ARG002 - a sink gets all
+    ) -> None:
         """Count the XIDs of an observation."""
         with self._lock:
             changed = self._enter(observation.boot_id)
@@ -79,11 +105,17 @@ class XidCounts:
             self._save(document)
 
     def series(self) -> Iterator[tuple[Device, int, int, int]]:
-        """(device, code, count, unix ns of the last one or 0), registered GPUs first; code ``OTHER`` gathers those beyond the cap."""
+        """(device, code, count, unix ns of the last one or 0), registered GPUs first; code
+        ``OTHER`` gathers those beyond the cap.
+        """
         with self._lock:
             known = {
                 **self._registered,
-                **{d: d for d in self._counts if (d in self._current or d.id in self._last) and d not in self._registered},
+                **{
+                    d: d
+                    for d in self._counts
+                    if (d in self._current or d.id in self._last) and d not in self._registered
+                },
             }
             rows = [
                 (shown, code, entry.count, entry.last_seen_ns)
@@ -120,15 +152,21 @@ class XidCounts:
             return False
         self._current.add(event.device)
         counts = self._counts.setdefault(event.device, {})
-        code, seen = int(event.attributes["code"]), int(event.attributes.get("last_time_ns", event.time_ns))
-        if not event.attributes.get("previous_boot") and seen >= self._last.get(event.device.id, (0, 0))[0]:
+        code, seen = (
+            int(event.attributes["code"]),
+            int(event.attributes.get("last_time_ns", event.time_ns)),
+        )
+        if (
+            not event.attributes.get("previous_boot")
+            and seen >= self._last.get(event.device.id, (0, 0))[0]
+        ):
             self._last[event.device.id] = (seen, code)
-        if code not in counts and code not in critical_codes() and len(counts) >= MOST_CODES:
+        if code not in counts and code not in critical_codes() and len(counts) >= MAX_CODES:
             code = OTHER
         entry = counts.setdefault(code, _Count())
         entry.count += new
         entry.last_seen_ns = max(entry.last_seen_ns, seen)
-        if len(self._counts) > MOST_DEVICES:
+        if len(self._counts) > MAX_DEVICES:
             self._drop_oldest()
         return True
 
@@ -147,7 +185,13 @@ class XidCounts:
         return {
             "boot_id": self._boot_id,
             "counts": [
-                [d.host, d.kind, d.id, dict(d.attributes), [[code, e.count, e.last_seen_ns] for code, e in entries.items()]]
+                [
+                    d.host,
+                    d.kind,
+                    d.id,
+                    dict(d.attributes),
+                    [[code, e.count, e.last_seen_ns] for code, e in entries.items()],
+                ]
                 for d, entries in self._counts.items()
             ],
             "last": {device: list(at_code) for device, at_code in self._last.items()},

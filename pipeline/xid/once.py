@@ -1,8 +1,10 @@
-"""One XID, told several times, counts once: by the kernel log, by NVML, in other words, and again after a crash of the agent.
+"""One XID, told several times, counts once: by the kernel log, by NVML, in other words, and again
+after a crash of the agent.
 
-Two rules. In one log, lines are numbered: ``_Tally`` knows how many lines of a key stood up to a number, so an event that is read
-again, even cut into other pieces, adds only what is new. Between reporters (kernel log, NVML, a line that names no code) there
-are no common numbers: reports of the same boot, device, code and sub-code within 2 s are one (sub-code unknown fits any).
+Two rules. In one log, lines are numbered: ``_Tally`` knows how many lines of a key there were up to
+a number, so an event that is read again, even cut into other pieces, adds only what is new. Between
+reporters (kernel log, NVML, a line that names no code) there are no common numbers: reports of the
+same boot, device, code and sub-code within 2 s are one (sub-code unknown fits any).
 """
 
 from __future__ import annotations
@@ -14,17 +16,20 @@ from typing import Any
 
 from pipeline.observation import Event, Value
 
-WINDOW_NS = (
-    2_000_000_000  # the kernel prints a line and NVML delivers its event well within this; measured apart at most by a poll
-)
-MERGE_NS = 10_000_000_000  # reports of one reporter this close together share an entry: bounds memory, keeps windows fair
-MOST_REPORTS = 256  # per device
-MOST_TALLIES, MOST_POINTS = 256, 96
+# the kernel prints a line and NVML delivers its event well within this;
+# measured apart at most by a poll
+WINDOW_NS = 2_000_000_000
+# reports of one reporter this close together share an entry: bounds memory, keeps windows fair
+MERGE_NS = 10_000_000_000
+MAX_REPORTS = 256  # per device
+MAX_TALLIES, MAX_POINTS = 256, 96
 
 
 @dataclass(slots=True)
 class Report:
-    """What one reporter said about one code of one device; ``matched`` is how many of these others have said too, by reporter."""
+    """What one reporter said about one code of one device; ``matched`` is how many of these others
+    have said too, by reporter.
+    """
 
     boot: str
     code: int
@@ -47,8 +52,15 @@ class Report:
         )
 
     def continues(self, other: Report) -> bool:
-        """Whether this is more of the same from the same reporter, close enough to share an entry."""
-        same = (self.boot, self.code, self.sub_code, self.reporter) == (other.boot, other.code, other.sub_code, other.reporter)
+        """Whether this is more of the same from the same reporter, close
+        enough to share an entry.
+        """
+        same = (self.boot, self.code, self.sub_code, self.reporter) == (
+            other.boot,
+            other.code,
+            other.sub_code,
+            other.reporter,
+        )
         return same and 0 <= self.first_ns - other.first_ns <= MERGE_NS
 
     def take_from(self, other: Report) -> int:
@@ -60,9 +72,11 @@ class Report:
 
 
 class _Tally:
-    """Lines of one key in one log: how many stood up to a line number, at numbers where an event ended.
+    """Lines of one key in one log: how many there were up to a line number, at
+    numbers where an event ended.
 
-    Events of one key never interleave (the source collapses runs), so the tally before an event is that of the event before it.
+    Events of one key never interleave (the source collapses runs), so the tally before an event is
+    that of the event before it.
     """
 
     def __init__(self, points: Iterable[tuple[int, int]] = ()) -> None:
@@ -76,17 +90,20 @@ class _Tally:
         if not before:
             return 0  # older than all we remember: counted long ago
         highest, total = self.points[-1][1], before[-1] + count
-        self.points = sorted({**dict(self.points), last: total}.items())[-MOST_POINTS:]
+        self.points = sorted({**dict(self.points), last: total}.items())[-MAX_POINTS:]
         return max(0, total - highest)
 
 
 class Once:
-    """Tells how many lines of an XID event are news. State is plain data (``document``), bounded, and survives a restart."""
+    """Tells how many lines of an XID event are news.
+
+    State is plain data (``document``), bounded, and survives a restart.
+    """
 
     def __init__(self, document: dict[str, Any] | None = None) -> None:
         document = document or {}
         self._reports: dict[str, deque[Report]] = {
-            device: deque((Report(*row) for row in rows), maxlen=MOST_REPORTS)
+            device: deque((Report(*row) for row in rows), maxlen=MAX_REPORTS)
             for device, rows in document.get("reports", {}).items()
         }
         self._tallies: OrderedDict[tuple[Value, ...], _Tally] = OrderedDict(
@@ -97,17 +114,32 @@ class Once:
         """The state, as JSON can hold it."""
         return {
             "reports": {
-                device: [[r.boot, r.code, r.sub_code, r.reporter, r.first_ns, r.last_ns, r.count, r.matched] for r in reports]
+                device: [
+                    [
+                        r.boot,
+                        r.code,
+                        r.sub_code,
+                        r.reporter,
+                        r.first_ns,
+                        r.last_ns,
+                        r.count,
+                        r.matched,
+                    ]
+                    for r in reports
+                ]
                 for device, reports in self._reports.items()
             },
             "tallies": [[list(key), tally.points] for key, tally in self._tallies.items()],
         }
 
     def new(self, event: Event, boot_id: str) -> int:
-        """How many occurrences this event adds. ``boot_id`` is that of the observation it came in."""
+        """How many occurrences this event adds.
+
+        ``boot_id`` is that of the observation it came in.
+        """
         report = _report(event, boot_id)
         report.count = self._unread(event, report)
-        reports = self._reports.setdefault(_place(event), deque(maxlen=MOST_REPORTS))
+        reports = self._reports.setdefault(_place(event), deque(maxlen=MAX_REPORTS))
         for other in reports:
             if report.count and report.fits(other):
                 report.count -= report.take_from(other)
@@ -120,7 +152,9 @@ class Once:
         return report.count
 
     def since(self, device_id: str, start_ns: int) -> dict[int, int]:
-        """Occurrences per code of a device after ``start_ns``, as far as the bounded memory reaches."""
+        """Occurrences per code of a device after ``start_ns``, as far as
+        the bounded memory reaches.
+        """
         counts: dict[int, int] = {}
         for report in self._reports.get(device_id, ()):
             if report.last_ns > start_ns:
@@ -135,10 +169,16 @@ class Once:
         stream, seq = event.attributes.get("stream"), event.attributes.get("seq")
         if stream is None or not isinstance(seq, int):
             return report.count
-        key = (stream, _place(event), report.code, -1 if report.sub_code is None else report.sub_code, report.reporter)
+        key = (
+            stream,
+            _place(event),
+            report.code,
+            -1 if report.sub_code is None else report.sub_code,
+            report.reporter,
+        )
         tally = self._tallies.setdefault(key, _Tally())
         self._tallies.move_to_end(key)
-        if len(self._tallies) > MOST_TALLIES:
+        if len(self._tallies) > MAX_TALLIES:
             self._tallies.popitem(last=False)
         last = event.attributes.get("last_seq", seq)
         return tally.new(seq, last if isinstance(last, int) else seq, report.count)
@@ -167,7 +207,9 @@ def _report(event: Event, boot_id: str) -> Report:
 
 
 def _boot(event: Event, boot_id: str) -> str:
-    """The boot an event belongs to, empty where it is not known; kernel and journal spell it with and without dashes."""
+    """The boot an event belongs to, empty where it is not known; kernel and journal spell it
+    with and without dashes.
+    """
     stream = str(event.attributes.get("stream", ""))
     if event.attributes.get("previous_boot"):
         boot_id = stream if len(stream) >= 32 else ""

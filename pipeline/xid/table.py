@@ -1,7 +1,8 @@
 """The table of XID codes: what each means and how serious it is on its own.
 
-Codes, mnemonics and buckets: NVIDIA's XID catalogue (docs.nvidia.com/deploy/xid-errors). Descriptions, classes, levels and actions
-are ours. One table in a process, for the counts, the DCGM dialect (``err_msg``) and the detector; a site may replace rows of it.
+Codes, mnemonics and buckets: NVIDIA's XID catalogue (docs.nvidia.com/deploy/xid-errors).
+Descriptions, classes, levels and actions are ours. One table in a process, for the counts, the DCGM
+dialect (``err_msg``) and the detector; a site may replace rows of it.
 """
 
 from __future__ import annotations
@@ -36,10 +37,12 @@ CATEGORIES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class XidEntry:
-    """One code. ``level`` is its severity when it comes alone; ``bucket`` is NVIDIA's immediate resolution.
+    """One code.
 
-    ``category`` (column ``class``) is one of ``CATEGORIES``; decode: its sub-code or registers decide; companion and arbiter: the
-    codes beside it do.
+    ``level`` is its severity when it comes alone; ``bucket`` is NVIDIA's immediate resolution.
+
+    ``category`` (column ``class``) is one of ``CATEGORIES``; decode: its sub-code or registers
+    decide; companion and arbiter: the codes beside it do.
     """
 
     code: int
@@ -63,7 +66,7 @@ def read_table(path: Path) -> dict[int, XidEntry]:
         with path.open(newline="", encoding="utf-8") as file:
             for line, entry in _entries(csv.DictReader(file), path):
                 if entry.code in entries:
-                    raise XidTableError(f"{path}, line {line}: code {entry.code} stands twice")
+                    raise XidTableError(f"{path}, line {line}: code {entry.code} occurs twice")
                 entries[entry.code] = entry
     except OSError as error:
         raise XidTableError(f"{path}: {error.strerror}") from error
@@ -91,14 +94,23 @@ def _entry(row: Mapping[str | None, str | None]) -> XidEntry:
     if level is None:
         raise ValueError(f"level is {cells['level']!r}, wanted one of {', '.join(SEVERITIES)}")
     if cells["class"] not in CATEGORIES:
-        raise ValueError(f"class is {cells['class']!r}, wanted one of {', '.join(sorted(CATEGORIES))}")
+        raise ValueError(
+            f"class is {cells['class']!r}, wanted one of {', '.join(sorted(CATEGORIES))}"
+        )
     if not cells["description"]:
         raise ValueError("description is empty")
     code = int(cells["code"])
     if code < 1:
         raise ValueError(f"code is {code}, XIDs begin at 1")
     return XidEntry(
-        code, cells["mnemonic"], cells["description"], cells["bucket"], cells["class"], level, cells["action"], cells["notes"]
+        code,
+        cells["mnemonic"],
+        cells["description"],
+        cells["bucket"],
+        cells["class"],
+        level,
+        cells["action"],
+        cells["notes"],
     )
 
 
@@ -112,7 +124,9 @@ class _InForce:
     def take(self, rows: Mapping[int, XidEntry]) -> None:
         """The built-in table with these rows in place of its own."""
         self.entries: Mapping[int, XidEntry] = {**self.built_in, **rows}
-        self.critical = tuple(sorted(code for code, entry in self.entries.items() if entry.level == "page"))
+        self.critical = tuple(
+            sorted(code for code, entry in self.entries.items() if entry.level == "page")
+        )
 
 
 _IN_FORCE = _InForce()
@@ -120,20 +134,26 @@ BUCKETS: Collection[str] = frozenset(entry.bucket for entry in _IN_FORCE.built_i
 
 
 def read_rows(path: Path) -> dict[int, XidEntry]:
-    """A site's own rows, each of which replaces or adds a code. XidTableError as ``read_table``, and for a bucket that is none of NVIDIA's."""
+    """A site's own rows, each of which replaces or adds a code.
+
+    XidTableError as ``read_table``, and for a bucket that is none of NVIDIA's.
+    """
     rows = read_table(path)
     for entry in rows.values():
         if entry.bucket not in BUCKETS:
             raise XidTableError(
-                f"{path}: bucket of code {entry.code} is {entry.bucket!r}, wanted one of {', '.join(sorted(BUCKETS))}"
+                f"{path}: bucket of code {entry.code} is {entry.bucket!r}, wanted one of "
+                f"{', '.join(sorted(BUCKETS))}"
             )
     return rows
 
 
 def use(path: Path | None) -> None:
-    """From now on this process goes by the built-in table with the rows of a file in place of its own; None: by the built-in one.
+    """From now on this process goes by the built-in table with the rows of a file in place of its
+    own; None: by the built-in one.
 
-    Called once at start and at each reload, before anything is judged. XidTableError leaves everything as it was.
+    Called once at start and at each reload, before anything is judged. XidTableError
+    leaves everything as it was.
     """
     _IN_FORCE.take(read_rows(path) if path else {})
 
@@ -144,7 +164,9 @@ def xid_table() -> Mapping[int, XidEntry]:
 
 
 def critical_codes() -> tuple[int, ...]:
-    """Codes that page on their own: their counters are born at 0, so that the first one is seen as an increase."""
+    """Codes that page on their own: their counters are born at 0, so that the first
+    one is seen as an increase.
+    """
     return _IN_FORCE.critical
 
 
@@ -157,4 +179,12 @@ def xid_entry(code: int) -> XidEntry:
     ('review', 'ticket')
     """
     known = _IN_FORCE.entries.get(code)
-    return known or XidEntry(code, "", "Unknown Error", "NONE", "review", "ticket", "look the code up in NVIDIA's XID catalogue")
+    return known or XidEntry(
+        code,
+        "",
+        "Unknown Error",
+        "NONE",
+        "review",
+        "ticket",
+        "look the code up in NVIDIA's XID catalogue",
+    )

@@ -1,4 +1,6 @@
-"""The faults that can be injected, by name. A fault is a generator: it acts, and yields how many seconds until it acts again.
+"""The faults that can be injected, by name.
+
+A fault is a generator: it acts, and yields how many seconds until it acts again.
 
 One line here makes a new fault known to ``--inject``, ``--list`` and the tests.
 """
@@ -10,14 +12,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_type_hints
 
-from collector.simulator.faults import driver, fabric, gpu, job
+from simulator.faults import driver, fabric, gpu, job
 
 TargetKind = Literal["gpu", "port", "node"]
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a fault: its plain type (int, float, str), the choices of a Literal, default and help."""
+    """A parameter of a fault: its plain type (int, float, str), the choices of a
+    Literal, default and help.
+    """
 
     type: type
     default: int | float | str
@@ -27,7 +31,9 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault as people name it: what it acts on, what it takes, and what it does in one sentence."""
+    """A fault as people name it: what it acts on, what it takes, and what
+    it does in one sentence.
+    """
 
     name: str
     target: TargetKind
@@ -43,8 +49,11 @@ def _fault(target: TargetKind, function: Callable[..., Iterator[float]]) -> Faul
         if parameter.kind is parameter.KEYWORD_ONLY:
             plain, (text, *_) = hints[name].__origin__, hints[name].__metadata__
             choices = getattr(plain, "__args__", ()) if plain not in (int, float, str) else ()
-            parameters[name] = Parameter(str if choices else plain, parameter.default, text, choices)
-    return Fault(function.__name__, target, (function.__doc__ or "").strip(), parameters, function)
+            parameters[name] = Parameter(
+                str if choices else plain, parameter.default, text, choices
+            )
+    sentence = " ".join((function.__doc__ or "").split())
+    return Fault(function.__name__, target, sentence, parameters, function)
 
 
 _BY_TARGET: dict[TargetKind, tuple[Callable[..., Iterator[float]], ...]] = {
@@ -76,9 +85,17 @@ _BY_TARGET: dict[TargetKind, tuple[Callable[..., Iterator[float]], ...]] = {
         fabric.nic_lost,
         fabric.nic_narrow,
     ),
-    "node": (driver.driver_unload, driver.passthrough, job.host_stall, job.oom_kill, job.ras_manner),
+    "node": (
+        driver.driver_unload,
+        driver.passthrough,
+        job.host_stall,
+        job.oom_kill,
+        job.ras_manner,
+    ),
 }
 
-FAULTS: Mapping[str, Fault] = {f.__name__: _fault(target, f) for target, fs in _BY_TARGET.items() for f in fs}
+FAULTS: Mapping[str, Fault] = {
+    f.__name__: _fault(target, f) for target, fs in _BY_TARGET.items() for f in fs
+}
 
 __all__ = ["FAULTS", "Fault", "Parameter", "TargetKind"]

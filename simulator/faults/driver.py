@@ -1,21 +1,25 @@
-"""Faults of the driver: a GPU that is gone, calls that never return or kill the caller, a driver that is not loaded."""
+"""Faults of the driver: a GPU that is gone, calls that never return or kill the caller, a
+driver that is not loaded.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from collector.simulator.faults.gpu import Lasts, left
-from collector.simulator.kernel_log import fallen_off_the_bus
-from collector.simulator.node import Node
-from collector.simulator.nvml_state import ABORT, HANG, SEGFAULT
+from simulator.faults.gpu import Lasts, left
+from simulator.kernel_log import fallen_off_the_bus
+from simulator.node import Node
+from simulator.nvml_state import ABORT, HANG, SEGFAULT
 
 # Return codes of nvml.h.
 DRIVER_NOT_LOADED, GPU_IS_LOST = 9, 15
 
 
 def gpu_lost(node: Node, gpu: int, *, lasts: Lasts = 0.0) -> Iterator[float]:
-    """The GPU falls off the bus: XID 79 and its line without a code, GPU_IS_LOST on every call, then XID 154; the job dies."""
+    """The GPU falls off the bus: XID 79 and its line without a code, GPU_IS_LOST on every call,
+    then XID 154; the job dies.
+    """
     node.kernel.append(fallen_off_the_bus(node.profile.gpu.pci[gpu]))
     node.xid(gpu, 79)
     node.gpus.present[gpu] = False
@@ -40,7 +44,9 @@ def driver_hang(
     node: Node,
     gpu: int,
     *,
-    call: Annotated[str, "question of the table, such as nvmlDeviceGetPowerUsage(); * is any"] = "*",
+    call: Annotated[
+        str, "question of the table, such as nvmlDeviceGetPowerUsage(); * is any"
+    ] = "*",
     lasts: Lasts = 0.0,
 ) -> Iterator[float]:
     """Calls about the GPU never return."""
@@ -51,7 +57,9 @@ def driver_crash(
     node: Node,
     gpu: int,
     *,
-    call: Annotated[str, "question of the table, such as nvmlDeviceGetPowerUsage(); * is any"] = "*",
+    call: Annotated[
+        str, "question of the table, such as nvmlDeviceGetPowerUsage(); * is any"
+    ] = "*",
     how: Annotated[Literal["segfault", "abort"], "what the library does"] = "segfault",
     lasts: Lasts = 0.0,
 ) -> Iterator[float]:
@@ -60,7 +68,9 @@ def driver_crash(
 
 
 def driver_unload(node: Node, *, lasts: Lasts = 0.0) -> Iterator[float]:
-    """The driver is not loaded: initialisation and every call answer DRIVER_NOT_LOADED; volatile counters start again after it."""
+    """The driver is not loaded: initialisation and every call answer DRIVER_NOT_LOADED; volatile
+    counters start again after it.
+    """
     node.workload.kill(node.time_s, 0)
     node.workload.drained.add("driver")
     for key in ("-/*", "-/nvmlInit()"):

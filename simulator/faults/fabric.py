@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from collector.simulator.faults.gpu import Lasts, left
-from collector.simulator.kernel_log import mlx5_health, mlx5_link
-from collector.simulator.links import HEALTHY_BER, PCIE_LANES
-from collector.simulator.node import Node
+from simulator.faults.gpu import Lasts, left
+from simulator.kernel_log import mlx5_health, mlx5_link
+from simulator.links import HEALTHY_BER, PCIE_LANES
+from simulator.node import Node
 
 RAMP_S = 5.0  # how often a ramp moves on
 
@@ -24,7 +24,9 @@ def nvlink_errors(
     rate: Annotated[float, "replays per second"] = 5.0,
     lasts: Lasts = 0.0,
 ) -> Iterator[float]:
-    """An NVLink that replays, recovers and sees CRC errors; on NVLink 5 also a fatter tail of the FEC history."""
+    """An NVLink that replays, recovers and sees CRC errors; on NVLink 5 also a fatter
+    tail of the FEC history.
+    """
     where = gpu, link % node.profile.nvlink.links
     node.nvlinks.error_rate[where] += rate
     node.nvlinks.fec_knob[where] = 10.0
@@ -33,7 +35,9 @@ def nvlink_errors(
     node.nvlinks.fec_knob[where] = 1.0
 
 
-def nvlink_down(node: Node, gpu: int, *, link: Annotated[int, "which link"] = 0, lasts: Lasts = 0.0) -> Iterator[float]:
+def nvlink_down(
+    node: Node, gpu: int, *, link: Annotated[int, "which link"] = 0, lasts: Lasts = 0.0
+) -> Iterator[float]:
     """An NVLink goes inactive with XID 74 (NVLink 5: 149)."""
     link %= node.profile.nvlink.links
     node.nvlinks.up[gpu, link] = False
@@ -50,7 +54,9 @@ def symbol_errors(
     ramp: Annotated[float, "time from the healthy ratio to it"] = 0.0,
     lasts: Lasts = 0.0,
 ) -> Iterator[float]:
-    """A bit error ratio that rises: symbol errors at signalling rate times the ratio, the port stays up."""
+    """A bit error ratio that rises: symbol errors at signalling rate times the
+    ratio, the port stays up.
+    """
     steps = max(1, math.ceil(ramp / RAMP_S))
     for step in range(1, steps + 1):
         node.ports.ber[port] = HEALTHY_BER * (ber / HEALTHY_BER) ** (step / steps)
@@ -67,7 +73,9 @@ def link_flap(
     times: Annotated[int, "how often"] = 3,
     every: Annotated[float, "time up in between"] = 120.0,
 ) -> Iterator[float]:
-    """A port that goes down and comes back, again and again: state, link_downed, carrier changes, kernel lines."""
+    """A port that goes down and comes back, again and again: state, link_downed,
+    carrier changes, kernel lines.
+    """
     for _ in range(times):
         _set(node, port, up=False)
         yield down
@@ -83,7 +91,10 @@ def link_down(node: Node, port: int, *, lasts: Lasts = 0.0) -> Iterator[float]:
 
 
 def counter_saturated(
-    node: Node, port: int, *, counter: Annotated[Literal["symbol", "downed", "recovery", "receive"], "which one"] = "symbol"
+    node: Node,
+    port: int,
+    *,
+    counter: Annotated[Literal["symbol", "downed", "recovery", "receive"], "which one"] = "symbol",
 ) -> Iterator[float]:
     """A counter that reached the end of its register and sticks there."""
     node.ports.errors[counter][port] = np.uint64(2**20)
@@ -101,7 +112,9 @@ def nic_lost(node: Node, port: int, *, lasts: Lasts = 0.0) -> Iterator[float]:
     _set(node, port, up=True)
 
 
-def nic_narrow(node: Node, port: int, *, width: Annotated[int, "lanes left"] = 8, lasts: Lasts = 0.0) -> Iterator[float]:
+def nic_narrow(
+    node: Node, port: int, *, width: Annotated[int, "lanes left"] = 8, lasts: Lasts = 0.0
+) -> Iterator[float]:
     """The PCIe link of an adapter comes up with fewer lanes."""
     node.ports.pcie_width[port] = min(max(width, 1), PCIE_LANES)
     yield left(lasts)

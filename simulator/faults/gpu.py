@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from collector.simulator.kernel_log import aer_corrected
-from collector.simulator.node import Node
+from simulator.kernel_log import aer_corrected
+from simulator.node import Node
 
 Lasts = Annotated[float, "how long it lasts; 0 is until the end"]
 
 
 def left(lasts: float, spent: float = 0.0) -> float:
-    """Seconds until a fault ends that lasts that long in all: for ever where ``lasts`` is 0."""
+    """Seconds until a fault ends that lasts that long in all: forever where ``lasts`` is 0."""
     return max(lasts - spent, 0.0) if lasts else math.inf
 
 
@@ -42,9 +42,14 @@ def ecc_sbe(node: Node, gpu: int, *, count: Annotated[int, "errors"] = 1) -> Ite
 
 
 def ecc_dbe(
-    node: Node, gpu: int, *, contained: Annotated[int, "1: XID 94, the GPU stays usable; 0: XID 95, it needs a reset"] = 1
+    node: Node,
+    gpu: int,
+    *,
+    contained: Annotated[int, "1: XID 94, the GPU stays usable; 0: XID 95, it needs a reset"] = 1,
 ) -> Iterator[float]:
-    """An uncorrectable memory error: XIDs 48, 63 and 94 (or 95 and 154), error counters, a pending row remap; the job dies."""
+    """An uncorrectable memory error: XIDs 48, 63 and 94 (or 95 and 154), error counters, a pending
+    row remap; the job dies.
+    """
     node.cells.error(gpu, corrected=False)
     node.xid(gpu, 48)
     node.cells.remap(gpu)
@@ -80,7 +85,9 @@ def remap(
     *,
     state: Annotated[Literal["pending", "exhausted", "failed"], "how far it goes"] = "pending",
 ) -> Iterator[float]:
-    """Row remapping: one row pending (XID 63), a bank without spare rows left, or a remap that failed (XID 64 and its flag)."""
+    """Row remapping: one row pending (XID 63), a bank without spare rows left, or a remap that
+    failed (XID 64 and its flag).
+    """
     bank = int(node.rng.integers(node.profile.gpu.banks))
     for _ in range({"pending": 1, "exhausted": 8, "failed": 9}[state]):
         node.cells.error(gpu, corrected=False)
@@ -106,7 +113,9 @@ def thermal(
     resistance: Annotated[float, "thermal resistance, times the healthy one"] = 2.4,
     lasts: Lasts = 0.0,
 ) -> Iterator[float]:
-    """A fan or cold plate that fails: heat, software and then hardware thermal slowdown under load."""
+    """A fan or cold plate that fails: heat, software and then hardware
+    thermal slowdown under load.
+    """
     node.gpus.cooling[gpu] *= resistance
     yield left(lasts)
     node.gpus.cooling[gpu] /= resistance
@@ -119,7 +128,9 @@ def power_brake(
     duty: Annotated[float, "share of time, 0-1"] = 1.0,
     lasts: Annotated[float, "how long it lasts; 0 is until the end"] = 30.0,
 ) -> Iterator[float]:
-    """The power brake: clocks halved by an external signal (a power supply lost), reason bits and nanosecond counter."""
+    """The power brake: clocks halved by an external signal (a power supply lost), reason
+    bits and nanosecond counter.
+    """
     node.gpus.brake[gpu] = min(max(duty, 0.0), 1.0)
     yield left(lasts)
     node.gpus.brake[gpu] = 0.0
@@ -128,13 +139,19 @@ def power_brake(
 def power_limit(
     node: Node, gpu: int, *, watts: Annotated[float, "enforced limit"] = 400.0, lasts: Lasts = 0.0
 ) -> Iterator[float]:
-    """An enforced power limit below the default, set out of band: the requested one does not change."""
-    node.gpus.limit_w[gpu] = min(max(watts, node.profile.gpu.power_min_w), node.profile.gpu.power_limit_w)
+    """An enforced power limit below the default, set out of band: the
+    requested one does not change.
+    """
+    node.gpus.limit_w[gpu] = min(
+        max(watts, node.profile.gpu.power_min_w), node.profile.gpu.power_limit_w
+    )
     yield left(lasts)
     node.gpus.limit_w[gpu] = node.profile.gpu.power_limit_w
 
 
-def slow_clock(node: Node, gpu: int, *, percent: Annotated[float, "loss of clock"] = 10.0, lasts: Lasts = 0.0) -> Iterator[float]:
+def slow_clock(
+    node: Node, gpu: int, *, percent: Annotated[float, "loss of clock"] = 10.0, lasts: Lasts = 0.0
+) -> Iterator[float]:
     """Silent: the clock is lower and no reason bit says why."""
     factor = 1 - min(max(percent, 0.0), 90.0) / 100
     node.gpus.clock_knob[gpu] *= factor
@@ -152,9 +169,16 @@ def pcie_narrow(
 ) -> Iterator[float]:
     """The PCIe link of a GPU comes up with fewer lanes, or a lower generation."""
     node.pcie_width[gpu] = min(max(width, 1), node.profile.gpu.pcie_width)
-    node.pcie_generation[gpu] = min(generation, node.profile.gpu.pcie_generation) if generation > 0 else node.pcie_generation[gpu]
+    node.pcie_generation[gpu] = (
+        min(generation, node.profile.gpu.pcie_generation)
+        if generation > 0
+        else node.pcie_generation[gpu]
+    )
     yield left(lasts)
-    node.pcie_width[gpu], node.pcie_generation[gpu] = node.profile.gpu.pcie_width, node.profile.gpu.pcie_generation
+    node.pcie_width[gpu], node.pcie_generation[gpu] = (
+        node.profile.gpu.pcie_width,
+        node.profile.gpu.pcie_generation,
+    )
 
 
 def pcie_replay(

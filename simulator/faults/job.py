@@ -1,13 +1,15 @@
-"""Faults of the job and its host: a collective that never ends, a host that does not feed its GPUs, a process killed for memory."""
+"""Faults of the job and its host: a collective that never ends, a host that does not feed its GPUs,
+a process killed for memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from collector.simulator.kernel_log import oom_kill as oom_kill_line
-from collector.simulator.node import Node
-from collector.simulator.workload import WATCHDOG_S
+from simulator.kernel_log import oom_kill as oom_kill_line
+from simulator.node import Node
+from simulator.workload import WATCHDOG_S
 
 Manner = Literal["hang", "cut", "drip", "flood", "phantom", "text_only", "refuse"]
 How = Literal["stopped", "late", "mismatched", "in_flight"]
@@ -17,12 +19,20 @@ def nccl_stall(
     node: Node,
     gpu: int,
     *,
-    lasts: Annotated[float, "until it goes on; 0: the watchdog kills the job after 10 minutes"] = 0.0,
+    lasts: Annotated[
+        float, "until it goes on; 0: the watchdog kills the job after 10 minutes"
+    ] = 0.0,
     how: Annotated[
-        How, "its process is stopped, late (has not called the operation), calls another one, or all are in flight"
+        How,
+        (
+            "its process is stopped, late (has not called the operation), calls another one, "
+            "or all are in flight"
+        ),
     ] = "stopped",
 ) -> Iterator[float]:
-    """A collective that never ends: all wait for the GPU's rank, and spin at 100 % with no tensor work, low flat power, no traffic."""
+    """A collective that never ends: all wait for the GPU's rank, and spin at 100 % with no tensor
+    work, low flat power, no traffic.
+    """
     node.culprit[gpu] = how != "in_flight"
     node.stuck[gpu] = how
     node.workload.stall(f"gpu{gpu} {how}")
@@ -38,7 +48,11 @@ def ras_manner(
     node: Node,
     *,
     manner: Annotated[
-        Manner, "silent after accepting, cut replies, a byte at a time, endless, a made-up communicator, no JSON, or hanging up"
+        Manner,
+        (
+            "silent after accepting, cut replies, a byte at a time, endless, a made-up "
+            "communicator, no JSON, or hanging up"
+        ),
     ] = "hang",
     lasts: Annotated[float, "until it answers again"] = 300.0,
 ) -> Iterator[float]:
@@ -48,8 +62,12 @@ def ras_manner(
     node.ras_manner = "sound"
 
 
-def host_stall(node: Node, *, lasts: Annotated[float, "until it goes on"] = 300.0) -> Iterator[float]:
-    """The host does not feed its GPUs (data loader, file system): all idle at once while the job holds them."""
+def host_stall(
+    node: Node, *, lasts: Annotated[float, "until it goes on"] = 300.0
+) -> Iterator[float]:
+    """The host does not feed its GPUs (data loader, file system): all idle at once
+    while the job holds them.
+    """
     node.workload.stall("host", "host_stall")
     yield lasts
     node.workload.resume("host")

@@ -1,9 +1,17 @@
-"""The simulated fleet: the scenarios that judge detectors, their frames, and the truth about them."""
+"""The simulated fleet: the scenarios that judge detectors, their frames,
+and the truth about them.
+"""
 
-from collector.simulator.fleet.run import Run, render
-from collector.simulator.fleet.scenario import Parameter, Scenario, Verdict, load_scenario, scenario_ids
-from collector.simulator.fleet.topology import Topology
-from collector.simulator.fleet.truth import Secondary, Truth
+from simulator.fleet.run import Run, render
+from simulator.fleet.scenario import (
+    Parameter,
+    Scenario,
+    Verdict,
+    load_scenario,
+    scenario_ids,
+)
+from simulator.fleet.topology import Topology
+from simulator.fleet.truth import Secondary, Truth
 
 __all__ = [
     "Parameter",

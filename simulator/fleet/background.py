@@ -1,19 +1,21 @@
-"""What happens in healthy fleets all the time: single memory errors, and XIDs that come from users' programs."""
+"""What happens in healthy fleets all the time: single memory errors, and XIDs that
+come from users' programs.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from collector.simulator.cells import BURSTS_PER_HOUR
-from collector.simulator.fleet import acts
-from collector.simulator.fleet.world import Course, World
+from simulator.cells import BURSTS_PER_HOUR
+from simulator.fleet import effects
+from simulator.fleet.world import FleetState, Process
 
 MONTH_S = 30 * 86400.0
 BURST = 0.3  # parameter of the geometric size of a burst, as in simulator/cells.py
 APPLICATION = (13, 31, 43)
 
 
-def background(world: World, rng: np.random.Generator) -> None:
+def background(world: FleetState, rng: np.random.Generator) -> None:
     """Let all of it happen."""
     gpus = world.gpus.count
     world.add(0.0, _errors(world, rng, 3600 / (BURSTS_PER_HOUR * gpus)))
@@ -22,17 +24,22 @@ def background(world: World, rng: np.random.Generator) -> None:
         world.add(0.0, _programs(world, rng, 1 / rate))
 
 
-def _errors(world: World, rng: np.random.Generator, every_s: float) -> Course:
+def _errors(world: FleetState, rng: np.random.Generator, every_s: float) -> Process:
     while True:
         yield rng.exponential(every_s)
-        acts.ecc(world, int(rng.integers(world.gpus.count)), corrected=True, count=int(rng.geometric(BURST)))
+        effects.ecc(
+            world,
+            int(rng.integers(world.gpus.count)),
+            corrected=True,
+            count=int(rng.geometric(BURST)),
+        )
 
 
-def _programs(world: World, rng: np.random.Generator, every_s: float) -> Course:
+def _programs(world: FleetState, rng: np.random.Generator, every_s: float) -> Process:
     """A user's program fails on one GPU of a job, now and then on several: other GPUs each time."""
     while True:
         yield rng.exponential(every_s)
         gpu, code = int(rng.integers(world.gpus.count)), int(rng.choice(APPLICATION))
         if world.job_of(gpu) is not None:
             gpc, tpc = rng.integers(8), rng.integers(9)
-            acts.xid(world, gpu, code, gpc=int(gpc), tpc=int(tpc), sm=int(rng.integers(2)))
+            effects.xid(world, gpu, code, gpc=int(gpc), tpc=int(tpc), sm=int(rng.integers(2)))

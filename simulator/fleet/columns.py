@@ -1,7 +1,8 @@
-"""Frames of one kind of device for a whole fleet: what never changes is written once, what moves is written tick by tick.
+"""Frames of one kind of device for a whole fleet: what never changes is written once, what moves
+is written tick by tick.
 
-A frame of 512 GPUs is a megabyte, most of which never changes. So buffers are used again, but only those that nobody holds any more: a frame that a
-detector keeps stays as it was.
+A frame of 512 GPUs is a megabyte, most of which never changes. So buffers are used again, but only
+those that nobody holds any more: a frame that a detector keeps stays as it was.
 """
 
 from __future__ import annotations
@@ -13,17 +14,23 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.clock import Instant
 from pipeline.frame import Device, Frame, blank, schema_of
 
 Floats = NDArray[np.float64]
-NOBODY_ELSE = 2  # references to a buffer's array that sys.getrefcount sees when no frame holds it: the attribute and the argument
-# Changes gauges, counters and the mask of one frame in place: readings that are not what the hardware holds.
+# references to a buffer's array that sys.getrefcount sees when no frame holds it: the
+# attribute and the argument
+NOBODY_ELSE = 2
+# Changes gauges, counters and the mask of one frame in place: readings that are not
+# what the hardware holds.
 Overlay = Callable[[Floats, NDArray[np.uint64], NDArray[np.bool_]], None]
 
 
 @dataclass(slots=True)
 class Chunk:
-    """What moves in some ticks: gauges (tick, device) by name, and counters at each tick, uint64 (tick, device), by name."""
+    """What moves in some ticks: gauges (tick, device) by name, and counters at each tick, uint64
+    (tick, device), by name.
+    """
 
     gauges: dict[str, Floats] = field(default_factory=dict)
     counters: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
@@ -38,7 +45,10 @@ class _Buffer:
     dirty: NDArray[np.bool_] | None = None  # columns that were blanked
 
     def free(self) -> bool:
-        return all(sys.getrefcount(getattr(self, name)) == NOBODY_ELSE for name in ("gauges", "counters", "observed"))
+        return all(
+            sys.getrefcount(getattr(self, name)) == NOBODY_ELSE
+            for name in ("gauges", "counters", "observed")
+        )
 
 
 class Columns:
@@ -70,14 +80,17 @@ class Columns:
         return column
 
     def increase(self, name: str, more: int, row: int) -> None:
-        """A standing counter of one device goes up; it sticks at the end of its register. What is not observed stays so."""
+        """A standing counter of one device goes up; it sticks at the end of its register.
+
+        What is not observed stays so.
+        """
         at = self.schema.counter_row[name]
         top = 2 ** self.schema.counters[at].width - 1
         self.counters[at, row] = min(int(self.counters[at, row]) + more, top)
         self._version += 1
 
     def clear(self, name: str, row: int) -> None:
-        """A counter of one device begins anew."""
+        """A counter of one device begins again."""
         at = self.schema.counter_row[name]
         self.counters[at, row] = 0
         self._parts[at, row] = 0.0
@@ -95,16 +108,23 @@ class Columns:
             self.observed[self.schema.counter_row[name], rows] = False  # type: ignore[index] # any numpy index
         self._version += 1
 
-    def integrate(self, name: str, increments: Floats, unseen: Floats | None = None) -> NDArray[np.uint64]:
-        """What a counter shows after each of these increments, uint64 (tick, device). It stands at the end of the last.
+    def integrate(
+        self, name: str, increments: Floats, unseen: Floats | None = None
+    ) -> NDArray[np.uint64]:
+        """What a counter shows after each of these increments, uint64 (tick, device).
 
-        ``unseen`` is the share of each tick that lies after its reading. Parts of a unit are carried on; registers end where they end.
+        It stands at the end of the last.
+
+        ``unseen`` is the share of each tick that lies after its reading. Parts of a unit are
+        carried on; registers end where they end.
         """
         row = self.schema.counter_row[name]
         top = np.uint64(2 ** self.schema.counters[row].width - 1)
         total = np.empty_like(increments)
         before = self._parts[row]
-        for tick, gained in enumerate(increments):  # row by row: numpy's cumsum over the first axis is many times slower
+        for tick, gained in enumerate(
+            increments
+        ):  # row by row: numpy's cumsum over the first axis is many times slower
             before = np.add(before, gained, out=total[tick])
         last = np.floor(total[-1])
         self._parts[row] = total[-1] - last
@@ -129,13 +149,16 @@ class Columns:
         self,
         chunk: Chunk,
         tick: int,
-        now: tuple[int, int],
+        now: Instant,
         sampled_ns: NDArray[np.int64],
         *,
         hidden: NDArray[np.bool_] | None = None,
         overlays: Sequence[Overlay] = (),
     ) -> Frame:
-        """The frame at (unix, monotonic) ns. ``hidden`` devices were not read at all; ``overlays`` show something else."""
+        """The frame at (unix, monotonic) ns.
+
+        ``hidden`` devices were not read at all; ``overlays`` show something else.
+        """
         buffer = self._buffer()
         for name, values in chunk.gauges.items():
             buffer.gauges[self.schema.gauge_row[name]] = values[tick]
@@ -149,7 +172,13 @@ class Columns:
             buffer.observed[:, hidden] = False
             buffer.dirty = hidden
         return Frame(
-            self.schema, *now, self.devices, buffer.gauges.view(), buffer.counters.view(), buffer.observed.view(), sampled_ns
+            self.schema,
+            *now,
+            self.devices,
+            buffer.gauges.view(),
+            buffer.counters.view(),
+            buffer.observed.view(),
+            sampled_ns,
         )
 
     def _buffer(self) -> _Buffer:
@@ -157,10 +186,18 @@ class Columns:
             if buffer.gauges.shape == self.gauges.shape and buffer.free():
                 break
         else:
-            buffer = _Buffer(np.empty_like(self.gauges), np.empty_like(self.counters), np.empty_like(self.observed))
+            buffer = _Buffer(
+                np.empty_like(self.gauges),
+                np.empty_like(self.counters),
+                np.empty_like(self.observed),
+            )
             self._buffers = [*self._buffers[-3:], buffer]
         if buffer.version != self._version:
-            buffer.gauges[:], buffer.counters[:], buffer.observed[:] = self.gauges, self.counters, self.observed
+            buffer.gauges[:], buffer.counters[:], buffer.observed[:] = (
+                self.gauges,
+                self.counters,
+                self.observed,
+            )
             buffer.version = self._version
         elif buffer.dirty is not None:
             buffer.gauges[:, buffer.dirty] = self.gauges[:, buffer.dirty]

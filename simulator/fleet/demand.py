@@ -1,4 +1,6 @@
-"""What jobs ask of the nodes, for many nodes and instants at once: the phases of workload.py as arrays."""
+"""What jobs ask of the nodes, for many nodes and instants at once: the phases
+of workload.py as arrays.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +10,48 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.simulator.fleet.jobs import FleetJob
-from collector.simulator.workload import CHECKPOINT, EVAL, EVAL_AFTER_S, HOST_STALL, INIT, SPIN, WAITS, WORKS
+from simulator.fleet.jobs import FleetJob
+from simulator.workload import (
+    CHECKPOINT,
+    EVAL,
+    EVAL_AFTER_S,
+    HOST_STALL,
+    INIT,
+    SPIN,
+    WAITS,
+    WORKS,
+)
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-RUNS, SPINS, STARVES = range(3)  # how a node's job goes on: as planned, in a collective that never ends, without its host's data
+# how a node's job goes on: as planned, in a collective that never ends, without its host's data
+RUNS, SPINS, STARVES = range(3)
 
-_WORDS = ("start_s", "init_s", "step_s", "communication", "load", "tensor", "dram", "memory", "every_s", "checkpoint_s", "eval_s")
+_WORDS = (
+    "start_s",
+    "init_s",
+    "step_s",
+    "communication",
+    "load",
+    "tensor",
+    "dram",
+    "memory",
+    "every_s",
+    "checkpoint_s",
+    "eval_s",
+)
 
 
 @dataclass(slots=True)
 class Demands:
-    """Arrays (tick, node). ``load`` is that of the working part of a step, ``waits`` the share of the tick in the waiting part.
+    """Arrays (tick, node).
 
-    The others are means over the tick. ``waiting`` says whether the instant at the end of the tick lies in the waiting part.
+    ``load`` is that of the working part of a step, ``waits`` the share of the
+    tick in the waiting part.
+
+    The others are means over the tick. ``waiting`` says whether the instant at the end of the tick
+    lies in the waiting part.
     """
 
     idle: Flags
@@ -102,16 +130,25 @@ class Work:
         share = self._share * self.imbalance
 
         def sums(word: str, own: Floats | float = 1.0) -> Floats:
-            """The mean of a demand over the tick, whatever the phase; ``own`` is the job's in training and evaluation."""
+            """The mean of a demand over the tick, whatever the phase; ``own`` is the job's in
+            training and evaluation.
+            """
             total = own * (getattr(WORKS, word) * works + getattr(EVAL, word) * phases["eval"])
             total += getattr(WAITS, word) * waits
-            for name, demand in (("init", INIT), ("checkpoint", CHECKPOINT), ("spin", SPIN), ("starve", HOST_STALL)):
+            for name, demand in (
+                ("init", INIT),
+                ("checkpoint", CHECKPOINT),
+                ("spin", SPIN),
+                ("starve", HOST_STALL),
+            ):
                 if value := getattr(demand, word):
                     total += value * phases[name]
             return np.asarray(total)
 
         load = of["load"] * share * (WORKS.load * train + EVAL.load * phases["eval"])
-        load += INIT.load * init + CHECKPOINT.load * phases["checkpoint"] + SPIN.load * phases["spin"]
+        load += (
+            INIT.load * init + CHECKPOINT.load * phases["checkpoint"] + SPIN.load * phases["spin"]
+        )
         load += HOST_STALL.load * phases["starve"]
         ramp = np.where(init, np.clip(began / np.maximum(of["init_s"], 1.0), 0.01, 1.0), 1.0)
         return Demands(
@@ -129,7 +166,9 @@ class Work:
         )
 
     def within(self, names: Sequence[str], times_s: Floats, dt: float) -> Flags:
-        """Whether nodes are in one of these phases at the start of the ticks that end at these times, (tick, node)."""
+        """Whether nodes are in one of these phases at the start of the ticks that end at
+        these times, (tick, node).
+        """
         began = times_s[:, None] - dt - self._of["start_s"]
         phases = self._phases(began, began - self._of["init_s"])
         return np.asarray(np.any([phases[name] for name in names], axis=0))
@@ -150,11 +189,16 @@ class Work:
         take("init", since < 0)
         starts = of["every_s"] - of["checkpoint_s"]
         into = np.mod(since, of["every_s"]) - starts
-        take("checkpoint", (into > 0) & (into <= of["checkpoint_s"] - self._skew) & (into < of["checkpoint_s"]))
+        take(
+            "checkpoint",
+            (into > 0) & (into <= of["checkpoint_s"] - self._skew) & (into < of["checkpoint_s"]),
+        )
         if self._first.any():
             take("first", (since > starts) & (since < starts + self._first))
             phases["checkpoint"] = phases["checkpoint"] | phases.pop("first")
-        take("late", (into > 0) & (into < of["checkpoint_s"]))  # done, and waiting for those that are not
+        take(
+            "late", (into > 0) & (into < of["checkpoint_s"])
+        )  # done, and waiting for those that are not
         phases["spin"] = phases["spin"] | phases.pop("late")
         take("eval", (since > EVAL_AFTER_S) & (np.mod(since, of["eval_s"]) < self._eval_s))
         phases["train"] = left
@@ -162,7 +206,9 @@ class Work:
 
 
 def _waited(since: Floats, dt: float, step: Floats, communication: Floats) -> Floats:
-    """Share of the spans of ``dt`` from ``since`` on that is spent waiting: Job.waiting for arrays."""
+    """Share of the spans of ``dt`` from ``since`` on that is spent
+    waiting: Job.waiting for arrays.
+    """
     works = step * (1 - communication)
 
     def total(t: Floats) -> Floats:

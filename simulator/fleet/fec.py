@@ -1,12 +1,14 @@
-"""Histories of forward error correction on NVLink 5: codewords by how many symbols had to be corrected, summed over a GPU's links."""
+"""Histories of forward error correction on NVLink 5: codewords by how many symbols had to be
+corrected, summed over a GPU's links.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from collector.simulator.fleet.world import Course, World
-from collector.simulator.links import FEC_BINS, NVLINK_RAW_BER
-from collector.simulator.profile import load_profile
+from simulator.fleet.world import FleetState, Process
+from simulator.links import FEC_BINS, NVLINK_RAW_BER
+from simulator.profile import load_profile
 
 PERIOD_S = 60.0
 CODEWORD_BITS = 5440  # 544 symbols of 10 bits
@@ -14,8 +16,10 @@ RARER = 0.1  # each further bin on a good link
 MOST = 2.0**52
 
 
-def histories(world: World) -> Course:
-    """Let the bins of all GPUs fill, once a minute; from the start on every GPU answers for them."""
+def histories(world: FleetState) -> Process:
+    """Let the bins of all GPUs fill, once a minute; from the start on
+    every GPU answers for them.
+    """
     link = load_profile("hgx-b200").nvlink
     codewords = link.links * link.gigabytes_per_second * 8e9 / CODEWORD_BITS
     wrong = NVLINK_RAW_BER * CODEWORD_BITS

@@ -1,8 +1,10 @@
-"""Power, temperature and clocks of a fleet's GPUs: the model of simulator/gpus.py for many GPUs and ticks of seconds at once.
+"""Power, temperature and clocks of a fleet's GPUs: the model of simulator/gpus.py for many GPUs and
+ticks of seconds at once.
 
-Noise, load and everything else that does not feed back is made for a chunk of ticks in one go; only heat, leakage and the thermal
-governor go tick by tick. Within a tick the working and the waiting part of the job's steps are told apart, so counters integrate what
-happens between two readings, and gauges show the instant.
+Noise, load and everything else that does not feed back is made for a chunk of ticks in one go; only
+heat, leakage and the thermal governor go tick by tick. Within a tick the working and the waiting
+part of the job's steps are told apart, so counters integrate what happens between two readings, and
+gauges show the instant.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.simulator.fleet.demand import Demands
-from collector.simulator.fleet.settings import Settings
-from collector.simulator.gpus import (
+from simulator.fleet.demand import Demands
+from simulator.fleet.settings import Settings
+from simulator.gpus import (
     EXPONENT,
     HALVED,
     HW_BRAKE,
@@ -25,13 +27,14 @@ from collector.simulator.gpus import (
     POWER_CAP,
     SW_THERMAL,
 )
-from collector.simulator.profile import Profile
-from collector.simulator.workload import WAITS
+from simulator.profile import Profile
+from simulator.workload import WAITS
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-TYPICAL_LN = np.log(0.9)  # clocks of a loaded GPU lie about a tenth below the highest: the spread of silicon fits below it
+# clocks of a loaded GPU lie about a tenth below the highest: the spread of silicon fits below it
+TYPICAL_LN = np.log(0.9)
 SPIKE = 0.7  # one sample in two thousand is 30 % low
 LOWEST_FACTOR = 0.35  # the governor goes no lower
 GOVERNOR_GAIN = 0.5  # of what is missing, per tick
@@ -48,12 +51,16 @@ class GpuChunk:
     memory_c: Floats
     reasons: Floats
     energy_mj: Floats
-    slowed: dict[int, Floats]  # share of the tick by reason bit; reasons that nothing was held back for are left out
+    slowed: dict[
+        int, Floats
+    ]  # share of the tick by reason bit; reasons that nothing was held back for are left out
 
 
 @dataclass(slots=True)
 class _Heat:
-    """Arrays (tick, GPU) on the way: power of the working part and of nothing at all, temperatures, the governor's factor on clocks."""
+    """Arrays (tick, GPU) on the way: power of the working part and of nothing at all, temperatures,
+    the governor's factor on clocks.
+    """
 
     working_w: Floats
     base_w: Floats
@@ -64,26 +71,47 @@ class _Heat:
 
 
 class FleetGpus:
-    """State of all GPUs, arrays (GPU,). Faults turn the same knobs as those of a node, and two more.
+    """State of all GPUs, arrays (GPU,).
 
-    ``hot_duty`` is the share of time under hardware slowdown by a hot spot that the sensor does not show, ``memory_heat`` kelvin on
-    the memory. ``profiles`` are those of the nodes; all have the same step of the clock.
+    Faults turn the same knobs as those of a node, and two more.
+
+    ``hot_duty`` is the share of time under hardware slowdown by a hot spot that the sensor does not
+    show, ``memory_heat`` kelvin on the memory. ``profiles`` are those of the nodes; all have the
+    same step of the clock.
     """
 
-    def __init__(self, profiles: list[Profile], settings: Settings, rng: np.random.Generator) -> None:
+    def __init__(
+        self, profiles: list[Profile], settings: Settings, rng: np.random.Generator
+    ) -> None:
         def each(name: str) -> Floats:
-            return np.repeat(np.array([float(getattr(profile.gpu, name)) for profile in profiles]), GPUS)
+            return np.repeat(
+                np.array([float(getattr(profile.gpu, name)) for profile in profiles]), GPUS
+            )
 
         n = GPUS * len(profiles)
         self.count, self._settings, self._rng = n, settings, rng
-        self._offsets = rng.spawn(1)[0]  # of its own: what a job does to silicon must not hang on how often is read
-        self.limit_max_w, self.clock_max, self._clock_idle = each("power_limit_w"), each("clock_max_mhz"), each("clock_idle_mhz")
+        self._offsets = rng.spawn(1)[
+            0
+        ]  # of its own: what a job does to silicon must not hang on how often is read
+        self.limit_max_w, self.clock_max, self._clock_idle = (
+            each("power_limit_w"),
+            each("clock_max_mhz"),
+            each("clock_idle_mhz"),
+        )
         self.clock_step = profiles[0].gpu.clock_step_mhz
-        self.max_operating_c, self._slowdown_c = each("max_operating_c"), each("max_operating_c") - each("slowdown_margin_c")
-        self._shutdown_c, self._memory_max_c = each("max_operating_c") - each("shutdown_margin_c"), each("memory_max_c")
+        self.max_operating_c, self._slowdown_c = (
+            each("max_operating_c"),
+            each("max_operating_c") - each("slowdown_margin_c"),
+        )
+        self._shutdown_c, self._memory_max_c = (
+            each("max_operating_c") - each("shutdown_margin_c"),
+            each("memory_max_c"),
+        )
         spread = settings.silicon
         self.silicon = np.clip(rng.normal(0, spread, n), -2.4 * spread, 2.4 * spread)
-        self._r_th = each("r_th") * (1 + np.clip(rng.normal(0, settings.r_th_spread, n), -0.15, 0.15))
+        self._r_th = each("r_th") * (
+            1 + np.clip(rng.normal(0, settings.r_th_spread, n), -0.15, 0.15)
+        )
         self._preheat = rng.uniform(0, settings.preheat_c, n)
         self._idle_mean_w = each("idle_w")
         self._idle_w = self._idle_mean_w * rng.normal(1, 0.03, n)
@@ -93,17 +121,27 @@ class FleetGpus:
         self._inlet_walk = 0.0
         self._factor = np.ones(n)
         self.cooling, self.clock_knob, self.power_knob = np.ones(n), np.ones(n), np.ones(n)
-        self.brake, self.hot_duty, self.memory_heat, self.inlet_rise = (np.zeros(n) for _ in range(4))
+        self.brake, self.hot_duty, self.memory_heat, self.inlet_rise = (
+            np.zeros(n) for _ in range(4)
+        )
         self.clock_lock = np.ones(n)  # highest clock asked for, as a share of what there is
-        self.limit_w = self.limit_max_w.copy() if not settings.cap_w else np.minimum(settings.cap_w, self.limit_max_w)
+        self.limit_w = (
+            self.limit_max_w.copy()
+            if not settings.cap_w
+            else np.minimum(settings.cap_w, self.limit_max_w)
+        )
         self.memory_mib = each("memory_mib") - each("reserved_mib")
-        links = [profile.nvlink.links * profile.nvlink.gigabytes_per_second * 1e9 for profile in profiles]
+        links = [
+            profile.nvlink.links * profile.nvlink.gigabytes_per_second * 1e9 for profile in profiles
+        ]
         self.nvlink_bytes_per_s = np.repeat(np.array(links), GPUS)
-        self.margin_from_c = np.where(each("margins") > 0, self.max_operating_c, np.nan)  # no T.Limit before Hopper
+        # no T.Limit before Hopper
+        self.margin_from_c = np.where(each("margins") > 0, self.max_operating_c, np.nan)
         self.pcie_width = each("pcie_width")
         self.pcie_generation = each("pcie_generation")
         self.processless = np.zeros(n, bool)  # the rank's process is gone
-        self.dead = np.zeros(n, bool)  # the rank does nothing: culprit of a stall, or the GPU is gone
+        # the rank does nothing: culprit of a stall, or the GPU is gone
+        self.dead = np.zeros(n, bool)
         self.temperature_c = settings.inlet_c + self._preheat + self._r_th * self._idle_w
         self.memory_c = self.temperature_c + 6.0
 
@@ -112,21 +150,32 @@ class FleetGpus:
         self.job_offset[gpus] = self._offsets.normal(0, self._settings.job_offset, len(gpus))
 
     def expected_c(self, gpu: int, load: float, communication: float) -> float:
-        """Temperature at which a GPU settles in training: at that load, with that share of each step spent waiting."""
+        """Temperature at which a GPU settles in training: at that load, with that share of
+        each step spent waiting.
+        """
         speed = np.exp(EXPONENT * (self.silicon[gpu] + self.job_offset[gpu]))
         dynamic = self._room()[gpu] * load * speed * (1 - (1 - WAITS.load) * communication)
         power = self._idle_w[gpu] + dynamic
-        return float(self._settings.inlet_c + self._preheat[gpu] + self._r_th[gpu] * self.cooling[gpu] * power)
+        return float(
+            self._settings.inlet_c
+            + self._preheat[gpu]
+            + self._r_th[gpu] * self.cooling[gpu] * power
+        )
 
     def advance(self, times_s: Floats, dt: float, demands: Demands) -> GpuChunk:
         """The ticks that end at these times."""
         ticks, rng = len(times_s), self._rng
         ln_clock = self._ln_clock(ticks, dt)
-        waits, now_waiting = np.repeat(demands.waits, GPUS, axis=1), np.repeat(demands.waiting, GPUS, axis=1)
+        waits, now_waiting = (
+            np.repeat(demands.waits, GPUS, axis=1),
+            np.repeat(demands.waiting, GPUS, axis=1),
+        )
         idle = np.repeat(demands.idle, GPUS, axis=1) | self.dead
         dynamic = np.repeat(demands.load, GPUS, axis=1)
         dynamic *= self._room()
-        dynamic *= np.exp(EXPONENT * (ln_clock - TYPICAL_LN))  # a job's load is what it draws at the typical clock
+        dynamic *= np.exp(
+            EXPONENT * (ln_clock - TYPICAL_LN)
+        )  # a job's load is what it draws at the typical clock
         dynamic[idle] = 0.0
         heat = self._heat(times_s, dt, dynamic, waits, np.repeat(demands.dram, GPUS, axis=1))
 
@@ -151,18 +200,26 @@ class FleetGpus:
             reasons += POWER_CAP * (capped & ~idle)
         self._slow(heat, ratio, reasons, idle, slowed)
         shown = np.where(idle, self._clock_idle, self._grid(ratio))
-        return GpuChunk(shown, power, self._sensor(heat.core_c), np.rint(heat.memory_c), reasons, energy, slowed)
+        return GpuChunk(
+            shown, power, self._sensor(heat.core_c), np.rint(heat.memory_c), reasons, energy, slowed
+        )
 
     def _room(self) -> Floats:
-        """Dynamic power at full load and clock: the brake and hot spots halve the clock for their share of the time."""
+        """Dynamic power at full load and clock: the brake and hot spots halve the clock for
+        their share of the time.
+        """
         halves = 1 - HALVED**EXPONENT
         room = (self.limit_max_w - self._idle_mean_w) * (1 + self.job_offset) * self.power_knob
         return np.asarray(room * (1 - self.brake * halves) * (1 - self.hot_duty * halves))
 
     def _ln_clock(self, ticks: int, dt: float) -> Floats:
-        """Logarithm of the clock over the highest, without what heat and limits take; AR(0.95) at 10 s."""
+        """Logarithm of the clock over the highest, without what heat and
+        limits take; AR(0.95) at 10 s.
+        """
         rho = 0.95 ** (dt / 10)
-        noise: Floats = self._rng.standard_normal((ticks, self.count), np.float32).astype(np.float64)
+        noise: Floats = self._rng.standard_normal((ticks, self.count), np.float32).astype(
+            np.float64
+        )
         noise *= self._settings.wander * np.sqrt(1 - rho * rho)
         state = self._wander
         for row in noise:
@@ -172,7 +229,9 @@ class FleetGpus:
         noise += TYPICAL_LN + self.silicon + self.job_offset + np.log(self.clock_knob)
         return np.minimum(noise, np.log(self.clock_lock), out=noise)
 
-    def _heat(self, times_s: Floats, dt: float, dynamic: Floats, waits: Floats, dram: Floats) -> _Heat:
+    def _heat(
+        self, times_s: Floats, dt: float, dynamic: Floats, waits: Floats, dram: Floats
+    ) -> _Heat:
         """Tick by tick: power makes heat, heat makes leakage, and the governor holds the limits."""
         shape, n = dynamic.shape, self.count
         base_w, core_c = np.empty(shape), np.empty(shape)
@@ -181,7 +240,10 @@ class FleetGpus:
         share = 1 - (1 - WAITS.load) * waits
         resistance, still = self._r_th * self.cooling, self._preheat + self.inlet_rise
         keep = np.exp(-dt / self._tau)
-        careful = np.minimum(self.max_operating_c, self._memory_max_c - memory_over.max(initial=0.0)) - 1.0
+        careful = (
+            np.minimum(self.max_operating_c, self._memory_max_c - memory_over.max(initial=0.0))
+            - 1.0
+        )
         inlet = self._inlet(times_s, dt)
         core, scratch = self.temperature_c, np.empty(n)
         for t in range(shape[0]):
@@ -213,16 +275,25 @@ class FleetGpus:
         return heat
 
     def _govern(self, heat: _Heat, t: int, core: Floats, memory: Floats, allowed: Floats) -> None:
-        """Software slowdown holds core and memory at their highest operating temperatures; hardware halves clocks above its own.
+        """Software slowdown holds core and memory at their highest operating temperatures; hardware
+        halves clocks above its own.
 
-        ``allowed`` is the dynamic power at which the core would settle at its highest operating temperature.
+        ``allowed`` is the dynamic power at which the core would settle at its
+        highest operating temperature.
         """
         if heat.factor is None:
-            heat.factor, heat.halved = np.ones(heat.working_w.shape), np.zeros(heat.working_w.shape, bool)
+            heat.factor, heat.halved = (
+                np.ones(heat.working_w.shape),
+                np.zeros(heat.working_w.shape, bool),
+            )
         room = heat.working_w[t]
-        target = np.clip(allowed / np.maximum(room, 1.0), LOWEST_FACTOR**EXPONENT, 1.0) ** (1 / EXPONENT)
+        target = np.clip(allowed / np.maximum(room, 1.0), LOWEST_FACTOR**EXPONENT, 1.0) ** (
+            1 / EXPONENT
+        )
         hot = (core > self.max_operating_c - 0.5) | (self._factor < 1)
-        self._factor = np.asarray(np.where(hot, self._factor + GOVERNOR_GAIN * (target - self._factor), 1.0), np.float64)
+        self._factor = np.asarray(
+            np.where(hot, self._factor + GOVERNOR_GAIN * (target - self._factor), 1.0), np.float64
+        )
         self._factor -= np.clip(0.02 * (memory - self._memory_max_c), 0.0, 0.2)
         self._factor = np.where(self._factor > 0.995, 1.0, np.maximum(self._factor, LOWEST_FACTOR))
         heat.halved[t] = core >= self._slowdown_c
@@ -230,12 +301,17 @@ class FleetGpus:
         heat.factor[t, heat.halved[t]] *= HALVED
         room *= heat.factor[t] ** EXPONENT
 
-    def _slow(self, heat: _Heat, ratio: Floats, reasons: Floats, idle: Flags, slowed: dict[int, Floats]) -> None:
+    def _slow(
+        self, heat: _Heat, ratio: Floats, reasons: Floats, idle: Flags, slowed: dict[int, Floats]
+    ) -> None:
         """What heat, hot spots and the brake do to clocks, reason bits and nanosecond counters."""
         if heat.factor is not None:
             ratio *= heat.factor
             soft, hard = (heat.factor < 1) & ~heat.halved & ~idle, heat.halved & ~idle
-            slowed[SW_THERMAL], slowed[HW_THERMAL] = soft.astype(np.float64), hard.astype(np.float64)
+            slowed[SW_THERMAL], slowed[HW_THERMAL] = (
+                soft.astype(np.float64),
+                hard.astype(np.float64),
+            )
             reasons += SW_THERMAL * soft + (HW_SLOWDOWN | HW_THERMAL) * hard
         for bit, duty in ((HW_THERMAL, self.hot_duty), (HW_BRAKE, self.brake)):
             if duty.any():
@@ -247,7 +323,9 @@ class FleetGpus:
                 reasons += np.where(now, float(HW_SLOWDOWN | bit), 0.0)
 
     def _grid(self, ratio: Floats) -> Floats:
-        """Clocks as the driver sets them, on a grid of steps; now and then a sample falls into a pause of the clock."""
+        """Clocks as the driver sets them, on a grid of steps; now and then a sample falls
+        into a pause of the clock.
+        """
         spikes = self._rng.binomial(ratio.size, self._settings.spikes)
         ratio.ravel()[self._rng.integers(0, ratio.size, spikes)] *= SPIKE
         ratio *= self.clock_max / self.clock_step
@@ -264,9 +342,15 @@ class FleetGpus:
     def _inlet(self, times_s: Floats, dt: float) -> Floats:
         """Temperature of the room, (tick,): daily swing and a slow random walk."""
         settings, keep = self._settings, np.exp(-dt / 3600)
-        steps = self._rng.standard_normal(len(times_s)) * settings.inlet_walk_c * np.sqrt(1 - keep * keep)
+        steps = (
+            self._rng.standard_normal(len(times_s))
+            * settings.inlet_walk_c
+            * np.sqrt(1 - keep * keep)
+        )
         walk = np.empty(len(times_s))
         for t, step in enumerate(steps.tolist()):
             self._inlet_walk = self._inlet_walk * keep + step
             walk[t] = self._inlet_walk
-        return np.asarray(settings.inlet_c + settings.inlet_daily_c * np.sin(2 * np.pi * times_s / 86400) + walk)
+        return np.asarray(
+            settings.inlet_c + settings.inlet_daily_c * np.sin(2 * np.pi * times_s / 86400) + walk
+        )

@@ -1,4 +1,6 @@
-"""The queue of the fleet: jobs of log-normal size on whole nodes, first in, first out, drawn from the seed before anything runs."""
+"""The queue of the fleet: jobs of log-normal size on whole nodes, first in, first out, drawn from
+the seed before anything runs.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +11,23 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from collector.simulator.fleet.settings import Settings
-from collector.simulator.workload import Job, draw_job
+from simulator.fleet.settings import Settings
+from simulator.workload import Job, draw_job
 
 GPUS_PER_NODE = 8
 DAY_S, FRIDAY = 86400.0, 5
 SHORT_S = 300.0  # a job of the world that starts and stops all the time
-LONGEST_SKEW_S = 60.0  # ranks reach the end of a checkpoint this far apart at most
+MAX_SKEW_S = 60.0  # ranks reach the end of a checkpoint this far apart at most
 
 
 @dataclass(slots=True)
 class FleetJob:
-    """A job on whole nodes. It ends early when a fault kills it: ``end_s`` is then moved, ``outcome`` says how.
+    """A job on whole nodes.
 
-    Arrays (node,): ``skew_s`` how much earlier a node is done with a checkpoint than the last one; ``share`` its share of the work.
+    It ends early when a fault kills it: ``end_s`` is then moved, ``outcome`` says how.
+
+    Arrays (node,): ``skew_s`` how much earlier a node is done with a checkpoint than the last one;
+    ``share`` its share of the work.
     """
 
     id: str
@@ -49,8 +54,13 @@ class FleetJob:
         return self.train_s <= since_s and until_s <= self.end_s
 
 
-def schedule(rng: np.random.Generator, settings: Settings, nodes: int, end_s: float) -> list[FleetJob]:
-    """All jobs that start before ``end_s``, in the order of their starts. The fleet is busy from the first minutes on."""
+def schedule(
+    rng: np.random.Generator, settings: Settings, nodes: int, end_s: float
+) -> list[FleetJob]:
+    """All jobs that start before ``end_s``, in the order of their starts.
+
+    The fleet is busy from the first minutes on.
+    """
     if settings.jobs == "none":
         return []
     jobs: list[FleetJob] = []
@@ -63,19 +73,30 @@ def schedule(rng: np.random.Generator, settings: Settings, nodes: int, end_s: fl
             break
         free.update(back)
         while len(free) >= wanted:
-            job = _draw(rng, settings, len(jobs), now + float(rng.uniform(5, 60)), _place(free, wanted))
+            job = _draw(
+                rng, settings, len(jobs), now + float(rng.uniform(5, 60)), _place(free, wanted)
+            )
             free.difference_update(job.nodes)
-            if now // DAY_S % 7 < FRIDAY or rng.random() < settings.weekend:  # runs begin on a Monday
+            if (
+                now // DAY_S % 7 < FRIDAY or rng.random() < settings.weekend
+            ):  # runs begin on a Monday
                 jobs.append(job)
             heapq.heappush(
-                returns, (job.end_s + float(rng.uniform(settings.gap_low_s, settings.gap_high_s)), len(jobs), job.nodes)
+                returns,
+                (
+                    job.end_s + float(rng.uniform(settings.gap_low_s, settings.gap_high_s)),
+                    len(jobs),
+                    job.nodes,
+                ),
             )
             wanted = _size(rng, settings, nodes)
     return sorted(jobs, key=lambda job: job.start_s)
 
 
 def _size(rng: np.random.Generator, settings: Settings, nodes: int) -> int:
-    """Nodes of the next job; drawn in any case, so that worlds of one seed differ as little as possible."""
+    """Nodes of the next job; drawn in any case, so that worlds of one seed
+    differ as little as possible.
+    """
     gpus = float(np.exp(rng.normal(math.log(settings.job_gpus), settings.job_gpus_sigma)))
     if settings.jobs == "one":
         return nodes
@@ -86,9 +107,17 @@ def _place(free: Iterable[int], wanted: int) -> tuple[int, ...]:
     return tuple(sorted(free)[:wanted])
 
 
-def _draw(rng: np.random.Generator, settings: Settings, number: int, start_s: float, nodes: tuple[int, ...]) -> FleetJob:
+def _draw(
+    rng: np.random.Generator,
+    settings: Settings,
+    number: int,
+    start_s: float,
+    nodes: tuple[int, ...],
+) -> FleetJob:
     work = draw_job(rng, number, start_s)
-    hours = math.exp(rng.uniform(math.log(settings.job_hours_low), math.log(settings.job_hours_high)))
+    hours = math.exp(
+        rng.uniform(math.log(settings.job_hours_low), math.log(settings.job_hours_high))
+    )
     work = replace(
         work,
         end_s=start_s + hours * 3600,
@@ -98,10 +127,17 @@ def _draw(rng: np.random.Generator, settings: Settings, number: int, start_s: fl
     )
     if settings.jobs == "short":
         work = replace(work, init_s=20.0, end_s=start_s + float(rng.uniform(0.5, 1.5)) * SHORT_S)
-    skew = rng.uniform(0, min(LONGEST_SKEW_S, 0.8 * work.checkpoint_s), len(nodes))
+    skew = rng.uniform(0, min(MAX_SKEW_S, 0.8 * work.checkpoint_s), len(nodes))
     skew[int(rng.integers(len(nodes)))] = 0.0
     stage = np.arange(len(nodes)) / max(len(nodes) - 1, 1) if len(nodes) > 1 else np.zeros(1)
     share = 1 - settings.stage_spread * stage
     return FleetJob(
-        f"{number + 1001}", work, nodes, start_s, work.end_s, skew, share, first_checkpoint_s=settings.first_checkpoint_s
+        f"{number + 1001}",
+        work,
+        nodes,
+        start_s,
+        work.end_s,
+        skew,
+        share,
+        first_checkpoint_s=settings.first_checkpoint_s,
     )

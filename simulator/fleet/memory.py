@@ -1,9 +1,11 @@
-"""Memory errors of a fleet's GPUs as their registers show them: the cells of simulator/cells.py under the catalogue's names."""
+"""Memory errors of a fleet's GPUs as their registers show them: the cells of simulator/cells.py
+under the catalogue's names.
+"""
 
 from __future__ import annotations
 
-from collector.simulator.cells import Cells
-from collector.simulator.fleet.columns import Columns
+from simulator.cells import Cells
+from simulator.fleet.columns import Columns
 
 BANKS = ("max", "high", "partial", "low", "none")
 
@@ -13,7 +15,9 @@ def show(cells: Cells, gpu: int, columns: Columns) -> None:
     for life, counts in (("volatile", cells.volatile), ("aggregate", cells.aggregate)):
         for corrected, word in ((True, "corrected"), (False, "uncorrected")):
             for place in ("dram", "sram"):
-                columns.set_counter(f"ecc_{word}_{life}_{place}", counts[place, corrected][gpu], gpu)
+                columns.set_counter(
+                    f"ecc_{word}_{life}_{place}", counts[place, corrected][gpu], gpu
+                )
             total = counts["dram", corrected][gpu] + counts["sram", corrected][gpu]
             columns.set_counter(f"ecc_{word}_{life}", total, gpu)
         columns.set_counter(f"sram_corrected_{life}", counts["sram", True][gpu], gpu)

@@ -1,4 +1,6 @@
-"""The plan of a run: which faults strike where and when, drawn before anything runs, so that the truth is known first."""
+"""The plan of a run: which faults strike where and when, drawn before anything runs, so that
+the truth is known first.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,16 @@ from functools import partial
 
 import numpy as np
 
-from collector.simulator.fleet import acts
-from collector.simulator.fleet.demand import Work
-from collector.simulator.fleet.jobs import FleetJob
-from collector.simulator.fleet.scenario import Scenario, Split
-from collector.simulator.fleet.topology import GPUS, NS, Topology
-from collector.simulator.fleet.truth import EntityKind, Truth
-from collector.simulator.fleet.world import Course, World
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Severity
 from pipeline.frame import Device
+from simulator.fleet import effects
+from simulator.fleet.demand import Work
+from simulator.fleet.jobs import FleetJob
+from simulator.fleet.scenario import Scenario, Split
+from simulator.fleet.topology import GPUS, Topology
+from simulator.fleet.truth import EntityKind, Truth
+from simulator.fleet.world import FleetState, Process
 
 WARM_S = 5400.0  # nothing happens before: detectors may learn, as after an agent's first start
 APART_S = 7200.0  # two faults leave a node and a job alone for so long
@@ -26,15 +29,19 @@ TRIES = 400
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One fault to come: its number in the run and its magnitude (NaN where the scenario has none)."""
+    """One fault to come: its number in the run and its magnitude (NaN
+    where the scenario has none).
+    """
 
     number: int
     magnitude: float
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where and when a case strikes: seconds since the start, on the grid of the ticks; the job is None on an idle node."""
+class TopologyNode:
+    """Where and when a case strikes: seconds since the start, on the grid of the ticks; the job
+    is None on an idle node.
+    """
 
     onset_s: float
     node: int
@@ -49,22 +56,35 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """From which ranges cases are drawn, and with what magnitude: nominal, half, range or a value."""
+    """From which ranges cases are drawn, and with what magnitude:
+    nominal, half, range or a value.
+    """
 
     split: Split = "dev"
     magnitude: str | float | None = None
 
 
 class Plan:
-    """What faults are planned with. ``truths`` and ``courses`` fill up; ``skipped`` counts cases for which there was no room."""
+    """What faults are planned with.
 
-    def __init__(self, scenario: Scenario, topology: Topology, rng: np.random.Generator, *, draws: Draws, step_s: float) -> None:
+    ``truths`` and ``processes`` fill up; ``skipped`` counts cases for which there was no room.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        topology: Topology,
+        rng: np.random.Generator,
+        *,
+        draws: Draws,
+        step_s: float,
+    ) -> None:
         self.scenario, self.topology, self.rng, self.step_s = scenario, topology, rng, step_s
         self.split = draws.split
         self.end_s = scenario.days * 86400
         self._wanted = draws.magnitude
         self.truths: list[Truth] = []
-        self.courses: list[tuple[float, Callable[[World], Course]]] = []
+        self.processes: list[tuple[float, Callable[[FleetState], Process]]] = []
         self.skipped = 0
         self._busy: list[tuple[int, float, float]] = []
 
@@ -85,7 +105,9 @@ class Plan:
         if isinstance(self._wanted, str):
             words = {"half": swept.nominal / 2, "range": drawn}
             if self._wanted not in words:
-                raise ValueError(f"magnitude {self._wanted!r}: must be nominal, half, range or a number")
+                raise ValueError(
+                    f"magnitude {self._wanted!r}: must be nominal, half, range or a number"
+                )
             return words[self._wanted]
         return float(self._wanted)
 
@@ -95,7 +117,11 @@ class Plan:
         low, high = parameter.span(self.split)
         if parameter.whole:
             return float(self.rng.integers(int(low), int(high) + 1))
-        return math.exp(self.rng.uniform(math.log(low), math.log(high))) if parameter.log else float(self.rng.uniform(low, high))
+        return (
+            math.exp(self.rng.uniform(math.log(low), math.log(high)))
+            if parameter.log
+            else float(self.rng.uniform(low, high))
+        )
 
     def pick(self, name: str) -> int:
         """A whole number of a parameter."""
@@ -115,23 +141,32 @@ class Plan:
         stays_s: float = 0.0,
         warm_s: float = WARM_S,
         kills_s: float | None = None,
-        fits: Callable[[Place], bool] | None = None,
-    ) -> Place | None:
-        """A GPU and an onset for a fault of some length, ``needs_s`` of which must lie in the run. None where there is no such place.
+        fits: Callable[[TopologyNode], bool] | None = None,
+    ) -> TopologyNode | None:
+        """A GPU and an onset for a fault of some length, ``needs_s`` of which must lie in the run.
 
-        ``busy``: in a job of at least ``nodes`` nodes that trains for ``lead_s`` before and ``stays_s`` after the onset; else idle
-        nodes will do. ``alone``: no other fault in the job, else only none in the node. ``kills_s`` after the onset the job dies, so
-        nobody may need it later. ``fits`` may refuse a place.
+        None where there is no such place.
+
+        ``busy``: in a job of at least ``nodes`` nodes that trains for ``lead_s`` before and
+        ``stays_s`` after the onset; else idle nodes will do. ``alone``: no other fault in the job,
+        else only none in the node. ``kills_s`` after the onset the job dies, so nobody may need it
+        later. ``fits`` may refuse a place.
         """
         latest = self.end_s - (needs_s or min(lasts_s, self.end_s / 4)) - self.step_s
         for _ in range(TRIES):
             onset = self.on_grid(float(self.rng.uniform(warm_s, max(latest, warm_s))))
             node, slot = int(self.rng.integers(self.topology.nodes)), int(self.rng.integers(GPUS))
             job = self.job(node, onset)
-            if busy and (job is None or len(job.nodes) < nodes or not job.runs(onset - lead_s, onset + stays_s)):
+            if busy and (
+                job is None
+                or len(job.nodes) < nodes
+                or not job.runs(onset - lead_s, onset + stays_s)
+            ):
                 continue
-            place = Place(onset, node, slot, job)
-            if (kills_s is not None and self._needed(node, onset + kills_s)) or (fits is not None and not fits(place)):
+            place = TopologyNode(onset, node, slot, job)
+            if (kills_s is not None and self._needed(node, onset + kills_s)) or (
+                fits is not None and not fits(place)
+            ):
                 continue
             if self.claim(job.nodes if job and alone else (node,), onset, onset + lasts_s):
                 return place
@@ -141,27 +176,45 @@ class Plan:
     def _needed(self, node: int, at_s: float) -> bool:
         """Whether a fault is to strike the job on a node after a time."""
         job = self.job(node, at_s)
-        return job is not None and any(n in job.nodes and at_s < end and start < job.end_s for n, start, end in self._busy)
+        return job is not None and any(
+            n in job.nodes and at_s < end and start < job.end_s for n, start, end in self._busy
+        )
 
     def claim(self, nodes: Sequence[int], since_s: float, until_s: float) -> bool:
         """Keep nodes for one fault; False where another has one of them."""
         wanted = set(nodes)
-        if any(node in wanted and since_s < end + APART_S and start < until_s + APART_S for node, start, end in self._busy):
+        if any(
+            node in wanted and since_s < end + APART_S and start < until_s + APART_S
+            for node, start, end in self._busy
+        ):
             return False
         self._busy += [(node, since_s, until_s) for node in nodes]
         return True
 
     def job(self, node: int, at_s: float) -> FleetJob | None:
         """The job on a node at a time."""
-        return next((job for job in self.topology.jobs if node in job.nodes and job.start_s <= at_s < job.end_s), None)
+        return next(
+            (
+                job
+                for job in self.topology.jobs
+                if node in job.nodes and job.start_s <= at_s < job.end_s
+            ),
+            None,
+        )
 
-    def until_seen(self, place: Place, needs_s: float, *phases: str) -> float:
-        """Seconds after the onset until the job was in these phases for so long: others show nothing of what only load shows."""
+    def until_seen(self, place: TopologyNode, needs_s: float, *phases: str) -> float:
+        """Seconds after the onset until the job was in these phases for so long: others show
+        nothing of what only load shows.
+        """
         assert place.job is not None  # noqa: S101 - busy places have one
         work = Work(1, self.scenario.world.eval_s)
-        work.start(replace(place.job, nodes=(0,), skew_s=place.job.skew_s[:1], share=place.job.share[:1]))
+        work.start(
+            replace(place.job, nodes=(0,), skew_s=place.job.skew_s[:1], share=place.job.share[:1])
+        )
         after = np.arange(self.step_s, place.job.end_s - place.onset_s, self.step_s)
-        seen = np.cumsum(work.within(phases, place.onset_s + after, self.step_s)[:, 0]) * self.step_s
+        seen = (
+            np.cumsum(work.within(phases, place.onset_s + after, self.step_s)[:, 0]) * self.step_s
+        )
         return float(after[seen >= needs_s][0])
 
     def on_grid(self, at_s: float) -> float:
@@ -177,13 +230,15 @@ class Plan:
         """No job starts on a node for a while."""
         jobs = self.topology.jobs
         assert isinstance(jobs, list)  # noqa: S101 - the plan's own
-        jobs[:] = [job for job in jobs if node not in job.nodes or not since_s <= job.start_s < until_s]
+        jobs[:] = [
+            job for job in jobs if node not in job.nodes or not since_s <= job.start_s < until_s
+        ]
 
     # What is true of it.
 
-    def strike(self, at_s: float, course: Callable[[World], Course]) -> None:
-        """Let a course act in the world from a time on."""
-        self.courses.append((at_s, course))
+    def inject(self, at_s: float, process: Callable[[FleetState], Process]) -> None:
+        """Let a process act in the world from a time on."""
+        self.processes.append((at_s, process))
 
     def truth(
         self,
@@ -201,14 +256,19 @@ class Plan:
         suffix: str = "",
         from_evidence: bool = False,
     ) -> None:
-        """Write down a fault: the scenario's verdict, where nothing else is said. ``detect_by_s`` counts from ``evident_s``."""
+        """Write down a fault: the scenario's verdict, where nothing else is said.
+
+        ``detect_by_s`` counts from ``evident_s``.
+        """
         verdict = self.scenario.verdict
         assert verdict is not None  # noqa: S101 - faults have one, the loader holds that
         evident = onset_s if evident_s is None else evident_s
         by_s = verdict.detect_by_s if detect_by_s is None else detect_by_s
         one_reading = by_s < 2 * self.step_s
-        if one_reading and isinstance(entity, Device) and entity.host in self.topology.hosts:  # and that one arrives
-            self.strike(evident, partial(acts.is_read, host=entity.host))
+        if (
+            one_reading and isinstance(entity, Device) and entity.host in self.topology.hosts
+        ):  # and that one arrives
+            self.inject(evident, partial(effects.is_read, host=entity.host))
         self.truths.append(
             Truth(
                 id=f"{self.scenario.id}/{case.number}{suffix}",
@@ -230,8 +290,13 @@ class Plan:
 
     def ns(self, at_s: float) -> int:
         """Unix time of a second of the run."""
-        return self.topology.begin_ns + round(at_s * 1e6) * (NS // 10**6)
+        return self.topology.begin_ns + round(at_s * 1e6) * (SECOND_NS // 10**6)
 
     def finished(self) -> tuple[Truth, ...]:
         """All truths in the order of their onsets, numbered by seed elsewhere."""
-        return tuple(sorted((replace(truth) for truth in self.truths), key=lambda truth: (truth.onset_ns, truth.id)))
+        return tuple(
+            sorted(
+                (replace(truth) for truth in self.truths),
+                key=lambda truth: (truth.onset_ns, truth.id),
+            )
+        )

@@ -1,4 +1,6 @@
-"""InfiniBand ports of a fleet: traffic of the jobs and bit errors of the wires, for many ports and ticks at once."""
+"""InfiniBand ports of a fleet: traffic of the jobs and bit errors of the wires, for many
+ports and ticks at once.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.simulator.fleet.demand import Demands
-from collector.simulator.links import HEALTHY_BER, PACKET_BYTES
-from collector.simulator.profile import Ports
+from simulator.fleet.demand import Demands
+from simulator.links import HEALTHY_BER, PACKET_BYTES
+from simulator.profile import Ports
 
 Floats = NDArray[np.float64]
 
@@ -21,19 +23,31 @@ WORD_BYTES = 4
 
 @dataclass(slots=True)
 class PortChunk:
-    """Increments (tick, port) of counters by name of the field; counters that did not move are left out."""
+    """Increments (tick, port) of counters by name of the field; counters that
+    did not move are left out.
+    """
 
     increments: dict[str, Floats] = field(default_factory=dict)
 
 
 class FleetPorts:
-    """State of all ports, arrays (port,): the nodes' ends first, then, where they are seen, the switches' ends in the same order.
+    """State of all ports, arrays (port,): the nodes' ends first, then, where they are seen, the
+    switches' ends in the same order.
 
-    Faults turn the knobs: ``ber`` of what a port receives, ``speed`` as a share of the full rate, ``up``, ``wait`` (ticks per second of congestion).
-    ``rates`` holds extra events per second by counter, for those ports that have any.
+    Faults turn the knobs: ``ber`` of what a port receives, ``speed`` as a share of the full rate,
+    ``up``, ``wait`` (ticks per second of congestion). ``rates`` holds extra events per second by
+    counter, for those ports that have any.
     """
 
-    def __init__(self, model: Ports, nodes: int, rng: np.random.Generator, *, switches: bool, background: bool) -> None:
+    def __init__(
+        self,
+        model: Ports,
+        nodes: int,
+        rng: np.random.Generator,
+        *,
+        switches: bool,
+        background: bool,
+    ) -> None:
         self.ends = RAILS * nodes
         n = self.ends * (2 if switches else 1)
         self.count, self.model, self._rng = n, model, rng
@@ -72,8 +86,12 @@ class FleetPorts:
     def _both_ends(self, ends: Floats) -> Floats:
         return ends if self.count == self.ends else np.concatenate((ends, ends), axis=1)
 
-    def _errors(self, into: dict[str, Floats], ticks: int, dt: float, live: NDArray[np.bool_]) -> None:
-        """Bit errors at signalling rate times BER, and what faults add: by the Poisson law, drawn for the ports that see any."""
+    def _errors(
+        self, into: dict[str, Floats], ticks: int, dt: float, live: NDArray[np.bool_]
+    ) -> None:
+        """Bit errors at signalling rate times BER, and what faults add: by the Poisson law, drawn
+        for the ports that see any.
+        """
         rate = self.model.signalling_gigabits_per_second * 1e9 * self.ber * live
         bad = self.ber > self.healthy_ber
         background = self._rng.poisson(float(rate[~bad].sum()) * dt * ticks)
@@ -81,7 +99,11 @@ class FleetPorts:
             errors = into["symbol_errors"] = np.zeros((ticks, self.count))
             where = np.flatnonzero(~bad)
             if background:
-                np.add.at(errors, (self._rng.integers(0, ticks, background), self._rng.choice(where, background)), 1.0)
+                np.add.at(
+                    errors,
+                    (self._rng.integers(0, ticks, background), self._rng.choice(where, background)),
+                    1.0,
+                )
             if bad.any():
                 errors[:, bad] += self._rng.poisson(rate[bad] * dt, (ticks, int(bad.sum())))
         for name, ports in self.rates.items():

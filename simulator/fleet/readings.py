@@ -1,22 +1,25 @@
-"""From the fleet's physics to the catalogue's fields: what the registers show at each tick, in native units."""
+"""From the fleet's physics to the catalogue's fields: what the registers show at
+each tick, in native units.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.simulator.fleet.columns import Chunk, Columns
-from collector.simulator.fleet.demand import Demands
-from collector.simulator.fleet.gpus import FleetGpus, GpuChunk
-from collector.simulator.fleet.ports import PortChunk
-from collector.simulator.gpus import HW_BRAKE, HW_THERMAL, POWER_CAP, SW_THERMAL
+from simulator.fleet.columns import Chunk, Columns
+from simulator.fleet.demand import Demands
+from simulator.fleet.gpus import FleetGpus, GpuChunk
+from simulator.fleet.ports import PortChunk
+from simulator.gpus import HW_BRAKE, HW_THERMAL, POWER_CAP, SW_THERMAL
 
 Floats = NDArray[np.float64]
 
 GPUS = 8
 MIB = 1 << 20
 IDLE_MEMORY = 2 * MIB  # what an idle GPU under persistence mode holds
-SENT_SHARE = 0.7  # of PCIe traffic, seen from the GPU: it sends less than it receives (simulator/node.py)
+# of PCIe traffic, seen from the GPU: it sends less than it receives (simulator/node.py)
+SENT_SHARE = 0.7
 PCIE_LANE_SHARE = 63e9  # bytes per second of PCIe 5.0 x16 each way
 
 _SLOWED = {
@@ -26,7 +29,8 @@ _SLOWED = {
     HW_BRAKE: "throttled_hw_power_brake_nanoseconds",
 }
 _ACTIVITIES = ("graphics", "sm", "tensor", "dram")
-# Registers that the fleet's world moves: those of every tick, and those that change when something happens.
+# Registers that the fleet's world moves: those of every tick, and those that
+# change when something happens.
 _LIVE = frozenset(
     {
         "gpu_utilization_percent",
@@ -75,7 +79,11 @@ _STANDING = frozenset(
             for life in ("volatile", "aggregate")
             for place in ("", "_dram", "_sram")
         ),
-        *(f"sram_{word}_{life}" for word in ("corrected", "parity", "sec_ded") for life in ("volatile", "aggregate")),
+        *(
+            f"sram_{word}_{life}"
+            for word in ("corrected", "parity", "sec_ded")
+            for life in ("volatile", "aggregate")
+        ),
         "pcie_replays",
         "pcie_replay_rollovers",
         "pcie_recoveries",
@@ -112,15 +120,30 @@ PORT_FIELDS = frozenset(
 )
 
 
-def gpu_chunk(columns: Columns, gpus: FleetGpus, made: GpuChunk, demands: Demands, *, unseen: Floats, dt: float) -> Chunk:
-    """One chunk of GPU readings, arrays (tick, GPU). ``unseen`` is the share of each tick after its reading."""
+def gpu_chunk(
+    columns: Columns,
+    gpus: FleetGpus,
+    made: GpuChunk,
+    demands: Demands,
+    *,
+    unseen: Floats,
+    dt: float,
+) -> Chunk:
+    """One chunk of GPU readings, arrays (tick, GPU).
+
+    ``unseen`` is the share of each tick after its reading.
+    """
     works = ~gpus.dead
 
     def each(nodes: Floats) -> Floats:
         return np.asarray(np.repeat(nodes, GPUS, axis=1) * works)
 
     held = (demands.memory > 0) * 1.0
-    busy, tensor, dram = each(demands.busy), each(demands.tensor) * (1 + gpus.job_offset), each(demands.dram)
+    busy, tensor, dram = (
+        each(demands.busy),
+        each(demands.tensor) * (1 + gpus.job_offset),
+        each(demands.dram),
+    )
     total = (gpus.memory_mib) * MIB
     used = np.floor((IDLE_MEMORY + np.minimum(each(demands.memory), 0.99) * total) / MIB) * MIB
     lanes = columns.gauges[columns.schema.gauge_row["pcie_width_current"]] / gpus.pcie_width
@@ -143,7 +166,9 @@ def gpu_chunk(columns: Columns, gpus: FleetGpus, made: GpuChunk, demands: Demand
         "memory_temperature_celsius": made.memory_c,
         "temperature_margin_celsius": gpus.margin_from_c - made.temperature_c,
         "clock_event_reasons": made.reasons,
-        "pcie_generation_current": np.where(np.repeat(held, GPUS, axis=1) > 0, gpus.pcie_generation, 1.0),
+        "pcie_generation_current": np.where(
+            np.repeat(held, GPUS, axis=1) > 0, gpus.pcie_generation, 1.0
+        ),
         "pcie_transmit_mebibytes_per_second": pcie * (SENT_SHARE / MIB),
         "pcie_receive_mebibytes_per_second": pcie / MIB,
         "nvlink_transmit_mebibytes_per_second": nvlink,
@@ -153,8 +178,13 @@ def gpu_chunk(columns: Columns, gpus: FleetGpus, made: GpuChunk, demands: Demand
         "tensor_activity_percent": tensor * 100,
         "dram_activity_percent": dram * 100,
     }
-    counters = {"energy_millijoules": columns.integrate("energy_millijoules", made.energy_mj, unseen)}
-    for name, amount in (("pcie_transmit_bytes", pcie * (SENT_SHARE * dt)), ("pcie_receive_bytes", pcie * dt)):
+    counters = {
+        "energy_millijoules": columns.integrate("energy_millijoules", made.energy_mj, unseen)
+    }
+    for name, amount in (
+        ("pcie_transmit_bytes", pcie * (SENT_SHARE * dt)),
+        ("pcie_receive_bytes", pcie * dt),
+    ):
         counters[name] = columns.integrate(name, amount, unseen)
     for bit, share in made.slowed.items():
         counters[_SLOWED[bit]] = columns.integrate(_SLOWED[bit], share * (dt * 1e9), unseen)
@@ -168,10 +198,15 @@ def port_chunk(columns: Columns, made: PortChunk) -> Chunk:
 
 
 def twins(columns: Columns, made: PortChunk, chunk: Chunk, asks: NDArray[np.bool_]) -> None:
-    """The 64-bit twins of counters, as of the last tick at which the agent asked for them (``asks``, one per tick)."""
+    """The 64-bit twins of counters, as of the last tick at which the agent asked for them
+    (``asks``, one per tick).
+    """
     for name in made.increments:
         twin = f"{name}_extended"
-        if twin in columns.schema.counter_row and columns.observed[columns.schema.counter_row[twin]].any():
+        if (
+            twin in columns.schema.counter_row
+            and columns.observed[columns.schema.counter_row[twin]].any()
+        ):
             before = columns.counter(twin).copy()
             hidden = columns.integrate(twin, made.increments[name])
             last = before

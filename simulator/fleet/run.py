@@ -1,4 +1,6 @@
-"""A scenario rendered for one seed: its observations, the truth about them, and how much healthy life they hold."""
+"""A scenario rendered for one seed: its observations, the truth about them, and how
+much healthy life they hold.
+"""
 
 from __future__ import annotations
 
@@ -9,29 +11,34 @@ from typing import Literal
 
 import numpy as np
 
-from collector.simulator.fleet.agents import Agents
-from collector.simulator.fleet.background import background
-from collector.simulator.fleet.faults import FAULTS
-from collector.simulator.fleet.fec import histories
-from collector.simulator.fleet.healthy import HEALTHY
-from collector.simulator.fleet.jobs import schedule
-from collector.simulator.fleet.plan import Draws, Plan
-from collector.simulator.fleet.scenario import Scenario, Split
-from collector.simulator.fleet.topology import NS, Topology
-from collector.simulator.fleet.truth import Truth
-from collector.simulator.fleet.world import Course, World
-from collector.simulator.profile import Profile, load_profile
+from pipeline.clock import SECOND_NS
 from pipeline.observation import Observation
+from simulator.fleet.agents import Agents
+from simulator.fleet.background import background
+from simulator.fleet.faults import FAULTS
+from simulator.fleet.fec import histories
+from simulator.fleet.healthy import HEALTHY
+from simulator.fleet.jobs import schedule
+from simulator.fleet.plan import Draws, Plan
+from simulator.fleet.scenario import Scenario, Split
+from simulator.fleet.topology import Topology
+from simulator.fleet.truth import Truth
+from simulator.fleet.world import FleetState, Process
+from simulator.profile import Profile, load_profile
 
 PROFILE, MIXED_WITH = "hgx-h100", "hgx-a100"
 # Data and signalling rates of 4x links in Gb/s (IBTA volume 2; FEC and coding count as signalling).
 SPEEDS = {"HDR": (200, 212.5), "NDR": (400, 425.0), "XDR": (800, 850.0)}
-BEGIN_NS = 1_772_409_600 * NS  # 2026-03-02, a Monday, at midnight UTC
+BEGIN_NS = 1_772_409_600 * SECOND_NS  # 2026-03-02, a Monday, at midnight UTC
 
 
 @dataclass(frozen=True)
 class Run:
-    """One rendering. ``observations`` may be called again and gives the same ones; frames are made as they are asked for."""
+    """One rendering.
+
+    ``observations`` may be called again and gives the same ones; frames are
+    made as they are asked for.
+    """
 
     scenario: Scenario
     seed: int
@@ -40,19 +47,24 @@ class Run:
     topology: Topology
     truth: tuple[Truth, ...]
     skipped: int
-    _courses: Sequence[tuple[float, Callable[[World], Course]]]
+    _courses: Sequence[tuple[float, Callable[[FleetState], Process]]]
     _seeds: np.random.SeedSequence
 
     @property
     def restarts(self) -> tuple[tuple[int, str], ...]:
-        """When the agents restart (unix ns), and how what they saved looks then: whole, stale or damaged. The harness restarts them."""
+        """When the agents restart (unix ns), and how what they saved looks then:
+        whole, stale or damaged.
+
+        The harness restarts them.
+        """
         if not self.scenario.world.restarts:
             return ()
         rng = np.random.default_rng(_children(self._seeds, 4)[3])
         times = np.sort(rng.uniform(0.1, 0.95, self.scenario.world.restarts)) * self.ticks
         kinds = ("whole", "stale", "damaged")
         return tuple(
-            (self.topology.begin_ns + int(time) * round(self.step_s * NS), kinds[number % 3]) for number, time in enumerate(times)
+            (self.topology.begin_ns + int(time) * round(self.step_s * SECOND_NS), kinds[number % 3])
+            for number, time in enumerate(times)
         )
 
     @property
@@ -78,14 +90,14 @@ class Run:
     def observations(self) -> Iterator[Observation]:
         """All observations in the order they arrive."""
         world_seeds, agent_seeds, back_seeds = _children(self._seeds, 3)
-        world = World(self.scenario, self.topology, world_seeds, self.step_s)
+        world = FleetState(self.scenario, self.topology, world_seeds, self.step_s)
         agents = Agents(world, agent_seeds)
         if self.scenario.world.background:
             background(world, np.random.default_rng(back_seeds))
         if self.scenario.world.fec:
             world.add(0.0, histories(world))
-        for at_s, course in self._courses:
-            world.add(at_s, course(world))
+        for at_s, process in self._courses:
+            world.add(at_s, process(world))
         yield from agents.observations(self.ticks)
 
 
@@ -99,23 +111,43 @@ def render(
     days: float | None = None,
     nodes: int | None = None,
 ) -> Run:
-    """A scenario for a seed, any integer. ``magnitude`` is nominal, half, range (drawn per case) or a value; None is nominal.
+    """A scenario for a seed, any integer.
 
-    The two splits never share random numbers. ``days`` and ``nodes`` make the run longer or larger than the scenario says. ValueError for a magnitude
-    that is none.
+    ``magnitude`` is nominal, half, range (drawn per case) or a value; None is nominal.
+
+    The two splits never share random numbers. ``days`` and ``nodes`` make the run longer or larger
+    than the scenario says. ValueError for a magnitude that is none.
     """
     if days is not None or nodes is not None:
         scenario = replace(scenario, days=days or scenario.days, nodes=nodes or scenario.nodes)
     words = [abs(seed), int(seed < 0), zlib.crc32(scenario.id.encode()), int(split == "test")]
     queue, plan_seeds, world = _children(np.random.SeedSequence(words), 3)
     end_s = scenario.days * 86400
-    scenario, profile = _fabric(scenario, np.random.default_rng(_children(np.random.SeedSequence(words), 4)[3]))
+    scenario, profile = _fabric(
+        scenario, np.random.default_rng(_children(np.random.SeedSequence(words), 4)[3])
+    )
     jobs = schedule(np.random.default_rng(queue), scenario.world, scenario.nodes, end_s)
     other = load_profile(MIXED_WITH) if scenario.world.mixed_models else None
     topology = Topology(profile, scenario.nodes, words[0] * 2 + words[1], BEGIN_NS, jobs, other)
-    plan = Plan(scenario, topology, np.random.default_rng(plan_seeds), draws=Draws(split, magnitude), step_s=step_s)
+    plan = Plan(
+        scenario,
+        topology,
+        np.random.default_rng(plan_seeds),
+        draws=Draws(split, magnitude),
+        step_s=step_s,
+    )
     {**FAULTS, **HEALTHY}[scenario.id](plan)
-    return Run(scenario, seed, split, step_s, topology, plan.finished(), plan.skipped, tuple(plan.courses), world)
+    return Run(
+        scenario,
+        seed,
+        split,
+        step_s,
+        topology,
+        plan.finished(),
+        plan.skipped,
+        tuple(plan.processes),
+        world,
+    )
 
 
 def _fabric(scenario: Scenario, rng: np.random.Generator) -> tuple[Scenario, Profile]:
@@ -125,7 +157,12 @@ def _fabric(scenario: Scenario, rng: np.random.Generator) -> tuple[Scenario, Pro
     twins: Literal["yes", "no"] = "yes" if rng.random() < 0.5 else "no"
     if world.links == "any":
         data, wire = SPEEDS[speed]
-        ports = replace(profile.ports, speed=speed, gigabits_per_second=data, signalling_gigabits_per_second=wire)
+        ports = replace(
+            profile.ports,
+            speed=speed,
+            gigabits_per_second=data,
+            signalling_gigabits_per_second=wire,
+        )
         profile = replace(profile, ports=ports)
     if world.twins == "any":
         scenario = replace(scenario, world=replace(world, twins=twins))
@@ -133,5 +170,10 @@ def _fabric(scenario: Scenario, rng: np.random.Generator) -> tuple[Scenario, Pro
 
 
 def _children(seeds: np.random.SeedSequence, count: int) -> list[np.random.SeedSequence]:
-    """Children by their own numbers: SeedSequence.spawn counts up, and a run must be the same each time it is made."""
-    return [np.random.SeedSequence(seeds.entropy, spawn_key=(*seeds.spawn_key, number)) for number in range(count)]
+    """Children by their own numbers: SeedSequence.spawn counts up, and a run must be the
+    same each time it is made.
+    """
+    return [
+        np.random.SeedSequence(seeds.entropy, spawn_key=(*seeds.spawn_key, number))
+        for number in range(count)
+    ]

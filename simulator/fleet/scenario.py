@@ -8,9 +8,9 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
-from collector.simulator.fleet.settings import Settings
-from collector.simulator.fleet.truth import EntityKind, Secondary, Where
 from pipeline.finding import Severity
+from simulator.fleet.settings import Settings
+from simulator.fleet.truth import EntityKind, Secondary, Where
 
 FOLDER = Path(__file__).parent.parent / "scenarios"
 Split = Literal["dev", "test"]
@@ -19,9 +19,11 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One number of a scenario: its nominal value, the values of its sweep, and the ranges that cases are drawn from, by split.
+    """One number of a scenario: its nominal value, the values of its sweep, and the ranges that
+    cases are drawn from, by split.
 
-    Ranges of ``test`` hold those of ``dev`` and go beyond them: at their edges nothing was tuned. ``log`` draws evenly over orders of magnitude.
+    Ranges of ``test`` hold those of ``dev`` and go beyond them: at their edges nothing was tuned.
+    ``log`` draws evenly over orders of magnitude.
     """
 
     nominal: float
@@ -38,7 +40,9 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a fault should be called, how loudly, of what, and within how many seconds of its onset."""
+    """What a fault should be called, how loudly, of what, and within how
+    many seconds of its onset.
+    """
 
     fault: str
     severity: Severity
@@ -49,10 +53,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One scenario. ``cases`` faults in ``nodes`` nodes of eight GPUs over ``days``; healthy ones have none.
+    """One scenario.
 
-    ``magnitude`` names the parameter that is swept, empty where none is. ``scope`` is what must be known to tell the fault: one ``node``
-    or the whole ``fleet``. ``switch_ports``: frames also hold the leaf switches' ends of the links (needs the fleet's view).
+    ``cases`` faults in ``nodes`` nodes of eight GPUs over ``days``; healthy ones have none.
+
+    ``magnitude`` names the parameter that is swept, empty where none is. ``scope`` is what must be
+    known to tell the fault: one ``node`` or the whole ``fleet``. ``switch_ports``: frames also hold
+    the leaf switches' ends of the links (needs the fleet's view).
     """
 
     id: str
@@ -81,7 +88,10 @@ def scenario_ids() -> tuple[str, ...]:
 
 
 def load_scenario(name: str, folder: Path = FOLDER) -> Scenario:
-    """A scenario by id. ValueError names the file and the key that is wrong, or lists the scenarios there are."""
+    """A scenario by id.
+
+    ValueError names the file and the key that is wrong, or lists the scenarios there are.
+    """
     file = folder / f"{name}.toml"
     if "/" in name or not file.is_file():
         raise ValueError(f"no scenario {name!r}; there are {', '.join(scenario_ids())}")
@@ -89,9 +99,15 @@ def load_scenario(name: str, folder: Path = FOLDER) -> Scenario:
         table = tomllib.loads(file.read_text())
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{file.name}: {error}") from error
-    parameters = {key: _parameter(value, f"{file.name}: [parameters.{key}]") for key, value in _pop(table, "parameters").items()}
+    parameters = {
+        key: _parameter(value, f"{file.name}: [parameters.{key}]")
+        for key, value in _pop(table, "parameters").items()
+    }
     verdict = _pop(table, "verdict")
-    secondary = tuple(_secondary(text, f"{file.name}: [verdict] secondary") for text in verdict.pop("secondary", []))
+    secondary = tuple(
+        _secondary(text, f"{file.name}: [verdict] secondary")
+        for text in verdict.pop("secondary", [])
+    )
     world = _build(Settings, _pop(table, "world"), f"{file.name}: [world]")
     scenario = _build(
         Scenario,
@@ -100,7 +116,11 @@ def load_scenario(name: str, folder: Path = FOLDER) -> Scenario:
             "id": name,
             "parameters": parameters,
             "world": world,
-            "verdict": _build(Verdict, {**verdict, "secondary": secondary}, f"{file.name}: [verdict]") if verdict else None,
+            "verdict": _build(
+                Verdict, {**verdict, "secondary": secondary}, f"{file.name}: [verdict]"
+            )
+            if verdict
+            else None,
         },
         file.name,
     )
@@ -110,7 +130,9 @@ def load_scenario(name: str, folder: Path = FOLDER) -> Scenario:
 
 def _check(scenario: Scenario, where: str) -> None:
     if (scenario.kind == "fault") != (scenario.verdict is not None and scenario.cases > 0):
-        raise ValueError(f"{where}: a fault needs cases and [verdict], a healthy scenario has neither")
+        raise ValueError(
+            f"{where}: a fault needs cases and [verdict], a healthy scenario has neither"
+        )
     if scenario.magnitude and scenario.magnitude not in scenario.parameters:
         raise ValueError(f"{where}: magnitude {scenario.magnitude!r} is no parameter")
 
@@ -121,7 +143,9 @@ def _pop(table: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _parameter(value: dict[str, Any], where: str) -> Parameter:
-    parameter = _build(Parameter, {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}, where)
+    parameter = _build(
+        Parameter, {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}, where
+    )
     for split in ("dev", "test"):
         low, high = parameter.span(split)
         if not low <= high:
@@ -153,7 +177,9 @@ def _build(cls: type[_T], values: Mapping[str, Any], where: str) -> _T:
 def _plain(kind: Any, value: Any, where: str) -> Any:
     origin = getattr(kind, "__origin__", None)
     if origin is Literal and value not in get_args(kind):
-        raise ValueError(f"{where} must be one of {', '.join(map(str, get_args(kind)))}, not {value!r}")
+        raise ValueError(
+            f"{where} must be one of {', '.join(map(str, get_args(kind)))}, not {value!r}"
+        )
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if kind in {str, int, float, bool} and type(value) is not kind:

@@ -1,7 +1,8 @@
 """The dials of the fleet's world: marginals of the healthy hardware, the jobs and the collectors.
 
-Defaults are the published marginals the suite is built on: job phases as in the Llama 3 herd of models (section 3.3), spread of silicon
-as in "Not all GPUs are created equal" (SC'22), powers of H100 nodes under load. Stress worlds change them in their scenario files.
+Defaults are the published marginals the suite is built on: job phases as in the Llama 3 herd of
+models (section 3.3), spread of silicon as in "Not all GPUs are created equal" (SC'22), powers of
+H100 nodes under load. Stress worlds change them in their scenario files.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class Settings:
     loss: float = 0.005  # share of a node's readings that never arrive
     jitter_s: float = 0.4  # a reading is this late at most
     kmsg: bool = True
-    twins: Literal["yes", "no", "any"] = "yes"  # ports have the 64-bit twins of their narrow counters; any: some fleets do
+    twins: Literal["yes", "no", "any"] = (
+        "yes"  # ports have the 64-bit twins of their narrow counters; any: some fleets do
+    )
     links: Literal["NDR", "any"] = "NDR"  # speed of the fabric; any: HDR, NDR or XDR
     cap_w: float = 0.0  # power limit of all GPUs, 0 is the default one
     mixed_models: bool = False  # every other node is an A100
@@ -57,5 +60,6 @@ class Settings:
     restarts: int = 0  # of all agents
     fec: bool = False  # GPUs show the FEC history of NVLink 5
     weekend: float = 1.0  # share of jobs that start on Saturdays and Sundays
-    background: bool = True  # single ECC errors, symbol errors and application XIDs at the rate of healthy fleets
+    # single ECC errors, symbol errors and application XIDs at the rate of healthy fleets
+    background: bool = True
     app_xids_per_gpu_month: float = 0.5

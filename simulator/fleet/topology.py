@@ -1,4 +1,6 @@
-"""Where everything stands: nodes of eight GPUs in racks, one InfiniBand port per GPU, rail-optimised leaf switches."""
+"""Where everything stands: nodes of eight GPUs in racks, one InfiniBand port per GPU,
+rail-optimised leaf switches.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from collector.simulator.fleet.jobs import FleetJob
-from collector.simulator.profile import Profile
+from pipeline.clock import SECOND_NS
 from pipeline.frame import Device
+from simulator.fleet.jobs import FleetJob
+from simulator.profile import Profile
 
 GPUS = 8  # of a node, as many as rails
 RACK = 8  # nodes of a rack
 POD = 64  # nodes of a pod: rail r of all of them meets in one leaf switch of 64 ports
-NS = 1_000_000_000
 
 
 def host_name(node: int) -> str:
@@ -32,10 +34,12 @@ def _id(*words: object) -> uuid.UUID:
 
 @dataclass(frozen=True)
 class Topology:
-    """The fleet as it is at the start. GPU ``g`` is number ``g % 8`` of node ``g // 8``; port ``p`` is its neighbour on rail ``p % 8``.
+    """The fleet as it is at the start.
 
-    Swapped parts are not in here. ``jobs`` are all jobs of the run as they really ran. Every second node is of the ``other`` profile, where
-    there is one.
+    GPU ``g`` is number ``g % 8`` of node ``g // 8``; port ``p`` is its neighbour on rail ``p % 8``.
+
+    Swapped parts are not in here. ``jobs`` are all jobs of the run as they really ran. Every second
+    node is of the ``other`` profile, where there is one.
     """
 
     profile: Profile
@@ -53,7 +57,9 @@ class Topology:
     @cached_property
     def gpus(self) -> tuple[Device, ...]:
         """All GPUs, in the order of the rows of frames."""
-        return tuple(self.gpu(node, index, index) for node in range(self.nodes) for index in range(GPUS))
+        return tuple(
+            self.gpu(node, index, index) for node in range(self.nodes) for index in range(GPUS)
+        )
 
     @cached_property
     def ports(self) -> tuple[Device, ...]:
@@ -63,7 +69,9 @@ class Topology:
     @cached_property
     def switch_ports(self) -> tuple[Device, ...]:
         """The leaf switches' ends of the same links, in the same order."""
-        return tuple(self._switch_port(node, rail) for node in range(self.nodes) for rail in range(GPUS))
+        return tuple(
+            self._switch_port(node, rail) for node in range(self.nodes) for rail in range(GPUS)
+        )
 
     @cached_property
     def node_devices(self) -> tuple[Device, ...]:
@@ -73,7 +81,11 @@ class Topology:
     @cached_property
     def switches(self) -> tuple[str, ...]:
         """Names of the leaf switches."""
-        return tuple(dict.fromkeys(self.leaf(node, rail) for node in range(self.nodes) for rail in range(GPUS)))
+        return tuple(
+            dict.fromkeys(
+                self.leaf(node, rail) for node in range(self.nodes) for rail in range(GPUS)
+            )
+        )
 
     @cached_property
     def _node_of(self) -> dict[str, int]:
@@ -103,11 +115,18 @@ class Topology:
 
     def job_at(self, host: str, time_ns: int) -> FleetJob | None:
         """The job that held a node at an instant."""
-        node, at = int(host.rpartition("-")[2]), (time_ns - self.begin_ns) / NS
-        return next((job for job in self.jobs if node in job.nodes and job.start_s <= at < job.end_s), None)
+        node, at = int(host.rpartition("-")[2]), (time_ns - self.begin_ns) / SECOND_NS
+        return next(
+            (job for job in self.jobs if node in job.nodes and job.start_s <= at < job.end_s), None
+        )
 
-    def gpu(self, node: int, slot: int, index: int, *, generation: int = 0, epoch: str = "") -> Device:
-        """The GPU in a slot. ``generation`` counts swaps; ``index`` is NVML's number, which a reload may change."""
+    def gpu(
+        self, node: int, slot: int, index: int, *, generation: int = 0, epoch: str = ""
+    ) -> Device:
+        """The GPU in a slot.
+
+        ``generation`` counts swaps; ``index`` is NVML's number, which a reload may change.
+        """
         identity = _id(self.seed, "gpu", node, slot, generation)
         profile = self.profile_of(node)
         driver = profile.host.driver

@@ -15,10 +15,11 @@ Where = Literal["same", "node", "job", "peers", "rack"]
 
 @dataclass(frozen=True, slots=True)
 class Secondary:
-    """A symptom that may be told beside the fault without being a false alarm: its class, and of which devices.
+    """A symptom that may be told beside the fault without being a false alarm: its
+    class, and of which devices.
 
-    ``same`` is the entity itself, ``node`` its node, ``rack`` its rack, ``job`` the devices of its job, ``peers`` the other ends of
-    its links.
+    ``same`` is the entity itself, ``node`` its node, ``rack`` its rack, ``job`` the devices of its
+    job, ``peers`` the other ends of its links.
     """
 
     fault: str
@@ -29,10 +30,12 @@ class Secondary:
 class Truth:
     """One fault. Times are unix ns; ``detect_by_s`` is the deadline in seconds after the onset.
 
-    ``entity`` is the device to blame, or the name of a rack, switch or job, which are no devices of a frame. ``evident_ns`` is when the evidence the deadline counts from
-    is there: the onset, or later where a fault builds up. ``from_evidence``: only what is told from then on counts, as what came before was
-    another thing that deserves to be told. ``members`` are the devices that belong to the entity (both ends of a link, the GPUs
-    of a node). ``magnitude`` is the value of the scenario's swept parameter, NaN where it has none.
+    ``entity`` is the device to blame, or the name of a rack, switch or job, which are no devices of
+    a frame. ``evident_ns`` is when the evidence the deadline counts from is there: the onset, or
+    later where a fault builds up. ``from_evidence``: only what is told from then on counts, as what
+    came before was another thing that deserves to be told. ``members`` are the devices that belong
+    to the entity (both ends of a link, the GPUs of a node). ``magnitude`` is the value of the
+    scenario's swept parameter, NaN where it has none.
     """
 
     id: str
@@ -74,7 +77,9 @@ class Truth:
             "detect_by_s": self.detect_by_s,
             "class": self.fault,
             "severity": self.severity,
-            "allowed_secondary": [{"class": s.fault, "where": s.where} for s in self.allowed_secondary],
+            "allowed_secondary": [
+                {"class": s.fault, "where": s.where} for s in self.allowed_secondary
+            ],
             "from_evidence": self.from_evidence,
             "members": [_named(device) for device in self.members],
         }

@@ -8,7 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-OPERATIONS = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce")  # order of NCCL's counters
+# order of NCCL's counters
+OPERATIONS = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce")
 STATUSES = ("NOCOMM", "INIT", "RUNNING", "FINALIZE", "ABORT")  # a group shows the highest
 IN_PROGRESS = 7  # ncclInProgress of nccl.h
 
@@ -17,7 +18,10 @@ Life = Literal["alive", "unresponsive", "dead"]
 
 @dataclass(slots=True)
 class Peer:
-    """A process with the GPUs it drives. ``nvml`` are their NVML indices, where they differ from CUDA's."""
+    """A process with the GPUs it drives.
+
+    ``nvml`` are their NVML indices, where they differ from CUDA's.
+    """
 
     host: str
     pid: int
@@ -91,8 +95,12 @@ class Job:
         """NCCL's version as numbers."""
         return tuple(int(n) for n in self.nccl.split("."))
 
-    def launch(self, operation: str, comms: Sequence[int] = (), *, without: Sequence[Peer] = ()) -> None:
-        """One more collective on all communicators (or these), entered by all ranks but those of some processes."""
+    def launch(
+        self, operation: str, comms: Sequence[int] = (), *, without: Sequence[Peer] = ()
+    ) -> None:
+        """One more collective on all communicators (or these), entered by all ranks but
+        those of some processes.
+        """
         row = OPERATIONS.index(operation)
         for number, comm in enumerate(self.comms):
             if not comms or number in comms:
@@ -101,8 +109,11 @@ class Job:
                         seat.counts[row] += 1
 
 
-def build(ranks: int, *, per_node: int = 8, tensor: int = 0, seed: int = 0, nccl: str = "2.30.7") -> Job:
-    """A job of one process per GPU: a world communicator, and one per ``tensor`` neighbours (0: the ranks of a node).
+def build(
+    ranks: int, *, per_node: int = 8, tensor: int = 0, seed: int = 0, nccl: str = "2.30.7"
+) -> Job:
+    """A job of one process per GPU: a world communicator, and one per ``tensor`` neighbours
+    (0: the ranks of a node).
 
     Hosts, pids and hashes follow from the seed. ValueError where the ranks cannot be divided so.
     """
@@ -111,9 +122,15 @@ def build(ranks: int, *, per_node: int = 8, tensor: int = 0, seed: int = 0, nccl
         raise ValueError(f"{ranks} ranks cannot stand {per_node} to a node and {width} to a group")
     rng = np.random.default_rng(seed)
     pids = rng.choice(np.arange(1000, 400_000), ranks, replace=False).tolist()
-    hosts = [f"10.{n >> 8 & 255}.{n & 255}.{rng.integers(1, 255)}" for n in range((ranks + per_node - 1) // per_node)]
+    hosts = [
+        f"10.{n >> 8 & 255}.{n & 255}.{rng.integers(1, 255)}"
+        for n in range((ranks + per_node - 1) // per_node)
+    ]
     peers = [Peer(hosts[r // per_node], int(pids[r]), (r % per_node,)) for r in range(ranks)]
-    groups = [list(range(ranks)), *(list(range(first, first + width)) for first in range(0, ranks, width) if width < ranks)]
+    groups = [
+        list(range(ranks)),
+        *(list(range(first, first + width)) for first in range(0, ranks, width) if width < ranks),
+    ]
     return Job(peers, [_comm(peers, group, rng) for group in groups], nccl)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from collector.simulator.nccl.job import OPERATIONS, Comm, Job, Seat
+from simulator.nccl.job import OPERATIONS, Comm, Job, Seat
 
 NO_COMMA = ((2, 28, 7), (2, 28, 9))  # the releases, first and last, that leave one comma out
 
@@ -13,10 +13,17 @@ NO_COMMA = ((2, 28, 7), (2, 28, 9))  # the releases, first and last, that leave 
 def render_json(job: Job, timestamp: str) -> str:
     """The whole reply; ``timestamp`` is local time, ``YYYY-mm-dd HH:MM:SS``."""
     comms = sorted(job.comms, key=lambda c: c.hash)
-    ras = f'  "ras": {{\n    "collection_time_sec": {job.collection_s:.3f},\n    "timeouts_count": {job.timeouts}\n  }}\n'
+    ras = (
+        f'  "ras": {{\n    "collection_time_sec": {job.collection_s:.3f},\n    "timeouts_count": '
+        f"{job.timeouts}\n  }}\n"
+    )
     return (
-        f'{{\n  "nccl_version": "{job.nccl}",\n  "cuda_runtime_version": {job.cuda},\n  "cuda_driver_version": {job.cuda},\n'
-        f'  "timestamp": "{timestamp}",\n  "communicators_count": {len(comms)},\n  "communicators": [\n'
+        (
+            f'{{\n  "nccl_version": "{job.nccl}",\n  "cuda_runtime_version": {job.cuda},\n  '
+            f'"cuda_driver_version": {job.cuda},\n'
+            f'  "timestamp": "{timestamp}",\n  "communicators_count": {len(comms)},\n  '
+            '"communicators": [\n'
+        )
         + ",\n".join(_comm(comm, job) for comm in comms)
         + f"\n  ],\n{ras}}}\n"
     )
@@ -49,7 +56,13 @@ def _without_comma(line: str) -> str:
 
 def _place(rank: int, seat: Seat) -> dict[str, Any]:
     peer = seat.peer
-    return {"rank": rank, "host": peer.host, "pid": peer.pid, "cuda_dev": seat.gpu, "nvml_dev": peer.nvml_of(seat.gpu)}
+    return {
+        "rank": rank,
+        "host": peer.host,
+        "pid": peer.pid,
+        "cuda_dev": seat.gpu,
+        "nvml_dev": peer.nvml_of(seat.gpu),
+    }
 
 
 def _rank(rank: int, seat: Seat) -> dict[str, Any]:
@@ -68,5 +81,8 @@ def _missing(rank: int, seat: Seat) -> dict[str, Any]:
     life = seat.peer.life
     return {
         **_place(rank, seat),
-        "status": {"unresponsive": life in {"unresponsive", "dead"}, "considered_dead": life == "dead"},
+        "status": {
+            "unresponsive": life in {"unresponsive", "dead"},
+            "considered_dead": life == "dead",
+        },
     }

@@ -10,16 +10,19 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Literal, get_args
 
-from collector.simulator.nccl.job import Job
-from collector.simulator.nccl.json_reply import render_json
-from collector.simulator.nccl.monitor_event import MonitorEvent, render_event
-from collector.simulator.nccl.text_reply import render_text
-from pipeline.interfaces import Clock
+from pipeline.clock import Clock
+from simulator.nccl.job import Job
+from simulator.nccl.json_reply import render_json
+from simulator.nccl.monitor_event import MonitorEvent, render_event
+from simulator.nccl.text_reply import render_text
 
-Manner = Literal["sound", "hang", "cut", "drip", "flood", "phantom", "text_only", "no_monitor", "refuse"]
+Manner = Literal[
+    "sound", "hang", "cut", "drip", "flood", "phantom", "text_only", "no_monitor", "refuse"
+]
 MANNERS: dict[str, Manner] = {manner: manner for manner in get_args(Manner)}
 
-BUFFER = 1024  # bytes; a full one without the end of a line closes the connection (src/ras/client_support.cc)
+# bytes; a full one without the end of a line closes the connection (src/ras/client_support.cc)
+BUFFER = 1024
 PROTOCOL = 2
 GROUPS = {"lifecycle", "trace", "all"}
 JSON_SINCE, MONITOR_SINCE = (2, 28, 7), (2, 29, 2)
@@ -27,24 +30,36 @@ DRIP_S = 0.02
 
 
 class RasServer:
-    """Serves the replies of ``job()`` on an address until closed; ``port`` is the one that was free.
+    """Serves the replies of ``job()`` on an address until closed; ``port``
+    is the one that was free.
 
-    ``manner``: *sound* answers; *hang* accepts and is silent, as a stopped process; *cut* ends in the middle of a reply; *drip* sends a
-    byte at a time; *flood* never stops; *phantom* adds the empty communicator of NVIDIA/nccl#2346; *text_only* and *no_monitor* are
-    older releases; *refuse* closes at once.
+    ``manner``: *sound* answers; *hang* accepts and is silent, as a stopped process; *cut* ends in
+    the middle of a reply; *drip* sends a byte at a time; *flood* never stops; *phantom* adds the
+    empty communicator of NVIDIA/nccl#2346; *text_only* and *no_monitor* are older releases;
+    *refuse* closes at once.
     """
 
     def __init__(
-        self, job: Callable[[], Job], clock: Clock, *, manner: Manner = "sound", host: str = "127.0.0.1", port: int = 0
+        self,
+        job: Callable[[], Job],
+        clock: Clock,
+        *,
+        manner: Manner = "sound",
+        host: str = "127.0.0.1",
+        port: int = 0,
     ) -> None:
         self.job, self.clock, self.manner = job, clock, manner
         self.asked: list[str] = []  # commands, in the order they came
         self.closing = threading.Event()
-        self.listeners: dict[socket.socket, tuple[bool, frozenset[str]]] = {}  # of events: whether as JSON, and which groups
+        self.listeners: dict[
+            socket.socket, tuple[bool, frozenset[str]]
+        ] = {}  # of events: whether as JSON, and which groups
         self._server = _Listener((host, port), _Talk)
         self._server.ras = self
         self.host, self.port = self._server.server_address[:2]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="fake-ras", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), name="fake-ras", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:
@@ -59,7 +74,9 @@ class RasServer:
         for connection, (as_json, groups) in list(self.listeners.items()):
             if event.group in groups:
                 try:
-                    connection.sendall(render_event(event, self.timestamp(), as_json=as_json).encode())
+                    connection.sendall(
+                        render_event(event, self.timestamp(), as_json=as_json).encode()
+                    )
                 except OSError:
                     self.listeners.pop(connection, None)
 
@@ -120,7 +137,9 @@ class _Talk(socketserver.BaseRequestHandler):
             case ["CLIENT", "PROTOCOL", _]:
                 self._say(f"SERVER PROTOCOL {PROTOCOL}")
             case ["TIMEOUT", number]:
-                self._say("OK" if number.isdecimal() else f"ERROR: Invalid timeout value {argument}")
+                self._say(
+                    "OK" if number.isdecimal() else f"ERROR: Invalid timeout value {argument}"
+                )
             case ["SET", "FORMAT", form] if self._can(JSON_SINCE) and ras.manner != "text_only":
                 if form in {"TEXT", "JSON"}:
                     self.format = form.lower()
@@ -146,7 +165,11 @@ class _Talk(socketserver.BaseRequestHandler):
 
     def _report(self, *, verbose: bool) -> None:
         ras, job = self.ras, self.ras.job()
-        reply = (render_json(job, ras.timestamp()) if self.format == "json" else render_text(job, verbose=verbose)).encode()
+        reply = (
+            render_json(job, ras.timestamp())
+            if self.format == "json"
+            else render_text(job, verbose=verbose)
+        ).encode()
         if ras.manner == "phantom":
             reply = _with_phantom(reply)
         if ras.manner == "cut":
@@ -165,8 +188,10 @@ class _Talk(socketserver.BaseRequestHandler):
 def _with_phantom(reply: bytes) -> bytes:
     """NVIDIA/nccl#2346: a communicator that is being initialised gives a zeroed record."""
     entry = (
-        b'    {\n      "hash": "0x0",\n      "secondary_hash": "0x0:0x0",\n      "size": 0,\n      "ranks_count": 0,\n'
-        b'      "missing_ranks_count": 0,\n      "ranks": [\n\n      ],\n      "missing_ranks": [\n\n      ]\n    },\n'
+        b'    {\n      "hash": "0x0",\n      "secondary_hash": "0x0:0x0",\n      "size": 0,\n      '
+        b'"ranks_count": 0,\n'
+        b'      "missing_ranks_count": 0,\n      "ranks": [\n\n      ],\n      "missing_ranks": '
+        b"[\n\n      ]\n    },\n"
     )
     head, communicators, tail = reply.partition(b'"communicators": [\n')
     return head + communicators + entry + tail

@@ -1,4 +1,6 @@
-"""What every registered detector promises, whatever it looks for and however it is set: a new one is held to this before its author writes a test."""
+"""What every registered detector promises, whatever it looks for and however it is set: a new one
+is held to this before its author writes a test.
+"""
 
 from __future__ import annotations
 
@@ -7,38 +9,42 @@ from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
 
-from collector.simulator.fleet import load_scenario, render
 from detectors import DETECTORS, all_detectors
 from detectors.drift import Drift
+from detectors.faults import FAULTS
+from detectors.kit.findings import RANK
+from detectors.kit.snapshot import Snapshotable, SnapshotError, dump, load
 from detectors.outlier import Outlier
+from detectors.paging import in_service
 from detectors.power_limit import PowerLimit
-from detectors.service import in_service
-from detectors.snapshot import Snapshotable, SnapshotError, dump, load
-from pipeline import xid
-from pipeline.finding import SEVERITIES, Action, Finding
+from pipeline.finding import SEVERITIES, Finding
 from pipeline.frame import Device, Frame, blank, frame_of, schema_of
 from pipeline.interfaces import Detector
 from pipeline.observation import Observation
 from pipeline.rates import Rates
+from pipeline.xid import table as xid
+from simulator.fleet import load_scenario, render
 from tests.contracts.noise import PERIOD_S, Noise
 
+pytestmark = pytest.mark.slow
+
 TICKS = 400
-OWN_TABLE = "xid, on trial, by a site's own table"
-# Every switch that a detector has, turned. Off trial it is what it is by itself; on trial it is wrapped, whichever it is.
+OWN_TABLE = "xid, in shadow mode, by a site's own table"
+# Every switch that a detector has, turned; in shadow mode it is wrapped, whichever it is.
 SWITCHED: dict[str, Callable[[], Detector]] = {
     "drift, declared": lambda: Drift({"gpu.driver_version": healthy_driver()}),
     "power_limit, declared": lambda: PowerLimit({"gpu.power_limit": "500"}),
     "outlier, early and loose": lambda: Outlier(warm_ns=0, tail=0.05),
-    OWN_TABLE: lambda: in_service(["xid"], put_on_trial=["xid"])[0],
+    OWN_TABLE: lambda: in_service(["xid"], disabled=["xid"])[0],
 }
 MAKERS = {**DETECTORS, **SWITCHED}
 ALL = sorted(MAKERS)
-# These judge single readings. Trends, peers and jobs need longer and saner lives: tests of each, and scoring, restart them mid-finding.
+# These judge single readings. Trends, peers and jobs need longer and saner lives: tests of each,
+# and scoring, restart them mid-finding.
 FACTS = {
     "availability",
     "ecc",
@@ -61,7 +67,9 @@ def name(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == OWN_TABLE:
         file: Path = request.getfixturevalue("tmp_path") / "mine.csv"
         file.write_text(
-            f"{xid.HEADER}\n31,MMU,ours,RESET_GPU,hw-reset,page,call,\n9999,NEW,new,RESET_GPU,hw-reset,ticket,none,\n"
+            f"{xid.HEADER}\n"
+            "31,MMU,ours,RESET_GPU,hw-reset,page,call,\n"
+            "9999,NEW,new,RESET_GPU,hw-reset,ticket,none,\n"
         )
         xid.use(file)
     yield request.param
@@ -77,17 +85,17 @@ def noise(seed: int = 1, ticks: int = TICKS) -> tuple[Observation, ...]:
 @cache
 def healthy(hours: float = 4.0) -> tuple[Observation, ...]:
     """Two nodes that work as they should, with increments."""
-    rates: dict[tuple[str, str], Rates] = {}
-    run = render(load_scenario("H00"), 11, days=hours / 24, nodes=2)
-    return tuple(
-        replace(o, frames=tuple(rates.setdefault((o.source, f.kind), Rates(f.schema, 10.0)).add(f, o.boot_id) for f in o.frames))
-        for o in run.observations()
-    )
+    return with_rates(render(load_scenario("H00"), 11, days=hours / 24, nodes=2).observations())
 
 
 def healthy_driver() -> str:
     """The driver that those two nodes have."""
-    return next(f.devices[0].attributes["driver_version"] for o in healthy() for f in o.frames if f.kind == "gpu")
+    return next(
+        f.devices[0].attributes["driver_version"]
+        for o in healthy()
+        for f in o.frames
+        if f.kind == "gpu"
+    )
 
 
 def said(detector: Detector, observations: Iterable[Observation]) -> list[Finding]:
@@ -96,8 +104,12 @@ def said(detector: Detector, observations: Iterable[Observation]) -> list[Findin
 
 
 def words(findings: Iterable[Finding]) -> list[str]:
-    """Findings as text, so that numbers that are not known are equal; attributes of devices may change under way."""
-    return [repr(replace(finding, device=Device(*identity(finding.device)))) for finding in findings]
+    """Findings as text, so that numbers that are not known are equal; attributes of
+    devices may change under way.
+    """
+    return [
+        repr(replace(finding, device=Device(*identity(finding.device)))) for finding in findings
+    ]
 
 
 def identity(device: Device) -> tuple[str, str, str]:
@@ -110,15 +122,27 @@ def replaced(observations: Sequence[Observation]) -> Iterator[Observation]:
     hours = round(PERIOD_S * 1e9) * len(observations)
 
     def other(device: Device) -> Device:
-        return replace(device, id=f"new {device.id}") if device.kind in ("gpu", "ib_port") else device
+        return (
+            replace(device, id=f"new {device.id}") if device.kind in ("gpu", "ib_port") else device
+        )
 
     for o in observations:
         frames = tuple(
-            replace(f, time_ns=f.time_ns + hours, mono_ns=f.mono_ns + hours, devices=tuple(map(other, f.devices)))
+            replace(
+                f,
+                time_ns=f.time_ns + hours,
+                mono_ns=f.mono_ns + hours,
+                devices=tuple(map(other, f.devices)),
+            )
             for f in o.frames
         )
         yield replace(
-            o, boot_id=observations[-1].boot_id, time_ns=o.time_ns + hours, mono_ns=o.mono_ns + hours, frames=frames, events=()
+            o,
+            boot_id=observations[-1].boot_id,
+            time_ns=o.time_ns + hours,
+            mono_ns=o.mono_ns + hours,
+            frames=frames,
+            events=(),
         )
 
 
@@ -127,15 +151,62 @@ def alarms(findings: Iterable[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.severity != "record"]
 
 
-def unobserved(observations: Iterable[Observation]) -> Iterator[Observation]:
-    """The same devices and times, nothing read and nothing happened."""
-    rates: dict[str, Rates] = {}
-    for o in observations:
-        frames = []
-        for f in o.frames:
-            empty = Frame(f.schema, f.time_ns, f.mono_ns, f.devices, *blank(f.kind, f.devices), f.sampled_ns)
-            frames.append(rates.setdefault(f.kind, Rates(f.schema, 10.0)).add(empty, o.boot_id))
-        yield replace(o, frames=tuple(frames), events=())
+def with_rates(observations: Iterable[Observation]) -> tuple[Observation, ...]:
+    """The same with increments made from what is in them."""
+    rates: dict[tuple[str, str], Rates] = {}
+    return tuple(
+        replace(
+            o,
+            frames=tuple(
+                rates.setdefault((o.source, f.kind), Rates(f.schema, 10.0)).add(f, o.boot_id)
+                for f in o.frames
+            ),
+        )
+        for o in observations
+    )
+
+
+# Streams are made once for all detectors: making one costs more than judging it.
+@cache
+def unobserved() -> tuple[Observation, ...]:
+    """The devices and times of healthy life, nothing read and no events."""
+
+    def empty(f: Frame) -> Frame:
+        return Frame(
+            f.schema, f.time_ns, f.mono_ns, f.devices, *blank(f.kind, f.devices), f.sampled_ns
+        )
+
+    return with_rates(replace(o, frames=tuple(map(empty, o.frames)), events=()) for o in healthy())
+
+
+@cache
+def with_gaps() -> tuple[Observation, ...]:
+    """Healthy life of which the first quarter of every hour is missing."""
+    return with_rates(o for o in healthy() if o.mono_ns // 10**9 % 3600 > 900)
+
+
+@cache
+def coming_and_going() -> tuple[Observation, ...]:
+    """Healthy life in which every other half hour shows half of the devices only."""
+    halves: dict[tuple[str, int], tuple[object, ...]] = {}
+
+    def half(frame: Frame, which: int) -> Frame:
+        own = halves.setdefault((frame.kind, which), tuple(frame.devices[which::2]))
+        parts = (
+            frame.gauges[:, which::2],
+            frame.counters[:, which::2],
+            frame.observed[:, which::2],
+            frame.sampled_ns[which::2],
+        )
+        return Frame(frame.schema, frame.time_ns, frame.mono_ns, own, *parts)  # type: ignore[arg-type] # devices, by their rows
+
+    def shown() -> Iterator[Observation]:
+        for o in healthy():
+            phase = o.mono_ns // 10**9 // 1800 % 4
+            frames = o.frames if phase % 2 == 0 else tuple(half(f, phase // 2) for f in o.frames)
+            yield replace(o, frames=frames)
+
+    return with_rates(shown())
 
 
 def size_of(detector: Detector) -> int:
@@ -157,16 +228,22 @@ def test_it_is_registered_under_its_name_and_every_instance_is_new(name: str) ->
 
 @each
 def test_it_survives_anything_and_says_it_well(name: str) -> None:
-    """No input makes it raise; every finding is whole, and lives from its onset to its end."""
+    """No input makes it raise; every finding is whole, as the table of faults has it, and lives
+    from its onset to its end.
+    """
     standing: dict[str, Finding] = {}
     for finding in said(MAKERS[name](), noise()):
         assert finding.detector == name.partition(",")[0]
         assert finding.severity in SEVERITIES
-        assert finding.action in get_args(Action)
-        assert finding.fault
+        row = FAULTS[finding.fault]
+        assert finding.detector in row.detectors
+        assert RANK[finding.severity] <= RANK[row.severity]
+        assert finding.action in row.actions
         assert finding.device.kind
         assert finding.device.id
-        assert finding.onset_ns <= finding.time_ns or finding.phase != "onset", "begins in the future"
+        assert finding.onset_ns <= finding.time_ns or finding.phase != "onset", (
+            "begins in the future"
+        )
         assert finding.summary.endswith(".")
         assert finding.evidence or finding.severity == "record", "no evidence"
         assert all(type(number) is float for number in (finding.value, finding.expected))
@@ -210,7 +287,7 @@ def test_healthy_life_is_silent(name: str) -> None:
 @each
 def test_what_is_not_observed_is_no_fault(name: str) -> None:
     """Devices are listed and nothing of them can be read."""
-    assert alarms(said(MAKERS[name](), unobserved(healthy()))) == []
+    assert alarms(said(MAKERS[name](), unobserved())) == []
 
 
 @each
@@ -220,24 +297,27 @@ def test_an_observation_of_nothing_is_silent(name: str) -> None:
     empty = [frame_of(kind, [], 0, 0) for kind in ("gpu", "nvlink", "ib_port", "node")]
     rates = [Rates(schema_of(f.kind), 1.0).add(f) for f in empty]
     for frames in ((), tuple(rates)):
-        assert list(detector.update(Observation("nvml", "n", "b", 0, 0, 0, 0, frames, outcome="failed", error="no"))) == []
+        assert (
+            list(
+                detector.update(
+                    Observation("nvml", "n", "b", 0, 0, 0, 0, frames, outcome="failed", error="no")
+                )
+            )
+            == []
+        )
 
 
 @each
 def test_gaps_are_silent(name: str) -> None:
     """The collector is away for a quarter of an hour in every hour."""
-    kept = [o for o in healthy() if o.mono_ns // 10**9 % 3600 > 900]
-    rates: dict[tuple[str, str], Rates] = {}
-    again = (
-        replace(o, frames=tuple(rates.setdefault((o.source, f.kind), Rates(f.schema, 10.0)).add(f, o.boot_id) for f in o.frames))
-        for o in kept
-    )
-    assert alarms(said(MAKERS[name](), again)) == []
+    assert alarms(said(MAKERS[name](), with_gaps())) == []
 
 
 @each
 def test_readings_that_come_twice_or_late_are_survived(name: str) -> None:
-    """Each observation twice, and the one before it after it; nobody is told of a fault for that."""
+    """Each observation twice, and the one before it after it; nobody is
+    told of a fault for that.
+    """
     stream = healthy()[: len(healthy()) // 6]
     mixed = (late for before, now in pairwise(stream) for late in (now, now, before))
     assert alarms(said(MAKERS[name](), mixed)) == []
@@ -246,28 +326,14 @@ def test_readings_that_come_twice_or_late_are_survived(name: str) -> None:
 @each
 def test_devices_that_come_and_go_are_silent(name: str) -> None:
     """Every other half hour the frames hold half of the devices only."""
-    halves: dict[tuple[str, int], tuple[object, ...]] = {}
-
-    def half(frame: Frame, which: int) -> Frame:
-        own = halves.setdefault((frame.kind, which), tuple(frame.devices[which::2]))
-        parts = (frame.gauges[:, which::2], frame.counters[:, which::2], frame.observed[:, which::2], frame.sampled_ns[which::2])
-        return Frame(frame.schema, frame.time_ns, frame.mono_ns, own, *parts)  # type: ignore[arg-type] # devices, by their rows
-
-    rates: dict[tuple[str, str], Rates] = {}
-
-    def stream() -> Iterator[Observation]:
-        for o in healthy():
-            phase = o.mono_ns // 10**9 // 1800 % 4
-            frames = o.frames if phase % 2 == 0 else tuple(half(f, phase // 2) for f in o.frames)
-            made = (rates.setdefault((o.source, f.kind), Rates(f.schema, 10.0)).add(f, o.boot_id) for f in frames)
-            yield replace(o, frames=tuple(made))
-
-    assert alarms(said(MAKERS[name](), stream())) == []
+    assert alarms(said(MAKERS[name](), coming_and_going())) == []
 
 
 @each
 def test_what_stands_about_a_part_leaves_with_it(name: str) -> None:
-    """A GPU or an adapter that was replaced is not paged about for ever: another one sits in its slot (users' case: conditions orphaned by a swap)."""
+    """A GPU or an adapter that was replaced is not paged about for ever: another one sits in its
+    slot (users' case: conditions orphaned by a swap).
+    """
     detector, standing = MAKERS[name](), {}
     for finding in said(detector, noise()):
         standing[finding.id] = finding
@@ -285,7 +351,9 @@ def test_it_goes_on_after_a_restart_as_if_there_had_been_none(name: str) -> None
         if number % 97 == 0:
             other, kept = MAKERS[name](), dump([other])
             assert load(kept, [other]) == ()
-        assert words(other.update(observation)) == words(one.update(observation)), f"observation {number}"
+        assert words(other.update(observation)) == words(one.update(observation)), (
+            f"observation {number}"
+        )
 
 
 @each
@@ -306,7 +374,9 @@ def test_a_snapshot_of_something_else_leaves_it_cold_and_well(name: str) -> None
 
 @each
 def test_memory_is_bounded(name: str) -> None:
-    """Ten times as long a life with the same devices does not need more than what its windows may hold."""
+    """Ten times as long a life with the same devices does not need more than
+    what its windows may hold.
+    """
     detector = MAKERS[name]()
     sizes = []
     for number, observation in enumerate(noise()):
@@ -330,7 +400,9 @@ def test_a_damaged_snapshot_is_refused_as_a_whole() -> None:
 
 
 def test_the_stream_is_as_wild_as_it_is_meant_to_be() -> None:
-    """Detectors of facts, and those whose switch makes them look, find something in it; otherwise these tests would test little."""
+    """Detectors of facts, and those whose switch makes them look, find something in it; otherwise
+    these tests would test little.
+    """
     loud = {name for name in ALL if said(MAKERS[name](), noise())}
     assert loud >= FACTS | SWITCHED.keys() - {"outlier, early and loose"}
     assert PERIOD_S * TICKS > 3 * 3600

@@ -1,4 +1,6 @@
-"""The committed dashboards as Grafana reads them: panels, and their queries with the variables filled in."""
+"""The committed dashboards as Grafana reads them: panels, and their queries with
+the variables filled in.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from typing import Any
 
 FOLDER = Path(__file__).parents[2] / "dashboards"
 DASHBOARDS: dict[str, dict[str, Any]] = {
-    path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))
+    path.stem: json.loads(path.read_text(encoding="utf-8"))
+    for path in sorted(FOLDER.glob("*.json"))
 }
 
 # Every choice of the viewer on "All".
@@ -45,7 +48,9 @@ def targets() -> Iterator[Target]:
     for name, dashboard in DASHBOARDS.items():
         for panel in panels(dashboard):
             for each in panel["targets"]:
-                yield Target(name, panel["title"], each["refId"], each["expr"], each.get("legendFormat", ""))
+                yield Target(
+                    name, panel["title"], each["refId"], each["expr"], each.get("legendFormat", "")
+                )
 
 
 def filled(expr: str, chosen: Mapping[str, str]) -> str:

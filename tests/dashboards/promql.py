@@ -6,7 +6,21 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_WORDS = {"and", "or", "unless", "by", "on", "without", "ignoring", "group_left", "group_right", "offset", "bool", "inf", "nan"}
+_WORDS = {
+    "and",
+    "or",
+    "unless",
+    "by",
+    "on",
+    "without",
+    "ignoring",
+    "group_left",
+    "group_right",
+    "offset",
+    "bool",
+    "inf",
+    "nan",
+}
 _SELECTOR = re.compile(r"([a-zA-Z_:][\w:]*)?\{([^}]*)\}")
 _MATCHER = re.compile(r'(\w+)\s*(?:=~|!=|!~|=)\s*"')
 _GROUPING = re.compile(r"\b(?:by|on|without|ignoring|group_left|group_right)\s*\(([^)]*)\)")
@@ -30,7 +44,8 @@ def selectors(expr: str) -> Iterator[Selector]:
 
 
 def bare(expr: str) -> set[str]:
-    """Words that are no selector, function, label, text or number: series that nobody chose by cluster and node.
+    """Words that are no selector, function, label, text or number: series that nobody
+    chose by cluster and node.
 
     >>> bare('sum by (x) (a_total{x="1"} / up)')
     {'up'}
@@ -42,13 +57,22 @@ def bare(expr: str) -> set[str]:
 
 def grouped(expr: str) -> set[str]:
     """Labels that an expression groups or matches by."""
-    return {label.strip() for found in _GROUPING.findall(expr) for label in found.split(",") if label.strip()}
+    return {
+        label.strip()
+        for found in _GROUPING.findall(expr)
+        for label in found.split(",")
+        if label.strip()
+    }
 
 
 def written(expr: str) -> set[str]:
     """Labels that an expression makes.
 
-    >>> sorted(written('label_join(label_replace(a{b="1"}, "host", "$1", "instance", "(.+)"), "cell", " ", "host")'))
+    >>> sorted(
+    ...     written(
+    ...         'label_join(label_replace(a{b="1"}, "host", "$1", "instance", "(.+)"), "cell", " ", "host")'
+    ...     )
+    ... )
     ['cell', 'host']
-    """
+    """  # noqa: E501 - an example or a table
     return set(re.findall(r'"(\w+)",\s*"(?:\$\d| ?")', expr))

@@ -1,4 +1,6 @@
-"""Queries whose fault no simulated node has: series as an agent would export them for an hour, and what the panel then shows."""
+"""Queries whose fault no simulated node has: series as an agent would export them for an hour, and
+what the panel then shows.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ ONE_A_SECOND, ONE_A_MINUTE, ZERO = "0+60x60", "0+1x60", "0x60"
 
 
 class Rare(NamedTuple):
-    """Series in promtool's notation, one sample a minute; the labels of the one series of the answer after an hour, and its value."""
+    """Series in promtool's notation, one sample a minute; the labels of the one series of the
+    answer after an hour, and its value.
+    """
 
     series: dict[str, str]
     labels: str
@@ -29,7 +33,9 @@ def _port(family: str) -> Rare:
 
 
 def _failed(family: str) -> Rare:
-    return Rare({f'{family}{{{N1},outcome="failed"}}': ONE_A_MINUTE}, f'{{{NAMED},outcome="failed"}}', 60)
+    return Rare(
+        {f'{family}{{{N1},outcome="failed"}}': ONE_A_MINUTE}, f'{{{NAMED},outcome="failed"}}', 60
+    )
 
 
 def _banks(spare: str) -> str:
@@ -37,30 +43,50 @@ def _banks(spare: str) -> str:
 
 
 RARE: dict[str, Rare] = {
-    "agents: Agents that were silent A": Rare({f'up{{{N1},job="tocsin"}}': ZERO}, f'up{{{NAMED},job="tocsin"}}', 0),
-    "agents: Blind for the driver A": Rare({f"tocsin_nvml_blind{{{N1}}}": "1x60"}, f"tocsin_nvml_blind{{{NAMED}}}", 1),
+    "agents: Silent agents A": Rare(
+        {f'up{{{N1},job="tocsin"}}': ZERO}, f'up{{{NAMED},job="tocsin"}}', 0
+    ),
+    "agents: Driver not readable A": Rare(
+        {f"tocsin_nvml_blind{{{N1}}}": "1x60"}, f"tocsin_nvml_blind{{{NAMED}}}", 1
+    ),
     "agents: Age of what was read A": Rare(
-        {f'tocsin_source_last_success_timestamp_seconds{{{N1},source="nvml"}}': ZERO}, f'{{{NAMED},source="nvml"}}', 3600
+        {f'tocsin_source_last_success_timestamp_seconds{{{N1},source="nvml"}}': ZERO},
+        f'{{{NAMED},source="nvml"}}',
+        3600,
     ),
     "agents: Fields that could not be read A": Rare(
-        {f'tocsin_source_unread{{{N1},source="nvml",reason="timeout"}}': "1x60"}, '{source="nvml",reason="timeout"}', 1
+        {f'tocsin_source_unread{{{N1},source="nvml",reason="timeout"}}': "1x60"},
+        '{source="nvml",reason="timeout"}',
+        1,
     ),
-    "agents: Reads that gave nothing, or were skipped A": _lost(
-        "tocsin_source_reads_total", 'source="nvml",outcome="failed"', 'source="nvml",outcome="failed"'
+    "agents: Failed or skipped reads A": _lost(
+        "tocsin_source_reads_total",
+        'source="nvml",outcome="failed"',
+        'source="nvml",outcome="failed"',
     ),
-    "agents: Parts that fail A": _lost(
-        "tocsin_stage_failures_total", 'stage="detector",name="ecc",cause="ValueError"', 'stage="detector",name="ecc"'
+    "agents: Failing stages A": _lost(
+        "tocsin_stage_failures_total",
+        'stage="detector",name="ecc",cause="ValueError"',
+        'stage="detector",name="ecc"',
     ),
-    "agents: What runs E": Rare({f"tocsin_web_config_last_reload_successful{{{N1}}}": ZERO}, f"{{{N1}}}", 0),
+    "agents: What runs E": Rare(
+        {f"tocsin_web_config_last_reload_successful{{{N1}}}": ZERO}, f"{{{N1}}}", 0
+    ),
     "agents: Data lost A": _lost("tocsin_queue_dropped_total", 'sink="store"', 'sink="store"'),
-    "agents: Data lost B": _lost("tocsin_kernel_log_lost_records_total", 'reason="overrun"', 'reason="overrun"'),
-    "agents: Data lost C": _lost("tocsin_exposition_dropped_samples_total", 'reason="duplicate"', 'reason="duplicate"'),
+    "agents: Data lost B": _lost(
+        "tocsin_kernel_log_lost_records_total", 'reason="overrun"', 'reason="overrun"'
+    ),
+    "agents: Data lost C": _lost(
+        "tocsin_exposition_dropped_samples_total", 'reason="duplicate"', 'reason="duplicate"'
+    ),
     "fabric: Packets lost or repeated A": _port("tocsin_ib_port_out_of_sequence_total"),
     "fabric: Packets lost or repeated B": _port("tocsin_ib_port_packet_seq_err_total"),
     "fabric: Received with errors A": _port("tocsin_ib_port_receive_errors_total"),
     "fabric: Received with errors B": _port("tocsin_ib_port_receive_remote_physical_errors_total"),
     "dcgm: Ports A": Rare(
-        {f"node_infiniband_state_id{{{PORT}}}": "1x60"}, f'node_infiniband_state_id{{{NAMED},device="mlx5_0",port="1"}}', 1
+        {f"node_infiniband_state_id{{{PORT}}}": "1x60"},
+        f'node_infiniband_state_id{{{NAMED},device="mlx5_0",port="1"}}',
+        1,
     ),
     # 60 errors a minute, on a link of a gigabyte a second.
     "dcgm: Bit error ratio A": Rare(
@@ -72,7 +98,9 @@ RARE: dict[str, Rare] = {
         1.25e-10,
     ),
     "dcgm: Flaps A": Rare(
-        {f"node_infiniband_link_downed_total{{{PORT}}}": ONE_A_MINUTE}, f'{{{NAMED},device="mlx5_0",port="1"}}', 5
+        {f"node_infiniband_link_downed_total{{{PORT}}}": ONE_A_MINUTE},
+        f'{{{NAMED},device="mlx5_0",port="1"}}',
+        5,
     ),
     # 73,050 GPUs for an hour are 100 GPU-months.
     "fleet: Pages a GPU-month A": Rare(
@@ -89,17 +117,25 @@ RARE: dict[str, Rare] = {
     "memory: Banks by spare rows left A": Rare({_banks("partial"): "2x60"}, "{}", 2),
     "memory: Banks by spare rows left B": Rare({_banks("low"): "2x60"}, "{}", 2),
     "memory: Corrected errors per hour A": Rare(
-        {f'tocsin_gpu_ecc_errors_total{{{GPU},type="corrected",counter="aggregate"}}': ONE_A_MINUTE},
+        {
+            (
+                f'tocsin_gpu_ecc_errors_total{{{GPU},type="corrected",counter="aggregate"}}'
+            ): ONE_A_MINUTE
+        },
         f'{{{NAMED},gpu="0",uuid="GPU-0",type="corrected",counter="aggregate"}}',
         60,
     ),
-    "store: Work that failed A": _failed("tocsin_store_seals_total"),
-    "store: Work that failed B": _failed("tocsin_store_upkeeps_total"),
+    "store: Failed maintenance A": _failed("tocsin_store_seals_total"),
+    "store: Failed maintenance B": _failed("tocsin_store_upkeeps_total"),
     "store: Given up A": Rare(
-        {f'tocsin_store_removed_bytes_total{{{N1},table="gpu",reason="age"}}': ONE_A_SECOND}, '{reason="age"}', 3600
+        {f'tocsin_store_removed_bytes_total{{{N1},table="gpu",reason="age"}}': ONE_A_SECOND},
+        '{reason="age"}',
+        3600,
     ),
-    "store: Oldest that waits A": Rare({f"tocsin_upload_oldest_pending_timestamp_seconds{{{N1}}}": ZERO}, f"{{{NAMED}}}", 3600),
-    "waste: Memory held by nobody A": Rare(
+    "store: Oldest waiting file A": Rare(
+        {f"tocsin_upload_oldest_pending_timestamp_seconds{{{N1}}}": ZERO}, f"{{{NAMED}}}", 3600
+    ),
+    "waste: Memory without a process A": Rare(
         {
             f'tocsin_gpu_memory_bytes{{{GPU},use="used"}}': "2147483648x60",
             f'tocsin_gpu_processes{{{GPU},type="compute"}}': ZERO,

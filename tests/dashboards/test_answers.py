@@ -1,4 +1,6 @@
-"""Every query of every panel before a real Prometheus: it answers, with the labels that the panel names, and each fault changes its panel."""
+"""Every query of every panel before a real Prometheus: it answers, with the labels that the panel
+names, and each fault changes its panel.
+"""
 
 from __future__ import annotations
 
@@ -43,18 +45,32 @@ TABLES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "panel"), TABLES, ids=lambda part: part if isinstance(part, str) else part["title"])
-def test_every_column_of_a_table_is_a_label_or_a_value_of_its_queries(day: Day, name: str, panel: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("name", "panel"), TABLES, ids=lambda part: part if isinstance(part, str) else part["title"]
+)
+def test_every_column_of_a_table_is_a_label_or_a_value_of_its_queries(
+    day: Day, name: str, panel: dict[str, Any]
+) -> None:
     """No column stays empty for a name that is spelt wrong."""
-    asked = [target for target in targets() if (target.dashboard, target.panel) == (name, panel["title"])]
-    labels = {label for target in asked for series in day.sick(target) for label in series["metric"]}
+    asked = [
+        target for target in targets() if (target.dashboard, target.panel) == (name, panel["title"])
+    ]
+    labels = {
+        label for target in asked for series in day.sick(target) for label in series["metric"]
+    }
     values = {"Value"} if len(asked) == 1 else {f"Value #{target.letter}" for target in asked}
-    (include,) = (step["options"]["include"] for step in panel["transformations"] if step["id"] == "filterFieldsByName")
+    (include,) = (
+        step["options"]["include"]
+        for step in panel["transformations"]
+        if step["id"] == "filterFieldsByName"
+    )
     assert set(include["names"]) <= labels | values
 
 
 class Change(NamedTuple):
-    """What a fault does to a panel: how the series of its device changes, and which of the same panel must not."""
+    """What a fault does to a panel: how the series of its device changes, and which of
+    the same panel must not.
+    """
 
     fault: str
     target: str
@@ -78,38 +94,94 @@ def _node(name: str) -> Mapping[str, str]:
 WELL = _gpu("braked", 7)
 CHANGES = (
     Change("nccl_stall", "job: Jobs A", {"exported_job": "1000"}, "rises"),
-    Change("nccl_stall", "job: Standing, by node A", _node("stalled"), "rises"),
+    Change("nccl_stall", "job: Stalled, by node A", _node("stalled"), "rises"),
     Change("nccl_stall", "job: Verdicts A", _node("stalled"), "appears"),
-    Change("nccl_stall", "waste: Held and idle A", _gpu("stalled", 4), "appears", _gpu("stalled", 5)),
-    Change("nccl_stall", "waste: Held and idle B", {**_gpu("stalled", 4), "held_by": "1000"}, "appears", _gpu("stalled", 5)),
+    Change(
+        "nccl_stall", "waste: Held and idle A", _gpu("stalled", 4), "appears", _gpu("stalled", 5)
+    ),
+    Change(
+        "nccl_stall",
+        "waste: Held and idle B",
+        {**_gpu("stalled", 4), "held_by": "1000"},
+        "appears",
+        _gpu("stalled", 5),
+    ),
     Change("nvlink_errors", "node: NVLink errors A", _gpu("braked", 0), "rises", WELL),
     Change("pcie_narrow", "node: PCIe lanes A", _gpu("braked", 1), "falls", WELL),
     Change("pcie_replay", "node: PCIe replays A", _gpu("braked", 2), "rises", WELL),
     Change("thermal", "node: Temperature A", _gpu("braked", 3), "rises", WELL),
     Change("thermal", "thermal: Braked by hardware A", _gpu("braked", 3), "appears", WELL),
     Change("power_brake", "thermal: Braked by hardware A", _gpu("braked", 4), "appears", WELL),
-    Change("power_limit", "thermal: Limits below the default A", _gpu("braked", 5), "appears", WELL),
+    Change(
+        "power_limit", "thermal: Limits below the default A", _gpu("braked", 5), "appears", WELL
+    ),
     Change("slow_clock", "node: SM clock A", _gpu("braked", 6), "falls", WELL),
-    Change("symbol_errors", "fabric: Bit error ratio A", _port("mlx5_0"), "appears", _port("mlx5_7")),
-    Change("link_flap", "fabric: Flaps and recoveries A", _port("mlx5_1"), "appears", _port("mlx5_7")),
-    Change("link_down", "fabric: Ports that were out A", _port("mlx5_2"), "appears", _port("mlx5_7")),
-    Change("link_down", "fabric: Ports that were not well A", _port("mlx5_2"), "appears", {**_node("dying"), "device": "mlx5_2"}),
+    Change(
+        "symbol_errors", "fabric: Bit error ratio A", _port("mlx5_0"), "appears", _port("mlx5_7")
+    ),
+    Change(
+        "link_flap", "fabric: Flaps and recoveries A", _port("mlx5_1"), "appears", _port("mlx5_7")
+    ),
+    Change(
+        "link_down", "fabric: Ports that were out A", _port("mlx5_2"), "appears", _port("mlx5_7")
+    ),
+    Change(
+        "link_down",
+        "fabric: Unhealthy ports A",
+        _port("mlx5_2"),
+        "appears",
+        {**_node("dying"), "device": "mlx5_2"},
+    ),
     Change("nic_lost", "fleet: Every port A", _port("mlx5_3"), "rises", _port("mlx5_7")),
-    Change("ecc_dbe", "memory: Uncorrectable errors A", _gpu("dying", 0), "appears", _gpu("dying", 4)),
-    Change("ecc_dbe", "memory: GPUs with a memory history C", _gpu("dying", 0), "appears", _gpu("dying", 4)),
+    Change(
+        "ecc_dbe", "memory: Uncorrectable errors A", _gpu("dying", 0), "appears", _gpu("dying", 4)
+    ),
+    Change(
+        "ecc_dbe",
+        "memory: GPUs with a memory history C",
+        _gpu("dying", 0),
+        "appears",
+        _gpu("dying", 4),
+    ),
     Change("ecc_dbe", "memory: XIDs of memory A", _gpu("dying", 0), "appears", _gpu("dying", 3)),
     Change("remap failed", "memory: To be replaced A", {}, "rises"),
-    Change("remap failed", "memory: GPUs with a memory history A", _gpu("dying", 1), "appears", _gpu("dying", 4)),
+    Change(
+        "remap failed",
+        "memory: GPUs with a memory history A",
+        _gpu("dying", 1),
+        "appears",
+        _gpu("dying", 4),
+    ),
     Change("sram_threshold", "memory: SRAM threshold A", {}, "rises"),
-    Change("driver_hang", "node: GPUs: do they answer A", _gpu("dying", 3), "rises", WELL),
-    Change("driver_hang", "agents: Driver calls that hung A", _node("dying"), "appears", _node("braked")),
+    Change("driver_hang", "node: GPU state A", _gpu("dying", 3), "rises", WELL),
+    Change(
+        "driver_hang",
+        "agents: Driver calls that hung A",
+        _node("dying"),
+        "appears",
+        _node("braked"),
+    ),
     Change("gpu_lost", "fleet: Every GPU A", _gpu("dying", 4), "rises", WELL),
     Change("gpu_lost", "fleet: Open pages A", {}, "rises"),
     Change("gpu_lost", "fleet: Open incidents A", _node("dying"), "appears"),
-    Change("gpu_lost", "node: XIDs A", {**_gpu("dying", 4), "xid": "79"}, "appears", {**WELL, "xid": "79"}),
-    Change("ecc_storm", "gpu: Memory errors A", {**_gpu("dying", 5), "type": "corrected"}, "appears", _gpu("dying", 4)),
+    Change(
+        "gpu_lost",
+        "node: XIDs A",
+        {**_gpu("dying", 4), "xid": "79"},
+        "appears",
+        {**WELL, "xid": "79"},
+    ),
+    Change(
+        "ecc_storm",
+        "gpu: Memory errors A",
+        {**_gpu("dying", 5), "type": "corrected"},
+        "appears",
+        _gpu("dying", 4),
+    ),
     Change("remap exhausted", "memory: Banks without spares A", {}, "rises"),
-    Change("xid 31", "gpu: XIDs A", {**_gpu("dying", 7), "xid": "31"}, "appears", {**WELL, "xid": "31"}),
+    Change(
+        "xid 31", "gpu: XIDs A", {**_gpu("dying", 7), "xid": "31"}, "appears", {**WELL, "xid": "31"}
+    ),
     Change("refused upload", "store: Refused A", {}, "appears"),
 )
 

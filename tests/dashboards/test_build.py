@@ -23,6 +23,7 @@ PLACES = {name: value for name, value in vars(places).items() if isinstance(valu
 each_dashboard = pytest.mark.parametrize("name", DASHBOARDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", files(), ids=lambda path: path.name)
 def test_what_is_committed_is_what_the_rows_say(path: Path) -> None:
     """JSON is made from the rows; `make dashboards` renews it."""
@@ -36,7 +37,9 @@ def test_nothing_else_is_committed() -> None:
 
 @each_dashboard
 def test_a_dashboard_says_which_question_it_answers(name: str) -> None:
-    """One screen, one question, one address; not to be edited in Grafana, where the next start would undo it."""
+    """One screen, one question, one address; not to be edited in Grafana, where the
+    next start would undo it.
+    """
     board = DASHBOARDS[name]
     assert board["description"].endswith("?")
     assert board["uid"] == f"tocsin-{name}"
@@ -50,7 +53,10 @@ def test_panels_have_numbers_and_titles_of_their_own_and_do_not_overlap(name: st
     board = DASHBOARDS[name]
     assert max(Counter(panel["title"] for panel in panels(board)).values()) == 1
     assert max(Counter(panel["id"] for panel in board["panels"]).values()) == 1
-    cells = [{(x, y) for x in range(p["x"], p["x"] + p["w"]) for y in range(p["y"], p["y"] + p["h"])} for p in _spots(board)]
+    cells = [
+        {(x, y) for x in range(p["x"], p["x"] + p["w"]) for y in range(p["y"], p["y"] + p["h"])}
+        for p in _spots(board)
+    ]
     assert not any(one & other for one, other in combinations(cells, 2))
     assert all(x < 24 for cell in cells for x, _ in cell)
 
@@ -77,13 +83,19 @@ def test_colours_have_one_meaning(name: str) -> None:
     for panel in panels(DASHBOARDS[name]):
         defaults = panel["fieldConfig"]["defaults"]
         used = {step["color"] for step in defaults["thresholds"]["steps"]}
-        used |= {result["color"] for mapping in defaults.get("mappings", []) for result in mapping["options"].values()}
+        used |= {
+            result["color"]
+            for mapping in defaults.get("mappings", [])
+            for result in mapping["options"].values()
+        }
         assert used <= COLOURS
 
 
 @each_dashboard
 def test_missing_data_is_not_made_up(name: str) -> None:
-    """No constant stands in for an answer: a zero comes from a series that says that somebody looked."""
+    """No constant stands in for an answer: a zero comes from a series that
+    says that somebody looked.
+    """
     for panel in panels(DASHBOARDS[name]):
         for target in panel["targets"]:
             assert not re.search(r"\b(vector|absent|scalar)\s*\(", target["expr"])
@@ -111,11 +123,16 @@ def _urls(part: object) -> Iterator[str]:
 
 def test_fleet_leads_to_nodes_and_gpus() -> None:
     """From the whole to the one that is to blame, in one click."""
-    assert {url.split("?")[0] for url in _urls(DASHBOARDS["fleet"]["panels"])} == {"/d/tocsin-node", "/d/tocsin-gpu"}
+    assert {url.split("?")[0] for url in _urls(DASHBOARDS["fleet"]["panels"])} == {
+        "/d/tocsin-node",
+        "/d/tocsin-gpu",
+    }
 
 
 def test_rates_look_back_as_far_as_the_picture_is_coarse() -> None:
-    """Per second over the step of the picture: a fixed look-back would skip what falls between two points, or be empty."""
+    """Per second over the step of the picture: a fixed look-back would skip what falls between
+    two points, or be empty.
+    """
     for target in targets():
         for lookback in re.findall(r"(?<!_)rate\([^\[]*\[([^\]]*)\]", target.expr):
             assert lookback == "$__rate_interval" or lookback in {"5m", "1h"}, target

@@ -21,14 +21,20 @@ TARGETS = list(targets())
 
 
 def _known() -> dict[str, set[str]]:
-    """Series to their labels: from the golden page, from the catalogue for what the agent says of itself, and dcgm-exporter's."""
+    """Series to their labels: from the golden page, from the catalogue for what the agent says of
+    itself, and dcgm-exporter's.
+    """
     known: dict[str, set[str]] = {metric.name: set(metric.labels) for metric in METRICS}
     for name in OF_GPU:
         known[name] |= {"gpu", "uuid"}
     for family in text_string_to_metric_families(PAGE):
         for sample in family.samples:
-            known.setdefault(sample.name, set()).update(RENAMED.get(label, label) for label in sample.labels)
-    dcgm = {name for field in FIELDS for row in field.dcgm for name in (row.name, row.new_name) if name}
+            known.setdefault(sample.name, set()).update(
+                RENAMED.get(label, label) for label in sample.labels
+            )
+    dcgm = {
+        name for field in FIELDS for row in field.dcgm for name in (row.name, row.new_name) if name
+    }
     known |= {name: set(DCGM_LABELS) for name in dcgm}
     known |= {name: set(labels) for name, labels in FOREIGN.items()}
     for metric in METRICS:  # a label that Prometheus' own takes the name of
@@ -41,7 +47,9 @@ KNOWN = _known()
 
 @pytest.mark.parametrize("name", DASHBOARDS)
 def test_every_series_and_label_of_a_query_exists(name: str) -> None:
-    """Selectors, groupings and legends name only what is exported; and no series is named without a choice of cluster and node."""
+    """Selectors, groupings and legends name only what is exported; and no series is named without a
+    choice of cluster and node.
+    """
     for target in TARGETS:
         if target.dashboard == name:
             _exists(target)

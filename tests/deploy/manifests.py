@@ -10,6 +10,7 @@ import yaml
 from pipeline import child
 from tests.parts import newer
 from tests.sources import ROOT
+from tests.wait import PATIENCE_S
 
 Manifest = dict[str, Any]
 
@@ -21,14 +22,18 @@ RENDERED = ("base", "full", "full-with-conditions")
 def render(folder: str) -> str:
     """A folder's manifests as ``kubectl apply -k`` would send them."""
     kubectl = newer("kubectl", "kubectl")
-    ended = child.run([kubectl, "kustomize", str(KUBERNETES / folder)], timeout_s=60, most_bytes=16 << 20)
+    ended = child.run(
+        [kubectl, "kustomize", str(KUBERNETES / folder)], timeout_s=PATIENCE_S, max_bytes=16 << 20
+    )
     assert ended.returncode == 0, ended.stderr.decode()
     return ended.stdout.decode()
 
 
 def manifests(path: Path) -> list[Manifest]:
     """Documents of a file."""
-    return [document for document in yaml.safe_load_all(path.read_text(encoding="utf-8")) if document]
+    return [
+        document for document in yaml.safe_load_all(path.read_text(encoding="utf-8")) if document
+    ]
 
 
 def golden(folder: str) -> list[Manifest]:

@@ -13,14 +13,25 @@ from cyclonedx.validation.json import JsonStrictValidator
 
 from pipeline import child
 from tests.sources import ROOT
+from tests.wait import PATIENCE_S
 
 # Licences that ask nothing of who runs the agent; a new one here is a decision, not a formality.
-ACCEPTED = {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "MIT", "MPL-2.0", "PSF-2.0", "Zlib"}
+ACCEPTED = {
+    "0BSD",
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "CC0-1.0",
+    "MIT",
+    "MPL-2.0",
+    "PSF-2.0",
+    "Zlib",
+}
 
 
 def bill(what: str) -> str:
     """What tools/bill.py says of the environment that runs the tests."""
-    made = child.run([sys.executable, str(ROOT / "tools" / "bill.py"), what], timeout_s=60)
+    made = child.run([sys.executable, str(ROOT / "tools" / "bill.py"), what], timeout_s=PATIENCE_S)
     assert made.returncode == 0, made.stderr.decode()
     return made.stdout.decode()
 
@@ -32,13 +43,16 @@ def sbom() -> dict[str, Any]:
     return document
 
 
+@pytest.mark.slow
 def test_the_bill_is_cyclonedx(sbom: dict[str, Any]) -> None:
     """Scanners read it: it keeps to CycloneDX' own schema, strictly."""
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(sbom)) is None
 
 
 def test_the_bill_names_what_is_imported_and_nothing_of_the_build(sbom: dict[str, Any]) -> None:
-    """The project's own requirements and theirs are in it; what builds or tests the project is not."""
+    """The project's own requirements and theirs are in it; what builds or
+    tests the project is not.
+    """
     names = {part["name"] for part in sbom["components"]}
     assert {"numpy", "aiohttp", "multidict", "pyarrow", "nvidia-ml-py"} <= names
     assert not {"hatchling", "pytest", "mypy", "pip-tools"} & names
@@ -46,18 +60,24 @@ def test_the_bill_names_what_is_imported_and_nothing_of_the_build(sbom: dict[str
 
 def test_versions_are_those_of_the_lock(sbom: dict[str, Any]) -> None:
     """Whoever reads the bill reads what pip is told to install."""
-    locked = set(re.findall(r"^(\S+==\S+) ", (ROOT / "requirements-dev.txt").read_text(), re.MULTILINE))
+    locked = set(
+        re.findall(r"^(\S+==\S+) ", (ROOT / "requirements-dev.txt").read_text(), re.MULTILINE)
+    )
     assert {f"{part['name']}=={part['version']}" for part in sbom["components"]} <= locked
 
 
+@pytest.mark.slow
 def test_the_same_parts_give_the_same_bill(sbom: dict[str, Any]) -> None:
     """No clock and no random number is in it, so that packages can be made again."""
     assert json.loads(bill("sbom")) == sbom
 
 
+@pytest.mark.slow
 def test_the_licence_list_is_fresh() -> None:
     """docs/licences.md is what `make bill` would write now."""
-    assert (ROOT / "docs" / "licences.md").read_text(encoding="utf-8") == bill("licences"), "stale: run make bill"
+    assert (ROOT / "docs" / "licences.md").read_text(encoding="utf-8") == bill("licences"), (
+        "stale: run make bill"
+    )
 
 
 def test_every_licence_was_looked_at(sbom: dict[str, Any]) -> None:

@@ -1,4 +1,6 @@
-"""The Helm chart, as Go's templates and Sprig render it (deploy/helm/render, in Helm's place; Helm itself has not rendered it)."""
+"""The Helm chart, as Go's templates and Sprig render it (deploy/helm/render, in Helm's place; Helm
+itself has not rendered it).
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,12 @@ import pytest
 import yaml
 
 from collector.cli.main import parser
-from collector.web import web_config
+from collector.config.web import settings as web_config
 from tests.deploy.manifests import golden, manifests, one
 from tests.deploy.test_kubernetes import FOREIGN, VERSIONS
 from tests.sources import ROOT
+
+pytestmark = pytest.mark.slow  # the validator takes two seconds to import
 
 CHART = ROOT / "deploy" / "helm" / "tocsin"
 CASES = ROOT / "tests" / "deploy" / "chart"
@@ -53,19 +57,30 @@ def template(found: list[dict[str, Any]]) -> dict[str, Any]:
 def plain(folder: str) -> dict[str, Any]:
     """The same of the plain manifests."""
     found = golden(folder)
-    one(found, "DaemonSet")["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = "as the chart says"
+    one(found, "DaemonSet")["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = (
+        "as the chart says"
+    )
     return template(found)
 
 
 def test_the_rendered_chart_is_fresh() -> None:
     """Chart and cases are those that `make chart` rendered last."""
-    files = sorted([*CHART.rglob("*"), *CASES.rglob("*")], key=lambda path: str(path.relative_to(ROOT)).encode())
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in files if path.is_file())).hexdigest()
-    firsts = {(RENDERED / f"{name}.yaml").read_text(encoding="utf-8").splitlines()[0] for name in NAMES}
+    files = sorted(
+        [*CHART.rglob("*"), *CASES.rglob("*")],
+        key=lambda path: str(path.relative_to(ROOT)).encode(),
+    )
+    digest = hashlib.sha256(
+        b"".join(path.read_bytes() for path in files if path.is_file())
+    ).hexdigest()
+    firsts = {
+        (RENDERED / f"{name}.yaml").read_text(encoding="utf-8").splitlines()[0] for name in NAMES
+    }
     assert firsts == {f"# Rendered by make chart from {digest}"}, "stale: run make chart"
 
 
-@pytest.mark.parametrize(("name", "folder"), [("default", "base"), ("full", "full-with-conditions")])
+@pytest.mark.parametrize(
+    ("name", "folder"), [("default", "base"), ("full", "full-with-conditions")]
+)
 def test_the_chart_says_what_the_plain_manifests_say(name: str, folder: str) -> None:
     """One source of truth: whichever way it is installed, the same pod runs."""
     assert template(rendered(name)) == plain(folder)
@@ -74,7 +89,9 @@ def test_the_chart_says_what_the_plain_manifests_say(name: str, folder: str) -> 
 @pytest.mark.parametrize("kind", ["Role", "ClusterRole", "ValidatingAdmissionPolicy"])
 def test_the_chart_allows_what_the_plain_manifests_allow(kind: str) -> None:
     """Rights on the API server are the same by both ways."""
-    ours, theirs = (one(found, kind) for found in (rendered("full"), golden("full-with-conditions")))
+    ours, theirs = (
+        one(found, kind) for found in (rendered("full"), golden("full-with-conditions"))
+    )
     assert (ours.get("rules"), ours.get("spec")) == (theirs.get("rules"), theirs.get("spec"))
 
 
@@ -90,12 +107,18 @@ def test_what_is_rendered_keeps_to_the_schemas(name: str, version: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_agent_takes_the_arguments(name: str) -> None:
     """Its own and dcgm-exporter's."""
-    parser().parse_args(one(rendered(name), "DaemonSet")["spec"]["template"]["spec"]["containers"][0]["args"])
+    parser().parse_args(
+        one(rendered(name), "DaemonSet")["spec"]["template"]["spec"]["containers"][0]["args"]
+    )
 
 
 def test_the_web_configuration_is_one_that_the_agent_reads() -> None:
-    """TLS, client certificates and passwords of the values become the file of Prometheus' exporters."""
-    (secret,) = [m for m in rendered("everything") if m["kind"] == "Secret" and "web.yml" in m["stringData"]]
+    """TLS, client certificates and passwords of the values become the file
+    of Prometheus' exporters.
+    """
+    (secret,) = [
+        m for m in rendered("everything") if m["kind"] == "Secret" and "web.yml" in m["stringData"]
+    ]
     found = web_config.parse(secret["stringData"]["web.yml"].encode(), "web.yml")
     assert found.tls_server_config is not None
     assert found.tls_server_config.client_auth_type == "RequireAndVerifyClientCert"
@@ -108,19 +131,30 @@ def test_rules_and_dashboards_are_put_in_unchanged() -> None:
     found = rendered("everything")
     rule = one(found, "PrometheusRule")["spec"]["groups"][0]["rules"][0]
     assert rule["annotations"]["summary"] == "{{ $value }}"
-    boards = [m for m in found if m["kind"] == "ConfigMap" and m["metadata"]["labels"].get("grafana_dashboard") == "1"]
-    assert [json.loads(text) for board in boards for text in board["data"].values()] == [{"title": "Fleet"}]
+    boards = [
+        m
+        for m in found
+        if m["kind"] == "ConfigMap" and m["metadata"]["labels"].get("grafana_dashboard") == "1"
+    ]
+    assert [json.loads(text) for board in boards for text in board["data"].values()] == [
+        {"title": "Fleet"}
+    ]
 
 
 def test_defaults_and_cases_keep_to_the_schema_of_the_values() -> None:
     """Helm checks values against it before it renders anything."""
     schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft7Validator.check_schema(schema)
-    for read in (values(), *(yaml.safe_load(path.read_text(encoding="utf-8")) or {} for path in CASES.glob("*.yaml"))):
+    for read in (
+        values(),
+        *(yaml.safe_load(path.read_text(encoding="utf-8")) or {} for path in CASES.glob("*.yaml")),
+    ):
         jsonschema.validate(read, schema)
 
 
-@pytest.mark.parametrize("wrong", [{"serviceMonitr": {}}, {"serviceMonitor": {"enable": True}}, {"profile": "root"}])
+@pytest.mark.parametrize(
+    "wrong", [{"serviceMonitr": {}}, {"serviceMonitor": {"enable": True}}, {"profile": "root"}]
+)
 def test_a_typing_mistake_in_the_values_is_refused(wrong: dict[str, Any]) -> None:
     """A key that nobody reads would switch something off, silently."""
     schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
@@ -130,7 +164,11 @@ def test_a_typing_mistake_in_the_values_is_refused(wrong: dict[str, Any]) -> Non
 
 def test_keys_of_dcgm_exporters_chart_are_keys_here() -> None:
     """A values file for dcgm-exporter keeps its meaning."""
-    keys = (ROOT / "tests" / "deploy" / "dcgm_exporter_values.txt").read_text(encoding="utf-8").splitlines()[1:]
+    keys = (
+        (ROOT / "tests" / "deploy" / "dcgm_exporter_values.txt")
+        .read_text(encoding="utf-8")
+        .splitlines()[1:]
+    )
     ours = set(paths(values()))
     assert [key for key in keys if key not in ours] == []
 

@@ -1,4 +1,6 @@
-"""docs/install.md on a booted systemd: every command, in the order of the page, and what is true after each section."""
+"""docs/install.md on a booted systemd: every command, in the order of the page, and what is
+true after each section.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,18 @@ QUESTIONS = {
 def sections() -> dict[str, str]:
     """Title to the commands of the page."""
     page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
-    return {title: "".join(BLOCK.findall(text)) for title, text in SECTION.findall(page) if BLOCK.search(text)}
+    return {
+        title: "".join(BLOCK.findall(text))
+        for title, text in SECTION.findall(page)
+        if BLOCK.search(text)
+    }
 
 
 class Story:
-    """A machine on which the page is being followed. ``then`` holds what was true after each section that was run."""
+    """A machine on which the page is being followed.
+
+    ``then`` holds what was true after each section that was run.
+    """
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -47,7 +56,9 @@ class Story:
     def follow(self, title: str) -> str:
         """Run a section; what it printed."""
         printed = self.machine.said(f'set -eo pipefail; sudo() {{ "$@"; }}\n{sections()[title]}')
-        asked = self.machine.said("; ".join(f'echo "{name}="$({question})' for name, question in QUESTIONS.items()))
+        asked = self.machine.said(
+            "; ".join(f'echo "{name}="$({question})' for name, question in QUESTIONS.items())
+        )
         self.then[title] = dict(line.split("=", 1) for line in asked.splitlines())
         return printed
 
@@ -62,7 +73,10 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     for version in ("0.1.0", "0.2.0"):
         package("deb", version, made, folder)
     with Machine(folder) as node:
-        node.said(f"ln -s {PACKAGES}/*.deb /srv/ && echo TOCSIN_SIMULATE__PROFILE=hgx-h100 >/etc/default/tocsin")
+        node.said(
+            f"ln -s {PACKAGES}/*.deb /srv/ && echo TOCSIN_SIMULATE__PROFILE=hgx-h100 "
+            ">/etc/default/tocsin"
+        )
         yield node
 
 
@@ -73,18 +87,29 @@ def story(machine: Machine) -> Story:
     for title in ("Install", "Certificates", "Configure"):
         told.follow(title)
     told.follow("Start")
-    # It serves before it has read everything once: on a busy machine a scrape may be quicker than the first readings.
-    ready = "curl -fs --cacert ca.pem --cert prometheus.pem --key prometheus.key https://localhost:9400/-/ready"
-    until(lambda: machine.run(ready).returncode == 0, what="the first readings", seconds=60)
+    # It serves before it has read everything once: on a busy machine a scrape may be quicker
+    # than the first readings.
+    ready = (
+        "curl -fs --cacert ca.pem --cert prometheus.pem --key prometheus.key "
+        "https://localhost:9400/-/ready"
+    )
+    until(lambda: machine.run(ready).returncode == 0, what="the first readings")
     told.follow("Scrape")
     return told
 
 
 def test_the_page_can_be_followed_from_an_installation_to_a_scrape(story: Story) -> None:
-    """Every command succeeds; the package starts nothing by itself, and afterwards an enabled service of its own user serves."""
+    """Every command succeeds; the package starts nothing by itself, and afterwards an enabled
+    service of its own user serves.
+    """
     assert story.then["Install"]["state"] == "inactive"
     now = story.then["Scrape"]
-    assert (now["state"], now["enabled"], now["user"], now["version"]) == ("active", "enabled", "tocsin", "0.1.0")
+    assert (now["state"], now["enabled"], now["user"], now["version"]) == (
+        "active",
+        "enabled",
+        "tocsin",
+        "0.1.0",
+    )
     assert story.machine.said("grep '^tocsin_gpu_visible' page.prom") == "tocsin_gpu_visible 8.0\n"
 
 
@@ -99,10 +124,14 @@ def test_nothing_listens_but_what_the_configuration_says(story: Story) -> None:
     assert story.then["Start"]["status"].startswith("Serving ")
 
 
-@pytest.mark.parametrize("who", ["", "--cert node.pem --key node.key"], ids=["nobody", "somebody else"])
+@pytest.mark.parametrize(
+    "who", ["", "--cert node.pem --key node.key"], ids=["nobody", "somebody else"]
+)
 def test_who_is_not_prometheus_gets_no_answer(story: Story, who: str) -> None:
     """The page promises that a scrape without the right certificate fails."""
-    ended = story.machine.run(f"curl --silent --show-error --cacert ca.pem {who} https://localhost:9400/metrics")
+    ended = story.machine.run(
+        f"curl --silent --show-error --cacert ca.pem {who} https://localhost:9400/metrics"
+    )
     assert ended.returncode != 0
     assert ended.stdout == b""
 
@@ -111,7 +140,9 @@ def test_a_reload_keeps_the_process(story: Story) -> None:
     """What is reloaded is the configuration; the agent stays, and says that it serves."""
     before = story.then["Scrape"]["pid"]
     story.follow("Reload")
-    until(lambda: story.machine.said(QUESTIONS["state"]) == "active\n", what="the end of the reload")
+    until(
+        lambda: story.machine.said(QUESTIONS["state"]) == "active\n", what="the end of the reload"
+    )
     assert story.then["Reload"]["pid"] == before == story.machine.said(QUESTIONS["pid"]).strip()
 
 
@@ -120,7 +151,9 @@ def test_a_wrong_configuration_fails_the_reload_and_leaves_the_agent_alone(story
     machine = story.machine
     machine.said("cp /etc/tocsin/config.yaml good.yaml; echo 'webb: {}' >>/etc/tocsin/config.yaml")
     assert machine.run("systemctl reload tocsin").returncode != 0
-    assert "webb" in machine.said("journalctl -u tocsin -o cat -n 5; mv good.yaml /etc/tocsin/config.yaml")
+    assert "webb" in machine.said(
+        "journalctl -u tocsin -o cat -n 5; mv good.yaml /etc/tocsin/config.yaml"
+    )
     assert machine.said(QUESTIONS["pid"]).strip() == story.then["Scrape"]["pid"]
 
 
@@ -128,16 +161,21 @@ def probe(machine: Machine, name: str, command: str, *, full: bool = False) -> s
     """What a command says that runs once, restricted as the agent is."""
     unit = f"/run/systemd/system/{name}.service"
     machine.said(
-        f"sed -E 's/^Type=.*/Type=oneshot/; s/^Restart=.*//; s#^ExecStart=.*#ExecStart=-{command}#' "
-        f"/usr/lib/systemd/system/tocsin.service >{unit}"
+        "sed -E 's/^Type=.*/Type=oneshot/; s/^Restart=.*//; "
+        f"s#^ExecStart=.*#ExecStart=-{command}#' /usr/lib/systemd/system/tocsin.service >{unit}"
     )
     if full:
         machine.said(f"install -D -m 644 /opt/tocsin/share/tocsin-full.conf {unit}.d/full.conf")
-    return machine.said(f"systemctl daemon-reload; systemctl start {name}; journalctl _SYSTEMD_UNIT={name}.service -o cat")
+    return machine.said(
+        f"systemctl daemon-reload; systemctl start {name}; journalctl "
+        f"_SYSTEMD_UNIT={name}.service -o cat"
+    )
 
 
 def test_devices_are_open_by_number_before_their_driver_is_there(story: Story) -> None:
-    """A GPU's device file answers that there is no driver (ENXIO), where another device is denied (EPERM)."""
+    """A GPU's device file answers that there is no driver (ENXIO), where another
+    device is denied (EPERM).
+    """
     story.machine.said("mknod -m 666 /var/gpu c 195 3; mknod -m 666 /var/other c 194 3")
     said = probe(story.machine, "devices", "/bin/cat /var/gpu /var/other")
     assert "/var/gpu: No such device or address" in said
@@ -146,13 +184,17 @@ def test_devices_are_open_by_number_before_their_driver_is_there(story: Story) -
 
 @pytest.mark.parametrize("full", [False, True], ids=["default", "full"])
 def test_only_the_full_profile_may_enter_network_namespaces(story: Story, full: bool) -> None:
-    """RAS of jobs in pods is asked from inside their namespace (setns); the default profile has no way there."""
+    """RAS of jobs in pods is asked from inside their namespace (setns); the default
+    profile has no way there.
+    """
     command = "/usr/bin/nsenter --net=/proc/self/ns/net /bin/echo entered"
     assert ("entered" in probe(story.machine, f"namespace-{full}", command, full=full)) is full
 
 
 def test_an_upgrade_and_a_rollback_go_on_with_what_was_kept(story: Story) -> None:
-    """The new version runs at once, with the configuration as it was edited; so does the old one again."""
+    """The new version runs at once, with the configuration as it was edited;
+    so does the old one again.
+    """
     story.follow("Upgrade")
     story.follow("Roll back")
     for title, version in (("Upgrade", "0.2.0"), ("Roll back", "0.1.0")):
@@ -162,12 +204,17 @@ def test_an_upgrade_and_a_rollback_go_on_with_what_was_kept(story: Story) -> Non
 
 
 def test_the_full_profile_adds_what_it_says(story: Story) -> None:
-    """Bits of capability.h: DAC_OVERRIDE 1, DAC_READ_SEARCH 2, SYS_PTRACE 19, SYS_ADMIN 21, SYSLOG 34."""
+    """Bits of capability.h: DAC_OVERRIDE 1, DAC_READ_SEARCH 2, SYS_PTRACE 19,
+    SYS_ADMIN 21, SYSLOG 34.
+    """
     # For the next test: a watchdog that does not take a minute.
     story.machine.said("mkdir -p /run/systemd/system/tocsin.service.d")
-    story.machine.said(r"printf '[Service]\nWatchdogSec=5\nRestartSec=0\n' >/run/systemd/system/tocsin.service.d/quick.conf")
-    story.follow("What each privilege buys")
-    now = story.then["What each privilege buys"]
+    story.machine.said(
+        r"printf '[Service]\nWatchdogSec=5\nRestartSec=0\n' "
+        r">/run/systemd/system/tocsin.service.d/quick.conf"
+    )
+    story.follow("Privileges")
+    now = story.then["Privileges"]
     assert int(now["capabilities"], 16) == sum(1 << bit for bit in (1, 2, 19, 21, 34))
     assert now["state"] == "active"
 
@@ -176,7 +223,10 @@ def test_an_agent_that_stands_still_is_started_again(story: Story) -> None:
     """The watchdog hears nothing of a stopped process, and systemd puts another in its place."""
     machine = story.machine
     machine.said("systemctl kill --kill-whom=main --signal=STOP tocsin")
-    until(lambda: machine.said("systemctl show -P NRestarts tocsin") == "1\n", what="the watchdog", seconds=60)
+    until(
+        lambda: machine.said("systemctl show -P NRestarts tocsin") == "1\n",
+        what="the watchdog",
+    )
     assert "Watchdog timeout" in machine.said("journalctl -u tocsin -o cat")
 
 
@@ -188,4 +238,6 @@ def test_removal_leaves_what_was_measured_and_purge_leaves_nothing(story: Story)
         story.machine.said(f'sudo() {{ "$@"; }}\n{command}')
         kept.append(story.machine.said(QUESTIONS["kept"]).split())
     assert kept == [["/etc/tocsin", "/var/lib/tocsin"], []]
-    assert story.machine.said("ps -C tocsin -o pid= | wc -l; ls /opt | grep -c tocsin || true").split() == ["0", "0"]
+    assert story.machine.said(
+        "ps -C tocsin -o pid= | wc -l; ls /opt | grep -c tocsin || true"
+    ).split() == ["0", "0"]

@@ -1,4 +1,6 @@
-"""Kubernetes manifests: valid by Kubernetes' own schemas, as restricted as they say, and in step with what the agent takes."""
+"""Kubernetes manifests: valid by Kubernetes' own schemas, as restricted as they say, and in step
+with what the agent takes.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,32 @@ import yaml
 
 from collector.cli.main import parser
 from collector.config import tree
+from collector.config.dcgm_flags import FLAGS
 from collector.config.load import Inputs, load
-from collector.dcgm_flags import FLAGS
-from tests.deploy.manifests import GOLDEN, KUBERNETES, RENDERED, exporter, golden, manifests, one, pod, render
+from tests.deploy.manifests import (
+    GOLDEN,
+    KUBERNETES,
+    RENDERED,
+    exporter,
+    golden,
+    manifests,
+    one,
+    pod,
+    render,
+)
 from tests.sources import ROOT
 
-# The oldest release that has every field we use (appArmorProfile, ValidatingAdmissionPolicy v1), and the newest whose schemas we have.
+pytestmark = pytest.mark.slow  # the validator takes two seconds to import
+
+# The oldest release that has every field we use (appArmorProfile, ValidatingAdmissionPolicy v1),
+# and the newest whose schemas we have.
 VERSIONS = ("1.30", "1.37")
-FILES = sorted([*GOLDEN.glob("*.yaml"), *(path for path in KUBERNETES.rglob("*.yaml") if path.name.endswith("monitor.yaml"))])
+FILES = sorted(
+    [
+        *GOLDEN.glob("*.yaml"),
+        *(path for path in KUBERNETES.rglob("*.yaml") if path.name.endswith("monitor.yaml")),
+    ]
+)
 # Kinds of the Prometheus operator, of which Kubernetes has no schema.
 FOREIGN = {"ServiceMonitor", "PodMonitor"}
 
@@ -39,7 +59,9 @@ def test_golden_manifests_are_what_kustomize_renders(folder: str) -> None:
 
 @pytest.mark.integration
 def test_rules_and_dashboards_come_with_monitoring() -> None:
-    """One command brings the scrape, the rules and every dashboard but the one for dcgm-exporter alone."""
+    """One command brings the scrape, the rules and every dashboard but the one
+    for dcgm-exporter alone.
+    """
     found = list(yaml.safe_load_all(render("monitoring")))
     assert {m["kind"] for m in found} == {"ServiceMonitor", "PrometheusRule", "ConfigMap"}
     boards = {name for m in found if m["kind"] == "ConfigMap" for name in m["data"]}
@@ -57,7 +79,9 @@ def test_manifests_keep_to_the_schemas(path: Path, version: str) -> None:
 
 
 def test_the_default_profile_has_no_privilege() -> None:
-    """Nobody's user, no capability, a read-only root, no process or network of the host, no token."""
+    """Nobody's user, no capability, a read-only root, no process or
+    network of the host, no token.
+    """
     spec, container = pod("base"), exporter("base")
     assert {"hostPID", "hostNetwork", "hostIPC"} & spec.keys() == set()
     assert spec["automountServiceAccountToken"] is False
@@ -73,7 +97,11 @@ def test_the_default_profile_has_no_privilege() -> None:
 def test_what_is_mounted_from_the_host_is_read_only_but_for_its_own_state(folder: str) -> None:
     """The agent can change nothing of the node's."""
     host = {volume["name"] for volume in pod(folder)["volumes"] if "hostPath" in volume}
-    writable = {m["name"] for m in exporter(folder)["volumeMounts"] if m["name"] in host and not m.get("readOnly")}
+    writable = {
+        m["name"]
+        for m in exporter(folder)["volumeMounts"]
+        if m["name"] in host and not m.get("readOnly")
+    }
     assert writable <= {"state"}
 
 
@@ -92,8 +120,12 @@ def test_the_full_profile_is_not_privileged_either() -> None:
 
 
 def test_roles_allow_what_the_agent_asks_for_and_no_more() -> None:
-    """Nodes are read, their status is patched, Events are created: each verb stands in the client, each request in a role."""
-    client = (ROOT / "collector" / "gates" / "kubernetes" / "api.py").read_text(encoding="utf-8")
+    """Nodes are read, their status is patched, Events are created: each verb stands in the
+    client, each request in a role.
+    """
+    client = (ROOT / "collector" / "integrations" / "kubernetes" / "api.py").read_text(
+        encoding="utf-8"
+    )
     asked = {
         (
             verb.lower().replace("post", "create"),
@@ -102,29 +134,49 @@ def test_roles_allow_what_the_agent_asks_for_and_no_more() -> None:
         for verb, path in re.findall(r'_ask\("([A-Z]+)", f?"(\S+?)"', client)
     }
     roles = [m for m in golden("full-with-conditions") if m["kind"] in ("Role", "ClusterRole")]
-    allowed = {(verb, res) for role in roles for rule in role["rules"] for verb in rule["verbs"] for res in rule["resources"]}
+    allowed = {
+        (verb, res)
+        for role in roles
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+        for res in rule["resources"]
+    }
     assert allowed == asked
 
 
 @pytest.mark.parametrize("folder", RENDERED)
-def test_the_agent_takes_its_arguments_variables_and_configuration(folder: str, tmp_path: Path) -> None:
-    """What the manifest hands over is what the agent reads: flags, variables, and the file in the ConfigMap."""
+def test_the_agent_takes_its_arguments_variables_and_configuration(
+    folder: str, tmp_path: Path
+) -> None:
+    """What the manifest hands over is what the agent reads: flags, variables, and
+    the file in the ConfigMap.
+    """
     container = exporter(folder)
     parser().parse_args(container["args"])
-    variables = {setting.variable for setting in tree.settings().values()} | {flag.variable for flag in FLAGS}
+    variables = {setting.variable for setting in tree.settings().values()} | {
+        flag.variable for flag in FLAGS
+    }
     own = {
-        entry["name"]: entry.get("value", "") for entry in container["env"] if not entry["name"].startswith(("NODE_", "NVIDIA_"))
+        entry["name"]: entry.get("value", "")
+        for entry in container["env"]
+        if not entry["name"].startswith(("NODE_", "NVIDIA_"))
     }
     assert own.keys() <= variables
-    (tmp_path / "config.yaml").write_text(one(golden(folder), "ConfigMap")["data"]["config.yaml"], encoding="utf-8")
+    (tmp_path / "config.yaml").write_text(
+        one(golden(folder), "ConfigMap")["data"]["config.yaml"], encoding="utf-8"
+    )
     assert not load(Inputs(str(tmp_path / "config.yaml"), own)).notices
 
 
 def test_probes_go_to_the_plain_listener() -> None:
-    """The kubelet has neither certificates nor passwords: it asks the port of the health listener, by name."""
+    """The kubelet has neither certificates nor passwords: it asks the port of the
+    health listener, by name.
+    """
     container = exporter("base")
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    probes: list[dict[str, Any]] = [container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")]
+    probes: list[dict[str, Any]] = [
+        container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")
+    ]
     assert {probe["port"] for probe in probes} == {"health"}
     assert f"--web.health-listen-address=:{ports['health']}" in container["args"]
     assert f"--web.listen-address=:{ports['metrics']}" in container["args"]
@@ -144,5 +196,8 @@ def test_monitors_name_a_port_and_labels_that_exist() -> None:
 def test_the_network_lets_scrapes_and_probes_in_and_nothing_out() -> None:
     """In the default profile the agent has no reason to speak first."""
     policy = one(golden("base"), "NetworkPolicy")["spec"]
-    assert [rule["ports"] for rule in policy["ingress"]] == [[{"port": "metrics"}], [{"port": "health"}]]
+    assert [rule["ports"] for rule in policy["ingress"]] == [
+        [{"port": "metrics"}],
+        [{"port": "health"}],
+    ]
     assert (policy["policyTypes"], policy["egress"]) == (["Ingress", "Egress"], [])

@@ -1,4 +1,6 @@
-"""Debian and RPM packages: the same files, the same bytes from the same commit, nothing of the machine that made them."""
+"""Debian and RPM packages: the same files, the same bytes from the same commit, nothing of
+the machine that made them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from pipeline import child
 from tests.deploy.machine import environment, package
 from tests.parts import need
 from tests.sources import ROOT
+from tests.wait import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -21,7 +24,7 @@ CONFIGURATION = "/etc/tocsin/config.yaml"
 
 def said(*argv: str) -> str:
     """Standard output of a program that must succeed."""
-    ended = child.run(argv, timeout_s=60)
+    ended = child.run(argv, timeout_s=PATIENCE_S)
     assert ended.returncode == 0, ended.stderr.decode()
     return ended.stdout.decode()
 
@@ -48,19 +51,42 @@ def test_two_builds_of_one_commit_are_equal(deb: Path, tmp_path: Path) -> None:
 
 
 def test_both_formats_install_the_same_files(deb: Path, rpm: Path) -> None:
-    """Whatever the distribution, what is installed and where is the same; only the place of a copyright notice is Debian's own."""
-    listed = {line.split()[5].removeprefix(".") for line in said("dpkg-deb", "-c", str(deb)).splitlines() if line[0] in "-l"}
-    debian = {path for path in listed if not path.startswith("/usr/share/doc/")}
-    packed = said("rpm", "-qp", "--qf", "[%{FILEMODES:perms} %{FILENAMES}\\n]", str(rpm)).splitlines()
+    """Whatever the distribution, what is installed and where is the same; only the places of a
+    copyright notice and of zsh's completion are Debian's own.
+    """
+    listed = {
+        line.split()[5].removeprefix(".")
+        for line in said("dpkg-deb", "-c", str(deb)).splitlines()
+        if line[0] in "-l"
+    }
+    debian = {
+        path.replace("/zsh/vendor-completions/", "/zsh/site-functions/")
+        for path in listed
+        if not path.startswith("/usr/share/doc/")
+    }
+    packed = said(
+        "rpm", "-qp", "--qf", "[%{FILEMODES:perms} %{FILENAMES}\\n]", str(rpm)
+    ).splitlines()
     assert {line.split()[1] for line in packed if line[0] != "d"} == debian
-    assert {"/usr/lib/systemd/system/tocsin.service", "/usr/bin/tocsin", "/opt/tocsin/bin/tocsin", CONFIGURATION} <= debian
+    assert {
+        "/usr/lib/systemd/system/tocsin.service",
+        "/usr/bin/tocsin",
+        "/opt/tocsin/bin/tocsin",
+        "/usr/share/man/man1/tocsin.1.gz",
+        "/usr/share/bash-completion/completions/tocsin",
+        "/usr/share/fish/vendor_completions.d/tocsin.fish",
+        "/usr/share/zsh/site-functions/_tocsin",
+        CONFIGURATION,
+    } <= debian
 
 
 def test_programs_for_schedulers_are_where_the_documentation_says(deb: Path) -> None:
-    """Slurm's and node-problem-detector's configurations name them by these paths, and they can be started."""
+    """Slurm's and node-problem-detector's configurations name them by these paths,
+    and they can be started.
+    """
     rows = [line.split() for line in said("dpkg-deb", "-c", str(deb)).splitlines()]
     started = {row[5].removeprefix(".") for row in rows if row[0].startswith("-rwxr-xr-x")}
-    page = (ROOT / "docs" / "gates.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
     monitor = (ROOT / "deploy" / "npd" / "tocsin-gpu-monitor.json").read_text(encoding="utf-8")
     named = set(re.findall(r"/usr/libexec/tocsin/[\w-]+", page + monitor))
     assert named
@@ -71,7 +97,9 @@ def test_files_belong_to_root_and_nobody_else_writes_them(deb: Path) -> None:
     """The agent's own user cannot change what it runs."""
     rows = [line.split() for line in said("dpkg-deb", "-c", str(deb)).splitlines()]
     assert {row[1] for row in rows} == {"root/root"}
-    assert [row for row in rows if row[0][0] != "l" and (row[0][5] == "w" or row[0][8] == "w")] == []
+    assert [
+        row for row in rows if row[0][0] != "l" and (row[0][5] == "w" or row[0][8] == "w")
+    ] == []
 
 
 def test_an_edited_configuration_survives_upgrades(deb: Path, rpm: Path) -> None:
@@ -90,5 +118,7 @@ def test_the_configuration_that_is_shipped_is_valid_and_listens_on_loopback() ->
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_scripts_are_plain_sh(script: Path) -> None:
     """They run as root on every node: shellcheck finds nothing."""
-    ended = child.run([need("shellcheck", "shellcheck"), "--shell=sh", str(script)], timeout_s=30)
+    ended = child.run(
+        [need("shellcheck", "shellcheck"), "--shell=sh", str(script)], timeout_s=PATIENCE_S
+    )
     assert ended.stdout.decode() == ""

@@ -1,10 +1,12 @@
-"""Feeds a detector with GPUs (or other devices of one kind) of one or more nodes: gauges as given, counters by what they grow per second."""
+"""Feeds a detector with GPUs (or other devices of one kind) of one or more nodes: gauges as given,
+counters by what they grow per second.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from detectors.standing import REST_NS
+from detectors.kit.findings import REST_NS
 from pipeline.catalog import field
 from pipeline.finding import Finding
 from pipeline.frame import Device, frame_of, schema_of
@@ -19,20 +21,37 @@ GPUS = 8
 
 def a_gpu(host: str, index: int, **facts: str) -> Device:
     """A GPU of a node."""
-    attributes = {"index": str(index), "pci_bus_id": f"00000000:{0x10 + index:02X}:00.0", "name": "NVIDIA H100", "epoch": "580#0"}
+    attributes = {
+        "index": str(index),
+        "pci_bus_id": f"00000000:{0x10 + index:02X}:00.0",
+        "name": "NVIDIA H100",
+        "epoch": "580#0",
+    }
     return Device(host, "gpu", f"GPU-{host}-{index}", attributes | facts)
 
 
 class Feed:
-    """One detector and the GPUs it sees. Counters start at ``begin``, as those of machines that have been on for a while do.
+    """One detector and the GPUs it sees.
+
+    Counters start at ``begin``, as those of machines that have been on for a while do.
 
     A value is one number for all GPUs, a list with one per GPU, or None = not observed.
     """
 
     def __init__(
-        self, detector: Detector, *, gpus: Sequence[Device] | int = GPUS, period_s: float = 10.0, begin: int = 10**6
+        self,
+        detector: Detector,
+        *,
+        gpus: Sequence[Device] | int = GPUS,
+        period_s: float = 10.0,
+        begin: int = 10**6,
     ) -> None:
-        self.detector, self.clock, self.period_s, self.begin = detector, FakeClock(), period_s, begin
+        self.detector, self.clock, self.period_s, self.begin = (
+            detector,
+            FakeClock(),
+            period_s,
+            begin,
+        )
         self.gpus = [a_gpu("n1", i) for i in range(gpus)] if isinstance(gpus, int) else list(gpus)
         self.boot = "boot-1"
         self.said: list[Finding] = []
@@ -54,10 +73,14 @@ class Feed:
         self.clock.advance(self.period_s)
         return self.frame(values, per_second=False)
 
-    def frame(self, values: Mapping[str, Number | Sequence[Number]], *, per_second: bool = True) -> list[Finding]:
+    def frame(
+        self, values: Mapping[str, Number | Sequence[Number]], *, per_second: bool = True
+    ) -> list[Finding]:
         """One frame now."""
         grows = self.period_s if per_second else 1.0
-        readings: list[tuple[Device, dict[str, float | int | None]]] = [(device, {}) for device in self.gpus]
+        readings: list[tuple[Device, dict[str, float | int | None]]] = [
+            (device, {}) for device in self.gpus
+        ]
         for name, given in values.items():
             for row, (device, reading) in enumerate(readings):
                 value = given if given is None or isinstance(given, int | float) else given[row]
@@ -66,24 +89,49 @@ class Feed:
                     self._totals[device.id, name] = total
                     value = int(total)
                 reading[name] = value
-        frame = frame_of(self._schema.kind, readings, self.clock.time_ns(), self.clock.monotonic_ns())
+        frame = frame_of(
+            self._schema.kind, readings, self.clock.time_ns(), self.clock.monotonic_ns()
+        )
         return self.observe(self._observation("nvml", frames=(self._rates.add(frame, self.boot),)))
 
     def counters_begin_anew(self) -> None:
-        """The driver was loaded again: counters that are not kept on the board go back to 0, and the GPUs' epoch changes."""
-        self._totals = {key: total if field(self._schema.kind, key[1]).lifetime else 0.0 for key, total in self._totals.items()}
+        """The driver was loaded again: counters that are not kept on the board go back to 0, and
+        the GPUs' epoch changes.
+        """
+        self._totals = {
+            key: total if field(self._schema.kind, key[1]).lifetime else 0.0
+            for key, total in self._totals.items()
+        }
         lives = int(self.gpus[0].attributes["epoch"].partition("#")[2]) + 1
-        self.gpus = [Device(g.host, g.kind, g.id, {**g.attributes, "epoch": f"580#{lives}"}) for g in self.gpus]
+        self.gpus = [
+            Device(g.host, g.kind, g.id, {**g.attributes, "epoch": f"580#{lives}"})
+            for g in self.gpus
+        ]
 
     def events(self, *events: Event, source: str = "kmsg") -> list[Finding]:
         """Events, now."""
         return self.observe(self._observation(source, events=events))
 
-    def event(self, device: Device, kind: str, *, source: str = "kmsg", ago_s: float = 0.0, **attributes: Value) -> list[Finding]:
+    def event(
+        self,
+        device: Device,
+        kind: str,
+        *,
+        source: str = "kmsg",
+        ago_s: float = 0.0,
+        **attributes: Value,
+    ) -> list[Finding]:
         """One event."""
         ago = round(ago_s * 1e9)
         return self.events(
-            Event(self.clock.time_ns() - ago, self.clock.monotonic_ns() - ago, device, kind, attributes), source=source
+            Event(
+                self.clock.time_ns() - ago,
+                self.clock.monotonic_ns() - ago,
+                device,
+                kind,
+                attributes,
+            ),
+            source=source,
         )
 
     def observe(self, observation: Observation) -> list[Finding]:
@@ -98,12 +146,18 @@ class Feed:
         return Observation(source, self.gpus[0].host, self.boot, self._seq, *now, 0, **parts)  # type: ignore[arg-type] # by name
 
 
-def relapse(clock: FakeClock, sick: Callable[[], list[Finding]], well: Callable[[], list[Finding]]) -> list[Finding]:
-    """What is said of a fault that was told, ended, came back within its rest and went again, until its rest is long over."""
+def relapse(
+    clock: FakeClock, sick: Callable[[], list[Finding]], well: Callable[[], list[Finding]]
+) -> list[Finding]:
+    """What is said of a fault that was told, ended, came back within its rest and went again,
+    until its rest is long over.
+    """
     assert [f.phase for f in (*sick(), *well())] == ["onset", "cleared"]
     until_ns = clock.monotonic_ns() + 2 * REST_NS
     said = [*sick(), *well()]
-    assert clock.monotonic_ns() < until_ns - REST_NS, "it rested no longer when it had come and gone"
+    assert clock.monotonic_ns() < until_ns - REST_NS, (
+        "it rested no longer when it had come and gone"
+    )
     while clock.monotonic_ns() < until_ns:
         said += well()
     return said

@@ -1,4 +1,6 @@
-"""A detector small enough to know by heart: a GPU above a limit for three readings in a row is hot, until it is not."""
+"""A detector small enough to know by heart: a GPU above a limit for three readings in a row
+is hot, until it is not.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from detectors.snapshot import State, device_state, devices_from
+from detectors.kit.snapshot import State, device_state, devices_from
 from pipeline.align import Rows
 from pipeline.finding import Finding
 from pipeline.observation import Observation
@@ -31,12 +33,28 @@ class Hot:
             rows = np.array(self._rows.place(frame.devices), np.intp)
             more = len(self._rows) - len(self._run)
             self._run, self._onset = np.pad(self._run, (0, more)), np.pad(self._onset, (0, more))
-            for row, device, value in zip(rows.tolist(), frame.devices, frame.gauge("temperature_celsius").tolist(), strict=True):
+            for row, device, value in zip(
+                rows.tolist(),
+                frame.devices,
+                frame.gauge("temperature_celsius").tolist(),
+                strict=True,
+            ):
                 before = self._run[row]
-                self._run[row] = before + 1 if value > LIMIT_C else 0 if value <= LIMIT_C else before
+                self._run[row] = (
+                    before + 1 if value > LIMIT_C else 0 if value <= LIMIT_C else before
+                )
                 if before < PATIENCE == self._run[row]:
                     self._onset[row] = frame.time_ns
-                said = Finding("hot", device, "thermal", "onset", "page", int(self._onset[row]), frame.time_ns, "hot")
+                said = Finding(
+                    "hot",
+                    device,
+                    "thermal",
+                    "onset",
+                    "page",
+                    int(self._onset[row]),
+                    frame.time_ns,
+                    "hot",
+                )
                 if before < PATIENCE == self._run[row]:
                     yield replace(said, value=value, expected=LIMIT_C)
                 elif before >= PATIENCE and self._run[row] == 0:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from detectors.availability import Availability
 from pipeline.finding import Finding
 from tests.fakes import FakeClock, gpu, gpu_frame, observed
@@ -26,13 +28,16 @@ class Node:
         return said
 
     def reboots(self, seconds: float) -> None:
-        """The node comes back after so long, with a monotonic clock that began anew; the agent remembers."""
+        """The node comes back after so long, with a monotonic clock that began
+        again; the agent remembers.
+        """
         again = FakeClock(self.clock.time_ns() + round(seconds * 1e9))
         detector = Availability()
         detector.restore(self.detector.state())
         self.clock, self.detector, self.boot = again, detector, "boot-2"
 
 
+@pytest.mark.slow
 def test_healthy_gpus_are_silent() -> None:
     """No findings on a quiet hour."""
     assert Node().seconds(3600, 0, 0) == []
@@ -42,7 +47,9 @@ def test_a_lost_gpu_is_told_at_once_and_once() -> None:
     """One page, on the GPU that is lost, in the first frame."""
     node = Node()
     said = node.seconds(100, 0, LOST)
-    assert [(f.device, f.fault, f.phase, f.severity) for f in said] == [(gpu(1), "gpu_lost", "onset", "page")]
+    assert [(f.device, f.fault, f.phase, f.severity) for f in said] == [
+        (gpu(1), "gpu_lost", "onset", "page")
+    ]
     assert said[0].onset_ns == said[0].time_ns
 
 
@@ -66,7 +73,10 @@ def test_a_hung_gpu_that_turns_out_lost_is_two_faults_of_one_gpu() -> None:
     """The first clears when the second begins."""
     node = Node()
     node.seconds(15, HUNG, 0)
-    assert [(f.fault, f.phase) for f in node.seconds(1, LOST, 0)] == [("gpu_hung", "cleared"), ("gpu_lost", "onset")]
+    assert [(f.fault, f.phase) for f in node.seconds(1, LOST, 0)] == [
+        ("gpu_hung", "cleared"),
+        ("gpu_lost", "onset"),
+    ]
 
 
 def test_unobserved_states_change_nothing() -> None:
@@ -76,15 +86,22 @@ def test_unobserved_states_change_nothing() -> None:
     assert node.seconds(50, None, None) == []
 
 
+@pytest.mark.slow
 def test_a_gpu_that_is_missing_after_a_reboot_is_told_a_minute_after_it() -> None:
-    """Whatever the uptime of the boot before, in whose last seconds the driver was gone; and not at once, as the GPU may be coming up."""
+    """Whatever the uptime of the boot before, in whose last seconds the driver was gone; and not at
+    once, as the GPU may be coming up.
+    """
     node = Node()
     node.seconds(3600, 0, 0)
     node.seconds(5, 0, ABSENT)
     node.reboots(240)
     assert node.seconds(60, 0, ABSENT) == []
     (said,) = node.seconds(2, 0, ABSENT)
-    assert (said.device, said.fault, said.evidence[0][:21]) == (gpu(1), "gpu_absent", "state absent for 60 s")
+    assert (said.device, said.fault, said.evidence[0][:21]) == (
+        gpu(1),
+        "gpu_absent",
+        "state absent for 60 s",
+    )
 
 
 def test_a_finding_outlives_a_reboot_and_clears_after_it() -> None:
@@ -102,6 +119,7 @@ def test_a_driver_that_is_replaced_for_ten_minutes_is_silent() -> None:
     assert [*node.seconds(600, UNREADABLE, UNREADABLE), *node.seconds(60, 0, 0)] == []
 
 
+@pytest.mark.slow
 def test_a_driver_that_stays_away_is_a_ticket_that_says_so() -> None:
     """After a quarter of an hour nobody is replacing it any more."""
     said = Node().seconds(1000, UNREADABLE, UNREADABLE)
@@ -111,14 +129,19 @@ def test_a_driver_that_stays_away_is_a_ticket_that_says_so() -> None:
 
 def test_one_gpu_that_cannot_be_read_is_a_ticket_after_a_minute() -> None:
     """Its neighbour can."""
-    assert [(f.device, f.severity) for f in Node().seconds(70, 0, UNREADABLE)] == [(gpu(1), "ticket")]
+    assert [(f.device, f.severity) for f in Node().seconds(70, 0, UNREADABLE)] == [
+        (gpu(1), "ticket")
+    ]
 
 
+@pytest.mark.slow
 def test_a_gpu_that_is_given_to_a_virtual_machine_is_no_fault() -> None:
     """Nor was it one, where its driver was gone first: the page ends."""
     node = Node()
     assert node.seconds(3600, 0, PASSTHROUGH) == []
-    assert [f.phase for f in (*node.seconds(70, ABSENT, 0), *node.seconds(3600, PASSTHROUGH, 0))] == ["onset", "cleared"]
+    assert [
+        f.phase for f in (*node.seconds(70, ABSENT, 0), *node.seconds(3600, PASSTHROUGH, 0))
+    ] == ["onset", "cleared"]
 
 
 def test_a_page_about_a_gpu_leaves_with_it() -> None:
@@ -128,7 +151,11 @@ def test_a_page_about_a_gpu_leaves_with_it() -> None:
     frame = gpu_frame(node.clock, {"state": 0}, {"state": 0})
     other = replace(gpu(1), id="GPU-new")
     node.clock.advance(1.0)
-    said = node.detector.update(observed(node.clock, replace(frame, devices=(gpu(0), other), mono_ns=node.clock.monotonic_ns())))
+    said = node.detector.update(
+        observed(
+            node.clock, replace(frame, devices=(gpu(0), other), mono_ns=node.clock.monotonic_ns())
+        )
+    )
     assert [(f.id, f.phase) for f in said] == [(page.id, "cleared")]
 
 

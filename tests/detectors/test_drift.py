@@ -34,17 +34,23 @@ class Days:
     def __init__(self, detector: Drift) -> None:
         self.detector, self._at = detector, 10**15
 
-    def hours(self, hours: float, devices: Iterable[Device], kind: str = "gpu", **gauges: float) -> list[Finding]:
+    def hours(
+        self, hours: float, devices: Iterable[Device], kind: str = "gpu", **gauges: float
+    ) -> list[Finding]:
         """What it says meanwhile."""
         return self.each(hours, dict.fromkeys(devices, gauges), kind)
 
-    def each(self, hours: float, gauges: Mapping[Device, Mapping[str, float]], kind: str = "gpu") -> list[Finding]:
+    def each(
+        self, hours: float, gauges: Mapping[Device, Mapping[str, float]], kind: str = "gpu"
+    ) -> list[Finding]:
         """The same, where each device has gauges of its own."""
         said: list[Finding] = []
         for _ in range(round(hours * HOUR / STEP_S)):
             self._at += round(STEP_S * 1e9)
             frame = frame_of(kind, list(gauges.items()), self._at, self._at)
-            said += self.detector.update(Observation("nvml", "n0", "b", 0, self._at, self._at, 0, (frame,)))
+            said += self.detector.update(
+                Observation("nvml", "n0", "b", 0, self._at, self._at, 0, (frame,))
+            )
         return said
 
 
@@ -62,14 +68,22 @@ def test_one_gpu_with_another_vbios_than_its_model_is_a_ticket_after_a_day() -> 
 def test_a_driver_is_told_of_its_node_once() -> None:
     """All GPUs of a host share it."""
     gpus = fleet(6)
-    mine = {name: other(gpu, driver_version="570.1") if gpu.host == "n3" else gpu for name, gpu in gpus.items()}
-    assert told(Days(Drift()).hours(26, mine.values())) == [("node", "n3", "drift/gpu_driver_version", "ticket", "onset")]
+    mine = {
+        name: other(gpu, driver_version="570.1") if gpu.host == "n3" else gpu
+        for name, gpu in gpus.items()
+    }
+    assert told(Days(Drift()).hours(26, mine.values())) == [
+        ("node", "n3", "drift/gpu_driver_version", "ticket", "onset")
+    ]
 
 
 def test_another_model_is_nobodys_mate() -> None:
     """Two of eight are A100s with firmware of their own."""
     gpus = fleet(4)
-    mixed = [other(gpu, name="NVIDIA A100", vbios="92.00.45") if gpu.host == "n1" else gpu for gpu in gpus.values()]
+    mixed = [
+        other(gpu, name="NVIDIA A100", vbios="92.00.45") if gpu.host == "n1" else gpu
+        for gpu in gpus.values()
+    ]
     assert Days(Drift()).hours(30, mixed) == []
 
 
@@ -80,11 +94,14 @@ def test_a_split_fleet_has_no_majority() -> None:
     assert Days(Drift()).hours(30, split) == []
 
 
+@pytest.mark.slow
 def test_many_hosts_that_differ_alike_are_a_rollout_for_the_record() -> None:
     """Somebody changes the fleet on purpose, and slowly."""
     gpus = fleet(40)
     new = {f"n{host}" for host in range(6)}
-    rolled = [other(gpu, driver_version="590.1") if gpu.host in new else gpu for gpu in gpus.values()]
+    rolled = [
+        other(gpu, driver_version="590.1") if gpu.host in new else gpu for gpu in gpus.values()
+    ]
     said = Days(Drift()).hours(26, rolled)
     assert {f.severity for f in said} == {"record"}
     assert {f.device.id for f in said} == new
@@ -93,19 +110,26 @@ def test_many_hosts_that_differ_alike_are_a_rollout_for_the_record() -> None:
 def test_what_was_declared_counts_against_the_majority_after_an_hour() -> None:
     """All have the old driver: all are wrong."""
     said = Days(Drift({"gpu.driver_version": "590.1"})).hours(2, fleet(2).values())
-    assert told(said) == [("node", f"n{host}", "drift/gpu_driver_version", "ticket", "onset") for host in range(2)]
+    assert told(said) == [
+        ("node", f"n{host}", "drift/gpu_driver_version", "ticket", "onset") for host in range(2)
+    ]
     assert "as was declared" in said[0].summary
 
 
 def test_a_mode_is_compared_as_well() -> None:
     """ECC was declared on, and is off."""
-    said = Days(Drift({"gpu.ecc_mode_current": "1"})).hours(2, fleet(1, 1).values(), ecc_mode_current=0.0)
+    said = Days(Drift({"gpu.ecc_mode_current": "1"})).hours(
+        2, fleet(1, 1).values(), ecc_mode_current=0.0
+    )
     assert [f.fault for f in said] == ["drift/gpu_ecc_mode_current"]
 
 
 def limited(enforced: float, asked: float, hosts: int = 1) -> dict[Device, dict[str, float]]:
     """GPUs and their power limits in watts."""
-    limits = {"power_limit_enforced_milliwatts": enforced * 1000, "power_limit_requested_milliwatts": asked * 1000}
+    limits = {
+        "power_limit_enforced_milliwatts": enforced * 1000,
+        "power_limit_requested_milliwatts": asked * 1000,
+    }
     return dict.fromkeys(fleet(hosts, 1).values(), limits)
 
 
@@ -133,17 +157,34 @@ def test_power_limits_are_not_compared_with_each_other() -> None:
 def test_of_a_gid_the_subnet_is_compared() -> None:
     """Every port has a GUID of its own; one was cabled to another fabric."""
     ports = [
-        Device(f"n{n}", "ib_port", f"0x{n}", {"hca_type": "MT4129", "gid": f"fe80:0000:0000:0000:b8ce:f603:00a1:{n:04x}"})
+        Device(
+            f"n{n}",
+            "ib_port",
+            f"0x{n}",
+            {"hca_type": "MT4129", "gid": f"fe80:0000:0000:0000:b8ce:f603:00a1:{n:04x}"},
+        )
         for n in range(9)
     ]
     ports[4] = other(ports[4], gid="fe80:0000:0000:0002:b8ce:f603:00a1:0004")
-    assert told(Days(Drift()).hours(26, ports, "ib_port")) == [("ib_port", "0x4", "drift/ib_port_gid", "ticket", "onset")]
+    assert told(Days(Drift()).hours(26, ports, "ib_port")) == [
+        ("ib_port", "0x4", "drift/ib_port_gid", "ticket", "onset")
+    ]
 
 
 def test_a_declared_gid_is_compared_by_its_subnet() -> None:
     """Whoever declares one may copy it whole from any port."""
-    port = Device("n1", "ib_port", "0x1", {"hca_type": "MT4129", "gid": "fe80:0000:0000:0000:b8ce:f603:00a1:0001"})
-    assert Days(Drift({"ib_port.gid": "fe80:0000:0000:0000:b8ce:f603:00a1:0002"})).hours(2, [port], "ib_port") == []
+    port = Device(
+        "n1",
+        "ib_port",
+        "0x1",
+        {"hca_type": "MT4129", "gid": "fe80:0000:0000:0000:b8ce:f603:00a1:0001"},
+    )
+    assert (
+        Days(Drift({"ib_port.gid": "fe80:0000:0000:0000:b8ce:f603:00a1:0002"})).hours(
+            2, [port], "ib_port"
+        )
+        == []
+    )
 
 
 def test_it_clears_when_the_version_is_that_of_the_others() -> None:
@@ -169,8 +210,10 @@ def test_a_fact_that_is_not_compared_is_refused_by_name() -> None:
         Drift({"gpu.vbois": "1"})
 
 
-@pytest.mark.parametrize("declared", [{"gpu.vbios": ""}, {"gpu.ecc_mode_current": "on"}, {"gpu.power_limit": "600 W"}])
+@pytest.mark.parametrize(
+    "declared", [{"gpu.vbios": ""}, {"gpu.ecc_mode_current": "on"}, {"gpu.power_limit": "600 W"}]
+)
 def test_a_value_that_no_device_can_have_is_refused(declared: dict[str, str]) -> None:
     """Every device would differ from it for ever, or none."""
-    with pytest.raises(ValueError, match=r"is empty|neither 0|no number of whole watts"):
+    with pytest.raises(ValueError, match=r"is empty|neither 0|not a whole number of watts"):
         Drift(declared)

@@ -1,4 +1,6 @@
-"""Links whose error correction works harder from day to day: what is growth, and what is only much."""
+"""Links whose error correction works harder from day to day: what is
+growth, and what is only much.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,18 @@ def node() -> Feed:
     return Feed(FecTail(), period_s=600)
 
 
-def hours(node: Feed, count: int, per_hour: float, *, grows: float = 0.0, counter: str = BIN) -> list[Finding]:
-    """So many hours; codewords of GPU 0 grow by ``grows`` orders of magnitude a day from ``per_hour`` on, those of the others stay there."""
+def hours(
+    node: Feed, count: int, per_hour: float, *, grows: float = 0.0, counter: str = BIN
+) -> list[Finding]:
+    """So many hours; codewords of GPU 0 grow by ``grows`` orders of magnitude a day from
+    ``per_hour`` on, those of the others stay there.
+    """
     said: list[Finding] = []
     for hour in range(count):
         mine = per_hour * 10 ** (grows * hour / DAY)
-        said += node.run(HOUR, power_milliwatts=700_000, **{counter: [mine / HOUR] + [per_hour / HOUR] * 7})
+        said += node.run(
+            HOUR, power_milliwatts=700_000, **{counter: [mine / HOUR] + [per_hour / HOUR] * 7}
+        )
     return said
 
 
@@ -38,44 +46,65 @@ def test_two_orders_of_magnitude_a_day_are_a_ticket_within_the_day(node: Feed) -
     assert said[-1].value == pytest.approx(2, abs=0.1)
 
 
+@pytest.mark.slow
 def test_half_an_order_of_magnitude_a_day_is_silent(node: Feed) -> None:
     """Three days of it: temperature does as much."""
     assert hours(node, 3 * DAY, 600, grows=0.5) == []
 
 
+@pytest.mark.slow
 def test_much_that_does_not_grow_is_silent(node: Feed) -> None:
     """A link may always have worked hard."""
     assert hours(node, 3 * DAY, 10**6) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [0.0, 0.3])
 @pytest.mark.parametrize("times", [10, 10_000])
 def test_a_step_is_no_trend(spread: float, times: int) -> None:
-    """A cable was moved: so much more from one hour to the next, and then the same, as far as chance and the weather let it."""
+    """A cable was moved: so much more from one hour to the next, and then the same, as far as
+    chance and the weather let it.
+    """
     node, rng = Feed(FecTail(), period_s=1800), np.random.default_rng(1)
     means = [600.0] * 2 * DAY + [600.0 * times] * 2 * DAY
-    assert [said for mean in means for said in hours(node, 1, rng.poisson(mean * rng.lognormal(sigma=spread)))] == []
+    assert [
+        said
+        for mean in means
+        for said in hours(node, 1, rng.poisson(mean * rng.lognormal(sigma=spread)))
+    ] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begins", range(DAY))
 @pytest.mark.parametrize("orders", [0.5, 1.0])
 def test_a_swing_that_comes_every_day_is_no_trend(begins: int, orders: float) -> None:
-    """A hall that warms up by day: so much more each afternoon than each morning, whenever the agent began to look."""
+    """A hall that warms up by day: so much more each afternoon than each morning, whenever
+    the agent began to look.
+    """
     node = Feed(FecTail(), gpus=1, period_s=1800)
-    swing = [600 * 10 ** (orders * np.sin(2 * np.pi * hour / DAY)) for hour in range(begins, begins + 3 * DAY)]
+    swing = [
+        600 * 10 ** (orders * np.sin(2 * np.pi * hour / DAY))
+        for hour in range(begins, begins + 3 * DAY)
+    ]
     assert [said for count in swing for said in node.run(HOUR, **{BIN: count / HOUR})] == []
 
 
+@pytest.mark.slow
 def test_growth_that_a_retraining_broke_into_stays_one_ticket(node: Feed) -> None:
-    """One hour of a thousand times as much, while the link gets worse from day to day: it is told once."""
+    """One hour of a thousand times as much, while the link gets worse from day
+    to day: it is told once.
+    """
     said = hours(node, 2 * DAY, 60, grows=1.5)
     said += hours(node, 1, 10**8)
     said += hours(node, 2 * DAY, 60 * 10**3, grows=1.5)
     assert [(f.device.id, f.phase) for f in said] == [("GPU-n1-0", "onset")]
 
 
+@pytest.mark.slow
 def test_a_ticket_stays_while_nobody_knows_the_pace(node: Feed) -> None:
-    """From the second day on the agent is off for nine hours of each: what grew on says no slope, and no end."""
+    """From the second day on the agent is off for nine hours of each: what grew on
+    says no slope, and no end.
+    """
     said = hours(node, 30, 600, grows=1.5)
     for day in range(1, 4):
         said += hours(node, 15, 600 * 10 ** (1.5 * day), grows=1.5)
@@ -83,6 +112,7 @@ def test_a_ticket_stays_while_nobody_knows_the_pace(node: Feed) -> None:
     assert [f.phase for f in said] == ["onset"]
 
 
+@pytest.mark.slow
 def test_a_swapped_gpu_takes_its_finding_with_it(node: Feed) -> None:
     """The link is another one, and nothing is said of the old one any more."""
     hours(node, DAY, 600, grows=2)
@@ -100,6 +130,7 @@ def test_codewords_that_were_corrected_with_ease_are_not_asked(node: Feed) -> No
     assert hours(node, DAY, 600, grows=2, counter="nvlink_fec_3_codewords") == []
 
 
+@pytest.mark.slow
 def test_growth_over_a_gap_is_not_made_up(node: Feed) -> None:
     """Two days of nothing between little and much: nobody saw how it grew."""
     hours(node, DAY, 600)
@@ -107,6 +138,7 @@ def test_growth_over_a_gap_is_not_made_up(node: Feed) -> None:
     assert hours(node, 5, 10**5) == []
 
 
+@pytest.mark.slow
 def test_it_ends_a_day_after_it_stopped_growing(node: Feed) -> None:
     """The link was changed."""
     hours(node, DAY, 600, grows=2)
@@ -117,5 +149,9 @@ def test_an_infiniband_port_is_judged_by_its_corrected_blocks() -> None:
     """The same rule for the blocks that the port's error correction saved."""
     port = a_port("n1")
     feed = PortFeed(FecTail(), [port], period_s=600)
-    said = [f for hour in range(DAY) for f in feed.run(HOUR, fec_corrected_blocks=int(200 * 10 ** (2 * hour / DAY)))]
+    said = [
+        f
+        for hour in range(DAY)
+        for f in feed.run(HOUR, fec_corrected_blocks=int(200 * 10 ** (2 * hour / DAY)))
+    ]
     assert stands(said) == [("ib_port", port.id, "ib/fec_tail", "ticket")]

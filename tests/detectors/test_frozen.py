@@ -1,11 +1,14 @@
-"""Readings that stopped or stay what they were: told of the node; lost readings, restarts and whole nodes that are away are not."""
+"""Readings that stopped or stay what they were: told of the node; lost readings, restarts and whole
+nodes that are away are not.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from detectors.frozen import Frozen
-from detectors.snapshot import dump, load
+from detectors.kit.snapshot import dump, load
 from pipeline.finding import Finding
 from pipeline.frame import Device, frame_of, schema_of
 from pipeline.observation import Observation
@@ -13,7 +16,12 @@ from pipeline.rates import Rates
 from tests.detectors.feed import Feed, Number, a_gpu, relapse, told
 
 GPUS = 4
-READ: dict[str, Number] = {"state": 0, "power_milliwatts": 500_000, "energy_millijoules": 500_000, "gpu_utilization_percent": 99}
+READ: dict[str, Number] = {
+    "state": 0,
+    "power_milliwatts": 500_000,
+    "energy_millijoules": 500_000,
+    "gpu_utilization_percent": 99,
+}
 STILL = {**READ, "energy_millijoules": 0}
 NOTHING: dict[str, Number] = {}
 NODE = Device("n1", "node", "n1")
@@ -26,12 +34,16 @@ class Node:
         self.feed = Feed(Frozen(), gpus=[a_gpu("n1", index) for index in range(GPUS)])
         self._ports = Rates(schema_of("ib_port"), 10.0)
         self._other = (
-            ("infiniband", Device("n1", "ib_port", "0x1"), {"state": 4}) if ports else ("host", NODE, {"gpus_visible": 4})
+            ("infiniband", Device("n1", "ib_port", "0x1"), {"state": 4})
+            if ports
+            else ("host", NODE, {"gpus_visible": 4})
         )
         self.polls(10, READ)
 
     def polls(self, number: int, shows: dict[str, Number], *, other: bool = True) -> list[Finding]:
-        """So many polls in which the GPUs show this, and whether the other source gives something."""
+        """So many polls in which the GPUs show this, and whether the
+        other source gives something.
+        """
         said: list[Finding] = []
         for _ in range(number):
             said += self.feed.run(10, **shows)
@@ -49,7 +61,9 @@ class Node:
 
 def test_a_node_whose_readings_repeat_is_a_ticket_about_the_node_within_ten_polls() -> None:
     """The collector shows again and again what it read once."""
-    assert told(Node().polls(10, STILL)) == [("node", "n1", "observability/frozen", "ticket", "onset")]
+    assert told(Node().polls(10, STILL)) == [
+        ("node", "n1", "observability/frozen", "ticket", "onset")
+    ]
 
 
 def test_four_equal_polls_are_silent() -> None:
@@ -74,7 +88,12 @@ def test_one_gpu_that_stands_still_while_its_mates_move_is_told_by_itself() -> N
 
 def test_gpus_without_an_energy_counter_are_not_judged_by_it() -> None:
     """Older boards."""
-    assert Node().polls(100, {name: value for name, value in READ.items() if name != "energy_millijoules"}) == []
+    assert (
+        Node().polls(
+            100, {name: value for name, value in READ.items() if name != "energy_millijoules"}
+        )
+        == []
+    )
 
 
 def test_gpus_that_are_lost_are_read_and_not_frozen() -> None:
@@ -84,12 +103,16 @@ def test_gpus_that_are_lost_are_read_and_not_frozen() -> None:
 
 def test_a_node_none_of_whose_gpus_is_read_is_a_ticket_within_ten_polls() -> None:
     """NVML does not answer, the ports of the same node do."""
-    assert told(Node().polls(10, NOTHING)) == [("node", "n1", "observability/unread", "ticket", "onset")]
+    assert told(Node().polls(10, NOTHING)) == [
+        ("node", "n1", "observability/unread", "ticket", "onset")
+    ]
 
 
 def test_of_a_node_without_ports_the_host_says_whether_it_lives() -> None:
     """Its own facts come from files, which no driver can hold up."""
-    assert told(Node(ports=False).polls(10, NOTHING)) == [("node", "n1", "observability/unread", "ticket", "onset")]
+    assert told(Node(ports=False).polls(10, NOTHING)) == [
+        ("node", "n1", "observability/unread", "ticket", "onset")
+    ]
 
 
 def test_a_node_of_which_nothing_is_read_is_away_and_no_blind_collector() -> None:
@@ -98,10 +121,17 @@ def test_a_node_of_which_nothing_is_read_is_away_and_no_blind_collector() -> Non
     assert node.polls(100, NOTHING, other=False) == []
 
 
+@pytest.mark.slow
 def test_lost_readings_are_silent_even_where_a_third_is_lost() -> None:
-    """A day of polls over a bad network: chance makes runs of misses, and the detector knows how long."""
+    """A day of polls over a bad network: chance makes runs of misses, and the
+    detector knows how long.
+    """
     node, rng = Node(), np.random.default_rng(2)
-    said = [finding for lost in (rng.random(8640) < 0.3).tolist() for finding in node.polls(1, NOTHING if lost else READ)]
+    said = [
+        finding
+        for lost in (rng.random(8640) < 0.3).tolist()
+        for finding in node.polls(1, NOTHING if lost else READ)
+    ]
     assert said == []
 
 
@@ -133,7 +163,10 @@ def test_a_restart_in_the_middle_of_a_run_changes_nothing() -> None:
     assert len(node.polls(1, NOTHING)) == 1
 
 
+@pytest.mark.slow
 def test_what_comes_back_and_goes_again_within_the_rest_is_not_told_after_it() -> None:
     """A collector that hung twice within the hour, and lives."""
     node = Node()
-    assert relapse(node.feed.clock, lambda: node.polls(10, STILL), lambda: node.polls(5, READ)) == []
+    assert (
+        relapse(node.feed.clock, lambda: node.polls(10, STILL), lambda: node.polls(5, READ)) == []
+    )

@@ -13,7 +13,13 @@ from pipeline.frame import Device
 from tests.detectors.feed import Feed, a_gpu, stands, told
 
 LINKS = 18
-DOWN, NONE_UP, REPLAYS, CRC, ERRORS = "nvlink/link_down", "nvlink/none_up", "nvlink/replays", "nvlink/crc", "nvlink/bit_errors"
+DOWN, NONE_UP, REPLAYS, CRC, ERRORS = (
+    "nvlink/link_down",
+    "nvlink/none_up",
+    "nvlink/replays",
+    "nvlink/crc",
+    "nvlink/bit_errors",
+)
 MINUTE, HOUR = 60.0, 3600.0
 Values = dict[str, float | list[float | None] | None]
 
@@ -39,7 +45,9 @@ def node() -> Feed:
 def a_link(gpu: int, link: int) -> Device:
     """One NVLink of a GPU of the node."""
     uuid = a_gpu("n1", gpu).id
-    return Device("n1", "nvlink", f"{uuid}/{link}", {"gpu_uuid": uuid, "index": str(gpu), "link": str(link)})
+    return Device(
+        "n1", "nvlink", f"{uuid}/{link}", {"gpu_uuid": uuid, "index": str(gpu), "link": str(link)}
+    )
 
 
 # Down.
@@ -58,26 +66,37 @@ def test_a_link_that_trains_anew_is_silent(node: Feed) -> None:
     assert [*node.run(20, **up(0)), *node.run(MINUTE, **up())] == []
 
 
-def test_a_link_that_was_down_before_the_agent_came_is_missed_by_comparison_with_the_peers() -> None:
-    """It was never seen up; seven GPUs of the same node and model have one more: a ticket, as nobody knows whether it ever was."""
-    assert stands(Feed(NvLink()).run(10 * MINUTE, **up(LINKS - 1))) == [("gpu", "GPU-n1-0", DOWN, "ticket")]
+def test_a_link_that_was_down_before_the_agent_came_is_missed_by_comparison_with_the_peers() -> (
+    None
+):
+    """It was never seen up; seven GPUs of the same node and model have one more: a ticket, as
+    nobody knows whether it ever was.
+    """
+    assert stands(Feed(NvLink()).run(10 * MINUTE, **up(LINKS - 1))) == [
+        ("gpu", "GPU-n1-0", DOWN, "ticket")
+    ]
 
 
+@pytest.mark.slow
 def test_gpus_that_never_had_a_bridge_wake_nobody() -> None:
     """Three pairs of boards are bridged, two boards are not."""
     said = Feed(NvLink()).run(HOUR, nvlinks_up=[12.0] * 6 + [0.0] * 2)
     assert {f.severity for f in said} == {"ticket"}
 
 
+@pytest.mark.slow
 def test_gpus_that_all_have_few_links_are_built_so() -> None:
     """A board with twelve links a GPU is no fault of eight."""
     assert Feed(NvLink()).run(HOUR, nvlinks_up=12) == []
 
 
+@pytest.mark.slow
 def test_a_gpu_in_mig_mode_has_no_links(node: Feed) -> None:
     """An A100 that is split switches them off; one that falls when it is whole again is a page."""
     assert node.run(HOUR, **up(0), mig_mode_current=of_gpu_0(1, 0)) == []
-    assert stands(node.run(MINUTE, **up(LINKS - 1), mig_mode_current=0)) == [("gpu", "GPU-n1-0", DOWN, "page")]
+    assert stands(node.run(MINUTE, **up(LINKS - 1), mig_mode_current=0)) == [
+        ("gpu", "GPU-n1-0", DOWN, "page")
+    ]
 
 
 def boots(node: Feed) -> None:
@@ -86,23 +105,33 @@ def boots(node: Feed) -> None:
     node.clock.advance(300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begins", [boots, Feed.counters_begin_anew], ids=["boot", "driver"])
-def test_links_come_up_some_minutes_after_a_boot_or_driver_load(node: Feed, begins: Callable[[Feed], None]) -> None:
+def test_links_come_up_some_minutes_after_a_boot_or_driver_load(
+    node: Feed, begins: Callable[[Feed], None]
+) -> None:
     """Fabric Manager starts after the driver."""
     begins(node)
     assert [*node.run(4 * MINUTE, nvlinks_up=0), *node.run(HOUR, **up())] == []
 
 
 @pytest.mark.parametrize("begins", [boots, Feed.counters_begin_anew], ids=["boot", "driver"])
-def test_a_link_that_does_not_come_back_is_a_page(node: Feed, begins: Callable[[Feed], None]) -> None:
+def test_a_link_that_does_not_come_back_is_a_page(
+    node: Feed, begins: Callable[[Feed], None]
+) -> None:
     """Of one GPU, while its peers have as many as it had."""
     begins(node)
     assert stands(node.run(10 * MINUTE, **up(LINKS - 1))) == [("gpu", "GPU-n1-0", DOWN, "page")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begins", [boots, Feed.counters_begin_anew], ids=["boot", "driver"])
-def test_no_link_of_a_node_after_a_boot_is_one_ticket_of_the_node(node: Feed, begins: Callable[[Feed], None]) -> None:
-    """Fabric Manager never started, or an option of the driver switched them off: over with the first that is up."""
+def test_no_link_of_a_node_after_a_boot_is_one_ticket_of_the_node(
+    node: Feed, begins: Callable[[Feed], None]
+) -> None:
+    """Fabric Manager never started, or an option of the driver switched them off: over
+    with the first that is up.
+    """
     begins(node)
     assert told(node.run(HOUR, nvlinks_up=0)) == [("node", "n1", NONE_UP, "ticket", "onset")]
     said = [*node.run(4 * MINUTE, **up(0)), *node.run(HOUR, **up())]  # one GPU after the other
@@ -110,6 +139,7 @@ def test_no_link_of_a_node_after_a_boot_is_one_ticket_of_the_node(node: Feed, be
     assert stands(node.run(MINUTE, **up(LINKS - 1))) == [("gpu", "GPU-n1-0", DOWN, "page")]
 
 
+@pytest.mark.slow
 def test_a_gpu_that_stays_without_links_when_its_node_has_them_again_is_a_page(node: Feed) -> None:
     """It had them before Fabric Manager failed to start: nothing is forgotten."""
     boots(node)
@@ -117,6 +147,7 @@ def test_a_gpu_that_stays_without_links_when_its_node_has_them_again_is_a_page(n
     assert told(node.run(HOUR, **up(0)))[1:] == [("gpu", "GPU-n1-0", DOWN, "page", "onset")]
 
 
+@pytest.mark.slow
 def test_a_node_that_never_had_links_is_silent() -> None:
     """Boards without bridges, which boot."""
     node = Feed(NvLink())
@@ -125,6 +156,7 @@ def test_a_node_that_never_had_links_is_silent() -> None:
     assert [*node.said, *node.run(HOUR, nvlinks_up=0)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("links", [LINKS - 2, 0])
 def test_a_dead_switch_is_not_cured_by_a_boot(node: Feed, links: float) -> None:
     """It hits all GPUs of the node alike: none of the pages ends while the links stay down."""
@@ -138,9 +170,12 @@ def test_a_dead_switch_is_not_cured_by_a_boot(node: Feed, links: float) -> None:
 def test_links_that_all_gpus_lack_after_a_boot_are_pages(node: Feed) -> None:
     """A switch that died with the boot: some came up, so nobody switched them off."""
     boots(node)
-    assert [severity for *_, severity in stands(node.run(10 * MINUTE, nvlinks_up=LINKS - 2))] == ["page"] * 8
+    assert [severity for *_, severity in stands(node.run(10 * MINUTE, nvlinks_up=LINKS - 2))] == [
+        "page"
+    ] * 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gpus", [1, 2, 4])
 def test_a_link_that_is_down_in_a_small_node_is_not_cured_by_a_boot(gpus: int) -> None:
     """Too few peers to ask, or none."""
@@ -151,11 +186,13 @@ def test_a_link_that_is_down_in_a_small_node_is_not_cured_by_a_boot(gpus: int) -
     assert node.run(HOUR, nvlinks_up=lost) == []
 
 
+@pytest.mark.slow
 def test_links_that_are_not_read_are_not_down(node: Feed) -> None:
     """An hour without an answer."""
     assert node.run(HOUR, nvlinks_up=None) == []
 
 
+@pytest.mark.slow
 def test_maintenance_keeps_a_links_fall_silent(node: Feed) -> None:
     """Somebody is at the board."""
     node.event(Device("n1", "node", "n1"), "maintenance_started", reason="tray")
@@ -176,22 +213,33 @@ def run_minutes(node: Feed, minutes: int, **values: float | list[float | None]) 
     return said
 
 
-@pytest.mark.parametrize("counter", ["replay_errors", "recovery_errors", "data_link_replay_errors", "data_link_recovery_errors"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "counter",
+    ["replay_errors", "recovery_errors", "data_link_replay_errors", "data_link_recovery_errors"],
+)
 def test_replays_in_more_than_half_of_half_an_hour_are_a_ticket(node: Feed, counter: str) -> None:
-    """The sixteenth minute of thirty with one, whichever kind; how many there were in a minute says nothing."""
+    """The sixteenth minute of thirty with one, whichever kind; how many there were
+    in a minute says nothing.
+    """
     name = f"nvlink_{counter}"
     assert run_minutes(node, 15, **{name: of_gpu_0(1000, 0)}) == []
     said = run_minutes(node, 3, **{name: of_gpu_0(1, 0)})
     assert stands(said) == [("gpu", "GPU-n1-0", REPLAYS, "ticket")]
 
 
+@pytest.mark.slow
 def test_a_replay_now_and_then_is_normal(node: Feed) -> None:
     """Every other minute for three hours."""
     for _ in range(90):
-        said = [*run_minutes(node, 1, nvlink_replay_errors=1), *run_minutes(node, 1, nvlink_replay_errors=0)]
+        said = [
+            *run_minutes(node, 1, nvlink_replay_errors=1),
+            *run_minutes(node, 1, nvlink_replay_errors=0),
+        ]
         assert said == []
 
 
+@pytest.mark.slow
 def test_replays_end_after_five_quiet_minutes(node: Feed) -> None:
     """And rest for an hour before they are told again."""
     run_minutes(node, 20, nvlink_replay_errors=of_gpu_0(1, 0))
@@ -199,12 +247,17 @@ def test_replays_end_after_five_quiet_minutes(node: Feed) -> None:
     assert run_minutes(node, 20, nvlink_replay_errors=of_gpu_0(1, 0)) == []
 
 
-@pytest.mark.parametrize(("per_second", "expected"), [(120.0, [("gpu", "GPU-n1-0", CRC, "ticket")]), (80.0, [])])
+@pytest.mark.parametrize(
+    ("per_second", "expected"), [(120.0, [("gpu", "GPU-n1-0", CRC, "ticket")]), (80.0, [])]
+)
 def test_crc_errors_count_from_a_hundred_a_second(
     node: Feed, per_second: float, expected: list[tuple[str, str, str, str]]
 ) -> None:
     """DCGM's limit, in two of three minutes: fewer are what the link's own retries are for."""
-    assert stands(node.run(5 * MINUTE, **up(), nvlink_crc_flit_errors=of_gpu_0(per_second, 0))) == expected
+    assert (
+        stands(node.run(5 * MINUTE, **up(), nvlink_crc_flit_errors=of_gpu_0(per_second, 0)))
+        == expected
+    )
 
 
 def test_one_minute_of_crc_errors_is_silent(node: Feed) -> None:
@@ -213,14 +266,24 @@ def test_one_minute_of_crc_errors_is_silent(node: Feed) -> None:
     assert [*said, *node.run(5 * MINUTE, **up(), nvlink_crc_data_errors=0)] == []
 
 
-@pytest.mark.parametrize(("ber", "expected"), [(5e-12, [("gpu", "GPU-n1-0", ERRORS, "ticket")]), (5e-13, []), (1.5e-254, [])])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("ber", "expected"),
+    [(5e-12, [("gpu", "GPU-n1-0", ERRORS, "ticket")]), (5e-13, []), (1.5e-254, [])],
+)
 def test_an_effective_bit_error_rate_above_1e_12_is_a_ticket(
     node: Feed, ber: float, expected: list[tuple[str, str, str, str]]
 ) -> None:
     """NVLink 5; 1.5e-254 is how the register spells zero."""
-    assert stands(node.run(5 * MINUTE, **up(), nvlink_effective_bit_error_ratio=of_gpu_0(ber, 1.5e-254))) == expected
+    assert (
+        stands(
+            node.run(5 * MINUTE, **up(), nvlink_effective_bit_error_ratio=of_gpu_0(ber, 1.5e-254))
+        )
+        == expected
+    )
 
 
+@pytest.mark.slow
 def test_counters_that_begin_anew_are_no_errors(node: Feed) -> None:
     """The driver was loaded again: five hundred become nothing."""
     run_minutes(node, 3, nvlink_replay_errors=0, nvlink_crc_flit_errors=0)
@@ -249,12 +312,17 @@ def test_links_that_are_read_one_by_one_are_expected_after_a_boot_if_any_came_up
     feed.run(300, state=1)
     boots(feed)
     said = feed.run(10 * MINUTE, state=[0.0] * lost + [1.0] * (LINKS - lost))
-    assert stands(said) == [("nvlink", links[0].id, DOWN, "page") if lost == 1 else ("node", "n1", NONE_UP, "ticket")]
+    assert stands(said) == [
+        ("nvlink", links[0].id, DOWN, "page") if lost == 1 else ("node", "n1", NONE_UP, "ticket")
+    ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [0, 1, LINKS])
 def test_links_that_are_read_one_by_one_have_some_minutes_after_a_driver_load(lost: int) -> None:
-    """The new life stands in the frames of GPUs; what does not come up in it is told as after a boot."""
+    """The new life stands in the frames of GPUs; what does not come up in it
+    is told as after a boot.
+    """
     detector = NvLink()
     links, gpus = Feed(detector, gpus=[a_link(0, n) for n in range(LINKS)]), Feed(detector, gpus=1)
 
@@ -275,7 +343,10 @@ def test_links_that_are_read_one_by_one_have_some_minutes_after_a_driver_load(lo
 def test_links_of_a_gpu_in_mig_mode_that_are_read_one_by_one_are_not_down() -> None:
     """Its mode stands in the frames of GPUs."""
     detector = NvLink()
-    links, gpus = Feed(detector, gpus=[a_link(gpu, n) for gpu in range(2) for n in range(LINKS)]), Feed(detector)
+    links, gpus = (
+        Feed(detector, gpus=[a_link(gpu, n) for gpu in range(2) for n in range(LINKS)]),
+        Feed(detector),
+    )
     for split in (0, 1):
         for _ in range(30):
             gpus.once(**up(LINKS * (1 - split)), mig_mode_current=of_gpu_0(split, 0))
@@ -284,7 +355,9 @@ def test_links_of_a_gpu_in_mig_mode_that_are_read_one_by_one_are_not_down() -> N
 
 
 def test_a_gpu_whose_links_are_read_one_by_one_is_left_alone() -> None:
-    """Both kinds of frames reach the detector; the sum over the GPU's links is no second finding."""
+    """Both kinds of frames reach the detector; the sum over the GPU's
+    links is no second finding.
+    """
     detector = NvLink()
     links, gpus = Feed(detector, gpus=[a_link(0, n) for n in range(LINKS)]), Feed(detector)
     for _ in range(30):
@@ -297,6 +370,7 @@ def test_a_gpu_whose_links_are_read_one_by_one_is_left_alone() -> None:
     assert gpus.said == []
 
 
+@pytest.mark.slow
 def test_a_link_is_told_once_and_keeps_its_name(node: Feed) -> None:
     """An hour down is one finding with one id."""
     said = node.run(HOUR, **up(LINKS - 2))

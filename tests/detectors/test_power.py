@@ -7,17 +7,31 @@ import pytest
 from detectors.power import Power
 from tests.detectors.feed import Feed, Number, stands, told
 
-SPREAD = [0.06, 0.03, 0.01, 0.005, -0.005, -0.01, -0.03, -0.06]  # of silicon: what each GPU's clock is above the middle
+# of silicon: what each GPU's clock is above the middle
+SPREAD = [0.06, 0.03, 0.01, 0.005, -0.005, -0.01, -0.03, -0.06]
 FULL_MHZ, FULL_W, EXPONENT = 1800.0, 600.0, 2.4
 WEAK = 5
 
 
 def work(
-    *, less: float = 0.0, load: float = 1.0, clock: float = 1.0, own_clock: float = 1.0, row: int = WEAK
+    *,
+    less: float = 0.0,
+    load: float = 1.0,
+    clock: float = 1.0,
+    own_clock: float = 1.0,
+    row: int = WEAK,
 ) -> dict[str, Number | list[Number]]:
-    """A node at work: power follows clock and activity; one GPU draws less, or runs at a clock of its own."""
-    clocks = [FULL_MHZ * clock * (1 + own) * (own_clock if i == row else 1.0) for i, own in enumerate(SPREAD)]
-    watts = [load * FULL_W * (mhz / FULL_MHZ) ** EXPONENT * (1 - less if i == row else 1.0) for i, mhz in enumerate(clocks)]
+    """A node at work: power follows clock and activity; one GPU draws less, or
+    runs at a clock of its own.
+    """
+    clocks = [
+        FULL_MHZ * clock * (1 + own) * (own_clock if i == row else 1.0)
+        for i, own in enumerate(SPREAD)
+    ]
+    watts = [
+        load * FULL_W * (mhz / FULL_MHZ) ** EXPONENT * (1 - less if i == row else 1.0)
+        for i, mhz in enumerate(clocks)
+    ]
     return {
         "gpu_utilization_percent": 99,
         "sm_clock_megahertz": list(clocks),
@@ -35,6 +49,7 @@ def node() -> Feed:
     return feed
 
 
+@pytest.mark.slow
 def test_fifteen_percent_less_is_a_ticket_within_the_hour(node: Feed) -> None:
     """At the same clock and activity (F30)."""
     said = node.run(3600, **work(less=0.15))
@@ -42,54 +57,72 @@ def test_fifteen_percent_less_is_a_ticket_within_the_hour(node: Feed) -> None:
     assert said[0].value == pytest.approx(-15.0, abs=1.0)
 
 
+@pytest.mark.slow
 def test_five_percent_less_is_silent(node: Feed) -> None:
     """Below the floor."""
     assert node.run(4 * 3600, **work(less=0.05)) == []
 
 
+@pytest.mark.slow
 def test_a_kernel_that_waits_for_others_tells_nothing_of_power(node: Feed) -> None:
-    """In a job that stands still every GPU is busy and computes nothing; what it draws then follows neither clock nor activity."""
-    waits = work(less=0.15, load=0.2) | {"tensor_activity_percent": 0.0, "dram_activity_percent": 0.5}
+    """In a job that stands still every GPU is busy and computes nothing; what it draws then follows
+    neither clock nor activity.
+    """
+    waits = work(less=0.15, load=0.2) | {
+        "tensor_activity_percent": 0.0,
+        "dram_activity_percent": 0.5,
+    }
     assert node.run(4 * 3600, **waits) == []
 
 
+@pytest.mark.slow
 def test_waiting_in_each_step_hides_nothing(node: Feed) -> None:
     """A GPU that computes in every other second only is judged by those."""
     said = []
     for _ in range(120):
         said += node.run(10, **work(less=0.15))
-        said += node.run(10, **(work(less=0.15) | {"tensor_activity_percent": 0.0, "dram_activity_percent": 0.5}))
+        said += node.run(
+            10, **(work(less=0.15) | {"tensor_activity_percent": 0.0, "dram_activity_percent": 0.5})
+        )
     assert stands(said) == [("gpu", "GPU-n1-5", "power", "ticket")]
 
 
+@pytest.mark.slow
 def test_it_is_never_a_page(node: Feed) -> None:
     """However much is missing: an inference from other readings wakes nobody."""
     said = node.run(2 * 3600, **work(less=0.6))
     assert {f.severity for f in said} == {"ticket"}
 
 
+@pytest.mark.slow
 def test_a_lower_clock_explains_less_power(node: Feed) -> None:
-    """A GPU that runs 10 % slower draws a fifth less, as it should: that is the straggler's matter."""
+    """A GPU that runs 10 % slower draws a fifth less, as it should: that
+    is the straggler's matter.
+    """
     assert node.run(4 * 3600, **work(own_clock=0.9)) == []
 
 
+@pytest.mark.slow
 def test_a_lighter_load_of_all_is_no_fault(node: Feed) -> None:
     """Evaluation, an unequal batch, another stage: mates do the same."""
     for _ in range(4):
         assert node.run(900, **work(load=0.55)) + node.run(900, **work()) == []
 
 
+@pytest.mark.slow
 def test_a_clock_lock_of_all_is_no_fault(node: Feed) -> None:
     """Everybody slower, everybody cooler."""
     assert node.run(4 * 3600, **work(clock=0.7)) == []
 
 
+@pytest.mark.slow
 def test_it_ends_after_the_repair(node: Feed) -> None:
     """Five minutes near its own place."""
     node.run(3600, **work(less=0.15))
     assert told(node.run(900, **work())) == [("gpu", "GPU-n1-5", "power", "ticket", "cleared")]
 
 
+@pytest.mark.slow
 def test_after_a_day_of_work_the_new_level_is_normal(node: Feed) -> None:
     """It draws what it draws."""
     node.period_s = 30.0
@@ -99,16 +132,28 @@ def test_after_a_day_of_work_the_new_level_is_normal(node: Feed) -> None:
     assert "new normal" in said[0].evidence[-1]
 
 
+@pytest.mark.slow
 def test_marks_of_no_value_do_not_bend_the_regression(node: Feed) -> None:
-    """Sentinels in clock, power and utilisation of one GPU after the other (H18): silent, and a fault is found as before."""
+    """Sentinels in clock, power and utilisation of one GPU after the other (H18): silent, and a
+    fault is found as before.
+    """
     for n in range(720):
-        assert node.once(**{name: damaged(name, value, n % 8) for name, value in work().items()}) == []
+        assert (
+            node.once(**{name: damaged(name, value, n % 8) for name, value in work().items()}) == []
+        )
     assert stands(node.run(3600, **work(less=0.15))) == [("gpu", "GPU-n1-5", "power", "ticket")]
 
 
 def damaged(name: str, given: Number | list[Number], row: int) -> Number | list[Number]:
-    """A frame's column with a mark of no value for one GPU. Counters grow by the value itself in ``Feed.once``."""
-    marks = {"sm_clock_megahertz": 140737488355328.0, "gpu_utilization_percent": 4294967295.0, "energy_millijoules": None}
+    """A frame's column with a mark of no value for one GPU.
+
+    Counters grow by the value itself in ``Feed.once``.
+    """
+    marks = {
+        "sm_clock_megahertz": 140737488355328.0,
+        "gpu_utilization_percent": 4294967295.0,
+        "energy_millijoules": None,
+    }
     values = given if isinstance(given, list) else [given] * 8
     grows = 10.0 if name == "energy_millijoules" else 1.0
     kept: list[Number] = [None if value is None else value * grows for value in values]

@@ -1,4 +1,6 @@
-"""A limit lower than it should be is told of the GPU or the node; a cap that the site chose is not."""
+"""A limit lower than it should be is told of the GPU or the node; a cap
+that the site chose is not.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ def limits(
     """Columns in milliwatts."""
 
     def milli(watts: Watts | None) -> float | list[float | None] | None:
-        return watts if watts is None else [w * 1000 for w in watts] if isinstance(watts, list) else watts * 1000
+        return (
+            watts
+            if watts is None
+            else [w * 1000 for w in watts]
+            if isinstance(watts, list)
+            else watts * 1000
+        )
 
     return {
         "power_limit_enforced_milliwatts": milli(enforced),
@@ -43,7 +51,7 @@ def test_a_gpu_below_its_default_is_a_ticket_within_five_minutes(node: Feed) -> 
     said = node.run(300, **limits(one(560.0)))
     assert stands(said) == [("gpu", "GPU-n1-2", LOW, "ticket")]
     assert (said[0].value, said[0].expected) == (560.0, 700.0)
-    assert "700 W were asked for: something out of band" in said[0].evidence[0]
+    assert "700 W were requested: something out of band" in said[0].evidence[0]
 
 
 def test_all_gpus_of_a_node_below_their_default_are_the_nodes(node: Feed) -> None:
@@ -52,12 +60,13 @@ def test_all_gpus_of_a_node_below_their_default_are_the_nodes(node: Feed) -> Non
 
 
 def test_a_limit_that_only_one_gpu_was_given_is_told(node: Feed) -> None:
-    """Asked for through the driver, but not on its mates: somebody forgot to take it back."""
+    """Asked for through the driver, but not on its peers: somebody forgot to take it back."""
     said = node.run(600, **limits(one(560.0), requested=one(560.0)))
     assert stands(said) == [("gpu", "GPU-n1-2", LOW, "ticket")]
-    assert "not on its mates" in said[0].evidence[0]
+    assert "not on its peers" in said[0].evidence[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("requested", [600.0, None])
 def test_a_cap_that_was_there_from_the_start_is_policy(requested: float | None) -> None:
     """A power-capped cluster (H08) is a record, also where nobody can read what was asked for."""
@@ -71,15 +80,20 @@ def test_a_cap_that_nobody_asked_for_is_told_though_it_was_there_from_the_start(
     assert stands(feed.run(600, **limits(500.0))) == [("node", "n1", LOW, "ticket")]
 
 
+@pytest.mark.slow
 def test_a_cap_that_was_declared_is_silent_though_nobody_asked_for_it() -> None:
     """The site caps its GPUs through their board controllers, and says so."""
     feed = Feed(PowerLimit({"gpu.power_limit": "500"}))
     assert feed.run(86400, **limits(500.0)) == []
-    assert stands(feed.run(600, **limits([500.0] * 7 + [400.0]))) == [("gpu", "GPU-n1-7", LOW, "ticket")]
+    assert stands(feed.run(600, **limits([500.0] * 7 + [400.0]))) == [
+        ("gpu", "GPU-n1-7", LOW, "ticket")
+    ]
 
 
 def test_a_cap_that_is_declared_later_ends_the_ticket(node: Feed) -> None:
-    """The site reads the ticket and declares what it meant: after the restart the learnt limit counts no more."""
+    """The site reads the ticket and declares what it meant: after the restart the
+    learnt limit counts no more.
+    """
     node.run(600, **limits(500.0))
     later = PowerLimit({"gpu.power_limit": "500"})
     later.restore(node.detector.state())  # type: ignore[attr-defined] # it remembers
@@ -89,7 +103,9 @@ def test_a_cap_that_is_declared_later_ends_the_ticket(node: Feed) -> None:
 
 def test_a_cap_asked_for_on_all_gpus_is_policy(node: Feed) -> None:
     """nvidia-smi -pl on the whole node, while it runs."""
-    assert stands(node.run(3600, **limits(600.0, requested=600.0))) == [("node", "n1", POLICY, "record")]
+    assert stands(node.run(3600, **limits(600.0, requested=600.0))) == [
+        ("node", "n1", POLICY, "record")
+    ]
 
 
 def test_a_gpu_below_the_policy_is_told() -> None:
@@ -128,6 +144,7 @@ def test_it_ends_when_the_limit_is_back(node: Feed) -> None:
     assert told(node.run(420, **limits(700.0))) == [("gpu", "GPU-n1-2", LOW, "ticket", "cleared")]
 
 
+@pytest.mark.slow
 def test_unobserved_limits_change_nothing(node: Feed) -> None:
     """Neither an onset nor an end while nothing is read."""
     node.run(600, **limits(one(560.0)))
@@ -137,7 +154,12 @@ def test_unobserved_limits_change_nothing(node: Feed) -> None:
 def test_gpus_of_two_models_have_limits_of_their_own() -> None:
     """A mixed node (H07): each model at its default."""
     feed = Feed(PowerLimit())
-    feed.gpus = [type(g)(g.host, g.kind, g.id, {**g.attributes, "name": "A" if i < 4 else "B"}) for i, g in enumerate(feed.gpus)]
+    feed.gpus = [
+        type(g)(g.host, g.kind, g.id, {**g.attributes, "name": "A" if i < 4 else "B"})
+        for i, g in enumerate(feed.gpus)
+    ]
     mixed = [700.0] * 4 + [350.0] * 4
-    columns = limits(mixed, requested=mixed) | {"power_limit_default_milliwatts": [w * 1000 for w in mixed]}
+    columns = limits(mixed, requested=mixed) | {
+        "power_limit_default_milliwatts": [w * 1000 for w in mixed]
+    }
     assert feed.run(3600, **columns) == []

@@ -1,4 +1,6 @@
-"""GPUs that silently became slower than their peers, and the many good reasons for which GPUs differ."""
+"""GPUs that silently became slower than their peers, and the many good
+reasons for which GPUs differ.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,8 @@ import pytest
 from detectors.straggler import Straggler
 from pipeline.frame import Device
 from tests.detectors.feed import Feed, Number, a_gpu, stands, told
+
+pytestmark = pytest.mark.slow
 
 FULL_MHZ = 1800.0
 # Silicon differs: what each GPU of a node runs above or below the middle, free of locks and caps.
@@ -19,7 +23,9 @@ def work(
 ) -> dict[str, Number | list[Number]]:
     """A node at work; one GPU has lost a share of its clock."""
     keeps = [1 - lost if index == row else 1.0 for index in range(len(SPREAD))]
-    clocks: list[Number] = [min(FULL_MHZ * (1 + own), lock_mhz) * kept for own, kept in zip(SPREAD, keeps, strict=True)]
+    clocks: list[Number] = [
+        min(FULL_MHZ * (1 + own), lock_mhz) * kept for own, kept in zip(SPREAD, keeps, strict=True)
+    ]
     return {"gpu_utilization_percent": 99, "sm_clock_megahertz": clocks, **more}
 
 
@@ -45,7 +51,7 @@ def test_six_percent_less_is_a_ticket(node: Feed) -> None:
 
 
 def test_a_ticket_that_gets_worse_becomes_a_page(node: Feed) -> None:
-    """One finding, told anew."""
+    """One finding, told again."""
     ticket = node.run(600, **work(lost=0.06))
     page = node.run(600, **work(lost=0.20))
     assert (ticket[-1].severity, page[0].severity, page[0].phase) == ("ticket", "page", "ongoing")
@@ -80,8 +86,12 @@ def test_after_a_day_of_work_the_new_level_is_normal(node: Feed) -> None:
 
 
 @pytest.mark.parametrize("boot", ["boot-1", "boot-2"])
-def test_a_place_among_peers_is_learnt_anew_after_hours_that_nobody_saw(node: Feed, boot: str) -> None:
-    """The agent was off for twenty hours, and where no scheduler tells of jobs another one may run: it ranks the GPUs otherwise."""
+def test_a_place_among_peers_is_learnt_anew_after_hours_that_nobody_saw(
+    node: Feed, boot: str
+) -> None:
+    """The agent was off for twenty hours, and where no scheduler tells of jobs another one may run:
+    it ranks the GPUs otherwise.
+    """
     again = Straggler()
     again.restore(node.detector.state())  # type: ignore[attr-defined] # it remembers
     node.detector, node.boot = again, boot
@@ -98,7 +108,9 @@ def test_a_restart_takes_nothing_from_what_was_learnt(node: Feed) -> None:
 
 @pytest.mark.parametrize("reason", ["hw_thermal", "hw_power_brake", "sw_thermal"])
 def test_what_throttling_explains_is_left_to_its_detector(node: Feed, reason: str) -> None:
-    """A fifth of the time at half the clock: a tenth less on average, and the reason is on record."""
+    """A fifth of the time at half the clock: a tenth less on average, and
+    the reason is on record.
+    """
     held: list[Number] = [0.2e9 if row == SLOW else 0.0 for row in range(8)]
     assert node.run(3600, **(work(lost=0.10) | {f"throttled_{reason}_nanoseconds": held})) == []
 
@@ -142,9 +154,13 @@ def test_a_node_that_slows_down_as_a_whole_has_no_straggler(node: Feed) -> None:
 
 @pytest.mark.parametrize("shown", [True, False])
 def test_clock_locks_are_accepted(node: Feed, shown: bool) -> None:
-    """Locked clocks are alike, free ones spread again: neither is a fault, whether the lock can be read (-ac) or not (-lgc)."""
+    """Locked clocks are alike, free ones spread again: neither is a fault, whether the lock can be
+    read (-ac) or not (-lgc).
+    """
     node.period_s = 30.0
-    locked: dict[str, Number | list[Number]] = {"sm_application_clock_megahertz": 1350 if shown else 1980}
+    locked: dict[str, Number | list[Number]] = {
+        "sm_application_clock_megahertz": 1350 if shown else 1980
+    }
     node.run(600, **work(sm_application_clock_megahertz=1980))
     assert node.run(9 * 3600, **(work(lock_mhz=1350) | locked)) == []
     assert node.run(2 * 3600, **work(sm_application_clock_megahertz=1980)) == []
@@ -171,7 +187,9 @@ def test_another_power_limit_begins_anew(node: Feed) -> None:
 
 
 def test_a_new_job_is_learnt_anew(node: Feed) -> None:
-    """Within the first twenty minutes of a job its GPUs have no place yet; 8 % less than in the job before is no fault."""
+    """Within the first twenty minutes of a job its GPUs have no place yet; 8 % less than in
+    the job before is no fault.
+    """
     start(node, "2")
     assert node.run(3600, **work(lost=0.08)) == []
 
@@ -195,7 +213,9 @@ def test_a_swapped_gpu_takes_its_finding_with_it(node: Feed) -> None:
     """Another GPU in the slot begins cold, and what stood about the old one ends."""
     node.run(600, **work(lost=0.10))
     node.gpus[SLOW] = Device("n1", "gpu", "GPU-new", node.gpus[SLOW].attributes)
-    assert told(node.run(900, **work(lost=0.10))) == [("gpu", "GPU-n1-5", "straggler", "page", "cleared")]
+    assert told(node.run(900, **work(lost=0.10))) == [
+        ("gpu", "GPU-n1-5", "straggler", "page", "cleared")
+    ]
 
 
 def test_idle_gpus_are_not_judged(node: Feed) -> None:
@@ -212,7 +232,9 @@ def test_three_working_mates_are_too_few(node: Feed) -> None:
 @pytest.mark.parametrize(("hosts", "found"), [(4, True), (3, False)])
 def test_few_gpus_a_node_are_compared_across_the_job_from_eight_on(hosts: int, found: bool) -> None:
     """Two GPUs of each node work together: eight peers are enough, six are not."""
-    feed = Feed(Straggler(), gpus=[a_gpu(f"n{host}", index) for host in range(hosts) for index in range(2)])
+    feed = Feed(
+        Straggler(), gpus=[a_gpu(f"n{host}", index) for host in range(hosts) for index in range(2)]
+    )
     for host in range(hosts):
         start(feed, "1", host=f"n{host}", hosts=hosts)
     clocks: list[Number] = [FULL_MHZ] * len(feed.gpus)
@@ -228,7 +250,9 @@ def test_marks_of_no_value_are_no_clocks(node: Feed, mark: Number) -> None:
     for n in range(360):
         given = work()
         if n % 3 == 0:
-            given["sm_clock_megahertz"] = [mark if row == SLOW else FULL_MHZ * (1 + own) for row, own in enumerate(SPREAD)]
+            given["sm_clock_megahertz"] = [
+                mark if row == SLOW else FULL_MHZ * (1 + own) for row, own in enumerate(SPREAD)
+            ]
             given["gpu_utilization_percent"] = [mark if row == 2 else 99.0 for row in range(8)]
         assert node.once(**given) == []
 
@@ -236,4 +260,6 @@ def test_marks_of_no_value_are_no_clocks(node: Feed, mark: Number) -> None:
 def start(feed: Feed, job: str, *, host: str = "n1", hosts: int = 1) -> None:
     """A job takes all GPUs of a host."""
     gpus = " ".join(gpu.id for gpu in feed.gpus if gpu.host == host)
-    feed.event(Device(host, "node", host), "job_started", source="jobs", job=job, gpus=gpus, hosts=hosts)
+    feed.event(
+        Device(host, "node", host), "job_started", source="jobs", job=job, gpus=gpus, hosts=hosts
+    )

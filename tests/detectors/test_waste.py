@@ -31,11 +31,22 @@ def test_memory_that_no_process_holds_is_a_ticket_after_ten_minutes() -> None:
     feed = gpus()
     assert feed.run(540, **ORPHANED) == []
     (said,) = feed.run(300, **ORPHANED)
-    assert (said.fault, said.severity, said.value, said.unit) == ("waste/memory", "ticket", 40.0, "gibibytes")
+    assert (said.fault, said.severity, said.value, said.unit) == (
+        "waste/memory",
+        "ticket",
+        40.0,
+        "gibibytes",
+    )
 
 
 @pytest.mark.parametrize(
-    "change", [{"graphics_processes": 1}, {"memory_used_bytes": 500 << 20}, {"mig_mode_current": 1}, {"compute_processes": None}]
+    "change",
+    [
+        {"graphics_processes": 1},
+        {"memory_used_bytes": 500 << 20},
+        {"mig_mode_current": 1},
+        {"compute_processes": None},
+    ],
 )
 def test_memory_of_displays_drivers_and_instances_is_silent(change: dict[str, Number]) -> None:
     """It is held, little, or others' business; what is not read is no fault."""
@@ -57,18 +68,26 @@ def test_memory_that_a_process_takes_up_again_clears() -> None:
     assert [f.phase for f in feed.run(300, **IDLE)] == ["cleared"]
 
 
-def test_a_gpu_that_a_job_leaves_idle_is_recorded_after_two_hours_and_when_they_have_doubled() -> None:
+@pytest.mark.slow
+def test_a_gpu_that_a_job_leaves_idle_is_recorded_after_two_hours_and_when_they_have_doubled() -> (
+    None
+):
     """No one is woken, no ticket is written: it is for the bill."""
     feed = gpus()
     said = feed.run(9 * HOUR, **IDLE)
-    assert told(said) == [("gpu", "GPU-n1-0", "waste/idle", "record", phase) for phase in ("onset", "ongoing", "ongoing")]
+    assert told(said) == [
+        ("gpu", "GPU-n1-0", "waste/idle", "record", phase)
+        for phase in ("onset", "ongoing", "ongoing")
+    ]
     assert [round(f.value) for f in said] == [2, 4, 8]
 
 
 def test_a_job_without_processes_is_named() -> None:
     """A reservation that nobody uses."""
     feed = gpus()
-    feed.event(Device("n1", "node", "n1"), "job_started", source="jobs", job="42", gpus="GPU-n1-0", hosts=1)
+    feed.event(
+        Device("n1", "node", "n1"), "job_started", source="jobs", job="42", gpus="GPU-n1-0", hosts=1
+    )
     (said,) = feed.run(2.5 * HOUR, **FREE)
     assert said.summary.startswith("Job 42 holds this GPU")
 
@@ -86,7 +105,10 @@ def test_an_idle_gpu_that_works_again_clears() -> None:
     assert [f.phase for f in feed.run(180, **WORKS)] == ["cleared"]
 
 
+@pytest.mark.slow
 def test_what_comes_back_and_goes_again_within_the_rest_is_not_told_after_it() -> None:
     """Two jobs of one hour that left their memory behind, each put right."""
     feed = gpus()
-    assert relapse(feed.clock, lambda: feed.run(900, **ORPHANED), lambda: feed.run(300, **FREE)) == []
+    assert (
+        relapse(feed.clock, lambda: feed.run(900, **ORPHANED), lambda: feed.run(300, **FREE)) == []
+    )

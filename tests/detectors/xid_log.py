@@ -23,10 +23,16 @@ class Log(Feed):
         super().__init__(Xid(), **settings)  # type: ignore[arg-type] # as Feed takes them
         self._line = 0
 
-    def xid(self, code: int, gpu: int = 0, *, ago_s: float = 0.0, count: int = 1, **facts: Any) -> list[Finding]:
+    def xid(
+        self, code: int, gpu: int = 0, *, ago_s: float = 0.0, count: int = 1, **facts: Any
+    ) -> list[Finding]:
         """A line of the kernel log, now or earlier."""
         self._line += count
-        numbers: dict[str, Any] = {"origin": "kmsg", "stream": self.boot, "seq": self._line - count + 1}
+        numbers: dict[str, Any] = {
+            "origin": "kmsg",
+            "stream": self.boot,
+            "seq": self._line - count + 1,
+        }
         if count > 1:
             numbers |= {"count": count, "last_seq": self._line}
         return self.event(self.gpus[gpu], "xid", ago_s=ago_s, **({"code": code} | numbers | facts))
@@ -44,7 +50,13 @@ class Log(Feed):
 
     def job(self, name: str, *gpus: int) -> None:
         """A job takes these GPUs of the node."""
-        self.event(NODE, "job_started", source="jobs", job=name, gpus=" ".join(self.gpus[i].id for i in gpus))
+        self.event(
+            NODE,
+            "job_started",
+            source="jobs",
+            job=name,
+            gpus=" ".join(self.gpus[i].id for i in gpus),
+        )
 
     def reboot(self) -> None:
         """The node boots again."""

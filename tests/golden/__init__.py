@@ -1,4 +1,7 @@
-"""Whole outputs kept as files. ``TOCSIN_UPDATE_GOLDEN=1`` writes them anew: the diff is the review."""
+"""Whole outputs kept as files.
+
+``TOCSIN_UPDATE_GOLDEN=1`` writes them again: the diff is the review.
+"""
 
 from __future__ import annotations
 
@@ -16,5 +19,5 @@ def check(name: str, text: str) -> None:
         file.write_text(text, encoding="utf-8")
     assert file.is_file(), f"{file} is missing: write it with TOCSIN_UPDATE_GOLDEN=1"
     assert text == file.read_text(encoding="utf-8"), (
-        f"differs from {file}; if that is wanted, TOCSIN_UPDATE_GOLDEN=1 writes it anew"
+        f"differs from {file}; if that is wanted, TOCSIN_UPDATE_GOLDEN=1 writes it again"
     )

@@ -1,7 +1,9 @@
-"""A process that writes a store until it is killed: forks a writer per line of input, kills it at a random instant, tells what it had said.
+"""A process that writes a store until it is killed: forks a writer per line of input, kills it at a
+random instant, tells what it had said.
 
-Input: ``root first_seq acknowledgements microseconds``: the writer is killed that long after it acknowledged so many observations.
-Output: one line with the numbers that it acknowledged. Forking from here, where everything is imported, makes hundreds of trials cheap.
+Input: ``root first_seq acknowledgements microseconds``: the writer is killed that long after it
+acknowledged so many observations. Output: one line with the numbers that it acknowledged. Forking
+from here, where everything is imported, makes many trials cheap.
 """
 
 from __future__ import annotations
@@ -14,18 +16,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.selfmetrics import SelfMetrics
-from pipeline.store import keeper
-from pipeline.store.compact import compact
-from pipeline.store.keeper import Keeper
-from pipeline.store.seal import seal
+from pipeline.store.keep import writer as keeper
+from pipeline.store.keep.compact import compact
+from pipeline.store.keep.seal import seal
+from pipeline.store.keep.writer import StoreWriter
 from tests.pipeline.store.days import at, later, seen
 
 SEGMENT_BYTES = 12_000  # so that a segment is closed, sealed and compacted every dozen observations
 
 
 def write(root: Path, first_seq: int, said: int) -> None:
-    """Write, seal and compact for ever; each observation is acknowledged when the store has taken it."""
-    keeper.SEGMENT_BYTES = SEGMENT_BYTES  # in the forked writer only: importing this file changes nothing
+    """Write, seal and compact forever; each observation is acknowledged
+    when the store has taken it.
+    """
+    # in the forked writer only: importing this file changes nothing
+    keeper.SEGMENT_BYTES = SEGMENT_BYTES
     clock = at(1 + first_seq / 1e6)
 
     def seal_and_compact(paths: Sequence[Path]) -> None:
@@ -34,7 +39,7 @@ def write(root: Path, first_seq: int, said: int) -> None:
         if first_seq // 100_000 % 2:  # in every second life
             compact(later(root))
 
-    kept = Keeper(root, "n1", clock, SelfMetrics(), seal=seal_and_compact, fsync_s=0.0)
+    kept = StoreWriter(root, "n1", clock, SelfMetrics(), seal=seal_and_compact, fsync_s=0.0)
     for observation, findings in seen(clock, 100_000, first_seq, ("node",), first_seq):
         kept.write(observation, findings)
         os.write(said, b"%d " % observation.seq)

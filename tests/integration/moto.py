@@ -3,43 +3,43 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import socket
 import sys
+import tempfile
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-import pytest
-
-from pipeline import child
-from tests.wait import until
+from tests.parts import missing
+from tests.servers import Server
 
 BUCKET = "tocsin-test"
 
 
 @contextmanager
 def s3_server() -> Iterator[int]:
-    """Port of a running server; without the package the test fails in CI and is skipped with its name elsewhere."""
+    """Port of a running server; without the package the test fails in CI and is skipped
+    with its name elsewhere.
+    """
     if importlib.util.find_spec("moto") is None:
-        message = "moto is missing: pip install 'moto[server,s3]'"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message)
-        pytest.skip(message)
+        missing("moto is missing: pip install 'moto[server,s3]'")
     port = free_port()
-    server = child.Child([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)])
-    try:
-        until(lambda: _answers(port), "moto", 30)
+    argv = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Server(argv, Path(folder) / "log", name="moto") as server,
+    ):
+        server.until(lambda: _answers(port), "moto")
         yield port
-    finally:
-        server.kill()
-        server.wait(10)
 
 
 def fresh_bucket(port: int) -> None:
     """An empty server with one empty bucket."""
     for method, path in (("POST", "moto-api/reset"), ("PUT", BUCKET)):
-        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/{path}", method=method)) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(f"http://127.0.0.1:{port}/{path}", method=method)
+        ) as answer:
             assert answer.status == 200
 
 

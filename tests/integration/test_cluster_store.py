@@ -1,4 +1,6 @@
-"""A cluster's compactor over a real S3 server: read back through polars and through ``tocsin query``, one winner of a race."""
+"""A cluster's compactor over a real S3 server: read back through polars and through
+``tocsin query``, one winner of a race.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipeline.store.cluster import EXPIRE_US, Cluster
-from pipeline.store.manifest import live_objects
-from pipeline.store.objects import Objects, open_objects
-from pipeline.store.query import Store
-from pipeline.store.upload_plan import Target
+from pipeline.store.keep.cluster import EXPIRE_US, Cluster
+from pipeline.store.query.store import Store
+from pipeline.store.remote.manifest import live_objects
+from pipeline.store.remote.objects import Objects, open_objects
+from pipeline.store.remote.upload_plan import Target
 from tests.integration.moto import BUCKET, fresh_bucket, s3_server
 from tests.pipeline.store.days import MIDNIGHT_NS, two_days
 
@@ -46,12 +48,17 @@ def target(server: int, tmp_path: Path) -> Target:
 def seen(objects: Objects) -> list[tuple[object, ...]]:
     """(number, device) of every row that counts, read by polars as the objects stand there."""
     found = [
-        pl.read_parquet(io.BytesIO(objects.get(key)), columns=["seq", "device"]) for key, _ in live_objects(objects, "node/")
+        pl.read_parquet(io.BytesIO(objects.get(key)), columns=["seq", "device"])
+        for key, _ in live_objects(objects, "node/")
     ]
-    return sorted(pl.concat([frame.with_columns(pl.col("device").cast(pl.String)) for frame in found]).rows())
+    return sorted(
+        pl.concat([frame.with_columns(pl.col("device").cast(pl.String)) for frame in found]).rows()
+    )
 
 
-def test_rows_are_the_same_before_after_and_when_the_nodes_files_are_gone(target: Target, tmp_path: Path) -> None:
+def test_rows_are_the_same_before_after_and_when_the_nodes_files_are_gone(
+    target: Target, tmp_path: Path
+) -> None:
     """By polars over the objects, and by a question over the store's address."""
     objects = open_objects(target)
     before = seen(objects)
@@ -66,7 +73,9 @@ def test_rows_are_the_same_before_after_and_when_the_nodes_files_are_gone(target
     assert len([key for key in objects.names("compacted/node/") if key.endswith(".parquet")]) == 6
 
 
-def test_of_many_compactors_at_once_each_hour_has_one_winner(target: Target, tmp_path: Path) -> None:
+def test_of_many_compactors_at_once_each_hour_has_one_winner(
+    target: Target, tmp_path: Path
+) -> None:
     """Create-only puts decide; the others' files are gone afterwards."""
     objects = open_objects(target)
     before = seen(objects)

@@ -1,4 +1,6 @@
-"""A disk that is full and free again, or read-only for a while: what was taken is kept, the agent goes on, nothing half is left."""
+"""A disk that is full and free again, or read-only for a while: what was taken is kept, the agent
+goes on, nothing half is left.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,18 @@ from pipeline import child
 from pipeline.catalog import agent
 from pipeline.replay import replay
 from pipeline.selfmetrics import SelfMetrics
-from pipeline.store import keeper
-from pipeline.store.compact import compact
-from pipeline.store.keeper import Keeper
-from pipeline.store.lock import lock
-from pipeline.store.policy import Policy
-from pipeline.store.retain import sizes
-from pipeline.store.seal import seal
-from pipeline.store.upkeep import upkeep
+from pipeline.store.files.lock import lock
+from pipeline.store.keep import writer as keeper
+from pipeline.store.keep.compact import compact
+from pipeline.store.keep.policy import Policy
+from pipeline.store.keep.retain import sizes
+from pipeline.store.keep.seal import seal
+from pipeline.store.keep.upkeep import upkeep
+from pipeline.store.keep.writer import StoreWriter
 from tests.parts import need
 from tests.pipeline.store.days import at, files, later, seen
-from tests.pipeline.store.test_seal import Seen, same
+from tests.pipeline.store.keep.test_seal import Seen, same
+from tests.wait import PATIENCE_S
 
 pytestmark = [pytest.mark.integration, pytest.mark.root]
 
@@ -30,10 +33,14 @@ SIZE = 24 << 20
 
 
 def mount(*arguments: str) -> None:
-    """Mount something, or skip loudly where that is forbidden (a container without the capability)."""
-    done = child.run([need("mount", "mount"), *arguments], timeout_s=30)
+    """Mount something, or skip loudly where that is forbidden (a container
+    without the capability).
+    """
+    done = child.run([need("mount", "mount"), *arguments], timeout_s=PATIENCE_S)
     if done.returncode:
-        pytest.skip(f"mount {' '.join(arguments)} is not possible here: {done.stderr.decode().strip()}")
+        pytest.skip(
+            f"mount {' '.join(arguments)} is not possible here: {done.stderr.decode().strip()}"
+        )
 
 
 @pytest.fixture(params=["ext4", "tmpfs"])
@@ -47,22 +54,29 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
         image = tmp_path / "image"
         with image.open("wb") as file:
             file.truncate(SIZE)
-        made = child.run([need("mkfs.ext4", "e2fsprogs"), "-q", "-F", str(image)], timeout_s=60)
+        made = child.run(
+            [need("mkfs.ext4", "e2fsprogs"), "-q", "-F", str(image)], timeout_s=PATIENCE_S
+        )
         assert made.returncode == 0, made.stderr.decode()
         mount("-o", "loop", str(image), str(place))
     try:
         yield place
     finally:
-        child.run([need("umount", "mount"), "--lazy", str(place)], timeout_s=30)  # a failed test may hold files
+        child.run(
+            [need("umount", "mount"), "--lazy", str(place)], timeout_s=PATIENCE_S
+        )  # a failed test may hold files
 
 
 class House:
-    """A keeper that seals in this process, on a disk that may be full. ``taken`` is what it accepted."""
+    """A keeper that seals in this process, on a disk that may be full.
+
+    ``taken`` is what it accepted.
+    """
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(keeper, "SEGMENT_BYTES", 20_000)
-        self.root, self.clock, self.own = root, at(1), SelfMetrics()
-        self.keeper = Keeper(root, "n1", self.clock, self.own, seal=self.seal)
+        self.root, self.clock, self.metrics = root, at(1), SelfMetrics()
+        self.keeper = StoreWriter(root, "n1", self.clock, self.metrics, seal=self.seal)
         self.story = seen(self.clock, 1 << 30, 0, ("node",))
         self.taken: list[Seen] = []
         self.refused: list[OSError] = []
@@ -85,7 +99,7 @@ class House:
 
     def settle(self) -> None:
         if self.keeper._thread is not None:
-            self.keeper._thread.join(30)
+            self.keeper._thread.join(PATIENCE_S)
 
     def fill(self) -> None:
         """Leave no byte."""
@@ -103,15 +117,19 @@ class House:
         self.keeper.close(60)
 
 
-def test_a_full_disk_costs_what_it_refused_and_nothing_else(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Observations taken before, meanwhile and after come back whole and once; scratch files do not pile up; sealing catches up."""
+def test_a_full_disk_costs_what_it_refused_and_nothing_else(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Observations taken before, meanwhile and after come back whole and once; scratch files do not
+    pile up; sealing catches up.
+    """
     house = House(disk, monkeypatch)
     house.write(60)
     house.keeper._wal.rotate()
     house.fill()
     house.write(100)
     assert {error.errno for error in house.refused} == {errno.ENOSPC}
-    assert house.own.value(agent.STORE_SEALS, "failed")
+    assert house.metrics.value(agent.STORE_SEALS, "failed")
     house.ballast.unlink()
     refused = len(house.refused)
     house.write(60)
@@ -124,7 +142,9 @@ def test_a_full_disk_costs_what_it_refused_and_nothing_else(disk: Path, monkeypa
     same(list(replay(disk)), house.taken)
 
 
-def test_compaction_on_a_full_disk_changes_nothing_and_says_why(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compaction_on_a_full_disk_changes_nothing_and_says_why(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Sources stay until the whole is written; when there is room again it is made."""
     house = House(disk, monkeypatch)
     house.write(60)
@@ -141,7 +161,9 @@ def test_compaction_on_a_full_disk_changes_nothing_and_says_why(disk: Path, monk
     same(list(replay(disk)), house.taken)
 
 
-def test_upkeep_frees_a_disk_that_the_store_itself_has_filled(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upkeep_frees_a_disk_that_the_store_itself_has_filled(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Room is made by the policy first, then what can be compacted is."""
     house = House(disk, monkeypatch)
     house.write(60)
@@ -150,13 +172,17 @@ def test_upkeep_frees_a_disk_that_the_store_itself_has_filled(disk: Path, monkey
     old.mkdir(parents=True)
     house.ballast = old / "c1-n1-day-0001.parquet"
     house.fill()
-    report = upkeep(later(disk), Policy(0, 0, 0, 0, most_bytes=sum(sizes(disk).values()) - 1))
+    report = upkeep(later(disk), Policy(0, 0, 0, 0, max_bytes=sum(sizes(disk).values()) - 1))
     assert report.removed["gpu_1m"]["budget"] > SIZE // 2
     assert report.written > 0
 
 
-def test_a_read_only_disk_is_survived(disk: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """A file system remounted after an error: writes are refused one by one, the lock is no obstacle, and when it is back it goes on."""
+def test_a_read_only_disk_is_survived(
+    disk: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file system remounted after an error: writes are refused one by one, the lock is no
+    obstacle, and when it is back it goes on.
+    """
     house = House(disk, monkeypatch)
     house.write(30)
     house.keeper._wal.rotate()  # an open file would keep it from being remounted
@@ -165,7 +191,7 @@ def test_a_read_only_disk_is_survived(disk: Path, monkeypatch: pytest.MonkeyPatc
     house.write(20)
     assert {error.errno for error in house.refused} == {errno.EROFS}
     with lock(disk / "new"):
-        assert "going on without" in caplog.text
+        assert "continuing without" in caplog.text
     mount("-o", "remount,rw", str(disk))
     house.write(30)
     assert len(house.refused) == 20

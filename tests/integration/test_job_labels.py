@@ -1,4 +1,6 @@
-"""A running agent tells whose GPU it is: Slurm's job of a simulated node, pods of a real pod-resources server, and nothing when that is gone."""
+"""A running agent tells whose GPU it is: Slurm's job of a simulated node, pods of a real
+pod-resources server, and nothing when that is gone.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents import AgentProcess
-from tests.collector.jobs.kubelet import listing, pod, serving
+from tests.collector.sources.jobs.kubelet import listing, pod, serving
 from tests.wait import until
 
 pytestmark = pytest.mark.integration
@@ -35,11 +37,17 @@ def test_the_job_of_a_simulated_node_holds_all_its_gpus(agent: AgentProcess) -> 
     """From NVML's processes and their control groups, eight GPUs of one Slurm job."""
     until(lambda: len(agent.values(INFO)) == 8, "eight GPUs of a job")
     rows = agent.values(INFO)
-    assert len({tuple(re.findall(r'(?:scheduler|job|step|user)="([^"]*)"', row)) for row in rows}) == 1
+    assert (
+        len({tuple(re.findall(r'(?:scheduler|job|step|user)="([^"]*)"', row)) for row in rows}) == 1
+    )
 
 
-def test_pods_are_on_dcgm_exporter_s_series_and_leave_them_with_the_kubelet(agent: AgentProcess, socket: Path) -> None:
-    """A pod's labels are there within a read, the next pod's instead of them, none without kubelet; temperatures are there throughout."""
+def test_pods_are_on_dcgm_exporter_s_series_and_leave_them_with_the_kubelet(
+    agent: AgentProcess, socket: Path
+) -> None:
+    """A pod's labels are there within a read, the next pod's instead of them, none without kubelet;
+    temperatures are there throughout.
+    """
     (uuid, *_) = re.findall(r'UUID="([^"]+)"', " ".join(agent.values(TEMP)))
 
     def labelled(name: str) -> bool:
@@ -54,5 +62,8 @@ def test_pods_are_on_dcgm_exporter_s_series_and_leave_them_with_the_kubelet(agen
         assert "pod-one" not in agent.get()[1]
     until(lambda: not labelled("pod-two"), "the labels to go with the kubelet")
     assert len(agent.values(TEMP)) == 8
-    assert agent.values("tocsin_jobs_teller_up") == {'teller="kubelet"': 0.0, 'teller="processes"': 1.0}
-    assert "attribution is blind: kubelet" in agent.log
+    assert agent.values("tocsin_jobs_teller_up") == {
+        'teller="kubelet"': 0.0,
+        'teller="processes"': 1.0,
+    }
+    assert "no job attribution: kubelet" in agent.log

@@ -1,7 +1,8 @@
 """A power cut at every step: of what was written only what was synced is left, and it is whole.
 
-The file system is asked at every sync what it must keep; from that, two machines are put together as they would come up again. The
-*strict* one keeps names only of folders that were synced; the *eager* one keeps every name at once, but contents only as synced.
+The file system is asked at every sync what it must keep; from that, two machines are put together
+as they would come up again. The *strict* one keeps names only of folders that were synced; the
+*eager* one keeps every name at once, but contents only as synced.
 """
 
 from __future__ import annotations
@@ -17,19 +18,24 @@ import pytest
 
 from pipeline.replay import replay
 from pipeline.selfmetrics import SelfMetrics
-from pipeline.store.compact import compact
-from pipeline.store.seal import seal
-from pipeline.store.wal import Wal, segments
+from pipeline.store.files.wal import Wal, segments
+from pipeline.store.keep.compact import compact
+from pipeline.store.keep.seal import seal
 from tests.pipeline.store.days import at, later, seen
-from tests.pipeline.store.test_seal import same
+from tests.pipeline.store.keep.test_seal import same
 
 CHANGES = ("fsync", "fdatasync", "replace", "rename", "unlink", "link", "rmdir", "mkdir")
 
 
 class Disk:
-    """Watches what is synced below a folder. ``before`` is called before every change of names and every sync."""
+    """Watches what is synced below a folder.
 
-    def __init__(self, root: Path, patch: pytest.MonkeyPatch, before: Callable[[str], None]) -> None:
+    ``before`` is called before every change of names and every sync.
+    """
+
+    def __init__(
+        self, root: Path, patch: pytest.MonkeyPatch, before: Callable[[str], None]
+    ) -> None:
         self.root, self._before = root, before
         self._contents: dict[int, bytes] = {}
         self._names: dict[int, list[tuple[str, int, bool]]] = {}
@@ -78,7 +84,9 @@ class Disk:
         path, number = Path(f"/proc/self/fd/{fd}"), os.fstat(fd).st_ino
         self._held.append(os.dup(fd))
         if path.is_dir():
-            self._names[number] = [(entry.name, entry.inode(), entry.is_dir()) for entry in os.scandir(path)]
+            self._names[number] = [
+                (entry.name, entry.inode(), entry.is_dir()) for entry in os.scandir(path)
+            ]
         else:
             self._contents[number] = path.read_bytes()
 
@@ -88,8 +96,13 @@ class Disk:
             os.close(fd)
 
 
-def test_a_power_cut_at_any_step_costs_only_what_was_not_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writing, sealing, compacting, a late file: at every step each observation that was synced comes back once, and is whole."""
+@pytest.mark.slow
+def test_a_power_cut_at_any_step_costs_only_what_was_not_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writing, sealing, compacting, a late file: at every step each observation that was synced
+    comes back once, and is whole.
+    """
     root, clock = tmp_path / "store", at(1)
     root.mkdir()
     whole = list(seen(clock, 24, 0, ("node",)))
@@ -104,7 +117,10 @@ def test_a_power_cut_at_any_step_costs_only_what_was_not_synced(tmp_path: Path, 
             machine = tmp_path / "machine"
             machine.mkdir()
             getattr(disk, kind)(machine)
-            state = tuple((p.relative_to(machine), p.read_bytes() if p.is_file() else b"") for p in sorted(machine.rglob("*")))
+            state = tuple(
+                (p.relative_to(machine), p.read_bytes() if p.is_file() else b"")
+                for p in sorted(machine.rglob("*"))
+            )
             if (hash(state), safe) not in seen_before:
                 check(machine)
                 seen_before.add((hash(state), safe))

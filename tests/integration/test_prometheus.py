@@ -1,4 +1,6 @@
-"""The page before Prometheus itself: promtool reads and lints it, a real server scrapes it without a warning."""
+"""The page before Prometheus itself: promtool reads and lints it, a real server
+scrapes it without a warning.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,8 @@ from tests.agents import AgentProcess
 from tests.golden import FOLDER
 from tests.parts import Part, need, newer
 from tests.pipeline.dcgm.nodes import busy, gpu
-from tests.servers import end
-from tests.wait import until
+from tests.servers import Server
+from tests.wait import PATIENCE_S, until
 
 pytestmark = pytest.mark.integration
 
@@ -43,7 +45,11 @@ EVERYTHING = FOLDER / "exposition" / "every-series.prom"
 def promtool(page: bytes) -> tuple[int, str]:
     """Exit status and complaints of `promtool check metrics`: 3 = lint findings, 1 = unreadable."""
     done = subprocess.run(
-        [need("promtool", "prometheus"), "check", "metrics"], input=page, capture_output=True, check=False, timeout=30
+        [need("promtool", "prometheus"), "check", "metrics"],
+        input=page,
+        capture_output=True,
+        check=False,
+        timeout=PATIENCE_S,
     )
     return done.returncode, done.stderr.decode() + done.stdout.decode()
 
@@ -57,7 +63,9 @@ def test_promtool_has_nothing_to_say_of_our_own_series() -> None:
 
 @pytest.mark.parametrize("file", sorted((FOLDER / "dcgm").glob("*.prom")), ids=lambda f: f.stem)
 def test_promtool_reads_the_dialect(file: Path) -> None:
-    """The names are dcgm-exporter's and break the rules of the linter, but every page is readable."""
+    """The names are dcgm-exporter's and break the rules of the linter,
+    but every page is readable.
+    """
     status, said = promtool(file.read_bytes())
     assert status in (0, 3)
     assert "error while linting" not in said
@@ -65,38 +73,55 @@ def test_promtool_reads_the_dialect(file: Path) -> None:
 
 def exposition(compat: Compat) -> tuple[Exposition, SelfMetrics]:
     """A node with two busy H100, in the full profile, with the dialect."""
-    clock, own = SystemClock(), SelfMetrics()
-    own.set(agent.SOURCE_SUCCESS, 1, "nvml")
+    clock, metrics = SystemClock(), SelfMetrics()
+    metrics.set(agent.SOURCE_SUCCESS, 1, "nvml")
     dialect = DcgmDialect(Options(load(compat=compat), compat, LabelStyle("n1")), clock)
-    page = Exposition(own, clock=clock, profile="full", process=ProcessSamples(), dialect=dialect)
-    frame = frame_of("gpu", [(gpu(i), busy()) for i in range(2)], clock.time_ns(), clock.monotonic_ns())
-    page.write(Observation("nvml", "n1", "b", 1, clock.time_ns(), clock.monotonic_ns(), 0, (frame,)), ())
-    return page, own
+    page = Exposition(
+        metrics, clock=clock, profile="full", process=ProcessSamples(), dialect=dialect
+    )
+    frame = frame_of(
+        "gpu", [(gpu(i), busy()) for i in range(2)], clock.time_ns(), clock.monotonic_ns()
+    )
+    page.write(
+        Observation("nvml", "n1", "b", 1, clock.time_ns(), clock.monotonic_ns(), 0, (frame,)), ()
+    )
+    return page, metrics
 
 
 @contextmanager
 def served(compat: Compat) -> Iterator[tuple[str, Exposition]]:
     """The page on a free port of the loopback, served by a loop in a thread of its own."""
-    page, own = exposition(compat)
+    page, metrics = exposition(compat)
     clock = SystemClock()
-    web = Web(AgentPages(page, own, clock, Node("n1", "0.1.0")), Guard(own, clock), ["127.0.0.1:0"])
+    web = Web(
+        AgentPages(page, metrics, clock, Node("n1", "0.1.0")),
+        Guard(metrics, clock),
+        ["127.0.0.1:0"],
+    )
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        (address,) = asyncio.run_coroutine_threadsafe(web.start(), loop).result(10)
+        (address,) = asyncio.run_coroutine_threadsafe(web.start(), loop).result(PATIENCE_S)
         yield address, page
-        asyncio.run_coroutine_threadsafe(web.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(web.stop(), loop).result(PATIENCE_S)
     finally:
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(PATIENCE_S)
         loop.close()
 
 
 class Prometheus:
     """A server that scrapes one target each second, or does what a configuration says."""
 
-    def __init__(self, folder: Path, target: str = "", part: Part = need, *, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        target: str = "",
+        part: Part = need,
+        *,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
         config = config or {
@@ -105,23 +130,24 @@ class Prometheus:
         }
         (folder / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML
         self.log = folder / "log"
-        self._written = self.log.open("wb")
-        self._process = subprocess.Popen(
+        self.server = Server(
             [
                 part("prometheus", "prometheus"),
                 f"--config.file={folder / 'prometheus.yml'}",
                 f"--storage.tsdb.path={folder / 'data'}",
                 f"--web.listen-address={self.address}",
             ],
-            stderr=self._written,
-            stdout=subprocess.DEVNULL,
+            self.log,
         )
 
     def ask(self, path: str, **query: str) -> Any:
-        """`data` of an answer of the API, None while the server is not up."""
+        """`data` of an answer of the API, None while the server is not up;
+        AssertionError once it has ended.
+        """
+        assert not (death := self.server.death()), death
         url = f"http://{self.address}/api/v1/{path}?{urllib.parse.urlencode(query)}"
         try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
+            with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
                 return json.load(answer)["data"]
         except OSError:
             return None
@@ -138,9 +164,8 @@ class Prometheus:
         return [line for line in loud if not re.search(r"SIGTERM|OS signal", line)]
 
     def stop(self) -> None:
-        """End it, and its log."""
-        end(self._process)
-        self._written.close()
+        """End it."""
+        self.server.end()
 
 
 @pytest.mark.parametrize(
@@ -148,26 +173,39 @@ class Prometheus:
     [("dcgm-4.8", need), ("both", need), ("both", newer)],
     ids=["dcgm-4.8", "both", "both-newer"],
 )
-def test_a_real_prometheus_scrapes_it_without_a_warning(compat: Compat, part: Part, tmp_path: Path) -> None:
-    """Target up, every series of the page taken, values and types as meant, nothing in the log above information."""
+def test_a_real_prometheus_scrapes_it_without_a_warning(
+    compat: Compat, part: Part, tmp_path: Path
+) -> None:
+    """Target up, every series of the page taken, values and types as meant, nothing in
+    the log above information.
+    """
     with served(compat) as (address, page):
         prometheus = Prometheus(tmp_path, address, part)
         try:
             until(
-                lambda: len(prometheus.values("count_over_time(up[1m]) > 1")) and prometheus.values("up") == [1.0],
+                lambda: (
+                    len(prometheus.values("count_over_time(up[1m]) > 1"))
+                    and prometheus.values("up") == [1.0]
+                ),
                 "two scrapes",
-                60,
             )
-            shown = [line for line in page.render().decode().splitlines() if not line.startswith("#")]
+            shown = [
+                line for line in page.render().decode().splitlines() if not line.startswith("#")
+            ]
             assert prometheus.values("scrape_samples_scraped") == [float(len(shown))]
             assert prometheus.values("scrape_samples_post_metric_relabeling") == [float(len(shown))]
             assert prometheus.values('DCGM_FI_DEV_POWER_USAGE{gpu="1",Hostname="n1"}') == [612.345]
             assert (
-                prometheus.values('tocsin_gpu_power_watts{gpu="1",mode="average"} or tocsin_gpu_power_watts{gpu="1"}')[0]
+                prometheus.values(
+                    'tocsin_gpu_power_watts{gpu="1",mode="average"} or '
+                    'tocsin_gpu_power_watts{gpu="1"}'
+                )[0]
                 == 612.345
             )
             types = {name: rows[0]["type"] for name, rows in prometheus.ask("metadata").items()}
-            assert types["tocsin_gpu_energy_joules"] == "counter"  # OpenMetrics: families are named without _total
+            assert (
+                types["tocsin_gpu_energy_joules"] == "counter"
+            )  # OpenMetrics: families are named without _total
             assert types["DCGM_FI_DEV_PCIE_REPLAY_COUNTER"] == "unknown"
             assert types["tocsin_gpu_temperature_celsius"] == "gauge"
             (target,) = prometheus.ask("targets")["activeTargets"]
@@ -177,17 +215,25 @@ def test_a_real_prometheus_scrapes_it_without_a_warning(compat: Compat, part: Pa
         assert prometheus.complaints() == []
 
 
-def test_a_real_prometheus_scrapes_the_agent_of_a_simulated_node_without_a_warning(tmp_path: Path) -> None:
-    """The agent as the demo runs it, while a GPU is lost: up all the time, the finding and the XID arrive, the log stays clean."""
+def test_a_real_prometheus_scrapes_the_agent_of_a_simulated_node_without_a_warning(
+    tmp_path: Path,
+) -> None:
+    """The agent as the demo runs it, while a GPU is lost: up all the time, the finding and the XID
+    arrive, the log stays clean.
+    """
     faults = ("--inject", "gpu_lost@gpu5+3s")
     with AgentProcess(tmp_path / "s", "--simulate", "hgx-h100", *faults).ready() as process:
         prometheus = Prometheus(tmp_path, process.address)
         try:
             lost = 'tocsin_gpu_state{gpu="5",state="lost"}'
-            until(lambda: prometheus.values(lost) == [1.0], "the lost GPU", 60)
-            until(lambda: prometheus.values('tocsin_gpu_xid_errors_total{gpu="5",xid="79"}') == [1.0], "its XID", 60)
-            lost_gpu = 'count(tocsin_finding_active{detector="availability",kind="gpu"})'  # the XID may be a finding of its own
-            until(lambda: prometheus.values(lost_gpu) == [1.0], "the finding", 60)
+            until(lambda: prometheus.values(lost) == [1.0], "the lost GPU")
+            until(
+                lambda: prometheus.values('tocsin_gpu_xid_errors_total{gpu="5",xid="79"}') == [1.0],
+                "its XID",
+            )
+            # the XID may be a finding of its own
+            lost_gpu = 'count(tocsin_finding_active{detector="availability",kind="gpu"})'
+            until(lambda: prometheus.values(lost_gpu) == [1.0], "the finding")
             assert prometheus.values("tocsin_gpu_expected - tocsin_gpu_visible") == [1.0]
             assert prometheus.values("min_over_time(up[5m])") == [1.0]
             assert prometheus.values("count(DCGM_FI_DEV_GPU_TEMP)") == [7.0]

@@ -1,4 +1,6 @@
-"""Replay of a store that is far away: from an object store, and from a directory that a cluster shares and compacts."""
+"""Replay of a store that is far away: from an object store, and from a directory that a
+cluster shares and compacts.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from collector.cli.main import main
-from pipeline.store.cluster import Cluster
-from pipeline.store.objects import open_objects
-from pipeline.store.upload_plan import Target
+from pipeline.store.keep.cluster import Cluster
+from pipeline.store.remote.objects import open_objects
+from pipeline.store.remote.upload_plan import Target
 from tests.collector.replaying.kept import SETTINGS, keep, lived
 from tests.integration.moto import BUCKET, fresh_bucket, s3_server
 
@@ -32,7 +34,9 @@ def replayed(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, list[
     return code, captured.out.splitlines(), captured.err
 
 
-def test_an_object_store_gives_what_the_folder_gives(server: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_object_store_gives_what_the_folder_gives(
+    server: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The same lines from a bucket as from the node's own folder."""
     fresh_bucket(server)
     keys = tmp_path / "keys"
@@ -45,14 +49,23 @@ def test_an_object_store_gives_what_the_folder_gives(server: int, tmp_path: Path
     far = replayed(
         capsys,
         *("--from", target.url, "--storage.upload.endpoint", target.endpoint),
-        *("--storage.upload.region", target.region, "--storage.upload.credentials-file", target.credentials_file),
+        *(
+            "--storage.upload.region",
+            target.region,
+            "--storage.upload.credentials-file",
+            target.credentials_file,
+        ),
     )
     assert near[0] == 0
     assert far == near
 
 
-def test_a_directory_that_a_cluster_compacts_gives_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its manifests say which files count: nothing is lost and nothing comes twice when the nodes' own files are still there."""
+def test_a_directory_that_a_cluster_compacts_gives_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its manifests say which files count: nothing is lost and nothing comes twice when the nodes'
+    own files are still there.
+    """
     keep(tmp_path / "store", lived(1))
     near = replayed(capsys, "--from", str(tmp_path / "store"))
     shutil.copytree(tmp_path / "store", tmp_path / "shared")

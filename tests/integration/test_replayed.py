@@ -9,15 +9,19 @@ import pytest
 
 from collector.cli.main import main
 from tests.agents import AgentProcess
-from tests.wait import until
 
 
-def test_live_and_replayed_findings_are_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A GPU falls off the bus; the agent finds it, stops, and replay of its store finds the same, no more and no less."""
+@pytest.mark.slow
+def test_live_and_replayed_findings_are_equal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A GPU falls off the bus; the agent finds it, stops, and replay of its store finds the
+    same, no more and no less.
+    """
     store = tmp_path / "s"
     with AgentProcess(store, "--simulate", "hgx-h100").ready() as agent:
         assert main(["simulate", str(store / "simulated"), "--inject", "xid@gpu2:code=79"]) == 0
-        until(lambda: "fallen off the bus" in agent.log, what="the agent to find it", seconds=60)
+        agent.until(lambda: "fallen off the bus" in agent.log, what="the agent to find it")
         assert agent.stop() == 0
     capsys.readouterr()
     assert main(["replay", "--from", str(store)]) == 0

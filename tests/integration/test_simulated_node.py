@@ -1,4 +1,6 @@
-"""The real sources read a simulated node in another process, and see its faults as they would see hardware's."""
+"""The real sources read a simulated node in another process, and see its faults as
+they would see hardware's.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from collector.inventory import Inventory
-from collector.simulator.simulate import inject
+from collector.agent.environment import boot_id
+from collector.node.inventory import Inventory
+from collector.node.state import State
 from collector.sources.host import HostSource
 from collector.sources.infiniband import InfinibandSource
 from collector.sources.kmsg import KernelLogSource
 from collector.sources.nvml.source import NvmlSource
-from collector.state import State
-from collector.world import boot_id
 from pipeline.child import Child, python
 from pipeline.clock import SystemClock
 from pipeline.frame import Frame
 from pipeline.observation import Event, Reading
 from pipeline.selfmetrics import SelfMetrics
-from tests.wait import until
+from simulator.simulate import inject
+from tests.wait import PATIENCE_S, until
 
 pytestmark = pytest.mark.integration
 
@@ -31,13 +33,29 @@ class Readers:
     """The agent's sources over one simulated node."""
 
     def __init__(self, directory: Path) -> None:
-        clock, own, state = SystemClock(), SelfMetrics(), State(None)
+        clock, metrics, state = SystemClock(), SelfMetrics(), State(None)
         inventory = Inventory(HOST, state)
-        self.nvml = NvmlSource(f"simulated:{directory}", HOST, clock, inventory, own, links_every=1, proc=directory / "proc")
-        self.infiniband = InfinibandSource(directory / "sys", HOST, clock, inventory, own, perfquery="")
+        self.nvml = NvmlSource(
+            f"simulator.nvml_client:open_client:{directory}",
+            HOST,
+            clock,
+            inventory,
+            metrics,
+            links_every=1,
+            proc=directory / "proc",
+        )
+        self.infiniband = InfinibandSource(
+            directory / "sys", HOST, clock, inventory, metrics, perfquery=""
+        )
         self.host = HostSource(directory / "proc", directory / "sys", HOST, clock)
         self.kmsg = KernelLogSource(
-            HOST, clock, boot_id(directory / "proc"), inventory, state, own, path=directory / "dev" / "kmsg"
+            HOST,
+            clock,
+            boot_id(directory / "proc"),
+            inventory,
+            state,
+            metrics,
+            path=directory / "dev" / "kmsg",
         )
 
     def close(self) -> None:
@@ -59,28 +77,41 @@ def _frame(reading: Reading, kind: str) -> Frame:
 
 
 def _row(frame: Frame, attribute: str, value: str) -> int:
-    return next(n for n, device in enumerate(frame.devices) if device.attributes[attribute] == value)
+    return next(
+        n for n, device in enumerate(frame.devices) if device.attributes[attribute] == value
+    )
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
     """Where a node lives that ``tocsin simulate`` plays ten times as fast as the clock."""
     node = tmp_path / "node"
-    argv = python("collector.cli", "simulate", str(node), "--profile", "hgx-h100", "--seed", "1", "--speed", "10", "--owned")
+    argv = python(
+        "collector.cli",
+        "simulate",
+        str(node),
+        "--profile",
+        "hgx-h100",
+        "--seed",
+        "1",
+        "--speed",
+        "10",
+        "--owned",
+    )
     child = Child(argv)
     try:
-        until((node / "ready").exists, "the simulated node", 30)
+        until((node / "ready").exists, "the simulated node")
         yield node
     finally:
         child.kill()
-        child.wait(10)
+        child.wait(PATIENCE_S)
 
 
 @pytest.fixture
 def readers(directory: Path) -> Iterator[Readers]:
     """Sources that have seen the node once."""
     sources = Readers(directory)
-    until(lambda: sources.gpus().value("state", 0) == 0, "the driver child", 30)
+    until(lambda: sources.gpus().value("state", 0) == 0, "the driver child")
     sources.ports()
     yield sources
     sources.close()
@@ -104,15 +135,21 @@ def test_every_device_is_seen(readers: Readers) -> None:
 def test_nothing_healthy_is_unreadable(readers: Readers) -> None:
     """A healthy node leaves no question unanswered but those its hardware does not know."""
     assert readers.infiniband.read().unread == ()
-    assert [u for u in readers.nvml.read().unread if "not supported" not in u.reason.replace("_", " ")] == []
+    assert [
+        u for u in readers.nvml.read().unread if "not supported" not in u.reason.replace("_", " ")
+    ] == []
 
 
 def test_lost_gpu_is_lost_in_every_source(directory: Path, readers: Readers) -> None:
-    """The state of one GPU becomes lost, the others stay; 79 comes from the kernel log under the GPU's own identity."""
+    """The state of one GPU becomes lost, the others stay; 79 comes from the kernel log
+    under the GPU's own identity.
+    """
     inject(directory, "gpu_lost@gpu2")
-    until(lambda: readers.gpus().value("state", 2) == 1, "the loss", 20)
-    assert [state for n, state in enumerate(readers.gpus().gauge("state").tolist()) if n != 2] == [0.0] * 7
-    event = until(lambda: _xid(readers.kmsg.read(), 79), "the kernel line", 20)
+    until(lambda: readers.gpus().value("state", 2) == 1, "the loss")
+    assert [state for n, state in enumerate(readers.gpus().gauge("state").tolist()) if n != 2] == [
+        0.0
+    ] * 7
+    event = until(lambda: _xid(readers.kmsg.read(), 79), "the kernel line")
     assert event is not None
     assert event.device.id == readers.gpus().devices[2].id
 
@@ -120,18 +157,20 @@ def test_lost_gpu_is_lost_in_every_source(directory: Path, readers: Readers) -> 
 def test_hung_driver_costs_one_gpu(directory: Path, readers: Readers) -> None:
     """A GPU whose calls never return becomes hung; the others go on."""
     inject(directory, "driver_hang@gpu5")
-    until(lambda: readers.gpus().value("state", 5) == 2, "the hang", 30)
-    until(lambda: readers.gpus().gauge("state").tolist().count(0.0) == 7, "the others", 30)
+    until(lambda: readers.gpus().value("state", 5) == 2, "the hang")
+    until(lambda: readers.gpus().gauge("state").tolist().count(0.0) == 7, "the others")
 
 
 def test_flapping_port_is_seen_flapping(directory: Path, readers: Readers) -> None:
     """A port goes down and comes back with link_downed raised by one."""
     inject(directory, "link_flap@mlx5_4:down=30s,times=1")
     row = _row(readers.ports(), "device", "mlx5_4")
-    until(lambda: readers.ports().value("state", row) == 1, "the port to go down", 20)
-    until(lambda: readers.ports().value("state", row) == 4, "the port to come back", 20)
+    until(lambda: readers.ports().value("state", row) == 1, "the port to go down")
+    until(lambda: readers.ports().value("state", row) == 4, "the port to come back")
     assert readers.ports().value("link_downed", row) == 1
 
 
 def _xid(reading: Reading, code: int) -> Event | None:
-    return next((e for e in reading.events if e.kind == "xid" and e.attributes["code"] == code), None)
+    return next(
+        (e for e in reading.events if e.kind == "xid" and e.attributes["code"] == code), None
+    )

@@ -1,4 +1,6 @@
-"""The status page of a real agent in a real browser, from all well to a lost GPU to an agent that was killed."""
+"""The status page of a real agent in a real browser, from all well to a lost GPU to
+an agent that was killed.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.simulator.simulate import inject
+from simulator.simulate import inject
 from tests.agents import AgentProcess
 from tests.browser import Browser
 from tests.collector.web.served import loaded, text
@@ -16,14 +18,34 @@ pytestmark = pytest.mark.integration
 
 
 def test_the_page_tells_what_happens_while_it_is_looked_at(tmp_path: Path) -> None:
-    """Eight GPUs that are well, then the one that left, then that nobody answers any more; and never a word in the console."""
-    with AgentProcess(tmp_path / "s", "--simulate", "hgx-h100").ready() as agent, Browser(tmp_path) as browser:
+    """Eight GPUs that are well, then the one that left, then that nobody answers any more; and
+    never a word in the console.
+    """
+    with (
+        AgentProcess(tmp_path / "s", "--simulate", "hgx-h100").ready() as agent,
+        Browser(tmp_path) as browser,
+    ):
         page = loaded(browser.open(f"http://{agent.address}/"))
-        page.until("document.querySelector('.said').textContent.includes('8 GPUs and 8 ports are read')", "all to be well")
-        assert page.evaluate("[...document.querySelectorAll('#gpus .line')].every((one) => one.getAttribute('d') !== '')")
+        page.until(
+            "document.querySelector('.verdict').textContent.includes('8 GPUs and 8 ports')",
+            "all to be well",
+        )
+        assert page.evaluate(
+            "[...document.querySelectorAll('#gpus .line')].every((one) => "
+            "one.getAttribute('d') !== '')"
+        )
         inject(agent.storage / "simulated", "gpu_lost@gpu3")
-        page.until("document.querySelector('.said').textContent.includes('GPU 3 is to blame.')", "the verdict", 60)
+        page.until(
+            "document.querySelector('.verdict').textContent.includes('GPU 3: ')",
+            "the verdict",
+        )
         assert "lost" in text(page, "#gpus [data-level=bad]")
         assert page.complaints == []
         agent.stop(signal.SIGKILL)
-        page.until("document.querySelector('#silence').textContent.startsWith('The agent does not answer.')", "it to be missed")
+        page.until(
+            (
+                "document.querySelector('#silence').textContent.startsWith('The "
+                "agent does not answer.')"
+            ),
+            "it to be missed",
+        )

@@ -1,4 +1,6 @@
-"""The endpoint as a real Prometheus and everybody else on the network meet it: mutual TLS, passwords, rotation, and what listens at all."""
+"""The endpoint as a real Prometheus and everybody else on the network meet it: mutual TLS,
+passwords, rotation, and what listens at all.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +25,18 @@ from collector.cli import main
 from tests.agents import AgentProcess
 from tests.certificates import Authority, Pair
 from tests.integration.test_prometheus import Prometheus
-from tests.wait import until
+from tests.wait import PATIENCE_S, until
 
 pytestmark = pytest.mark.integration
 
-PATIENCE_S = 120  # of a machine that does much else
 NAME, USER, PASSWORD = "prometheus.example.com", "prom", "tick"
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An agent under a full web configuration, and the Prometheus of its site; both sides' files lie in ``folder``."""
+    """An agent under a full web configuration, and the Prometheus of its site; both sides'
+    files lie in ``folder``.
+    """
 
     folder: Path
     agent: AgentProcess
@@ -50,7 +53,7 @@ class Site:
 
     def ready(self) -> bool:
         """As a probe of Kubernetes asks, which knows neither certificates nor passwords."""
-        connection = http.client.HTTPConnection(self.health, timeout=10)
+        connection = http.client.HTTPConnection(self.health, timeout=PATIENCE_S)
         try:
             connection.request("GET", "/-/ready")
             return connection.getresponse().status == 200
@@ -62,13 +65,19 @@ class Site:
         context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
         if who is not None:
             context.load_cert_chain(*who.write(self.folder, "somebody"))
-        connection = http.client.HTTPSConnection(self.agent.address, timeout=10, context=context)
+        connection = http.client.HTTPSConnection(
+            self.agent.address, timeout=PATIENCE_S, context=context
+        )
         try:
             connection.connect()
             assert isinstance(connection.sock, ssl.SSLSocket)
             shown = connection.sock.getpeercert(binary_form=True) or b""
             connection.request(
-                "GET", path, headers={"Authorization": f"Basic {b64encode(f'{USER}:{password}'.encode()).decode()}"}
+                "GET",
+                path,
+                headers={
+                    "Authorization": f"Basic {b64encode(f'{USER}:{password}'.encode()).decode()}"
+                },
             )
             return connection.getresponse().status, shown
         finally:
@@ -129,12 +138,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     )
     flags = ("--simulate", "hgx-h100", "--config.file", str(folder / "config.yaml"))
     with AgentProcess(folder / "s", *flags, address="") as agent:
-        until(lambda: "health on" in agent.log, "the agent to listen", PATIENCE_S)
-        scrape = {"global": {"scrape_interval": "1s"}, "scrape_configs": jobs(folder, agent.address)}
+        agent.until(lambda: "health on" in agent.log, "the agent to listen")
+        scrape = {
+            "global": {"scrape_interval": "1s"},
+            "scrape_configs": jobs(folder, agent.address),
+        }
         prometheus = Prometheus(folder, config=scrape)
         try:
             made = Site(folder, agent, prometheus, authority, client)
-            until(made.ready, "the agent to be ready", PATIENCE_S)
+            until(made.ready, "the agent to be ready")
             yield made
         finally:
             prometheus.stop()
@@ -142,14 +154,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 def test_a_real_prometheus_scrapes_with_its_client_certificate_and_password(site: Site) -> None:
     """Up, with the series of eight GPUs."""
-    until(lambda: site.prometheus.values('up{job="ours"}') == [1.0], "a scrape", PATIENCE_S)
-    until(lambda: site.prometheus.values('count(DCGM_FI_DEV_GPU_TEMP{job="ours"})') == [8.0], "eight GPUs", PATIENCE_S)
+    until(lambda: site.prometheus.values('up{job="ours"}') == [1.0], "a scrape")
+    until(
+        lambda: site.prometheus.values('count(DCGM_FI_DEV_GPU_TEMP{job="ours"})') == [8.0],
+        "eight GPUs",
+    )
 
 
 @pytest.mark.parametrize(
     ("job", "why"),
     [
-        ("no-certificate", r"remote error: tls|bad certificate|certificate required|EOF|reset|broken pipe"),
+        (
+            "no-certificate",
+            r"remote error: tls|bad certificate|certificate required|EOF|reset|broken pipe",
+        ),
         ("no-password", "401 Unauthorized"),
         ("wrong-password", "401 Unauthorized"),
         ("plain", "malformed HTTP|EOF|reset"),
@@ -160,9 +178,11 @@ def test_a_real_prometheus_without_one_of_them_gets_nothing(site: Site, job: str
 
     def error() -> str:
         data = site.prometheus.ask("targets") or {"activeTargets": []}
-        return next((str(t["lastError"]) for t in data["activeTargets"] if t["labels"]["job"] == job), "")
+        return next(
+            (str(t["lastError"]) for t in data["activeTargets"] if t["labels"]["job"] == job), ""
+        )
 
-    assert re.search(why, until(error, f"an error of {job}", PATIENCE_S))
+    assert re.search(why, until(error, f"an error of {job}"))
     assert site.prometheus.values(f'up{{job="{job}"}}') == [0.0]
     assert site.prometheus.values(f'count({{job="{job}", __name__=~"tocsin_.*|DCGM_.*"}})') == []
 
@@ -176,7 +196,12 @@ def test_another_name_on_a_good_certificate_is_refused(site: Site) -> None:
 def credentials(site: Site) -> list[str]:
     """Options of a client that may ask."""
     (site.folder / "password").write_text(f"{USER}:{PASSWORD}\n")
-    files = {"--ca": "ca.crt", "--cert": "client.crt", "--key": "client.key", "--password-file": "password"}
+    files = {
+        "--ca": "ca.crt",
+        "--cert": "client.crt",
+        "--key": "client.key",
+        "--password-file": "password",
+    }
     return [word for option, name in files.items() for word in (option, str(site.folder / name))]
 
 
@@ -190,7 +215,9 @@ def check(site: Site, capsys: pytest.CaptureFixture[str], *options: str) -> str:
 def test_check_asks_an_agent_as_it_wants_to_be_asked(
     site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With its authority, a certificate and a password, and past whatever proxy stands in the environment."""
+    """With its authority, a certificate and a password, and past whatever proxy
+    stands in the environment.
+    """
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
     assert re.match("ok|problem", check(site, capsys, *credentials(site)))
 
@@ -203,7 +230,9 @@ def test_check_asks_an_agent_as_it_wants_to_be_asked(
         ("--password-file", "HTTP 401"),
     ],
 )
-def test_check_without_one_of_them_is_unknown(site: Site, capsys: pytest.CaptureFixture[str], option: str, why: str) -> None:
+def test_check_without_one_of_them_is_unknown(
+    site: Site, capsys: pytest.CaptureFixture[str], option: str, why: str
+) -> None:
     """Not ok, and not a problem of the node; the reason is said."""
     words = credentials(site)
     for one in {option} | ({"--key"} if option == "--cert" else set()):
@@ -216,40 +245,54 @@ def test_diff_reads_pages_as_it_is_let(site: Site, capsys: pytest.CaptureFixture
     """The agent's page lacks nothing of its own."""
     page = f"https://{site.agent.address}/metrics"
     assert main(["diff", page, page, *credentials(site)]) == 0
-    assert "nothing is lacking" in capsys.readouterr().out
+    assert "nothing is missing" in capsys.readouterr().out
 
 
 def test_nothing_listens_beyond_what_the_configuration_says(site: Site) -> None:
-    """The agent and its children, seen from outside: two TCP ports of the loopback, no UDP, and the socket for its own user."""
-    everybody = {pid: Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in family(site.agent.process.pid)}
+    """The agent and its children, seen from outside: two TCP ports of the loopback, no UDP, and the
+    socket for its own user.
+    """
+    everybody = {
+        pid: Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        for pid in family(site.agent.process.pid)
+    }
     # Not the simulated node: its job answers NCCL's questions on a port, as a real job would.
     ours = {pid for pid, words in everybody.items() if b"simulate" not in words}
     assert ours >= {site.agent.process.pid}
     assert len(ours) > 1, "the child that holds the driver is one of us"
     found = set(sockets(ours))
-    assert {(kind, address) for kind, address in found if kind != "unix"} == {("tcp", site.agent.address), ("tcp", site.health)}
+    assert {(kind, address) for kind, address in found if kind != "unix"} == {
+        ("tcp", site.agent.address),
+        ("tcp", site.health),
+    }
     assert {Path(address).name for kind, address in found if kind == "unix"} == {"control.sock"}
     assert stat.S_IMODE((site.agent.storage / "control.sock").stat().st_mode) == 0o600
 
 
 def test_what_the_agent_keeps_is_nobody_elses_to_read(site: Site) -> None:
-    """Whoever has an account on the node finds neither whose jobs ran nor what was wrong: whatever umask the agent was started with."""
+    """Whoever has an account on the node finds neither whose jobs ran nor what was wrong: whatever
+    umask the agent was started with.
+    """
     modes = {}
     for path in [site.agent.storage, *site.agent.storage.rglob("*")]:
         with contextlib.suppress(FileNotFoundError):  # on its way to its last name
             modes[path] = stat.filemode(path.lstat().st_mode)
     assert len(modes) > 10
-    assert {path: mode for path, mode in modes.items() if mode[-3:] != "---" and mode[0] != "l"} == {}
+    assert {
+        path: mode for path, mode in modes.items() if mode[-3:] != "---" and mode[0] != "l"
+    } == {}
 
 
 def test_a_configuration_cut_off_before_its_web_file_opens_nothing(site: Site) -> None:
-    """A reload in the moment in which config.yaml is written: TLS, certificates and passwords stay, the log and the metric say why."""
+    """A reload in the moment in which config.yaml is written: TLS, certificates and passwords stay,
+    the log and the metric say why.
+    """
     whole = site.folder / "config.yaml"
     text = whole.read_text()
     try:
         whole.write_text(text[: text.index("  health_listen_address")])
         site.agent.process.send_signal(signal.SIGHUP)
-        until(lambda: "web.config_file: TLS is gone" in site.agent.log, "the refusal", PATIENCE_S)
+        site.agent.until(lambda: "web.config_file: TLS is gone" in site.agent.log, "the refusal")
         with pytest.raises((OSError, http.client.HTTPException)):
             site.agent.get()  # in the clear
         assert site.get("/-/healthy", site.client, password=PASSWORD[:1])[0] == 401
@@ -259,12 +302,17 @@ def test_a_configuration_cut_off_before_its_web_file_opens_nothing(site: Site) -
 
 
 def test_everything_is_rotated_while_prometheus_scrapes(site: Site) -> None:
-    """A new authority, then new certificates on both sides, then the old authority goes: no scrape fails, and the old certificate is refused."""
+    """A new authority, then new certificates on both sides, then the old authority goes: no scrape
+    fails, and the old certificate is refused.
+    """
     _, before = site.get("/-/healthy", site.client)
     began = site.prometheus.values('count_over_time(up{job="ours"}[1h])')[0]
     successor = Authority("successor")
     site.trust(site.authority, successor)
-    until(lambda: site.agent.log.count("web configuration taken anew") >= 1, "the new authority", PATIENCE_S)
+    until(
+        lambda: site.agent.log.count("web configuration reloaded") >= 1,
+        "the new authority",
+    )
     successor.server().write(site.folder, "node")
     fresh = successor.client(NAME)
     fresh.write(site.folder, "client")
@@ -272,7 +320,7 @@ def test_everything_is_rotated_while_prometheus_scrapes(site: Site) -> None:
     def shown() -> bool:
         return site.get("/-/healthy", site.client)[1] != before
 
-    until(shown, "the new certificate", PATIENCE_S)
+    until(shown, "the new certificate")
     site.trust(successor)
 
     def refused() -> bool:
@@ -282,10 +330,13 @@ def test_everything_is_rotated_while_prometheus_scrapes(site: Site) -> None:
             return True
         return False
 
-    until(refused, "the old certificate to be refused", PATIENCE_S)
+    until(refused, "the old certificate to be refused")
     assert site.get("/-/healthy", fresh)[0] == 200
     now = site.prometheus.values('count_over_time(up{job="ours"}[1h])')[0]
-    until(lambda: site.prometheus.values('count_over_time(up{job="ours"}[1h])')[0] >= now + 2, "two more scrapes", PATIENCE_S)
+    until(
+        lambda: site.prometheus.values('count_over_time(up{job="ours"}[1h])')[0] >= now + 2,
+        "two more scrapes",
+    )
     assert now > began
     assert site.prometheus.values('min_over_time(up{job="ours"}[1h])') == [1.0]
 
@@ -305,7 +356,11 @@ def sockets(pids: set[int]) -> Iterator[tuple[str, str]]:
             cells = row.split()
             if f"socket:[{cells[9]}]" in inodes and cells[3] in states:
                 host, port = cells[1].split(":")
-                address = ".".join(str(byte) for byte in bytes.fromhex(host)[::-1]) if len(host) == 8 else host
+                address = (
+                    ".".join(str(byte) for byte in bytes.fromhex(host)[::-1])
+                    if len(host) == 8
+                    else host
+                )
                 yield protocol, f"{address}:{int(port, 16)}"
     for row in Path("/proc/net/unix").read_text().splitlines()[1:]:
         cells = row.split()

@@ -1,4 +1,6 @@
-"""Grafana's components come from npm, which is no part of `make test`: `make pictures` brings them."""
+"""Grafana's components come from npm, which is no part of `make test`:
+`make pictures` brings them.
+"""
 
 from __future__ import annotations
 
@@ -12,4 +14,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not (MODULES / "@grafana" / "ui").is_dir():
         for item in items:
             if item.get_closest_marker("grafana"):
-                item.add_marker(pytest.mark.skip(reason="Grafana's npm packages are missing: make pictures brings them"))
+                item.add_marker(
+                    pytest.mark.skip(
+                        reason="Grafana's npm packages are missing: make pictures brings them"
+                    )
+                )

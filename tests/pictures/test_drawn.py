@@ -1,4 +1,6 @@
-"""Every dashboard drawn by Grafana's own components in a real browser, over a real Prometheus that watches sick nodes."""
+"""Every dashboard drawn by Grafana's own components in a real browser, over a real Prometheus
+that watches sick nodes.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ class Artist:
     def draw(self, *names: str, folder: Path = FOLDER) -> dict[str, Drawn]:
         """By name."""
         with served(folder) as address:
-            return {name: draw(self.browser, address, name, self.prometheus, self.span) for name in names}
+            return {
+                name: draw(self.browser, address, name, self.prometheus, self.span)
+                for name in names
+            }
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +59,9 @@ def drawings(artist: Artist) -> dict[str, Drawn]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_panel_is_drawn(drawings: dict[str, Drawn], name: str) -> None:
-    """No panel fails or stays blank, and the browser's console stays silent; a panel without data says so in words of its own."""
+    """No panel fails or stays blank, and the browser's console stays silent; a panel without data
+    says so in words of its own.
+    """
     drawn = drawings[name]
     assert (drawn.wrong, drawn.blank, drawn.complaints) == ({}, (), ())
     assert "" not in drawn.empty.values()
@@ -63,12 +70,25 @@ def test_every_panel_is_drawn(drawings: dict[str, Drawn], name: str) -> None:
 def panel(number: int, expr: str, **more: Any) -> dict[str, Any]:
     """A panel of one query."""
     place = {"x": 0, "y": 8 * number, "w": 12, "h": 8}
-    lines = {"type": "timeseries", "options": {}, "fieldConfig": {"defaults": {"noValue": "nobody looked"}, "overrides": []}}
-    return {"id": number, "title": "p", "gridPos": place, "targets": [{"refId": "A", "expr": expr}], **lines, **more}
+    lines = {
+        "type": "timeseries",
+        "options": {},
+        "fieldConfig": {"defaults": {"noValue": "nobody looked"}, "overrides": []},
+    }
+    return {
+        "id": number,
+        "title": "p",
+        "gridPos": place,
+        "targets": [{"refId": "A", "expr": expr}],
+        **lines,
+        **more,
+    }
 
 
 def test_what_is_wrong_is_seen(artist: Artist, tmp_path: Path) -> None:
-    """A query that Prometheus refuses, a panel and a setting that cannot be drawn, and no data: each is told from a picture."""
+    """A query that Prometheus refuses, a panel and a setting that cannot be drawn, and no data:
+    each is told from a picture.
+    """
     unknown = {"defaults": {"custom": {"wobble": 1}}, "overrides": []}
     panels = [
         panel(1, "sum(up"),

@@ -7,10 +7,13 @@ import signal
 import sys
 
 from pipeline.child import Child, end_with_parent, python
+from tests.wait import PATIENCE_S
 
 
 def main(arguments: list[str]) -> None:
-    """Echo standard input, stay deaf, start another that ends with it, or tell where ``pipeline`` was imported from."""
+    """Echo standard input, stay deaf, start another that ends with it, or tell where
+    ``pipeline`` was imported from.
+    """
     match arguments:
         case ["echo"]:
             while data := os.read(0, 4096):
@@ -28,7 +31,7 @@ def main(arguments: list[str]) -> None:
             signal.pause()
         case ["parent"]:
             one = Child(python("tests.pipeline.child_body", "bound"))
-            os.write(1, one.receive(10) or b"")
+            os.write(1, one.receive(PATIENCE_S) or b"")
             signal.pause()
         case _:
             sys.exit(3)

@@ -8,11 +8,34 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline.catalog import EVENTS, FACTS, FIELDS, KINDS, METRICS, PROFILES, Dcgm, Field, Metric, facts_of, fields_of
+from pipeline.catalog import (
+    EVENTS,
+    FACTS,
+    FIELDS,
+    KINDS,
+    METRICS,
+    PROFILES,
+    Dcgm,
+    Field,
+    Metric,
+    facts_of,
+    fields_of,
+)
 
-BASE_UNITS = ("_bytes", "_bytes_per_second", "_celsius", "_hertz", "_joules", "_ratio", "_seconds", "_watts", "_bits_per_second")
+BASE_UNITS = (
+    "_bytes",
+    "_bytes_per_second",
+    "_celsius",
+    "_hertz",
+    "_joules",
+    "_ratio",
+    "_seconds",
+    "_watts",
+    "_bits_per_second",
+)
 
-# Native units by the end of a column's name, with the factor to the base unit and the family's unit.
+# Native units by the end of a column's name, with the factor to the base
+# unit and the family's unit.
 NATIVE = {
     "_percent": (1, 100, "_ratio"),
     "_megahertz": (1_000_000, 1, "_hertz"),
@@ -32,7 +55,8 @@ NATIVE = {
 }
 GPU_KINDS = ("gpu", "gpu_instance", "nvlink")
 
-# Ids of the counters file that dcgm-exporter 4.8 ships by default. 230, 449 and 526 are worked out by the dialect.
+# Ids of the counters file that dcgm-exporter 4.8 ships by default. 230, 449 and 526 are
+# worked out by the dialect.
 DEFAULT_COUNTERS = {
     100: "DCGM_FI_DEV_SM_CLOCK",
     101: "DCGM_FI_DEV_MEM_CLOCK",
@@ -102,7 +126,7 @@ def every(fields: Iterator[Field] | tuple[Field, ...] = FIELDS) -> pytest.MarkDe
 
 
 def test_ids_and_names_are_unique() -> None:
-    """A column's id is its own for ever; its name is its own within its kind."""
+    """A column's id is its own forever; its name is its own within its kind."""
     assert [i for i, n in Counter(f.id for f in FIELDS).items() if n > 1] == []
     assert [k for k, n in Counter((f.kind, f.name) for f in FIELDS).items() if n > 1] == []
     assert [k for k, n in Counter((f.kind, f.name) for f in FACTS).items() if n > 1] == []
@@ -115,7 +139,9 @@ def test_a_field_is_well_formed(field: Field) -> None:
     assert field.profile in PROFILES
     assert re.fullmatch(r"[a-z][a-z0-9_]*", field.name)
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name, _ in field.labels)
-    assert bool(field.states) == bool(field.metric.labels), "one label more, and only for a field with states"
+    assert bool(field.states) == bool(field.metric.labels), (
+        "one label more, and only for a field with states"
+    )
 
 
 @every()
@@ -129,9 +155,12 @@ def test_a_name_s_unit_agrees_with_the_scale(field: Field) -> None:
         assert family.endswith(base)
     else:
         assert (field.times, field.per) == (1, 1)
-        assert not family.endswith(tuple(u for u in BASE_UNITS if u not in {"_ratio", "_seconds", "_bits_per_second"}))
+        assert not family.endswith(
+            tuple(u for u in BASE_UNITS if u not in {"_ratio", "_seconds", "_bits_per_second"})
+        )
 
 
+@pytest.mark.slow
 @every()
 def test_counters_end_in_total(field: Field) -> None:
     """A counter's family ends in _total, a gauge's does not."""
@@ -164,7 +193,16 @@ def test_label_sets_are_unique(kind: str) -> None:
 def test_fields_of_a_family_have_the_same_label_names(name: str) -> None:
     """Constant labels of one family have the same names in every field of one kind."""
     for kind in KINDS:
-        assert len({tuple(label for label, _ in f.labels) for f in fields_of(kind) if f.metric.name == name}) <= 1
+        assert (
+            len(
+                {
+                    tuple(label for label, _ in f.labels)
+                    for f in fields_of(kind)
+                    if f.metric.name == name
+                }
+            )
+            <= 1
+        )
 
 
 def test_label_names_do_not_collide() -> None:
@@ -186,7 +224,9 @@ def test_dcgm_rows_are_unique(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", GPU_KINDS)
 def test_successors_exist(kind: str) -> None:
-    """A field that another took the place of names one that is there, and is not renamed besides."""
+    """A field that another took the place of names one that is there,
+    and is not renamed besides.
+    """
     rows = {r.id: r for r in dcgm(kind)}
     for row in rows.values():
         if row.successor:
@@ -235,12 +275,15 @@ def test_dcgm_scales(number: int, native: float, shown: float) -> None:
 
 
 def test_a_node_s_series_are_bounded() -> None:
-    """The default profile has about 90 series per GPU and none per NVLink; the minimal one about a dozen."""
+    """The default profile has about 90 series per GPU and none per NVLink; the
+    minimal one about a dozen.
+    """
     series: dict[tuple[str, str], int] = Counter()
     for field in FIELDS:
         series[field.kind, field.profile] += max(1, len(field.states))
     assert series["gpu", "minimal"] <= 12
-    # A Hopper board has neither C2C, retired pages, a fan, nor Blackwell's repair flags and unrepairable flag: 15 of these.
+    # A Hopper board has neither C2C, retired pages, a fan, nor Blackwell's repair flags and
+    # unrepairable flag: 15 of these.
     assert series["gpu", "minimal"] + series["gpu", "default"] <= 105
     assert series["nvlink", "minimal"] + series["nvlink", "default"] == 0
 

@@ -10,14 +10,15 @@ from collections.abc import Callable
 import pytest
 
 from pipeline.catalog import agent
+from pipeline.clock import SECOND_NS
 from pipeline.engine import Engine, Schedule
 from pipeline.frame import Device
 from pipeline.interfaces import Detector, Source
 from pipeline.judge import Judge
 from pipeline.observation import Event, Observation, Reading, Unread
 from pipeline.selfmetrics import SelfMetrics
-from tests.fakes import SECOND, FakeClock, FakeSink, FakeSource, gpu_frame
-from tests.wait import until
+from tests.fakes import FakeClock, FakeSink, FakeSource, gpu_frame
+from tests.wait import PATIENCE_S, until
 
 
 class House:
@@ -31,9 +32,11 @@ class House:
         start_s: float = 0.0,
         wait: Callable[[float], object] | None = None,
     ) -> None:
-        self.clock, self.own, self.sink = FakeClock(), SelfMetrics(), FakeSink()
+        self.clock, self.metrics, self.sink = FakeClock(), SelfMetrics(), FakeSink()
         self.clock.advance(start_s)
-        self.judge = Judge(detectors, self.own, self.clock, periods_s={s.name: period_s for s in sources})
+        self.judge = Judge(
+            detectors, self.metrics, self.clock, periods_s={s.name: period_s for s in sources}
+        )
         self.engine = Engine(
             host="n1",
             boot_id="boot-1",
@@ -41,7 +44,7 @@ class House:
             schedules=[Schedule(s, period_s, 2.0) for s in sources],
             judge=self.judge,
             sinks=[self.sink],
-            own=self.own,
+            metrics=self.metrics,
             rng=random.Random(7),
             wait=wait or self.clock.advance,
         )
@@ -56,7 +59,7 @@ class House:
 
     def run(self, seconds: float) -> None:
         """Step through so much fake time."""
-        end = self.clock.monotonic_ns() + seconds * SECOND
+        end = self.clock.monotonic_ns() + seconds * SECOND_NS
         while self.clock.monotonic_ns() <= end:
             self.clock.advance(max(self.engine.step(), 1e-9))
 
@@ -65,7 +68,7 @@ def test_a_source_is_read_on_the_multiples_of_its_period() -> None:
     """The first read is at once, every other on a whole second of the wall clock."""
     house = House(FakeSource("a"), start_s=0.3)
     house.run(3.0)
-    assert [o.time_ns % SECOND for o in house.sink.observations] == [300_000_000, 0, 0, 0]
+    assert [o.time_ns % SECOND_NS for o in house.sink.observations] == [300_000_000, 0, 0, 0]
 
 
 def test_slow_facts_are_read_at_the_start() -> None:
@@ -92,9 +95,10 @@ def test_a_failing_source_is_an_observation_and_the_others_go_on() -> None:
     bad = [o for o in house.sink.observations if o.source == "bad"]
     assert [(o.outcome, o.error) for o in bad] == [("failed", "OSError: gone")] * len(bad)
     assert any(o.source == "good" and o.outcome == "ok" for o in house.sink.observations)
-    assert house.own.value(agent.STAGE_FAILURES, "source", "bad", "OSError") == len(bad)
+    assert house.metrics.value(agent.STAGE_FAILURES, "source", "bad", "OSError") == len(bad)
 
 
+@pytest.mark.slow
 def test_a_source_that_keeps_failing_is_tried_ever_more_rarely_and_recovers() -> None:
     """Back-off grows to a bound of a minute and ends with the first success."""
     source = FakeSource("bad", [*[OSError("gone")] * 20, Reading()])
@@ -102,20 +106,25 @@ def test_a_source_that_keeps_failing_is_tried_ever_more_rarely_and_recovers() ->
     house.run(20.0)
     assert source.reads < 20
     house.run(3600.0)
-    assert house.own.value(agent.SOURCE_BACKOFF, "bad") == 0.0
+    assert house.metrics.value(agent.SOURCE_BACKOFF, "bad") == 0.0
     assert house.sink.observations[-1].outcome == "ok"
-    ages = [b.time_ns - a.time_ns for a, b in zip(house.sink.observations, house.sink.observations[1:], strict=False)]
-    assert max(ages) <= 61 * SECOND
+    ages = [
+        b.time_ns - a.time_ns
+        for a, b in zip(house.sink.observations, house.sink.observations[1:], strict=False)
+    ]
+    assert max(ages) <= 61 * SECOND_NS
 
 
-def test_a_failing_source_is_logged_once_and_its_recovery_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_source_is_logged_once_and_its_recovery_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """One line per change of state, not one per tick."""
     house = House(FakeSource("bad", [*[OSError("gone")] * 8, Reading()]))
     with caplog.at_level("INFO", "tocsin.engine"):
         house.run(600.0)
     assert [r.getMessage() for r in caplog.records] == [
         "source bad fails: OSError: gone",
-        "source bad works again after 8 failures",
+        "source bad recovered after 8 failures",
     ]
 
 
@@ -129,7 +138,7 @@ def test_ticks_missed_by_a_slow_read_are_skipped_and_counted() -> None:
     slow = FakeSource("slow", [late, Reading()])
     house = House(slow)
     house.engine.step()
-    assert house.own.value(agent.SOURCE_SKIPPED, "slow") == 3
+    assert house.metrics.value(agent.SOURCE_SKIPPED, "slow") == 3
     house.run(1.0)
     assert slow.reads <= 3
 
@@ -143,19 +152,25 @@ def test_a_sink_that_raises_is_counted_and_the_others_still_get_everything() -> 
     house.engine._sink_health["broken"] = house.engine._sink_health["memory"]
     house.run(2.0)
     assert house.sink.observations
-    assert house.own.value(agent.STAGE_FAILURES, "sink", "broken", "OSError") == len(house.sink.observations)
+    assert house.metrics.value(agent.STAGE_FAILURES, "sink", "broken", "OSError") == len(
+        house.sink.observations
+    )
 
 
-def test_a_wall_clock_step_is_an_event_and_realigns_the_ticks_once(caplog: pytest.LogCaptureFixture) -> None:
-    """NTP steps by -90.25 s: one event and one line with the size, and ticks on whole seconds again."""
+def test_a_wall_clock_step_is_an_event_and_realigns_the_ticks_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """NTP steps by -90.25 s: one event and one line with the size, and
+    ticks on whole seconds again.
+    """
     house = House(FakeSource("a"))
     house.run(2.0)
     house.clock.step(-90.25)
     house.run(5.0)
     steps = [e for o in house.sink.observations for e in o.events if e.kind == "clock_step"]
     assert [e.attributes["seconds"] for e in steps] == [-90.25]
-    assert house.sink.observations[-1].time_ns % SECOND == 0
-    assert house.own.value(agent.CLOCK_STEPS) == 1
+    assert house.sink.observations[-1].time_ns % SECOND_NS == 0
+    assert house.metrics.value(agent.CLOCK_STEPS) == 1
     assert [r.getMessage() for r in caplog.records] == ["the wall clock was stepped by -90.250 s"]
 
 
@@ -163,11 +178,13 @@ class Lanes:
     """Lanes that take a turn when told: ``wait`` for an engine."""
 
     def __init__(self) -> None:
-        self._turns: defaultdict[str, threading.Semaphore] = defaultdict(lambda: threading.Semaphore(0))
+        self._turns: defaultdict[str, threading.Semaphore] = defaultdict(
+            lambda: threading.Semaphore(0)
+        )
 
     def wait(self, _seconds: float) -> bool:
         """How a lane waits."""
-        return self._turns[threading.current_thread().name].acquire(timeout=20)
+        return self._turns[threading.current_thread().name].acquire(timeout=PATIENCE_S)
 
     def turn(self, name: str) -> None:
         """Let this lane go on."""
@@ -192,32 +209,36 @@ class Stuck:
     def read(self) -> Reading:
         """One reading."""
         self.entered.set()
-        self.release.wait(20)
+        self.release.wait(PATIENCE_S)
         return Reading()
 
 
 def test_a_read_that_waits_costs_the_other_sources_no_tick() -> None:
-    """Every source has a lane of its own: while one waits for its driver, another is read on each of its ticks."""
+    """Every source has a lane of its own: while one waits for its driver, another is
+    read on each of its ticks.
+    """
     stuck, good, lanes = Stuck(), FakeSource("good"), Lanes()
     house = House(good, stuck, wait=lanes.wait)
     house.engine.start()
-    assert stuck.entered.wait(20)
+    assert stuck.entered.wait(PATIENCE_S)
     for tick in range(3):
         house.await_reads("good", tick + 1)
         house.clock.advance(1.0)
         lanes.turn("good")
     assert house.outcomes("stuck") == []
-    assert house.own.value(agent.SOURCE_SKIPPED, "good") == 0
+    assert house.metrics.value(agent.SOURCE_SKIPPED, "good") == 0
     stuck.release.set()
     lanes.stop(house.engine)
 
 
 def test_a_read_past_its_deadline_is_told_once_and_its_source_rejoins_when_it_returns() -> None:
-    """Overdue is published while the read still runs; what it brings then is too old, the next one counts."""
+    """Overdue is published while the read still runs; what it brings then is too
+    old, the next one counts.
+    """
     stuck, lanes = Stuck(), Lanes()
     house = House(stuck, wait=lanes.wait)
     house.engine.start()
-    assert stuck.entered.wait(20)
+    assert stuck.entered.wait(PATIENCE_S)
     for _ in range(2):
         house.clock.advance(2.5)
         lanes.turn("watch")
@@ -239,7 +260,7 @@ def test_first_reads_go_in_the_order_of_the_schedules() -> None:
     stuck, after, lanes = Stuck(), FakeSource("after"), Lanes()
     house = House(stuck, after, wait=lanes.wait)
     house.engine.start()
-    assert stuck.entered.wait(20)
+    assert stuck.entered.wait(PATIENCE_S)
     assert after.reads == 0
     stuck.release.set()
     house.await_reads("after", 1)
@@ -248,16 +269,18 @@ def test_first_reads_go_in_the_order_of_the_schedules() -> None:
 
 
 def test_what_comes_after_the_close_is_not_published() -> None:
-    """After a reload another engine numbers the observations: a read that returns late must not use a number again."""
+    """After a reload another engine numbers the observations: a read that returns late
+    must not use a number again.
+    """
     stuck, lanes = Stuck(), Lanes()
     house = House(stuck, wait=lanes.wait)
     house.engine.start()
-    assert stuck.entered.wait(20)
+    assert stuck.entered.wait(PATIENCE_S)
     house.engine.close(0.0)
     stuck.release.set()
     lanes.stop(house.engine)
     for lane in house.engine._threads:
-        lane.join(20)
+        lane.join(PATIENCE_S)
     assert house.sink.observations == []
 
 
@@ -265,7 +288,9 @@ def test_what_no_source_reads_is_published_as_an_observation_of_its_own() -> Non
     """What people say is numbered, judged and shown at once, between what the sources read."""
     house = House(FakeSource("nvml"))
     house.engine.step()
-    event = Event(house.clock.time_ns(), 0, Device("n1", "node", "n1"), "maintenance_started", {"reason": "x"})
+    event = Event(
+        house.clock.time_ns(), 0, Device("n1", "node", "n1"), "maintenance_started", {"reason": "x"}
+    )
     assert house.engine.publish("operator", (event,))
     (_, said) = house.sink.observations
     assert (said.source, said.events) == ("operator", (event,))
@@ -287,11 +312,11 @@ def test_a_judge_or_sink_that_never_returns_is_unhealthy() -> None:
 
     def hang(*_: object) -> None:
         entered.set()
-        release.wait(20)
+        release.wait(PATIENCE_S)
 
     house.sink.write = hang  # type: ignore[method-assign,assignment]
     house.engine.start()
-    assert entered.wait(20)
+    assert entered.wait(PATIENCE_S)
     lanes.turn("watch")
     house.clock.advance(31.0)
     assert not house.engine.alive()
@@ -352,14 +377,18 @@ def test_sinks_get_frames_with_increments() -> None:
     house.engine.step()
     house.clock.advance(1.0)
     house.engine.step()
-    assert house.sink.observations[-1].frames[0].increase("energy_millijoules").tolist() == [700_000.0]
+    assert house.sink.observations[-1].frames[0].increase("energy_millijoules").tolist() == [
+        700_000.0
+    ]
 
 
 def test_what_could_not_be_read_is_shown_by_reason_and_vanishes_with_it() -> None:
     """The unread gauge follows the last reading."""
-    house = House(FakeSource("a", [Reading(unread=(Unread("EINVAL", "d"), Unread("EINVAL", "e"))), Reading()]))
+    house = House(
+        FakeSource("a", [Reading(unread=(Unread("EINVAL", "d"), Unread("EINVAL", "e"))), Reading()])
+    )
     house.engine.step()
-    assert house.own.value(agent.SOURCE_UNREAD, "a", "EINVAL") == 2
+    assert house.metrics.value(agent.SOURCE_UNREAD, "a", "EINVAL") == 2
     house.clock.advance(1.0)
     house.engine.step()
-    assert house.own.value(agent.SOURCE_UNREAD, "a", "EINVAL") is None
+    assert house.metrics.value(agent.SOURCE_UNREAD, "a", "EINVAL") is None

@@ -14,14 +14,22 @@ from tests.fakes import FakeClock, gpu, gpu_frame
 
 def test_zero_is_a_value_and_missing_is_not() -> None:
     """An idle GPU is not an absent one."""
-    frame = gpu_frame(FakeClock(), {"power_milliwatts": 0, "energy_millijoules": 0}, {"power_milliwatts": None})
+    frame = gpu_frame(
+        FakeClock(), {"power_milliwatts": 0, "energy_millijoules": 0}, {"power_milliwatts": None}
+    )
     assert (frame.value("power_milliwatts", 0), frame.value("energy_millijoules", 0)) == (0.0, 0)
-    assert (frame.value("power_milliwatts", 1), frame.value("energy_millijoules", 1)) == (None, None)
+    assert (frame.value("power_milliwatts", 1), frame.value("energy_millijoules", 1)) == (
+        None,
+        None,
+    )
 
 
 def test_counters_keep_every_bit() -> None:
     """2^64 - 1 survives."""
-    assert gpu_frame(FakeClock(), {"energy_millijoules": 2**64 - 1}).value("energy_millijoules", 0) == 2**64 - 1
+    assert (
+        gpu_frame(FakeClock(), {"energy_millijoules": 2**64 - 1}).value("energy_millijoules", 0)
+        == 2**64 - 1
+    )
 
 
 def test_a_frame_is_frozen() -> None:
@@ -38,7 +46,12 @@ def test_frames_are_equal_bit_for_bit() -> None:
     assert one == gpu_frame(clock, {"power_milliwatts": 5, "energy_millijoules": 7})
     assert one != gpu_frame(clock, {"power_milliwatts": 5, "energy_millijoules": 8})
     assert one != gpu_frame(clock, {"power_milliwatts": 5})
-    assert one != frame_of("gpu", [(gpu(serial="x"), {"power_milliwatts": 5, "energy_millijoules": 7})], one.time_ns, one.mono_ns)
+    assert one != frame_of(
+        "gpu",
+        [(gpu(serial="x"), {"power_milliwatts": 5, "energy_millijoules": 7})],
+        one.time_ns,
+        one.mono_ns,
+    )
     clock.advance(1.0)
     assert one != gpu_frame(clock, {"power_milliwatts": 5, "energy_millijoules": 7})
 
@@ -72,7 +85,9 @@ def test_an_unknown_column_is_an_error() -> None:
 
 
 def test_rows_keep_their_place_when_devices_leave_come_and_change() -> None:
-    """A device that leaves keeps its row, a new one is appended, a new attribute makes a new generation."""
+    """A device that leaves keeps its row, a new one is appended, a new
+    attribute makes a new generation.
+    """
     rows = Rows()
     assert rows.place([gpu(0), gpu(1)]) == [0, 1]
     generation = rows.devices

@@ -28,7 +28,17 @@ class Each:
         if self.error is not None:
             raise self.error
         return [
-            Incident(f.id, f.device, f.fault, f.severity, f.action, f.onset_ns, (f.id,), f.summary, 0 if f.active else f.time_ns)
+            Incident(
+                f.id,
+                f.device,
+                f.fault,
+                f.severity,
+                f.action,
+                f.onset_ns,
+                (f.id,),
+                f.summary,
+                0 if f.active else f.time_ns,
+            )
             for f in findings
         ]
 
@@ -37,15 +47,21 @@ class House:
     """A judge with a detector and a fusion, shown the temperature of one GPU each second."""
 
     def __init__(self) -> None:
-        self.clock, self.own, self.fusion = FakeClock(), SelfMetrics(), Each()
-        self.judge = Judge([Hot()], self.own, self.clock, periods_s={"nvml": 1.0}, fusion=self.fusion)
+        self.clock, self.metrics, self.fusion = FakeClock(), SelfMetrics(), Each()
+        self.judge = Judge(
+            [Hot()], self.metrics, self.clock, periods_s={"nvml": 1.0}, fusion=self.fusion
+        )
 
     def see(self, *temperatures: float) -> list[tuple[list[str], list[str]]]:
         """Phases of findings and ids of incidents after each reading."""
         said: list[tuple[list[str], list[str]]] = []
         for value in temperatures:
             frame = gpu_frame(
-                self.clock, {"temperature_celsius": value, "energy_millijoules": self.clock.monotonic_ns() // 10**6}
+                self.clock,
+                {
+                    "temperature_celsius": value,
+                    "energy_millijoules": self.clock.monotonic_ns() // 10**6,
+                },
             )
             judged = self.judge.judge(observed(self.clock, frame))
             said.append(([f.phase for f in judged.findings], [i.id for i in judged.incidents]))
@@ -61,11 +77,13 @@ def test_incidents_are_made_of_what_the_detectors_found() -> None:
 
 
 def test_a_fusion_that_raises_costs_its_incidents_and_nothing_else() -> None:
-    """The findings are told all the same, it is counted, and works again with the next observation."""
+    """The findings are told all the same, it is counted, and works again
+    with the next observation.
+    """
     house = House()
     house.fusion.error = RuntimeError("oh")
     assert house.see(90, 90, 90)[-1] == (["onset"], [])
-    assert house.own.value(agent.STAGE_FAILURES, "detector", "each", "RuntimeError") == 3
+    assert house.metrics.value(agent.STAGE_FAILURES, "detector", "each", "RuntimeError") == 3
     house.fusion.error = None
     assert house.see(50)[-1][1]
 
@@ -73,7 +91,7 @@ def test_a_fusion_that_raises_costs_its_incidents_and_nothing_else() -> None:
 def test_without_a_fusion_there_are_no_incidents() -> None:
     """Findings stay what they are."""
     house = House()
-    house.judge = Judge([Hot()], house.own, house.clock, periods_s={})
+    house.judge = Judge([Hot()], house.metrics, house.clock, periods_s={})
     assert house.see(90, 90, 90)[-1] == (["onset"], [])
 
 
@@ -88,10 +106,12 @@ def test_what_stands_is_known_until_it_ends() -> None:
 
 
 def test_another_judge_goes_on_with_the_memory() -> None:
-    """The last samples bridge the gap: the first increment after it is that of the time between; what stood stands."""
+    """The last samples bridge the gap: the first increment after it is that of the time
+    between; what stood stands.
+    """
     house = House()
     house.see(90, 90, 90)
-    other = Judge([Hot()], house.own, house.clock, periods_s={"nvml": 1.0}, fusion=Each())
+    other = Judge([Hot()], house.metrics, house.clock, periods_s={"nvml": 1.0}, fusion=Each())
     other.restore(house.judge.state())
     frame = gpu_frame(house.clock, {"energy_millijoules": house.clock.monotonic_ns() // 10**6})
     (seen,) = other.judge(observed(house.clock, frame)).observation.frames
@@ -101,7 +121,9 @@ def test_another_judge_goes_on_with_the_memory() -> None:
 
 
 def test_what_a_detector_said_that_begins_anew_ends() -> None:
-    """It no longer knows that it said so, and could never end it; what is still so it tells again."""
+    """It no longer knows that it said so, and could never end it; what is
+    still so it tells again.
+    """
     house = House()
     house.see(90, 90, 90)
     house.judge.begins_anew(["hot"], house.judge.standing(), ())
@@ -110,27 +132,31 @@ def test_what_a_detector_said_that_begins_anew_ends() -> None:
 
 
 def test_a_fusion_that_begins_anew_is_told_what_stands() -> None:
-    """Its old incidents end, since it cannot end them; the faults behind them are incidents again."""
+    """Its old incidents end, since it cannot end them; the faults behind
+    them are incidents again.
+    """
     house = House()
     house.see(90, 90, 90)
     (before,) = house.judge.open()
     house.judge.begins_anew(["each"], house.judge.standing(), house.judge.open())
-    judged = house.judge.judge(observed(house.clock, gpu_frame(house.clock, {"temperature_celsius": 90})))
+    judged = house.judge.judge(
+        observed(house.clock, gpu_frame(house.clock, {"temperature_celsius": 90}))
+    )
     assert [(i.id, i.active) for i in judged.incidents] == [(before.id, False), (before.id, True)]
     assert len(house.judge.open()) == 1
 
 
 def test_a_detector_that_failed_before_a_restart_ends_its_finding_after_it() -> None:
     """Under the same id: nobody is left with a finding that nothing can end."""
-    clock, own = FakeClock(), SelfMetrics()
+    clock, metrics = FakeClock(), SelfMetrics()
 
     class Broken(Hot):
         def update(self, observation: Observation) -> list[Finding]:
             raise RuntimeError(observation.source)
 
-    first = Judge([Broken()], own, clock, periods_s={})
+    first = Judge([Broken()], metrics, clock, periods_s={})
     (failed,) = first.judge(observed(clock, gpu_frame(clock, {}))).findings
-    second = Judge([Hot()], own, clock, periods_s={})
+    second = Judge([Hot()], metrics, clock, periods_s={})
     second.restore(first.state())
     (ended,) = second.judge(observed(clock, gpu_frame(clock, {}))).findings
     assert (ended.id, ended.phase) == (failed.id, "cleared")
@@ -142,7 +168,7 @@ def test_a_memory_that_is_not_whole_is_refused(missing: str) -> None:
     house = House()
     house.see(90, 90, 90)
     state = {name: array for name, array in house.judge.state().items() if name != missing}
-    fresh = Judge([], house.own, house.clock, periods_s={})
+    fresh = Judge([], house.metrics, house.clock, periods_s={})
     with pytest.raises((KeyError, ValueError)):
         fresh.restore(state)
     assert fresh.standing() == ()

@@ -4,41 +4,41 @@ from __future__ import annotations
 
 from pipeline.catalog import agent
 from pipeline.finding import Finding
-from pipeline.outlet import MOST_OWED, Outlet
+from pipeline.outlet import MAX_OWED, Outlet
 from pipeline.selfmetrics import SelfMetrics
 from tests.fakes import FakeClock, FakeSink, gpu, observed
 
 
 def outlet(most: int = 3) -> tuple[Outlet, FakeSink, SelfMetrics, FakeClock]:
     """An outlet of so many places with its parts."""
-    clock, own, sink = FakeClock(), SelfMetrics(), FakeSink()
-    return Outlet(sink, own, clock, most=most), sink, own, clock
+    clock, metrics, sink = FakeClock(), SelfMetrics(), FakeSink()
+    return Outlet(sink, metrics, clock, most=most), sink, metrics, clock
 
 
 def test_a_full_queue_drops_its_oldest_and_counts_it() -> None:
     """Five into three leaves the newest three and two counted."""
-    queue, sink, own, clock = outlet()
+    queue, sink, metrics, clock = outlet()
     for seq in range(5):
         queue.write(observed(clock, seq=seq), ())
     queue.drain()
     assert [o.seq for o in sink.observations] == [2, 3, 4]
-    assert own.value(agent.QUEUE_DROPPED, "memory") == 2
+    assert metrics.value(agent.QUEUE_DROPPED, "memory") == 2
 
 
 def test_close_drains_what_is_queued() -> None:
     """Shutdown loses nothing that fits the deadline."""
-    queue, sink, own, clock = outlet()
+    queue, sink, metrics, clock = outlet()
     queue.start()
     for seq in range(3):
         queue.write(observed(clock, seq=seq), ())
     queue.close(10.0)
     assert [o.seq for o in sink.observations] == [0, 1, 2]
-    assert own.value(agent.QUEUE_DROPPED, "memory") == 0
+    assert metrics.value(agent.QUEUE_DROPPED, "memory") == 0
 
 
 def test_a_sink_that_raises_does_not_stop_the_queue() -> None:
     """The next observation is delivered after one that failed."""
-    queue, sink, own, clock = outlet()
+    queue, sink, metrics, clock = outlet()
     sink.error = OSError("full")
     queue.write(observed(clock, seq=1), ())
     queue.drain()
@@ -46,7 +46,7 @@ def test_a_sink_that_raises_does_not_stop_the_queue() -> None:
     queue.write(observed(clock, seq=2), ())
     queue.drain()
     assert [o.seq for o in sink.observations] == [2]
-    assert own.value(agent.STAGE_FAILURES, "sink", "memory", "OSError") == 1
+    assert metrics.value(agent.STAGE_FAILURES, "sink", "memory", "OSError") == 1
 
 
 def found(onset: int) -> Finding:
@@ -55,7 +55,9 @@ def found(onset: int) -> Finding:
 
 
 def test_findings_that_a_sink_refused_come_again_with_the_next_observation() -> None:
-    """A detector says them once and its state has moved on: a disk that was full for a minute loses none and doubles none."""
+    """A detector says them once and its state has moved on: a disk that was full for a minute
+    loses none and doubles none.
+    """
     queue, sink, _, clock = outlet()
     sink.error = OSError("full")
     for seq in range(2):
@@ -81,10 +83,10 @@ def test_what_is_owed_to_a_dead_sink_is_bounded() -> None:
     """The newest stay."""
     queue, sink, _, clock = outlet()
     sink.error = OSError("gone")
-    for seq in range(MOST_OWED + 10):
+    for seq in range(MAX_OWED + 10):
         queue.write(observed(clock, seq=seq), (found(seq),))
         queue.drain()
     sink.error = None
     queue.write(observed(clock), ())
     queue.drain()
-    assert sink.findings == [found(seq) for seq in range(10, MOST_OWED + 10)]
+    assert sink.findings == [found(seq) for seq in range(10, MAX_OWED + 10)]

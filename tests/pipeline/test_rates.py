@@ -1,4 +1,7 @@
-"""Counters to increments: resets, wraps, saturation, first samples, gaps. Never an absolute difference."""
+"""Counters to increments: resets, wraps, saturation, first samples, gaps.
+
+Never an absolute difference.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.catalog import Field, Metric
-from pipeline.frame import Device, Frame, Schema, blank, frame_of, schema_of
-from pipeline.rates import FIRST, GAP, IMPLAUSIBLE, MISSING, OK, RESET, SATURATED, Increments, Rates
-from tests.fakes import SECOND, START_NS
+from pipeline.clock import SECOND_NS
+from pipeline.frame import Device, Frame, Increments, Schema, blank, frame_of, schema_of
+from pipeline.rates import FIRST, GAP, IMPLAUSIBLE, MISSING, OK, RESET, SATURATED, Rates
+from tests.fakes import START_NS
 
 METRIC = Metric("tocsin_test_total", "counter", "A counter.")
 FIELDS = (
@@ -33,15 +37,35 @@ class Meter:
         self.now = START_NS
 
     def sample(
-        self, after_s: float = 1.0, boot: str = "b", epoch: str = "e", device: str = "d", **values: int | None
+        self,
+        after_s: float = 1.0,
+        boot: str = "b",
+        epoch: str = "e",
+        device: str = "d",
+        **values: int | None,
     ) -> Increments:
-        self.now += round(after_s * SECOND)
-        counters, observed = np.zeros((len(FIELDS), 1), np.uint64), np.zeros((len(FIELDS), 1), np.bool_)
+        self.now += round(after_s * SECOND_NS)
+        counters, observed = (
+            np.zeros((len(FIELDS), 1), np.uint64),
+            np.zeros((len(FIELDS), 1), np.bool_),
+        )
         for name, value in values.items():
             if value is not None:
-                counters[SCHEMA.counter_row[name], 0], observed[SCHEMA.counter_row[name], 0] = value, True
+                counters[SCHEMA.counter_row[name], 0], observed[SCHEMA.counter_row[name], 0] = (
+                    value,
+                    True,
+                )
         devices = (Device("n1", "test", device, {"epoch": epoch}),)
-        frame = Frame(SCHEMA, self.now, 0, devices, np.zeros((0, 1)), counters, observed, np.zeros(1, np.int64))
+        frame = Frame(
+            SCHEMA,
+            self.now,
+            0,
+            devices,
+            np.zeros((0, 1)),
+            counters,
+            observed,
+            np.zeros(1, np.int64),
+        )
         increments = self.rates.add(frame, boot).increments
         assert increments is not None
         return increments
@@ -176,15 +200,27 @@ def test_rates_use_the_sources_own_timestamps() -> None:
     """Where the driver says when it sampled, the rate is over that time."""
     rates = Rates(SCHEMA, 1.0)
     for stamp, value in ((1_000, 0), (1_500, 100)):
-        _, counters, observed = (np.zeros((0, 1)), np.full((5, 1), value, np.uint64), np.ones((5, 1), np.bool_))
+        _, counters, observed = (
+            np.zeros((0, 1)),
+            np.full((5, 1), value, np.uint64),
+            np.ones((5, 1), np.bool_),
+        )
         frame = Frame(
-            SCHEMA, START_NS, 0, (Device("n1", "test", "d"),), np.zeros((0, 1)), counters, observed, np.array([stamp * 1_000_000])
+            SCHEMA,
+            START_NS,
+            0,
+            (Device("n1", "test", "d"),),
+            np.zeros((0, 1)),
+            counters,
+            observed,
+            np.array([stamp * 1_000_000]),
         )
         out = rates.add(frame)
     assert out.increments is not None
     assert out.increments.rate(0)[0] == pytest.approx(200.0)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=20))
 def test_increments_are_never_negative_or_infinite(values: list[int]) -> None:
     """Whatever a counter does, its increment is a count or missing."""
@@ -199,7 +235,14 @@ def test_an_empty_frame_gives_empty_increments() -> None:
     gauges, counters, observed = blank("gpu", ())
     from_catalog = Rates(SCHEMA, 1.0)
     frame = Frame(
-        SCHEMA, START_NS, 0, (), np.zeros((0, 0)), np.zeros((5, 0), np.uint64), np.zeros((5, 0), np.bool_), np.zeros(0, np.int64)
+        SCHEMA,
+        START_NS,
+        0,
+        (),
+        np.zeros((0, 0)),
+        np.zeros((5, 0), np.uint64),
+        np.zeros((5, 0), np.bool_),
+        np.zeros(0, np.int64),
     )
     out = from_catalog.add(frame).increments
     assert out is not None
@@ -208,7 +251,9 @@ def test_an_empty_frame_gives_empty_increments() -> None:
 
 
 def test_a_counter_that_appears_later_disturbs_no_other() -> None:
-    """Another counter, before or behind it in the catalogue, is observed for the first time: the first one's increments go on."""
+    """Another counter, before or behind it in the catalogue, is observed for the first time: the
+    first one's increments go on.
+    """
     meter = Meter()
     meter.sample(sticky16=10)
     assert of(meter.sample(sticky16=13, plain=7), "sticky16") == (3.0, OK)
@@ -239,20 +284,30 @@ def test_devices_may_change_places() -> None:
         return [float(delta) for delta in made.delta[0]]
 
     sample("ab", START_NS, 0)
-    assert sample("ba", START_NS + SECOND, 3) == [3.0, 3.0]
-    assert sample("b", START_NS + 2 * SECOND, 4) == [1.0]
-    assert sample("ab", START_NS + 3 * SECOND, 9) == [6.0, 5.0]
+    assert sample("ba", START_NS + SECOND_NS, 3) == [3.0, 3.0]
+    assert sample("b", START_NS + 2 * SECOND_NS, 4) == [1.0]
+    assert sample("ab", START_NS + 3 * SECOND_NS, 9) == [6.0, 5.0]
 
 
 SAMPLES = st.fixed_dictionaries(
-    {"after_s": st.sampled_from([0.1, 1.0, 60.0]), "boot": st.sampled_from("ab"), "device": st.sampled_from("de")},
-    optional={name: st.one_of(st.none(), st.integers(0, 2**16 - 1)) for name in ("plain", "sticky16", "limited")},
+    {
+        "after_s": st.sampled_from([0.1, 1.0, 60.0]),
+        "boot": st.sampled_from("ab"),
+        "device": st.sampled_from("de"),
+    },
+    optional={
+        name: st.one_of(st.none(), st.integers(0, 2**16 - 1))
+        for name in ("plain", "sticky16", "limited")
+    },
 )
 
 
+@pytest.mark.slow
 @given(st.lists(SAMPLES, max_size=12), st.integers(0, 11))
 def test_a_restart_anywhere_changes_no_increment(samples: list[dict[str, Any]], cut: int) -> None:
-    """Resets, gaps, swapped parts and counters that appear later: with the last samples restored in between the increments are the same."""
+    """Resets, gaps, swapped parts and counters that appear later: with the last samples restored in
+    between the increments are the same.
+    """
     one, other = Meter(), Meter()
     for number, sample in enumerate(samples):
         if number == cut:
@@ -269,7 +324,9 @@ def test_samples_of_another_catalogue_are_matched_by_field() -> None:
     meter = Meter()
     meter.sample(plain=5, limited=7)
     state = dict(meter.rates.state())
-    state["counter"] = np.array([999 if number == FIELDS[0].id else number for number in state["counter"].tolist()])
+    state["counter"] = np.array(
+        [999 if number == FIELDS[0].id else number for number in state["counter"].tolist()]
+    )
     meter.rates = Rates(SCHEMA, 1.0)
     meter.rates.restore(state)
     increments = meter.sample(plain=6, limited=9)
@@ -288,10 +345,14 @@ def test_samples_that_do_not_fit_are_refused(name: str) -> None:
 
 
 def test_devices_without_counters_are_not_remembered() -> None:
-    """Jobs come and go for ever: memory and snapshots of a node hold none of those that went."""
+    """Jobs come and go forever: memory and snapshots of a node hold none of those that went."""
     rates = Rates(schema_of("device_job"), 1.0)
     for number in range(1000):
         device = Device("n1", "device_job", f"GPU-1/slurm/{number}", {"job": str(number)})
-        made = rates.add(frame_of("device_job", [(device, {"processes": 1})], number * SECOND, number * SECOND))
+        made = rates.add(
+            frame_of(
+                "device_job", [(device, {"processes": 1})], number * SECOND_NS, number * SECOND_NS
+            )
+        )
     assert made.increments is not None
     assert rates.state()["id"].tolist() == []

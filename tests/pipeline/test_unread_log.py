@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline.clock import SECOND_NS
 from pipeline.observation import Unread
-from pipeline.unread_log import MOST_REASONS, UnreadLog
-from tests.fakes import SECOND
+from pipeline.unread_log import MAX_REASONS, UnreadLog
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -21,21 +21,28 @@ def _every_level(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "tocsin.engine")
 
 
-def test_a_reason_is_said_once_with_an_example_and_once_when_it_has_gone(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.slow
+def test_a_reason_is_said_once_with_an_example_and_once_when_it_has_gone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """An operator finds the file in the log; a day of the same trouble is one line."""
-    unread = [Unread("garbage", "port-1", "symbol_errors"), Unread("garbage", "port-2", "state"), Unread("slow", "port-3")]
+    unread = [
+        Unread("garbage", "port-1", "symbol_errors"),
+        Unread("garbage", "port-2", "state"),
+        Unread("slow", "port-3"),
+    ]
     log = UnreadLog("infiniband")
     for second in range(86_400):
-        log.note(unread, second * SECOND)
+        log.note(unread, second * SECOND_NS)
     assert said(caplog) == [
         "source infiniband cannot read symbol_errors of port-1 and 1 more: garbage",
         "source infiniband cannot read port-3: slow",
     ]
     for second in range(86_400, 86_500):
-        log.note([], second * SECOND)
+        log.note([], second * SECOND_NS)
     assert said(caplog) == [
-        "source infiniband: nothing is unread for this reason any more: garbage",
-        "source infiniband: nothing is unread for this reason any more: slow",
+        "source infiniband: everything affected is read again: garbage",
+        "source infiniband: everything affected is read again: slow",
     ]
 
 
@@ -43,11 +50,13 @@ def test_a_reason_that_comes_and_goes_is_said_once(caplog: pytest.LogCaptureFixt
     """A file that fails in every other reading is no line per reading."""
     log = UnreadLog("infiniband")
     for second in range(600):
-        log.note([Unread("EIO", "port-1", "state")] if second % 2 else [], second * SECOND)
+        log.note([Unread("EIO", "port-1", "state")] if second % 2 else [], second * SECOND_NS)
     assert len(said(caplog)) == 1
 
 
-def test_what_concerns_no_device_is_the_sources_own_to_say(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_concerns_no_device_is_the_sources_own_to_say(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """A driver that is not there has its line already."""
     UnreadLog("nvml").note([Unread("driver not loaded")], 0)
     assert said(caplog) == []
@@ -58,4 +67,4 @@ def test_reasons_without_end_are_bounded(caplog: pytest.LogCaptureFixture) -> No
     log = UnreadLog("nvml")
     for number in range(10_000):
         log.note([Unread(f"reason {number}", "gpu-1")], 0)
-    assert len(said(caplog)) == MOST_REASONS
+    assert len(said(caplog)) == MAX_REASONS

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.server
 import json
 import re
-import subprocess
 import threading
 import urllib.error
 import urllib.request
@@ -15,8 +14,8 @@ from socket import create_server
 from typing import Any
 
 from tests.parts import Part, need
-from tests.servers import end
-from tests.wait import until
+from tests.servers import Server
+from tests.wait import PATIENCE_S
 
 CONFIG = Path(__file__).parents[2] / "rules" / "alertmanager.yml"
 
@@ -51,11 +50,13 @@ class Receivers:
         """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
 
 
 class Alertmanager:
-    """``prometheus-alertmanager`` with our file, its waits shortened to a second and its receivers pointed at the test's."""
+    """``prometheus-alertmanager`` with our file, its waits shortened to a second and its
+    receivers pointed at the test's.
+    """
 
     def __init__(self, folder: Path, receivers: Receivers, part: Part = need) -> None:
         with create_server(("127.0.0.1", 0)) as free:
@@ -65,8 +66,7 @@ class Alertmanager:
         text = re.sub(r"group_interval: 5m", "group_interval: 1s", text)
         (folder / "alertmanager.yml").write_text(text, encoding="utf-8")
         self.log = folder / "alertmanager.log"
-        self._written = self.log.open("wb")
-        self._process = subprocess.Popen(
+        self._server = Server(
             [
                 part("prometheus-alertmanager", "prometheus-alertmanager"),
                 f"--config.file={folder / 'alertmanager.yml'}",
@@ -74,15 +74,16 @@ class Alertmanager:
                 f"--web.listen-address={self.address}",
                 "--cluster.listen-address=",
             ],
-            stderr=self._written,
-            stdout=subprocess.DEVNULL,
+            self.log,
             cwd=folder,
         )
-        until(lambda: self._get("/-/ready") is not None, "Alertmanager to be ready")
+        self._server.until(lambda: self._get("/-/ready") is not None, "Alertmanager to be ready")
 
     def _get(self, path: str) -> bytes | None:
         try:
-            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(
+                f"http://{self.address}{path}", timeout=PATIENCE_S
+            ) as answer:
                 body: bytes = answer.read()
                 return body
         except OSError:
@@ -92,17 +93,21 @@ class Alertmanager:
         """Post alerts, as Prometheus does."""
         body = json.dumps([{"labels": dict(labels)} for labels in alerts]).encode()
         request = urllib.request.Request(
-            f"http://{self.address}/api/v2/alerts", data=body, headers={"Content-Type": "application/json"}, method="POST"
+            f"http://{self.address}/api/v2/alerts",
+            data=body,
+            headers={"Content-Type": "application/json"},
+            method="POST",
         )
-        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310 - the address is the test's own
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310 - the address is the test's own
             assert answer.status == 200
 
     def muted(self) -> dict[str, bool]:
         """Alert (its label ``id``) to whether another one mutes it."""
         alerts = json.loads(self._get("/api/v2/alerts?active=true&inhibited=true") or b"[]")
-        return {alert["labels"].get("id", ""): bool(alert["status"]["inhibitedBy"]) for alert in alerts}
+        return {
+            alert["labels"].get("id", ""): bool(alert["status"]["inhibitedBy"]) for alert in alerts
+        }
 
     def stop(self) -> None:
-        """End it, and its log."""
-        end(self._process)
-        self._written.close()
+        """End it."""
+        self._server.end()

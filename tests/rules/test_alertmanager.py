@@ -1,4 +1,6 @@
-"""Routes and inhibitions, in a real Alertmanager: one incident wakes one person once, and no alert mutes what it does not explain."""
+"""Routes and inhibitions, in a real Alertmanager: one incident wakes one person once, and no alert
+mutes what it does not explain.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from pipeline.child import run
 from rules.build import alerts
 from tests.parts import VERSIONS, Part
 from tests.rules.alertmanager import CONFIG, Alertmanager, Receivers
-from tests.wait import until
+from tests.wait import PATIENCE_S, until
 
 pytestmark = pytest.mark.integration
 
@@ -90,31 +92,53 @@ MUTES = [
     ),
     (
         "an incident explains the raw alert",
-        alert("TocsinGpuXid", "a", gpu_uuid="g1", root_kind="gpu", root_device="g1", scope="gpu", **N1),
+        alert(
+            "TocsinGpuXid", "a", gpu_uuid="g1", root_kind="gpu", root_device="g1", scope="gpu", **N1
+        ),
         alert("RawGpuXidReset", "b", gpu_uuid="g1", **(N1 | {"instance": "n1:9401"})),
         True,
     ),
     (
         "a switch explains its ports",
-        alert("TocsinFabric", "a", root_kind="switch", root_device="s1", scope="switch", **N1, **LEAF1),
+        alert(
+            "TocsinFabric", "a", root_kind="switch", root_device="s1", scope="switch", **N1, **LEAF1
+        ),
         alert("RawIbPortDown", "b", device="mlx5_0", port="1", **N2, **LEAF1),
         True,
     ),
     (
         "a node without a driver explains its GPUs",
-        alert("TocsinGpuLost", "a", root_kind="node", root_device="n1", scope="node", **{"class": "gpu_lost"}, **N1),
+        alert(
+            "TocsinGpuLost",
+            "a",
+            root_kind="node",
+            root_device="n1",
+            scope="node",
+            **{"class": "gpu_lost"},
+            **N1,
+        ),
         alert("TocsinGpuXid", "b", scope="gpu", gpu_uuid="g1", **N1),
         True,
     ),
     (
         "a job that stands still explains no dead GPU of its node",
-        alert("TocsinJobStalled", "a", root_kind="node", root_device="n1", scope="node", **{"class": "hang/host_stall"}, **N1),
+        alert(
+            "TocsinJobStalled",
+            "a",
+            root_kind="node",
+            root_device="n1",
+            scope="node",
+            **{"class": "hang/host_stall"},
+            **N1,
+        ),
         alert("TocsinGpuLost", "b", scope="gpu", gpu_uuid="g1", **N1),
         False,
     ),
     (
         "and no other switch's",
-        alert("TocsinFabric", "a", root_kind="switch", root_device="s1", scope="switch", **N1, **LEAF1),
+        alert(
+            "TocsinFabric", "a", root_kind="switch", root_device="s1", scope="switch", **N1, **LEAF1
+        ),
         alert("RawIbPortDown", "b", device="mlx5_0", port="1", **N2, **LEAF2),
         False,
     ),
@@ -124,7 +148,12 @@ MUTES = [
         alert("RawIbPortDown", "b", device="mlx5_0", port="1", **N2),
         False,
     ),
-    ("maintenance", alert("TocsinNodeMaintenance", "a", **N1), alert("RawGpuLost", "b", gpu_uuid="g1", **N1), True),
+    (
+        "maintenance",
+        alert("TocsinNodeMaintenance", "a", **N1),
+        alert("RawGpuLost", "b", gpu_uuid="g1", **N1),
+        True,
+    ),
     (
         "maintenance of another node",
         alert("TocsinNodeMaintenance", "a", **N1),
@@ -142,21 +171,34 @@ MUTES = [
 
 def test_amtool_takes_the_file(part: Part) -> None:
     """The configuration is valid for Alertmanager's own tool."""
-    checked = run([part("amtool", "prometheus-alertmanager"), "check-config", str(CONFIG)], timeout_s=30)
+    checked = run(
+        [part("amtool", "prometheus-alertmanager"), "check-config", str(CONFIG)],
+        timeout_s=PATIENCE_S,
+    )
     assert checked.returncode == 0, checked.stderr.decode()
 
 
 @pytest.mark.parametrize("name", sorted(RULES))
 def test_every_alert_has_its_receiver(name: str, part: Part) -> None:
-    """Critical alerts wake the pager, warnings never do; the watchdog has its own listener; RMAs make a ticket as well."""
+    """Critical alerts wake the pager, warnings never do; the watchdog has its own listener;
+    RMAs make a ticket as well.
+    """
     labels = [f"{key}={value}" for key, value in ({"alertname": name} | RULES[name]).items()]
     tool = part("amtool", "prometheus-alertmanager")
-    said = run([tool, "config", "routes", "test", f"--config.file={CONFIG}", *labels], timeout_s=30).stdout.decode().split()
+    said = (
+        run(
+            [tool, "config", "routes", "test", f"--config.file={CONFIG}", *labels],
+            timeout_s=PATIENCE_S,
+        )
+        .stdout.decode()
+        .split()
+    )
     reached = {receiver for word in said for receiver in word.split(",")}
     severity = RULES[name]["severity"]
     assert ("pager" in reached) == (severity == "critical")
     assert ("ticket" in reached) == (
-        RULES[name]["action"] == "rma" or (severity == "warning" and RULES[name]["component"] != "pipeline")
+        RULES[name]["action"] == "rma"
+        or (severity == "warning" and RULES[name]["component"] != "pipeline")
     )
     assert reached - {"pager", "ticket", "automation"} == {
         "info": {"deadman"} if name == "TocsinWatchdog" else {"nobody"},
@@ -175,9 +217,19 @@ def test_an_alert_mutes_only_what_it_explains(
     assert alertmanager.muted() == {"a": False, "b": muted}
 
 
-def test_a_burst_of_one_incident_wakes_one_person_once(alertmanager: Alertmanager, receivers: Receivers) -> None:
-    """One root device and class: one message of the pager, whatever else the same GPU makes fire; a second node has its own."""
-    incident = {"root_kind": "gpu", "root_device": "g1", "class": "xid", "scope": "gpu", "gpu_uuid": "g1"}
+def test_a_burst_of_one_incident_wakes_one_person_once(
+    alertmanager: Alertmanager, receivers: Receivers
+) -> None:
+    """One root device and class: one message of the pager, whatever else the same GPU makes fire; a
+    second node has its own.
+    """
+    incident = {
+        "root_kind": "gpu",
+        "root_device": "g1",
+        "class": "xid",
+        "scope": "gpu",
+        "gpu_uuid": "g1",
+    }
     burst = [
         alert("TocsinGpuXid", "a", **incident, **N1),
         alert("RawGpuXidReset", "b", gpu_uuid="g1", xid="79", **N1),
@@ -186,27 +238,70 @@ def test_a_burst_of_one_incident_wakes_one_person_once(alertmanager: Alertmanage
     ]
     alertmanager.fire(burst)
     until(lambda: receivers.of("pager"), "the page")
-    alertmanager.fire([*burst, alert("TocsinGpuXid", "e", **(incident | {"root_device": "g9", "gpu_uuid": "g9"}), **N2)])
+    alertmanager.fire(
+        [
+            *burst,
+            alert(
+                "TocsinGpuXid", "e", **(incident | {"root_device": "g9", "gpu_uuid": "g9"}), **N2
+            ),
+        ]
+    )
     until(lambda: len(receivers.of("pager")) == 2, "the page of the other node")
-    assert [[one["labels"]["id"] for one in message["alerts"]] for message in receivers.of("pager")] == [["a"], ["e"]]
+    assert [
+        [one["labels"]["id"] for one in message["alerts"]] for message in receivers.of("pager")
+    ] == [["a"], ["e"]]
 
 
-@pytest.mark.parametrize(("name", "receiver"), [("TocsinJobStalled", "pager"), ("TocsinJobStalledTicket", "ticket")])
+@pytest.mark.parametrize(
+    ("name", "receiver"), [("TocsinJobStalled", "pager"), ("TocsinJobStalledTicket", "ticket")]
+)
 def test_a_stall_that_all_nodes_of_a_job_tell_of_themselves_is_one_message(
     name: str, receiver: str, alertmanager: Alertmanager, receivers: Receivers
 ) -> None:
-    """The storage hangs: an agent sees its own node idle, and nobody is called once per node; a rank, or a job, that is to blame has its own."""
+    """The storage hangs: an agent sees its own node idle, and nobody is called once per node; a
+    rank, or a job, that is to blame has its own.
+    """
     stall = {"root_kind": "node", "scope": "node", "class": "hang/host_stall"}
-    nodes = [{"cluster": "c1", "node": f"n{n}", "instance": f"n{n}:9400", "fault_domain": f"rack{n // 4}"} for n in range(16)]
-    alerts_of_all = [alert(name, where["node"], root_device=where["node"], **stall, **where) for where in nodes]
+    nodes = [
+        {
+            "cluster": "c1",
+            "node": f"n{n}",
+            "instance": f"n{n}:9400",
+            "fault_domain": f"rack{n // 4}",
+        }
+        for n in range(16)
+    ]
+    alerts_of_all = [
+        alert(name, where["node"], root_device=where["node"], **stall, **where) for where in nodes
+    ]
     jobs = [
-        alert(name, job, root_kind="job", root_device=job, scope="job", **{"class": "hang/undecided"}, **where)
+        alert(
+            name,
+            job,
+            root_kind="job",
+            root_device=job,
+            scope="job",
+            **{"class": "hang/undecided"},
+            **where,
+        )
         for job, where in (("job 7", N1), ("job 8", N2))
     ]
     rank = alert(
-        name, "rank", root_kind="gpu", root_device="g1", scope="gpu", gpu_uuid="g1", **{"class": "hang/rank_stuck"}, **N1
+        name,
+        "rank",
+        root_kind="gpu",
+        root_device="g1",
+        scope="gpu",
+        gpu_uuid="g1",
+        **{"class": "hang/rank_stuck"},
+        **N1,
     )
     alertmanager.fire([*alerts_of_all, *jobs, rank])
     until(lambda: len(receivers.of(receiver)) == 4, "four messages")
-    told = sorted(sorted(one["labels"]["id"] for one in message["alerts"]) for message in receivers.of(receiver))
-    assert told == sorted([sorted(where["node"] for where in nodes), ["job 7"], ["job 8"], ["rank"]])
+    told = sorted(
+        sorted(one["labels"]["id"] for one in message["alerts"])
+        for message in receivers.of(receiver)
+    )
+    assert told == sorted(
+        [sorted(where["node"] for where in nodes), ["job 7"], ["job 8"], ["rank"]]
+    )

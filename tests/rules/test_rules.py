@@ -1,4 +1,6 @@
-"""The rules: built files are fresh, every name in them exists, promtool's tests cover each alert and would notice if it were wrong."""
+"""The rules: built files are fresh, every name in them exists, promtool's tests cover each alert
+and would notice if it were wrong.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +8,26 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
 from pipeline.catalog import FIELDS, METRICS
 from pipeline.child import run
+from pipeline.finding import Action
+from rules import templates
 from rules.build import SETS, alerts, pages
 from rules.model import Alert
 from tests.parts import VERSIONS, Part, need
+from tests.wait import PATIENCE_S
 
 RULES = Path(__file__).parents[2] / "rules"
 TESTS = sorted((RULES / "tests").glob("*.yaml"))
 ALERTS = list(alerts())
 
-# What the rules read that no catalogue of ours names: Prometheus' own `up`, and node_exporter's infiniband and stat collectors.
+# What the rules read that no catalogue of ours names: Prometheus' own `up`, and node_exporter's
+# infiniband and stat collectors.
 FOREIGN = {
     "up",
     "node_boot_time_seconds",
@@ -43,13 +49,17 @@ def _asked(alert: str) -> Iterator[list[dict[str, Any]]]:
     """The questions about one alert, test by test."""
     for path in TESTS:
         for case in _cases(path):
-            asked = [question for question in case["alert_rule_test"] if question["alertname"] == alert]
+            asked = [
+                question for question in case["alert_rule_test"] if question["alertname"] == alert
+            ]
             if asked:
                 yield asked
 
 
 def _known() -> set[str]:
-    dcgm = {name for field in FIELDS for row in field.dcgm for name in (row.name, row.new_name) if name}
+    dcgm = {
+        name for field in FIELDS for row in field.dcgm for name in (row.name, row.new_name) if name
+    }
     ours = {metric.name for metric in (*METRICS, *(field.metric for field in FIELDS))}
     return dcgm | ours | {"DCGM_EXP_XID_ERRORS_COUNT"} | FOREIGN
 
@@ -63,7 +73,10 @@ def _names(expression: str) -> set[str]:
     return set(words) - {"and", "or", "unless", "bool"}
 
 
-@pytest.mark.parametrize("path", sorted(pages()), ids=lambda path: path.relative_to(RULES).as_posix())
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "path", sorted(pages()), ids=lambda path: path.relative_to(RULES).as_posix()
+)
 def test_what_is_committed_is_what_the_rows_say(path: Path) -> None:
     """Rule files and runbook are made from the rows; `make rules` renews them."""
     assert path.read_text(encoding="utf-8") == pages()[path]
@@ -72,7 +85,11 @@ def test_what_is_committed_is_what_the_rows_say(path: Path) -> None:
 def test_every_series_in_a_rule_exists() -> None:
     """No rule reads a name that nothing exports."""
     recorded = {
-        rule.record for _, groups in SETS.values() for group in groups for rule in group.rules if not isinstance(rule, Alert)
+        rule.record
+        for _, groups in SETS.values()
+        for group in groups
+        for rule in group.rules
+        if not isinstance(rule, Alert)
     }
     for _, groups in SETS.values():
         for group in groups:
@@ -86,22 +103,35 @@ def test_no_rule_reads_a_last_value_gauge() -> None:
         assert not _names(alert.expr) & LAST_VALUE, alert.name
 
 
+def test_every_action_has_an_instruction() -> None:
+    """Each action that an incident can propose is a sentence in the description, or none."""
+    without = {"NONE", "UNKNOWN"}
+    assert set(get_args(Action)) - without == {*templates.STEPS, "CONTACT_SUPPORT"}
+
+
 def test_an_alert_has_one_name_and_one_severity() -> None:
-    """No name stands twice."""
+    """No name occurs twice."""
     names = [alert.name for alert in ALERTS]
     assert len(names) == len(set(names))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
 def test_every_alert_is_seen_quiet_firing_and_resolved(alert: Alert) -> None:
-    """Each alert has a promtool test in which it is quiet before it fires, with its text compared, and quiet after."""
+    """Each alert has a promtool test in which it is quiet before it fires, with its text
+    compared, and quiet after.
+    """
     if alert.name == "TocsinWatchdog":  # the one that always fires
         assert any(question["exp_alerts"] for asked in _asked(alert.name) for question in asked)
         return
     for asked in _asked(alert.name):
         fires = [bool(question["exp_alerts"]) for question in asked]
         if not fires[0] and True in fires and not fires[-1]:
-            assert all(each["exp_annotations"]["description"] for question in asked for each in question["exp_alerts"])
+            assert all(
+                each["exp_annotations"]["description"]
+                for question in asked
+                for each in question["exp_alerts"]
+            )
             return
     pytest.fail(f"{alert.name} has no test with a quiet, a firing and a resolved minute")
 
@@ -111,9 +141,12 @@ def test_every_alert_is_seen_quiet_firing_and_resolved(alert: Alert) -> None:
 def test_promtool_takes_the_rules_and_their_tests_pass(part: Part) -> None:
     """Promtool itself checks the files and runs every test."""
     promtool = part("promtool", "prometheus")
-    checked = run([promtool, "check", "rules", *(str(RULES / f"{name}.yaml") for name in SETS)], timeout_s=60)
+    checked = run(
+        [promtool, "check", "rules", *(str(RULES / f"{name}.yaml") for name in SETS)],
+        timeout_s=PATIENCE_S,
+    )
     assert checked.returncode == 0, checked.stderr.decode()
-    tested = run([promtool, "test", "rules", *map(str, TESTS)], timeout_s=120)
+    tested = run([promtool, "test", "rules", *map(str, TESTS)], timeout_s=PATIENCE_S)
     assert tested.returncode == 0, (tested.stdout + tested.stderr).decode()
 
 
@@ -139,5 +172,10 @@ def test_the_tests_notice_a_rule_that_is_wrong(tmp_path: Path, spoil: Callable[[
                 rule["expr"] = spoil(rule["expr"]) if "alert" in rule else rule["expr"]
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
     shutil.copytree(RULES / "tests", tmp_path / "tests")
-    tested = run([promtool, "test", "rules", *map(str, (tmp_path / "tests").glob("*.yaml"))], timeout_s=120)
-    assert spoilt <= set(re.findall(r"alertname: (\w+), time:", (tested.stdout + tested.stderr).decode()))
+    tested = run(
+        [promtool, "test", "rules", *map(str, (tmp_path / "tests").glob("*.yaml"))],
+        timeout_s=PATIENCE_S,
+    )
+    assert spoilt <= set(
+        re.findall(r"alertname: (\w+), time:", (tested.stdout + tested.stderr).decode())
+    )

@@ -7,6 +7,8 @@ import pytest
 
 from tests.scenarios.traces import codes, rendered, trace
 
+pytestmark = pytest.mark.slow
+
 ERRORS = "ecc_corrected_aggregate"
 HOUR = 360  # ticks
 
@@ -17,7 +19,9 @@ def hits_of(hours: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
 
 
 def test_f01_hours_with_errors() -> None:
-    """F01: as many hours bring errors as the magnitude says, and the other GPUs of the node stay at the fleet's rate."""
+    """F01: as many hours bring errors as the magnitude says, and the other GPUs of the node
+    stay at the fleet's rate.
+    """
     run = rendered("F01", days=8.0, nodes=4, magnitude=0.2, step_s=60)
     shown = trace(run, "gpu", ERRORS)
     shares = []
@@ -32,7 +36,9 @@ def test_f01_hours_with_errors() -> None:
 
 
 def test_f02_storm_then_hit() -> None:
-    """F02: correctable errors between onset and evidence, then one uncorrectable error with XIDs 48, 63 and 94, and a pending remap."""
+    """F02: correctable errors between onset and evidence, then one uncorrectable error with XIDs
+    48, 63 and 94, and a pending remap.
+    """
     run = rendered("F02", days=2.0, magnitude=12.0, step_s=60)
     shown = trace(run, "gpu", ERRORS, "ecc_uncorrected_volatile", "row_remap_pending")
     truth = run.truth[0]
@@ -47,9 +53,13 @@ def test_f02_storm_then_hit() -> None:
 
 
 def test_f03_uncontained() -> None:
-    """F03: XID 95 and 154 within two seconds, the recovery action stands until the reset, which clears volatile counters only."""
+    """F03: XID 95 and 154 within two seconds, the recovery action stands until the reset, which
+    clears volatile counters only.
+    """
     run = rendered("F03", days=1.0)
-    shown = trace(run, "gpu", "recovery_action", "ecc_uncorrected_volatile", "ecc_uncorrected_aggregate")
+    shown = trace(
+        run, "gpu", "recovery_action", "ecc_uncorrected_volatile", "ecc_uncorrected_aggregate"
+    )
     for truth in run.truth:
         assert codes(shown.told(truth, device=truth.entity))[:4] == [48, 63, 95, 154]
         _, action = shown.during(truth, truth.entity, "recovery_action")
@@ -61,9 +71,13 @@ def test_f03_uncontained() -> None:
 
 
 def test_f04_rows_run_out() -> None:
-    """F04: a bank has no spare row left at the first truth's evidence; the next remap fails with XID 64 at the second's."""
+    """F04: a bank has no spare row left at the first truth's evidence; the next remap fails
+    with XID 64 at the second's.
+    """
     run = rendered("F04", days=2.0, magnitude=8.0)
-    shown = trace(run, "gpu", "row_remap_banks_none", "row_remap_failed", "remapped_rows_uncorrectable")
+    shown = trace(
+        run, "gpu", "row_remap_banks_none", "row_remap_failed", "remapped_rows_uncorrectable"
+    )
     none = [truth for truth in run.truth if truth.id.endswith("/none")]
     failed = [truth for truth in run.truth if truth.id.endswith("/failed")]
     assert none

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from collector.simulator.fleet import load_scenario, render, scenario_ids
+from simulator.fleet import load_scenario, render, scenario_ids
 from tests.scenarios.traces import codes, rendered, trace
+
+pytestmark = pytest.mark.slow
 
 UTILISATION, CLOCK, POWER = "gpu_utilization_percent", "sm_clock_megahertz", "power_milliwatts"
 HEALTHY = [name for name in scenario_ids() if name.startswith("H")]
@@ -48,19 +50,31 @@ def test_h03_long_start() -> None:
 def test_h04_evaluations() -> None:
     """H04: for about half an hour at a time a training job runs at reduced load."""
     shown = trace(rendered("H04", nodes=4), "gpu", UTILISATION)
-    assert any(100 < longest((column > 70) & (column < 90)) < 200 for column in shown.values[UTILISATION].T)
+    assert any(
+        100 < longest((column > 70) & (column < 90)) < 200 for column in shown.values[UTILISATION].T
+    )
 
 
 def test_h05_idle() -> None:
-    """H05: nobody works, power is that of idle GPUs, and temperatures drift with the room by several kelvin."""
-    shown = trace(rendered("H05", days=1.0, nodes=4), "gpu", POWER, "temperature_celsius", UTILISATION)
+    """H05: nobody works, power is that of idle GPUs, and temperatures drift with
+    the room by several kelvin.
+    """
+    shown = trace(
+        rendered("H05", days=1.0, nodes=4), "gpu", POWER, "temperature_celsius", UTILISATION
+    )
     assert np.nanmax(shown.values[UTILISATION]) == 0
     assert np.nanmax(shown.values[POWER]) < 100_000
-    assert np.nanmax(shown.values["temperature_celsius"][:, 0]) - np.nanmin(shown.values["temperature_celsius"][:, 0]) >= 6
+    assert (
+        np.nanmax(shown.values["temperature_celsius"][:, 0])
+        - np.nanmin(shown.values["temperature_celsius"][:, 0])
+        >= 6
+    )
 
 
 def test_h06_stages_differ() -> None:
-    """H06: GPUs of one job differ in power by a fifth and more for hours, and the clocks under the power limit with them."""
+    """H06: GPUs of one job differ in power by a fifth and more for hours, and the clocks under
+    the power limit with them.
+    """
     run = rendered("H06", nodes=16)
     shown = trace(run, "gpu", POWER, CLOCK)
     job = max(run.topology.jobs, key=lambda job: len(job.nodes))
@@ -71,18 +85,24 @@ def test_h06_stages_differ() -> None:
 
 
 def test_h07_mixed() -> None:
-    """H07: two models with their own limits in one job, and some nodes under a limit that was asked for."""
+    """H07: two models with their own limits in one job, and some nodes under a
+    limit that was asked for.
+    """
     run = rendered("H07")
     shown = trace(run, "gpu", "power_limit_enforced_milliwatts", "power_limit_requested_milliwatts")
     assert len({device.attributes["name"] for device in shown.devices}) == 2
-    enforced, requested = (shown.values[f"power_limit_{word}_milliwatts"][-1] for word in ("enforced", "requested"))
+    enforced, requested = (
+        shown.values[f"power_limit_{word}_milliwatts"][-1] for word in ("enforced", "requested")
+    )
     known = ~np.isnan(enforced)
     assert (enforced[known] == requested[known]).all()
     assert len(set(enforced[known])) > 2
 
 
 def test_h08_capped() -> None:
-    """H08: training GPUs run into the power limit for most of the time, by the counter of nanoseconds."""
+    """H08: training GPUs run into the power limit for most of the time, by
+    the counter of nanoseconds.
+    """
     shown = trace(rendered("H08"), "gpu", "throttled_power_cap_nanoseconds")
     share = np.nanmax(shown.values["throttled_power_cap_nanoseconds"], axis=0) / (0.5 * 86400e9)
     assert np.mean(share > 0.5) > 0.5
@@ -96,7 +116,9 @@ def test_h09_settings() -> None:
 
 
 def test_h10_reload() -> None:
-    """H10: energy counters begin anew, the index of a GPU changes and its identity does not, the kernel says that the driver was loaded."""
+    """H10: energy counters begin again, the index of a GPU changes and its identity does not, the
+    kernel says that the driver was loaded.
+    """
     run = rendered("H10", nodes=4, days=4.0, step_s=30)
     energy = trace(run, "gpu", "energy_millijoules")
     values = energy.values["energy_millijoules"]
@@ -111,14 +133,17 @@ def test_h11_swap() -> None:
     """H11: another UUID stands at the same PCI address; the node's boot id is another."""
     run = rendered("H11", nodes=4, days=4.0, step_s=30)
     shown = trace(run, "gpu", "state")
-    changed = [(old, new) for old, new in zip(run.topology.gpus, shown.devices, strict=True) if old != new]
+    changed = [
+        (old, new) for old, new in zip(run.topology.gpus, shown.devices, strict=True) if old != new
+    ]
     assert changed
     for old, new in changed:
         assert old.attributes["pci_bus_id"] == new.attributes["pci_bus_id"]
         assert old.host == new.host
     nodes = trace(run, "node", "gpus_visible").devices
     assert any(
-        old.attributes["boot_id"] != new.attributes["boot_id"] for old, new in zip(run.topology.node_devices, nodes, strict=True)
+        old.attributes["boot_id"] != new.attributes["boot_id"]
+        for old, new in zip(run.topology.node_devices, nodes, strict=True)
     )
 
 
@@ -132,13 +157,24 @@ def test_h12_counters_begin_anew() -> None:
 
 
 def test_h13_a_whole_switch() -> None:
-    """H13: all nodes lose the port of one rail within a reading, and have it back minutes later; no XID comes with it."""
+    """H13: all nodes lose the port of one rail within a reading, and have it back minutes
+    later; no XID comes with it.
+    """
     run = rendered("H13", nodes=16)
     shown = trace(run, "ib_port", "state")
     down = np.nansum(shown.values["state"] == 1, axis=1)
     assert down.max() >= 16
-    assert not [code for code in codes([e for e in shown.events if e.kind == "xid"]) if code not in {13, 31, 43}]
-    assert {event.kind for event in shown.events} >= {"maintenance_started", "maintenance_ended", "link_down", "link_up"}
+    assert not [
+        code
+        for code in codes([e for e in shown.events if e.kind == "xid"])
+        if code not in {13, 31, 43}
+    ]
+    assert {event.kind for event in shown.events} >= {
+        "maintenance_started",
+        "maintenance_ended",
+        "link_down",
+        "link_up",
+    }
 
 
 def test_h14_one_side() -> None:
@@ -152,7 +188,9 @@ def test_h14_one_side() -> None:
 
 
 def test_h15_rolling() -> None:
-    """H15: one node after the other is silent for minutes and comes back with another boot; half of it is announced."""
+    """H15: one node after the other is silent for minutes and comes back with another boot;
+    half of it is announced.
+    """
     run = rendered("H15", nodes=16, days=1.0)
     shown = trace(run, "gpu", "state", "energy_millijoules")
     silent = np.isnan(shown.values["state"])
@@ -163,7 +201,9 @@ def test_h15_rolling() -> None:
 
 
 def test_h16_clocks() -> None:
-    """H16: drivers' stamps of nodes differ by minutes, some run backwards, readings arrive twice and after later ones."""
+    """H16: drivers' stamps of nodes differ by minutes, some run backwards, readings arrive
+    twice and after later ones.
+    """
     run = rendered("H16", days=1.0)
     stamps, times, backwards = [], [], 0
     last = None
@@ -182,7 +222,9 @@ def test_h16_clocks() -> None:
 
 
 def test_h17_losses() -> None:
-    """H17: a tenth of the readings is missing and some nodes are silent for a quarter of an hour."""
+    """H17: a tenth of the readings is missing and some nodes are silent
+    for a quarter of an hour.
+    """
     shown = trace(rendered("H17"), "gpu", "state")
     missing = np.isnan(shown.values["state"])
     assert 0.08 < missing.mean() < 0.3
@@ -207,14 +249,29 @@ def test_h19_restarts() -> None:
 
 def test_h21_weekend() -> None:
     """H21: fewer jobs start on Saturday and Sunday than on two other days."""
-    started = [int(job.start_s // 86400) for seed in range(20) for job in render(load_scenario("H21"), seed).topology.jobs]
-    weekend, days = sum(day % 7 in {5, 6} for day in started), sum(day % 7 in {2, 3} for day in started)
+    started = [
+        int(job.start_s // 86400)
+        for seed in range(20)
+        for job in render(load_scenario("H21"), seed).topology.jobs
+    ]
+    weekend, days = (
+        sum(day % 7 in {5, 6} for day in started),
+        sum(day % 7 in {2, 3} for day in started),
+    )
     assert weekend < 0.8 * days
 
 
 def test_h22_umbrella() -> None:
-    """H22: hardware slowdown stands for single readings without its reasons, and no counter of nanoseconds moves."""
-    shown = trace(rendered("H22"), "gpu", "clock_event_reasons", "throttled_hw_thermal_nanoseconds", "pcie_generation_current")
+    """H22: hardware slowdown stands for single readings without its reasons, and no
+    counter of nanoseconds moves.
+    """
+    shown = trace(
+        rendered("H22"),
+        "gpu",
+        "clock_event_reasons",
+        "throttled_hw_thermal_nanoseconds",
+        "pcie_generation_current",
+    )
     alone = shown.values["clock_event_reasons"] == 8
     assert alone.any()
     assert max(longest(column) for column in alone.T) == 1
@@ -223,27 +280,44 @@ def test_h22_umbrella() -> None:
 
 
 def test_h23_users() -> None:
-    """H23: XIDs 13, 31 and 43 about once an hour in 256 GPUs, and corrected errors at the fleet's rate."""
+    """H23: XIDs 13, 31 and 43 about once an hour in 256 GPUs, and corrected
+    errors at the fleet's rate.
+    """
     run = rendered("H23", nodes=32, days=1.0)
     shown = trace(run, "gpu", "ecc_corrected_volatile")
     told = codes([event for event in shown.events if event.kind == "xid"])
     assert set(told) <= {13, 31, 43}
     assert 20 < len(told) < 80  # 51 a day if all GPUs worked
-    assert 2 < np.nanmax(shown.values["ecc_corrected_volatile"], axis=0).astype(bool).sum() < 40  # 12 bursts a day
+    assert (
+        2 < np.nanmax(shown.values["ecc_corrected_volatile"], axis=0).astype(bool).sum() < 40
+    )  # 12 bursts a day
 
 
 def test_h24_good_cables() -> None:
     """H24: symbol errors at signalling rate times 1e-16, no more."""
     run = rendered("H24", nodes=32, days=2.0, step_s=60)
     shown = trace(run, "ib_port", "symbol_errors")
-    expected = run.topology.profile.ports.signalling_gigabits_per_second * 1e9 * 1e-16 * 2 * 86400 * len(shown.devices)
-    assert np.nansum(np.nanmax(shown.values["symbol_errors"], axis=0)) == pytest.approx(expected, rel=0.2)
+    expected = (
+        run.topology.profile.ports.signalling_gigabits_per_second
+        * 1e9
+        * 1e-16
+        * 2
+        * 86400
+        * len(shown.devices)
+    )
+    assert np.nansum(np.nanmax(shown.values["symbol_errors"], axis=0)) == pytest.approx(
+        expected, rel=0.2
+    )
 
 
 def test_h25_benign_remap() -> None:
     """H25: XID 63 with a pending remap of a correctable error, gone after the reset."""
     shown = trace(
-        rendered("H25", days=4.0, step_s=30), "gpu", "row_remap_pending", "remapped_rows_correctable", "ecc_uncorrected_aggregate"
+        rendered("H25", days=4.0, step_s=30),
+        "gpu",
+        "row_remap_pending",
+        "remapped_rows_correctable",
+        "ecc_uncorrected_aggregate",
     )
     assert 63 in codes([event for event in shown.events if event.kind == "xid"])
     assert np.nanmax(shown.values["row_remap_pending"]) == 1
@@ -254,7 +328,8 @@ def test_h25_benign_remap() -> None:
 def test_h26_hot() -> None:
     """H26: all GPUs train at once, five to ten kelvin warmer than in a usual fleet."""
     hot, usual = (
-        trace(rendered(name), "gpu", "temperature_celsius").values["temperature_celsius"][2000:] for name in ("H26", "H00")
+        trace(rendered(name), "gpu", "temperature_celsius").values["temperature_celsius"][2000:]
+        for name in ("H26", "H00")
     )
     assert np.nanmedian(np.nanmax(hot, axis=0)) > np.nanmedian(np.nanmax(usual, axis=0)) + 3
 

@@ -7,6 +7,8 @@ import pytest
 
 from tests.scenarios.traces import Floats, rendered, trace
 
+pytestmark = pytest.mark.slow
+
 MINUTE = 60 / 10  # ticks
 TRAINING_W = 250_000  # milliwatts: below it a GPU does not train
 
@@ -23,21 +25,32 @@ def duty(counter: Floats, step_s: float) -> float:
 
 
 def test_f10_resistance_jumps() -> None:
-    """F10: kelvin per watt over the room jump by the magnitude; where the verdict is a page, hardware slowdown runs for a third of the time."""
+    """F10: kelvin per watt over the room jump by the magnitude; where the verdict is a page,
+    hardware slowdown runs for a third of the time.
+    """
     run = rendered("F10", days=7.0, nodes=8, step_s=60)
-    shown = trace(run, "gpu", "temperature_celsius", "power_milliwatts", "throttled_hw_thermal_nanoseconds")
+    shown = trace(
+        run, "gpu", "temperature_celsius", "power_milliwatts", "throttled_hw_thermal_nanoseconds"
+    )
     assert {truth.severity for truth in run.truth} == {"page", "ticket"}
     for truth in run.truth:
         onset = shown.at(truth.onset_ns)
-        temperature, power = (shown.column(truth.entity, name) for name in ("temperature_celsius", "power_milliwatts"))
+        temperature, power = (
+            shown.column(truth.entity, name) for name in ("temperature_celsius", "power_milliwatts")
+        )
         resistance = (temperature - 30) / (power / 1000)
         works = busy(power)
-        before, after = (np.nanmedian(resistance[a:b][works[a:b]]) for a, b in ((onset - 60, onset), (onset + 10, onset + 120)))
+        before, after = (
+            np.nanmedian(resistance[a:b][works[a:b]])
+            for a, b in ((onset - 60, onset), (onset + 10, onset + 120))
+        )
         _, slowed = shown.during(truth, truth.entity, "throttled_hw_thermal_nanoseconds")
         if truth.severity == "page":
             assert 0.2 < duty(slowed[:110], 60) < 0.4  # the job trains for two hours at least
         else:
-            assert after - before == pytest.approx(0.4 * 0.055, rel=0.3)  # kelvin per watt; GPUs differ by 6 %, the room drifts
+            assert after - before == pytest.approx(
+                0.4 * 0.055, rel=0.3
+            )  # kelvin per watt; GPUs differ by 6 %, the room drifts
 
 
 def test_f11_ages() -> None:
@@ -45,13 +58,21 @@ def test_f11_ages() -> None:
     run = rendered("F11", days=12.0, nodes=8, step_s=120)
     shown = trace(run, "gpu", "temperature_celsius", "power_milliwatts")
     truth, step = run.truth[0], 720  # of a day
-    mate = next(device for device in shown.devices if device.host == truth.entity.host and device != truth.entity)  # type: ignore[union-attr] # a GPU
+    mate = next(
+        device
+        for device in shown.devices
+        if device.host == truth.entity.host and device != truth.entity  # type: ignore[union-attr]
+    )
     medians = {}
     for device in (truth.entity, mate):
-        temperature, power = (shown.column(device, name) for name in ("temperature_celsius", "power_milliwatts"))
+        temperature, power = (
+            shown.column(device, name) for name in ("temperature_celsius", "power_milliwatts")
+        )
         resistance = np.where(busy(power), (temperature - 30) / (power / 1000), np.nan)
         onset = shown.at(truth.onset_ns)
-        medians[device] = np.nanmedian(resistance[-step:]) / np.nanmedian(resistance[onset - step : onset])
+        medians[device] = np.nanmedian(resistance[-step:]) / np.nanmedian(
+            resistance[onset - step : onset]
+        )
     assert medians[truth.entity] > 1.25
     assert medians[mate] == pytest.approx(1.0, abs=0.08)
 
@@ -65,15 +86,25 @@ def test_f12_rack_warms() -> None:
     onset = shown.at(truth.onset_ns)
     rows = np.array([device in truth.members for device in shown.devices])
     assert rows.sum() == 64
-    change = np.nanmean(shown.values["temperature_celsius"][onset + minutes * 6 - 30 : onset + minutes * 6], axis=0)
+    change = np.nanmean(
+        shown.values["temperature_celsius"][onset + minutes * 6 - 30 : onset + minutes * 6], axis=0
+    )
     change = change - np.nanmean(shown.values["temperature_celsius"][onset - 30 : onset], axis=0)
-    assert np.nanmedian(change[rows]) - np.nanmedian(change[~rows]) == pytest.approx(0.5 * (minutes - 2.5), abs=5)
+    assert np.nanmedian(change[rows]) - np.nanmedian(change[~rows]) == pytest.approx(
+        0.5 * (minutes - 2.5), abs=5
+    )
 
 
 def test_f13_memory_only() -> None:
-    """F13: memory reads over its limit at first, software slowdown runs in most of the training time, and hardware slowdown never."""
+    """F13: memory reads over its limit at first, software slowdown runs in most of the training
+    time, and hardware slowdown never.
+    """
     run = rendered("F13")
-    names = ("memory_temperature_celsius", "throttled_sw_thermal_nanoseconds", "throttled_hw_thermal_nanoseconds")
+    names = (
+        "memory_temperature_celsius",
+        "throttled_sw_thermal_nanoseconds",
+        "throttled_hw_thermal_nanoseconds",
+    )
     shown = trace(run, "gpu", *names)
     for truth in run.truth:
         _, memory = shown.during(truth, truth.entity, names[0])
@@ -83,7 +114,9 @@ def test_f13_memory_only() -> None:
 
 
 def test_f14_pulses_between_readings() -> None:
-    """F14: the brake's counter of all eight GPUs runs for the share of time that is the magnitude; the mask shows it in as few readings."""
+    """F14: the brake's counter of all eight GPUs runs for the share of time that is the magnitude;
+    the mask shows it in as few readings.
+    """
     run = rendered("F14", magnitude=0.05)
     shown = trace(run, "gpu", "throttled_hw_power_brake_nanoseconds", "clock_event_reasons")
     for truth in run.truth:
@@ -99,9 +132,15 @@ def test_f14_pulses_between_readings() -> None:
 
 
 def test_f15_limit() -> None:
-    """F15: the enforced limit is below the default by the magnitude and above the requested one never changes; whole nodes have eight."""
+    """F15: the enforced limit is below the default by the magnitude and above the requested one
+    never changes; whole nodes have eight.
+    """
     run = rendered("F15", nodes=16)
-    names = ("power_limit_enforced_milliwatts", "power_limit_requested_milliwatts", "power_limit_default_milliwatts")
+    names = (
+        "power_limit_enforced_milliwatts",
+        "power_limit_requested_milliwatts",
+        "power_limit_default_milliwatts",
+    )
     shown = trace(run, "gpu", *names)
     for truth in run.truth:
         gpus = truth.members or (truth.entity,)
@@ -125,7 +164,9 @@ def test_f30_less_power() -> None:
         span, past = slice(onset + 6, onset + 360), slice(onset - 360, onset)
         ratios = []
         for name in ("power_milliwatts", "sm_clock_megahertz"):
-            relative = shown.column(truth.entity, name) / np.nanmedian([shown.column(mate, name) for mate in mates], axis=0)
+            relative = shown.column(truth.entity, name) / np.nanmedian(
+                [shown.column(mate, name) for mate in mates], axis=0
+            )
             ratios.append(float(np.nanmedian(relative[span]) / np.nanmedian(relative[past])))
         assert 0.8 < ratios[0] < 0.92  # of the whole power, idle power included
         assert ratios[1] == pytest.approx(1.0, abs=0.02)

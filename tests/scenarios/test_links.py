@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from collector.simulator.fleet import Truth, load_scenario, render
-from collector.simulator.links import HEALTHY_BER
 from pipeline.frame import Device
+from simulator.fleet import Truth, load_scenario, render
+from simulator.links import HEALTHY_BER
 from tests.scenarios.traces import Floats, rendered, trace
+
+pytestmark = pytest.mark.slow
 
 ERRORS, TWIN = "symbol_errors", "symbol_errors_extended"
 
@@ -28,7 +30,9 @@ def peer(truth: Truth, devices: tuple[Device, ...]) -> Device:
 
 
 def test_f19_both_ends_ramp() -> None:
-    """F19: both ends' symbol errors follow the ramp, by the fabric's signalling rate; the register of 16 bits ends at 65535."""
+    """F19: both ends' symbol errors follow the ramp, by the fabric's signalling rate; the register
+    of 16 bits ends at 65535.
+    """
     run = rendered("F19", days=1.0, magnitude=12.0, step_s=60)
     assert run.truth
     shown = trace(run, "ib_port", ERRORS, TWIN)
@@ -40,7 +44,9 @@ def test_f19_both_ends_ramp() -> None:
         expected = wire * HEALTHY_BER * 3600 * hours * (10**3 - 1) / (5 * np.log(10))
         for end in (truth.entity, peer(truth, shown.devices)):
             column = shown.column(end, ERRORS)
-            assert gained(column[shown.at(truth.onset_ns) : evident]) == pytest.approx(expected, rel=0.5)
+            assert gained(column[shown.at(truth.onset_ns) : evident]) == pytest.approx(
+                expected, rel=0.5
+            )
             assert np.nanmax(column) <= 65535
     assert np.nanmax(shown.values[ERRORS]) == 65535
 
@@ -59,9 +65,13 @@ def test_f21_one_end_only() -> None:
 
 
 def test_f22_the_reading_that_shows_it_arrives() -> None:
-    """F22: where most readings are lost, the first after each onset is not: a deadline of one reading is one of those that arrive."""
+    """F22: where most readings are lost, the first after each onset is not: a deadline of one
+    reading is one of those that arrive.
+    """
     scenario = load_scenario("F22")
-    run = render(replace(scenario, world=replace(scenario.world, loss=0.8)), 1, nodes=16, days=0.2, step_s=60)
+    run = render(
+        replace(scenario, world=replace(scenario.world, loss=0.8)), 1, nodes=16, days=0.2, step_s=60
+    )
     shown = trace(run, "ib_port", ERRORS)
     firsts = [shown.column(truth.entity, ERRORS)[shown.at(truth.onset_ns)] for truth in run.truth]
     assert len(firsts) >= 6
@@ -70,28 +80,39 @@ def test_f22_the_reading_that_shows_it_arrives() -> None:
 
 
 def test_f20_both_ends_count() -> None:
-    """F20: each flap shows as down for at least 25 s, then active; both ends count it; evidence is the third within six hours."""
+    """F20: each flap shows as down for at least 25 s, then active; both ends count it; evidence is
+    the third within six hours.
+    """
     run = rendered("F20", days=2.5)
     shown = trace(run, "ib_port", "state", "link_downed")
     for truth in run.truth:
         if truth.severity == "record":
             continue
-        state, onset, end = shown.column(truth.entity, "state"), shown.at(truth.onset_ns), shown.at(truth.end_ns) + 2
+        state, onset, end = (
+            shown.column(truth.entity, "state"),
+            shown.at(truth.onset_ns),
+            shown.at(truth.end_ns) + 2,
+        )
         state = state[onset - 1 : end]
         downs = np.flatnonzero(np.diff((state[~np.isnan(state)] == 1).astype(int)) == 1)
         counts = [
-            gained(shown.column(each, "link_downed")[onset - 20 : end]) for each in (truth.entity, peer(truth, shown.devices))
+            gained(shown.column(each, "link_downed")[onset - 20 : end])
+            for each in (truth.entity, peer(truth, shown.devices))
         ]
         assert counts[0] == counts[1] >= 3
         assert counts[0] == pytest.approx(len(downs), abs=1)  # a reading may be lost
-        told = shown.told(truth, "link_down", truth.entity if isinstance(truth.entity, Device) else None)
+        told = shown.told(
+            truth, "link_down", truth.entity if isinstance(truth.entity, Device) else None
+        )
         assert len(told) == counts[0]
         if truth.severity == "page":
             assert (truth.evident_ns - told[0].time_ns) / 3.6e12 < 24
 
 
 def test_f22_full() -> None:
-    """F22: the counter reaches the end of its register at the onset and stays there; nobody answers for a 64-bit twin."""
+    """F22: the counter reaches the end of its register at the onset and stays there; nobody
+    answers for a 64-bit twin.
+    """
     run = rendered("F22")
     shown = trace(run, "ib_port", ERRORS, "link_downed", TWIN)
     assert np.isnan(shown.values[TWIN]).all()
@@ -107,7 +128,9 @@ def test_f22_full() -> None:
 
 
 def test_f23_lanes_links_and_tails() -> None:
-    """F23: half the lanes at half the rate; an NVLink less with XID 74; a FEC tail that grows by orders of magnitude a day."""
+    """F23: half the lanes at half the rate; an NVLink less with XID 74; a FEC tail that grows by
+    orders of magnitude a day.
+    """
     run = rendered("F23", days=2.5, step_s=60)
     ports, gpus = (
         trace(run, "ib_port", "width_lanes", "rate_bits_per_second"),
@@ -125,13 +148,21 @@ def test_f23_lanes_links_and_tails() -> None:
             assert set(up[~np.isnan(up)]) == {17.0}
             assert gpus.told(truth, "xid", truth.entity)[0].attributes["code"] == 74
         else:
-            column, onset = gpus.column(truth.entity, "nvlink_fec_8_codewords"), gpus.at(truth.onset_ns)
-            first, last = gained(column[onset : onset + 120]), gained(column[onset + 1440 : onset + 1560])
+            column, onset = (
+                gpus.column(truth.entity, "nvlink_fec_8_codewords"),
+                gpus.at(truth.onset_ns),
+            )
+            first, last = (
+                gained(column[onset : onset + 120]),
+                gained(column[onset + 1440 : onset + 1560]),
+            )
             assert last > 10 * max(first, 1)
 
 
 def test_f24_waits_without_errors() -> None:
-    """F24: the ports of one leaf switch gain wait ticks many times faster than the others', and nobody sees errors."""
+    """F24: the ports of one leaf switch gain wait ticks many times faster than the
+    others', and nobody sees errors.
+    """
     run = rendered("F24", nodes=16, days=1.0)
     shown = trace(run, "ib_port", "transmit_wait_ticks", ERRORS)
     truth = run.truth[0]
@@ -147,7 +178,9 @@ def test_f24_waits_without_errors() -> None:
 
 
 def test_f28_adapter_dies() -> None:
-    """F28: a line of mlx5_core within the tick, the port down, and in two of three cases absent with nothing else to read."""
+    """F28: a line of mlx5_core within the tick, the port down, and in two of three cases absent
+    with nothing else to read.
+    """
     run = rendered("F28", nodes=16, days=1.0)
     shown = trace(run, "ib_port", "state", "receive_words")
     for truth in run.truth:
@@ -157,4 +190,7 @@ def test_f28_adapter_dies() -> None:
         assert set(state[~np.isnan(state)]) in ({1.0}, {16.0})
         if np.nanmax(state) == 16:
             assert np.isnan(shown.during(truth, truth.entity, "receive_words")[1][2:-2]).all()
-    assert {np.nanmax(shown.during(t, t.entity, "state")[1][2:-2]) for t in run.truth} == {1.0, 16.0}
+    assert {np.nanmax(shown.during(t, t.entity, "state")[1][2:-2]) for t in run.truth} == {
+        1.0,
+        16.0,
+    }

@@ -8,18 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from collector.simulator.fleet import Truth, load_scenario, render, scenario_ids
-from collector.simulator.fleet.faults import FAULTS
-from collector.simulator.fleet.healthy import HEALTHY
-from collector.simulator.fleet.plan import TRIES
-from collector.simulator.workload import EVAL_S
 from pipeline.frame import Device
+from simulator.fleet import Truth, load_scenario, render, scenario_ids
+from simulator.fleet.faults import FAULTS
+from simulator.fleet.healthy import HEALTHY
+from simulator.fleet.plan import TRIES
+from simulator.workload import EVAL_S
+
+pytestmark = pytest.mark.slow
 
 FAULTY = [name for name in scenario_ids() if name.startswith("F")]
 
 
 def test_every_scenario_has_its_file() -> None:
-    """F01 to F32 and H01 to H27 of the benchmark, and the healthy corpus H00: each has a file and a function, and there are no others."""
+    """F01 to F32 and H01 to H27 of the benchmark, and the healthy corpus H00: each has a file and a
+    function, and there are no others.
+    """
     wanted = {f"F{n:02d}" for n in range(1, 33)} | {f"H{n:02d}" for n in range(28)}
     assert set(scenario_ids()) == wanted == {*FAULTS, *HEALTHY}
 
@@ -27,15 +31,28 @@ def test_every_scenario_has_its_file() -> None:
 @pytest.mark.parametrize("name", FAULTY)
 @pytest.mark.parametrize("split", ["dev", "test"])
 def test_truth_is_consistent(name: str, split: str) -> None:
-    """Each truth lies within its run, names a device of the fleet, and is due after the evidence is there."""
+    """Each truth lies within its run, names a device of the fleet, and is due
+    after the evidence is there.
+    """
     run = render(load_scenario(name), 5, split=split)  # type: ignore[arg-type] # parametrized
-    known = {*run.topology.gpus, *run.topology.ports, *run.topology.switch_ports, *run.topology.node_devices}
-    names = {run.topology.rack(node) for node in range(run.topology.nodes)} | set(run.topology.switches)
+    known = {
+        *run.topology.gpus,
+        *run.topology.ports,
+        *run.topology.switch_ports,
+        *run.topology.node_devices,
+    }
+    names = {run.topology.rack(node) for node in range(run.topology.nodes)} | set(
+        run.topology.switches
+    )
     names |= {job.id for job in run.topology.jobs}
     begin, end = run.topology.begin_ns, run.topology.begin_ns + int(run.seconds * 1e9)
     assert run.truth
     for truth in run.truth:
-        assert begin < truth.onset_ns <= truth.evident_ns < truth.deadline_ns if truth.severity != "record" else True
+        assert (
+            begin < truth.onset_ns <= truth.evident_ns < truth.deadline_ns
+            if truth.severity != "record"
+            else True
+        )
         assert truth.onset_ns < truth.end_ns <= end
         assert truth.entity in (known if isinstance(truth.entity, Device) else names)
         assert (truth.onset_ns - begin) % int(run.step_s * 1e9) == 0
@@ -44,7 +61,9 @@ def test_truth_is_consistent(name: str, split: str) -> None:
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_most_cases_find_room(name: str) -> None:
-    """Over a few seeds at least two thirds of the cases of a scenario find a place that suits them."""
+    """Over a few seeds at least two thirds of the cases of a scenario find
+    a place that suits them.
+    """
     runs = [render(load_scenario(name), seed) for seed in range(10)]
     skipped = sum(run.skipped for run in runs)
     assert skipped <= load_scenario(name).cases * len(runs) / 3, (
@@ -54,17 +73,27 @@ def test_most_cases_find_room(name: str) -> None:
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_deadline_lies_in_the_run(name: str) -> None:
-    """Whoever says it in time says it before the run is over: no fault is put where it cannot be told."""
+    """Whoever says it in time says it before the run is over: no fault is put
+    where it cannot be told.
+    """
     for seed in range(5):
         run = render(load_scenario(name), seed)
         end = run.topology.begin_ns + int(run.seconds * 1e9)
-        late = [truth.id for truth in run.truth if truth.severity != "record" and truth.deadline_ns > end]
+        late = [
+            truth.id
+            for truth in run.truth
+            if truth.severity != "record" and truth.deadline_ns > end
+        ]
         assert not late
 
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_test_ranges_reach_beyond_those_of_dev(name: str) -> None:
-    """Every range of the test split contains the one of dev and is wider: at its edges nothing was tuned. The nominal value lies within, and in the sweep."""
+    """Every range of the test split contains the one of dev and is wider: at its
+    edges nothing was tuned.
+
+    The nominal value lies within, and in the sweep.
+    """
     for key, parameter in load_scenario(name).parameters.items():
         (low, high), (lowest, highest) = parameter.dev, parameter.test
         assert lowest <= low <= high <= highest, key
@@ -75,17 +104,27 @@ def test_test_ranges_reach_beyond_those_of_dev(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["F05", "F08", "F22"])
 def test_nobody_is_struck_again_with_what_nobody_repaired(name: str) -> None:
-    """A GPU over its threshold, a job whose program fails, a full counter: one case each, as a second time there is nothing to tell."""
+    """A GPU over its threshold, a job whose program fails, a full counter: one case each, as a
+    second time there is nothing to tell.
+    """
     scenario = load_scenario(name)
     entities = [truth.entity for truth in render(replace(scenario, cases=100), 5, nodes=64).truth]
     assert len(set(entities)) == len(entities)
 
 
 def test_what_only_load_shows_is_due_after_so_much_load() -> None:
-    """F13: ten minutes of training, which are more of the clock where a checkpoint or an evaluation lies among them."""
-    due = [truth.detect_by_s for seed in range(10) for truth in render(load_scenario("F13"), seed).truth]
+    """F13: ten minutes of training, which are more of the clock where a checkpoint or an
+    evaluation lies among them.
+    """
+    due = [
+        truth.detect_by_s
+        for seed in range(10)
+        for truth in render(load_scenario("F13"), seed).truth
+    ]
     assert min(due) == 600
-    assert 600 < max(due) <= 600 + EVAL_S + 180 + 60  # an evaluation, the longest checkpoint, and the ticks at their ends
+    assert (
+        600 < max(due) <= 600 + EVAL_S + 180 + 60
+    )  # an evaluation, the longest checkpoint, and the ticks at their ends
     assert all(by_s % 10 == 0 for by_s in due)
 
 
@@ -97,11 +136,16 @@ def test_a_seed_is_another_world_in_each_split() -> None:
 
 def magnitudes(name: str, magnitude: str | float | None, split: str = "dev") -> set[float]:
     """Magnitudes of all cases of a run."""
-    return {t.magnitude for t in render(load_scenario(name), 3, magnitude=magnitude, split=split).truth}  # type: ignore[arg-type] # parametrized
+    return {
+        t.magnitude
+        for t in render(load_scenario(name), 3, magnitude=magnitude, split=split).truth  # type: ignore[arg-type]
+    }
 
 
 def test_magnitude() -> None:
-    """Nominal is the default, half is half of it, a number is itself, and range draws each case from the range of the split."""
+    """Nominal is the default, half is half of it, a number is itself, and range draws each case
+    from the range of the split.
+    """
     assert magnitudes("F16", None) == magnitudes("F16", "nominal") == {0.10}
     assert magnitudes("F16", "half") == {0.05}
     assert magnitudes("F16", 0.3) == {0.3}
@@ -111,7 +155,9 @@ def test_magnitude() -> None:
 
 
 def test_magnitude_leaves_places_alone() -> None:
-    """The same seed strikes the same GPUs at the same times, however hard: curves over magnitudes compare like with like."""
+    """The same seed strikes the same GPUs at the same times, however hard: curves over
+    magnitudes compare like with like.
+    """
     weak, strong = (render(load_scenario("F16"), 3, magnitude=loss).truth for loss in (0.03, 0.3))
     assert [(t.entity, t.onset_ns) for t in weak] == [(t.entity, t.onset_ns) for t in strong]
 

@@ -1,13 +1,18 @@
-"""A slice of the scenario suite on development seeds: what must never get worse. The whole of it is `make score`."""
+"""A slice of the scenario suite on development seeds: what must never get worse.
+
+The whole of it is `make score`.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from collector.scoring.contest import OURS, Job, alarm_from, case_from, contest
-from detectors.scoring.false_alarms import FalseAlarm
-from detectors.scoring.match import Case
-from detectors.scoring.scope import Scope
+from evaluation.metrics.false_alarms import FalseAlarm
+from evaluation.metrics.match import Case
+from evaluation.metrics.scope import Scope
+from evaluation.runs.run import OURS, Job, alarm_from, case_from, run_job
+
+pytestmark = pytest.mark.slow
 
 DAYS = 0.2  # nothing happens in the first hour and a half of a run
 
@@ -17,15 +22,19 @@ def judged(
 ) -> tuple[list[Case], list[FalseAlarm]]:
     """Cases that were watched to their deadline, and what was told of nothing."""
     job = Job(scenario, "nominal", seed, "dev", ((OURS, scope),), days=days, nodes=nodes, agents=4)
-    result = next(part for part in contest(job)["results"] if part["contestant"] == OURS)
+    result = next(part for part in run_job(job)["results"] if part["contestant"] == OURS)
     cases = [case_from(case) for case in result["cases"]]
-    return [case for case in cases if case.watched], [alarm_from(alarm) for alarm in result["false"]]
+    return [case for case in cases if case.watched], [
+        alarm_from(alarm) for alarm in result["false"]
+    ]
 
 
 @pytest.mark.parametrize("scenario", ["F03", "F06", "F07", "F15", "F18", "F22", "F28"])
 def test_faults_that_are_facts_are_all_found_in_time_and_on_the_right_device(scenario: str) -> None:
-    """An uncontained error, a lost GPU, a dead GSP, a lowered limit, lost lanes, a full counter, a lost adapter: no miss, no false alarm."""
-    cases, false = judged(scenario, 32)
+    """An uncontained error, a lost GPU, a dead GSP, a lowered limit, lost lanes, a full counter, a
+    lost adapter: no miss, no false alarm.
+    """
+    cases, false = judged(scenario, 16)
     assert cases
     assert [case.id for case in cases if not (case.in_time and case.top1)] == []
     assert false == []
@@ -33,17 +42,21 @@ def test_faults_that_are_facts_are_all_found_in_time_and_on_the_right_device(sce
 
 @pytest.mark.parametrize("scenario", ["F14", "F16"])
 def test_most_faults_that_need_statistics_are_found_in_time(scenario: str) -> None:
-    """A brake between polls and a silent slow-down of 10 %: at least four of five, nobody blamed wrongly, nothing else told."""
-    cases, false = judged(scenario, 32)
+    """A brake between polls and a silent slow-down of 10 %: at least four of five, nobody blamed
+    wrongly, nothing else told.
+    """
+    cases, false = judged(scenario, 16)
     found = [case for case in cases if case.in_time]
     assert len(found) >= 0.8 * len(cases) > 0
     assert [case.id for case in found if not case.top1] == []
     assert false == []
 
 
-@pytest.mark.parametrize(("scenario", "nodes"), [("H00", 64), ("H01", 8), ("H18", 8)])
+@pytest.mark.parametrize(("scenario", "nodes"), [("H00", 32), ("H01", 8), ("H18", 8)])
 def test_healthy_life_is_silent(scenario: str, nodes: int) -> None:
-    """Hours of work, of long checkpoints, and of drivers that answer with marks of no value: neither a page nor a ticket."""
+    """Hours of work, of long checkpoints, and of drivers that answer with marks of no value:
+    neither a page nor a ticket.
+    """
     assert judged(scenario, nodes, days=0.3) == ([], [])
 
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from collector.simulator.fleet import Truth
+from simulator.fleet import Truth
 from tests.scenarios.traces import Trace, codes, rendered, trace
+
+pytestmark = pytest.mark.slow
 
 
 def logged(shown: Trace, truth: Truth) -> bool:
     """Whether the node's kernel log could be read."""
-    return any(event.attributes["origin"] == "kmsg" for event in shown.told(truth, device=truth.entity))
+    return any(
+        event.attributes["origin"] == "kmsg" for event in shown.told(truth, device=truth.entity)
+    )
 
 
 def test_f06_off_the_bus() -> None:
-    """F06: XID 79 and 154 where the log is readable; in any case the state is lost, nothing else is read, and the node counts seven."""
+    """F06: XID 79 and 154 where the log is readable; in any case the state is lost, nothing else is
+    read, and the node counts seven.
+    """
     run = rendered("F06", seed=2, days=2.0)
     shown = trace(run, "gpu", "state", "temperature_celsius", "energy_millijoules")
     seen = {logged(shown, truth) for truth in run.truth}
@@ -46,12 +53,18 @@ def test_f07_hangs() -> None:
 
 
 def test_f08_who_is_to_blame() -> None:
-    """F08: with the GPU to blame all bursts name one GPU and one unit; with the job to blame no GPU is named by two bursts."""
+    """F08: with the GPU to blame all bursts name one GPU and one unit; with the job to blame no
+    GPU is named by two bursts.
+    """
     run = rendered("F08", days=2.0, nodes=12)
     shown = trace(run, "gpu", "state")
     assert {truth.entity_kind for truth in run.truth} == {"gpu", "job"}
     for truth in run.truth:
-        bursts = [e for e in shown.told(truth) if e.attributes["origin"] == "kmsg" and e.attributes.get("code") in {13, 31}]
+        bursts = [
+            e
+            for e in shown.told(truth)
+            if e.attributes["origin"] == "kmsg" and e.attributes.get("code") in {13, 31}
+        ]
         if truth.entity_kind == "gpu":
             own = [e for e in bursts if e.device == truth.entity]
             assert len(own) >= 2
@@ -63,12 +76,16 @@ def test_f08_who_is_to_blame() -> None:
 
 
 def test_f09_masking() -> None:
-    """F09: all codes of a burst come within ten seconds, in an order that differs from case to case."""
+    """F09: all codes of a burst come within ten seconds, in an order that
+    differs from case to case.
+    """
     run = rendered("F09", days=2.0, nodes=16)
     shown = trace(run, "gpu", "state")
     orders = []
     for truth in run.truth:
-        told = [e for e in shown.told(truth, device=truth.entity) if e.attributes["origin"] == "kmsg"]
+        told = [
+            e for e in shown.told(truth, device=truth.entity) if e.attributes["origin"] == "kmsg"
+        ]
         burst = [e for e in told if e.time_ns - truth.onset_ns <= 12e9]
         orders.append(tuple(int(e.attributes["code"]) for e in burst))
         assert len(burst) >= 2
@@ -76,7 +93,9 @@ def test_f09_masking() -> None:
 
 
 def test_both_reporters() -> None:
-    """A code comes from the kernel log and from NVML's events, less than two seconds apart: who counts must count it once."""
+    """A code comes from the kernel log and from NVML's events, less than two seconds apart: who
+    counts must count it once.
+    """
     shown = trace(rendered("F03"), "gpu", "state")
     truth = shown.run.truth[0]
     times = {

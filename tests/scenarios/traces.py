@@ -1,4 +1,7 @@
-"""What a run shows, kept as arrays: (tick, device) per field, and all events. For short runs only."""
+"""What a run shows, kept as arrays: (tick, device) per field, and all events.
+
+For short runs only.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,19 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.simulator.fleet import Run, Truth, load_scenario, render
 from pipeline.frame import Device
 from pipeline.observation import Event
+from simulator.fleet import Run, Truth, load_scenario, render
 
 Floats = NDArray[np.float64]
 
 
 @dataclass
 class Trace:
-    """Values by field, shape (tick, device); missing is NaN. ``begin_ns`` is the start of the run."""
+    """Values by field, shape (tick, device); missing is NaN.
+
+    ``begin_ns`` is the start of the run.
+    """
 
     run: Run
     devices: tuple[Device, ...]
@@ -34,11 +40,19 @@ class Trace:
 
     def during(self, truth: Truth, device: Device | str, name: str) -> tuple[Floats, Floats]:
         """One field of one device before and while a fault is there."""
-        column, onset, end = self.column(device, name), self.at(truth.onset_ns), self.at(truth.end_ns)
+        column, onset, end = (
+            self.column(device, name),
+            self.at(truth.onset_ns),
+            self.at(truth.end_ns),
+        )
         return column[:onset], column[onset + 1 : end]
 
-    def told(self, truth: Truth, kind: str = "xid", device: Device | str | None = None) -> list[Event]:
-        """Events of a kind between a fault's onset and a minute after its end, of one device or of all."""
+    def told(
+        self, truth: Truth, kind: str = "xid", device: Device | str | None = None
+    ) -> list[Event]:
+        """Events of a kind between a fault's onset and a minute after its end,
+        of one device or of all.
+        """
         last = truth.end_ns + 60 * 10**9
         events = [e for e in self.events if e.kind == kind and truth.onset_ns <= e.time_ns <= last]
         return [e for e in events if device is None or e.device == device]
@@ -71,4 +85,6 @@ def trace(run: Run, kind: str, *names: str) -> Trace:
 
 def codes(events: list[Event]) -> list[int]:
     """Codes of XIDs as the kernel log told them."""
-    return [int(event.attributes["code"]) for event in events if event.attributes["origin"] == "kmsg"]
+    return [
+        int(event.attributes["code"]) for event in events if event.attributes["origin"] == "kmsg"
+    ]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collector.simulator.node import Node
-from collector.simulator.profile import load_profile
+from simulator.node import Node
+from simulator.profile import load_profile
 
-TRAINING_S = 400.0  # the first job initialises for 15 s; then everything has warmed up for several time constants
+# the first job initialises for 15 s; then everything has warmed up for several time constants
+TRAINING_S = 400.0
 
 
 def node(profile: str = "hgx-h100", seed: int = 1) -> Node:

@@ -1,4 +1,6 @@
-"""`tocsin simulate`: a node lives in a folder, takes faults while it runs, and ends with its owner."""
+"""`tocsin simulate`: a node lives in a folder, takes faults while it runs,
+and ends with its owner.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,29 @@ import pytest
 from collector.cli.main import main
 from pipeline.child import Child, python, run
 from tests.sources import ROOT
-from tests.wait import until
+from tests.wait import PATIENCE_S, until
+
+pytestmark = pytest.mark.slow  # each makes a simulated node or a store
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[tuple[Path, Child]]:
     """A simulated node that is ready, and its process."""
     folder = tmp_path / "node"
-    child = Child(python("collector.cli", "simulate", str(folder), "--profile", "hgx-h100", "--seed", "7", "--owned"))
+    child = Child(
+        python(
+            "collector.cli",
+            "simulate",
+            str(folder),
+            "--profile",
+            "hgx-h100",
+            "--seed",
+            "7",
+            "--owned",
+        )
+    )
     try:
-        until(lambda: (folder / "ready").exists() or child.poll() is not None, "the node", 30)
+        until(lambda: (folder / "ready").exists() or child.poll() is not None, "the node")
         assert child.poll() is None
         yield folder, child
     finally:
@@ -29,7 +44,9 @@ def node(tmp_path: Path) -> Iterator[tuple[Path, Child]]:
         until(lambda: child.poll() is not None, "its end")
 
 
-def test_faults_go_into_the_node_that_runs(node: tuple[Path, Child], capsys: pytest.CaptureFixture[str]) -> None:
+def test_faults_go_into_the_node_that_runs(
+    node: tuple[Path, Child], capsys: pytest.CaptureFixture[str]
+) -> None:
     """--inject says what it did, and the kernel log of the node holds the fault."""
     folder, _ = node
     assert main(["simulate", str(folder), "--inject", "xid@gpu2:code=31"]) == 0
@@ -43,11 +60,14 @@ def test_faults_go_into_the_node_that_runs(node: tuple[Path, Child], capsys: pyt
 def test_the_node_can_be_read(node: tuple[Path, Child]) -> None:
     """The real sources read it: eight GPUs with temperatures, eight ports."""
     folder, _ = node
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from collector.cli import main; sys.exit(main())"
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from collector.cli import "
+        "main; sys.exit(main())"
+    )
     ran = run(
         [sys.executable, "-I", "-c", code, "read", "--simulated", str(folder), "--format", "json"],
-        timeout_s=60,
-        most_bytes=8 << 20,
+        timeout_s=PATIENCE_S,
+        max_bytes=8 << 20,
     )
     assert ran.returncode == 0, ran.stderr.decode()
     rows = [json.loads(line) for line in ran.stdout.splitlines()]
@@ -57,7 +77,9 @@ def test_the_node_can_be_read(node: tuple[Path, Child]) -> None:
     assert len([row for row in rows if row.get("kind") == "ib_port" and "values" in row]) == 8
 
 
-def test_a_wrong_fault_says_what_there_is(node: tuple[Path, Child], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_fault_says_what_there_is(
+    node: tuple[Path, Child], capsys: pytest.CaptureFixture[str]
+) -> None:
     """Exit code 2, and the names that exist."""
     folder, _ = node
     assert main(["simulate", str(folder), "--inject", "melt@gpu0"]) == 2
@@ -65,7 +87,9 @@ def test_a_wrong_fault_says_what_there_is(node: tuple[Path, Child], capsys: pyte
 
 
 def test_it_ends_with_its_owner(node: tuple[Path, Child]) -> None:
-    """When the process that started it is gone its standard input closes, and nothing is left behind."""
+    """When the process that started it is gone its standard input closes,
+    and nothing is left behind.
+    """
     _, child = node
     child._stdin.close()
     until(lambda: child.poll() is not None, "its end")
@@ -79,7 +103,13 @@ def test_nobody_there_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(
-    "argv", [[], ["DIR", "--profile", "hgx-h99"], ["DIR", "--profile", "hgx-h100", "--inject", "melt"], ["DIR", "--speed", "0"]]
+    "argv",
+    [
+        [],
+        ["DIR", "--profile", "hgx-h99"],
+        ["DIR", "--profile", "hgx-h100", "--inject", "melt"],
+        ["DIR", "--speed", "0"],
+    ],
 )
 def test_what_is_wrong_is_refused_before_anything_is_written(
     argv: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.simulator.day import day_names, load_day
-from collector.simulator.profile import load_profile
 from rules.build import alerts
+from simulator.day import day_names, load_day
+from simulator.profile import load_profile
 
 H100 = load_profile("hgx-h100")
 
@@ -22,7 +22,12 @@ def test_every_day_fits_the_default_profile(name: str) -> None:
 
 def test_every_alert_of_a_day_exists() -> None:
     """A day promises no alert that no rule sends."""
-    promised = {alert for name in day_names() for step in load_day(name, H100).steps for alert in step.alerts}
+    promised = {
+        alert
+        for name in day_names()
+        for step in load_day(name, H100).steps
+        for alert in step.alerts
+    }
     assert promised <= {alert.name for alert in alerts()}
 
 
@@ -40,14 +45,32 @@ def test_a_step_is_an_injection_at_its_time(tmp_path: Path) -> None:
         ("step = 3", "[[step]]"),
         ("step = [3]", "[[step]]"),
         ("[[step]]\nat_s = 1", "step 1: missing key 'fault'"),
-        ('[[step]]\nat_s = 1\nfault = "xid@gpu0"\nsays = "x"\nwhen = 3', "step 1: unknown key 'when'"),
+        (
+            '[[step]]\nat_s = 1\nfault = "xid@gpu0"\nsays = "x"\nwhen = 3',
+            "step 1: unknown key 'when'",
+        ),
         ('[[step]]\nat_s = "soon"\nfault = "xid@gpu0"\nsays = "x"', "at_s must be seconds"),
         ('[[step]]\nat_s = true\nfault = "xid@gpu0"\nsays = "x"', "at_s must be seconds"),
         ('[[step]]\nat_s = 1\nfault = 79\nsays = "x"', "fault must be text"),
         ('[[step]]\nat_s = 1\nfault = "melt@gpu0"\nsays = "x"', "step 1: no fault 'melt'"),
         ('[[step]]\nat_s = 1\nfault = "xid@gpu0+5s"\nsays = "x"', "belongs into at_s"),
-        ('[[step]]\nat_s = 1\nfault = "xid@gpu0"\nsays = "x"\nalerts = "A"', "alerts must be a list"),
-        ('[[step]]\nat_s = 9\nfault = "xid@gpu0"\nsays = "x"\n[[step]]\nat_s = 1\nfault = "xid@gpu0"\nsays = "x"', "order"),
+        (
+            '[[step]]\nat_s = 1\nfault = "xid@gpu0"\nsays = "x"\nalerts = "A"',
+            "alerts must be a list",
+        ),
+        (
+            (
+                "[[step]]\n"
+                "at_s = 9\n"
+                'fault = "xid@gpu0"\n'
+                'says = "x"\n'
+                "[[step]]\n"
+                "at_s = 1\n"
+                'fault = "xid@gpu0"\n'
+                'says = "x"'
+            ),
+            "order",
+        ),
         ("days = 3", "unknown key 'days'"),
         ("title = 3", "title must be text"),
         ("title =", "Invalid value"),

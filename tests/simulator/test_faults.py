@@ -1,4 +1,6 @@
-"""Every fault has the signature it claims, as NVML, /sys and the kernel log of a training node show it."""
+"""Every fault has the signature it claims, as NVML, /sys and the kernel log of
+a training node show it.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from collector.simulator.faults import FAULTS
-from collector.simulator.gpus import HW_BRAKE, HW_SLOWDOWN, HW_THERMAL, SW_THERMAL
-from collector.simulator.injection import inject
-from collector.simulator.nvml_state import HANG, SEGFAULT, NvmlState
-from collector.simulator.rendering import Rendering
-from tests.collector.simulator.nodes import TRAINING_S
+from simulator.faults import FAULTS
+from simulator.gpus import HW_BRAKE, HW_SLOWDOWN, HW_THERMAL, SW_THERMAL
+from simulator.injection import inject
+from simulator.nvml_state import HANG, SEGFAULT, NvmlState
+from simulator.rendering import Rendering
 from tests.fakes import FakeClock
+from tests.simulator.nodes import TRAINING_S
 
 
 class Stage:
@@ -59,7 +61,11 @@ class Stage:
 
     def port(self, file: str, port: int = 4) -> str:
         """Content of a file below a port."""
-        return (self.directory / f"sys/class/infiniband/mlx5_{port}/ports/1" / file).read_text().strip()
+        return (
+            (self.directory / f"sys/class/infiniband/mlx5_{port}/ports/1" / file)
+            .read_text()
+            .strip()
+        )
 
     def lines(self) -> list[str]:
         """Texts of the kernel log since training began."""
@@ -69,15 +75,22 @@ class Stage:
 
     def xids(self) -> list[tuple[int, int]]:
         """(GPU, code) of NVML's events since training began."""
-        texts = [str(self.nvml(f"-/event {n % 64}")).split() for n in range(self._events, int(self.nvml("-/events")))]
+        texts = [
+            str(self.nvml(f"-/event {n % 64}")).split()
+            for n in range(self._events, int(self.nvml("-/events")))
+        ]
         return [(int(gpu), int(code)) for gpu, _, code, *_ in texts]
 
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
-    """A training H100 node, in memory where that is to be had: like the real /sys, a tree of small files is no matter for a disk."""
+    """A training H100 node, in memory where that is to be had: like the real /sys, a tree of small
+    files is no matter for a disk.
+    """
     memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
+    with tempfile.TemporaryDirectory(
+        dir=memory if os.access(memory, os.W_OK) else tmp_path
+    ) as folder:
         play = Stage(Path(folder) / "node")
         yield play
         play.rendering.close()
@@ -97,7 +110,9 @@ def xid(stage: Stage) -> None:
     """One kernel line with the code, and one NVML event."""
     stage.let("xid@gpu2:code=31", 1)
     assert stage.xids() == [(2, 31)]
-    assert [line for line in stage.lines() if line.startswith("NVRM: Xid (PCI:0000:52:00): 31, pid=")] == stage.lines()
+    assert [
+        line for line in stage.lines() if line.startswith("NVRM: Xid (PCI:0000:52:00): 31, pid=")
+    ] == stage.lines()
 
 
 @signature
@@ -111,7 +126,9 @@ def ecc_sbe(stage: Stage) -> None:
 
 @signature
 def ecc_dbe(stage: Stage) -> None:
-    """XIDs 48, 63, 94 in this order, one uncorrectable error, a pending remap, a used bank; the job's processes leave."""
+    """XIDs 48, 63, 94 in this order, one uncorrectable error, a pending remap, a used bank;
+    the job's processes leave.
+    """
     stage.let("ecc_dbe@gpu5", 2)
     assert stage.xids() == [(5, 48), (5, 63), (5, 94)]
     assert stage.nvml("5/field 4") == stage.nvml("5/field 143") == stage.nvml("5/field 144") == 1
@@ -131,12 +148,16 @@ def ecc_storm(stage: Stage) -> None:
 
 @signature
 def remap(stage: Stage) -> None:
-    """A bank runs out of spare rows (63 eight times), the ninth fails with 64 and the flag; NVML recommends a reset."""
+    """A bank runs out of spare rows (63 eight times), the ninth fails with 64 and the flag;
+    NVML recommends a reset.
+    """
     stage.let("remap@gpu0:state=failed", 3)
     assert stage.xids() == [(0, 63)] * 8 + [(0, 64), (0, 154)]
     assert stage.nvml("0/field 145") == 1
     assert stage.nvml("0/nvmlDeviceGetRowRemapperHistogram().none") == 1
-    assert stage.nvml("0/nvmlDeviceGetRowRemapperHistogram().max") == stage.node.profile.gpu.banks - 1
+    assert (
+        stage.nvml("0/nvmlDeviceGetRowRemapperHistogram().max") == stage.node.profile.gpu.banks - 1
+    )
     assert stage.nvml("0/field 230") == 1
 
 
@@ -151,13 +172,17 @@ def sram_threshold(stage: Stage) -> None:
 
 @signature
 def thermal(stage: Stage) -> None:
-    """Heat up to the limit, thermal reason bits, their nanoseconds, lower clocks; its neighbours stay as they were."""
+    """Heat up to the limit, thermal reason bits, their nanoseconds, lower clocks; its
+    neighbours stay as they were.
+    """
     cool = stage.nvml("0/nvmlDeviceGetTemperature(0)")
     stage.let("thermal@gpu0:resistance=3", 400)
     assert stage.nvml("0/nvmlDeviceGetTemperature(0)") > cool + 15
     assert stage.nvml("0/nvmlDeviceGetMarginTemperature()") <= 3
     assert stage.nvml("0/field 269") + stage.nvml("0/field 270") > 10e9
-    assert stage.nvml("0/nvmlDeviceGetClockInfo(1)") < 0.9 * stage.nvml("1/nvmlDeviceGetClockInfo(1)")
+    assert stage.nvml("0/nvmlDeviceGetClockInfo(1)") < 0.9 * stage.nvml(
+        "1/nvmlDeviceGetClockInfo(1)"
+    )
     assert stage.nvml("1/field 269") == stage.nvml("1/field 270") == 0
 
 
@@ -169,7 +194,9 @@ def power_brake(stage: Stage) -> None:
     assert reasons & HW_SLOWDOWN
     assert reasons & HW_BRAKE
     assert not reasons & (HW_THERMAL | SW_THERMAL)
-    assert stage.nvml("4/nvmlDeviceGetClockInfo(1)") < 0.6 * stage.nvml("3/nvmlDeviceGetClockInfo(1)")
+    assert stage.nvml("4/nvmlDeviceGetClockInfo(1)") < 0.6 * stage.nvml(
+        "3/nvmlDeviceGetClockInfo(1)"
+    )
     stage.later(60)
     assert stage.nvml("4/field 271") == pytest.approx(30e9, rel=0.05)
     assert not stage.nvml("4/nvmlDeviceGetCurrentClocksEventReasons()") & HW_BRAKE
@@ -233,7 +260,9 @@ def nvlink_down(stage: Stage) -> None:
 
 @signature
 def gpu_lost(stage: Stage) -> None:
-    """79 and the line without code, GPU_IS_LOST for that GPU only, 154 (reboot) later; the others lose their job."""
+    """79 and the line without code, GPU_IS_LOST for that GPU only, 154 (reboot) later;
+    the others lose their job.
+    """
     stage.let("gpu_lost@gpu2", 1)
     assert stage.result("2/*") == 15
     assert stage.result("1/*") == 0
@@ -253,7 +282,9 @@ def driver_hang(stage: Stage) -> None:
 
 @signature
 def driver_crash(stage: Stage) -> None:
-    """One question kills the caller; a question that was never answered is not answered afterwards."""
+    """One question kills the caller; a question that was never answered is
+    not answered afterwards.
+    """
     stage.let("driver_crash@gpu3:call=nvmlDeviceGetFanSpeed(),lasts=10s", 1)
     assert stage.result("3/nvmlDeviceGetFanSpeed()") == SEGFAULT
     assert stage.later(10).result("3/nvmlDeviceGetFanSpeed()") == 3
@@ -261,7 +292,9 @@ def driver_crash(stage: Stage) -> None:
 
 @signature
 def driver_unload(stage: Stage) -> None:
-    """Initialisation and all calls answer DRIVER_NOT_LOADED; afterwards volatile counters begin at zero, lifetime ones do not."""
+    """Initialisation and all calls answer DRIVER_NOT_LOADED; afterwards volatile counters begin at
+    zero, lifetime ones do not.
+    """
     stage.let("ecc_sbe@gpu0:count=5", 1)
     stage.let("driver_unload:lasts=10s", 1)
     assert stage.result("-/nvmlInit()") == stage.result("-/*") == 9
@@ -275,7 +308,9 @@ def driver_unload(stage: Stage) -> None:
 def passthrough(stage: Stage) -> None:
     """All GPUs are bound to vfio-pci and NVIDIA's driver is not there, until they come back."""
     drivers = [
-        gpu / "driver" for gpu in sorted((stage.directory / "sys/bus/pci/devices").iterdir()) if (gpu / "driver").is_symlink()
+        gpu / "driver"
+        for gpu in sorted((stage.directory / "sys/bus/pci/devices").iterdir())
+        if (gpu / "driver").is_symlink()
     ]
     assert [driver.resolve().name for driver in drivers] == ["nvidia"] * 8
     stage.let("passthrough:lasts=10s", 1)
@@ -288,7 +323,9 @@ def passthrough(stage: Stage) -> None:
 
 @signature
 def nccl_stall(stage: Stage) -> None:
-    """All but the culprit at 100 %, without tensor work or traffic, at low flat power; then the watchdog ends the job."""
+    """All but the culprit at 100 %, without tensor work or traffic, at low flat power; then
+    the watchdog ends the job.
+    """
     stage.let("nccl_stall@gpu6", 60)
     assert [stage.nvml(f"{gpu}/nvmlDeviceGetUtilizationRates().gpu") for gpu in (0, 6)] == [100, 0]
     assert stage.nvml("0/gpm 5") == stage.nvml("0/gpm 10") == 0
@@ -299,13 +336,17 @@ def nccl_stall(stage: Stage) -> None:
     assert 90 < min(watts) < max(watts) < 170
     assert max(watts) - min(watts) < 15
     assert stage.grown("0/field 138 scope 3", 5) == 0
-    assert int(stage.port("counters/port_xmit_data")) == int(stage.later(5).port("counters/port_xmit_data"))
+    assert int(stage.port("counters/port_xmit_data")) == int(
+        stage.later(5).port("counters/port_xmit_data")
+    )
     assert stage.later(600).nvml("0/nvmlDeviceGetComputeRunningProcesses_v3().length") == 0
 
 
 @signature
 def ras_manner(stage: Stage) -> None:
-    """The job's RAS server is told how to behave, until it ends; how it behaves is tested where it serves (nccl/test_node_job.py)."""
+    """The job's RAS server is told how to behave, until it ends; how it behaves is tested where it
+    serves (nccl/test_node_job.py).
+    """
     stage.let("ras_manner:manner=cut,lasts=30s", 1)
     assert stage.node.ras_manner == "cut"
     assert stage.later(30).node.ras_manner == "sound"
@@ -340,7 +381,9 @@ def symbol_errors(stage: Stage) -> None:
 
 @signature
 def link_flap(stage: Stage) -> None:
-    """Down for the stated time, up again, as often as stated: state, rate, counters, carrier changes and mlx5 lines."""
+    """Down for the stated time, up again, as often as stated: state, rate, counters,
+    carrier changes and mlx5 lines.
+    """
     carrier = stage.directory / "sys/class/net/ibp154s0/carrier_changes"
     before = int(carrier.read_text())
     stage.let("link_flap@mlx5_4:down=10s,times=2,every=20s", 5)
@@ -379,7 +422,9 @@ def nic_lost(stage: Stage) -> None:
     assert "device's health compromised" in stage.lines()[0]
     stage.later(10)
     assert not device.exists()
-    assert sorted(p.name for p in device.parent.iterdir()) == [f"mlx5_{n}" for n in (0, 1, 2, 3, 5, 6, 7)]
+    assert sorted(p.name for p in device.parent.iterdir()) == [
+        f"mlx5_{n}" for n in (0, 1, 2, 3, 5, 6, 7)
+    ]
     stage.later(30)
     assert stage.port("state") == "4: ACTIVE"
 
@@ -394,20 +439,25 @@ def nic_narrow(stage: Stage) -> None:
     assert width.read_text().strip() == "16"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_every_fault_has_its_signature(stage: Stage, name: str) -> None:
     """What ``--list`` promises is what the real collectors will see."""
     CHECKS[name](stage)
 
 
+@pytest.mark.slow
 def test_uncontained_error_needs_a_reset(stage: Stage) -> None:
-    """With contained=0 the burst ends in 95, and NVML recommends a GPU reset by field 230 and XID 154."""
+    """With contained=0 the burst ends in 95, and NVML recommends a GPU reset
+    by field 230 and XID 154.
+    """
     stage.let("ecc_dbe@gpu5:contained=0", 2)
     assert stage.xids() == [(5, 48), (5, 63), (5, 95), (5, 154)]
     assert stage.nvml("5/field 230") == 1
     assert "to 0x1 (GPU Reset Required)" in stage.lines()[-1]
 
 
+@pytest.mark.slow
 def test_xid_of_an_instance_names_it(tmp_path: Path) -> None:
     """On a split GPU the line carries GPU-I and the NVML event the instance."""
     stage = Stage(tmp_path / "mig", "hgx-h100-mig")
@@ -417,14 +467,18 @@ def test_xid_of_an_instance_names_it(tmp_path: Path) -> None:
     stage.rendering.close()
 
 
+@pytest.mark.slow
 def test_lost_gpu_comes_back_with_fresh_volatile_counters(stage: Stage) -> None:
-    """A loss that lasts some time ends as a reboot does: answers again, energy from zero, no recovery action."""
+    """A loss that lasts some time ends as a reboot does: answers again, energy from
+    zero, no recovery action.
+    """
     stage.let("gpu_lost@gpu2:lasts=60s", 70)
     assert stage.result("2/*") == 0
     assert stage.nvml("2/field 230") == 0
     assert stage.nvml("2/field 83") < stage.nvml("1/field 83")
 
 
+@pytest.mark.slow
 def test_storm_may_end_in_an_uncorrectable_error(stage: Stage) -> None:
     """With ``dbe`` the storm is followed by the burst of an uncorrectable error."""
     stage.let("ecc_storm@gpu3:dbe=20s", 10)

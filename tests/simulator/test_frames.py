@@ -8,40 +8,69 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from collector.inventory import Inventory
-from collector.simulator.frames import FrameRenderer
-from collector.simulator.rendering import Rendering
+from collector.node.inventory import Inventory
+from collector.node.state import State
 from collector.sources.infiniband import InfinibandSource
 from collector.sources.nvml.source import NvmlSource
 from collector.sources.nvml.target import EVERY_S
-from collector.state import State
 from pipeline.catalog import Field
 from pipeline.frame import Frame
 from pipeline.observation import Reading
 from pipeline.selfmetrics import SelfMetrics
-from tests.collector.simulator.nodes import node
+from simulator.frames import FrameRenderer
+from simulator.rendering import Rendering
 from tests.fakes import FakeClock
+from tests.simulator.nodes import node
 
 HOST = "n1"
-# Epochs come from the process and the files that were read; other facts are words that do not matter to frames.
-SAME_FACTS = ("index", "uuid", "name", "pci_bus_id", "serial", "driver_version", "device", "port", "firmware", "link", "gpu_uuid")
+# Epochs come from the process and the files that were read; other facts are words that
+# do not matter to frames.
+SAME_FACTS = (
+    "index",
+    "uuid",
+    "name",
+    "pci_bus_id",
+    "serial",
+    "driver_version",
+    "device",
+    "port",
+    "firmware",
+    "link",
+    "gpu_uuid",
+)
 
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Iterator[tuple[Rendering, FakeClock, NvmlSource, InfinibandSource]]:
     """The real sources over a node rendered raw."""
-    clock, own = FakeClock(), SelfMetrics()
-    rendering, inventory = Rendering(tmp_path, "hgx-h100", seed=3, clock=clock), Inventory(HOST, State(None))
-    nvml = NvmlSource(f"simulated:{tmp_path}", HOST, clock, inventory, own, links_every=1, proc=tmp_path / "proc")
-    infiniband = InfinibandSource(tmp_path / "sys", HOST, clock, inventory, own, perfquery="")
+    clock, metrics = FakeClock(), SelfMetrics()
+    rendering, inventory = (
+        Rendering(tmp_path, "hgx-h100", seed=3, clock=clock),
+        Inventory(HOST, State(None)),
+    )
+    nvml = NvmlSource(
+        f"simulator.nvml_client:open_client:{tmp_path}",
+        HOST,
+        clock,
+        inventory,
+        metrics,
+        links_every=1,
+        proc=tmp_path / "proc",
+    )
+    infiniband = InfinibandSource(tmp_path / "sys", HOST, clock, inventory, metrics, perfquery="")
     yield rendering, clock, nvml, infiniband
     nvml.close()
     infiniband.close()
     rendering.close()
 
 
-def test_both_renderings_give_the_same_frames(sources: tuple[Rendering, FakeClock, NvmlSource, InfinibandSource]) -> None:
-    """Same devices, rows, values and masks, at rest and at work; what the driver child asks seldom is left aside."""
+@pytest.mark.slow
+def test_both_renderings_give_the_same_frames(
+    sources: tuple[Rendering, FakeClock, NvmlSource, InfinibandSource],
+) -> None:
+    """Same devices, rows, values and masks, at rest and at work; what the driver child
+    asks seldom is left aside.
+    """
     rendering, clock, nvml, infiniband = sources
     twin = node(seed=3)
     frames = FrameRenderer(twin, HOST)
@@ -53,7 +82,11 @@ def test_both_renderings_give_the_same_frames(sources: tuple[Rendering, FakeCloc
         now = (clock.time_ns(), clock.monotonic_ns())
         raw = _frames(nvml.read(), infiniband.read())
         rendered = _frames(frames.nvml(*now), frames.infiniband(*now))
-        assert [f.kind for f in rendered] == [f.kind for f in raw] == ["gpu", "nvlink", "node", "ib_port", "node"]
+        assert (
+            [f.kind for f in rendered]
+            == [f.kind for f in raw]
+            == ["gpu", "nvlink", "node", "ib_port", "node"]
+        )
         for expected, made in zip(raw, rendered, strict=True):
             _assert_same(expected, made, first=step == 1 and clock.monotonic_ns() < 110 * 10**9)
     assert twin.demand.phase == "train"
@@ -76,14 +109,21 @@ def _assert_same(expected: Frame, made: Frame, *, first: bool) -> None:
         assert {k: v for k, v in b.attributes.items() if k in SAME_FACTS} == {
             k: a.attributes.get(k) for k in SAME_FACTS if k in b.attributes
         }
-    # The driver child believes a stamp that is near its own clock, which is not the fake one: whether there is one must agree.
+    # The driver child believes a stamp that is near its own clock, which is not the fake one:
+    # whether there is one must agree.
     assert (made.sampled_ns > 0).tolist() == (expected.sampled_ns > 0).tolist()
     assert (made.time_ns, made.mono_ns) == (expected.time_ns, expected.mono_ns)
-    gauges = [row for row, field in enumerate(made.schema.gauges) if not _seldom(field) and not (first and "gpm" in field.read)]
+    gauges = [
+        row
+        for row, field in enumerate(made.schema.gauges)
+        if not _seldom(field) and not (first and "gpm" in field.read)
+    ]
     counters = [row for row, field in enumerate(made.schema.counters) if not _seldom(field)]
     np.testing.assert_array_equal(made.gauges[gauges], expected.gauges[gauges])
     np.testing.assert_array_equal(made.observed[counters], expected.observed[counters])
-    np.testing.assert_array_equal((made.counters * made.observed)[counters], (expected.counters * expected.observed)[counters])
+    np.testing.assert_array_equal(
+        (made.counters * made.observed)[counters], (expected.counters * expected.observed)[counters]
+    )
 
 
 def _seldom(field: Field) -> bool:

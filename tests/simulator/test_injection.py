@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.simulator.faults import FAULTS
-from collector.simulator.injection import faults_help, inject, parse
-from collector.simulator.profile import load_profile
-from tests.collector.simulator.nodes import node
+from simulator.faults import FAULTS
+from simulator.injection import faults_help, inject, parse
+from simulator.profile import load_profile
+from tests.simulator.nodes import node
 
 H100 = load_profile("hgx-h100")
 
@@ -29,7 +29,9 @@ H100 = load_profile("hgx-h100")
         (" power_brake@gpu0 ", [0], 0, {}),
     ],
 )
-def test_specs_are_understood(spec: str, targets: list[int | None], delay_s: float, params: dict[str, object]) -> None:
+def test_specs_are_understood(
+    spec: str, targets: list[int | None], delay_s: float, params: dict[str, object]
+) -> None:
     """Name, targets, delay and parameters each come out as meant."""
     found = parse(spec, H100)
     assert found.fault.name == spec.strip().partition("@")[0].partition("+")[0]
@@ -67,6 +69,7 @@ def test_mistakes_are_told_with_what_there_is(spec: str, message: str) -> None:
         parse(spec, H100)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=80))
 def test_no_text_breaks_the_parser(text: str) -> None:
     """Whatever is typed is understood or refused with a ValueError."""
@@ -106,13 +109,16 @@ def test_the_list_explains_every_fault_and_parameter() -> None:
             assert parameter.help in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extreme", ["0", "999999999"])
 @pytest.mark.parametrize("name", FAULTS)
 def test_extreme_parameters_do_not_break_the_node(name: str, extreme: str) -> None:
     """Every number a person can type leaves a node that goes on, finite everywhere."""
     fault = FAULTS[name]
     target = {"gpu": "@gpu1", "port": "@mlx5_1", "node": ""}[fault.target]
-    numbers = ",".join(f"{p}={extreme}" for p, parameter in fault.parameters.items() if parameter.type is not str)
+    numbers = ",".join(
+        f"{p}={extreme}" for p, parameter in fault.parameters.items() if parameter.type is not str
+    )
     idle = node()
     inject(idle, f"{name}{target}:{numbers}" if numbers else name + target)
     idle.advance(3)

@@ -1,16 +1,20 @@
-"""The physics is plausible to a GPU engineer, exact in its integrals and the same for the same seed."""
+"""The physics is plausible to a GPU engineer, exact in its integrals and
+the same for the same seed.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from collector.simulator.gpus import HW_SLOWDOWN, IDLE, POWER_CAP
-from collector.simulator.links import HEALTHY_BER
-from collector.simulator.node import Node
-from collector.simulator.profile import profile_names
-from collector.simulator.readings import gpu_readings
-from tests.collector.simulator.nodes import node, training
+from simulator.gpus import HW_SLOWDOWN, IDLE, POWER_CAP
+from simulator.links import HEALTHY_BER
+from simulator.node import Node
+from simulator.profile import profile_names
+from simulator.readings import gpu_readings
+from tests.simulator.nodes import node, training
+
+pytestmark = pytest.mark.slow
 
 
 def _state(busy: Node) -> list[list[float]]:
@@ -31,7 +35,9 @@ def test_another_seed_gives_another_node() -> None:
 
 @pytest.mark.parametrize("profile", profile_names())
 def test_idle_gpus_are_cool_slow_and_say_idle(profile: str) -> None:
-    """Before the first job: power near the model's idle draw, below 50 C, idle clock, the idle reason and no other."""
+    """Before the first job: power near the model's idle draw, below 50 C, idle clock, the
+    idle reason and no other.
+    """
     idle = node(profile)
     idle.advance(4)
     model = idle.profile.gpu
@@ -43,7 +49,9 @@ def test_idle_gpus_are_cool_slow_and_say_idle(profile: str) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_training_draws_what_training_draws(seed: int) -> None:
-    """H100 in training: 330-705 W on average, 45-80 C, memory warmer than the core, utilisation near 100 %, tensor cores in use."""
+    """H100 in training: 330-705 W on average, 45-80 C, memory warmer than the core, utilisation
+    near 100 %, tensor cores in use.
+    """
     busy = training(seed=seed)
     energy = busy.gpus.energy_mj.value.astype(float)
     busy.advance(300)
@@ -56,7 +64,9 @@ def test_training_draws_what_training_draws(seed: int) -> None:
 
 
 def test_energy_is_the_integral_of_power() -> None:
-    """The counter grows by exactly the power of each step times its length; a millijoule per GPU is what rounding may cost."""
+    """The counter grows by exactly the power of each step times its length; a millijoule per GPU
+    is what rounding may cost.
+    """
     busy = training()
     start = busy.gpus.energy_mj.value.copy()
     total = np.zeros(busy.profile.gpu.count)
@@ -67,7 +77,9 @@ def test_energy_is_the_integral_of_power() -> None:
 
 
 def test_temperature_follows_power_with_its_time_constant() -> None:
-    """When a job dies, a GPU has lost about 63 % of its excess temperature one time constant later."""
+    """When a job dies, a GPU has lost about 63 % of its excess temperature
+    one time constant later.
+    """
     busy = training()
     hot = busy.gpus.temperature_c.copy()
     busy.workload.kill(busy.time_s, 0)
@@ -80,7 +92,9 @@ def test_temperature_follows_power_with_its_time_constant() -> None:
 
 
 def test_clocks_fall_only_for_a_reason() -> None:
-    """In half an hour of healthy work no clock is more than 10 % below its maximum without a reason bit."""
+    """In half an hour of healthy work no clock is more than 10 % below its
+    maximum without a reason bit.
+    """
     busy = training(seed=3)
     model = busy.profile.gpu
     for _ in range(1800):
@@ -90,7 +104,9 @@ def test_clocks_fall_only_for_a_reason() -> None:
 
 
 def test_the_power_cap_holds_and_says_so() -> None:
-    """A job that asks for more than the limit gets lower clocks, the cap's reason bit and its nanoseconds, at the limit's power."""
+    """A job that asks for more than the limit gets lower clocks, the cap's reason bit and its
+    nanoseconds, at the limit's power.
+    """
     busy = training()
     busy.gpus.limit_w[2] = 300.0
     before = busy.gpus.slowed_ns[POWER_CAP].value[2]
@@ -113,14 +129,18 @@ def test_throttle_time_never_exceeds_wall_time() -> None:
 
 
 def test_gpus_of_one_model_differ() -> None:
-    """Silicon and cooling spread: temperatures of one job differ by kelvins, clocks by a few percent, not more."""
+    """Silicon and cooling spread: temperatures of one job differ by kelvins, clocks by
+    a few percent, not more.
+    """
     busy = training()
     assert 1 < np.ptp(busy.gpus.temperature_c) < 25
     assert np.ptp(busy.gpus.clock_mhz) / busy.profile.gpu.clock_max_mhz < 0.2
 
 
 def test_a_checkpoint_pauses_the_work() -> None:
-    """Within an hour and a half of training there is a checkpoint in which power falls to near idle."""
+    """Within an hour and a half of training there is a checkpoint in which
+    power falls to near idle.
+    """
     busy = training(seed=4)
     quiet = []
     for _ in range(5400):
@@ -132,7 +152,9 @@ def test_a_checkpoint_pauses_the_work() -> None:
 
 
 def test_symbol_errors_come_at_signalling_rate_times_ber() -> None:
-    """At a bit error ratio of 1e-12 an NDR port counts 425e9 x 1e-12 errors per second, within Poisson noise (5 sigma)."""
+    """At a bit error ratio of 1e-12 an NDR port counts 425e9 x 1e-12 errors per second, within
+    Poisson noise (5 sigma).
+    """
     busy = training()
     busy.ports.ber[0] = 1e-12
     before = int(busy.ports.errors["symbol"][0])
@@ -142,7 +164,9 @@ def test_symbol_errors_come_at_signalling_rate_times_ber() -> None:
 
 
 def test_healthy_links_are_nearly_free_of_errors() -> None:
-    """At the healthy ratio eight NDR ports see about one symbol error an hour: after ten minutes at most a few."""
+    """At the healthy ratio eight NDR ports see about one symbol error an hour: after
+    ten minutes at most a few.
+    """
     busy = training()
     assert np.all(busy.ports.ber == HEALTHY_BER)
     busy.advance(600)
@@ -162,7 +186,9 @@ def test_traffic_stays_below_line_rate() -> None:
 
 
 def test_correctable_errors_come_at_the_healthy_rate() -> None:
-    """A healthy node of eight sees hardly any correctable error in an hour (0.016 bursts expected)."""
+    """A healthy node of eight sees hardly any correctable error in an hour
+    (0.016 bursts expected).
+    """
     busy = training()
     busy.advance(3600)
     assert int(busy.cells.total(corrected=True, lifetime=False).sum()) <= 30
@@ -178,9 +204,13 @@ def test_single_hardware_slowdown_needs_heat_or_brake() -> None:
 
 
 def test_steps_of_any_length_agree_in_what_they_integrate() -> None:
-    """An hour in quarter seconds and an hour in one call differ in noise only: energy within 2 %."""
+    """An hour in quarter seconds and an hour in one call differ in noise
+    only: energy within 2 %.
+    """
     fine, coarse = node(seed=9), node(seed=9)
     for _ in range(4 * 1200):
         fine.advance(0.25)
     coarse.advance(1200)
-    assert fine.gpus.energy_mj.value.sum() == pytest.approx(int(coarse.gpus.energy_mj.value.sum()), rel=0.02)
+    assert fine.gpus.energy_mj.value.sum() == pytest.approx(
+        int(coarse.gpus.energy_mj.value.sum()), rel=0.02
+    )

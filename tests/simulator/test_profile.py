@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.simulator.profile import FOLDER, load_profile, profile_names
+from simulator.profile import FOLDER, load_profile, profile_names
 
 
 def test_the_promised_profiles_exist() -> None:
@@ -18,7 +18,9 @@ def test_the_promised_profiles_exist() -> None:
 def test_every_profile_loads_and_is_consistent(name: str) -> None:
     """GPUs have distinct PCI addresses, limits in order, and margins below the operating limit."""
     profile = load_profile(name)
-    assert len(set(profile.gpu.pci) | set(profile.ports.pci)) == profile.gpu.count + len(profile.ports.devices)
+    assert len(set(profile.gpu.pci) | set(profile.ports.pci)) == profile.gpu.count + len(
+        profile.ports.devices
+    )
     assert profile.gpu.idle_w < profile.gpu.power_min_w < profile.gpu.power_limit_w
     assert profile.gpu.shutdown_margin_c < profile.gpu.slowdown_margin_c < 0
     assert profile.gpu.clock_idle_mhz < profile.gpu.clock_max_mhz
@@ -50,8 +52,12 @@ def test_an_unknown_profile_lists_those_there_are() -> None:
         ("[host]", "[host", "hgx-h100.toml"),
     ],
 )
-def test_a_mistake_in_a_profile_is_named(tmp_path: Path, was: str, becomes: str, message: str) -> None:
-    """Unknown, missing and mistyped keys, wrong lengths and bad TOML are refused with their place."""
+def test_a_mistake_in_a_profile_is_named(
+    tmp_path: Path, was: str, becomes: str, message: str
+) -> None:
+    """Unknown, missing and mistyped keys, wrong lengths and bad TOML are
+    refused with their place.
+    """
     text = (FOLDER / "hgx-h100.toml").read_text()
     assert was in text
     (tmp_path / "hgx-h100.toml").write_text(text.replace(was, becomes, 1))

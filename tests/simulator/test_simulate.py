@@ -1,4 +1,6 @@
-"""The living simulation: it writes by the clock, takes faults on its socket, and nothing said to it there stops it."""
+"""The living simulation: it writes by the clock, takes faults on its socket, and nothing
+said to it there stops it.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +15,28 @@ from threading import Event, Thread
 import pytest
 
 from collector.control import LONGEST, Control, request
-from collector.simulator.nvml_client import open_client
-from collector.simulator.simulate import inject, simulate, status
-from tests.wait import until
+from simulator.nvml_client import open_client
+from simulator.simulate import inject, simulate, status
+from tests.wait import PATIENCE_S, until
+
+pytestmark = pytest.mark.slow  # each makes a simulated node or a store
 
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Path]:
     """The directory of a simulation that lives sixty times as fast as the clock."""
-    stop, directory = Event(), tmp_path / ("long" * 40) / "node"  # longer than a socket's address may be
-    thread = Thread(target=simulate, args=(directory, "gb200"), kwargs={"seed": 1, "speed": 60.0, "stop": stop})
+    # longer than a socket's address may be
+    stop, directory = Event(), tmp_path / ("long" * 40) / "node"
+    thread = Thread(
+        target=simulate, args=(directory, "gb200"), kwargs={"seed": 1, "speed": 60.0, "stop": stop}
+    )
     thread.start()
     try:
         until((directory / "ready").exists, "the simulation")
         yield directory
     finally:
         stop.set()
-        thread.join(10)
+        thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert not (directory / "ready").exists()
     assert not (directory / "control.sock").exists()
@@ -57,10 +64,16 @@ def test_it_lives(running: Path) -> None:
 
 def test_faults_are_injected_while_it_runs(running: Path) -> None:
     """An injection is answered with what it does, and shows in the kernel log and in the status."""
-    assert inject(running, "gpu_lost@gpu2") == {"spec": "gpu_lost@gpu2", "targets": ["gpu2"], "delay_s": 0.0}
+    assert inject(running, "gpu_lost@gpu2") == {
+        "spec": "gpu_lost@gpu2",
+        "targets": ["gpu2"],
+        "delay_s": 0.0,
+    }
     until(lambda: "fallen off the bus" in (running / "dev/kmsg").read_text(), "the kernel line")
     faults = status(running)["faults"]
-    assert [(f["spec"], f["target"], f["acting"]) for f in faults] == [("gpu_lost@gpu2", "gpu2", True)]
+    assert [(f["spec"], f["target"], f["acting"]) for f in faults] == [
+        ("gpu_lost@gpu2", "gpu2", True)
+    ]
 
 
 def test_refused_fault_says_why(running: Path) -> None:
@@ -110,7 +123,9 @@ def test_no_simulation_is_a_connection_error(tmp_path: Path) -> None:
         inject(tmp_path, "oom_kill")
 
 
-def test_silent_client_does_not_block_others_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_client_does_not_block_others_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One that connects and says nothing is dropped after a moment."""
     monkeypatch.setattr("collector.control.PATIENCE_S", 0.05)
     control = Control(tmp_path, lambda message: {"echo": message["say"]})
@@ -143,7 +158,9 @@ def test_who_speaks_too_late_hears_why(tmp_path: Path, monkeypatch: pytest.Monke
 
     class Late(dict[str, str]):
         def items(self) -> ItemsView[str, str]:  # type: ignore[override] # dict_items has no public name
-            assert request(tmp_path, {"say": "hello"}) == {"echo": "hello"}  # one client at a time: by now the first was dropped
+            assert request(tmp_path, {"say": "hello"}) == {
+                "echo": "hello"
+            }  # one client at a time: by now the first was dropped
             return super().items()
 
     monkeypatch.setattr("collector.control.PATIENCE_S", 0.05)
@@ -155,9 +172,15 @@ def test_who_speaks_too_late_hears_why(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("bad", "message"),
-    [({"profile": "dgx"}, "no profile"), ({"inject": ["melt@gpu0"]}, "no fault"), ({"speed": 0.0}, "speed must be")],
+    [
+        ({"profile": "dgx"}, "no profile"),
+        ({"inject": ["melt@gpu0"]}, "no fault"),
+        ({"speed": 0.0}, "speed must be"),
+    ],
 )
-def test_mistakes_at_start_write_nothing(tmp_path: Path, bad: dict[str, object], message: str) -> None:
+def test_mistakes_at_start_write_nothing(
+    tmp_path: Path, bad: dict[str, object], message: str
+) -> None:
     """Profile, faults and speed are checked before the directory is made."""
     arguments: dict[str, object] = {"profile": "gb200", "stop": Event(), **bad}
     with pytest.raises(ValueError, match=message):

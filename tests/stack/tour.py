@@ -1,4 +1,6 @@
-"""docs/tour.md as a script: each command with the output that the page shows, run and compared, or written anew."""
+"""docs/tour.md as a script: each command with the output that the page shows, run and
+compared, or written again.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,11 @@ from pathlib import Path
 from pipeline import child
 from tests.agents import PROGRAM
 from tests.sources import ROOT
+from tests.wait import PATIENCE_S
 
 PAGE = ROOT / "docs" / "tour.md"
 _EXAMPLE = re.compile(r"```sh\n(?P<command>[^`]+)```\n\n```text\n(?P<output>[^`]*)```")
-_ID = r"\b[0-9a-f]{16}\b"
+_ID = r"(?<![\w-])[0-9a-f]{8}(?:[0-9a-f]{8})?(?![\w-])"
 # What no two runs have in common, from the longest to the shortest.
 _VARYING = (
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?", "TIME"),
@@ -36,7 +39,10 @@ class Example:
 
 def examples() -> list[Example]:
     """All of the page, in order."""
-    return [Example(found["command"], found["output"]) for found in _EXAMPLE.finditer(PAGE.read_text(encoding="utf-8"))]
+    return [
+        Example(found["command"], found["output"])
+        for found in _EXAMPLE.finditer(PAGE.read_text(encoding="utf-8"))
+    ]
 
 
 def shape(text: str) -> list[str]:
@@ -54,10 +60,13 @@ def run(command: str, folder: Path, store: Path) -> str:
     """Standard output of a command as the page's second terminal runs it, below ``folder``."""
     program = folder / "bin" / "tocsin"
     program.parent.mkdir(exist_ok=True)
-    program.write_text(f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n{PROGRAM}\n", encoding="utf-8")
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n{PROGRAM}\n",
+        encoding="utf-8",
+    )
     program.chmod(0o755)
     env = {"PATH": f"{program.parent}:{os.environ['PATH']}", "TOCSIN_STORAGE__PATH": str(store)}
-    done = child.run(["sh", "-euc", f"cd {folder}\n{command}"], timeout_s=180, env=env)
+    done = child.run(["sh", "-euc", f"cd {folder}\n{command}"], timeout_s=PATIENCE_S, env=env)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
 
@@ -73,18 +82,28 @@ def with_ids(text: str, names: Mapping[str, str]) -> str:
 
 
 def write(made: Mapping[str, Example], told: str) -> None:
-    """The page with new outputs, by the command as it stands there; ``told`` is what the receivers heard."""
+    """The page with new outputs, by the command as it stands there; ``told`` is
+    what the receivers heard.
+    """
     text = PAGE.read_text(encoding="utf-8")
     for before, now in made.items():
         shown = re.search(rf"```sh\n{re.escape(before)}```\n\n```text\n[^`]*```", text)
         assert shown
-        text = text.replace(shown[0], f"```sh\n{now.command}```\n\n```text\n{now.output.rstrip()}\n```")
-    text = re.sub(r"(logs -f receivers`\):\n\n```text\n)[^`]*```", lambda found: f"{found[1]}{told.rstrip()}\n```", text)
+        text = text.replace(
+            shown[0], f"```sh\n{now.command}```\n\n```text\n{now.output.rstrip()}\n```"
+        )
+    text = re.sub(
+        r"(logs -f receivers`\):\n\n```text\n)[^`]*```",
+        lambda found: f"{found[1]}{told.rstrip()}\n```",
+        text,
+    )
     PAGE.write_text(text, encoding="utf-8")
 
 
 def heard() -> str:
     """What the page shows of the receivers."""
-    found = re.search(r"logs -f receivers`\):\n\n```text\n([^`]*)```", PAGE.read_text(encoding="utf-8"))
+    found = re.search(
+        r"logs -f receivers`\):\n\n```text\n([^`]*)```", PAGE.read_text(encoding="utf-8")
+    )
     assert found, "the page no longer shows what the receivers hear"
     return found[1]

@@ -1,6 +1,6 @@
 /* A scripted libnvidia-ml.so.1 for the real pynvml: every answer is looked up in the memory-mapped table $NVML_STUB at every call.
  *
- * The table, its keys and the results that make a call hang or die are described in collector/simulator/nvml_state.py; structs, field
+ * The table, its keys and the results that make a call hang or die are described in simulator/nvml_state.py; structs, field
  * values and signatures in nvml.h. Where the table holds -/calls/NAME (a C function) or <device>/calls/field N, calls are counted there. */
 
 #include <fcntl.h>

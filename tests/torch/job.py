@@ -1,4 +1,6 @@
-"""Starts a real multi-process PyTorch job that stands still, and shows its processes as a GPU node's /proc would."""
+"""Starts a real multi-process PyTorch job that stands still, and shows its processes as
+a GPU node's /proc would.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ MAPPED = """\
 
 
 def interpreter() -> str:
-    """The interpreter with PyTorch; without one the test is skipped, with the command that brings it."""
+    """The interpreter with PyTorch; without one the test is skipped, with
+    the command that brings it.
+    """
     python = os.environ.get(PYTHON, "")
     if not python:
         pytest.skip(f"{PYTHON} names no interpreter that has PyTorch: make test-torch")
@@ -30,7 +34,10 @@ def interpreter() -> str:
 
 
 class TrainingJob:
-    """Ranks of one job, each a process. ``proc`` is a folder in the form of /proc in which they hold GPUs."""
+    """Ranks of one job, each a process.
+
+    ``proc`` is a folder in the form of /proc in which they hold GPUs.
+    """
 
     def __init__(self, folder: Path, fault: str, culprit: int, world: int = 4) -> None:
         self.folder, self.proc, self.world = folder, folder / "proc", world
@@ -81,7 +88,9 @@ class TrainingJob:
         for name in ("stat", "status", "cgroup"):
             (shown / name).write_bytes((real / name).read_bytes())
         pairs = self.environments[self.ranks.index(rank)].items()
-        (shown / "environ").write_bytes(b"\0".join(f"{name}={value}".encode() for name, value in pairs))
+        (shown / "environ").write_bytes(
+            b"\0".join(f"{name}={value}".encode() for name, value in pairs)
+        )
         (shown / "maps").write_text(MAPPED)
         (shown / "root").symlink_to("/")
 

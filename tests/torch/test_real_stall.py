@@ -1,4 +1,6 @@
-"""Real stalls of a multi-process PyTorch job on CPUs (gloo), localised from its own Flight Recorder through the agent's NCCL source."""
+"""Real stalls of a multi-process PyTorch job on CPUs (gloo), localised from its own Flight Recorder
+through the agent's NCCL source.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Agent:
 
     def __init__(self, job: TrainingJob) -> None:
         self.clock, self.suspicions = FakeClock(), Suspicions()
-        self.source = NcclSource(job.proc, "n1", self.clock, SelfMetrics(), suspicions=self.suspicions)
+        self.source = NcclSource(
+            job.proc, "n1", self.clock, SelfMetrics(), suspicions=self.suspicions
+        )
         self.detector, self.seq = Nccl(), 0
 
     def suspect(self) -> None:
@@ -70,18 +74,26 @@ class Agent:
         reading = self.source.read()
         self.seq += 1
         at = (self.clock.time_ns(), self.clock.monotonic_ns())
-        return Observation("nccl", "n1", "b", self.seq, *at, 0, reading.frames, reading.events, reading.unread)
+        return Observation(
+            "nccl", "n1", "b", self.seq, *at, 0, reading.frames, reading.events, reading.unread
+        )
 
 
 @pytest.mark.parametrize(
-    ("stalled", "fault"), [("sleep", "hang/host_hang"), ("other", "hang/order_mismatch")], indirect=["stalled"]
+    ("stalled", "fault"),
+    [("sleep", "hang/host_hang"), ("other", "hang/order_mismatch")],
+    indirect=["stalled"],
 )
 def test_the_rank_that_a_real_job_waits_for_is_named(stalled: TrainingJob, fault: str) -> None:
-    """Four ranks in pairs and a world; one of them is to blame, its partner in the pair is as far behind in the world and is a victim."""
+    """Four ranks in pairs and a world; one of them is to blame, its partner in the pair is as far
+    behind in the world and is a victim.
+    """
     agent = Agent(stalled)
     agent.suspect()
     pages = [f for f in agent.findings(60) if f.severity == "page"]
-    assert [(f.fault, f.device.kind, f.device.id) for f in pages] == [(fault, "rank", f"torchrun:stall/{CULPRIT}")]
+    assert [(f.fault, f.device.kind, f.device.id) for f in pages] == [
+        (fault, "rank", f"torchrun:stall/{CULPRIT}")
+    ]
     if os.environ.get("TOCSIN_UPDATE_GOLDEN") == "1":
         record(stalled, RECORDED / fault.rpartition("/")[2])
 
@@ -90,7 +102,9 @@ def record(job: TrainingJob, folder: Path) -> None:
     """Keep the dumps for the tests that run without PyTorch."""
     folder.mkdir(parents=True, exist_ok=True)
     for rank in range(job.world):
-        (folder / f"rank{rank}.json").write_bytes(fetch(str(job.folder / f"{rank}.sock"), Path("/"), os.getuid()))
+        (folder / f"rank{rank}.json").write_bytes(
+            fetch(str(job.folder / f"{rank}.sock"), Path("/"), os.getuid())
+        )
 
 
 @pytest.mark.parametrize("stalled", ["sleep"], indirect=True)

@@ -1,10 +1,13 @@
-"""One rank of a small training job that stands still at a known place; run by an interpreter that has PyTorch.
+"""One rank of a small training job that stands still at a known place; run by an
+interpreter that has PyTorch.
 
     python worker.py RANK WORLD FOLDER CULPRIT FAULT
 
-Ranks form pairs and a world. Each step reduces in the pair, then in the world. At step ``LAST`` the culprit does as FAULT says: ``sleep`` never comes to
-the reduction of its pair, ``other`` calls broadcast where the others reduce in the world. Progress goes to FOLDER/RANK.step; the
-Flight Recorder answers on FOLDER/RANK.sock, as for jobs that use torch.distributed.elastic.control_plane.worker_main.
+Ranks form pairs and a world. Each step reduces in the pair, then in the world. At step ``LAST`` the
+culprit does as FAULT says: ``sleep`` never comes to the reduction of its pair, ``other`` calls
+broadcast where the others reduce in the world. Progress goes to FOLDER/RANK.step; the Flight
+Recorder answers on FOLDER/RANK.sock, as for jobs that use
+torch.distributed.elastic.control_plane.worker_main.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ def main() -> None:
     from torch._C._distributed_c10d import _WorkerServer  # type: ignore[import-not-found, unused-ignore] # noqa: PLC0415 - likewise
 
     server = _WorkerServer(os.environ["TORCH_WORKER_SERVER_SOCKET"])
-    distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=world)
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=world
+    )
     pairs = [distributed.new_group([first, first + 1]) for first in range(0, world, 2)]
     data = torch.ones(16)
     for step in range(1, LAST + 1):

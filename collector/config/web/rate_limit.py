@@ -17,7 +17,9 @@ class Bucket:
 
     def take(self, now_s: float) -> bool:
         """Whether a request at this moment (monotonic seconds) may pass; it is counted if so."""
-        self._tokens = min(self._tokens + (now_s - self._at_s) / self._interval_s, float(self._burst))
+        self._tokens = min(
+            self._tokens + (now_s - self._at_s) / self._interval_s, float(self._burst)
+        )
         self._at_s = now_s
         if self._tokens < 1.0:
             return False

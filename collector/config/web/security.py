@@ -1,4 +1,6 @@
-"""What protects the server now: made from a web configuration, and made anew when the file, or one that it names, changes."""
+"""What protects the server now: made from a web configuration, and made again when the file, or
+one that it names, changes.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collector.config.given import ConfigError
-from collector.web import tls
-from collector.web.rate_limit import Bucket
-from collector.web.web_config import HttpServer, RateLimit, TlsServer, WebConfig, read
+from collector.config.raw_setting import ConfigError
+from collector.config.web import tls
+from collector.config.web.rate_limit import Bucket
+from collector.config.web.settings import HttpServer, RateLimit, TlsServer, WebConfig, read
 
 log = logging.getLogger("tocsin.web")
 
@@ -21,9 +23,11 @@ _Stamp = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Who is let in, and how. The default lets everybody in, without TLS: what stands between is the address that is listened on.
+    """Who is let in, and how. The default lets everybody in, without TLS: what stands between is
+    the address that is listened on.
 
-    ``names`` are of client certificates, None takes any that the authority signed; ``users`` maps names to bcrypt hashes.
+    ``names`` are of client certificates, None takes any that the authority signed; ``users``
+    maps names to bcrypt hashes.
     """
 
     context: ssl.SSLContext | None = None
@@ -39,7 +43,8 @@ class Security:
 
 
 class WebFile:
-    """A web configuration on disk. ConfigError where it is not good at the start; afterwards the last good one stays.
+    """A web configuration on disk. ConfigError where it is not good at the start; afterwards
+    the last good one stays.
 
     ``notice`` is told, once each, what is served and should not be left so.
     """
@@ -54,7 +59,10 @@ class WebFile:
         self.security = self._make()
 
     def look(self) -> bool:
-        """True where another configuration came into force. Blocks on the disk; an error is said once, and stands in ``error``."""
+        """True where another configuration came into force.
+
+        Blocks on the disk; an error is logged once, and kept in ``error``.
+        """
         if all(_stamp(file) == stamp for file, stamp in self._stamps.items()):
             return False
         try:
@@ -62,15 +70,21 @@ class WebFile:
             refuse_less(self.security, made, str(self._file))
         except ConfigError as error:
             if str(error) != self.error:
-                log.error("the new web configuration is not taken, the old one stays: %s", "; ".join(error.problems))
+                log.error(
+                    "new web configuration rejected, keeping the previous one: %s",
+                    "; ".join(error.problems),
+                )
             self.error = str(error)
             return False
-        log.info("web configuration taken anew: %s", self._file)
+        log.info("web configuration reloaded: %s", self._file)
         self.security, self.error = made, ""
         return True
 
     def _make(self) -> Security:
-        """What the files say. Each is stamped before it is read, so that a change in between is seen at the next look."""
+        """What the files say.
+
+        Each is stamped before it is read, so that a change in between is seen at the next look.
+        """
         self._stamps = {self._file: _stamp(self._file)}
         config = read(self._file, self._notice)
         context, server = None, config.tls_server_config or TlsServer()
@@ -78,17 +92,24 @@ class WebFile:
             self._stamps |= {file: _stamp(file) for file in tls.files(server, self._file.parent)}
             context = tls.context(server, self._file.parent, self._notice)
         elif config.basic_auth_users:
-            self._notice(f"{self._file}: basic_auth_users without tls_server_config: passwords travel in the clear")
+            self._notice(
+                f"{self._file}: basic_auth_users without tls_server_config: "
+                "passwords travel in the clear"
+            )
         return Security(
             context=context,
             names=server.client_allowed_sans,
             users=config.basic_auth_users or {},
-            headers={k: v for k, v in ((config.http_server_config or HttpServer()).headers or {}).items() if v},
+            headers={
+                k: v
+                for k, v in ((config.http_server_config or HttpServer()).headers or {}).items()
+                if v
+            },
             bucket=self._bucket(config.rate_limit or RateLimit()),
         )
 
     def _bucket(self, limit: RateLimit) -> Bucket | None:
-        """The bucket that stands, unless the limit is another one now."""
+        """The existing bucket, unless the limit has changed."""
         if limit == self._limit:
             return self.security.bucket if limit.seconds else None
         self._limit = limit
@@ -101,7 +122,9 @@ class WebFile:
 
 
 def _stamp(file: Path) -> _Stamp | None:
-    """What differs once a file was changed or another took its place; None where it cannot be seen (a ConfigMap in mid-swap)."""
+    """What differs once a file was changed or another took its place; None where it cannot be seen
+    (a ConfigMap in mid-swap).
+    """
     try:
         found = file.stat()
     except OSError:
@@ -110,9 +133,13 @@ def _stamp(file: Path) -> _Stamp | None:
 
 
 def refuse_less(old: Security, new: Security, where: str) -> None:
-    """ConfigError, beginning with ``where``, if ``new`` no longer asks of clients what ``old`` does: what is half written looks just so."""
+    """ConfigError, beginning with ``where``, if ``new`` no longer asks of clients what ``old``
+    does: what is half written looks just so.
+    """
     if gone := _gone(old, new):
-        raise ConfigError(f"{where}: {gone}; a file that is half written would look the same: restart the agent")
+        raise ConfigError(
+            f"{where}: {gone}; a half-written file would look the same: restart the agent"
+        )
 
 
 def _gone(old: Security, new: Security) -> str:
@@ -121,6 +148,10 @@ def _gone(old: Security, new: Security) -> str:
         return "TLS is gone"
     if old.users and not new.users:
         return "passwords are gone"
-    if old.context is not None and new.context is not None and new.context.verify_mode < old.context.verify_mode:
-        return "client certificates are no longer asked for"
+    if (
+        old.context is not None
+        and new.context is not None
+        and new.context.verify_mode < old.context.verify_mode
+    ):
+        return "client certificates are no longer requested"
     return "client_allowed_sans is gone" if old.names is not None and new.names is None else ""

@@ -1,6 +1,8 @@
-"""web.config.yml: the file in which every exporter of the Prometheus project takes TLS, passwords and limits.
+"""web.config.yml: the file in which every exporter of the Prometheus project takes
+TLS, passwords and limits.
 
-Format: prometheus/exporter-toolkit, docs/web-configuration.md. Where a value would protect less than it says, it is refused.
+Format: prometheus/exporter-toolkit, docs/web-configuration.md. Where a value would protect less
+than it says, it is refused.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ from typing import Any, Literal, get_args, get_type_hints
 import msgspec
 import yaml
 
-from collector.config.file import MOST_BYTES, unknown
-from collector.config.given import ConfigError
+from collector.config.file import MAX_BYTES, unknown
+from collector.config.raw_setting import ConfigError
 from collector.config.units import Seconds
-from collector.web.config_files import content
+from collector.config.web.content import content
 
 ClientAuth = Literal[
     "",
@@ -29,7 +31,8 @@ ClientAuth = Literal[
 ]
 Version = Literal["TLS10", "TLS11", "TLS12", "TLS13"]
 
-# The only headers that exporter-toolkit lets a file set, and the values where they are a choice (web/handler.go).
+# The only headers that exporter-toolkit lets a file set, and the values where they are a
+# choice (web/handler.go).
 HEADERS: Mapping[str, tuple[str, ...]] = {
     "Content-Security-Policy": (),
     "X-Frame-Options": ("deny", "sameorigin"),
@@ -40,7 +43,8 @@ HEADERS: Mapping[str, tuple[str, ...]] = {
 
 # Modular crypt format of bcrypt: version, cost, 22 characters of salt, 31 of hash.
 _BCRYPT = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
-COSTS = range(4, 16)  # 4 is bcrypt's least; each step doubles the work, and at 15 one check takes seconds
+# 4 is bcrypt's least; each step doubles the work, and at 15 one check takes seconds
+COSTS = range(4, 16)
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at (?:`key` in )?`\$\.?(?P<where>.*)`)?$", re.DOTALL)
 
 
@@ -74,7 +78,9 @@ class HttpServer(_Section, frozen=True):
 
 
 class RateLimit(_Section, frozen=True):
-    """A token bucket over all requests: one more each ``interval``, at most ``burst`` saved up. 0 is no limit."""
+    """A token bucket over all requests: one more each ``interval``, at most ``burst``
+    saved up. 0 is no limit.
+    """
 
     interval: str | int = 0
     burst: int = 0
@@ -100,8 +106,10 @@ def read(file: Path, exposed: Callable[[str], None] | None = None) -> WebConfig:
     ``exposed`` is told where there are hashes or a key in it and everybody may read it.
     """
     said: list[str] = []
-    config = parse(content(file, str(file), MOST_BYTES, exposed=said.append), str(file))
-    if exposed is not None and (config.basic_auth_users or (config.tls_server_config or TlsServer()).key):
+    config = parse(content(file, str(file), MAX_BYTES, exposed=said.append), str(file))
+    if exposed is not None and (
+        config.basic_auth_users or (config.tls_server_config or TlsServer()).key
+    ):
         for text in said:
             exposed(text)
     return config
@@ -112,19 +120,23 @@ def parse(text: bytes, name: str) -> WebConfig:
     try:
         loader = yaml.SafeLoader(text.decode())
         root = loader.get_single_node()
-        problems = [f"{name}{problem}" for problem in _keys(root, WebConfig, ())] if root is not None else []
+        problems = (
+            [f"{name}{problem}" for problem in _keys(root, WebConfig, ())]
+            if root is not None
+            else []
+        )
         if problems:
             raise ConfigError(*problems)
         given = loader.construct_document(root) if root is not None else None
         config = msgspec.convert({} if given is None else given, WebConfig)
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{name}: is no UTF-8 text") from error
+        raise ConfigError(f"{name}: is not UTF-8 text") from error
     except RecursionError as error:
         raise ConfigError(f"{name}: is nested too deeply") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise ConfigError(
-            f"{name}{f':{mark.line + 1}' if mark else ''}: is no valid YAML"
+            f"{name}{f':{mark.line + 1}' if mark else ''}: is not valid YAML"
         ) from error  # its text may hold a secret
     except msgspec.ValidationError as error:
         place = _PLACE.match(str(error))
@@ -136,10 +148,15 @@ def parse(text: bytes, name: str) -> WebConfig:
 
 
 def _keys(node: yaml.Node, kind: Any, path: tuple[str, ...]) -> Iterator[str]:
-    """Keys that do not exist or stand twice, which YAML itself lets pass; each as ``:line: path: problem``."""
+    """Keys that do not exist or stand twice, which YAML itself lets pass; each as
+    ``:line: path: problem``.
+    """
     if not isinstance(node, yaml.MappingNode):
         return
-    section = next((k for k in (kind, *get_args(kind)) if isinstance(k, type) and issubclass(k, _Section)), None)
+    section = next(
+        (k for k in (kind, *get_args(kind)) if isinstance(k, type) and issubclass(k, _Section)),
+        None,
+    )
     known = get_type_hints(section) if section else None
     seen: set[str] = set()
     for key_node, value in node.value:
@@ -164,11 +181,20 @@ def mistakes(config: WebConfig) -> Iterator[tuple[str, str]]:
     for user, hashed in (config.basic_auth_users or {}).items():
         match = _BCRYPT.fullmatch(hashed)
         if ":" in user or not user:
-            yield f"basic_auth_users.{user}", "a user's name is not empty and has no colon (RFC 7617)"
+            yield (
+                f"basic_auth_users.{user}",
+                "a user's name is not empty and has no colon (RFC 7617)",
+            )
         if match is None:
-            yield f"basic_auth_users.{user}", "is no bcrypt hash such as `htpasswd -nBC 10 ''` makes"
+            yield (
+                f"basic_auth_users.{user}",
+                "is not a bcrypt hash such as `htpasswd -nBC 10 ''` makes",
+            )
         elif int(match[1]) not in COSTS:
-            yield f"basic_auth_users.{user}", f"has cost {int(match[1])}; from {COSTS.start} to {COSTS.stop - 1} is served"
+            yield (
+                f"basic_auth_users.{user}",
+                f"has cost {int(match[1])}; from {COSTS.start} to {COSTS.stop - 1} is served",
+            )
     yield from _rate(config.rate_limit or RateLimit())
 
 
@@ -177,33 +203,51 @@ def _tls(tls: TlsServer) -> Iterator[tuple[str, str]]:
     for what in ("cert", "key"):
         given = [name for name in (what, f"{what}_file") if getattr(tls, name)]
         if len(given) != 1:
-            yield f"{at}.{what}_file", f"one of {what} and {what}_file is needed, {'both are' if given else 'neither is'} set"
+            yield (
+                f"{at}.{what}_file",
+                (
+                    f"one of {what} and {what}_file is needed, "
+                    f"{'both are' if given else 'neither is'} set"
+                ),
+            )
     if tls.client_ca and tls.client_ca_file:
         yield f"{at}.client_ca_file", "client_ca is set too"
     authority, policy = bool(tls.client_ca or tls.client_ca_file), tls.client_auth_type
     if policy in ("RequireAnyClientCert", "RequireClientCert"):
-        yield f"{at}.client_auth_type", f"{policy} takes every self-made certificate: use RequireAndVerifyClientCert"
+        yield (
+            f"{at}.client_auth_type",
+            f"{policy} accepts any self-signed certificate: use RequireAndVerifyClientCert",
+        )
     elif policy in ("VerifyClientCertIfGiven", "RequireAndVerifyClientCert") and not authority:
-        yield f"{at}.client_auth_type", f"{policy} needs client_ca_file: which authority's certificates to take"
+        yield (
+            f"{at}.client_auth_type",
+            f"{policy} needs client_ca_file: the CA whose certificates to accept",
+        )
     elif policy in ("", "NoClientCert") and authority:
-        yield f"{at}.client_ca_file", "has no effect without client_auth_type: RequireAndVerifyClientCert"
+        yield (
+            f"{at}.client_ca_file",
+            "has no effect without client_auth_type: RequireAndVerifyClientCert",
+        )
     if tls.client_allowed_sans is not None and policy != "RequireAndVerifyClientCert":
         yield f"{at}.client_allowed_sans", "needs client_auth_type: RequireAndVerifyClientCert"
     if tls.client_allowed_sans == ():
-        yield f"{at}.client_allowed_sans", "is empty: nobody would be let in"
+        yield f"{at}.client_allowed_sans", "is empty: no client would be accepted"
     for name in ("min_version", "max_version"):
         if getattr(tls, name) in ("TLS10", "TLS11"):
-            yield f"{at}.{name}", f"{getattr(tls, name)} is not served any more (RFC 8996): TLS12 or TLS13"
+            yield (
+                f"{at}.{name}",
+                f"{getattr(tls, name)} is no longer supported (RFC 8996): TLS12 or TLS13",
+            )
     if tls.min_version > tls.max_version:
         yield f"{at}.min_version", f"{tls.min_version} is above max_version ({tls.max_version})"
 
 
 def _header(name: str, value: str) -> str:
     if name not in HEADERS:
-        return f"cannot be set; there are {', '.join(HEADERS)}"
+        return f"cannot be set; allowed: {', '.join(HEADERS)}"
     if HEADERS[name] and value and value not in HEADERS[name]:
         return f"expected {' or '.join(HEADERS[name])}, got {value!r}"
-    return "" if value.isascii() and value.isprintable() else "is no text for a header"
+    return "" if value.isascii() and value.isprintable() else "is not valid text for a header"
 
 
 def _rate(limit: RateLimit) -> Iterator[tuple[str, str]]:

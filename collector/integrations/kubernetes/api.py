@@ -1,4 +1,6 @@
-"""The API server, reached with the pod's own identity over HTTPS: three requests and nothing else."""
+"""The API server, reached with the pod's own identity over HTTPS: three
+requests and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ from urllib.parse import quote, urlsplit
 from collector.config.gates import Kubernetes
 
 DEADLINE_S = 10.0
-MOST_BYTES = 8 << 20  # a Node with many images is some hundred kB
-STRATEGIC = "application/strategic-merge-patch+json"  # conditions are merged by their type: nobody else's is touched
+MAX_BYTES = 8 << 20  # a Node with many images is some hundred kB
+# conditions are merged by their type: nobody else's is touched
+STRATEGIC = "application/strategic-merge-patch+json"
 OK, CREATED, CONFLICT = 200, 201, 409
 
 
@@ -24,7 +27,9 @@ class ApiError(OSError):
 
 
 class Api:
-    """One request per connection: they are minutes apart, and the token and certificates may have been rotated since."""
+    """One request per connection: they are minutes apart, and the token and certificates may
+    have been rotated since.
+    """
 
     def __init__(self, settings: Kubernetes, environ: Mapping[str, str] = os.environ) -> None:
         self._settings = settings
@@ -44,17 +49,30 @@ class Api:
         return self._ask("POST", "/api/v1/namespaces/default/events", event)[0] != CONFLICT
 
     def _ask(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, form: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        form: str = "application/json",
     ) -> tuple[int, dict[str, Any]]:
         where = urlsplit(self._address)
         context = ssl.create_default_context(cafile=self._settings.ca_file)
-        connection = http.client.HTTPSConnection(where.hostname or "", where.port or 443, timeout=DEADLINE_S, context=context)
+        connection = http.client.HTTPSConnection(
+            where.hostname or "", where.port or 443, timeout=DEADLINE_S, context=context
+        )
         token = Path(self._settings.token_file).read_text(encoding="ascii").strip()
-        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Content-Type": form, "User-Agent": "tocsin"}
+        headers = {
+            "Authorization": f"Bearer {token}",
+            "Accept": "application/json",
+            "Content-Type": form,
+            "User-Agent": "tocsin",
+        }
         try:
-            connection.request(method, path, json.dumps(body) if body is not None else None, headers)
+            connection.request(
+                method, path, json.dumps(body) if body is not None else None, headers
+            )
             answer = connection.getresponse()
-            content = answer.read(MOST_BYTES)
+            content = answer.read(MAX_BYTES)
         except http.client.HTTPException as error:
             raise ApiError(f"{method} {path}: {error!r}") from error
         finally:
@@ -75,8 +93,13 @@ def _document(content: bytes, status: int, what: str) -> dict[str, Any]:
 
 
 def _in_cluster(environ: Mapping[str, str]) -> str:
-    """What every container is told of the API server (kubernetes.io, "Accessing the Kubernetes API from a Pod")."""
-    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
+    """What every container is told of the API server (kubernetes.io, "Accessing the
+    Kubernetes API from a Pod").
+    """
+    host, port = (
+        environ.get("KUBERNETES_SERVICE_HOST", ""),
+        environ.get("KUBERNETES_SERVICE_PORT", "443"),
+    )
     if not host:
         raise ApiError("no API server: not in a pod, and gates.kubernetes.api is not set")
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"

@@ -9,12 +9,17 @@ from typing import Any
 
 TYPE = "TocsinGpuProblem"  # ours alone, in node-problem-detector's polarity: True is a problem
 STATUS = {"ok": "False", "problem": "True", "unknown": "Unknown"}
-LONGEST_MESSAGE = 1000  # an Event's note may have 1024 (events.k8s.io/v1)
-LONGEST_NAME = 253
+MAX_MESSAGE = 1000  # an Event's note may have 1024 (events.k8s.io/v1)
+MAX_NAME = 253
 
 
-def condition(verdict: Mapping[str, Any], now: str, before: Mapping[str, Any] | None) -> dict[str, Any]:
-    """``before`` is what the Node says: its transition time stays while the status does. A ticket is no problem of the node's, yet."""
+def condition(
+    verdict: Mapping[str, Any], now: str, before: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """``before`` is what the Node says: its transition time stays while the status does.
+
+    A ticket is no problem of the node's, yet.
+    """
     state, severity = verdict["verdict"], verdict["severity"]
     status = "False" if state == "problem" and severity != "page" else STATUS[state]
     same = before is not None and before.get("status") == status
@@ -22,21 +27,28 @@ def condition(verdict: Mapping[str, Any], now: str, before: Mapping[str, Any] | 
         "type": TYPE,
         "status": status,
         "reason": _reason(verdict),
-        "message": str(verdict["reason"])[:LONGEST_MESSAGE],
+        "message": str(verdict["reason"])[:MAX_MESSAGE],
         "lastHeartbeatTime": now,
-        "lastTransitionTime": str(before.get("lastTransitionTime") or now) if same and before else now,
+        "lastTransitionTime": str(before.get("lastTransitionTime") or now)
+        if same and before
+        else now,
     }
 
 
 def event(incident: Mapping[str, Any], node: str, now: str, *, over: bool) -> dict[str, Any]:
-    """One Event per incident, gravity, part and phase: its name says which, so that writing it again after a restart is a conflict and no second one."""
+    """One Event per incident, gravity, part and phase: its name says which, so that writing it
+    again after a restart is a conflict and no second one.
+    """
     told = f"{incident['severity']}-{_digest(incident)}-{'cleared' if over else 'opened'}"
     name = f"{node}.tocsin-{incident['id']}-{told}"
     said = f"{incident['name']}: {incident['summary']} Proposed: {incident['action']}."
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": re.sub(r"[^a-z0-9.-]", "-", name.lower())[:LONGEST_NAME], "namespace": "default"},
+        "metadata": {
+            "name": re.sub(r"[^a-z0-9.-]", "-", name.lower())[:MAX_NAME],
+            "namespace": "default",
+        },
         "involvedObject": {
             "apiVersion": "v1",
             "kind": "Node",
@@ -45,7 +57,7 @@ def event(incident: Mapping[str, Any], node: str, now: str, *, over: bool) -> di
         },  # as the kubelet's own Events about nodes
         "type": "Normal" if over else "Warning",
         "reason": f"{_camel(incident['class'])}{'Cleared' if over else ''}",
-        "message": said[:LONGEST_MESSAGE],
+        "message": said[:MAX_MESSAGE],
         "source": {"component": "tocsin", "host": node},
         "reportingComponent": "tocsin",
         "reportingInstance": node,
@@ -59,12 +71,16 @@ def _reason(verdict: Mapping[str, Any]) -> str:
     if verdict["verdict"] == "unknown":
         return "TocsinBlind"
     pages = [incident for incident in verdict["incidents"] if incident["severity"] == "page"]
-    return _camel(pages[0]["class"]) if verdict["verdict"] == "problem" and pages else "NoGpuProblem"
+    return (
+        _camel(pages[0]["class"]) if verdict["verdict"] == "problem" and pages else "NoGpuProblem"
+    )
 
 
 def _digest(incident: Mapping[str, Any]) -> str:
     """Which part is blamed, short enough for a name."""
-    return hashlib.blake2b(f"{incident['kind']} {incident['device']}".encode(), digest_size=4).hexdigest()
+    return hashlib.blake2b(
+        f"{incident['kind']} {incident['device']}".encode(), digest_size=4
+    ).hexdigest()
 
 
 def _camel(fault: str) -> str:
@@ -73,4 +89,7 @@ def _camel(fault: str) -> str:
     >>> _camel("ecc/row_remap_failure")
     'EccRowRemapFailure'
     """
-    return "".join(word[:1].upper() + word[1:] for word in re.split(r"[^A-Za-z0-9]+", fault)) or "GpuProblem"
+    return (
+        "".join(word[:1].upper() + word[1:] for word in re.split(r"[^A-Za-z0-9]+", fault))
+        or "GpuProblem"
+    )

@@ -1,4 +1,6 @@
-"""Looks at the verdict every few seconds and writes what changed to the Node; follows whether people cordoned it."""
+"""Looks at the verdict every few seconds and writes what changed to the Node; follows
+whether people cordoned it.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +11,27 @@ from itertools import islice
 from typing import Any
 
 from collector.config.gates import Kubernetes
-from collector.gates.changes import Changes
-from collector.gates.kubernetes.api import Api
-from collector.gates.kubernetes.objects import TYPE, condition, event
-from collector.gates.policy import off
-from pipeline.interfaces import Clock
+from collector.integrations.changes import Changes
+from collector.integrations.kubernetes.api import Api
+from collector.integrations.kubernetes.objects import TYPE, condition, event
+from collector.integrations.policy import off
+from pipeline.clock import SECOND_NS, Clock
 
 log = logging.getLogger("tocsin.gates")
 
 HEARTBEAT_S = 300.0  # as node-problem-detector's, for a condition that does not change
-MOST_EVENTS = 10  # of one look: a storm becomes incidents, and incidents beyond these wait for the next look
+# of one look: a storm becomes incidents, and incidents beyond these wait for the next look
+MAX_EVENTS = 10
 
 Look = Callable[[], Mapping[str, Any]]
 
 
 class Reporter:
-    """``look`` gives the verdict of collector/gates/verdict.py, ``cordoned`` is told whether the Node takes pods.
+    """``look`` gives the verdict of collector/integrations/verdict.py, ``cordoned`` is told
+    whether the Node takes pods.
 
-    ``tick`` is one look. What the Node says when the agent stops stays: the heartbeat tells that nobody renews it.
+    ``tick`` is one look. What the Node says when the agent stops stays: the heartbeat
+    tells that nobody renews it.
     """
 
     def __init__(
@@ -47,7 +52,10 @@ class Reporter:
         self._changes = Changes()
 
     def tick(self) -> None:
-        """One look. OSError where the API server cannot be reached or refuses: the next look tries again."""
+        """One look.
+
+        OSError where the API server cannot be reached or refuses: the next look tries again.
+        """
         if off(self._off_file):
             return
         verdict, now = self._look(), self._now()
@@ -64,7 +72,10 @@ class Reporter:
         self._events(api, verdict, now)
 
     def _differs(self, made: Mapping[str, Any]) -> bool:
-        if self._said is None or self._clock.monotonic_ns() - self._written_ns >= HEARTBEAT_S * 1e9:
+        if (
+            self._said is None
+            or self._clock.monotonic_ns() - self._written_ns >= HEARTBEAT_S * SECOND_NS
+        ):
             return True
         return any(made[name] != self._said.get(name) for name in ("status", "reason", "message"))
 
@@ -74,7 +85,9 @@ class Reporter:
         self._follow(node)
 
     def _rehearse(self, made: Mapping[str, Any]) -> None:
-        """A dry run writes nothing to the API server, and asks it for nothing but whether the node is cordoned."""
+        """A dry run writes nothing to the API server, and asks it for nothing but
+        whether the node is cordoned.
+        """
         if self._settings.cordon:
             self._follow(Api(self._settings).node(self._node))
         log.info("dry run: would set condition %s of node %s: %s", TYPE, self._node, made)
@@ -84,13 +97,17 @@ class Reporter:
             self._cordoned(node.get("spec", {}).get("unschedulable") is True)
 
     def _events(self, api: Api | None, verdict: Mapping[str, Any], now: str) -> None:
-        for incident, over in islice(self._changes.of(verdict), MOST_EVENTS):
+        for incident, over in islice(self._changes.of(verdict), MAX_EVENTS):
             made = event(incident, self._node, now, over=over)
             if api is None:
-                log.info("dry run: would write Event %s: %s", made["metadata"]["name"], made["message"])
+                log.info(
+                    "dry run: would write Event %s: %s", made["metadata"]["name"], made["message"]
+                )
             else:
                 api.create_event(made)
             self._changes.told(incident, over=over)
 
     def _now(self) -> str:
-        return datetime.fromtimestamp(self._clock.time_ns() / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return datetime.fromtimestamp(self._clock.time_ns() / 1e9, UTC).strftime(
+            "%Y-%m-%dT%H:%M:%SZ"
+        )

@@ -1,4 +1,6 @@
-"""Tells NVSentinel's platform connector on this node which incidents opened and ended, over its Unix socket."""
+"""Tells NVSentinel's platform connector on this node which incidents opened and
+ended, over its Unix socket.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +9,30 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from collector.gates.changes import Changes
-from collector.gates.nvsentinel.event import METHOD, health_events
-from collector.gates.policy import off
-from collector.jobs.kubelet.grpc import call
-from pipeline.interfaces import Clock
+from collector.integrations.changes import Changes
+from collector.integrations.nvsentinel.event import METHOD, health_events
+from collector.integrations.policy import off
+from collector.sources.jobs.kubelet.grpc import call
+from pipeline.clock import Clock
 
 DEADLINE_S = 5.0
-MOST_EVENTS = 10  # of one look
+MAX_EVENTS = 10  # of one look
 
 
 class Bridge:
-    """``look`` gives the verdict of collector/gates/verdict.py. ``tick`` is one look; GrpcError where nobody listens, or refuses."""
+    """``look`` gives the verdict of collector/integrations/verdict.py.
 
-    def __init__(self, socket: Path, off_file: str, node: str, look: Callable[[], Mapping[str, Any]], clock: Clock) -> None:
+    ``tick`` is one look; GrpcError where nobody listens, or refuses.
+    """
+
+    def __init__(
+        self,
+        socket: Path,
+        off_file: str,
+        node: str,
+        look: Callable[[], Mapping[str, Any]],
+        clock: Clock,
+    ) -> None:
         self._socket, self._off_file, self._node = socket, off_file, node
         self._look, self._clock = look, clock
         self._changes = Changes()
@@ -29,9 +41,14 @@ class Bridge:
         """Send what changed, in one message; nothing while nothing did."""
         if off(self._off_file):
             return
-        changed = list(islice(self._changes.of(self._look()), MOST_EVENTS))
+        changed = list(islice(self._changes.of(self._look()), MAX_EVENTS))
         if not changed:
             return
-        call(self._socket, METHOD, health_events(changed, self._node, self._clock.time_ns()), timeout_s=DEADLINE_S)
+        call(
+            self._socket,
+            METHOD,
+            health_events(changed, self._node, self._clock.time_ns()),
+            timeout_s=DEADLINE_S,
+        )
         for incident, over in changed:
             self._changes.told(incident, over=over)

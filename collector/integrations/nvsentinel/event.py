@@ -1,9 +1,13 @@
-"""A HealthEvent in NVSentinel's wire format (NVIDIA/NVSentinel, data-models/protobufs/health_event.proto)."""
+"""A HealthEvent in NVSentinel's wire format (NVIDIA/NVSentinel,
+data-models/protobufs/health_event.proto).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from pipeline.clock import SECOND_NS
 
 METHOD = "/datamodels.PlatformConnector/HealthEventOccurredV1"
 VERSION, AGENT = 1, "tocsin"
@@ -23,19 +27,33 @@ ACTIONS: Mapping[str, int] = {
 # ProcessingStrategy. 0, or nothing, is taken for EXECUTE_REMEDIATION: it must always be written.
 STORE_ONLY = 2
 ENTITIES = {"gpu": "GPU_UUID"}  # entity types that it knows of; others are named as we call them
-COMPONENTS = {"gpu": "GPU", "gpu_instance": "GPU", "nvlink": "GPU", "nvswitch": "NVSwitch", "ib_port": "NIC"}
-LONGEST_MESSAGE = 1000
+COMPONENTS = {
+    "gpu": "GPU",
+    "gpu_instance": "GPU",
+    "nvlink": "GPU",
+    "nvswitch": "NVSwitch",
+    "ib_port": "NIC",
+}
+MAX_MESSAGE = 1000
 
 
-def health_events(incidents: Iterable[tuple[Mapping[str, Any], bool]], node: str, now_ns: int) -> bytes:
-    """HealthEvents of incidents as collector/gates/verdict.py has them, each with whether it is over. Entities stay the same, so that the end meets its begin."""
-    return _number(1, VERSION) + b"".join(_bytes(2, _event(one, node, now_ns, over=over)) for one, over in incidents)
+def health_events(
+    incidents: Iterable[tuple[Mapping[str, Any], bool]], node: str, now_ns: int
+) -> bytes:
+    """HealthEvents of incidents as collector/integrations/verdict.py has them, each
+    with whether it is over.
+
+    Entities stay the same, so that the end meets its begin.
+    """
+    return _number(1, VERSION) + b"".join(
+        _bytes(2, _event(one, node, now_ns, over=over)) for one, over in incidents
+    )
 
 
 def _event(incident: Mapping[str, Any], node: str, now_ns: int, *, over: bool) -> bytes:
     kind, device = incident["kind"], incident["device"]
     entity = _bytes(1, ENTITIES.get(kind, kind)) + _bytes(2, device)
-    seconds, nanos = divmod(now_ns, 1_000_000_000)
+    seconds, nanos = divmod(now_ns, SECOND_NS)
     return b"".join(
         (
             _number(1, VERSION),
@@ -44,7 +62,7 @@ def _event(incident: Mapping[str, Any], node: str, now_ns: int, *, over: bool) -
             _bytes(4, f"tocsin/{incident['class']}"),
             _number(5, int(incident["severity"] == "page" and not over)),
             _number(6, int(over)),
-            _bytes(7, f"{incident['name']}: {incident['summary']}"[:LONGEST_MESSAGE]),
+            _bytes(7, f"{incident['name']}: {incident['summary']}"[:MAX_MESSAGE]),
             _number(8, 0 if over else ACTIONS.get(incident["action"], ACTIONS["UNKNOWN"])),
             _bytes(9, incident["class"]),
             _bytes(10, entity),

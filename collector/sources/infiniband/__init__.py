@@ -1,4 +1,6 @@
-"""InfiniBand and RoCE ports: sysfs every second through kept-open descriptors, perfquery now and then for what sysfs lacks."""
+"""InfiniBand and RoCE ports: sysfs every second through kept-open descriptors, perfquery now and
+then for what sysfs lacks.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Files that are read every second: opened once, read with pread, and left alone for a while when they cannot be read.
+"""Files that are read every second: opened once, read with pread, and left alone for a while
+when they cannot be read.
 
-A read of a file that the firmware does not answer costs a command and often a line in the kernel's log, so one that fails is
-tried again ever more rarely. One file's failure costs the others nothing.
+A read of a file that the firmware does not answer costs a command and often a line in the kernel's
+log, so one that fails is tried again ever more rarely. One file's failure costs the others nothing.
 """
 
 from __future__ import annotations
@@ -13,18 +14,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from pipeline.clock import SECOND_NS
+
 T = TypeVar("T")
 Pread = Callable[[int, int, int], bytes]
 
-MOST_BYTES = 64  # the longest value, "N/A (no PMA)" and "1600 Gb/sec (4X XDR)" included, is shorter
-SECOND = 10**9
-FIRST_PAUSE_S, PAUSE_GROWTH, LONGEST_PAUSE_S = 10, 4, 3600
-# Answers of a descriptor whose file is no longer the one in the tree: the device was removed or made anew.
+MAX_BYTES = 64  # the longest value, "N/A (no PMA)" and "1600 Gb/sec (4X XDR)" included, is shorter
+FIRST_PAUSE_S, PAUSE_GROWTH, MAX_PAUSE_S = 10, 4, 3600
+# Answers of a descriptor whose file is no longer the one in the tree: the device
+# was removed or made again.
 _STALE = frozenset({errno.ENODEV, errno.ESTALE, errno.EBADF, errno.ENXIO})
 
 
 class UnusableError(ValueError):
-    """A value that was read and is of no use; the text is the reason. ``for_good``: no later read will do better."""
+    """A value that was read and is of no use; the text is the reason.
+
+    ``for_good``: no later read will do better.
+    """
 
     def __init__(self, reason: str, *, for_good: bool = False) -> None:
         super().__init__(reason)
@@ -50,14 +56,21 @@ class _Aside:
 
 
 class KeptFiles(Generic[T]):
-    """Some files of one port. Files that do not exist are not supported there, and not mentioned again.
+    """Some files of one port.
 
-    ``fast`` takes the place of every ``parse`` as long as it raises nothing, and may let nonsense through: ``read_each`` is for whoever
-    finds some. ``names`` after a read and the values of that read belong together; it is another tuple object whenever it changed.
+    Files that do not exist are not supported there, and not mentioned again.
+
+    ``fast`` takes the place of every ``parse`` as long as it raises nothing, and may let nonsense
+    through: ``read_each`` is for whoever finds some. ``names`` after a read and the values of that
+    read belong together; it is another tuple object whenever it changed.
     """
 
     def __init__(
-        self, files: Sequence[File[T]], now_ns: int, pread: Pread = os.pread, fast: Callable[[bytes], T] | None = None
+        self,
+        files: Sequence[File[T]],
+        now_ns: int,
+        pread: Pread = os.pread,
+        fast: Callable[[bytes], T] | None = None,
     ) -> None:
         self._pread = pread
         self._fast = fast
@@ -88,8 +101,11 @@ class KeptFiles(Generic[T]):
         pread, fast = self._pread, self._fast
         try:
             if fast is not None:
-                return [fast(pread(fd, MOST_BYTES, 0)) for fd in self._reading]
-            return [parse(pread(fd, MOST_BYTES, 0)) for fd, parse in zip(self._reading, self._parsers, strict=True)]
+                return [fast(pread(fd, MAX_BYTES, 0)) for fd in self._reading]
+            return [
+                parse(pread(fd, MAX_BYTES, 0))
+                for fd, parse in zip(self._reading, self._parsers, strict=True)
+            ]
         except (OSError, ValueError):
             return self.read_each(now_ns)
 
@@ -116,7 +132,7 @@ class KeptFiles(Generic[T]):
 
     def _one(self, file: File[T]) -> T:
         try:
-            raw = self._pread(self._fds[file.name], MOST_BYTES, 0)
+            raw = self._pread(self._fds[file.name], MAX_BYTES, 0)
         except OSError as error:
             if error.errno not in _STALE:
                 raise
@@ -124,15 +140,17 @@ class KeptFiles(Generic[T]):
         if not raw:  # another file stands there now, or someone is writing it this instant
             os.close(self._fds.pop(file.name))
             self._fds[file.name] = _open(file.path)
-            raw = self._pread(self._fds[file.name], MOST_BYTES, 0)
+            raw = self._pread(self._fds[file.name], MAX_BYTES, 0)
         return file.parse(raw)
 
     def _set_aside(self, name: str, reason: str, now_ns: int, *, for_good: bool = False) -> None:
         if name in self._fds:
             os.close(self._fds.pop(name))
         before = self._aside.get(name)
-        pause = min(before.pause_s * PAUSE_GROWTH, LONGEST_PAUSE_S) if before else FIRST_PAUSE_S
-        self._aside[name] = _Aside(reason, pause, float("inf") if for_good else now_ns + pause * SECOND)
+        pause = min(before.pause_s * PAUSE_GROWTH, MAX_PAUSE_S) if before else FIRST_PAUSE_S
+        self._aside[name] = _Aside(
+            reason, pause, float("inf") if for_good else now_ns + pause * SECOND_NS
+        )
         self.unread[name] = reason
 
     def _retry(self, now_ns: int) -> None:

@@ -1,7 +1,9 @@
-"""Asks ports' performance agents through perfquery, a few times a minute, for counters that sysfs lacks or that are stuck there.
+"""Asks ports' performance agents through perfquery, a few times a minute, for counters that sysfs
+lacks or that are stuck there.
 
-It asks in a thread of its own: a perfquery that hangs never delays the reading of sysfs. It asks a port only about itself, through
-that port: a question to a LID that does not answer would raise PortRcvSwitchRelayErrors at the switch, an error we look for.
+It asks in a thread of its own: a perfquery that hangs never delays the reading of sysfs. It asks a
+port only about itself, through that port: a question to a LID that does not answer would raise
+PortRcvSwitchRelayErrors at the switch, an error we look for.
 """
 
 from __future__ import annotations
@@ -15,33 +17,35 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from collector.sources.infiniband.perfquery import judge, parse
-from collector.sources.infiniband.places import counter_places
+from collector.sources.infiniband.sysfs_port import counter_places
 from pipeline import child
 from pipeline.catalog.agent import PERFQUERY_RUNS
-from pipeline.interfaces import Clock
+from pipeline.clock import SECOND_NS, Clock
 from pipeline.selfmetrics import SelfMetrics
 
 log = logging.getLogger("tocsin.infiniband")
 
-SECOND = 10**9
-INTERVAL_S = 60.0  # between two questions of one kind to one port; symbol errors are judged over 5 minutes and more
+# between two questions of one kind to one port; symbol errors are judged over 5 minutes and more
+INTERVAL_S = 60.0
 PER_MINUTE = 30  # starts of perfquery: 8 ports, two sets each, and room for others
 TIMEOUT_S = 5.0
 STALE_INTERVALS = 3  # an answer stands that long, then it is no longer shown
-LONGEST_PAUSE_S = 3600.0
-# "Not supported" is remembered until the driver makes the port anew, or this long: a lost packet reads the same.
+MAX_PAUSE_S = 3600.0
+# "Not supported" is remembered until the driver makes the port again, or this long: a
+# lost packet reads the same.
 UNSUPPORTED_S = 6 * 3600.0
-MOST_BYTES = 1 << 16
+MAX_BYTES = 1 << 16
 
 Run = Callable[..., child.Finished]
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A port to ask about itself: its device id, RDMA device and number, and the LID it has now (0: unknown).
+    """A port to ask about itself: its device id, RDMA device and number, and the LID
+    it has now (0: unknown).
 
-    ``wanted`` holds fields that sysfs does not give, by option of perfquery. ``epoch`` changes when the driver makes the port
-    anew; what was remembered about it is then forgotten.
+    ``wanted`` holds fields that sysfs does not give, by option of perfquery. ``epoch`` changes when
+    the driver makes the port again; what was remembered about it is then forgotten.
     """
 
     id: str
@@ -75,7 +79,7 @@ class PerformanceAgents:
         self,
         program: str,
         clock: Clock,
-        own: SelfMetrics,
+        metrics: SelfMetrics,
         *,
         interval_s: float = INTERVAL_S,
         per_minute: int = PER_MINUTE,
@@ -84,7 +88,7 @@ class PerformanceAgents:
     ) -> None:
         self._program = program
         self._clock = clock
-        self._own = own
+        self._metrics = metrics
         self._interval_s, self._per_minute, self._timeout_s = interval_s, per_minute, timeout_s
         self._run = run
         self._questions: tuple[Question, ...] = ()
@@ -104,12 +108,17 @@ class PerformanceAgents:
         if self._asking is not None and self._asking.done():
             asked, self._asking = self._asking, None
             asked.result()
-        if self._program and not self._stopping and self._asking is None and self._due(self._clock.monotonic_ns()):
+        if (
+            self._program
+            and not self._stopping
+            and self._asking is None
+            and self._due(self._clock.monotonic_ns())
+        ):
             self._asking = self._thread.submit(self.ask_due)
 
     def values(self, port: str, epoch: str = "") -> dict[str, int]:
         """Counters of a port by field name, of this epoch and not older than three intervals."""
-        oldest = self._clock.monotonic_ns() - STALE_INTERVALS * self._interval_s * SECOND
+        oldest = self._clock.monotonic_ns() - STALE_INTERVALS * self._interval_s * SECOND_NS
         found: dict[str, int] = {}
         for option in counter_places().perfquery:
             memory = self._memory.get((port, option))
@@ -118,20 +127,26 @@ class PerformanceAgents:
         return found
 
     def failures(self) -> tuple[tuple[str, str], ...]:
-        """(reason, port) of what could not be asked; the port is empty where perfquery itself is not to be had."""
+        """(reason, port) of what could not be asked; the port is empty where perfquery
+        itself is not to be had.
+        """
         if self._missing.failure:
             return ((self._missing.failure, ""),)
         known = list(self._memory.items())
-        return tuple((f"perfquery_{m.failure}", port) for (port, _), m in known if m.failure not in ("", "unsupported"))
+        return tuple(
+            (f"perfquery_{m.failure}", port)
+            for (port, _), m in known
+            if m.failure not in ("", "unsupported")
+        )
 
     def ask_due(self) -> None:
         """Ask everything that is due, within the budget, what waits longest first."""
         for question, option in self._due(self._clock.monotonic_ns()):
             now = self._clock.monotonic_ns()
-            while self._starts and now - self._starts[0] >= 60 * SECOND:
+            while self._starts and now - self._starts[0] >= 60 * SECOND_NS:
                 self._starts.popleft()
             if self._stopping or len(self._starts) >= self._per_minute:
-                self._own.add(PERFQUERY_RUNS, "over_budget")
+                self._metrics.add(PERFQUERY_RUNS, "over_budget")
                 return
             self._starts.append(now)
             self._ask(question, option)
@@ -139,7 +154,10 @@ class PerformanceAgents:
                 return
 
     def close(self) -> None:
-        """Stop asking. A perfquery that is running ends by its own deadline; nobody waits for it here."""
+        """Stop asking.
+
+        A perfquery that is running ends by its own deadline; nobody waits for it here.
+        """
         self._stopping = True
         self._thread.shutdown(wait=False, cancel_futures=True)
 
@@ -152,7 +170,10 @@ class PerformanceAgents:
             for option in question.wanted
             if (memory := self._remember(question, option)).due_ns <= now_ns
         ]
-        return [(question, option) for _, question, option in sorted(waiting, key=lambda entry: entry[0])]
+        return [
+            (question, option)
+            for _, question, option in sorted(waiting, key=lambda entry: entry[0])
+        ]
 
     def _remember(self, question: Question, option: str) -> _Memory:
         memory = self._memory.get((question.id, option))
@@ -162,33 +183,38 @@ class PerformanceAgents:
         return memory
 
     def _ask(self, question: Question, option: str) -> None:
-        path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"  # where Debian and Red Hat keep it, and services do not look
+        # where Debian and Red Hat keep it, and services do not look
+        path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
         program = shutil.which(self._program, path=path) or self._program
         argv = [program, *option.split(), "-C", question.device, "-P", str(question.port)]
         try:
-            finished = self._run(argv, timeout_s=self._timeout_s, most_bytes=MOST_BYTES)
+            finished = self._run(argv, timeout_s=self._timeout_s, max_bytes=MAX_BYTES)
         except OSError as error:
-            self._say(self._missing, "perfquery_missing", f"{self._program}: {error.strerror or error}")
+            self._say(
+                self._missing, "perfquery_missing", f"{self._program}: {error.strerror or error}"
+            )
             self._put_off(self._missing, self._interval_s)
-            self._own.add(PERFQUERY_RUNS, "missing")
+            self._metrics.add(PERFQUERY_RUNS, "missing")
             return
         self._say(self._missing, "", self._program)
         self._missing.pause_s = self._missing.due_ns = 0.0
         memory = self._remember(question, option)
         where = f"{' '.join(argv)} ({question.id})"
         outcome, values = self._judge(question, option, finished)
-        self._own.add(PERFQUERY_RUNS, outcome)
+        self._metrics.add(PERFQUERY_RUNS, outcome)
         self._say(memory, "" if outcome == "ok" else outcome, where)
         if outcome == "ok":
             now = self._clock.monotonic_ns()
             memory.values, memory.answered_ns = values, now
-            memory.pause_s, memory.due_ns = 0.0, now + self._interval_s * SECOND
+            memory.pause_s, memory.due_ns = 0.0, now + self._interval_s * SECOND_NS
         elif outcome == "unsupported":
-            memory.due_ns = self._clock.monotonic_ns() + UNSUPPORTED_S * SECOND
+            memory.due_ns = self._clock.monotonic_ns() + UNSUPPORTED_S * SECOND_NS
         else:
             self._put_off(memory, self._interval_s)
 
-    def _judge(self, question: Question, option: str, finished: child.Finished) -> tuple[str, dict[str, int]]:
+    def _judge(
+        self, question: Question, option: str, finished: child.Finished
+    ) -> tuple[str, dict[str, int]]:
         if finished.timed_out or finished.returncode is None:
             return "timeout", {}
         text = finished.stdout.decode(errors="replace")
@@ -200,12 +226,16 @@ class PerformanceAgents:
             return "garbage", {}
         fields = counter_places().perfquery[option]
         wanted = question.wanted[option]
-        values = {fields[name]: value for name, value in blocks[0].counters.items() if fields.get(name) in wanted}
+        values = {
+            fields[name]: value
+            for name, value in blocks[0].counters.items()
+            if fields.get(name) in wanted
+        }
         return ("ok", values) if values else ("unsupported", {})
 
     def _put_off(self, memory: _Memory, first_s: float) -> None:
-        memory.pause_s = min(memory.pause_s * 2 or first_s, LONGEST_PAUSE_S)
-        memory.due_ns = self._clock.monotonic_ns() + memory.pause_s * SECOND
+        memory.pause_s = min(memory.pause_s * 2 or first_s, MAX_PAUSE_S)
+        memory.due_ns = self._clock.monotonic_ns() + memory.pause_s * SECOND_NS
 
     @staticmethod
     def _say(memory: _Memory, failure: str, where: str) -> None:
@@ -214,5 +244,7 @@ class PerformanceAgents:
             if failure in ("", "unsupported"):
                 log.info("%s: %s", where, failure or "works again")
             else:
-                log.warning("%s: %s; sysfs goes on without it", where, failure.removeprefix("perfquery_"))
+                log.warning(
+                    "%s: %s; continuing with sysfs only", where, failure.removeprefix("perfquery_")
+                )
         memory.failure = failure

@@ -11,23 +11,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from collector.sources.infiniband import text
-from collector.sources.infiniband.kept import File, KeptFiles, Pread, UnusableError
-from collector.sources.infiniband.places import counter_places
-from collector.sources.infiniband.tree import ETHERNET, Place
+from collector.sources.infiniband.open_files import File, KeptFiles, Pread, UnusableError
+from collector.sources.infiniband.sysfs_port import counter_places
+from collector.sources.infiniband.tree import ETHERNET, SysfsPort
 from pipeline.catalog.ib_port import ACTIVE
 from pipeline.frame import Device, schema_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# A 32-bit data or packet counter sticks here within seconds on a fast link; where the file is 64 bits wide, a value that is
-# exactly this one is a coincidence of 1 in 2**32. It is of no use until the driver makes the device anew.
+# A 32-bit data or packet counter sticks here within seconds on a fast link; where the file is 64
+# bits wide, a value that is exactly this one is a coincidence of 1 in 2**32. It is of no use until
+# the driver makes the device again.
 STUCK_32 = 2**32 - 1
 _MAYBE_32 = frozenset({"receive_words", "transmit_words", "receive_packets", "transmit_packets"})
 
 
 def counter(raw: bytes) -> int:
-    """A counter file's value, strictly; UnusableError says that the firmware has no performance agent."""
+    """A counter file's value, strictly; UnusableError says that the firmware
+    has no performance agent.
+    """
     if raw.startswith(b"N/A"):
         raise UnusableError("no_pma")
     return text.count(raw)
@@ -42,12 +45,18 @@ def maybe_32(raw: bytes) -> int:
 
 
 class Port:
-    """A port's open files. ``device`` carries its slow facts and may be replaced when they change, as may ``pcie``, gauges of its adapter.
+    """A port's open files.
 
-    ``state`` is the IBTA code of the last read, NaN where it gave none; ``was_active`` is for the reader to remember.
+    ``device`` carries its slow facts and may be replaced when they change, as may
+    ``pcie``, gauges of its adapter.
+
+    ``state`` is the IBTA code of the last read, NaN where it gave none; ``was_active`` is
+    for the reader to remember.
     """
 
-    def __init__(self, place: Place, device: Device, net_root: Path, now_ns: int, pread: Pread = os.pread) -> None:
+    def __init__(
+        self, place: SysfsPort, device: Device, net_root: Path, now_ns: int, pread: Pread = os.pread
+    ) -> None:
         self.place = place
         self.device = device
         self.pcie: Mapping[str, float] = {}
@@ -60,10 +69,16 @@ class Port:
             File("state", place.path / "state", text.code),
             File("physical_state", place.path / "phys_state", text.code),
             File("rate", place.path / "rate", text.rate),
-            File("hw_counters_lifespan_milliseconds", place.path / "hw_counters" / "lifespan", text.count),
+            File(
+                "hw_counters_lifespan_milliseconds",
+                place.path / "hw_counters" / "lifespan",
+                text.count,
+            ),
         ]
         self._gauges: KeptFiles[object] = KeptFiles(gauges, now_ns, pread)
-        self._counters: KeptFiles[int] = KeptFiles(self._counter_files(net_root), now_ns, pread, int)
+        self._counters: KeptFiles[int] = KeptFiles(
+            self._counter_files(net_root), now_ns, pread, int
+        )
         self._arrange()
 
     @property
@@ -90,9 +105,11 @@ class Port:
         return not (self._gauges.unread or self._counters.unread)
 
     def changed(self) -> bool:
-        """Whether the first of the port's folders was removed or had files replaced: one cheap look for every read.
+        """Whether the first of the port's folders was removed or had files replaced: one
+        cheap look for every read.
 
-        The kernel's own answer to a device made anew is ENODEV; this is for trees that are saved or simulated.
+        The kernel's own answer to a device made again is ENODEV; this is for trees
+        that are saved or simulated.
         """
         return self._look(self._watched[:1]) != self._stamps[:1]
 
@@ -100,15 +117,22 @@ class Port:
         """The same for all its folders."""
         return self._look(self._watched) != self._stamps
 
-    def read(self, now_ns: int, column: int, gauges: NDArray[np.float64], counters: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    def read(
+        self, now_ns: int, column: int, gauges: NDArray[np.float64], counters: NDArray[np.uint64]
+    ) -> NDArray[np.bool_]:
         """Write the port's values into its column; which counters were observed, (counter,)."""
         rows = _gauge_rows()
         self.state = float("nan")
         values = self._gauges.read(now_ns)
         for name, value in zip(self._gauges.names, values, strict=True):
             if isinstance(value, text.Rate):
-                if self.state == ACTIVE:  # of a port that is down the kernel prints a rate that means nothing
-                    gauges[rows["rate_bits_per_second"], column], gauges[rows["width_lanes"], column] = value
+                if (
+                    self.state == ACTIVE
+                ):  # of a port that is down the kernel prints a rate that means nothing
+                    (
+                        gauges[rows["rate_bits_per_second"], column],
+                        gauges[rows["width_lanes"], column],
+                    ) = value
             elif isinstance(value, float | int):
                 gauges[rows[name], column] = value
                 if name == "state":
@@ -125,7 +149,9 @@ class Port:
             os.close(fd)
         self._watched = []
 
-    def _read_counters(self, now_ns: int, column: int, counters: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    def _read_counters(
+        self, now_ns: int, column: int, counters: NDArray[np.uint64]
+    ) -> NDArray[np.bool_]:
         values = self._counters.read(now_ns)
         if STUCK_32 in values:
             values = self._counters.read_each(now_ns)
@@ -148,11 +174,14 @@ class Port:
     def _counter_files(self, net_root: Path) -> list[File[int]]:
         places = counter_places()
         files = [
-            File(name, self.place.path / file, maybe_32 if name in _MAYBE_32 else counter) for name, file in places.port.items()
+            File(name, self.place.path / file, maybe_32 if name in _MAYBE_32 else counter)
+            for name, file in places.port.items()
         ]
         net = self.device.attributes.get("net_device")
         if net and not self.infiniband:
-            files += [File(name, net_root / net / file, counter) for name, file in places.net.items()]
+            files += [
+                File(name, net_root / net / file, counter) for name, file in places.net.items()
+            ]
         return files
 
     @staticmethod

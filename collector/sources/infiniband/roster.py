@@ -1,16 +1,18 @@
-"""Which ports a node has: those in the tree, those remembered, those declared, in rows that stay while the process lives.
+"""Which ports a node has: those in the tree, those remembered, those declared, in rows that stay
+while the process lives.
 
-A port that vanishes keeps its row, absent. A new port in the slot of an old one (same PCI address and number) took its place: the
-old one is forgotten. Names are not identity: when they moved, a missing port goes by its identity, so that no two bear one name.
+A port that vanishes keeps its row, absent. A new port in the slot of an old one (same PCI address
+and number) took its place: the old one is forgotten. Names are not identity: when they moved, a
+missing port goes by its identity, so that no two bear one name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from collector.inventory import Inventory
+from collector.node.inventory import Inventory
 from collector.sources.infiniband import tree
-from collector.sources.infiniband.tree import Place
+from collector.sources.infiniband.tree import SysfsPort
 from pipeline.align import Rows
 from pipeline.frame import Device
 
@@ -32,13 +34,20 @@ class Roster:
         self._inventory = inventory
         self._expected = tuple(expected)
         self._ignore = tuple(ignore)
-        self._identity = {owner: d.id for d in inventory.devices(KIND) if (owner := _owner(d.attributes))}
+        self._identity = {
+            owner: d.id for d in inventory.devices(KIND) if (owner := _owner(d.attributes))
+        }
         self.rows = Rows(self._fresh(d) for d in inventory.devices(KIND) if not self._ignored(d))
 
-    def device(self, place: Place, attributes: dict[str, str], taken: set[str]) -> Device | None:
-        """The device of a port in the tree; None for one that is ignored. ``taken``: identities of the ports before it.
+    def device(
+        self, place: SysfsPort, attributes: dict[str, str], taken: set[str]
+    ) -> Device | None:
+        """The device of a port in the tree; None for one that is ignored.
 
-        A port keeps the identity it was first seen with, although a driver that is just starting may show no GUID yet.
+        ``taken``: identities of the ports before it.
+
+        A port keeps the identity it was first seen with, although a driver that is just
+        starting may show no GUID yet.
         """
         identity = tree.identity(attributes)
         if owner := _owner(attributes):
@@ -50,14 +59,18 @@ class Roster:
             return None
         taken.add(identity)
         known = next((d for d in self.rows.devices if d.id == identity), None)
-        return self._expect(device, learned=known is not None and known.attributes.get("expected_by") == LEARNED)
+        return self._expect(
+            device, learned=known is not None and known.attributes.get("expected_by") == LEARNED
+        )
 
     def activated(self, device: Device) -> Device:
         """The same port, now that it was seen active: it is expected to be so from now on."""
         return self._expect(device, learned=True)
 
     def place(self, present: Sequence[Device]) -> list[int]:
-        """Columns of the ports that are there; remembers them, and settles what became of those that are not."""
+        """Columns of the ports that are there; remembers them, and settles what
+        became of those that are not.
+        """
         here = {device.id for device in present}
         slots = {_pci_slot(device) for device in present} - {""}
         names = {_name(device) for device in present}
@@ -76,12 +89,18 @@ class Roster:
     def _declared(self, present: Sequence[Device]) -> list[Device]:
         """Stand-ins for declared ports that nobody has ever seen."""
         known = [*present, *self.rows.devices]
-        unseen = [name for name in self._expected if not any(tree.matches([name], d.attributes, d.id) for d in known)]
+        unseen = [
+            name
+            for name in self._expected
+            if not any(tree.matches([name], d.attributes, d.id) for d in known)
+        ]
         return [self._fresh(_stand_in(self._host, name)) for name in unseen]
 
     def _stood_in(self, device: Device, present: Sequence[Device]) -> bool:
         """Whether this stands in for a declared port that is there now."""
-        return device.id in self._expected and any(tree.matches([device.id], d.attributes, d.id) for d in present)
+        return device.id in self._expected and any(
+            tree.matches([device.id], d.attributes, d.id) for d in present
+        )
 
     def _fresh(self, device: Device) -> Device:
         return self._expect(device, learned=device.attributes.get("expected_by") == LEARNED)
@@ -106,7 +125,8 @@ def _owner(attributes: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def _pci_slot(device: Device) -> str:
-    address = device.attributes.get("pci_bus_id", "")  # with its function: the ports of one adapter differ in nothing else
+    # with its function: the ports of one adapter differ in nothing else
+    address = device.attributes.get("pci_bus_id", "")
     return f"{address}/{device.attributes.get('port')}" if address else ""
 
 

@@ -1,4 +1,6 @@
-"""The source of InfiniBand and RoCE ports: one frame of all ports, and how many of the expected ones are there."""
+"""The source of InfiniBand and RoCE ports: one frame of all ports, and how many of the
+expected ones are there.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from collector.inventory import Inventory
+from collector.node.inventory import Inventory
 from collector.sources.infiniband import tree
-from collector.sources.infiniband.kept import Pread
-from collector.sources.infiniband.performance import INTERVAL_S, PER_MINUTE, TIMEOUT_S, PerformanceAgents, Question
-from collector.sources.infiniband.places import counter_places
+from collector.sources.infiniband.open_files import Pread
+from collector.sources.infiniband.performance import (
+    INTERVAL_S,
+    PER_MINUTE,
+    TIMEOUT_S,
+    PerformanceAgents,
+    Question,
+)
 from collector.sources.infiniband.port import Port
 from collector.sources.infiniband.roster import KIND, Roster
+from collector.sources.infiniband.sysfs_port import counter_places
 from pipeline.catalog.ib_port import ABSENT, ACTIVE
+from pipeline.clock import SECOND_NS, Clock, instant
 from pipeline.frame import Device, Frame, blank, frame_of, schema_of
-from pipeline.interfaces import Clock
 from pipeline.observation import Reading, Unread
 from pipeline.selfmetrics import SelfMetrics
 
@@ -28,22 +36,26 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tocsin.infiniband")
 
-SECOND = 10**9
 FACTS_S = 60  # how often slow facts are read again
 ASK_S = 5  # how often it is looked at whether perfquery has answered or something is to be asked
-# A port whose files take longer than this in one read (firmware that does not answer: the driver waits up to a minute) rests.
-SLOW_S, REST_S, LONGEST_REST_S = 0.5, 10, 3600
+# A port whose files take longer than this in one read (firmware that does not answer: the driver
+# waits up to a minute) rests.
+SLOW_S, REST_S, MAX_REST_S = 0.5, 10, 3600
 
 
 class InfinibandSource:
-    """Reads every port below ``sysfs``/class/infiniband. No such folder is a state: the frame has no rows, or absent ones.
+    """Reads every port below ``sysfs``/class/infiniband.
 
-    Every counter is read in every read: between two changes of the device's own cache (``hw_counters/lifespan``) the kernel repeats
-    the last value, and so does what perfquery last answered, for at most three intervals; increments are late then, never lost.
-    A port in a network namespace of its own is unknown, not absent.
+    No such folder is a state: the frame has no rows, or absent ones.
 
-    ``expected``: ports that should be active, ``mlx5_0/1``, ``mlx5_*`` or a GUID; empty learns those that were active once.
-    ``ignore``: ports that are not looked at, in the same words. ``perfquery``: its program, empty never starts it.
+    Every counter is read in every read: between two changes of the device's own cache
+    (``hw_counters/lifespan``) the kernel repeats the last value, and so does what perfquery last
+    answered, for at most three intervals; increments are late then, never lost. A port in a network
+    namespace of its own is unknown, not absent.
+
+    ``expected``: ports that should be active, ``mlx5_0/1``, ``mlx5_*`` or a GUID; empty learns
+    those that were active once. ``ignore``: ports that are not looked at, in the same words.
+    ``perfquery``: its program, empty never starts it.
     """
 
     name = "infiniband"
@@ -54,7 +66,7 @@ class InfinibandSource:
         host: str,
         clock: Clock,
         inventory: Inventory,
-        own: SelfMetrics,
+        metrics: SelfMetrics,
         *,
         expected: Sequence[str] = (),
         ignore: Sequence[str] = (),
@@ -74,7 +86,7 @@ class InfinibandSource:
         self._agents = PerformanceAgents(
             perfquery,
             clock,
-            own,
+            metrics,
             interval_s=perfquery_interval_s,
             per_minute=perfquery_per_minute,
             timeout_s=perfquery_timeout_s,
@@ -87,11 +99,16 @@ class InfinibandSource:
         self._expected_rows = np.zeros(0)
         self._facts_ns = self._ask_ns = 0
         self._answers: dict[str, dict[str, int]] = {}
-        self._slow: dict[str, tuple[int, int]] = {}  # port name to (rests until, pause): survives re-opening
+        self._slow: dict[
+            str, tuple[int, int]
+        ] = {}  # port name to (rests until, pause): survives re-opening
 
     def read(self) -> Reading:
-        """One reading of all ports. OSError where the folder of the ports is there and cannot be listed."""
-        time_ns, mono_ns = self._clock.time_ns(), self._clock.monotonic_ns()
+        """One reading of all ports.
+
+        OSError where the folder of the ports is there and cannot be listed.
+        """
+        time_ns, mono_ns = instant(self._clock)
         self._look(mono_ns)
         devices = self._roster.rows.devices
         schema = schema_of(KIND)
@@ -110,9 +127,23 @@ class InfinibandSource:
         unread += (Unread(reason, port) for reason, port in self._agents.failures())
         devices, expected = self._expected()
         gauges[schema.gauge_row["expected"]] = expected
-        frame = Frame(schema, time_ns, mono_ns, devices, gauges, counters, observed, np.zeros(len(devices), np.int64))
-        counts = {"ib_ports_expected": expected.sum(), "ib_ports_visible": expected[self._columns].sum()}
-        return Reading((frame, frame_of("node", [(self._node, counts)], time_ns, mono_ns)), (), tuple(unread))
+        frame = Frame(
+            schema,
+            time_ns,
+            mono_ns,
+            devices,
+            gauges,
+            counters,
+            observed,
+            np.zeros(len(devices), np.int64),
+        )
+        counts = {
+            "ib_ports_expected": expected.sum(),
+            "ib_ports_visible": expected[self._columns].sum(),
+        }
+        return Reading(
+            (frame, frame_of("node", [(self._node, counts)], time_ns, mono_ns)), (), tuple(unread)
+        )
 
     def close(self) -> None:
         """Let go of all files and stop asking."""
@@ -127,22 +158,28 @@ class InfinibandSource:
         devices = self._roster.rows.devices
         if devices is not self._expected_of:
             self._expected_of = devices
-            self._expected_rows = np.array([bool(d.attributes.get("expected_by")) for d in devices], np.float64)
+            self._expected_rows = np.array(
+                [bool(d.attributes.get("expected_by")) for d in devices], np.float64
+            )
         return devices, self._expected_rows
 
     def _elsewhere(self, device: Device) -> bool:
-        """Whether a port that is not in our tree was given to a pod: its adapter's auxiliary device, of no namespace, still has a driver.
+        """Whether a port that is not in our tree was given to a pod: its adapter's auxiliary
+        device, of no namespace, still has a driver.
 
-        ``rdma system set netns exclusive`` (rdma-system(8)) hides it so; with the driver unloaded or the adapter gone that is gone too.
+        ``rdma system set netns exclusive`` (rdma-system(8)) hides it so; with the driver unloaded
+        or the adapter gone that is gone too.
         """
         address = device.attributes.get("pci_bus_id", "")
         return bool(address) and any((self._pci / address).glob("*.rdma.*/driver"))
 
     def _look(self, now_ns: int) -> None:
-        """Open ports anew where the tree changed, and read slow facts when it is time."""
+        """Open ports again where the tree changed, and read slow facts when it is time."""
         entries = tree.entries(self._class)
         renew = now_ns >= self._facts_ns
-        if entries != self._entries or any(p.changed_anywhere() if renew else p.changed() for p in self._ports):
+        if entries != self._entries or any(
+            p.changed_anywhere() if renew else p.changed() for p in self._ports
+        ):
             self._open(entries, now_ns)
         elif renew:
             self._renew_facts(now_ns)
@@ -161,7 +198,7 @@ class InfinibandSource:
                 self._ports.append(port)
         self._columns = self._roster.place([port.device for port in self._ports])
         self._entries = entries
-        self._facts_ns = now_ns + FACTS_S * SECOND
+        self._facts_ns = now_ns + FACTS_S * SECOND_NS
         self._ask_ns = now_ns
         after = {port.place.name for port in self._ports}
         if after != before:
@@ -171,12 +208,14 @@ class InfinibandSource:
         taken: set[str] = set()
         for port in self._ports:
             device = self._roster.device(port.place, tree.facts(port.place, self._net), taken)
-            if device is None or device.attributes.get("net_device") != port.device.attributes.get("net_device"):
-                self._entries = None  # opened anew with the next read
+            if device is None or device.attributes.get("net_device") != port.device.attributes.get(
+                "net_device"
+            ):
+                self._entries = None  # opened again with the next read
             else:
                 port.device, port.pcie = device, tree.pcie(port.place)
         self._columns = self._roster.place([port.device for port in self._ports])
-        self._facts_ns = now_ns + FACTS_S * SECOND
+        self._facts_ns = now_ns + FACTS_S * SECOND_NS
 
     def _read_port(
         self,
@@ -194,20 +233,30 @@ class InfinibandSource:
             return
         observed[:, column] = port.read(start_ns, column, gauges, counters)
         if not port.whole:
-            unread += (Unread(reason, port.device.id, field) for field, reason in port.unread.items())
+            unread += (
+                Unread(reason, port.device.id, field) for field, reason in port.unread.items()
+            )
         if port.state == ACTIVE and not port.was_active:
             self._activate(port)
         end_ns = self._clock.monotonic_ns()
-        if end_ns - start_ns > SLOW_S * SECOND:
-            pause = min(pause * 2 or REST_S, LONGEST_REST_S)
-            self._slow[port.place.name] = (end_ns + pause * SECOND, pause)
-            log.warning("%s took %.1f s to read and rests for %d s", port.place.name, (end_ns - start_ns) / SECOND, pause)
+        if end_ns - start_ns > SLOW_S * SECOND_NS:
+            pause = min(pause * 2 or REST_S, MAX_REST_S)
+            self._slow[port.place.name] = (end_ns + pause * SECOND_NS, pause)
+            log.warning(
+                "reading %s took %.1f s; pausing it for %d s",
+                port.place.name,
+                (end_ns - start_ns) / SECOND_NS,
+                pause,
+            )
         elif pause:
             del self._slow[port.place.name]
-            log.info("%s answers in time again", port.place.name)
+            log.info("%s is read in time again", port.place.name)
 
     def _activate(self, port: Port) -> None:
-        """Remember that a port was active: from now on it is expected to be. Columns do not move."""
+        """Remember that a port was active: from now on it is expected to be.
+
+        Columns do not move.
+        """
         port.was_active = True
         device = self._roster.activated(port.device)
         if device.attributes != port.device.attributes:
@@ -215,9 +264,12 @@ class InfinibandSource:
             self._columns = self._roster.place([p.device for p in self._ports])
 
     def _ask(self, now_ns: int) -> None:
-        self._ask_ns = now_ns + ASK_S * SECOND
+        self._ask_ns = now_ns + ASK_S * SECOND_NS
         self._agents.ask([q for port in self._ports if (q := _question(port))])
-        found = ((p.device.id, self._agents.values(p.device.id, p.device.attributes.get("epoch", ""))) for p in self._ports)
+        found = (
+            (p.device.id, self._agents.values(p.device.id, p.device.attributes.get("epoch", "")))
+            for p in self._ports
+        )
         self._answers = {port: values for port, values in found if values}
 
     def _fill_in(self, counters: NDArray[np.uint64], observed: NDArray[np.bool_]) -> None:
@@ -233,11 +285,17 @@ class InfinibandSource:
 
 
 def _question(port: Port) -> Question | None:
-    """What to ask a port about itself: what sysfs does not give. None of a port that is not active or has no agent."""
+    """What to ask a port about itself: what sysfs does not give.
+
+    None of a port that is not active or has no agent.
+    """
     if not port.infiniband or port.state != ACTIVE:
         return None
     given = frozenset(port.read_from_sysfs)
-    wanted = {option: frozenset(names.values()) - given for option, names in counter_places().perfquery.items()}
+    wanted = {
+        option: frozenset(names.values()) - given
+        for option, names in counter_places().perfquery.items()
+    }
     facts = port.device.attributes
     return Question(
         port.device.id,

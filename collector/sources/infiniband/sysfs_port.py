@@ -10,9 +10,11 @@ from pipeline.catalog import fields_of
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Counter files below the port's folder and below its net device's, and what perfquery is asked for.
+    """Counter files below the port's folder and below its net device's, and
+    what perfquery is asked for.
 
-    ``port`` and ``net``: field to file. ``perfquery``: option (empty for the classic set) to counter name to field.
+    ``port`` and ``net``: field to file. ``perfquery``: option (empty for the classic set)
+    to counter name to field.
     """
 
     port: dict[str, str] = field(default_factory=dict)
@@ -22,7 +24,10 @@ class Places:
 
 @cache
 def counter_places() -> Places:
-    """Places of all counters. ValueError where the catalogue says something that nobody here can read."""
+    """Places of all counters.
+
+    ValueError where the catalogue says something that nobody here can read.
+    """
     places = Places()
     for row in fields_of("ib_port"):
         if row.type != "counter":

@@ -13,11 +13,12 @@ _COUNT = re.compile(rb"\d{1,20}\s*")
 _GUID = re.compile(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}")
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
-# Widths and speeds in GT/s of the PCI Express Base Specification; the kernel prints "Unknown" and 0 or 63 for what it cannot tell (drivers/pci).
+# Widths and speeds in GT/s of the PCI Express Base Specification; the kernel prints "Unknown" and 0
+# or 63 for what it cannot tell (drivers/pci).
 _LANES = frozenset({"1", "2", "4", "8", "12", "16", "32"})
 _GENERATIONS = {"2.5": 1.0, "5.0": 2.0, "8.0": 3.0, "16.0": 4.0, "32.0": 5.0, "64.0": 6.0}
 
-LONGEST_TEXT = 128  # characters of a slow fact; the kernel's own are shorter
+MAX_TEXT = 128  # characters of a slow fact; the kernel's own are shorter
 
 
 class Rate(NamedTuple):
@@ -54,7 +55,9 @@ def rate(raw: bytes) -> Rate:
 
 
 def count(raw: bytes) -> int:
-    """A counter, 0 to 2**64 - 1, and nothing but digits: stricter than int(), which takes signs and underscores."""
+    """A counter, 0 to 2**64 - 1, and nothing but digits: stricter than int(), which
+    takes signs and underscores.
+    """
     if not _COUNT.fullmatch(raw) or (value := int(raw)) >= 2**64:
         raise ValueError(f"not a counter: {raw[:40]!r}")
     return value
@@ -108,4 +111,4 @@ def pci_address(text: str) -> str:
 def fact(raw: bytes) -> str:
     """The first line of a slow fact, printable and bounded."""
     line = raw.partition(b"\n")[0].decode(errors="replace").strip()
-    return "".join(c for c in line if c.isprintable())[:LONGEST_TEXT]
+    return "".join(c for c in line if c.isprintable())[:MAX_TEXT]

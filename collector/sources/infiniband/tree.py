@@ -1,4 +1,6 @@
-"""The tree below /sys/class/infiniband: which ports there are, who they are, and what is slow to change about them."""
+"""The tree below /sys/class/infiniband: which ports there are, who they are, and what is
+slow to change about them.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,16 @@ from collector.sources.infiniband import text
 from pipeline.catalog import facts_of
 
 ETHERNET = "Ethernet"
-_NAME = re.compile(r"[A-Za-z0-9][\w.:-]{0,63}")  # names of devices and net devices; anything else is not the kernel's
+# names of devices and net devices; anything else is not the kernel's
+_NAME = re.compile(r"[A-Za-z0-9][\w.:-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A port in the tree. ``inode`` of its device's entry changes when the driver makes the device anew."""
+class SysfsPort:
+    """A port in the tree.
+
+    ``inode`` of its device's entry changes when the driver makes the device again.
+    """
 
     device: str
     number: int
@@ -37,7 +43,10 @@ class Place:
 
 
 def entries(folder: Path) -> tuple[tuple[str, int], ...]:
-    """Names and inodes in a folder, sorted; none where it does not exist. Other OSErrors are the caller's."""
+    """Names and inodes in a folder, sorted; none where it does not exist.
+
+    Other OSErrors are the caller's.
+    """
     try:
         with os.scandir(folder) as found:
             return tuple(sorted((entry.name, entry.inode()) for entry in found))
@@ -45,30 +54,45 @@ def entries(folder: Path) -> tuple[tuple[str, int], ...]:
         return ()
 
 
-def places(folder: Path, devices: Iterable[tuple[str, int]]) -> list[Place]:
-    """The ports of these devices, in the order of their names, numbers as numbers. A device that cannot be listed has none."""
-    found: list[Place] = []
+def places(folder: Path, devices: Iterable[tuple[str, int]]) -> list[SysfsPort]:
+    """The ports of these devices, in the order of their names, numbers as numbers.
+
+    A device that cannot be listed has none.
+    """
+    found: list[SysfsPort] = []
     for device, inode in devices:
         try:
-            numbers = [name for name, _ in entries(folder / device / "ports") if name.isdecimal() and len(name) <= 3]
+            numbers = [
+                name
+                for name, _ in entries(folder / device / "ports")
+                if name.isdecimal() and len(name) <= 3
+            ]
         except OSError:
             continue
         if _NAME.fullmatch(device):
-            found += (Place(device, int(name), folder / device / "ports" / name, inode) for name in numbers)
+            found += (
+                SysfsPort(device, int(name), folder / device / "ports" / name, inode)
+                for name in numbers
+            )
     return sorted(found, key=lambda place: (_natural(place.device), place.number))
 
 
 def matches(wanted: Sequence[str], attributes: Mapping[str, str], identity: str = "") -> bool:
-    """Whether a port is meant by one of some names: ``mlx5_0``, ``mlx5_*``, ``mlx5_0/1``, or a GUID in any spelling."""
+    """Whether a port is meant by one of some names: ``mlx5_0``, ``mlx5_*``, ``mlx5_0/1``,
+    or a GUID in any spelling.
+    """
     device, port = attributes.get("device", ""), attributes.get("port", "")
     guids = {identity, attributes.get("port_guid"), attributes.get("node_guid")} - {"", None}
     return any(
-        fnmatchcase(device, name) or fnmatchcase(f"{device}/{port}", name) or name == identity or text.guid(name) in guids
+        fnmatchcase(device, name)
+        or fnmatchcase(f"{device}/{port}", name)
+        or name == identity
+        or text.guid(name) in guids
         for name in wanted
     )
 
 
-def facts(place: Place, net_root: Path) -> dict[str, str]:
+def facts(place: SysfsPort, net_root: Path) -> dict[str, str]:
     """Slow facts of a port by attribute; what cannot be read is left out."""
     known = {"device": place.device, "port": str(place.number), "epoch": str(place.inode)}
     net = net_device(place)
@@ -89,9 +113,11 @@ def facts(place: Place, net_root: Path) -> dict[str, str]:
 
 
 def identity(attributes: Mapping[str, str]) -> str:
-    """Who a port is: its port GUID; on Ethernet, or while it has none, the node GUID and the port's number.
+    """Who a port is: its port GUID; on Ethernet, or while it has none, the node
+    GUID and the port's number.
 
-    Where that is zero too (some software devices), the PCI address, and at last the device's name take its place.
+    Where that is zero too (some software devices), the PCI address, and at last the
+    device's name take its place.
 
     >>> identity({"node_guid": "0xec0d9a0300bfc1e2", "port": "1", "device": "mlx5_0"})
     '0xec0d9a0300bfc1e2/1'
@@ -100,24 +126,33 @@ def identity(attributes: Mapping[str, str]) -> str:
     return attributes.get("port_guid") or f"{owner}/{attributes['port']}"
 
 
-def pcie(place: Place) -> dict[str, float]:
-    """Width and generation of the adapter's PCIe link by gauge, what is not known left out: a virtual function has no link of its own.
+def pcie(place: SysfsPort) -> dict[str, float]:
+    """Width and generation of the adapter's PCIe link by gauge, what is not known left out: a
+    virtual function has no link of its own.
 
-    What adapter and slot can do together is the lesser of what the adapter and the bridge above it are capable of, each of which knows
-    of itself alone (Documentation/ABI/testing/sysfs-bus-pci of Linux: max_link_width, max_link_speed).
+    What adapter and slot can do together is the lesser of what the adapter and the bridge above it
+    are capable of, each of which knows of itself alone (Documentation/ABI/testing/sysfs-bus-pci of
+    Linux: max_link_width, max_link_speed).
     """
     device = place.device_path / "device"
     bridge = device.resolve().parent
     found: dict[str, float] = {}
-    for what, file, parse in (("width", "link_width", text.lanes), ("generation", "link_speed", text.generation)):
-        most = [value for folder in (device, bridge) if (value := parse(read(folder / f"max_{file}")))]
+    for what, file, parse in (
+        ("width", "link_width", text.lanes),
+        ("generation", "link_speed", text.generation),
+    ):
+        most = [
+            value for folder in (device, bridge) if (value := parse(read(folder / f"max_{file}")))
+        ]
         if most and (now := parse(read(device / f"current_{file}"))):
             found |= {f"pcie_{what}_current": now, f"pcie_{what}_maximum": min(most)}
     return found
 
 
-def net_device(place: Place) -> str:
-    """The net device of a port, empty where it has none: by the port's GID table, else by the device's only or matching one."""
+def net_device(place: SysfsPort) -> str:
+    """The net device of a port, empty where it has none: by the port's GID table, else by the
+    device's only or matching one.
+    """
     name = read(place.path / "gid_attrs" / "ndevs" / "0")
     if _NAME.fullmatch(name):
         return name
@@ -145,7 +180,7 @@ def read(path: Path) -> str:
         os.close(fd)
 
 
-def _pci(place: Place) -> str:
+def _pci(place: SysfsPort) -> str:
     device = place.device_path / "device"
     try:
         lines = (device / "uevent").read_text(errors="replace")[:4096].splitlines()
@@ -157,4 +192,8 @@ def _pci(place: Place) -> str:
 
 def _natural(name: str) -> list[tuple[int, str]]:
     """Sort key in which mlx5_10 comes after mlx5_9."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name) if part]
+    return [
+        (int(part), "") if part.isdecimal() else (-1, part)
+        for part in re.split(r"(\d+)", name)
+        if part
+    ]

@@ -1,4 +1,6 @@
-"""Which files are followed: those that the configured patterns name, the ones written last first, and no more than some hundred."""
+"""Which files are followed: those that the configured patterns name, the ones written last first,
+and no more than some hundred.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-MOST_FILES = 256  # followed at once: a descriptor and a line of at most 64 kB each
-MOST_SEEN = 20_000  # names that a pattern may give
+MAX_FILES = 256  # followed at once: a descriptor and a line of at most 64 kB each
+MAX_SEEN = 20_000  # names that a pattern may give
 STALE_S = 86_400.0  # a log that nobody wrote to for a day has nothing to say
 
 _MAGIC = re.compile(r"[*?\[]")
@@ -18,7 +20,9 @@ _SLURM = re.compile(r"(?:^|/)slurm-(\d{1,12})(?:_\d{1,9})?[.\-][^/]*$")
 
 
 def live_files(patterns: Sequence[str], now_s: float) -> list[str]:
-    """Paths of regular files that match and were written within a day of ``now_s`` (unix), the newest first, at most ``MOST_FILES``."""
+    """Paths of regular files that match and were written within a day of ``now_s`` (unix), the
+    newest first, at most ``MAX_FILES``.
+    """
     found: dict[str, float] = {}
     for pattern in patterns:
         for path in _limited(glob.iglob(pattern)):  # noqa: PTH207 - as text: thousands of names
@@ -28,16 +32,17 @@ def live_files(patterns: Sequence[str], now_s: float) -> list[str]:
                 continue
             if now_s - modified < STALE_S:
                 found[path] = modified
-    return sorted(found, key=lambda path: -found[path])[:MOST_FILES]
+    return sorted(found, key=lambda path: -found[path])[:MAX_FILES]
 
 
 def _limited(names: Iterator[str]) -> Iterator[str]:
-    for _, name in zip(range(MOST_SEEN), names, strict=False):
+    for _, name in zip(range(MAX_SEEN), names, strict=False):
         yield name
 
 
 def root_of(path: str, patterns: Sequence[str]) -> Path:
-    """The folder that the configuration named for a path, links resolved: below it no link is followed.
+    """The folder that the configuration named for a path, links resolved:
+    below it no link is followed.
 
     >>> root_of("/var/log/pods/x/y/0.log", ["/var/log/pods/*/*/*.log"]).name
     'pods'
@@ -51,7 +56,8 @@ def root_of(path: str, patterns: Sequence[str]) -> Path:
 
 
 def job_of(path: str) -> str:
-    """The job whose log it is, as discovery names it: Kubernetes' pod, Slurm's job; empty where the path does not say.
+    """The job whose log it is, as discovery names it: Kubernetes' pod, Slurm's job; empty
+    where the path does not say.
 
     >>> job_of("/var/log/pods/ml_trainer-0_0a1b2c3d-0000-1111-2222-333344445555/main/0.log")
     'pod0a1b2c3d-0000-1111-2222-333344445555'

@@ -7,16 +7,24 @@ import re
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-MOST_LINE = 4096  # characters that are looked at: a real line of NCCL ends near 1024, one of c10d near 2048
+from pipeline.clock import SECOND_NS
+
+# characters that are looked at: a real line of NCCL ends near 1024, one of c10d near 2048
+MAX_LINE = 4096
 
 # Kubernetes' container runtime interface: time, stream, P (the line goes on) or F (it ends), text.
-_CRI = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) ([PF])(?::\S{0,16})? ?")
+_CRI = re.compile(
+    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) "
+    r"([PF])(?::\S{0,16})? ?"
+)
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")  # colours
 
 
 class Line(NamedTuple):
-    """One line of the program's own: its text, the unix time that the wrapper gives (0: none), and whether it goes on in the next."""
+    """One line of the program's own: its text, the unix time that the wrapper gives (0: none), and
+    whether it goes on in the next.
+    """
 
     text: str
     time_ns: int = 0
@@ -24,7 +32,9 @@ class Line(NamedTuple):
 
 
 def unwrap(raw: str) -> Line:
-    r"""Take the wrapper off: CRI, docker's JSON, or none. Colours go; of a progress bar's redrawn line the last state counts.
+    r"""Take the wrapper off: CRI, docker's JSON, or none.
+
+    Colours go; of a progress bar's redrawn line the last state counts.
 
     >>> unwrap("2026-11-20T10:00:00.5Z stdout F n1:1:2 [0] NCCL WARN x")
     Line(text='n1:1:2 [0] NCCL WARN x', time_ns=1795168800500000000, partial=False)
@@ -41,7 +51,9 @@ def unwrap(raw: str) -> Line:
 
 
 def _docker(raw: str) -> Line:
-    """One object per line with ``log``, ``stream`` and ``time``; the text ends in a newline unless it goes on."""
+    """One object per line with ``log``, ``stream`` and ``time``; the text ends in a
+    newline unless it goes on.
+    """
     try:
         entry = json.loads(raw)
     except (ValueError, RecursionError):
@@ -49,14 +61,16 @@ def _docker(raw: str) -> Line:
     text, time = entry.get("log"), entry.get("time")
     if not isinstance(text, str):
         return Line("")
-    return Line(_plain(text), unix_ns(time) if isinstance(time, str) else 0, not text.endswith("\n"))
+    return Line(
+        _plain(text), unix_ns(time) if isinstance(time, str) else 0, not text.endswith("\n")
+    )
 
 
 def _plain(text: str) -> str:
     text = text.rstrip("\r\n")
     if "\r" in text:
         text = text.rpartition("\r")[2]
-    return _ESCAPES.sub("", text[:MOST_LINE]) if "\x1b" in text[:MOST_LINE] else text[:MOST_LINE]
+    return _ESCAPES.sub("", text[:MAX_LINE]) if "\x1b" in text[:MAX_LINE] else text[:MAX_LINE]
 
 
 def unix_ns(text: str) -> int:
@@ -73,11 +87,15 @@ def unix_ns(text: str) -> int:
         moment = datetime.fromisoformat(f"{match[1]}T{match[2]}{zone}")
     except ValueError:
         return 0
-    return int(moment.astimezone(UTC).timestamp()) * 10**9 + int((match[3] or "0").ljust(9, "0"))
+    return int(moment.astimezone(UTC).timestamp()) * SECOND_NS + int(
+        (match[3] or "0").ljust(9, "0")
+    )
 
 
 class Joiner:
-    """Puts lines together again that a runtime has split, up to ``MOST_LINE`` characters: the rest of a longer one is dropped."""
+    """Puts lines together again that a runtime has split, up to ``MAX_LINE`` characters: the rest
+    of a longer one is dropped.
+    """
 
     def __init__(self) -> None:
         self._held: Line | None = None
@@ -86,6 +104,6 @@ class Joiner:
         """The whole line, or None while it goes on."""
         line = unwrap(raw)
         if self._held is not None:
-            line = Line((self._held.text + line.text)[:MOST_LINE], self._held.time_ns, line.partial)
+            line = Line((self._held.text + line.text)[:MAX_LINE], self._held.time_ns, line.partial)
         self._held = line if line.partial else None
         return None if line.partial else line

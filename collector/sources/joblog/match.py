@@ -1,4 +1,6 @@
-"""A line of a job's log becomes hits: who wrote it, by the shell around its message, and what the patterns find in it."""
+"""A line of a job's log becomes hits: who wrote it, by the shell around its message, and what
+the patterns find in it.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +13,22 @@ from collector.sources.joblog.pattern import compiled
 from collector.sources.joblog.table import PATTERNS
 from pipeline.nccl.hit import Hit
 
-MOST_TEXT = 512  # characters of a line that a hit keeps
+MAX_TEXT = 512  # characters of a line that a hit keeps
 
 # ncclDebugLog (debug.cc): a time since 2.26, the function since 2.30.
 _NCCL = compiled(
-    r"(?:\[(?P<ts>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]{0,32})\] )?(?<!\S)(?P<host>[^\s:]{1,253}):<pid:d>:<tid:d> \[<dev:i>\] "
-    r"(?:<file:S>:<line:d> (?:\(<func:w>\) )?)?NCCL (?P<lvl>WARN|INFO) (?P<msg>.*)$"
+    r"(?:\[(?P<ts>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]{0,32})\] "
+    r")?(?<!\S)(?P<host>[^\s:]{1,253}):<pid:d>:<tid:d> \[<dev:i>\] (?:<file:S>:<line:d> "
+    r"(?:\(<func:w>\) )?)?NCCL (?P<lvl>WARN|INFO) (?P<msg>.*)$"
 )
 # c10/util/Logging (glog's form), with the prefix of torch.distributed's launcher.
 _C10D = compiled(
-    r"(?:\[rank<rank:d>\]:)?\[(?P<sev>[IWEF])(?P<mmdd>\d{3,4})? ?(?P<hms>\d\d:\d\d:\d\d\.\d{1,9})? ?"
-    r"(?P<file>\w{1,64}\.[ch]pp):<line:d>\] (?P<msg>.*)$"
+    r"(?:\[rank<rank:d>\]:)?\[(?P<sev>[IWEF])(?P<mmdd>\d{3,4})? ?(?P<hms>\d\d:\d\d:\d\d\.\d{1,9})? "
+    r"?(?P<file>\w{1,64}\.[ch]pp):<line:d>\] (?P<msg>.*)$"
 )
 _GROUP = compiled(
-    r"\[PG (?:ID <pgid:d> PG GUID )?(?P<guid>[^\s(\]]{1,128}) ?(?:\((?P<desc>[^)]{0,128})\))? ?Rank <rank:d>\]",
+    r"\[PG (?:ID <pgid:d> PG GUID )?(?P<guid>[^\s(\]]{1,128}) "
+    r"?(?:\((?P<desc>[^)]{0,128})\))? ?Rank <rank:d>\]",
 )
 
 
@@ -38,7 +42,10 @@ class _Shell(NamedTuple):
 
 
 def hits(line: Line, origin: str = "") -> Iterator[Hit]:
-    """What the patterns find in one line. Never raises, and takes linear time, whatever stands in it."""
+    """What the patterns find in one line.
+
+    Never raises, and takes linear time, whatever stands in it.
+    """
     shell = _shell(line)
     for pattern in PATTERNS:
         fields = pattern.fields(shell.message)
@@ -64,7 +71,7 @@ def _hit(name: str, shell: _Shell, fields: Mapping[str, str], line: Line, origin
         group=group["guid"] if group else "",
         rank=int(group["rank"]) if group else -1,
         fields=MappingProxyType(dict(fields)),
-        text=line.text[:MOST_TEXT],
+        text=line.text[:MAX_TEXT],
         origin=origin,
     )
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from pipeline.nccl.hit import Blame, Layer
 
-# What the placeholders of the table stand for. Every repetition has an end, so that no line takes more than linear time.
+# What the placeholders of the table stand for. Every repetition has an end, so that no line
+# takes more than linear time.
 _SHORT = {
     "d": r"\d{1,19}",
     "i": r"-?\d{1,19}",
@@ -36,8 +37,9 @@ def compiled(text: str, flags: int = 0) -> re.Pattern[str]:
 class Pattern:
     """One kind of line.
 
-    ``needle`` is a literal that every such line contains: it is looked for first, and where it stands the expression is tried.
-    ``details`` are looked for by themselves in what follows it, each at its first place. Fields that were not found are left out.
+    ``needle`` is a literal that every such line contains: it is looked for first, and where it
+    stands the expression is tried. ``details`` are looked for by themselves in what follows it,
+    each at its first place. Fields that were not found are left out.
     """
 
     name: str

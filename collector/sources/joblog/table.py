@@ -1,4 +1,6 @@
-"""The lines that matter in a job's log: NCCL's (transport/net_ib, misc/socket, init.cc), PyTorch's (ProcessGroupNCCL.cpp), the launchers'."""
+"""The lines that matter in a job's log: NCCL's (transport/net_ib, misc/socket, init.cc), PyTorch's
+(ProcessGroupNCCL.cpp), the launchers'.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,15 @@ from collector.sources.joblog.pattern import Pattern
 _IB = "NET/IB"
 
 PATTERNS: tuple[Pattern, ...] = (
-    # An RDMA request failed. Wordings: error N (to 2.19), status=N (2.20), with the adapter (2.22), status=NAME(N) (from 2.28.7).
+    # An RDMA request failed. Wordings: error N (to 2.19), status=N (2.20), with the adapter (2.22),
+    # status=NAME(N) (from 2.28.7).
     Pattern(
         "ib_completion",
         "Got completion ",
-        r"Got completion (?:from peer <peer:s><<pport:d>> )?with "
-        r"(?:error <st_a:d>, opcode <op_a:i>|status=(?:<name:w>\()?<st_b:d>\)? opcode=(?:\w{1,64}\()?<op_b:i>\)?)",
+        (
+            r"Got completion (?:from peer <peer:s><<pport:d>> )?with (?:error <st_a:d>, opcode "
+            r"<op_a:i>|status=(?:<name:w>\()?<st_b:d>\)? opcode=(?:\w{1,64}\()?<op_b:i>\)?)"
+        ),
         "link",
         "peer",
         (
@@ -27,34 +32,49 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         "ib_async",
         "async ",
-        r"NET/IB ?: (?:<hca:S>:<port:d> )?Got (?:non-fatal )?async (?:error )?event ?: (?P<ev>[^(]{1,128})(?:\(<code:d>\))?$",
+        (
+            r"NET/IB ?: (?:<hca:S>:<port:d> )?Got (?:non-fatal )?async (?:error )?event ?: "
+            r"(?P<ev>[^(]{1,128})(?:\(<code:d>\))?$"
+        ),
         "link",
         "reporter",
     ),
     Pattern(
         "ib_async_fatal",
         "async fatal event",
-        r"NET/IB ?: <hca:S>:<port:d> async fatal event(?: on (?P<obj>CQ|QP|SRQ)\b[^:]{0,128})?: (?P<ev>[^:]{1,128})$",
+        (
+            r"NET/IB ?: <hca:S>:<port:d> async fatal event(?: on "
+            r"(?P<obj>CQ|QP|SRQ)\b[^:]{0,128})?: (?P<ev>[^:]{1,128})$"
+        ),
         "adapter",
         "reporter",
     ),
     Pattern(
         "ib_port",
         _IB,
-        r"NET/IB ?: <hca:S>:<port:d> (?:GID table changed|speed change detected: <old:d> -> <new:S> Mbps)",
+        (
+            r"NET/IB ?: <hca:S>:<port:d> (?:GID table changed|speed change detected: "
+            r"<old:d> -> <new:S> Mbps)"
+        ),
         "link",
         "reporter",
     ),
     Pattern(
         "ib_fatal",
         _IB,
-        r"NET/IB: (?:The error is fatal \((?P<why>[^)]{0,128})\)|Fatal error\. Detected <n:d> failed devices"
-        r"|Device <dev:d> marked as failed\. Initiating recovery\? <rec:w>)",
+        (
+            r"NET/IB: (?:The error is fatal \((?P<why>[^)]{0,128})\)|Fatal error\. Detected <n:d> "
+            r"failed devices|Device <dev:d> marked as failed\. Initiating recovery\? <rec:w>)"
+        ),
         "adapter",
         "reporter",
     ),
     Pattern(
-        "verbs_call", "Call to ibv_", r"Call to (?P<op>ibv_\w{1,64}) failed(?: with (?:error )?<err:a>)?", "fabric", "nobody"
+        "verbs_call",
+        "Call to ibv_",
+        r"Call to (?P<op>ibv_\w{1,64}) failed(?: with (?:error )?<err:a>)?",
+        "fabric",
+        "nobody",
     ),
     Pattern(
         "sock_closed",
@@ -66,8 +86,10 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         "sock_connect",
         "connect to ",
-        r"connect to <peer:s>(?:<<pport:d>>)? "
-        r"(?:returned (?P<err1>[^,]{1,128}), (?P<how>exceeded error retry count|retrying)|failed : <err2:a>)",
+        (
+            r"connect to <peer:s>(?:<<pport:d>>)? (?:returned (?P<err1>[^,]{1,128}), "
+            r"(?P<how>exceeded error retry count|retrying)|failed : <err2:a>)"
+        ),
         "ethernet",
         "peer",
     ),
@@ -78,31 +100,53 @@ PATTERNS: tuple[Pattern, ...] = (
         "ethernet",
         "peer",
     ),
-    Pattern("cuda", "Cuda failure ", r"Cuda failure (?:<code:d> )?'(?P<err>[^']{0,256})'", "gpu", "reporter"),
+    Pattern(
+        "cuda",
+        "Cuda failure ",
+        r"Cuda failure (?:<code:d> )?'(?P<err>[^']{0,256})'",
+        "gpu",
+        "reporter",
+    ),
     Pattern(
         "comm_life",
         "comm 0x",
-        r"(?:(?P<fn>nccl\w{1,64}) )?comm <comm:h> rank <rank:d> n[rR]anks <nranks:d> cudaDev <cuda:i> (?:nvmlDev <nvml:i> )?"
-        r"busId (?P<bus>[0-9a-f]{1,16}) (?:commId <commid:h> |parent <parent:S> [^-]{0,256})?"
-        r"- (?P<what>(?:Init|Abort|Destroy) (?:START|COMPLETE))",
+        (
+            r"(?:(?P<fn>nccl\w{1,64}) )?comm <comm:h> rank <rank:d> n[rR]anks <nranks:d> cudaDev "
+            r"<cuda:i> (?:nvmlDev <nvml:i> )?busId (?P<bus>[0-9a-f]{1,16}) (?:commId <commid:h> "
+            r"|parent <parent:S> [^-]{0,256})?- (?P<what>(?:Init|Abort|Destroy) (?:START|COMPLETE))"
+        ),
         "mapping",
         "nobody",
     ),
-    Pattern("nvls", "Failed to bind NVLink SHARP", r"Failed to bind NVLink SHARP", "fabric", "nobody"),
-    Pattern("mixed_nccl", "NCCL version mismatch", r"NCCL version mismatch with remote peer", "software", "nobody"),
+    Pattern(
+        "nvls", "Failed to bind NVLink SHARP", r"Failed to bind NVLink SHARP", "fabric", "nobody"
+    ),
+    Pattern(
+        "mixed_nccl",
+        "NCCL version mismatch",
+        r"NCCL version mismatch with remote peer",
+        "software",
+        "nobody",
+    ),
     # A rank waited for somebody else until its patience ended.
     Pattern(
         "wd_timeout",
         "Watchdog caught collective operation timeout",
-        r"\[Rank <r:d>\] Watchdog caught collective operation timeout: WorkNCCL\((?:SeqNum=<seq:d>, )?OpType=<op:w>, "
-        r"(?:NumelIn=<nin:d>, NumelOut=<nout:d>, )?Timeout\(ms\)=<to:d>\) ran for <ran:d> milliseconds",
+        (
+            r"\[Rank <r:d>\] Watchdog caught collective operation timeout: "
+            r"WorkNCCL\((?:SeqNum=<seq:d>, )?OpType=<op:w>, (?:NumelIn=<nin:d>, NumelOut=<nout:d>, "
+            r")?Timeout\(ms\)=<to:d>\) ran for <ran:d> milliseconds"
+        ),
         "victim",
         "nobody",
     ),
     Pattern(
         "wd_progress",
         "ast enqueued",
-        r"last enqueued (?:NCCL )?work: <enq:i>,(?: last started (?:NCCL )?work: <started:i>,)? last completed (?:NCCL )?work: <done:i>",
+        (
+            r"last enqueued (?:NCCL )?work: <enq:i>,(?: last started (?:NCCL )?work: "
+            r"<started:i>,)? last completed (?:NCCL )?work: <done:i>"
+        ),
         "progress",
         "nobody",
         flags=re.IGNORECASE,
@@ -117,33 +161,64 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         "dump_from",
         "Received a dump signal",
-        r"Received a dump signal due to a collective timeout from\s{1,8}(?:(?P<self>this local rank)|rank <src:i>)",
+        (
+            r"Received a dump signal due to a collective timeout from\s{1,8}(?:(?P<self>this local "
+            r"rank)|rank <src:i>)"
+        ),
         "victim",
         "nobody",
     ),
     Pattern(
         "dump_begins",
         "dump",
-        r"First PG on this rank to signal dumping|Observed flight recorder dump signal from another rank",
+        (
+            r"First PG on this rank to signal dumping|Observed flight recorder dump "
+            r"signal from another rank"
+        ),
         "victim",
         "nobody",
     ),
-    Pattern("wd_stuck", "watchdog got stuck", r"ProcessGroupNCCL's watchdog got stuck for <s:d> ?seconds", "host", "reporter"),
-    Pattern("gil", "Could not acquire GIL", r"Could not acquire GIL within <ms:d> ms on exit", "host", "reporter"),
-    Pattern("async_exc", "async exception", r"raised the following async exception: <what:a>$", "victim", "nobody"),
-    Pattern("last_error", "Last error:", r"Last error:\s{0,8}(?P<what>.{0,256})", "victim", "nobody"),
+    Pattern(
+        "wd_stuck",
+        "watchdog got stuck",
+        r"ProcessGroupNCCL's watchdog got stuck for <s:d> ?seconds",
+        "host",
+        "reporter",
+    ),
+    Pattern(
+        "gil",
+        "Could not acquire GIL",
+        r"Could not acquire GIL within <ms:d> ms on exit",
+        "host",
+        "reporter",
+    ),
+    Pattern(
+        "async_exc",
+        "async exception",
+        r"raised the following async exception: <what:a>$",
+        "victim",
+        "nobody",
+    ),
+    Pattern(
+        "last_error", "Last error:", r"Last error:\s{0,8}(?P<what>.{0,256})", "victim", "nobody"
+    ),
     Pattern(
         "remote_error",
         "r",
-        r"ncclRemoteError|watchdog thread terminated with exception|communicator encountered a fatal error",
+        (
+            r"ncclRemoteError|watchdog thread terminated with exception|communicator "
+            r"encountered a fatal error"
+        ),
         "victim",
         "nobody",
     ),
     Pattern(
         "desync",
         "collective #",
-        r"\[(?P<ranks>[\d, ]{1,2048})\] (?:finished collective #<fin:d>, but didn't join collective #<nj:d>"
-        r"|joined but didn't finish collective #<jf:d>)",
+        (
+            r"\[(?P<ranks>[\d, ]{1,2048})\] (?:finished collective #<fin:d>, but didn't join "
+            r"collective #<nj:d>|joined but didn't finish collective #<jf:d>)"
+        ),
         "progress",
         "named",
     ),
@@ -154,11 +229,20 @@ PATTERNS: tuple[Pattern, ...] = (
         "host",
         "named",
     ),
-    Pattern("elastic", "exitcode", r"failed \(exitcode: <code:i>\) local_rank: <lr:d> \(pid: <pid:d>\)", "process", "named"),
+    Pattern(
+        "elastic",
+        "exitcode",
+        r"failed \(exitcode: <code:i>\) local_rank: <lr:d> \(pid: <pid:d>\)",
+        "process",
+        "named",
+    ),
     Pattern(
         "slurm_cancel",
         "slurmstepd: error:",
-        r"slurmstepd: error: \*\*\* (?:JOB|STEP) (?P<job>[\w.+]{1,64}) ON <node:S> CANCELLED AT <at:S>(?: DUE TO (?P<why>[A-Z ]{1,64}))? \*\*\*",
+        (
+            r"slurmstepd: error: \*\*\* (?:JOB|STEP) (?P<job>[\w.+]{1,64}) ON <node:S> CANCELLED "
+            r"AT <at:S>(?: DUE TO (?P<why>[A-Z ]{1,64}))? \*\*\*"
+        ),
         "scheduler",
         "nobody",
     ),
@@ -172,7 +256,10 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         "mpi",
         "mpirun noticed",
-        r"mpirun noticed that process rank <rank:d> with PID <pid:d> on node <node:S> exited on signal <sig:d>",
+        (
+            r"mpirun noticed that process rank <rank:d> with PID <pid:d> on node <node:S> "
+            r"exited on signal <sig:d>"
+        ),
         "process",
         "named",
     ),

@@ -1,15 +1,21 @@
-"""Jobs as events: told when one begins, has other GPUs than before, and is gone. From them the detectors know whose GPU it is."""
+"""Jobs as events: told when one begins, has other GPUs than before, and is gone.
+
+From them the detectors know whose GPU it is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from collector.jobs.holding import Holding
+from collector.sources.jobs.allocation import Allocation
+from pipeline.clock import SECOND_NS, Instant
 from pipeline.frame import Device
 from pipeline.observation import Event, Value
 
-GONE_NS = 30 * 10**9  # a job unheard of for so long is over: the processes of a program that begins anew are away for moments
+# a job unheard of for so long is over: the processes of a program that begins
+# again are away for moments
+GONE_NS = 30 * SECOND_NS
 
 
 @dataclass(slots=True)
@@ -22,36 +28,55 @@ class _Job:
     told_hosts: int = 0
 
 
-class Begun:
-    """Follows Slurm's jobs and says what changed, as the processes that speak NCCL are followed (collector/sources/nccl/jobs.py).
+class JobTracker:
+    """Follows Slurm's jobs and says what changed, as the processes that speak NCCL are followed
+    (collector/sources/nccl/jobs.py).
 
-    Only what is surely one job: pods are not told, for a pod may be a part of a job, or one of many servers that have nothing in common.
-    A GPU that several jobs share, or that is divided, is nobody's.
+    Only what is surely one job: pods are not told, for a pod may be a part of a job, or one of many
+    servers that have nothing in common. A GPU that several jobs share, or that is divided, is
+    nobody's.
     """
 
     def __init__(self, host: str) -> None:
         self._node = Device(host, "node", host)
         self._jobs: dict[str, _Job] = {}
 
-    def update(self, holdings: Iterable[Holding], at: tuple[int, int], *, blind: bool = False) -> list[Event]:
-        """What changed; ``at`` is unix and monotonic time in ns. ``blind``: who is not named now may still be there."""
-        said, now_ns = list(holdings), at[1]
+    def update(
+        self, holdings: Iterable[Allocation], at: Instant, *, blind: bool = False
+    ) -> list[Event]:
+        """What changed; ``at`` is unix and monotonic time in ns.
+
+        ``blind``: who is not named now may still be there.
+        """
+        said, now_ns = list(holdings), at.mono_ns
         for one in said:
             if name := _name(one):
                 job = self._jobs.setdefault(name, _Job())
                 job.heard_ns, job.hosts = now_ns, job.hosts or one.hosts
         owners = _owners(said)
-        return [event for name, job in list(self._jobs.items()) for event in self._changed(name, job, owners, at, blind=blind)]
+        return [
+            event
+            for name, job in list(self._jobs.items())
+            for event in self._changed(name, job, owners, at, blind=blind)
+        ]
 
-    def _changed(self, name: str, job: _Job, owners: dict[str, str], at: tuple[int, int], *, blind: bool) -> Iterator[Event]:
-        """A job keeps what it had until another has it: its process on a GPU may have died, and that is what to look for."""
+    def _changed(
+        self, name: str, job: _Job, owners: dict[str, str], at: Instant, *, blind: bool
+    ) -> Iterator[Event]:
+        """A job keeps what it had until another has it: its process on a GPU may have died, and
+        that is what to look for.
+        """
         if blind:
-            job.heard_ns = at[1]
-        over = at[1] - job.heard_ns >= GONE_NS
+            job.heard_ns = at.mono_ns
+        over = at.mono_ns - job.heard_ns >= GONE_NS
         if over:
             del self._jobs[name]
         kept = (uuid for uuid in job.gpus if owners.get(uuid, name) == name)
-        gpus = () if over else tuple(sorted({*kept, *(uuid for uuid, owner in owners.items() if owner == name)}))
+        gpus = (
+            ()
+            if over
+            else tuple(sorted({*kept, *(uuid for uuid, owner in owners.items() if owner == name)}))
+        )
         if gpus == job.gpus and job.hosts == job.told_hosts:
             return
         facts: dict[str, Value] = {"job": name, "scheduler": "slurm"}
@@ -64,14 +89,15 @@ class Begun:
         job.gpus, job.told_hosts = gpus, job.hosts
 
 
-def _name(holding: Holding) -> str:
+def _name(holding: Allocation) -> str:
     return holding.facts.get("job", "") if holding.scheduler == "slurm" else ""
 
 
-def _owners(holdings: Sequence[Holding]) -> dict[str, str]:
+def _owners(holdings: Sequence[Allocation]) -> dict[str, str]:
     """By UUID the job that has a whole GPU to itself, "" where several have it or parts of it.
 
-    A job writes its environment itself: what it claims there counts only where nobody better knows whose the GPU is.
+    A job writes its environment itself: what it claims there counts only where nobody
+    better knows whose the GPU is.
     """
     sure = {h.uuid for h in holdings if _name(h) and h.evidence != "environment"}
     owners: dict[str, str] = {}

@@ -1,4 +1,6 @@
-"""Those who know which job or pod has which GPU, each behind the same three words, and which of them a node asks."""
+"""Those who know which job or pod has which GPU, each behind the same three words, and
+which of them a node asks.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +8,32 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from collector.holders import Held
-from collector.jobs.gpus import Gpus
-from collector.jobs.holding import Holding
-from collector.jobs.slurm.mapping import JobMapping
-from collector.jobs.slurm.teller import Slurm
+from collector.node.gpu_processes import Held
+from collector.sources.jobs.allocation import Allocation
+from collector.sources.jobs.gpus import Gpus
+from collector.sources.jobs.slurm.mapping import JobMapping
+from collector.sources.jobs.slurm.teller import Slurm
 from pipeline.catalog import agent
-from pipeline.interfaces import Clock
+from pipeline.clock import SECOND_NS, Clock
 from pipeline.observation import Unread
 from pipeline.selfmetrics import SelfMetrics
 
 if TYPE_CHECKING:
-    from collector.jobs.kubelet.client import Kubelet
+    from collector.sources.jobs.kubelet.client import Kubelet
 
 Mode = Literal["auto", "on", "off"]
-ALLOCATABLE_NS = 60 * 10**9  # between two questions how many devices the kubelet could give out
-MOST_RESOURCES = 32
-PATIENCE_NS = 15 * 10**9  # before a kubelet that let a call run into its deadline is asked again
+ALLOCATABLE_NS = 60 * SECOND_NS  # between two queries of the devices the kubelet could allocate
+MAX_RESOURCES = 32
+# Delay before a kubelet that let a call run into its deadline is queried again.
+PATIENCE_NS = 15 * SECOND_NS
 
 
-class Teller(Protocol):
-    """Somebody who knows."""
+class AllocationProvider(Protocol):
+    """A provider of allocations."""
 
     @property
     def name(self) -> str:
-        """Label of the teller."""
+        """Label of the provider."""
         ...
 
     @property
@@ -39,10 +42,12 @@ class Teller(Protocol):
         ...
 
     def there(self) -> bool:
-        """Whether this node has it, or must have it: one that is not there is not asked, and not missed."""
+        """Whether this node has it, or must have it: one that is not there is
+        not asked, and not missed.
+        """
         ...
 
-    def holdings(self, gpus: Gpus, held: Held) -> Iterable[Holding]:
+    def holdings(self, gpus: Gpus, held: Held) -> Iterable[Allocation]:
         """Who holds what. OSError where it cannot be asked."""
         ...
 
@@ -53,9 +58,11 @@ class KubeletTeller:
     name = "kubelet"
     unread: Sequence[Unread] = ()
 
-    def __init__(self, socket: Path, resources: Iterable[str], mode: Mode, clock: Clock, own: SelfMetrics) -> None:
+    def __init__(
+        self, socket: Path, resources: Iterable[str], mode: Mode, clock: Clock, metrics: SelfMetrics
+    ) -> None:
         self._socket, self._resources = socket, tuple(resources)
-        self._clock, self._own = clock, own
+        self._clock, self._metrics = clock, metrics
         self._wanted = mode == "on"
         self._kubelet: Kubelet | None = None
         self._due_ns = 0
@@ -63,13 +70,17 @@ class KubeletTeller:
         self._silent_until_ns = 0
 
     def there(self) -> bool:
-        """See Teller."""
+        """See AllocationProvider."""
         self._wanted = self._wanted or self._socket.is_socket()
         return self._wanted
 
-    def holdings(self, gpus: Gpus, held: Held) -> list[Holding]:  # noqa: ARG002 - the kubelet knows nothing of processes
-        """See Teller. One that did not answer in time is left alone for a while: Slurm's jobs are told in the same breath."""
-        from collector.jobs.kubelet.client import Kubelet, KubeletError  # noqa: PLC0415 - nodes without a kubelet need no HTTP/2
+    def holdings(self, gpus: Gpus, held: Held) -> list[Allocation]:  # noqa: ARG002 - the kubelet knows nothing of processes
+        """See AllocationProvider.
+
+        One that did not answer in time is left alone for a while: Slurm's jobs are
+        told in the same breath.
+        """
+        from collector.sources.jobs.kubelet.client import Kubelet, KubeletError  # noqa: PLC0415 - nodes without a kubelet need no HTTP/2
 
         now_ns = self._clock.monotonic_ns()
         if self._silent is not None and now_ns < self._silent_until_ns:
@@ -80,19 +91,26 @@ class KubeletTeller:
         except KubeletError as error:
             self._due_ns = 0
             self._count({})
-            self._silent, self._silent_until_ns = str(error), now_ns + (PATIENCE_NS if error.slow else 0)
+            self._silent, self._silent_until_ns = (
+                str(error),
+                now_ns + (PATIENCE_NS if error.slow else 0),
+            )
             raise
         if now_ns >= self._due_ns:
             self._due_ns = now_ns + ALLOCATABLE_NS
             try:
                 self._count(kubelet.allocatable())
-            except KubeletError:  # off by a feature gate before 1.23: who holds what is known all the same
+            except (
+                KubeletError
+            ):  # off by a feature gate before 1.23: who holds what is known all the same
                 self._count({})
         return found
 
     def _count(self, allocatable: Mapping[str, int]) -> None:
-        counts = sorted(allocatable.items())[:MOST_RESOURCES]
-        self._own.replace(agent.KUBERNETES_ALLOCATABLE, {(resource,): float(n) for resource, n in counts})
+        counts = sorted(allocatable.items())[:MAX_RESOURCES]
+        self._metrics.replace(
+            agent.KUBERNETES_ALLOCATABLE, {(resource,): float(n) for resource, n in counts}
+        )
 
 
 class MappingTeller:
@@ -105,15 +123,17 @@ class MappingTeller:
 
     @property
     def unread(self) -> Sequence[Unread]:
-        """See Teller."""
+        """See AllocationProvider."""
         return self._mapping.unread
 
     def there(self) -> bool:
-        """A folder that is not there maps nothing, as in dcgm-exporter: the first prolog may make it."""
+        """A folder that is not there maps nothing, as in dcgm-exporter: the
+        first prolog may make it.
+        """
         return self._folder.exists()
 
-    def holdings(self, gpus: Gpus, held: Held) -> Iterator[Holding]:  # noqa: ARG002 - files know nothing of processes
-        """See Teller."""
+    def holdings(self, gpus: Gpus, held: Held) -> Iterator[Allocation]:  # noqa: ARG002 - files know nothing of processes
+        """See AllocationProvider."""
         yield from self._mapping.holdings(gpus)
 
 
@@ -123,15 +143,17 @@ class SlurmTeller:
     name = "processes"
     unread: Sequence[Unread] = ()
 
-    def __init__(self, proc: Path, user_name: Callable[[int], str], clock: Clock, own: SelfMetrics) -> None:
-        self._slurm, self._clock, self._own = Slurm(proc, user_name), clock, own
+    def __init__(
+        self, proc: Path, user_name: Callable[[int], str], clock: Clock, metrics: SelfMetrics
+    ) -> None:
+        self._slurm, self._clock, self._metrics = Slurm(proc, user_name), clock, metrics
 
     def there(self) -> bool:
-        """See Teller."""
+        """See AllocationProvider."""
         return True
 
-    def holdings(self, gpus: Gpus, held: Held) -> Iterator[Holding]:
-        """See Teller."""
+    def holdings(self, gpus: Gpus, held: Held) -> Iterator[Allocation]:
+        """See AllocationProvider."""
         yield from self._slurm.holdings(gpus, held, self._clock.monotonic_ns() / 1e9)
-        self._own.set(agent.JOBS_UNATTRIBUTED, float(self._slurm.strangers), "no_job")
-        self._own.set(agent.JOBS_UNATTRIBUTED, float(self._slurm.hidden), "not_visible")
+        self._metrics.set(agent.JOBS_UNATTRIBUTED, float(self._slurm.strangers), "no_job")
+        self._metrics.set(agent.JOBS_UNATTRIBUTED, float(self._slurm.hidden), "not_visible")

@@ -1,4 +1,6 @@
-"""The source of jobs: asks everybody who knows which job or pod has which GPU; a frame of what they say, events of what changed."""
+"""The source of jobs: asks everybody who knows which job or pod has which GPU; a frame of what they
+say, events of what changed.
+"""
 
 from __future__ import annotations
 
@@ -8,72 +10,84 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from collector.holders import NO_INSTANCE, Held, Holders
-from collector.inventory import Inventory
-from collector.jobs.begun import Begun
-from collector.jobs.gpus import Gpus
-from collector.jobs.holding import Holding, clean, identity_of, merged
-from collector.jobs.tellers import KubeletTeller, Teller
+from collector.node.gpu_processes import NO_INSTANCE, GpuProcesses, Held
+from collector.node.inventory import Inventory
+from collector.sources.jobs.allocation import Allocation, clean, identity_of, merged
+from collector.sources.jobs.gpus import Gpus
+from collector.sources.jobs.job_tracker import JobTracker
+from collector.sources.jobs.providers import AllocationProvider, KubeletTeller
 from pipeline.catalog import agent
 from pipeline.catalog.device_job import KIND
+from pipeline.clock import Clock, instant
 from pipeline.frame import Device, frame_of
-from pipeline.interfaces import Clock
 from pipeline.observation import Reading, Unread
 from pipeline.selfmetrics import SelfMetrics
 
 log = logging.getLogger("tocsin.jobs")
 
-# Rows of one node: 16 GPUs in 7 instances, each shared by two. Beyond it attribution is cut, and says so.
-MOST_HOLDINGS = 256
+# Rows of one node: 16 GPUs in 7 instances, each shared by two. Beyond it
+# attribution is cut, and says so.
+MAX_HOLDINGS = 256
 BLIND = "cannot be asked"
 
 
 class JobsSource:
-    """Asks ``tellers``. ``hidden`` are facts that nobody shall see: they are left out here, before anything is shown or stored.
+    """Asks ``tellers``.
 
-    A teller that cannot be asked says nothing: what it said before is not repeated, for it may no longer be true.
+    ``hidden`` are facts that nobody shall see: they are left out here, before
+    anything is shown or stored.
+
+    A provider that does not answer reports nothing: what it said before is not repeated, for
+    it may no longer be true.
     """
 
     name = "jobs"
 
     def __init__(
         self,
-        tellers: Sequence[Teller],
+        tellers: Sequence[AllocationProvider],
         host: str,
         clock: Clock,
-        own: SelfMetrics,
+        metrics: SelfMetrics,
         *,
-        holders: Holders,
+        holders: GpuProcesses,
         inventory: Inventory,
         hidden: Iterable[str] = (),
     ) -> None:
         self._tellers, self._holders, self._inventory = tuple(tellers), holders, inventory
-        self._host, self._clock, self._own, self._hidden = host, clock, own, tuple(hidden)
+        self._host, self._clock, self._metrics, self._hidden = host, clock, metrics, tuple(hidden)
         self._up: dict[str, bool] = {}
         self._devices: tuple[Device, ...] = ()
-        self._begun = Begun(host)
+        self._begun = JobTracker(host)
 
     def read(self) -> Reading:
-        """Who holds what now. Never raises for what a teller does."""
-        time_ns, mono_ns = self._clock.time_ns(), self._clock.monotonic_ns()
+        """Current allocations. Never raises for a provider's failure."""
+        now = instant(self._clock)
         held = self._holders.look()
         gpus = Gpus(held.gpus or self._inventory.devices("gpu"), held.instances)
         unread: list[Unread] = []
-        said = [holding for teller in self._tellers for holding in self._ask(teller, gpus, held, unread)]
+        said = [
+            holding for teller in self._tellers for holding in self._ask(teller, gpus, held, unread)
+        ]
         holdings = merged(replace(h, facts=clean(h.facts, self._hidden)) for h in said)
         holdings.sort(key=lambda h: gpus.index.get(h.uuid, "").zfill(4))
-        if len(holdings) > MOST_HOLDINGS:
-            unread.append(Unread("too many jobs", field=f"{len(holdings) - MOST_HOLDINGS} more"))
-        rows = [(self._device(h, gpus), {"processes": n}) for h, n in _counted(holdings[:MOST_HOLDINGS], held)]
-        frame = frame_of(KIND, rows, time_ns, mono_ns)
+        if len(holdings) > MAX_HOLDINGS:
+            unread.append(Unread("too many jobs", field=f"{len(holdings) - MAX_HOLDINGS} more"))
+        rows = [
+            (self._device(h, gpus), {"processes": n})
+            for h, n in _counted(holdings[:MAX_HOLDINGS], held)
+        ]
+        frame = frame_of(KIND, rows, *now)
         if _same(frame.devices, self._devices):
             frame = replace(frame, devices=self._devices)
         self._devices = frame.devices
         blind = any(u.reason == BLIND and u.field != KubeletTeller.name for u in unread)
-        events = self._begun.update(holdings[:MOST_HOLDINGS], (time_ns, mono_ns), blind=blind)
+        events = self._begun.update(holdings[:MAX_HOLDINGS], now, blind=blind)
         return Reading((frame,), tuple(events), tuple(unread))
 
-    def _ask(self, teller: Teller, gpus: Gpus, held: Held, unread: list[Unread]) -> list[Holding]:
+    def _ask(
+        self, teller: AllocationProvider, gpus: Gpus, held: Held, unread: list[Unread]
+    ) -> list[Allocation]:
         try:
             if not teller.there():
                 return []
@@ -89,25 +103,44 @@ class JobsSource:
     def _tell(self, name: str, *, up: bool, why: str = "") -> None:
         if self._up.get(name, True) != up:
             if up:
-                log.info("%s answers again: jobs are attributed", name)
+                log.info("%s answers again: job attribution resumed", name)
             else:
-                log.warning("attribution is blind: %s cannot be asked (%s); metrics go on without its jobs", name, why)
+                log.warning(
+                    "no job attribution: %s does not answer (%s); metrics go on without its jobs",
+                    name,
+                    why,
+                )
         self._up[name] = up
-        self._own.set(agent.JOBS_TELLER_UP, float(up), name)
+        self._metrics.set(agent.JOBS_TELLER_UP, float(up), name)
 
-    def _device(self, holding: Holding, gpus: Gpus) -> Device:
-        place = {"index": gpus.index.get(holding.uuid, ""), "uuid": holding.uuid, "gpu_instance": holding.instance}
-        facts = {**place, "scheduler": holding.scheduler, **holding.facts, "evidence": holding.evidence}
-        return Device(self._host, KIND, identity_of(holding), {name: value for name, value in facts.items() if value})
+    def _device(self, holding: Allocation, gpus: Gpus) -> Device:
+        place = {
+            "index": gpus.index.get(holding.uuid, ""),
+            "uuid": holding.uuid,
+            "gpu_instance": holding.instance,
+        }
+        facts = {
+            **place,
+            "scheduler": holding.scheduler,
+            **holding.facts,
+            "evidence": holding.evidence,
+        }
+        return Device(
+            self._host,
+            KIND,
+            identity_of(holding),
+            {name: value for name, value in facts.items() if value},
+        )
 
 
-def _counted(holdings: Sequence[Holding], held: Held) -> list[tuple[Holding, float]]:
+def _counted(holdings: Sequence[Allocation], held: Held) -> list[tuple[Allocation, float]]:
     """Each with the processes that hold its device, NaN where that is not known.
 
-    A pod's processes cannot be told from another's by the kubelet's word: those of a device that it has alone are its own.
+    A pod's processes cannot be told from another's by the kubelet's word: those of a device that
+    it has alone are its own.
     """
     alone = Counter((h.uuid, h.instance) for h in holdings)
-    counts: list[tuple[Holding, float]] = []
+    counts: list[tuple[Allocation, float]] = []
     for h in holdings:
         holders = held.holders.get(h.uuid)
         if holders is None or (h.scheduler == "kubernetes" and alone[h.uuid, h.instance] > 1):
@@ -124,4 +157,6 @@ def _inside(instance: int) -> str:
 
 
 def _same(a: Sequence[Device], b: Sequence[Device]) -> bool:
-    return len(a) == len(b) and all(x == y and x.attributes == y.attributes for x, y in zip(a, b, strict=True))
+    return len(a) == len(b) and all(
+        x == y and x.attributes == y.attributes for x, y in zip(a, b, strict=True)
+    )

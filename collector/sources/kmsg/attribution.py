@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from collector.inventory import Inventory, pci_key
+from collector.node.inventory import Inventory, pci_key
 from pipeline.frame import Device
 
-MOST_UUIDS = 64  # no node has more GPUs
+MAX_UUIDS = 64  # no node has more GPUs
 
 _GPU_KINDS = frozenset(["xid", "pcie_error"])
 _OF_A_FUNCTION = frozenset(["module_loaded"])  # virtual functions beside the adapter have their own
@@ -15,19 +15,25 @@ _PORT_KINDS = frozenset(["link_up", "link_down", "hca_health", "pcie_error", "mo
 
 
 class Attribution:
-    """Finds the device by its PCI address; what is not found is the node's own, with the address as an attribute.
+    """Finds the device by its PCI address; what is not found is the node's own, with the
+    address as an attribute.
 
-    The inventory knows GPUs that no longer answer. Where it does not (an XID before the first NVML sweep, a GPU that was dead
-    before the agent came), the UUID that the driver prints before a GPU's first XID is its identity. For the boot before, the
-    inventory of the start counts: the part may have been swapped since.
+    The inventory knows GPUs that no longer answer. Where it does not (an XID before the first NVML
+    sweep, a GPU that was dead before the agent came), the UUID that the driver prints before a
+    GPU's first XID is its identity. For the boot before, the inventory of the start counts: the
+    part may have been swapped since.
     """
 
-    def __init__(self, host: str, inventory: Inventory, uuids: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, host: str, inventory: Inventory, uuids: Mapping[str, str] | None = None
+    ) -> None:
         self._host = host
         self._inventory = inventory
         self._node = Device(host, "node", host)
         self._before = {
-            pci_key(d.attributes["pci_bus_id"]): d for d in inventory.devices("gpu") if d.attributes.get("pci_bus_id")
+            pci_key(d.attributes["pci_bus_id"]): d
+            for d in inventory.devices("gpu")
+            if d.attributes.get("pci_bus_id")
         }
         self.uuids: dict[str, str] = dict(uuids or {})
 
@@ -35,12 +41,16 @@ class Attribution:
         """Remember the UUID that the driver named for an address."""
         self.uuids.pop(pci, None)
         self.uuids[pci] = uuid
-        if len(self.uuids) > MOST_UUIDS:
+        if len(self.uuids) > MAX_UUIDS:
             del self.uuids[next(iter(self.uuids))]
 
     def device(self, kind: str, pci: str, interface: str = "") -> Device:
         """The device of an event of this boot."""
-        gpu = (self._inventory.gpu_at(pci) or self._named(pci)) if pci and kind in _GPU_KINDS else None
+        gpu = (
+            (self._inventory.gpu_at(pci) or self._named(pci))
+            if pci and kind in _GPU_KINDS
+            else None
+        )
         return gpu or self._port(kind, pci, interface) or self._node
 
     def device_before(self, kind: str, pci: str, uuids: Mapping[str, str]) -> Device:
@@ -57,13 +67,19 @@ class Attribution:
         return Device(self._host, "gpu", uuid, {"pci_bus_id": pci}) if uuid else None
 
     def _port(self, kind: str, pci: str, interface: str) -> Device | None:
-        """The RDMA port of a net device name, else the one at the address: of a card with two ports, the one of that function."""
+        """The RDMA port of a net device name, else the one at the address: of a card with two
+        ports, the one of that function.
+        """
         if kind not in _PORT_KINDS:
             return None
         if interface and (port := self._inventory.port_of(device=interface)):
             return port
         ports = [p for p in self._inventory.devices("ib_port") if p.attributes.get("pci_bus_id")]
         near = [p for p in ports if pci and pci_key(p.attributes["pci_bus_id"]) == pci_key(pci)]
-        same = [p for p in near if p.attributes["pci_bus_id"].rpartition(".")[2] == pci.rpartition(".")[2]]
+        same = [
+            p
+            for p in near
+            if p.attributes["pci_bus_id"].rpartition(".")[2] == pci.rpartition(".")[2]
+        ]
         exactly = kind in _OF_A_FUNCTION
         return same[0] if same else near[0] if len(near) == 1 and not exactly else None

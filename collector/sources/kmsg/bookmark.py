@@ -1,11 +1,13 @@
-"""Keeps the place in the kernel log over restarts, so that an event is neither lost nor told twice."""
+"""Keeps the place in the kernel log over restarts, so that an event is
+neither lost nor told twice.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import Any
 
-from collector.state import State
+from collector.node.state import State
 
 DOCUMENT = "kernel_log"
 LAG_NS = 5_000_000_000  # what was given out may still be on its way to those who keep it: 5 reads
@@ -15,9 +17,9 @@ EVERY_NS = 1_000_000_000
 class Bookmark:
     """Writes a place at most every second, and only one that is ``LAG_NS`` old.
 
-    After an orderly end (``close``) the place is exact. After a crash the last seconds are read again, never skipped: their events
-    come with the same stream and number as the first time, and whoever counts or stores knows them by that
-    (pipeline/xid_once.py).
+    After an orderly end (``close``) the place is exact. After a crash the last seconds are read
+    again, never skipped: their events come with the same stream and number as the first time, and
+    whoever counts or stores knows them by that (pipeline/xid/once.py).
     """
 
     def __init__(self, state: State) -> None:
@@ -55,12 +57,28 @@ class Bookmark:
         self._state.save(DOCUMENT, place)
 
 
-_WANTED = {"boot_id": str, "places": dict, "held": dict, "uuids": dict, "previous": list, "mode": str, "time_ns": int}
+_WANTED = {
+    "boot_id": str,
+    "places": dict,
+    "held": dict,
+    "uuids": dict,
+    "previous": list,
+    "mode": str,
+    "time_ns": int,
+}
 
 
 def _sound(document: dict[str, Any]) -> dict[str, Any]:
-    """The document without entries that are not what we write: a place that cannot be understood is no place."""
-    sound: dict[str, Any] = {name: value for name, value in document.items() if isinstance(value, _WANTED.get(name, type(None)))}
+    """The document without entries that are not what we write: a place that cannot
+    be understood is no place.
+    """
+    sound: dict[str, Any] = {
+        name: value
+        for name, value in document.items()
+        if isinstance(value, _WANTED.get(name, type(None)))
+    }
     for name, kind in (("places", dict), ("held", list), ("uuids", str)):
-        sound[name] = {key: value for key, value in sound.get(name, {}).items() if isinstance(value, kind)}
+        sound[name] = {
+            key: value for key, value in sound.get(name, {}).items() if isinstance(value, kind)
+        }
     return sound

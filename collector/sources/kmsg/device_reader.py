@@ -12,12 +12,17 @@ from typing import Any
 from collector.sources.kmsg.reader import Loss, UnavailableError, number
 from collector.sources.kmsg.records import Record, parse_record
 
-KMSG_DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt; containers often put /dev/null in its place
-BUFFER, MOST_BUFFER = 8192, 65536  # the kernel's own readers use 8192 (PRINTK_MESSAGE_MAX is 2048); grown on EINVAL
+# Documentation/admin-guide/devices.txt; containers often put /dev/null in its place
+KMSG_DEVICE = os.makedev(1, 11)
+# the kernel's own readers use 8192 (PRINTK_MESSAGE_MAX is 2048); grown on EINVAL
+BUFFER, MAX_BUFFER = 8192, 65536
 
 
 def open_device(path: Path) -> int:
-    """A descriptor of the kernel's log device. UnavailableError where it is missing, forbidden, or another device."""
+    """A descriptor of the kernel's log device.
+
+    UnavailableError where it is missing, forbidden, or another device.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -32,13 +37,18 @@ def open_device(path: Path) -> int:
 class DeviceReader:
     """Owns a non-blocking descriptor on which each read gives one record.
 
-    ``after`` is the position to go on from; positions of another boot are void, because the numbers start anew.
+    ``after`` is the position to go on from; positions of another boot are void,
+    because the numbers start again.
     """
 
     mode = "kmsg"
 
     def __init__(
-        self, fd: int, boot_id: str, after: Mapping[str, Any] | None = None, read: Callable[[int, int], bytes] = os.read
+        self,
+        fd: int,
+        boot_id: str,
+        after: Mapping[str, Any] | None = None,
+        read: Callable[[int, int], bytes] = os.read,
     ) -> None:
         self.stream = boot_id
         self._fd = fd
@@ -46,11 +56,15 @@ class DeviceReader:
         self._buffer = BUFFER
         after = after if after and after.get("stream") == boot_id else {}
         self._seq, self._usec = number(after, "seq", -1), number(after, "usec", -1)
-        self._gap = "down" if self._seq >= 0 else ""  # why records may be missing before the next one
+        # why records may be missing before the next one
+        self._gap = "down" if self._seq >= 0 else ""
         self._losses: list[Loss] = []
 
     def read(self, most: int) -> list[Record]:
-        """See Reader. EPIPE (overrun) and EINVAL (buffer too small) lose records and nothing else."""
+        """See Reader.
+
+        EPIPE (overrun) and EINVAL (buffer too small) lose records and nothing else.
+        """
         records: list[Record] = []
         while len(records) < most:
             try:
@@ -80,7 +94,7 @@ class DeviceReader:
     def _survive(self, error: OSError) -> None:
         if error.errno == errno.EPIPE:
             self._gap = self._gap or "overrun"
-        elif error.errno == errno.EINVAL and self._buffer < MOST_BUFFER:
+        elif error.errno == errno.EINVAL and self._buffer < MAX_BUFFER:
             self._buffer *= 2
             self._gap = self._gap or "oversize"  # the kernel has stepped over the record
         elif error.errno != errno.EINTR:

@@ -1,4 +1,6 @@
-"""Follows a regular file that holds a kernel log: saved, simulated, or written by a syslog daemon."""
+"""Follows a regular file that holds a kernel log: saved, simulated, or
+written by a syslog daemon.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,27 @@ from collector.sources.kmsg.reader import Loss, UnavailableError, number
 from collector.sources.kmsg.records import Record, parse_line
 
 CHUNK = 1 << 18
-MOST_LINE = 16384  # bytes; /dev/kmsg ends at 8192, syslog daemons at 8192 by default
+MAX_LINE = 16384  # bytes; /dev/kmsg ends at 8192, syslog daemons at 8192 by default
 
 
 class FileReader:
-    """Gives whole lines; keeps a partial last line until it is complete (``saved``: the file is complete as it is).
+    """Gives whole lines; keeps a partial last line until it is complete (``saved``: the
+    file is complete as it is).
 
-    A file that shrank is read from its beginning; one that was replaced is read to its end first. A file is the one of before a
-    restart when inode and first line are the same and it has not become shorter.
+    A file that shrank is read from its beginning; one that was replaced is read to its end first. A
+    file is the one of before a restart when inode and first line are the same and it has not become
+    shorter.
     """
 
     mode = "file"
 
     def __init__(
-        self, path: Path, time_ns: Callable[[], int], after: Mapping[str, Any] | None = None, *, saved: bool = False
+        self,
+        path: Path,
+        time_ns: Callable[[], int],
+        after: Mapping[str, Any] | None = None,
+        *,
+        saved: bool = False,
     ) -> None:
         self._path = path
         self._time_ns = time_ns
@@ -65,7 +74,7 @@ class FileReader:
         self._lines: deque[tuple[bytes, int]] = deque()
 
     def _name(self) -> None:
-        """The stream: which file this is, as far as can be told."""
+        """The stream: which file this is, as far as known."""
         first = os.pread(self._fd, 512, 0).partition(b"\n")
         head = first[0] if first[1] else b""
         self._named = bool(first[1])
@@ -83,7 +92,9 @@ class FileReader:
             raw, end = self._lines.popleft()
             self._offset = end
             if record := parse_line(raw, self._time_ns()):
-                records.append(record._replace(seq=end - len(raw) - 1) if record.seq < 0 else record)
+                records.append(
+                    record._replace(seq=end - len(raw) - 1) if record.seq < 0 else record
+                )
         return records
 
     def _more(self) -> bool:
@@ -98,19 +109,21 @@ class FileReader:
         for raw in whole:
             at += len(raw) + 1
             self._line(raw, at)
-        if len(self._pending) > MOST_LINE:
+        if len(self._pending) > MAX_LINE:
             self._skip(at)
         return True
 
     def _line(self, raw: bytes, end: int) -> None:
-        if self._skipping or len(raw) > MOST_LINE:
+        if self._skipping or len(raw) > MAX_LINE:
             self._losses.append(Loss("oversize", 1))
             self._skipping = False
             raw = b""
         self._lines.append((raw, end))
 
     def _skip(self, at: int) -> None:
-        """A line without end: forget what was read of it and pass over the rest, so that memory stays bounded."""
+        """A line without end: forget what was read of it and pass over the rest, so
+        that memory stays bounded.
+        """
         self._skipping = True
         end = at + len(self._pending)
         self._pending = b""
@@ -134,7 +147,12 @@ class FileReader:
 
     def position(self) -> dict[str, Any]:
         """See Reader."""
-        return {"stream": self.stream, "inode": self._inode, "lives": self._lives, "offset": self._offset}
+        return {
+            "stream": self.stream,
+            "inode": self._inode,
+            "lives": self._lives,
+            "offset": self._offset,
+        }
 
     def losses(self) -> list[Loss]:
         """See Reader."""

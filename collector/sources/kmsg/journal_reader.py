@@ -1,4 +1,6 @@
-"""Reads the kernel log through systemd's journal: where /dev/kmsg is not to be had, and for the boot before this one."""
+"""Reads the kernel log through systemd's journal: where /dev/kmsg is not to be had, and for
+the boot before this one.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,27 @@ from collector.sources.kmsg.reader import Loss, UnavailableError, number
 from collector.sources.kmsg.records import Record, parse_journal
 from pipeline.child import KILL_GRACE_S, Child
 
-MOST_LINE = 1 << 18  # bytes of one entry; journald cuts a line at 48 KiB
-REMEMBERED = 4096  # entries known in detail, against a journald that imports the kernel's ring again; older ones by their time
+MAX_LINE = 1 << 18  # bytes of one entry; journald cuts a line at 48 KiB
+# entries known in detail, against a journald that imports the kernel's ring again;
+# older ones by their time
+REMEMBERED = 4096
 
 
 def follow_arguments(command: str, after: Mapping[str, Any] | None) -> list[str]:
-    """The command for the records of this boot, from the cursor on if there is one, and for ever."""
+    """The command for the records of this boot, from the cursor on if
+    there is one, and forever.
+    """
     cursor = (after or {}).get("cursor")
-    return [command, "-k", "-o", "json", "-f", "--no-tail", "--no-pager", *([f"--after-cursor={cursor}"] if cursor else [])]
+    return [
+        command,
+        "-k",
+        "-o",
+        "json",
+        "-f",
+        "--no-tail",
+        "--no-pager",
+        *([f"--after-cursor={cursor}"] if cursor else []),
+    ]
 
 
 def previous_arguments(command: str, lines: int) -> list[str]:
@@ -28,16 +43,24 @@ def previous_arguments(command: str, lines: int) -> list[str]:
 
 
 class JournalReader:
-    """Owns a journalctl process. The same record is known by boot, kernel time and text: cursor and import time change.
+    """Owns a journalctl process.
 
-    ``stream`` is the boot of the record given last. Numbers are microseconds since boot. ``finished`` tells that the process has
-    ended well and everything was read; a process that follows never finishes: its end is a failure.
+    The same record is known by boot, kernel time and text: cursor and import time change.
+
+    ``stream`` is the boot of the record given last. Numbers are microseconds since boot.
+    ``finished`` tells that the process has ended well and everything was read; a process that
+    follows never finishes: its end is a failure.
     """
 
     mode = "journal"
 
     def __init__(
-        self, arguments: Sequence[str], boot_id: str, after: Mapping[str, Any] | None = None, *, follows: bool = True
+        self,
+        arguments: Sequence[str],
+        boot_id: str,
+        after: Mapping[str, Any] | None = None,
+        *,
+        follows: bool = True,
     ) -> None:
         self.stream = boot_id.replace("-", "")
         self.finished = False
@@ -75,16 +98,19 @@ class JournalReader:
                 return False
             *whole, self._pending = (self._pending + data).split(b"\n")
             self._lines.extend(whole)
-            if len(self._pending) > MOST_LINE:
+            if len(self._pending) > MAX_LINE:
                 self._losses.append(Loss("oversize", 1))
                 self._pending = b""
         return True
 
     def _ended(self) -> None:
-        code = self._process.wait(KILL_GRACE_S) if self._process else 0  # it has closed its output: its end is near
+        # it has closed its output: its end is near
+        code = self._process.wait(KILL_GRACE_S) if self._process else 0
         self.close()
         if self._follows or code != 0:
-            raise UnavailableError(f"journalctl ended with {code}: no journal, no permission, or its cursor is gone")
+            raise UnavailableError(
+                f"journalctl ended with {code}: no journal, no permission, or its cursor is gone"
+            )
         self.finished = True
 
     def _entry(self, line: bytes) -> Record | None:
@@ -98,7 +124,10 @@ class JournalReader:
         return parse_journal(entry) if isinstance(entry, dict) else None
 
     def _is_new(self, record: Record) -> bool:
-        """Remember a record; False for one that was given before. Changes boot when the record is of another."""
+        """Remember a record; False for one that was given before.
+
+        Changes boot when the record is of another.
+        """
         if self._follows and record.boot_id != self.stream:
             return False
         if record.boot_id != self.stream:

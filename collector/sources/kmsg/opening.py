@@ -11,14 +11,17 @@ from collector.sources.kmsg.device_reader import KMSG_DEVICE, DeviceReader, open
 from collector.sources.kmsg.file_reader import FileReader
 from collector.sources.kmsg.journal_reader import JournalReader, follow_arguments
 from collector.sources.kmsg.reader import Reader, UnavailableError
-from pipeline.interfaces import Clock
+from pipeline.clock import Clock
 
 KMSG = Path("/dev/kmsg")
-SYSLOG_FILES = (Path("/var/log/kern.log"), Path("/var/log/messages"))  # Debian's and Red Hat's syslog daemons
+# Debian's and Red Hat's syslog daemons
+SYSLOG_FILES = (Path("/var/log/kern.log"), Path("/var/log/messages"))
 
 
 def is_own_log(path: Path) -> bool:
-    """Whether a path is this machine's own log: /dev/kmsg, or its device by another name, as in a container."""
+    """Whether a path is this machine's own log: /dev/kmsg, or its device by another
+    name, as in a container.
+    """
     try:
         return path == KMSG or path.stat().st_rdev == KMSG_DEVICE
     except OSError:
@@ -29,10 +32,11 @@ Way = Callable[[Mapping[str, Any]], Reader]
 
 
 class Opening:
-    """Opens the log: ``path`` as a regular file or as the kernel's device, else the journal, else a syslog file.
+    """Opens the log: ``path`` as a regular file or as the kernel's device, else the
+    journal, else a syslog file.
 
-    The journal and the syslog files of this machine stand in only for the machine's own ``/dev/kmsg`` (``stand_in``): who names
-    another log gets that one or an error.
+    The journal and the syslog files of this machine stand in only for the machine's own
+    ``/dev/kmsg`` (``stand_in``): who names another log gets that one or an error.
     """
 
     def __init__(
@@ -58,10 +62,15 @@ class Opening:
         self._skip_journal = False
 
     def open(self, places: Mapping[str, Any]) -> Reader:
-        """A reader that goes on from the place of its mode, if there is one. UnavailableError names each way that was tried."""
+        """A reader that goes on from the place of its mode, if there is one.
+
+        UnavailableError names each way that was tried.
+        """
         problems = []
         ways: tuple[Way, ...] = (
-            (self._named, self._journal, *map(self._syslog, self._files)) if self._stand_in else (self._named,)
+            (self._named, self._journal, *map(self._syslog, self._files))
+            if self._stand_in
+            else (self._named,)
         )
         for way in ways:
             try:
@@ -71,7 +80,9 @@ class Opening:
         raise UnavailableError("; ".join(problems))
 
     def failed(self, mode: str, places: dict[str, Any]) -> None:
-        """A reader broke. A journal may have lost the cursor: next time without it, its kernel time keeps repeats out.
+        """A reader broke.
+
+        A journal may have lost the cursor: next time without it, its kernel time keeps repeats out.
 
         The time after this one tries what comes after the journal.
         """
@@ -86,7 +97,9 @@ class Opening:
         except OSError as error:
             raise UnavailableError(f"{self._path}: {error.strerror}") from error
         if regular:
-            return FileReader(self._path, self._clock.time_ns, places.get("file"), saved=self._saved)
+            return FileReader(
+                self._path, self._clock.time_ns, places.get("file"), saved=self._saved
+            )
         return DeviceReader(self._device(self._path), self._boot_id, places.get("kmsg"))
 
     def _journal(self, places: Mapping[str, Any]) -> Reader:

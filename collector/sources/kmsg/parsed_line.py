@@ -9,8 +9,10 @@ from pipeline.observation import Value
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
-    """``kind`` and ``facts`` are in the words of the catalogue of events; ``pci`` is in lower case, empty where none is named."""
+class ParsedLine:
+    """``kind`` and ``facts`` are in the words of the catalogue of events; ``pci`` is in lower case,
+    empty where none is named.
+    """
 
     kind: str
     pci: str = ""

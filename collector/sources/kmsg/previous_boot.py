@@ -1,4 +1,6 @@
-"""The end of the boot before this one as events: XID 79 usually ends in a cold reboot, and nobody saw it happen."""
+"""The end of the boot before this one as events: XID 79 usually ends in a cold reboot,
+and nobody saw it happen.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,27 @@ from collector.sources.kmsg.collapse import Collapse
 from collector.sources.kmsg.parse import Joiner, parse_uuid
 from collector.sources.kmsg.previous_records import PreviousRecords
 from collector.sources.kmsg.records import KERNEL
-from collector.sources.kmsg.telling import Log, When, tell
+from collector.sources.kmsg.to_events import Log, tell
+from pipeline.clock import Instant
 from pipeline.observation import Event
 
 BATCH = 1024  # records at each read: a boot's tail is told within seconds, and no read takes long
 
 
 class PreviousBoot:
-    """Tells each event of the boot before once, with its own time and ``previous_boot`` set. ``uuids``: PCI address to GPU of then."""
+    """Tells each event of the boot before once, with its own time and ``previous_boot`` set.
 
-    def __init__(self, records: PreviousRecords, attribution: Attribution, uuids: Mapping[str, str], *, user_lines: bool) -> None:
+    ``uuids``: PCI address to GPU of then.
+    """
+
+    def __init__(
+        self,
+        records: PreviousRecords,
+        attribution: Attribution,
+        uuids: Mapping[str, str],
+        *,
+        user_lines: bool,
+    ) -> None:
         self._records = records
         self._attribution = attribution
         self._uuids = dict(uuids)
@@ -27,7 +40,7 @@ class PreviousBoot:
 
     @property
     def finished(self) -> bool:
-        """Whether everything was told."""
+        """Whether everything was reported."""
         return self._records.finished
 
     @property
@@ -43,15 +56,17 @@ class PreviousBoot:
                 continue
             if named := parse_uuid(record.text):
                 self._uuids[named[0]] = named[1]
-            if happening := self._joiner.feed(record):
-                collapses.setdefault(Log(origin, record.boot_id or origin), Collapse()).add(record, happening)
+            if parsed := self._joiner.feed(record):
+                collapses.setdefault(Log(origin, record.boot_id or origin), Collapse()).add(
+                    record, parsed
+                )
         return [
             tell(
                 run,
-                self._attribution.device_before(run.happening.kind, run.happening.pci, self._uuids),
+                self._attribution.device_before(run.parsed.kind, run.parsed.pci, self._uuids),
                 log,
-                When(run.first.time_ns, 0),
-                When(run.last.time_ns, 0),
+                Instant(run.first.time_ns, 0),
+                Instant(run.last.time_ns, 0),
                 previous_boot=True,
             )
             for log, collapse in collapses.items()

@@ -20,13 +20,19 @@ class UnavailableError(RuntimeError):
 
 
 class Reader(Protocol):
-    """One open log. ``mode`` is the origin of its events; ``stream`` names the log its numbers belong to."""
+    """One open log.
+
+    ``mode`` is the origin of its events; ``stream`` names the log its numbers belong to.
+    """
 
     mode: str
     stream: str
 
     def read(self, most: int) -> list[Record]:
-        """The next records in order, at most so many; empty: the end is reached for now. Never waits. UnavailableError when it broke."""
+        """The next records in order, at most so many; empty: the end is reached for now.
+
+        Never waits. UnavailableError when it broke.
+        """
         ...
 
     def position(self) -> dict[str, Any]:

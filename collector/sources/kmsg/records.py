@@ -1,4 +1,5 @@
-"""One record of the kernel log, in each spelling it is found in: /dev/kmsg, dmesg, syslog, pstore, journal.
+"""One record of the kernel log, in each spelling it is found in: /dev/kmsg, dmesg,
+syslog, pstore, journal.
 
 The format of /dev/kmsg: Documentation/ABI/testing/dev-kmsg of the kernel.
 """
@@ -10,15 +11,18 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-KERNEL, USER = 0, 1  # syslog facilities: only the kernel itself can write 0; root can write any other
-MOST_TEXT = 8192  # characters kept of a line; the kernel's own limit is 1024 (LOG_LINE_MAX)
+from pipeline.clock import SECOND_NS
+
+# syslog facilities: only the kernel itself can write 0; root can write any other
+KERNEL, USER = 0, 1
+MAX_TEXT = 8192  # characters kept of a line; the kernel's own limit is 1024 (LOG_LINE_MAX)
 
 
 class Record(NamedTuple):
     """One record.
 
-    ``seq`` is -1 where the log has no numbers, ``usec`` (since boot) -1 where it has no kernel time, ``time_ns`` (unix) 0 where
-    only the kernel's time is known.
+    ``seq`` is -1 where the log has no numbers, ``usec`` (since boot) -1 where it has no kernel
+    time, ``time_ns`` (unix) 0 where only the kernel's time is known.
     """
 
     text: str
@@ -37,7 +41,8 @@ _KMSG = re.compile(rb"(\d{1,10}),(\d{1,18}),(\d{1,15}),[^;\n]{0,200};([^\n]*)")
 
 
 def parse_record(raw: bytes) -> Record | None:
-    r"""One record as read(2) of /dev/kmsg gives it: ``prio,seq,usec,flags;text``, then continuation lines; None where it is none.
+    r"""One record as read(2) of /dev/kmsg gives it: ``prio,seq,usec,flags;text``, then continuation
+    lines; None where it is none.
 
     >>> parse_record(b"11,7,99,-;name=caf\\xc3\\xa9\n SUBSYSTEM=pci\n DEVICE=+pci:0000:00:00.0\n")
     Record(text='name=café', seq=7, usec=99, facility=1, time_ns=0, boot_id='', cursor='')
@@ -54,10 +59,12 @@ def _unescape(text: bytes) -> bytes:
 
 
 def clean(text: bytes | str) -> str:
-    """Readable text from whatever stood in the log: bad UTF-8 replaced, control characters (but newlines) blank, bounded."""
+    """Readable text from whatever was in the log: bad UTF-8 replaced, control characters (but
+    newlines) blank, bounded.
+    """
     if isinstance(text, bytes):
-        text = text[:MOST_TEXT].decode("utf-8", "replace")
-    text = text[:MOST_TEXT]
+        text = text[:MAX_TEXT].decode("utf-8", "replace")
+    text = text[:MAX_TEXT]
     return (
         text if text.isprintable() else text.translate(_CONTROLS)
     )  # nearly every line is printable; translate costs ten times that
@@ -69,17 +76,25 @@ _DMESG = re.compile(
     re.DOTALL,
 )
 _SYSLOG = re.compile(
-    r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^ ]{0,20}|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) [^ ]{1,256} (?P<tag>[^ ]{1,64}): (?P<text>.*)",
+    (
+        r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^ ]{0,20}|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) "
+        r"[^ ]{1,256} (?P<tag>[^ ]{1,64}): (?P<text>.*)"
+    ),
     re.DOTALL,
 )
-_HUMAN = re.compile(r"\[(?P<time>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] (?P<text>.*)", re.DOTALL)
+_HUMAN = re.compile(
+    r"\[(?P<time>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] (?P<text>.*)",
+    re.DOTALL,
+)
 
 
 def parse_line(raw: bytes, now_ns: int = 0) -> Record | None:
-    """One line of a file: as in /dev/kmsg, as dmesg prints it (plain, -x, -r, -T), as syslog writes it, or the bare text.
+    """One line of a file: as in /dev/kmsg, as dmesg prints it (plain, -x, -r, -T), as syslog
+    writes it, or the bare text.
 
-    A syslog line of another program than the kernel gets facility ``USER``. Syslog's times without a year are taken as the last
-    such day before ``now_ns``, in local time. None for an empty line and for a continuation line of /dev/kmsg.
+    A syslog line of another program than the kernel gets facility ``USER``. Syslog's times without
+    a year are taken as the last such day before ``now_ns``, in local time. None for an empty line
+    and for a continuation line of /dev/kmsg.
     """
     record = parse_record(raw)
     if record is not None or _CONTINUATION.match(raw):
@@ -90,7 +105,11 @@ def parse_line(raw: bytes, now_ns: int = 0) -> Record | None:
     if match := _SYSLOG.match(text):
         facility = KERNEL if match["tag"] == "kernel" else USER
         inner = _DMESG.match(match["text"]) if facility == KERNEL else None
-        return Record(inner["text"] if inner else match["text"], facility=facility, time_ns=_syslog_time(match["time"], now_ns))
+        return Record(
+            inner["text"] if inner else match["text"],
+            facility=facility,
+            time_ns=_syslog_time(match["time"], now_ns),
+        )
     if match := _HUMAN.match(text):
         return Record(match["text"], time_ns=_nanoseconds(match["time"], "%a %b %d %H:%M:%S %Y"))
     return Record(text) if text.strip() else None
@@ -99,7 +118,11 @@ def parse_line(raw: bytes, now_ns: int = 0) -> Record | None:
 def _dmesg(match: re.Match[str]) -> Record:
     priority, facility = match["priority"], match["facility"]
     number = int(priority) >> 3 if priority else KERNEL if facility in (None, "kern") else USER
-    return Record(match["text"], usec=int(match["seconds"]) * 1_000_000 + int(match["fraction"]), facility=number)
+    return Record(
+        match["text"],
+        usec=int(match["seconds"]) * 1_000_000 + int(match["fraction"]),
+        facility=number,
+    )
 
 
 def _syslog_time(text: str, now_ns: int) -> int:
@@ -110,12 +133,16 @@ def _syslog_time(text: str, now_ns: int) -> int:
             return 0
     year = datetime.fromtimestamp(now_ns / 1e9).year  # noqa: DTZ006 - syslog writes local time
     time_ns = _nanoseconds(f"{year} {text}", "%Y %b %d %H:%M:%S")
-    return time_ns if time_ns <= now_ns + 86_400_000_000_000 else _nanoseconds(f"{year - 1} {text}", "%Y %b %d %H:%M:%S")
+    return (
+        time_ns
+        if time_ns <= now_ns + 86_400_000_000_000
+        else _nanoseconds(f"{year - 1} {text}", "%Y %b %d %H:%M:%S")
+    )
 
 
 def _nanoseconds(text: str, form: str) -> int:
     try:
-        return int(datetime.strptime(text, form).timestamp()) * 1_000_000_000  # noqa: DTZ007 - local time is what stands there
+        return int(datetime.strptime(text, form).timestamp()) * SECOND_NS  # noqa: DTZ007 - local time is what stands there
     except ValueError:
         return 0
 
@@ -123,8 +150,9 @@ def _nanoseconds(text: str, form: str) -> int:
 def parse_journal(entry: Mapping[str, Any]) -> Record | None:
     """One entry of ``journalctl -o json``; None where it is no record of the kernel log.
 
-    journald moves the prefix of user-facility lines into SYSLOG_IDENTIFIER; it is put back. A message that is not UTF-8 comes as
-    a list of bytes. Wall time is the boot's wall time plus the kernel's: __REALTIME_TIMESTAMP is when journald read the line.
+    journald moves the prefix of user-facility lines into SYSLOG_IDENTIFIER; it is put back. A
+    message that is not UTF-8 comes as a list of bytes. Wall time is the boot's wall time plus the
+    kernel's: __REALTIME_TIMESTAMP is when journald read the line.
     """
     message = entry.get("MESSAGE")
     if isinstance(message, list):
@@ -148,4 +176,8 @@ def parse_journal(entry: Mapping[str, Any]) -> Record | None:
 
 def _number(entry: Mapping[str, Any], name: str, default: int) -> int:
     text = entry.get(name)
-    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 20 else default
+    return (
+        int(text)
+        if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 20
+        else default
+    )

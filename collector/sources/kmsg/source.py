@@ -1,4 +1,6 @@
-"""The kernel log as a source: reads within a budget, joins and collapses lines, and says of which device they speak."""
+"""The kernel log as a source: reads within a budget, joins and collapses lines, and says of
+which device they speak.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from collector.inventory import Inventory
+from collector.node.inventory import Inventory
+from collector.node.state import State
 from collector.sources.kmsg.attribution import Attribution
 from collector.sources.kmsg.bookmark import Bookmark
 from collector.sources.kmsg.collapse import Collapse, Run
@@ -18,26 +21,29 @@ from collector.sources.kmsg.previous_boot import PreviousBoot
 from collector.sources.kmsg.previous_records import PSTORE, PreviousRecords
 from collector.sources.kmsg.reader import Reader, UnavailableError
 from collector.sources.kmsg.records import KERNEL, Record
-from collector.sources.kmsg.telling import Log, When, tell, tell_losses
-from collector.state import State
+from collector.sources.kmsg.to_events import Log, tell, tell_losses
 from pipeline.catalog import agent
+from pipeline.clock import Clock, Instant, instant
 from pipeline.frame import Device
-from pipeline.interfaces import Clock
 from pipeline.observation import Event, Reading
 from pipeline.selfmetrics import SelfMetrics
 
 BATCH = 512
-BUDGET_NS = 250_000_000  # of one read, a quarter of its period: what is left waits in the kernel's ring
-MOST_RECORDS = 200_000  # of one read, whatever the clock says
-SLACK_NS = {"kmsg": 0, "journal": 5_000_000_000, "file": 5_000_000_000}  # how long a record may take to its reader
+# of one read, a quarter of its period: what is left waits in the kernel's ring
+BUDGET_NS = 250_000_000
+MAX_RECORDS = 200_000  # of one read, whatever the clock says
+# how long a record may take to its reader
+SLACK_NS = {"kmsg": 0, "journal": 5_000_000_000, "file": 5_000_000_000}
 
 
 class KernelLogSource:
     """Events from the kernel log, and once per boot from what is left of the boot before.
 
-    ``user_lines`` also believes lines that user space wrote into the log (tests: only the kernel can write its own). ``saved``:
-    the path is a finished log, to be read once and as it stands. ``real``: the log is this machine's own, so its journal may
-    stand in and its last boot is of interest; by default when the path is /dev/kmsg or that device. ``device`` opens what is no regular file.
+    ``user_lines`` also believes lines that user space wrote into the log (tests: only the kernel
+    can write its own). ``saved``: the path is a finished log, to be read once and as it stands.
+    ``real``: the log is this machine's own, so its journal may stand in and its last boot is of
+    interest; by default when the path is /dev/kmsg or that device. ``device`` opens what is no
+    regular file.
     """
 
     name = "kmsg"
@@ -49,7 +55,7 @@ class KernelLogSource:
         boot_id: str,
         inventory: Inventory,
         state: State,
-        own: SelfMetrics,
+        metrics: SelfMetrics,
         *,
         path: Path = KMSG,
         user_lines: bool = False,
@@ -63,7 +69,7 @@ class KernelLogSource:
         real = is_own_log(path) if real is None else real
         self._boot_id = boot_id.replace("-", "")
         self._clock = clock
-        self._own = own
+        self._metrics = metrics
         self._user_lines = user_lines
         self._saved = path if saved else None
         self._newest = -1  # kernel time of the newest record so far
@@ -72,27 +78,44 @@ class KernelLogSource:
         self._bookmark = Bookmark(state)
         place = self._bookmark.saved
         self._places: dict[str, Any] = dict(place.get("places", {}))
-        self._told: dict[str, Any] = {"mode": place.get("mode", ""), "time_ns": place.get("time_ns", 0)}
+        self._told: dict[str, Any] = {
+            "mode": place.get("mode", ""),
+            "time_ns": place.get("time_ns", 0),
+        }
         self._done: list[str] = place.get("previous", [])
         same_boot = place.get("boot_id") == self._boot_id
         uuids = place.get("uuids", {})
         self._attribution = Attribution(host, inventory, uuids if same_boot else {})
         self._joiner = Joiner(place.get("held") if same_boot else {})
         self._opening = Opening(
-            self._boot_id, clock, path, saved=saved, stand_in=real, journalctl=journalctl, files=files, device=device
+            self._boot_id,
+            clock,
+            path,
+            saved=saved,
+            stand_in=real,
+            journalctl=journalctl,
+            files=files,
+            device=device,
         )
         self._previous: PreviousBoot | None = None
         if real:
             known = {**self._places.get(self._told["mode"], {}), "time_ns": self._told["time_ns"]}
-            records = PreviousRecords(self._boot_id, clock, known, self._done, journalctl=journalctl, pstore=pstore)
-            self._previous = PreviousBoot(records, self._attribution, {} if same_boot else uuids, user_lines=user_lines)
+            records = PreviousRecords(
+                self._boot_id, clock, known, self._done, journalctl=journalctl, pstore=pstore
+            )
+            self._previous = PreviousBoot(
+                records, self._attribution, {} if same_boot else uuids, user_lines=user_lines
+            )
         self._reader: Reader | None = None
         self._kernel_time = KernelTime()
         self._first_look = False  # nobody has read this log before the agent came
         self._drained_ns = 0  # monotonic time of the last read that reached the end of the log
 
     def read(self) -> Reading:
-        """What the log says since the last read. UnavailableError where there is no log to be had."""
+        """What the log says since the last read.
+
+        UnavailableError where there is no log to be had.
+        """
         now = self._now()
         self._bookmark.save_due(now.mono_ns)
         events = self._before()
@@ -114,15 +137,17 @@ class KernelLogSource:
             self._previous.close()
         self._bookmark.close()
 
-    def _now(self) -> When:
-        return When(self._clock.time_ns(), self._clock.monotonic_ns())
+    def _now(self) -> Instant:
+        return instant(self._clock)
 
     def _open(self) -> Reader:
         reader = self._reader = self._opening.open(self._places)
-        self._first_look = self._saved is None and self._places.get(reader.mode, {}).get("stream") != reader.stream
+        self._first_look = (
+            self._saved is None and self._places.get(reader.mode, {}).get("stream") != reader.stream
+        )
         self._drained_ns = 0
         self._kernel_time = KernelTime()
-        self._own.replace(agent.KERNEL_LOG_MODE, {(reader.mode,): 1.0})
+        self._metrics.replace(agent.KERNEL_LOG_MODE, {(reader.mode,): 1.0})
         return reader
 
     def _give_up_reader(self) -> None:
@@ -130,16 +155,23 @@ class KernelLogSource:
             self._opening.failed(self._reader.mode, self._places)
             self._reader.close()
             self._reader = None
-        self._own.replace(agent.KERNEL_LOG_MODE, {("none",): 1.0})
+        self._metrics.replace(agent.KERNEL_LOG_MODE, {("none",): 1.0})
 
     def _place(self) -> dict[str, Any]:
         """All that a restart needs, as plain data."""
         held = {key: list(value) for key, value in self._joiner.held.items()}
         places, uuids, done = dict(self._places), dict(self._attribution.uuids), list(self._done)
-        return {"boot_id": self._boot_id, "places": places, "held": held, "uuids": uuids, "previous": done, **self._told}
+        return {
+            "boot_id": self._boot_id,
+            "places": places,
+            "held": held,
+            "uuids": uuids,
+            "previous": done,
+            **self._told,
+        }
 
     def _before(self) -> list[Event]:
-        """Events of the boot before, until all are told."""
+        """Events of the previous boot, until all are reported."""
         if self._previous is None:
             return []
         events = self._previous.events()
@@ -154,28 +186,38 @@ class KernelLogSource:
         collapse = Collapse()
         began_ns = self._clock.monotonic_ns()
         stream, records, ended = reader.stream, 0, False
-        while not ended and records < MOST_RECORDS and self._clock.monotonic_ns() - began_ns < BUDGET_NS:
+        while (
+            not ended
+            and records < MAX_RECORDS
+            and self._clock.monotonic_ns() - began_ns < BUDGET_NS
+        ):
             batch = reader.read(BATCH)
             stream = reader.stream
             for record in batch:
                 self._take(record, collapse)
             records += len(batch)
             ended = not batch
-        for record, happening in self._joiner.overdue() if ended else ():
-            collapse.add(record, happening)
-        self._own.add(agent.KERNEL_LOG_RECORDS, amount=records)
+        for record, parsed in self._joiner.overdue() if ended else ():
+            collapse.add(record, parsed)
+        self._metrics.add(agent.KERNEL_LOG_RECORDS, amount=records)
         self._places[reader.mode] = reader.position()
         now = self._now()
         log = Log(reader.mode, stream)
         events = [self._event(run, log, now) for run in collapse.runs()]
         losses = reader.losses()
         events += tell_losses(losses, self._node, log, now)
-        for reason, count in [*((loss.reason, loss.records) for loss in losses), *_suppressed(events)]:
-            self._own.add(agent.KERNEL_LOG_LOST, reason, amount=count)
+        for reason, count in [
+            *((loss.reason, loss.records) for loss in losses),
+            *_suppressed(events),
+        ]:
+            self._metrics.add(agent.KERNEL_LOG_LOST, reason, amount=count)
         for kind, count in collapse.dropped.items():
-            self._own.add(agent.KERNEL_LOG_DROPPED, kind, amount=count)
+            self._metrics.add(agent.KERNEL_LOG_DROPPED, kind, amount=count)
         self._drained_ns = now.mono_ns if ended else self._drained_ns
-        self._told = {"mode": reader.mode, "time_ns": max((e.time_ns for e in events), default=self._told["time_ns"])}
+        self._told = {
+            "mode": reader.mode,
+            "time_ns": max((e.time_ns for e in events), default=self._told["time_ns"]),
+        }
         return events
 
     def _take(self, record: Record, collapse: Collapse) -> None:
@@ -184,24 +226,35 @@ class KernelLogSource:
             return
         if named := parse_uuid(record.text):
             self._attribution.learn(*named)
-        if happening := self._joiner.feed(record):
-            collapse.add(record, happening)
+        if parsed := self._joiner.feed(record):
+            collapse.add(record, parsed)
 
-    def _event(self, run: Run, log: Log, now: When) -> Event:
+    def _event(self, run: Run, log: Log, now: Instant) -> Event:
         first, last = (self._when(record, log.origin, now) for record in (run.first, run.last))
-        happening = run.happening
-        device = self._attribution.device(happening.kind, happening.pci, str(happening.facts.get("interface", "")))
-        early = first.mono_ns < self._began.mono_ns if first.mono_ns else first.time_ns < self._began.time_ns
+        parsed = run.parsed
+        device = self._attribution.device(
+            parsed.kind, parsed.pci, str(parsed.facts.get("interface", ""))
+        )
+        early = (
+            first.mono_ns < self._began.mono_ns
+            if first.mono_ns
+            else first.time_ns < self._began.time_ns
+        )
         return tell(run, device, log, first, last, before_start=self._first_look and early)
 
-    def _when(self, record: Record, mode: str, now: When) -> When:
-        """The time of a record on our clocks; now where it has none. A saved log's newest line was printed when it was written."""
+    def _when(self, record: Record, mode: str, now: Instant) -> Instant:
+        """The time of a record on our clocks; now where it has none.
+
+        A saved log's newest line was printed when it was written.
+        """
         if record.usec < 0:
-            return When(record.time_ns, 0) if record.time_ns else now
+            return Instant(record.time_ns, 0) if record.time_ns else now
         if self._saved is not None and mode == "file":
-            return When(saved_time(record.usec, self._newest, self._saved.stat().st_mtime_ns), 0)
-        mono_ns = self._kernel_time.monotonic(record.usec, max(0, self._drained_ns - SLACK_NS[mode]), now.mono_ns)
-        return When(now.time_ns - now.mono_ns + mono_ns, mono_ns)
+            return Instant(saved_time(record.usec, self._newest, self._saved.stat().st_mtime_ns), 0)
+        mono_ns = self._kernel_time.monotonic(
+            record.usec, max(0, self._drained_ns - SLACK_NS[mode]), now.mono_ns
+        )
+        return Instant(now.time_ns - now.mono_ns + mono_ns, mono_ns)
 
 
 def _suppressed(events: Sequence[Event]) -> list[tuple[str, int]]:

@@ -6,31 +6,45 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from collector.sources.nccl.attribute_ranks import joined
 from collector.sources.nccl.discovery.library import Version
 from collector.sources.nccl.discovery.scan import Found
 from collector.sources.nccl.discovery.sockets import Listener, addresses, ras_clients
-from collector.sources.nccl.hostile import FormatError
-from collector.sources.nccl.join import joined
 from collector.sources.nccl.ras.client import Address, RasError, ask_any
 from collector.sources.nccl.ras.continuity import Continuity
 from collector.sources.nccl.ras.json_report import parse_json
 from collector.sources.nccl.ras.listening import Listening
-from collector.sources.nccl.ras.policy import Mode, Refusal, Standing, own_host, poller, refusal, slot_of, unfit
+from collector.sources.nccl.ras.policy import (
+    JobSituation,
+    Mode,
+    Refusal,
+    own_host,
+    poller,
+    refusal,
+    slot_of,
+    unfit,
+)
+from collector.sources.nccl.sanitize import FormatError
 from pipeline.catalog import agent
 from pipeline.guard import Health
 from pipeline.nccl.report import Report
 from pipeline.selfmetrics import SelfMetrics
 
 LISTENERS_S = 60.0  # between two looks for sockets of a job that is not suspected
-MOST_TRIES = 4  # to reach the right one of several jobs that share a port
-MOST_SILENT = 2  # servers that are waited for in one look, 12 s each: a stopped process accepts, and its neighbours answer
+MAX_TRIES = 4  # to reach the right one of several jobs that share a port
+# servers that are waited for in one look, 12 s each: a stopped process accepts,
+# and its neighbours answer
+MAX_SILENT = 2
 
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not bound to
 
 
 @dataclass(slots=True)
 class Asked:
-    """What is remembered of one job. ``health`` says once that its RAS fails, and once that it works again."""
+    """What is remembered of one job.
+
+    ``health`` says once that its RAS fails, and once that it works again.
+    """
 
     health: Health
     continuity: Continuity = field(default_factory=Continuity)
@@ -47,7 +61,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """A job as it is on this node now. ``versions`` are NCCL's, one per process, empty where unknown. Times as in policy.Standing."""
+    """A job as it is on this node now.
+
+    ``versions`` are NCCL's, one per process, empty where unknown. Times as in policy.JobSituation.
+    """
 
     name: str
     processes: tuple[Found, ...]
@@ -56,12 +73,26 @@ class Present:
 
 
 class Asking:
-    """``ask`` gets the report of the first address that answers (RasError). ``proc`` is where processes and sockets are found."""
+    """``ask`` gets the report of the first address that answers (RasError).
+
+    ``proc`` is where processes and sockets are found.
+    """
 
     def __init__(
-        self, host: str, proc: Path, mode: Mode, own: SelfMetrics, ask: Callable[[Sequence[Address]], bytes] = ask_any
+        self,
+        host: str,
+        proc: Path,
+        mode: Mode,
+        metrics: SelfMetrics,
+        ask: Callable[[Sequence[Address]], bytes] = ask_any,
     ) -> None:
-        self._host, self._proc, self._mode, self._own, self._ask = host, proc, mode, own, ask
+        self._host, self._proc, self._mode, self._metrics, self._ask = (
+            host,
+            proc,
+            mode,
+            metrics,
+            ask,
+        )
         self._jobs: dict[str, Asked] = {}
 
     def of(self, name: str) -> Asked:
@@ -79,7 +110,9 @@ class Asking:
             asked.listening.close()
 
     def listen(self, job: Present, now_s: float, time_ns: int) -> Report | None:
-        """Events of the job's RAS since the last look, as a report; None where there are none, or it may not be listened to."""
+        """Events of the job's RAS since the last look, as a report; None where there are none, or
+        it may not be listened to.
+        """
         asked = self.of(job.name)
         standing = _standing(job, asked)
         if unfit(self._mode, standing, now_s) or standing.first_to_ask is not True:
@@ -90,7 +123,9 @@ class Asking:
         if not peers:
             return None
         dead = tuple(dict.fromkeys(e.peer for e in peers if e.event == "PEER_DEAD"))
-        return Report("ras", f"{address.host}:{address.port}", time_ns, job.name, peers=peers, dead=dead)
+        return Report(
+            "ras", f"{address.host}:{address.port}", time_ns, job.name, peers=peers, dead=dead
+        )
 
     def look(self, job: Present, now_s: float, time_ns: int) -> Report | None:
         """A report of the job, trusted or not; None where it was not asked, or did not answer."""
@@ -107,46 +142,63 @@ class Asking:
             report = asked.continuity.check(replace(self._fetch(job, asked), time_ns=time_ns))
         except (RasError, FormatError) as error:
             cause = error.cause if isinstance(error, RasError) else "garbage"
-            self._own.add(agent.NCCL_POLLS, cause)
+            self._metrics.add(agent.NCCL_POLLS, cause)
             asked.health.failed(str(error), time_ns)
             return None
         asked.health.succeeded()
-        self._own.add(agent.NCCL_POLLS, "trusted" if report.trusted else "untrusted")
-        report = joined(report, job.name, own_host(_members(report), _own_pids(job), asked.addresses), job.processes)
+        self._metrics.add(agent.NCCL_POLLS, "trusted" if report.trusted else "untrusted")
+        report = joined(
+            report,
+            job.name,
+            own_host(_members(report), _own_pids(job), asked.addresses),
+            job.processes,
+        )
         if report.trusted:
             asked.report = report
         return report
 
     def _find(self, job: Present, asked: Asked, now_s: float) -> None:
         """The sockets of the job: now and then, and at once on suspicion."""
-        if now_s - asked.looked_s >= LISTENERS_S or (job.suspected_s is not None and not asked.listeners):
+        if now_s - asked.looked_s >= LISTENERS_S or (
+            job.suspected_s is not None and not asked.listeners
+        ):
             asked.looked_s = now_s
-            rows = [(p.pid, p.network, p.environment.get("NCCL_RAS_ADDR", "")) for p in job.processes]
+            rows = [
+                (p.pid, p.network, p.environment.get("NCCL_RAS_ADDR", "")) for p in job.processes
+            ]
             asked.listeners = ras_clients(self._proc, rows)
             asked.addresses = addresses(self._proc / str(job.processes[0].pid) / "net")
 
     def _fetch(self, job: Present, asked: Asked) -> Report:
-        """The report of this job: another one of the same user may listen on the same port, and answer for itself."""
+        """The report of this job: another one of the same user may listen on the same
+        port, and answer for itself.
+        """
         addresses = self._addresses(job, asked)
-        tries = min(MOST_TRIES, len(addresses))
+        tries = min(MAX_TRIES, len(addresses))
         for _ in range(tries):
-            report = parse_json(self._ask(addresses[:MOST_SILENT]), f"{addresses[0].host}:{addresses[0].port}")
+            report = parse_json(
+                self._ask(addresses[:MAX_SILENT]), f"{addresses[0].host}:{addresses[0].port}"
+            )
             if not _members(report) or _own_pids(job) & {pid for _, pid in _members(report)}:
                 return report
         raise RasError("refused", "only another job answers on its port")
 
     def _addresses(self, job: Present, asked: Asked) -> list[Address]:
-        ours = _namespace(Path("/proc/self/ns/net"))  # our own, whichever tree the jobs are found in
+        # our own, whichever tree the jobs are found in
+        ours = _namespace(Path("/proc/self/ns/net"))
         found = []
         for process in job.processes:
             foreign = process.network not in {0, ours}
             namespace = self._proc / str(process.pid) / "ns" / "net" if foreign else None
-            found += [Address(_ANY.get(x.host, x.host), x.port, namespace) for x in asked.listeners.get(process.pid, ())]
+            found += [
+                Address(_ANY.get(x.host, x.host), x.port, namespace)
+                for x in asked.listeners.get(process.pid, ())
+            ]
         return found
 
 
-def _standing(job: Present, asked: Asked) -> Standing:
-    return Standing(
+def _standing(job: Present, asked: Asked) -> JobSituation:
+    return JobSituation(
         starts_s=tuple(p.started_s for p in job.processes),
         versions=job.versions,
         listeners=sum(map(len, asked.listeners.values())),
@@ -159,7 +211,9 @@ def _standing(job: Present, asked: Asked) -> Standing:
 
 
 def _first_to_ask(job: Present, asked: Asked) -> bool | None:
-    """Whether this node asks for the job: as its last report says, else the node of rank 0; None where that is another one."""
+    """Whether this node asks for the job: as its last report says, else the node of rank 0; None
+    where that is another one.
+    """
     report = asked.report
     if report is not None:
         members = _members(report)
@@ -173,7 +227,9 @@ def _first_to_ask(job: Present, asked: Asked) -> bool | None:
 
 
 def _members(report: Report) -> set[tuple[str, int]]:
-    return {(m.host, m.pid) for c in report.communicators for m in c.members if m.host and m.pid >= 0}
+    return {
+        (m.host, m.pid) for c in report.communicators for m in c.members if m.host and m.pid >= 0
+    }
 
 
 def _own_pids(job: Present) -> set[int]:

@@ -1,4 +1,6 @@
-"""Joins what a source says of ranks with what the node knows of its own processes: rank in the job, GPU, name of the job."""
+"""Joins what a source says of ranks with what the node knows of its own processes: rank in the
+job, GPU, name of the job.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,11 @@ from pipeline.nccl.report import Report
 
 
 def joined(report: Report, job: str, host: str, processes: Iterable[Found]) -> Report:
-    """The report with ``job``, and its members on this node with their rank in the job and their GPU's UUID.
+    """The report with ``job``, and its members on this node with their rank in the
+    job and their GPU's UUID.
 
-    ``host`` is what the report calls this node; of others nothing is known here. A process of several GPUs has one rank in the job and
-    several members: only its rank is told then.
+    ``host`` is what the report calls this node; of others nothing is known here. A process of
+    several GPUs has one rank in the job and several members: only its rank is told then.
     """
     here = {found.inner_pid: found for found in processes}
 

@@ -1,4 +1,6 @@
-"""Work on what a job wrote, done in a child of bounded memory and time: it may be hostile, huge, or on a file system that hangs."""
+"""Work on what a job wrote, done in a child of bounded memory and time: it may be hostile, huge, or
+on a file system that hangs.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +21,44 @@ MEMORY_BYTES = 2 << 30  # of address space, most of which is shared libraries' a
 CPU_S = 60
 LIBRARY_S = 20.0  # half a gigabyte from a cold disk
 DUMPS_S = 30.0
-MOST_BYTES = 32 << 20  # of what a child may say
+MAX_BYTES = 32 << 20  # of what a child may say
 
 
 def find_version(root: Path, path: str) -> str:
     """NCCL's version in a library below a process's root, "" where it is not to be had."""
-    done = run(python("collector.sources.nccl.discovery.child", str(root), path), timeout_s=LIBRARY_S, most_bytes=4096)
+    done = run(
+        python("collector.sources.nccl.discovery.child", str(root), path),
+        timeout_s=LIBRARY_S,
+        max_bytes=4096,
+    )
     match = re.fullmatch(rb"(\d{1,3}\.\d{1,3}\.\d{1,3})\n", done.stdout)
     return match[1].decode() if match else ""
 
 
 def read_dumps(requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What a child says of each dump: ``{"events": [[kind, attributes], ...]}`` or ``{"refused": why}``; fewer where it did not get so far.
+    """What a child says of each dump: ``{"events": [[kind, attributes], ...]}`` or
+    ``{"refused": why}``; fewer where it did not get so far.
 
     A request is what flight_recorder/child.py takes.
     """
     argv = python("collector.sources.nccl.flight_recorder.child", json.dumps(list(requests)))
-    # numpy's BLAS reserves address space for a thread per core: on a large node more than the child may have.
-    done = run(argv, timeout_s=DUMPS_S, most_bytes=MOST_BYTES, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
-    answers = [json.loads(line) for line in done.stdout.split(b"\n")[:-1]] if not done.truncated else []
+    # numpy's BLAS reserves address space for a thread per core: on a large node more
+    # than the child may have.
+    done = run(
+        argv,
+        timeout_s=DUMPS_S,
+        max_bytes=MAX_BYTES,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )
+    answers = (
+        [json.loads(line) for line in done.stdout.split(b"\n")[:-1]] if not done.truncated else []
+    )
     if len(answers) < len(requests):
-        log.warning("%d Flight Recorder dumps were not read: the child %s", len(requests) - len(answers), _end(done.returncode))
+        log.warning(
+            "%d Flight Recorder dumps not read: the child %s",
+            len(requests) - len(answers),
+            _end(done.returncode),
+        )
     return answers
 
 
@@ -51,4 +70,6 @@ def confine() -> None:
 
 
 def _end(returncode: int | None) -> str:
-    return "took too long or said too much" if returncode in (None, -9) else f"ended with {returncode}"
+    return (
+        "took too long or said too much" if returncode in (None, -9) else f"ended with {returncode}"
+    )

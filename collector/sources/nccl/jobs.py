@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from collector.sources.nccl.discovery.environment import number_of
 from collector.sources.nccl.discovery.scan import Found
+from pipeline.clock import Instant
 from pipeline.frame import Device
 from pipeline.observation import Event, Value
 
@@ -16,7 +17,10 @@ ORDERLY_S = 5.0  # processes of a job that ends go within moments of one another
 
 @dataclass(slots=True)
 class Job:
-    """One job on this node. ``lost_s`` is when it lost a process that others outlived, None where it lost none."""
+    """One job on this node.
+
+    ``lost_s`` is when it lost a process that others outlived, None where it lost none.
+    """
 
     name: str
     processes: dict[tuple[int, float], Found] = field(default_factory=dict)
@@ -42,14 +46,17 @@ class Jobs:
         self._node = Device(host, "node", host)
         self.now: dict[str, Job] = {}
 
-    def update(self, processes: Iterable[Found], now_s: float, at: tuple[int, int]) -> list[Event]:
+    def update(self, processes: Iterable[Found], now_s: float, at: Instant) -> list[Event]:
         """What changed since the last scan; ``at`` is unix and monotonic time in ns."""
         speaking = [p for p in processes if p.library is not None]
         seen = {(p.pid, p.started_s) for p in speaking}
         events: list[Event] = []
         for job in list(self.now.values()):
             gone = [job.processes.pop(key) for key in job.processes.keys() - seen]
-            events += [self._event("nccl_process_lost", job.name, p, at) for p in sorted(gone, key=lambda p: p.pid)]
+            events += [
+                self._event("nccl_process_lost", job.name, p, at)
+                for p in sorted(gone, key=lambda p: p.pid)
+            ]
             if not job.processes:
                 del self.now[job.name]
                 events.append(Event(*at, self._node, "job_ended", {"job": job.name}))
@@ -63,15 +70,24 @@ class Jobs:
             job.processes[key] = process
         return events + [event for job in self.now.values() for event in self._grown(job, at)]
 
-    def _grown(self, job: Job, at: tuple[int, int]) -> Iterator[Event]:
-        """A job that has more GPUs than before. It never has fewer: what a lost process held is still the job's."""
-        gpus = tuple(sorted({*job.gpus, *(uuid for process in job.present for uuid in process.uuids)}))
+    def _grown(self, job: Job, at: Instant) -> Iterator[Event]:
+        """A job that has more GPUs than before.
+
+        It never has fewer: what a lost process held is still the job's.
+        """
+        gpus = tuple(
+            sorted({*job.gpus, *(uuid for process in job.present for uuid in process.uuids)})
+        )
         if gpus != job.gpus:
             job.gpus = gpus
-            facts: dict[str, Value] = {"job": job.name, "gpus": " ".join(gpus), **_hosts(job.present)}
+            facts: dict[str, Value] = {
+                "job": job.name,
+                "gpus": " ".join(gpus),
+                **_hosts(job.present),
+            }
             yield Event(*at, self._node, "job_started", facts)
 
-    def _event(self, kind: str, job: str, process: Found, at: tuple[int, int]) -> Event:
+    def _event(self, kind: str, job: str, process: Found, at: Instant) -> Event:
         facts: dict[str, Value] = {"job": job, "pid": process.pid, "own_pid": process.inner_pid}
         if kind == "nccl_process_found":
             facts["process"] = process.comm
@@ -88,15 +104,19 @@ def name_of(process: Found) -> str:
 
 
 def _hosts(processes: Sequence[Found]) -> dict[str, int]:
-    """How many hosts the job holds: its launcher said how many ranks there are and the hosts are alike, or Slurm how many nodes.
+    """How many hosts the job holds: its launcher said how many ranks there are and the hosts are
+    alike, or Slurm how many nodes.
 
-    A step of one node in an allocation of several says nothing: some programs begin one on each node, and join them later.
+    A step of one node in an allocation of several says nothing: some programs begin one on each
+    node, and join them later.
     """
     environment, here = processes[0].environment, len({p.rank for p in processes})
     size = number_of(environment, "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")
     if size > 0 and size % here == 0:
         return {"hosts": size // here}
-    step, allocated = (number_of(environment, f"SLURM_{which}_NUM_NODES") for which in ("STEP", "JOB"))
+    step, allocated = (
+        number_of(environment, f"SLURM_{which}_NUM_NODES") for which in ("STEP", "JOB")
+    )
     if step > 1:
         return {"hosts": step}
     return {"hosts": 1} if allocated == 1 else {}

@@ -23,18 +23,25 @@ def of_ras(report: Report | None) -> Values:
         "communicators": len(members),
         "ranks_gone": len({(m.host, m.pid) for each in members for m in each if m.gone}),
         "operations_launched": sum(max(totals, default=0) for totals in launched),
-        "operations_behind": max((max(totals) - min(totals) for totals in launched if totals), default=0),
+        "operations_behind": max(
+            (max(totals) - min(totals) for totals in launched if totals), default=0
+        ),
     }
 
 
 def of_inspector(reports: Iterable[Report], bandwidths: Iterable[float]) -> Values:
-    """What the Inspector's files of this node say; nothing where there are none. ``bandwidths`` are those of the Prometheus files."""
+    """What the Inspector's files of this node say; nothing where there are none.
+
+    ``bandwidths`` are those of the Prometheus files.
+    """
     foremost: dict[str, int] = {}
     speeds = list(bandwidths)
     for report in reports:
         for communicator in report.communicators:
             for member in communicator.members:
-                foremost[communicator.id] = max(foremost.get(communicator.id, 0), _total(member.completed))
+                foremost[communicator.id] = max(
+                    foremost.get(communicator.id, 0), _total(member.completed)
+                )
                 speeds += _speeds(member)
     values: Values = {"operations_completed": sum(foremost.values())} if foremost else {}
     if speeds:

@@ -1,4 +1,6 @@
-"""The one error of every parser here: input was written by whoever runs a job, and may be anything."""
+"""The one error of every parser here: input was written by whoever runs a
+job, and may be anything.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ from dataclasses import dataclass, field
 
 from pipeline.nccl.report import Discard
 
-MOST_UNKNOWN = 20  # lines kept of what was not understood; all are counted
-LONGEST_UNKNOWN = 200  # characters of each
+MAX_UNKNOWN_COUNT = 20  # lines kept of what was not understood; all are counted
+MAX_UNKNOWN = 200  # characters of each
 
 
 class FormatError(ValueError):
@@ -17,7 +19,7 @@ class FormatError(ValueError):
         super().__init__(printable(message, 500))
 
 
-def printable(text: str, most: int = LONGEST_UNKNOWN) -> str:
+def printable(text: str, most: int = MAX_UNKNOWN) -> str:
     r"""Foreign text, cut and without control characters, as it may stand in a log line or an event.
 
     >>> printable("a\x1b[31mb\n", 5)
@@ -36,7 +38,7 @@ class Unread:
     def add(self, text: str) -> None:
         """One piece that was not understood."""
         self.count += 1
-        if len(self.first) < MOST_UNKNOWN:
+        if len(self.first) < MAX_UNKNOWN_COUNT:
             self.first.append(printable(text))
 
     def discards(self, why: str) -> tuple[Discard, ...]:

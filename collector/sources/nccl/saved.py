@@ -1,18 +1,21 @@
-"""A saved file of any of NCCL's tellers but logs: which kind it is, and what it says."""
+"""A saved file of any NCCL reporter but logs: its kind and its content."""
 
 from __future__ import annotations
 
 from collector.sources.nccl.flight_recorder.dump import parse_dump
-from collector.sources.nccl.hostile import FormatError
 from collector.sources.nccl.inspector.log import looks_like_inspector, parse_log
 from collector.sources.nccl.ras.parse import looks_like_ras, parse_ras
+from collector.sources.nccl.sanitize import FormatError
 from pipeline.nccl.report import Report
 
 PICKLE = b"\x80"
 
 
 def parse_saved(data: bytes, origin: str = "") -> Report:
-    """What a RAS reply, a Flight Recorder dump or an Inspector log says. FormatError where it is none of them, or a broken one."""
+    """What a RAS reply, a Flight Recorder dump or an Inspector log says.
+
+    FormatError where it is none of them, or a broken one.
+    """
     if looks_like_inspector(data):
         return parse_log(data, origin)
     if looks_like_ras(data):

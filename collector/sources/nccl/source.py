@@ -1,4 +1,6 @@
-"""The NCCL source: which jobs of the node speak NCCL, how far they are, and, when something is suspected, what they say about it."""
+"""The NCCL source: which jobs of the node speak NCCL, how far they are, and, when something is
+suspected, what they say about it.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ from collector.sources.nccl.ras.client import Address, ask_any
 from collector.sources.nccl.ras.policy import Mode
 from collector.sources.nccl.suspicion import Suspicions
 from pipeline.catalog import agent
+from pipeline.clock import SECOND_NS, Clock, Instant, instant
 from pipeline.frame import Device, frame_of
-from pipeline.interfaces import Clock
 from pipeline.nccl.report import Report
 from pipeline.nccl.wire import events_of
 from pipeline.observation import Event, Reading, Unread
@@ -28,15 +30,22 @@ from pipeline.selfmetrics import SelfMetrics
 
 log = logging.getLogger("tocsin.nccl")
 
-SCAN_S = 15.0  # between two looks over /proc; every read looks while something is suspected, or a job loses processes and may be ending
+# between two looks over /proc; every read looks while something is suspected, or a job loses
+# processes and may be ending
+SCAN_S = 15.0
 TELL_S = 60.0  # between two reports of what the Inspector saw
-MOST_JOBS = 64  # shown; a node of 16 GPUs in 7 instances holds at most 112, and one to four in practice
+# shown; a node of 16 GPUs in 7 instances holds at most 112, and one to four in practice
+MAX_JOBS = 64
 
 
 class NcclSource:
-    """Reads below ``proc``; asks jobs only as ``mode`` and the policy allow, when ``suspicions`` has a reason. ``monitor`` also listens.
+    """Reads below ``proc``; asks jobs only as ``mode`` and the policy allow, when
+    ``suspicions`` has a reason.
 
-    ``ask``, ``read`` and ``find`` are how RAS is asked, dumps are read and versions found: over TCP, and in children.
+    ``monitor`` also listens.
+
+    ``ask``, ``read`` and ``find`` are how RAS is asked, dumps are read and versions found:
+    over TCP, and in children.
     """
 
     name = "nccl"
@@ -46,7 +55,7 @@ class NcclSource:
         proc: Path,
         host: str,
         clock: Clock,
-        own: SelfMetrics,
+        metrics: SelfMetrics,
         *,
         suspicions: Suspicions,
         mode: Mode = "auto",
@@ -55,50 +64,55 @@ class NcclSource:
         read: Read = read_dumps,
         find: Callable[[Path, str], str] = find_version,
     ) -> None:
-        self._host, self._clock, self._own, self._suspicions = host, clock, own, suspicions
+        self._host, self._clock, self._metrics, self._suspicions = host, clock, metrics, suspicions
         self._node, self._monitor = Device(host, "node", host), monitor
         self._scanner = Scanner(proc)
         self._versions = Versions(proc, find)
         self._jobs = Jobs(host)
-        self._asking = Asking(host, proc, mode, own, ask)
+        self._asking = Asking(host, proc, mode, metrics, ask)
         self._dumps = DumpWatch(host, proc, read)
         self._inspector = InspectorWatch(proc)
         self._scanned_s = float("-inf")
-        self._completed: dict[str, dict[int, Report]] = {}  # by job and pid: what the Inspector saw last
+        self._completed: dict[
+            str, dict[int, Report]
+        ] = {}  # by job and pid: what the Inspector saw last
         self._told_s: dict[str, float] = {}
 
     def read(self) -> Reading:
-        """The jobs of now, what changed, and what was told. OSError where /proc cannot be read."""
-        time_ns, mono_ns = self._clock.time_ns(), self._clock.monotonic_ns()
-        now_s = mono_ns / 1e9
-        since_ns = self._suspicions.since_ns(mono_ns)
+        """The present jobs, changes and reports. OSError where /proc cannot be read."""
+        now = instant(self._clock)
+        now_s = now.mono_ns / SECOND_NS
+        since_ns = self._suspicions.since_ns(now.mono_ns)
         events: list[Event] = []
         unsure = since_ns is not None or any(
-            job.lost_s is not None and now_s - job.lost_s < SCAN_S for job in self._jobs.now.values()
+            job.lost_s is not None and now_s - job.lost_s < SCAN_S
+            for job in self._jobs.now.values()
         )
         if now_s - self._scanned_s >= SCAN_S or unsure:
             self._scanned_s = now_s
-            events += self._scan(now_s, (time_ns, mono_ns))
+            events += self._scan(now_s, now)
         unread: list[Unread] = []
         rows: list[tuple[Device, Values]] = []
-        for job in list(self._jobs.now.values())[:MOST_JOBS]:
-            since_s = job.bereft_s(now_s) if since_ns is None else since_ns / 1e9
-            values, told = self._job(job, since_s, now_s, time_ns, unread)
-            events += [event for report in told for event in events_of(report, self._node, time_ns, mono_ns)]
-            events += self._dumped(job, since_s is not None, now_s, (time_ns, mono_ns), unread)
+        for job in list(self._jobs.now.values())[:MAX_JOBS]:
+            since_s = job.bereft_s(now_s) if since_ns is None else since_ns / SECOND_NS
+            values, reports = self._job(job, since_s, now_s, now.time_ns, unread)
+            events += [event for report in reports for event in events_of(report, self._node, *now)]
+            events += self._dumped(job, since_s is not None, now_s, now, unread)
             nccl = next((v for p in job.present if (v := self._version(p))), "")
-            rows.append((Device(self._host, "job", job.name, {"nccl": nccl} if nccl else {}), values))
+            rows.append(
+                (Device(self._host, "job", job.name, {"nccl": nccl} if nccl else {}), values)
+            )
         self._count_refusals()
-        return Reading((frame_of("job", rows, time_ns, mono_ns),), tuple(events), tuple(unread))
+        return Reading((frame_of("job", rows, *now),), tuple(events), tuple(unread))
 
     def close(self) -> None:
         """Let go of all files."""
         self._inspector.close()
         self._asking.close()
 
-    def _scan(self, now_s: float, at: tuple[int, int]) -> list[Event]:
+    def _scan(self, now_s: float, at: Instant) -> list[Event]:
         scan = self._scanner.scan(now_s)
-        self._own.set(agent.NCCL_HIDDEN, scan.hidden)
+        self._metrics.set(agent.NCCL_HIDDEN, scan.hidden)
         events = self._jobs.update(scan.processes, now_s, at)
         for known in (*self._completed, *self._told_s):
             if known not in self._jobs.now:
@@ -106,50 +120,70 @@ class NcclSource:
                 self._told_s.pop(known, None)
                 self._asking.forget(known)
         for job in self._jobs.now.values():
-            strange = next((p for p in job.present if p.library and self._versions.known(p.library) is None), None)
+            strange = next(
+                (p for p in job.present if p.library and self._versions.known(p.library) is None),
+                None,
+            )
             if strange is not None and strange.library is not None:
-                self._versions.look(strange.library, strange.pid)  # one a scan: each may take seconds
+                self._versions.look(
+                    strange.library, strange.pid
+                )  # one a scan: each may take seconds
                 break
         return events
 
     def _job(
         self, job: Job, since_s: float | None, now_s: float, time_ns: int, unread: list[Unread]
     ) -> tuple[Values, list[Report]]:
-        """The numbers of one job, and what it told just now."""
-        told: list[Report] = []
+        """The numbers of one job, and its events of this read."""
+        reports: list[Report] = []
         versions = tuple(version_of(self._version(p)) for p in job.present)
         present = Present(job.name, job.present, versions, since_s)
         if report := self._asking.look(present, now_s, time_ns):
-            told.append(report)
+            reports.append(report)
             unread += [Unread("untrusted", job.name, "ras")] if not report.trusted else []
         if self._monitor and (heard := self._asking.listen(present, now_s, time_ns)):
-            told.append(heard)
+            reports.append(heard)
             job.lost_s = now_s if heard.dead else job.lost_s
         seen = self._completed.setdefault(job.name, {})
         for process, seen_now in self._inspector.look(job.present, now_s):
             seen[process.pid] = replace(seen_now, job=job.name, world_rank=process.rank)
         if seen and now_s - self._told_s.get(job.name, float("-inf")) >= TELL_S:
             self._told_s[job.name] = now_s
-            told += seen.values()
+            reports += seen.values()
         asked = self._asking.of(job.name)
-        usable = asked.refused not in {"off", "disabled", "no_socket", "version_unknown", "version_unsafe"}
+        usable = asked.refused not in {
+            "off",
+            "disabled",
+            "no_socket",
+            "version_unknown",
+            "version_unsafe",
+        }
         values: Values = {
             "processes": len(job.present),
             "ras_usable": float(usable),
             "flight_recorder_usable": float(any(_can_be_asked(p) for p in job.present)),
-            "inspector_usable": float(any(p.environment.get("NCCL_INSPECTOR_ENABLE") == "1" for p in job.present)),
+            "inspector_usable": float(
+                any(p.environment.get("NCCL_INSPECTOR_ENABLE") == "1" for p in job.present)
+            ),
             **of_ras(asked.report),
             **of_inspector(seen.values(), self._inspector.bandwidths(job.present)),
         }
-        return values, told
+        return values, reports
 
-    def _dumped(self, job: Job, suspected: bool, now_s: float, at: tuple[int, int], unread: list[Unread]) -> list[Event]:
+    def _dumped(
+        self, job: Job, suspected: bool, now_s: float, at: Instant, unread: list[Unread]
+    ) -> list[Event]:
         named = [replace(p, job=name_of(p)) for p in job.present]
         events: list[Event] = []
-        for dump in self._dumps.look(named, suspected=suspected, now_s=now_s, time_ns=at[0]):
-            self._own.add(agent.NCCL_DUMPS, "refused" if dump.refused else "read")
+        for dump in self._dumps.look(named, suspected=suspected, now_s=now_s, time_ns=at.time_ns):
+            self._metrics.add(agent.NCCL_DUMPS, "refused" if dump.refused else "read")
             if dump.refused:
-                log.warning("a dump of rank %d of job %s is not read: %s", dump.process.rank, job.name, dump.refused)
+                log.warning(
+                    "skipping the dump of rank %d of job %s: %s",
+                    dump.process.rank,
+                    job.name,
+                    dump.refused,
+                )
                 unread.append(Unread("refused", job.name, "flight_recorder"))
             events += [Event(*at, self._node, kind, facts) for kind, facts in dump.events]
         return events
@@ -162,8 +196,11 @@ class NcclSource:
         for name in self._jobs.now:
             if reason := self._asking.of(name).refused:
                 counts[(reason,)] = counts.get((reason,), 0.0) + 1
-        self._own.replace(agent.NCCL_NOT_POLLED, counts)
+        self._metrics.replace(agent.NCCL_NOT_POLLED, counts)
 
 
 def _can_be_asked(process: Found) -> bool:
-    return any(process.environment.get(n) for n in ("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "TORCH_WORKER_SERVER_SOCKET"))
+    return any(
+        process.environment.get(n)
+        for n in ("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "TORCH_WORKER_SERVER_SOCKET")
+    )

@@ -1,15 +1,17 @@
-"""The cheapest suspicion: for a while some GPUs of the node wait in a kernel, and none of them works or moves data.
+"""The cheapest suspicion: for a while some GPUs of the node wait in a kernel, and none of
+them works or moves data.
 
-A checkpoint or a slow step may look so too. It is no finding, only a reason to ask jobs that may be asked, long before a detector is sure.
+A checkpoint or a slow step may look so too. It is no finding, only a reason to ask jobs that may be
+asked, long before a detector is sure.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from detectors.block_clock import StepClock
-from detectors.columns import Columns
 from detectors.hang.activity import BUSY, MOVING, SPINS, Activity
+from detectors.kit.block_clock import StepClock
+from detectors.kit.columns import Columns
 from pipeline.frame import Frame
 
 STILL_S = 40.0  # longer than a step of training takes, 2 to 30 s, each of which communicates
@@ -38,5 +40,7 @@ class Stillness:
             self._still_s = 0.0
 
     def since_ns(self) -> int | None:
-        """Since when all stand still (monotonic), None where they do not, or not for long enough."""
+        """Since when all stand still (monotonic), None where they do
+        not, or not for long enough.
+        """
         return self._since_ns if self._still_s >= STILL_S else None

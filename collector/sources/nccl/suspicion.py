@@ -1,6 +1,8 @@
-"""What the detectors suspect, told back to the NCCL source: jobs are asked for reports only when there is a reason.
+"""What the detectors suspect, fed back to the NCCL source: jobs are asked for reports
+only when there is a reason.
 
-This is the one place where something flows upstream. It decides what is read, never what is concluded: whatever is read is in the observation.
+This is the one place where something flows upstream. It decides what is read, never what is
+concluded: whatever is read is in the observation.
 """
 
 from __future__ import annotations
@@ -9,11 +11,13 @@ from collections.abc import Sequence
 from threading import Lock
 
 from collector.sources.nccl.stillness import Stillness
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding, Incident
 from pipeline.observation import Observation
 
-TELLERS = frozenset({"hang", "nccl"})  # detectors whose every finding is about a stall: as long as one stands
-HARD_NS = 600 * 10**9  # any other page on a node explains a stall that follows within this time
+# detectors whose every finding is about a stall: as long as one is active
+TELLERS = frozenset({"hang", "nccl"})
+HARD_NS = 600 * SECOND_NS  # any other page on a node explains a stall that follows within this time
 MOST = 1000
 
 
@@ -25,9 +29,16 @@ class Suspicions:
     def __init__(self) -> None:
         self._lock = Lock()
         self._stillness = Stillness()
-        self._standing: dict[str, tuple[int, bool]] = {}  # finding: monotonic time it was first said, and whether it lasts
+        self._standing: dict[
+            str, tuple[int, bool]
+        ] = {}  # finding: monotonic time it was first said, and whether it lasts
 
-    def write(self, observation: Observation, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> None:  # noqa: ARG002 - a sink gets all
+    def write(
+        self,
+        observation: Observation,
+        findings: Sequence[Finding],
+        incidents: Sequence[Incident] = (),  # noqa: ARG002 - a sink gets all
+    ) -> None:
         """See Sink. Incidents say nothing that their findings did not."""
         with self._lock:
             for frame in observation.frames:
@@ -37,7 +48,9 @@ class Suspicions:
                 if not finding.active:
                     self._standing.pop(finding.id, None)
                 elif finding.detector in TELLERS or finding.severity == "page":
-                    self._standing.setdefault(finding.id, (observation.mono_ns, finding.detector in TELLERS))
+                    self._standing.setdefault(
+                        finding.id, (observation.mono_ns, finding.detector in TELLERS)
+                    )
             while len(self._standing) > MOST:
                 del self._standing[next(iter(self._standing))]
 

@@ -1,4 +1,6 @@
-"""Which driver call is running now: written by the child before every call, read by the parent when nothing comes."""
+"""Which driver call is running now: written by the child before every call, read by the
+parent when nothing comes.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,17 @@ import struct
 import time
 from typing import NamedTuple
 
-_ENTRY = struct.Struct("<qii64s")  # start (CLOCK_MONOTONIC, ns; 0 = no call), GPU index, patience, name
+# start (CLOCK_MONOTONIC, ns; 0 = no call), GPU index, patience, name
+_ENTRY = struct.Struct("<qii64s")
 NO_DEVICE = -1
-QUICK, SLOW = 0, 1  # patience: a reading; or loading the library, finding devices, reading slow facts
+# patience: a reading; or loading the library, finding devices, reading slow facts
+QUICK, SLOW = 0, 1
 
 
 class Running(NamedTuple):
-    """A call into the driver: on which GPU (by index, NO_DEVICE where it concerns none), since when, and how long it may take."""
+    """A call into the driver: on which GPU (by index, NO_DEVICE where it concerns none), since
+    when, and how long it may take.
+    """
 
     function: str
     gpu: int
@@ -23,7 +29,10 @@ class Running(NamedTuple):
 
 
 class CallBoard:
-    """One call in shared memory. The child inherits the descriptor ``fd``; a torn read is possible and lasts one look."""
+    """One call in shared memory.
+
+    The child inherits the descriptor ``fd``; a torn read is possible and lasts one look.
+    """
 
     def __init__(self, fd: int | None = None) -> None:
         self.fd = os.memfd_create("tocsin-nvml") if fd is None else fd
@@ -42,7 +51,11 @@ class CallBoard:
     def running(self) -> Running | None:
         """The call that runs now, None where none does."""
         since, gpu, patience, name = _ENTRY.unpack_from(self._memory, 0)
-        return Running(name.rstrip(b"\0").decode(errors="replace"), gpu, since, patience) if since else None
+        return (
+            Running(name.rstrip(b"\0").decode(errors="replace"), gpu, since, patience)
+            if since
+            else None
+        )
 
     def close(self) -> None:
         """Let go of the memory."""

@@ -1,4 +1,6 @@
-"""A driver child that is tried beside the one that serves: it takes over only after a whole sweep."""
+"""A driver child that is tried beside the one that serves: it takes over
+only after a whole sweep.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from collector.sources.nvml.worker import Worker
 
 
 class Candidate:
-    """A child that is tried beside the one that serves; ``due`` are the GPUs that are left out otherwise."""
+    """A child that is tried beside the one that serves; ``due`` are the GPUs
+    that are left out otherwise.
+    """
 
     def __init__(self, worker: Worker, due: Sequence[int]) -> None:
         self.worker, self.due = worker, tuple(due)
@@ -18,7 +22,10 @@ class Candidate:
         self._asked = False
 
     def drive(self) -> bool:
-        """Take what it has said so far; True once it has done a whole sweep. ChildLostError where it came to grief."""
+        """Take what it has said so far; True once it has done a whole sweep.
+
+        ChildLostError where it came to grief.
+        """
         self.worker.collect(0.0, self.messages, until="ready")
         if self.worker.ready and not self._asked:
             self._asked = True

@@ -1,4 +1,6 @@
-"""How an answer of NVML becomes a value of the catalogue, where it is not the value itself (``as CODEC``)."""
+"""How an answer of NVML becomes a value of the catalogue, where it is not the
+value itself (``as CODEC``).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ _ARCHITECTURES = {
 
 
 def bit_error_ratio(word: int) -> float:
-    """Ratio from NVLink 5's word: exponent in bits 0 to 7, mantissa in bits 8 to 11 (nvml.h, NVML_NVLINK_ERROR_COUNT_BER).
+    """Ratio from NVLink 5's word: exponent in bits 0 to 7, mantissa in bits 8 to 11 (nvml.h,
+    NVML_NVLINK_ERROR_COUNT_BER).
 
     A link without errors reports 15e-255, the smallest the word can hold.
 
@@ -59,7 +62,11 @@ def uuid(value: Any) -> str:
     if isinstance(value, str):
         return value
     text = bytes(value).hex()
-    return "" if not text.strip("0") else "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    return (
+        ""
+        if not text.strip("0")
+        else "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    )
 
 
 def profile(name: str) -> str:
@@ -77,13 +84,19 @@ def version(value: Any) -> str:
 
 
 def plain_hex(value: Any) -> str:
-    """Bytes as hexadecimal digits without zeros at their end (an InfiniBand GUID has 8 of the 16 bytes); text as it is."""
+    """Bytes as hexadecimal digits without zeros at their end (an InfiniBand GUID has 8 of the
+    16 bytes); text as it is.
+    """
     return value if isinstance(value, str) else bytes(value).rstrip(b"\0").hex()
 
 
 def text(value: Any) -> str:
     """Text of a fixed-size field; only what is printable."""
-    plain = bytes(value).partition(b"\0")[0].decode("ascii", "replace") if not isinstance(value, str) else value
+    plain = (
+        bytes(value).partition(b"\0")[0].decode("ascii", "replace")
+        if not isinstance(value, str)
+        else value
+    )
     return "".join(c for c in plain if c.isprintable()).strip()
 
 

@@ -1,4 +1,7 @@
-"""One GPU with its MIG instances and NVLinks: found, described, and asked. Runs in the driver child."""
+"""One GPU with its MIG instances and NVLinks: found, described, and asked.
+
+Runs in the driver child.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ from collector.sources.nvml.questions import Call, Gpm, Way, ways
 from collector.sources.nvml.target import Target
 from collector.sources.nvml.wire import pack_document
 
-_MOST_LINKS = 72  # Rubin has 36, nvml.h reserves GPM metrics for 72
-_MOST_INSTANCES = 7  # NVML_GPU_INSTANCE_PROFILE_1_SLICE
-_MOST_PROCESSES = 256
+_MAX_LINKS = 72  # Rubin has 36, nvml.h reserves GPM metrics for 72
+_MAX_INSTANCES = 7  # NVML_GPU_INSTANCE_PROFILE_1_SLICE
+_MAX_PROCESSES = 256
 _LINK_COUNT = 91  # NVML_FI_DEV_NVLINK_LINK_COUNT
 _NUMBERS = count()
 
@@ -25,7 +28,10 @@ class Plan:
     """What is asked of each kind of target: columns and slow facts with their ``read`` strings."""
 
     def __init__(
-        self, questions: Mapping[str, Mapping[str, str]], facts: Mapping[str, Mapping[str, str]], hold: float = 1.0
+        self,
+        questions: Mapping[str, Mapping[str, str]],
+        facts: Mapping[str, Mapping[str, str]],
+        hold: float = 1.0,
     ) -> None:
         self.hold = hold
         self._questions = questions
@@ -36,16 +42,24 @@ class Plan:
         """Ways to ask for each column."""
         key = (kind, link)
         if key not in self._parsed:
-            self._parsed[key] = {name: ways(read, link) for name, read in self._questions[kind].items()}
+            self._parsed[key] = {
+                name: ways(read, link) for name, read in self._questions[kind].items()
+            }
         return self._parsed[key]
 
     def gpm(self, kind: str) -> dict[str, int]:
         """GPM metric of each column that is one."""
-        return {name: asked[0].id for name, asked in self.questions(kind).items() if asked and isinstance(asked[0], Gpm)}
+        return {
+            name: asked[0].id
+            for name, asked in self.questions(kind).items()
+            if asked and isinstance(asked[0], Gpm)
+        }
 
     def facts(self, kind: str, link: int = -1) -> dict[str, tuple[Way, ...]]:
         """Ways to ask for each slow fact."""
-        return {name: asked for name, read in self._facts[kind].items() if (asked := ways(read, link))}
+        return {
+            name: asked for name, read in self._facts[kind].items() if (asked := ways(read, link))
+        }
 
 
 class Gpu:
@@ -54,7 +68,9 @@ class Gpu:
     def __init__(self, library: Library, plan: Plan, index: int, handle: Any, uuid: str) -> None:
         self.index, self.handle = index, handle
         self._library, self._plan = library, plan
-        self._own = Target(library, next(_NUMBERS), index, handle, plan.questions("gpu"), hold=plan.hold)
+        self._own = Target(
+            library, next(_NUMBERS), index, handle, plan.questions("gpu"), hold=plan.hold
+        )
         self._gpm = GpmReader(library, index, handle, plan.gpm("gpu"))
         self._instances: dict[str, tuple[Target, GpmReader]] = {}
         self._links: dict[int, Target] = {}
@@ -69,7 +85,9 @@ class Gpu:
         yield from self._seek_instances()
         for link, target in self._links.items():
             facts = self._read_facts("nvlink", self.handle, link)
-            yield from self._tell(target, "nvlink", f"{self._uuid}/{link}", facts | {"link": str(link)})
+            yield from self._tell(
+                target, "nvlink", f"{self._uuid}/{link}", facts | {"link": str(link)}
+            )
 
     def look_again(self) -> Iterator[bytes]:
         """As describe; nothing where the GPU is lost: the sweep tells."""
@@ -87,44 +105,67 @@ class Gpu:
                 yield target, None
 
     def processes(self) -> list[list[int]] | None:
-        """Processes that hold the GPU now, as pid, GPU instance, compute instance; None where they are as last told."""
+        """Processes that hold the GPU now, as pid, GPU instance, compute instance; None
+        where they are as last told.
+        """
         found = {
-            (int(p.pid), int(getattr(p, "gpuInstanceId", -1)), int(getattr(p, "computeInstanceId", -1)))
+            (
+                int(p.pid),
+                int(getattr(p, "gpuInstanceId", -1)),
+                int(getattr(p, "computeInstanceId", -1)),
+            )
             for answers in self._own.lists.values()
             for p in answers
             if hasattr(p, "pid")
         }
-        now = [list(p) for p in sorted(found)[:_MOST_PROCESSES]]
+        now = [list(p) for p in sorted(found)[:_MAX_PROCESSES]]
         if now == self._processes:
             return None
         self._processes = now
         return now
 
-    def _tell(self, target: Target, kind: str, identity: str, facts: dict[str, str]) -> Iterator[bytes]:
-        message = pack_document(wire.DEVICE, self.index, target=target.number, kind=kind, id=identity, facts=facts)
+    def _tell(
+        self, target: Target, kind: str, identity: str, facts: dict[str, str]
+    ) -> Iterator[bytes]:
+        message = pack_document(
+            wire.DEVICE, self.index, target=target.number, kind=kind, id=identity, facts=facts
+        )
         if self._told.get(target.number) != message:
             self._told[target.number] = message
             yield message
 
     def _seek_links(self) -> None:
-        field = Target(self._library, -1, self.index, self.handle, {"count": ways(f"field {_LINK_COUNT}")})
+        field = Target(
+            self._library, -1, self.index, self.handle, {"count": ways(f"field {_LINK_COUNT}")}
+        )
         entries = field.read(0.0)
-        number = int.from_bytes(entries[32:36], "little") if field.columns and entries[28:32] == bytes(4) else _MOST_LINKS
-        for link in range(min(number, _MOST_LINKS)):
+        number = (
+            int.from_bytes(entries[32:36], "little")
+            if field.columns and entries[28:32] == bytes(4)
+            else _MAX_LINKS
+        )
+        for link in range(min(number, _MAX_LINKS)):
             try:
                 self._ask("nvmlDeviceGetNvLinkState", self.handle, link)
             except NvmlError as error:
                 if error.code in GONE:
                     raise
-                if number == _MOST_LINKS:
+                if number == _MAX_LINKS:
                     break
                 continue
             self._links[link] = Target(
-                self._library, next(_NUMBERS), self.index, self.handle, self._plan.questions("nvlink", link), hold=self._plan.hold
+                self._library,
+                next(_NUMBERS),
+                self.index,
+                self.handle,
+                self._plan.questions("nvlink", link),
+                hold=self._plan.hold,
             )
 
     def _seek_instances(self) -> Iterator[bytes]:
-        """MIG instances as they are now: one per GPU instance, that of its first compute instance."""
+        """MIG instances as they are now: one per GPU instance, that of
+        its first compute instance.
+        """
         found: dict[str, tuple[Any, int]] = {}
         for handle in self._mig_handles():
             instance = int(self._ask("nvmlDeviceGetGpuInstanceId", handle))
@@ -145,9 +186,20 @@ class Gpu:
                         self._plan.questions("gpu_instance"),
                         hold=self._plan.hold,
                     ),
-                    GpmReader(self._library, self.index, self.handle, self._plan.gpm("gpu_instance"), instance),
+                    GpmReader(
+                        self._library,
+                        self.index,
+                        self.handle,
+                        self._plan.gpm("gpu_instance"),
+                        instance,
+                    ),
                 )
-            yield from self._tell(self._instances[uuid][0], "gpu_instance", uuid, self._read_facts("gpu_instance", handle))
+            yield from self._tell(
+                self._instances[uuid][0],
+                "gpu_instance",
+                uuid,
+                self._read_facts("gpu_instance", handle),
+            )
 
     def _mig_handles(self) -> Iterator[Any]:
         try:
@@ -169,7 +221,7 @@ class Gpu:
         try:
             return int(self._ask("nvmlDeviceGetMaxMigDeviceCount", self.handle))
         except NvmlError:
-            return _MOST_INSTANCES
+            return _MAX_INSTANCES
 
     def _read_facts(self, kind: str, handle: Any, link: int = -1) -> dict[str, str]:
         facts: dict[str, str] = {}

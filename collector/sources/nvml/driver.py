@@ -1,7 +1,10 @@
-"""The driver child: the only process that loads the driver library. It may hang or crash; its parent goes on.
+"""The driver child: the only process that loads the driver library.
 
-It is told once what to ask (a JSON document in shared memory), finds the devices, and then does what single bytes on its standard
-input say: ``s`` a sweep, ``l`` a sweep with NVLinks, ``f`` look at slow facts and the MIG layout again. It ends when that closes.
+It may hang or crash; its parent goes on.
+
+It is told once what to ask (a JSON document in shared memory), finds the devices, and then does
+what single bytes on its standard input say: ``s`` a sweep, ``l`` a sweep with NVLinks, ``f`` look
+at slow facts and the MIG layout again. It ends when that closes.
 """
 
 from __future__ import annotations
@@ -114,8 +117,18 @@ class Driver:
             columns, activities = target.columns, gpm.columns if gpm and activity else []
             if self._layouts.get(target.number) != (target.layout, len(activities)):
                 self._layouts[target.number] = (target.layout, len(activities))
-                parts.append(pack_document(wire.LAYOUT, gpu.index, target=target.number, columns=columns, gpm=activities))
-            head = wire.VALUES_HEAD.pack(target.number, len(columns), len(activities), time.time_ns())
+                parts.append(
+                    pack_document(
+                        wire.LAYOUT,
+                        gpu.index,
+                        target=target.number,
+                        columns=columns,
+                        gpm=activities,
+                    )
+                )
+            head = wire.VALUES_HEAD.pack(
+                target.number, len(columns), len(activities), time.time_ns()
+            )
             parts.append(wire.pack(wire.VALUES, gpu.index, head + entries + activity))
         if (processes := gpu.processes()) is not None:
             parts.append(pack_document(wire.PROCESSES, gpu.index, processes=processes))
@@ -129,7 +142,9 @@ class Driver:
 
 
 def _end_with_parent() -> None:
-    """Who hangs in the driver never sees its input close, and would hold the GPUs open for ever: the kernel ends it with its parent."""
+    """Who hangs in the driver never sees its input close, and would hold the GPUs open forever:
+    the kernel ends it with its parent.
+    """
     pr_set_pdeathsig = 1  # <linux/prctl.h>
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 

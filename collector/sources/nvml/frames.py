@@ -1,4 +1,7 @@
-"""Entries as NVML fills them, of all targets of a sweep at once, to frames. The parent's side: numpy."""
+"""Entries as NVML fills them, of all targets of a sweep at once, to frames.
+
+The parent's side: numpy.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from collector.sources.nvml.codecs import CODECS
 from collector.sources.nvml.wire import ENTRY
 from pipeline.catalog import Field, fields_of
 from pipeline.catalog.gpu_rows import GPM_DECIMALS
+from pipeline.clock import SECOND_NS
 from pipeline.frame import blank, schema_of
 
 if TYPE_CHECKING:
@@ -19,19 +23,30 @@ if TYPE_CHECKING:
 
 # nvmlFieldValue_t and nvmlGpmMetric_t: both 40 bytes.
 _FIELD_VALUE = np.dtype(
-    [("id", "<u4"), ("scope", "<u4"), ("stamp_us", "<i8"), ("latency", "<i8"), ("type", "<i4"), ("code", "<i4"), ("value", "<u8")]
+    [
+        ("id", "<u4"),
+        ("scope", "<u4"),
+        ("stamp_us", "<i8"),
+        ("latency", "<i8"),
+        ("type", "<i4"),
+        ("code", "<i4"),
+        ("value", "<u8"),
+    ]
 )
 _GPM_METRIC = np.dtype([("id", "<u4"), ("code", "<i4"), ("value", "<f8"), ("info", "<u8", (3,))])
-# nvmlValueType_t: double 0, unsigned int 1, unsigned long 2, unsigned long long 3, long long 4, int 5, unsigned short 6. The upper
-# bytes of a short value are left over from the reading before.
+# nvmlValueType_t: double 0, unsigned int 1, unsigned long 2, unsigned long long 3, long long 4, int
+# 5, unsigned short 6. The upper bytes of a short value are left over from the reading before.
 _MASKS = np.array([0, 2**32 - 1, 2**64 - 1, 2**64 - 1, 2**64 - 1, 2**32 - 1, 2**16 - 1], np.uint64)
 _DOUBLE, _LONG_LONG, _INT = 0, 4, 5
-_STAMP_TOLERANCE_NS = 3600 * 10**9  # a time further from the reading's own is no time
-_COLDEST, _HOTTEST = -100.0, 200.0  # DCGM drops core temperatures above 200 C as sensor garbage; margins are negative
+_STAMP_TOLERANCE_NS = 3600 * SECOND_NS  # a time further from the reading's own is no time
+# DCGM drops core temperatures above 200 C as sensor garbage; margins are negative
+_COLDEST, _HOTTEST = -100.0, 200.0
 
 
 class Values(NamedTuple):
-    """Values of one target: its row, the columns of its field and of its GPM entries, the reading's unix time, the entries."""
+    """Values of one target: its row, the columns of its field and of its GPM entries, the
+    reading's unix time, the entries.
+    """
 
     kind: str
     row: int
@@ -62,7 +77,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the values of one layout of a sweep go: positions among all entries, and flat places in a block's arrays."""
+    """Where the values of one layout of a sweep go: positions among all entries, and flat
+    places in a block's arrays.
+    """
 
     gauges: NDArray[np.intp]
     gauge_cells: NDArray[np.intp]
@@ -72,7 +89,9 @@ class _Place:
 
 @dataclass(slots=True)
 class Layout:
-    """What a sweep of these targets, rows and columns looks like; made once and kept while it stays the same."""
+    """What a sweep of these targets, rows and columns looks like; made once and kept
+    while it stays the same.
+    """
 
     key: tuple[object, ...]
     places: dict[str, _Place]
@@ -88,16 +107,28 @@ class Assembler:
 
     _layouts: dict[tuple[object, ...], Layout] = field(default_factory=dict)
 
-    def blocks(self, values: Sequence[Values], devices: Mapping[str, int]) -> tuple[dict[str, Block], list[Failure]]:
-        """Arrays per kind, for as many devices as said, and what could not be read. ValueError where a target's entries are not whole."""
+    def blocks(
+        self, values: Sequence[Values], devices: Mapping[str, int]
+    ) -> tuple[dict[str, Block], list[Failure]]:
+        """Arrays per kind, for as many devices as said, and what could not be read.
+
+        ValueError where a target's entries are not whole.
+        """
         blocks = {kind: _empty(kind, number) for kind, number in devices.items()}
         if not values:
             return blocks, []
         layout = self._layout(values, devices)
-        fields = np.frombuffer(b"".join(v.entries[: ENTRY.size * len(v.columns)] for v in values), _FIELD_VALUE)
-        metrics = np.frombuffer(b"".join(v.entries[ENTRY.size * len(v.columns) :] for v in values), _GPM_METRIC)
+        fields = np.frombuffer(
+            b"".join(v.entries[: ENTRY.size * len(v.columns)] for v in values), _FIELD_VALUE
+        )
+        metrics = np.frombuffer(
+            b"".join(v.entries[ENTRY.size * len(v.columns) :] for v in values), _GPM_METRIC
+        )
         if len(fields) + len(metrics) != len(layout.owners):
-            raise ValueError(f"{len(fields)} field entries and {len(metrics)} GPM entries for {len(layout.owners)} columns")
+            raise ValueError(
+                f"{len(fields)} field entries and {len(metrics)} GPM entries for "
+                f"{len(layout.owners)} columns"
+            )
         numbers, naturals = _decode(fields)
         numbers = np.concatenate((numbers, _activity(metrics)))
         for at, codec in layout.coded:
@@ -114,10 +145,15 @@ class Assembler:
         for value, stamp in zip(values, _stamps(fields, values, layout.starts), strict=True):
             blocks[value.kind].sampled_ns[value.row] = stamp
         codes = np.concatenate((fields["code"], metrics["code"]))
-        return blocks, [Failure(*layout.owners[at], int(codes[at])) for at in np.flatnonzero(codes).tolist()]
+        return blocks, [
+            Failure(*layout.owners[at], int(codes[at])) for at in np.flatnonzero(codes).tolist()
+        ]
 
     def _layout(self, values: Sequence[Values], devices: Mapping[str, int]) -> Layout:
-        key: tuple[object, ...] = (*devices.items(), *((v.kind, v.row, v.columns, v.gpm) for v in values))
+        key: tuple[object, ...] = (
+            *devices.items(),
+            *((v.kind, v.row, v.columns, v.gpm) for v in values),
+        )
         found = self._layouts.get(key)
         if found is None:
             if len(self._layouts) >= 4:
@@ -126,7 +162,9 @@ class Assembler:
         return found
 
 
-def _layout_of(key: tuple[object, ...], values: Sequence[Values], devices: Mapping[str, int]) -> Layout:
+def _layout_of(
+    key: tuple[object, ...], values: Sequence[Values], devices: Mapping[str, int]
+) -> Layout:
     owners = [(v.kind, v.row, column) for v in values for column in v.columns]
     owners += [(v.kind, v.row, column) for v in values for column in v.gpm]
     catalogue = {(kind, f.name): f for kind in devices for f in fields_of(kind)}
@@ -137,7 +175,11 @@ def _layout_of(key: tuple[object, ...], values: Sequence[Values], devices: Mappi
         {kind: _place(kind, owners, found, number) for kind, number in devices.items()},
         owners,
         np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.intp),
-        [(at, codec) for at, f in enumerate(found) if f.type == "gauge" and (codec := _field_codec(f))],
+        [
+            (at, codec)
+            for at, f in enumerate(found)
+            if f.type == "gauge" and (codec := _field_codec(f))
+        ],
         np.array([at for at, f in enumerate(found) if f.name.endswith("_celsius")], np.intp),
     )
 
@@ -147,7 +189,9 @@ def _field_codec(row: Field) -> str:
     return row.read.partition(" as ")[2] if row.read.startswith("field ") else ""
 
 
-def _place(kind: str, owners: Sequence[tuple[str, int, str]], fields: Sequence[Field], number: int) -> _Place:
+def _place(
+    kind: str, owners: Sequence[tuple[str, int, str]], fields: Sequence[Field], number: int
+) -> _Place:
     schema = schema_of(kind)
     gauges = [
         (at, schema.gauge_row[c] * number + row)
@@ -159,7 +203,11 @@ def _place(kind: str, owners: Sequence[tuple[str, int, str]], fields: Sequence[F
         for at, (k, row, c) in enumerate(owners)
         if k == kind and fields[at].type == "counter"
     ]
-    columns = [np.array(part, np.intp) for pairs in (gauges, counters) for part in (tuple(zip(*pairs, strict=True)) or ((), ()))]
+    columns = [
+        np.array(part, np.intp)
+        for pairs in (gauges, counters)
+        for part in (tuple(zip(*pairs, strict=True)) or ((), ()))
+    ]
     return _Place(*columns)
 
 
@@ -169,7 +217,9 @@ def _empty(kind: str, number: int) -> Block:
 
 
 def _decode(fields: NDArray[np.void]) -> tuple[NDArray[np.float64], NDArray[np.uint64]]:
-    """Entries as floats (NaN where they were not read) and as unsigned integers (of use where _natural says so)."""
+    """Entries as floats (NaN where they were not read) and as unsigned integers (of use
+    where _natural says so).
+    """
     types = fields["type"]
     known = (types >= 0) & (types < len(_MASKS))
     naturals = fields["value"] & _MASKS[np.where(known, types, 0)]
@@ -187,7 +237,9 @@ def _decode(fields: NDArray[np.void]) -> tuple[NDArray[np.float64], NDArray[np.u
 
 
 def _activity(metrics: NDArray[np.void]) -> NDArray[np.float64]:
-    """GPM values, rounded as the catalogue says so that they are kept in few bytes; NaN where they were not read."""
+    """GPM values, rounded as the catalogue says so that they are kept in few bytes; NaN
+    where they were not read.
+    """
     read = np.where(metrics["code"] == 0, metrics["value"], np.nan)
     return np.asarray(np.round(read, GPM_DECIMALS) + 0.0, np.float64)  # never -0.0
 
@@ -199,9 +251,15 @@ def _natural(fields: NDArray[np.void]) -> NDArray[np.bool_]:
         (types == _INT) & (value >> np.uint64(31) & np.uint64(1) == 1)
     )
     if (types == _DOUBLE).any():
-        as_double = value.view(np.float64) if value.flags.c_contiguous else np.ascontiguousarray(value).view(np.float64)
+        as_double = (
+            value.view(np.float64)
+            if value.flags.c_contiguous
+            else np.ascontiguousarray(value).view(np.float64)
+        )
         negative |= (types == _DOUBLE) & ~(as_double >= 0)
-    usable: NDArray[np.bool_] = (fields["code"] == 0) & (types >= 0) & (types < len(_MASKS)) & ~negative
+    usable: NDArray[np.bool_] = (
+        (fields["code"] == 0) & (types >= 0) & (types < len(_MASKS)) & ~negative
+    )
     return usable
 
 
@@ -211,8 +269,12 @@ def _drop_garbage(numbers: NDArray[np.float64], celsius: NDArray[np.intp]) -> No
         numbers[celsius] = np.where((degrees < _COLDEST) | (degrees > _HOTTEST), np.nan, degrees)
 
 
-def _stamps(fields: NDArray[np.void], values: Sequence[Values], starts: NDArray[np.intp]) -> NDArray[np.int64]:
-    """The driver's time of each target: the latest of its entries, or the reading's where there is none to be believed."""
+def _stamps(
+    fields: NDArray[np.void], values: Sequence[Values], starts: NDArray[np.intp]
+) -> NDArray[np.int64]:
+    """The driver's time of each target: the latest of its entries, or the reading's where
+    there is none to be believed.
+    """
     read = np.array([v.time_ns for v in values], np.int64)
     stamps = np.where(fields["code"] == 0, fields["stamp_us"], 0)
     filled = np.array([bool(v.columns) for v in values])

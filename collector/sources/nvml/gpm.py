@@ -1,4 +1,7 @@
-"""GPM: what the units of a GPU or MIG instance did between two samples (Hopper and later). Runs in the driver child."""
+"""GPM: what the units of a GPU or MIG instance did between two samples (Hopper and later).
+
+Runs in the driver child.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,28 @@ from typing import Any
 from collector.sources.nvml.library import GONE, NOT_SUPPORTED, UNSUPPORTED, Library, NvmlError
 from collector.sources.nvml.wire import ENTRY
 
-# nvmlGpmMetric_t is 40 bytes (id, return code, value, three pointers; on 64 bits, and NVML exists for nothing else) behind a head of 24 (version, count, two samples); nvml.h.
+# nvmlGpmMetric_t is 40 bytes (id, return code, value, three pointers; on 64 bits, and NVML exists
+# for nothing else) behind a head of 24 (version, count, two samples); nvml.h.
 _HEAD = 24
 _REFUSED = (0).to_bytes(4, "little") + NOT_SUPPORTED.to_bytes(4, "little") + bytes(32)
 
 
 class GpmReader:
-    """The metrics of one GPU, or of a GPU instance where ``instance`` is not negative. ``columns`` are those that are supported.
+    """The metrics of one GPU, or of a GPU instance where ``instance`` is not negative.
+
+    ``columns`` are those that are supported.
 
     Two samples are kept; the first reading gives nothing. What is unsupported is found out once.
     """
 
-    def __init__(self, library: Library, gpu: int, handle: Any, metrics: Mapping[str, int], instance: int = -1) -> None:
+    def __init__(
+        self,
+        library: Library,
+        gpu: int,
+        handle: Any,
+        metrics: Mapping[str, int],
+        instance: int = -1,
+    ) -> None:
         self.columns = list(metrics)
         self._metrics = list(metrics.values())
         self._library = library
@@ -31,7 +44,9 @@ class GpmReader:
         self._asked: list[int] = []  # metrics whose ids stand in the request
 
     def read(self) -> bytes:
-        """Entries of nvmlGpmMetric_t, one per column; empty before the second sample and where GPM is not supported."""
+        """Entries of nvmlGpmMetric_t, one per column; empty before the second sample and
+        where GPM is not supported.
+        """
         if not self.columns:
             return b""
         try:
@@ -56,12 +71,16 @@ class GpmReader:
     def _sample(self) -> bool:
         """Take a sample in place of the older one; True where there are two."""
         if not self._samples:
-            self._samples = [self._library.call("nvmlGpmSampleAlloc", gpu=self._gpu) for _ in range(2)]
+            self._samples = [
+                self._library.call("nvmlGpmSampleAlloc", gpu=self._gpu) for _ in range(2)
+            ]
         self._samples.reverse()
         if self._instance < 0:
             self._library.call("nvmlGpmSampleGet", self._handle, self._samples[1], gpu=self._gpu)
         else:
-            self._library.call("nvmlGpmMigSampleGet", self._handle, self._instance, self._samples[1], gpu=self._gpu)
+            self._library.call(
+                "nvmlGpmMigSampleGet", self._handle, self._instance, self._samples[1], gpu=self._gpu
+            )
         second, self._taken = self._taken, True
         return second
 
@@ -81,7 +100,10 @@ class GpmReader:
         return bytes(memoryview(self._request).cast("B")[_HEAD : _HEAD + ENTRY.size * len(metrics)])
 
     def _first(self) -> bytes:
-        """All metrics; those that this GPU or driver does not have are dropped. One by one where it refuses them together."""
+        """All metrics; those that this GPU or driver does not have are dropped.
+
+        One by one where it refuses them together.
+        """
         try:
             entries = self._between(self._metrics)
         except NvmlError as error:
@@ -90,7 +112,11 @@ class GpmReader:
             entries = b"".join(self._alone(metric) for metric in self._metrics)
         size = ENTRY.size
         rows = [entries[at : at + size] for at in range(0, len(entries), size)]
-        keep = [at for at, row in enumerate(rows) if int.from_bytes(row[4:8], "little", signed=True) not in UNSUPPORTED]
+        keep = [
+            at
+            for at, row in enumerate(rows)
+            if int.from_bytes(row[4:8], "little", signed=True) not in UNSUPPORTED
+        ]
         self._keep(keep)
         return b"".join(rows[at] for at in keep)
 

@@ -1,32 +1,45 @@
-"""The driver library as the child sees it: opened by name, every call announced, every failure a code of nvml.h."""
+"""The driver library as the child sees it: opened by name, every call announced, every
+failure a code of nvml.h.
+"""
 
 from __future__ import annotations
 
 import ctypes
-from pathlib import Path
 from typing import Any
 
 from collector.sources.nvml.callboard import NO_DEVICE, QUICK, SLOW, CallBoard
 from collector.sources.nvml.codecs import CODECS
 from collector.sources.nvml.questions import Call
+from pipeline import plugin
 
 # Return codes (nvml.h, nvmlReturn_t).
-INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, FUNCTION_NOT_FOUND, CORRUPTED_INFOROM, LOST, UNKNOWN = 2, 3, 6, 13, 14, 15, 999
+INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, FUNCTION_NOT_FOUND, CORRUPTED_INFOROM, LOST, UNKNOWN = (
+    2,
+    3,
+    6,
+    13,
+    14,
+    15,
+    999,
+)
 TIMEOUT = 10
-# The GPU or the whole driver is gone (uninitialised 1, driver not loaded 9, versions differ 18): no other question is worth asking.
+# The GPU or the whole driver is gone (uninitialised 1, driver not loaded 9, versions differ 18): no
+# other question is worth asking.
 GONE = frozenset({1, 9, LOST, 18})
-# A question answered so is not asked again: wrong scope or id, not this hardware, no such function, another struct version (25),
-# retired by the driver (26), not on a vGPU (22).
+# A question answered so is not asked again: wrong scope or id, not this hardware, no such function,
+# another struct version (25), retired by the driver (26), not on a vGPU (22).
 UNSUPPORTED = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, 22, 25, 26})
 
-# Functions that fill a struct of the caller, and the structs that pynvml has for them, newest first.
+# Functions that fill a struct of the caller, and the structs that pynvml
+# has for them, newest first.
 _FILLED = {
     "nvmlDeviceGetSramEccErrorStatus": ("c_nvmlEccSramErrorStatus_v1_t",),
     "nvmlDeviceGetGpuFabricInfoV": ("c_nvmlGpuFabricInfo_v3_t", "c_nvmlGpuFabricInfo_v2_t"),
     "nvmlDeviceGetPlatformInfo": ("c_nvmlPlatformInfo_v2_t",),
 }
 _ARGUMENT_VERSION_MISMATCH = 25
-_RAW = frozenset({"byte", "hex", "text", "uuid"})  # codecs that need the bytes, which ctypes would cut at a zero
+# codecs that need the bytes, which ctypes would cut at a zero
+_RAW = frozenset({"byte", "hex", "text", "uuid"})
 
 
 class NvmlError(Exception):
@@ -38,30 +51,47 @@ class NvmlError(Exception):
 
 
 def open_library(spec: str) -> Any:
-    """The driver's bindings (pynvml) for ``""``, the client of a simulated node for ``simulated:DIR``. ValueError for anything else."""
+    """The driver's bindings (pynvml) for ``""``, else what ``MODULE:FUNCTION:ARGUMENT`` returns.
+
+    A simulated node's is ``simulator.nvml_client:open_client:DIR``. ValueError for another form.
+    """
     if not spec:
         import pynvml  # noqa: PLC0415 - a simulated node needs no driver bindings
 
         return pynvml
-    kind, _, directory = spec.partition(":")
-    if kind != "simulated":
-        raise ValueError(f"nvml library {spec!r}: give nothing for the driver's, or simulated:DIR")
-    from collector.simulator.nvml_client import open_client  # noqa: PLC0415 - the driver's own library needs no simulator
-
-    return open_client(Path(directory))
+    module, _, rest = spec.partition(":")
+    function, _, argument = rest.partition(":")
+    if not argument:
+        raise ValueError(
+            f"nvml library {spec!r}: give nothing for the driver's own, or MODULE:FUNCTION:ARGUMENT"
+        )
+    return plugin.load(f"{module}:{function}")(argument)
 
 
 class Library:
-    """Calls into NVML, announced on the call board. ``nvml`` is pynvml or something with its names."""
+    """Calls into NVML, announced on the call board.
+
+    ``nvml`` is pynvml or something with its names.
+    """
 
     def __init__(self, nvml: Any, board: CallBoard) -> None:
         self.nvml = nvml
-        # Beside its own error the bindings raise what a struct or text of another driver version leads to.
-        self._failures = (nvml.NVMLError, ctypes.ArgumentError, OSError, TypeError, ValueError, LookupError)
+        # Beside its own error the bindings raise what a struct or text of another
+        # driver version leads to.
+        self._failures = (
+            nvml.NVMLError,
+            ctypes.ArgumentError,
+            OSError,
+            TypeError,
+            ValueError,
+            LookupError,
+        )
         self._board = board
         self._functions: dict[str, Any] = {}
 
-    def call(self, function: str, *arguments: Any, gpu: int = NO_DEVICE, patience: int = QUICK) -> Any:
+    def call(
+        self, function: str, *arguments: Any, gpu: int = NO_DEVICE, patience: int = QUICK
+    ) -> Any:
         """Call a function of pynvml. NvmlError whatever goes wrong."""
         self._board.begin(function, gpu, patience)
         try:
@@ -94,13 +124,19 @@ class Library:
         if call.function.startswith("nvmlSystem"):  # of the driver, no GPU's
             return self.call(call.function, *call.arguments, patience=patience)
         arguments = (handle, *call.arguments)
-        structs = [s for name in _FILLED.get(call.function, ()) if (s := getattr(self.nvml, name, None)) is not None]
+        structs = [
+            s
+            for name in _FILLED.get(call.function, ())
+            if (s := getattr(self.nvml, name, None)) is not None
+        ]
         if not structs:
             return self.call(call.function, *arguments, gpu=gpu, patience=patience)
         for struct in structs:
             filled = struct()
             try:
-                self.call(call.function, *arguments, ctypes.byref(filled), gpu=gpu, patience=patience)
+                self.call(
+                    call.function, *arguments, ctypes.byref(filled), gpu=gpu, patience=patience
+                )
             except NvmlError as error:
                 if error.code == _ARGUMENT_VERSION_MISMATCH and struct is not structs[-1]:
                     continue
@@ -115,7 +151,8 @@ class Library:
 
     def _batch(self) -> Any:
         if "batch" not in self._functions:
-            function = self.nvml.nvmlLib["nvmlDeviceGetFieldValues"]  # [] gives an object of our own: pynvml's keeps its argtypes
+            # [] gives an object of our own: pynvml's keeps its argtypes
+            function = self.nvml.nvmlLib["nvmlDeviceGetFieldValues"]
             if isinstance(function, ctypes._CFuncPtr):  # type: ignore[attr-defined]  # noqa: SLF001 - the only name of that class
                 function.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
             self._functions["batch"] = function
@@ -123,7 +160,10 @@ class Library:
 
 
 def follow(answer: Any, call: Call) -> Any:
-    """The part of an answer that a question is about, decoded. NvmlError where the answer has no such part."""
+    """The part of an answer that a question is about, decoded.
+
+    NvmlError where the answer has no such part.
+    """
     try:
         for step in call.path:
             if step == "length":

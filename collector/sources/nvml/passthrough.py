@@ -1,28 +1,39 @@
-"""GPUs that are bound to a driver for virtual machines: given away on purpose, and neither gone nor sick."""
+"""GPUs that are bound to a driver for virtual machines: given away on purpose,
+and neither gone nor sick.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from collector.inventory import pci_key
+from collector.node.inventory import pci_key
 from pipeline.frame import Device
 
 # KVM's older one and Xen's; all others have vfio in their names (Linux, drivers/vfio/pci).
 STUBS = frozenset({"pci-stub", "pciback"})
-NVIDIA, DISPLAY = "0x10de", "0x03"  # PCI vendor, and base class of the PCI Code and ID Assignment Specification
+# PCI vendor, and base class of the PCI Code and ID Assignment Specification
+NVIDIA, DISPLAY = "0x10de", "0x03"
 
 
 def given_away(sysfs: Path, gpus: Iterable[Device]) -> frozenset[str]:
-    """UUIDs of those in whose slot a GPU of NVIDIA's stands that such a driver has. A GPU that no driver has is gone, or on its way."""
-    return frozenset(gpu.id for gpu in gpus if _is_given_away(sysfs, gpu.attributes.get("pci_bus_id", "")))
+    """UUIDs of those in whose slot a GPU of NVIDIA's stands that such a driver has.
+
+    A GPU that no driver has is gone, or on its way.
+    """
+    return frozenset(
+        gpu.id for gpu in gpus if _is_given_away(sysfs, gpu.attributes.get("pci_bus_id", ""))
+    )
 
 
 def _is_given_away(sysfs: Path, address: str) -> bool:
     folder = sysfs / "bus" / "pci" / "devices" / f"{pci_key(address)}.0"
     try:
         driver = (folder / "driver").readlink().name
-        vendor, kind = ((folder / name).read_text(encoding="ascii", errors="replace").strip() for name in ("vendor", "class"))
+        vendor, kind = (
+            (folder / name).read_text(encoding="ascii", errors="replace").strip()
+            for name in ("vendor", "class")
+        )
     except OSError:
         return False
     return ("vfio" in driver or driver in STUBS) and vendor == NVIDIA and kind.startswith(DISPLAY)

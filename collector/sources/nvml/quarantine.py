@@ -5,27 +5,33 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-SHORTEST_S, FIRST_S, MOST_S = 1.0, 5.0, 300.0  # no pause is shorter; bound of the first, and of the longest
+from pipeline.clock import SECOND_NS
+
+# no pause is shorter; bound of the first, and of the longest
+MIN_S, FIRST_S, MAX_S = 1.0, 5.0, 300.0
 
 
 class Backoff:
-    """Pauses with full jitter below a doubling, capped bound ("Exponential Backoff And Jitter", AWS Architecture Blog, 2015).
+    """Pauses with full jitter below a doubling, capped bound ("Exponential Backoff And Jitter", AWS
+    Architecture Blog, 2015).
 
     >>> pauses = Backoff(random.Random(1))
     >>> [round(pauses.next(), 1) for _ in range(3)]
     [1.0, 8.5, 15.3]
     """
 
-    def __init__(self, jitter: random.Random, first_s: float = FIRST_S, most_s: float = MOST_S) -> None:
+    def __init__(
+        self, jitter: random.Random, first_s: float = FIRST_S, max_s: float = MAX_S
+    ) -> None:
         self._jitter = jitter
-        self._first, self._most = first_s, most_s
+        self._first, self._most = first_s, max_s
         self._tries = 0
 
     def next(self) -> float:
         """Seconds to wait before the next try."""
         cap = min(self._most, self._first * 2.0**self._tries)
         self._tries = min(self._tries + 1, 32)
-        return max(SHORTEST_S, self._jitter.uniform(0.0, cap))
+        return max(MIN_S, self._jitter.uniform(0.0, cap))
 
     def reset(self) -> None:
         """Begin with the shortest pause again."""
@@ -34,7 +40,9 @@ class Backoff:
 
 @dataclass(slots=True)
 class LeftOut:
-    """One GPU that is left out: what its child came to (hung, died), and when it is tried again (monotonic ns)."""
+    """One GPU that is left out: what its child came to (hung, died), and when it is
+    tried again (monotonic ns).
+    """
 
     uuid: str
     cause: str
@@ -54,7 +62,7 @@ class Quarantine:
         entry = self._left_out.setdefault(index, LeftOut(uuid, cause, Backoff(self._jitter)))
         entry.uuid, entry.cause = uuid or entry.uuid, cause
         pause = entry.backoff.next()
-        entry.retry_ns = now_ns + round(pause * 1e9)
+        entry.retry_ns = now_ns + round(pause * SECOND_NS)
         return pause
 
     def release(self, index: int) -> None:
@@ -62,7 +70,9 @@ class Quarantine:
         self._left_out.pop(index, None)
 
     def moved(self, uuid: str, index: int) -> None:
-        """A GPU answers at this index: if it is left out at another, what is there now is tried at once."""
+        """A GPU answers at this index: if it is left out at another, what is
+        there now is tried at once.
+        """
         for left_out, entry in self._left_out.items():
             if entry.uuid == uuid and left_out != index:
                 entry.uuid, entry.retry_ns = "", 0

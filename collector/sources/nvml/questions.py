@@ -1,4 +1,7 @@
-"""What the catalogue's ``read`` strings ask of NVML (grammar: pipeline/catalog/gpu.py). No numpy: the driver child reads this."""
+"""What the catalogue's ``read`` strings ask of NVML (grammar: pipeline/catalog/gpu.py).
+
+No numpy: the driver child reads this.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,9 @@ class Gpm(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One getter: arguments after the handle, then the way into its answer (members by name, elements by number)."""
+    """One getter: arguments after the handle, then the way into its answer (members by
+    name, elements by number).
+    """
 
     function: str
     arguments: tuple[int, ...] = ()
@@ -38,11 +43,13 @@ Way = FieldValue | Gpm | Call
 
 
 def ways(read: str, link: int = -1) -> tuple[Way, ...]:
-    """The ways to ask, in order; none for ``source``. ValueError where the text is not in the grammar.
+    """The ways to ask, in order; none for ``source``.
+
+    ValueError where the text is not in the grammar.
 
     >>> ways("field 138 scope link | nvmlDeviceGetNvLinkErrorCounter(link, 2)", link=7)
     (FieldValue(id=138, scope=7, codec=''), Call(function='nvmlDeviceGetNvLinkErrorCounter', arguments=(7, 2), path=(), codec=''))
-    """
+    """  # noqa: E501 - an example or a table
     return () if read in {"", "source"} else tuple(_way(text, link) for text in read.split(" | "))
 
 
@@ -56,5 +63,7 @@ def _way(text: str, link: int) -> Way:
     if match := _CALL.fullmatch(question):
         given = [a for a in match["arguments"].split(", ") if a]
         path = tuple(name or int(number) for name, number in _STEP.findall(match["path"]))
-        return Call(match["function"], tuple(link if a == "link" else int(a) for a in given), path, codec)
+        return Call(
+            match["function"], tuple(link if a == "link" else int(a) for a in given), path, codec
+        )
     raise ValueError(f"the catalogue asks {text!r}, which is no question to NVML")

@@ -1,22 +1,30 @@
-"""The devices of the NVML source and their rows: known ones from the first reading on, new ones as they are found."""
+"""The devices of the NVML source and their rows: known ones from the first reading on,
+new ones as they are found.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from collector.inventory import Inventory
+from collector.node.inventory import Inventory
+from collector.node.state import State
 from collector.sources.nvml.targets import Target
-from collector.state import State
 from pipeline.align import Rows
 from pipeline.frame import Device
 
 KINDS = ("gpu", "gpu_instance", "nvlink")
-LIVES = "lives"  # the state document: UUID -> number of the GPU's life, and energy counted in it, mJ
+LIVES = (
+    "lives"  # the state document: UUID -> number of the GPU's life, and energy counted in it, mJ
+)
 
 
 class Roster:
-    """Rows per kind. A GPU keeps its row when it is lost; what the inventory no longer expects keeps it too, unobserved."""
+    """Rows per kind.
+
+    A GPU keeps its row when it is lost; what the inventory no longer expects
+    keeps it too, unobserved.
+    """
 
     def __init__(self, host: str, inventory: Inventory, state: State) -> None:
         self.rows = {kind: Rows(inventory.devices(kind) if kind == "gpu" else ()) for kind in KINDS}
@@ -55,21 +63,28 @@ class Roster:
         return self.rows["gpu"].devices
 
     def count_lives(self, energy: Mapping[str, int]) -> None:
-        """Energy counters of GPUs that answer, by UUID, mJ: they count from driver load or reset, so one that fell began another life.
+        """Energy counters of GPUs that answer, by UUID, mJ: they count from driver load or reset,
+        so one that fell began another life.
 
         That holds over a restart of the agent too, which often has to stop for a reset.
         """
-        anew = [uuid for uuid, now in energy.items() if now < self._lives.get(uuid, (0, 0))[1]]
+        reset = [uuid for uuid, now in energy.items() if now < self._lives.get(uuid, (0, 0))[1]]
         for uuid, now in energy.items():
-            self._lives[uuid] = (self._life(uuid) + (uuid in anew), now)
-        if anew:
-            devices = [Device(self._host, "gpu", u, dict(self._facts[u]) | {"epoch": self._epoch(u)}) for u in anew]
+            self._lives[uuid] = (self._life(uuid) + (uuid in reset), now)
+        if reset:
+            devices = [
+                Device(self._host, "gpu", u, dict(self._facts[u]) | {"epoch": self._epoch(u)})
+                for u in reset
+            ]
             self.rows["gpu"].place(devices)
             self._inventory.learn("gpu", devices)
             self.keep()
 
     def keep(self) -> None:
-        """Let the lives outlive this process. Energy only grows in a life: an old value of it is a lower bound, and does no harm."""
+        """Let the lives outlive this process.
+
+        Energy only grows in a life: an old value of it is a lower bound, and does no harm.
+        """
         self._state.save(LIVES, dict(self._lives))
 
     def expected(self) -> frozenset[str]:
@@ -78,7 +93,9 @@ class Roster:
 
     def uuid_at(self, index: int) -> str:
         """UUID of the GPU that was last seen at this index, empty where none was."""
-        return next((d.id for d in reversed(self.gpus()) if d.attributes.get("index") == str(index)), "")
+        return next(
+            (d.id for d in reversed(self.gpus()) if d.attributes.get("index") == str(index)), ""
+        )
 
     def _epoch(self, uuid: str) -> str:
         return f"{self._facts[uuid].get('driver_version', '')}#{self._life(uuid)}"

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeline.catalog.gpu import GPU_STATES
 from pipeline.frame import Device
+from pipeline.gpu_state import GPU_STATES, GpuState
 
 log = logging.getLogger("tocsin.nvml")
 
-OK, LOST, HUNG, ABSENT, UNREADABLE, PASSTHROUGH = range(6)
+OK, LOST, HUNG, ABSENT, UNREADABLE, PASSTHROUGH = GpuState
 NAMES = dict(GPU_STATES)
 
 
@@ -45,7 +45,9 @@ class States:
     def __init__(self) -> None:
         self._state: dict[str, int] = {}
 
-    def judge(self, devices: Sequence[Device], evidence: Evidence) -> tuple[list[int], list[Change]]:
+    def judge(
+        self, devices: Sequence[Device], evidence: Evidence
+    ) -> tuple[list[int], list[Change]]:
         """State of each device, and what changed."""
         states: list[int] = []
         changes: list[Change] = []
@@ -72,15 +74,24 @@ class States:
             return before if before in {LOST, ABSENT} and before is not None else UNREADABLE
         if uuid in evidence.listed:
             return UNREADABLE
-        return LOST if before == LOST else ABSENT  # lost, then no longer listed: still the same fault
+        return (
+            LOST if before == LOST else ABSENT
+        )  # lost, then no longer listed: still the same fault
 
 
 def _say(changes: Sequence[Change]) -> None:
     """One line per state that GPUs went into: a driver that goes takes all of them with it."""
     for state in sorted({change.now for change in changes}):
-        gpus = [c.device for c in changes if c.now == state and (c.before is not None or state != OK)]
+        gpus = [
+            c.device for c in changes if c.now == state and (c.before is not None or state != OK)
+        ]
         if not gpus:
             continue
         indices = ", ".join(gpu.attributes.get("index", "?") for gpu in gpus)
         who = f"GPU {indices} ({gpus[0].id}) is" if len(gpus) == 1 else f"GPUs {indices} are"
-        log.log(logging.INFO if state in (OK, PASSTHROUGH) else logging.WARNING, "%s %s", who, NAMES[state])
+        log.log(
+            logging.INFO if state in (OK, PASSTHROUGH) else logging.WARNING,
+            "%s %s",
+            who,
+            NAMES[state],
+        )

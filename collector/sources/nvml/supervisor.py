@@ -1,6 +1,8 @@
-"""Keeps one driver child serving: replaces it when it hangs or dies, leaves out the GPU that is to blame, looks for missing ones.
+"""Keeps one driver child serving: replaces it when it hangs or dies, leaves out the GPU that is to
+blame, looks for missing ones.
 
-What may hang is tried in a second child, the candidate, beside the one that serves: it takes over only after a whole sweep.
+What may hang is tried in a second child, the candidate, beside the one that serves: it takes over
+only after a whole sweep.
 """
 
 from __future__ import annotations
@@ -19,16 +21,20 @@ from collector.sources.nvml.quarantine import Backoff, Quarantine
 from collector.sources.nvml.wire import Message
 from collector.sources.nvml.worker import ChildLostError, Worker
 from pipeline.catalog import agent
-from pipeline.interfaces import Clock
+from pipeline.clock import SECOND_NS, Clock
 from pipeline.selfmetrics import SelfMetrics
 
 log = logging.getLogger("tocsin.nvml")
 
-MOST_ABANDONED = 3  # children stuck in the kernel that are put up with
+MAX_ABANDONED = 3  # children stuck in the kernel that are put up with
 CRASHES_BEFORE_QUARANTINE = 2  # in a row in calls on the same GPU
 CLOSE_S = 1.0  # how long closing waits for killed children, all together
-RETRY_FIRST_S, RETRY_MOST_S = 2.0, 60.0  # without a driver
-DRIVER_WORDS = {9: "driver not loaded", 12: "driver library not found", 18: "driver and library versions differ"}
+RETRY_FIRST_S, RETRY_MAX_S = 2.0, 60.0  # without a driver
+DRIVER_WORDS = {
+    9: "driver not loaded",
+    12: "driver library not found",
+    18: "driver and library versions differ",
+}
 
 
 class Start(Protocol):
@@ -41,7 +47,9 @@ class Start(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """A driver call that did not return: on which GPU (NO_DEVICE where none is to blame), and for how long it was waited."""
+    """A driver call that did not return: on which GPU (NO_DEVICE where none is the cause), and
+    for how long it was waited.
+    """
 
     gpu: int
     function: str
@@ -64,10 +72,17 @@ class Supervisor:
     """One child that serves, at most one candidate, and those that are dying."""
 
     def __init__(
-        self, start: Start, clock: Clock, own: SelfMetrics, rng: random.Random, *, wait_s: float, uuid_at: Callable[[int], str]
+        self,
+        start: Start,
+        clock: Clock,
+        metrics: SelfMetrics,
+        rng: random.Random,
+        *,
+        wait_s: float,
+        uuid_at: Callable[[int], str],
     ) -> None:
         self.quarantine = Quarantine(rng)
-        self._start, self._clock, self._own = start, clock, own
+        self._start, self._clock, self._metrics = start, clock, metrics
         self._wait_s, self._uuid_at = wait_s, uuid_at
         self._serving: Worker | None = None
         self._completed = False  # a whole sweep of the child that serves
@@ -77,13 +92,13 @@ class Supervisor:
         self._dying: list[Worker] = []
         self._crashes: dict[int, int] = {}
         self._events = True
-        self._retry = Backoff(rng, RETRY_FIRST_S, RETRY_MOST_S)
+        self._retry = Backoff(rng, RETRY_FIRST_S, RETRY_MAX_S)
         self._retry_ns = 0
         self._look = Backoff(rng)
         self._look_ns = 0
         self._trouble = ""
-        own.set(agent.NVML_ABANDONED, 0)
-        own.set(agent.NVML_BLIND, 0)
+        metrics.set(agent.NVML_ABANDONED, 0)
+        metrics.set(agent.NVML_BLIND, 0)
 
     @property
     def pid(self) -> int:
@@ -91,7 +106,10 @@ class Supervisor:
         return self._serving.pid if self._serving else 0
 
     def sweep(self, *, links: bool, facts: bool, missing: bool) -> Sweep:
-        """One sweep of the child that serves. ``missing``: GPUs that should be there are not, so look for them now and then."""
+        """One sweep of the child that serves.
+
+        ``missing``: GPUs that should be there are not, so look for them now and then.
+        """
         self._bury()
         self._try_candidate(missing=missing)
         if self._serving is None:
@@ -130,7 +148,9 @@ class Supervisor:
             self._whole(result)
 
     def _whole(self, result: Sweep) -> None:
-        """A whole sweep: all is well, unless the driver refused every GPU, as after it was unloaded."""
+        """A whole sweep: all is well, unless the driver refused every GPU,
+        as after it was unloaded.
+        """
         self._rows = rows(result.messages)
         codes = {m.number("code") for m in result.messages if m.kind == wire.TROUBLE}
         if not self._rows and codes and LOST not in codes:
@@ -143,9 +163,10 @@ class Supervisor:
 
     def _serve(self) -> None:
         """Start a child where that is allowed now."""
-        if self._abandoned() >= MOST_ABANDONED:
+        if self._abandoned() >= MAX_ABANDONED:
             self._say(
-                f"blind: {MOST_ABANDONED} driver children are stuck in the kernel; another is started when one of them ends"
+                f"blind: {MAX_ABANDONED} driver children are stuck in the kernel; another is "
+                "started when one of them ends"
             )
         elif self._clock.monotonic_ns() >= self._retry_ns:
             self._serving = self._begin(self.quarantine.indices())
@@ -159,10 +180,12 @@ class Supervisor:
             return None
 
     def _lost(self, error: ChildLostError, result: Sweep) -> None:
-        """The serving child is of no more use: blame, and start another at once unless that led nowhere before."""
+        """The serving child is of no more use: blame, and start another at once unless
+        that led nowhere before.
+        """
         assert self._serving is not None  # noqa: S101 - it was just lost
         self._dismiss(self._serving)
-        self._own.add(agent.NVML_CHILD_ENDS, error.cause)
+        self._metrics.add(agent.NVML_CHILD_ENDS, error.cause)
         result.trouble = self._blame(error, result.messages)
         if error.cause == "hung":
             result.hangs.append(Hang(error.gpu, error.function, error.seconds, self._serving.pid))
@@ -172,7 +195,7 @@ class Supervisor:
         self._serve()
 
     def _put_off(self, trouble: str) -> None:
-        self._retry_ns = self._clock.monotonic_ns() + round(self._retry.next() * 1e9)
+        self._retry_ns = self._clock.monotonic_ns() + round(self._retry.next() * SECOND_NS)
         self._say(trouble)
 
     def _blame(self, error: ChildLostError, messages: Sequence[Message]) -> str:
@@ -181,7 +204,7 @@ class Supervisor:
             return DRIVER_WORDS.get(error.code, str(error) or f"NVML error {error.code}")
         log.warning("driver child %s", error)
         if error.cause == "hung":
-            self._own.add(agent.NVML_HUNG_CALLS, error.function)
+            self._metrics.add(agent.NVML_HUNG_CALLS, error.function)
             self._events &= error.function != "nvmlEventSetWait_v2"
         if error.gpu != NO_DEVICE:
             self._crashes[error.gpu] = self._crashes.get(error.gpu, 0) + 1
@@ -194,7 +217,12 @@ class Supervisor:
         uuid = found(messages).get(gpu) or self._uuid_at(gpu)
         pause = self.quarantine.add(gpu, uuid, error.cause, self._clock.monotonic_ns())
         if new:
-            log.error("GPU %d is left out: %s; tried again in %.0f s, then ever more rarely", gpu, error, pause)
+            log.error(
+                "GPU %d is skipped: %s; retrying in %.0f s, then with increasing delays",
+                gpu,
+                error,
+                pause,
+            )
 
     def _due_where_moved(self, worker: Worker, messages: Sequence[Message]) -> None:
         """An index that is another GPU now, or none, is no reason to leave that one out."""
@@ -211,9 +239,14 @@ class Supervisor:
         if self._candidate is None:
             due = self.quarantine.due(now)
             wanted = due or (missing and now >= self._look_ns)
-            if not wanted or not self._completed or self._serving is None or self._abandoned() >= MOST_ABANDONED - 1:
+            if (
+                not wanted
+                or not self._completed
+                or self._serving is None
+                or self._abandoned() >= MAX_ABANDONED - 1
+            ):
                 return
-            self._look_ns = now + round(self._look.next() * 1e9)
+            self._look_ns = now + round(self._look.next() * SECOND_NS)
             worker = self._begin([index for index in self.quarantine.indices() if index not in due])
             if worker is None:
                 return
@@ -225,17 +258,19 @@ class Supervisor:
             self._reject(self._candidate, error)
 
     def _judge(self, candidate: Candidate) -> None:
-        """It survived a whole sweep: it takes over if it reads GPUs that were left out, or more than the child that serves."""
+        """It survived a whole sweep: it takes over if it reads GPUs that were left out, or more
+        than the child that serves.
+        """
         self._candidate = None
         if not candidate.due and len(rows(candidate.messages)) <= len(self._rows):
             self._dismiss(candidate.worker)
             return
         for index in candidate.due:
-            log.info("GPU %d does not hang any more", index)
+            log.info("GPU %d no longer hangs", index)
             self.quarantine.release(index)
         if self._serving is not None:
             self._dismiss(self._serving)
-            self._own.add(agent.NVML_CHILD_ENDS, "replaced")
+            self._metrics.add(agent.NVML_CHILD_ENDS, "replaced")
         self._serving, self._inherited = (
             candidate.worker,
             [m for m in candidate.messages if m.kind not in {wire.VALUES, wire.DONE}],
@@ -244,7 +279,7 @@ class Supervisor:
     def _reject(self, candidate: Candidate, error: ChildLostError) -> None:
         self._candidate = None
         self._dismiss(candidate.worker)
-        self._own.add(agent.NVML_CHILD_ENDS, error.cause)
+        self._metrics.add(agent.NVML_CHILD_ENDS, error.cause)
         for index in candidate.due:
             if error.gpu in {index, NO_DEVICE}:
                 self._leave_out(index, error, candidate.messages)
@@ -259,8 +294,10 @@ class Supervisor:
             self._dying.remove(worker)
             worker.close()
         abandoned = self._abandoned()
-        self._own.set(agent.NVML_ABANDONED, abandoned)
-        self._own.set(agent.NVML_BLIND, float(self._serving is None and abandoned >= MOST_ABANDONED))
+        self._metrics.set(agent.NVML_ABANDONED, abandoned)
+        self._metrics.set(
+            agent.NVML_BLIND, float(self._serving is None and abandoned >= MAX_ABANDONED)
+        )
 
     def _abandoned(self) -> int:
         return sum(worker.stuck for worker in self._dying)
@@ -268,5 +305,7 @@ class Supervisor:
     def _say(self, trouble: str) -> None:
         """One line per change."""
         if trouble != self._trouble:
-            log.warning("no GPU can be read: %s", trouble) if trouble else log.info("GPUs can be read")
+            log.warning("no GPU can be read: %s", trouble) if trouble else log.info(
+                "GPUs can be read"
+            )
             self._trouble = trouble

@@ -1,7 +1,9 @@
-"""What is asked of one GPU, MIG instance or NVLink, and in what form its answers go to the parent. Runs in the driver child.
+"""What is asked of one GPU, MIG instance or NVLink, and in what form its answers go to the parent.
 
-The first reading finds out which way of asking each question is supported, and drops what none of its ways can answer. After that
-a reading is one batched call and the getters that are due.
+Runs in the driver child.
+
+The first reading finds out which way of asking each question is supported, and drops what none of
+its ways can answer. After that a reading is one batched call and the getters that are due.
 """
 
 from __future__ import annotations
@@ -12,7 +14,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from collector.sources.nvml.callboard import QUICK, SLOW
-from collector.sources.nvml.library import CORRUPTED_INFOROM, GONE, NOT_SUPPORTED, UNSUPPORTED, Library, NvmlError, follow
+from collector.sources.nvml.library import (
+    CORRUPTED_INFOROM,
+    GONE,
+    NOT_SUPPORTED,
+    UNSUPPORTED,
+    Library,
+    NvmlError,
+    follow,
+)
 from collector.sources.nvml.questions import Call, FieldValue, Gpm, Way
 from collector.sources.nvml.wire import ENTRY
 
@@ -20,8 +30,9 @@ from collector.sources.nvml.wire import ENTRY
 _DOUBLE, _UNSIGNED, _SIGNED = 0, 3, 4
 _RESULT_WORD, _ENTRY_WORDS = 7, 10  # the return code is the eighth of an entry's ten 32-bit words
 
-# Seconds between two readings of what moves slowly, costs a driver much or blocks (nvmlDeviceGetPcieThroughput samples 20 ms;
-# nvmlDeviceValidateInforom reads the ROM). The answer before is held in between. Everything else is asked in every sweep.
+# Seconds between two readings of what moves slowly, costs a driver much or blocks
+# (nvmlDeviceGetPcieThroughput samples 20 ms; nvmlDeviceValidateInforom reads the ROM). The answer
+# before is held in between. Everything else is asked in every sweep.
 EVERY_S: Mapping[str, float] = {
     "nvmlDeviceValidateInforom": 600.0,
     "nvmlDeviceGetMaxClockInfo": 60.0,
@@ -56,7 +67,8 @@ EVERY_S: Mapping[str, float] = {
     "nvmlDeviceGetGraphicsRunningProcesses_v3": 5.0,
     "nvmlDeviceGetJpgUtilization": 5.0,
     "nvmlDeviceGetOfaUtilization": 5.0,
-    "nvmlDeviceGetComputeRunningProcesses_v2": 1.0,  # whose job holds the GPU is right within a tick
+    # whose job holds the GPU is right within a tick
+    "nvmlDeviceGetComputeRunningProcesses_v2": 1.0,
     "nvmlDeviceGetComputeRunningProcesses_v3": 1.0,
 }
 _AGAIN_S = 1e-6  # a getter is not asked twice in one reading
@@ -64,7 +76,9 @@ _SPREAD = 8  # devices' slow getters are spread over this many parts of their pe
 
 
 class _Question:
-    """One column: the ways to ask that are left, and its answer as an entry of the wire (None before the first)."""
+    """One column: the ways to ask that are left, and its answer as an entry of the wire
+    (None before the first).
+    """
 
     __slots__ = ("column", "entry", "ways")
 
@@ -92,8 +106,9 @@ class _Getter:
 class Target:
     """One GPU, instance or link; ``number`` names it in messages.
 
-    ``layout`` counts arrangements: while it stays, ``columns`` (fields and getters) and ``gpm_columns`` stay.
-    ``lists`` holds the last answers that were lists: the processes. ``hold`` multiplies EVERY_S; 0 asks everything every time.
+    ``layout`` counts arrangements: while it stays, ``columns`` (fields and getters) and
+    ``gpm_columns`` stay. ``lists`` holds the last answers that were lists: the processes. ``hold``
+    multiplies EVERY_S; 0 asks everything every time.
     """
 
     def __init__(
@@ -111,24 +126,35 @@ class Target:
         self.columns: list[str] = []
         self.lists: dict[str, list[Any]] = {}
         self._library, self._hold = library, hold
-        self._questions = [_Question(column, ways) for column, ways in questions.items() if ways and not isinstance(ways[0], Gpm)]
+        self._questions = [
+            _Question(column, ways)
+            for column, ways in questions.items()
+            if ways and not isinstance(ways[0], Gpm)
+        ]
         self._getters: dict[tuple[str, tuple[int, ...]], _Getter] = {}
         self._batched: list[_Question] = []
         self._raw = bytearray()
         self._changed = True
 
     def read(self, now: float) -> bytes:
-        """Entries of all columns, everything that is due asked anew. NvmlError where the GPU or the driver is gone."""
+        """Entries of all columns, everything that is due asked again.
+
+        NvmlError where the GPU or the driver is gone.
+        """
         while True:
             if self._changed:
                 self._arrange()
             changed = self._ask_fields()
             self._changed = self._ask_getters(now) or changed
             if not self._changed:
-                return bytes(self._raw) + b"".join(q.entry or b"" for g in self._getters.values() for q in g.questions)
+                return bytes(self._raw) + b"".join(
+                    q.entry or b"" for g in self._getters.values() for q in g.questions
+                )
 
     def _arrange(self) -> None:
-        """Sort the questions by the way each is asked now: one batch, and getters that keep when they are due."""
+        """Sort the questions by the way each is asked now: one batch, and getters
+        that keep when they are due.
+        """
         self._batched = [q for q in self._questions if q.ways and isinstance(q.ways[0], FieldValue)]
         self._raw = bytearray(ENTRY.size * len(self._batched))
         for at, question in enumerate(self._batched):
@@ -148,7 +174,10 @@ class Target:
                 getter.questions.append(question)
                 if question.entry is None:
                     getter.due = 0.0
-        self.columns = [q.column for q in (*self._batched, *(q for g in self._getters.values() for q in g.questions))]
+        self.columns = [
+            q.column
+            for q in (*self._batched, *(q for g in self._getters.values() for q in g.questions))
+        ]
         self.layout += 1
 
     def _ask_fields(self) -> bool:
@@ -163,7 +192,11 @@ class Target:
                 struct.pack_into("<i", self._raw, at * ENTRY.size + 4 * _RESULT_WORD, code)
         if gone := GONE.intersection(self._results):
             raise NvmlError(min(gone))
-        rejected = [q for q, result in zip(self._batched, self._results, strict=True) if result in UNSUPPORTED]
+        rejected = [
+            q
+            for q, result in zip(self._batched, self._results, strict=True)
+            if result in UNSUPPORTED
+        ]
         for question in rejected:
             question.unsupported()
         return bool(rejected)
@@ -175,9 +208,13 @@ class Target:
             if getter.due > now:
                 continue
             first = getter.due == 0.0
-            getter.due = now + max(_AGAIN_S, getter.every * (1 + self.gpu % _SPREAD / _SPREAD if first else 1))
+            getter.due = now + max(
+                _AGAIN_S, getter.every * (1 + self.gpu % _SPREAD / _SPREAD if first else 1)
+            )
             try:
-                answer = self._library.ask(self.gpu, self.handle, getter.call, _patience(getter.call))
+                answer = self._library.ask(
+                    self.gpu, self.handle, getter.call, _patience(getter.call)
+                )
             except NvmlError as error:
                 changed |= self._refused(getter, error.code)
                 continue
@@ -222,6 +259,14 @@ def _entry(value: float | str) -> bytes:
         if isinstance(value, float):
             return ENTRY.pack(0, 0, 0, 0, _DOUBLE, 0, struct.pack("<d", value))
         number = int(value)
-        return ENTRY.pack(0, 0, 0, 0, _SIGNED if number < 0 else _UNSIGNED, 0, struct.pack("<q" if number < 0 else "<Q", number))
+        return ENTRY.pack(
+            0,
+            0,
+            0,
+            0,
+            _SIGNED if number < 0 else _UNSIGNED,
+            0,
+            struct.pack("<q" if number < 0 else "<Q", number),
+        )
     except (TypeError, ValueError, struct.error) as error:
         raise NvmlError(NOT_SUPPORTED) from error

@@ -1,4 +1,6 @@
-"""What the parent knows of the targets of one driver child: which device each is, and what its entries mean."""
+"""What the parent knows of the targets of one driver child: which device each is,
+and what its entries mean.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from collector.sources.nvml import wire
 from collector.sources.nvml.wire import ENTRY, GarbageError, Message
 from pipeline.catalog import fields_of
 
-_MOST_TEXT = 128
+_MAX_TEXT = 128
 _KINDS = frozenset({"gpu", "gpu_instance", "nvlink"})
 
 
@@ -34,7 +36,8 @@ class Targets:
 
     pid: int = 0
     known: dict[int, Target] = field(default_factory=dict)
-    gpus: dict[int, str] = field(default_factory=dict)  # UUID by index of those it has found, read or not
+    # UUID by index of those it has found, read or not
+    gpus: dict[int, str] = field(default_factory=dict)
 
     def found(self, message: Message) -> str:
         """UUID of the GPU that a FOUND message is about. GarbageError where it has none."""
@@ -45,7 +48,10 @@ class Targets:
         return self.gpus[message.gpu]
 
     def note(self, message: Message) -> Target | None:
-        """Learn from a DEVICE, GONE or LAYOUT message; the target where it is new or has new facts. GarbageError where it is nonsense."""
+        """Learn from a DEVICE, GONE or LAYOUT message; the target where it is new or has new facts.
+
+        GarbageError where it is nonsense.
+        """
         number = message.number("target")
         document = message.document()
         if message.kind == wire.GONE:
@@ -53,10 +59,18 @@ class Targets:
             return None
         if message.kind == wire.LAYOUT:
             target = self._get(number)
-            target.columns, target.gpm = _columns(target.kind, document, "columns"), _columns(target.kind, document, "gpm")
+            target.columns, target.gpm = (
+                _columns(target.kind, document, "columns"),
+                _columns(target.kind, document, "gpm"),
+            )
             return None
         kind, identity, facts = document.get("kind"), document.get("id"), document.get("facts")
-        if kind not in _KINDS or not isinstance(identity, str) or not identity or not isinstance(facts, dict):
+        if (
+            kind not in _KINDS
+            or not isinstance(identity, str)
+            or not identity
+            or not isinstance(facts, dict)
+        ):
             raise GarbageError(f"a device that is none: {document!r:.200}")
         plain = {str(name): printable(str(text)) for name, text in facts.items()}
         if number in self.known:
@@ -66,7 +80,10 @@ class Targets:
         return self.known[number]
 
     def values(self, message: Message) -> tuple[Target, tuple[str, ...], int, bytes]:
-        """Target, GPM columns that came, unix time and entries of a VALUES message. GarbageError where they are not whole."""
+        """Target, GPM columns that came, unix time and entries of a VALUES message.
+
+        GarbageError where they are not whole.
+        """
         try:
             number, fields, metrics, time_ns = wire.VALUES_HEAD.unpack_from(message.body)
         except struct.error as error:
@@ -78,7 +95,10 @@ class Targets:
             or fields != len(target.columns)
             or metrics not in {0, len(target.gpm)}
         ):
-            raise GarbageError(f"{len(entries)} bytes of values for {len(target.columns)} columns of {target.kind} {target.id}")
+            raise GarbageError(
+                f"{len(entries)} bytes of values for {len(target.columns)} columns of "
+                f"{target.kind} {target.id}"
+            )
         return target, target.gpm if metrics else (), time_ns, entries
 
     def _get(self, number: int) -> Target:
@@ -101,4 +121,4 @@ def printable(text: str) -> str:
     >>> printable("H100\x00\x07 80GB")
     'H100 80GB'
     """
-    return "".join(c for c in text[:_MOST_TEXT] if c.isprintable())
+    return "".join(c for c in text[:_MAX_TEXT] if c.isprintable())

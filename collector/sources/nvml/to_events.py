@@ -1,54 +1,57 @@
-"""Events of the NVML source: XIDs, hung calls, processes that come and go, GPUs that come and go."""
+"""Events of the NVML source: XIDs, hung calls, processes that come and
+go, GPUs that come and go.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from collector.holders import NO_INSTANCE, Holder
-from collector.inventory import pci_key
+from collector.node.gpu_processes import NO_INSTANCE, Holder
+from collector.node.inventory import pci_key
 from collector.sources.nvml.states import ABSENT, HUNG, LOST, NAMES, OK, PASSTHROUGH, Change
 from collector.sources.nvml.supervisor import Hang
 from collector.sources.nvml.targets import printable
 from collector.sources.nvml.wire import GarbageError, Message
+from pipeline.clock import Instant
 from pipeline.frame import Device
 from pipeline.observation import Event
 
-
-class Now(NamedTuple):
-    """When a reading began: unix and monotonic time, ns."""
-
-    time_ns: int
-    mono_ns: int
-
-
 Process = tuple[int, int, int]  # pid, GPU instance, compute instance
-_MOST_PROCESSES = 64  # events of one kind in one reading, per GPU
+_MAX_PROCESSES = 64  # events of one kind in one reading, per GPU
 _NO_INSTANCE = 0xFFFFFFFF
 
 
 class Happenings:
-    """Makes events. Processes that hold a GPU when it is first seen are no news: nobody knows when they came."""
+    """Makes events.
+
+    Processes that hold a GPU when it is first seen are no news: nobody knows when they came.
+    """
 
     def __init__(self, proc: Path) -> None:
         self._proc = proc
         self._processes: dict[str, dict[Process, str]] = {}
 
-    def xid(self, message: Message, device: Device, now: Now) -> Event:
+    def xid(self, message: Message, device: Device, now: Instant) -> Event:
         """An XID from NVML's event set. GarbageError where the message is none."""
         document = message.document()
         if not all(isinstance(value, int) for value in document.values()) or "code" not in document:
             raise GarbageError(f"an XID that is none: {document!r:.200}")
         wanted = ("code", "gpu_instance", "compute_instance")
-        attributes: dict[str, str | int] = {name: document[name] for name in wanted if name in document}
+        attributes: dict[str, str | int] = {
+            name: document[name] for name in wanted if name in document
+        }
         return Event(*now, device, "xid", attributes | _pci(device) | {"origin": "nvml"})
 
-    def processes(self, message: Message, device: Device, now: Now) -> list[Event]:
-        """Processes that came and went since this GPU's last list. GarbageError where the message is none."""
+    def processes(self, message: Message, device: Device, now: Instant) -> list[Event]:
+        """Processes that came and went since this GPU's last list.
+
+        GarbageError where the message is none.
+        """
         listed = message.document().get("processes")
         if not isinstance(listed, list) or not all(
-            isinstance(p, list) and len(p) == 3 and all(isinstance(n, int) for n in p) for p in listed
+            isinstance(p, list) and len(p) == 3 and all(isinstance(n, int) for n in p)
+            for p in listed
         ):
             raise GarbageError(f"processes that are none: {listed!r:.200}")
         held: list[Process] = [(p[0], p[1], p[2]) for p in listed]
@@ -61,14 +64,17 @@ class Happenings:
         return [
             Event(*now, device, kind, _process(process, name))
             for kind, changed in (("gpu_process_started", started), ("gpu_process_ended", ended))
-            for process, name in changed[:_MOST_PROCESSES]
+            for process, name in changed[:_MAX_PROCESSES]
         ]
 
     def holders(self, uuid: str) -> list[Holder]:
         """The processes of a GPU as last told, each with its GPU instance."""
-        return [Holder(pid, gi if 0 <= gi < _NO_INSTANCE else NO_INSTANCE) for pid, gi, _ in self._processes.get(uuid, {})]
+        return [
+            Holder(pid, gi if 0 <= gi < _NO_INSTANCE else NO_INSTANCE)
+            for pid, gi, _ in self._processes.get(uuid, {})
+        ]
 
-    def hangs(self, hangs: Iterable[Hang], devices: Sequence[Device], now: Now) -> list[Event]:
+    def hangs(self, hangs: Iterable[Hang], devices: Sequence[Device], now: Instant) -> list[Event]:
         """Calls that did not return, each with the device it belongs to."""
         return [
             Event(
@@ -81,8 +87,11 @@ class Happenings:
         ]
 
     @staticmethod
-    def changes(changes: Iterable[Change], now: Now) -> list[Event]:
-        """GPUs that no longer answer, or answer again. A GPU that is judged for the first time is news only where it is gone."""
+    def changes(changes: Iterable[Change], now: Instant) -> list[Event]:
+        """GPUs that no longer answer, or answer again.
+
+        A GPU that is judged for the first time is news only where it is gone.
+        """
         events: list[Event] = []
         for change in changes:
             gone = {LOST, HUNG, ABSENT, PASSTHROUGH}
@@ -91,7 +100,9 @@ class Happenings:
                 events.append(Event(*now, change.device, "device_gone", said | _pci(change.device)))
             elif change.now == OK and change.before in gone:
                 said = {"reason": f"was {NAMES[change.before or 0]}"}
-                events.append(Event(*now, change.device, "device_appeared", said | _pci(change.device)))
+                events.append(
+                    Event(*now, change.device, "device_appeared", said | _pci(change.device))
+                )
         return events
 
     def _comm(self, pid: int) -> str:
@@ -105,7 +116,9 @@ def _process(process: Process, name: str) -> dict[str, str | int]:
     pid, instance, compute = process
     attributes: dict[str, str | int] = {"pid": pid} | ({"process": name} if name else {})
     places = (("gpu_instance", instance), ("compute_instance", compute))
-    return attributes | {attribute: number for attribute, number in places if 0 <= number < _NO_INSTANCE}
+    return attributes | {
+        attribute: number for attribute, number in places if 0 <= number < _NO_INSTANCE
+    }
 
 
 def _pci(device: Device) -> dict[str, str]:

@@ -1,4 +1,6 @@
-"""One driver child as its parent sees it: started, told what to do, listened to with a deadline on every call it makes."""
+"""One driver child as its parent sees it: started, told what to do, listened to with a
+deadline on every call it makes.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,10 @@ from collector.sources.nvml.callboard import NO_DEVICE, SLOW, CallBoard, Running
 from collector.sources.nvml.wire import GarbageError, Message, Stream
 from pipeline.catalog import facts_of, fields_of
 from pipeline.child import Child, python
+from pipeline.clock import SECOND_NS
 
 KINDS_READ = ("gpu", "gpu_instance", "nvlink")
-MOST_MESSAGES = 20_000  # in one sweep; 16 GPUs with 72 links each are 1,200 targets of at most four
+MAX_MESSAGES = 20_000  # in one sweep; 16 GPUs with 72 links each are 1,200 targets of at most four
 _GRACE_NS = 1_000_000  # between a call's end and the next look at the board
 _REAP_S = 0.1  # between the end of a child's output and of the child
 
@@ -26,15 +29,28 @@ class Deadlines:
     """How long things may take, in seconds."""
 
     call_s: float = 0.5  # one driver call
-    slow_s: float = 30.0  # a slow one: loading the library (without persistence mode the driver loads with it), discovery, facts
-    silent_s: float = 5.0  # a child in which no call runs says nothing; slow_s before it is ready: it is being loaded
+    # a slow one: loading the library (without persistence mode the driver loads
+    # with it), discovery, facts
+    slow_s: float = 30.0
+    # a child in which no call runs says nothing; slow_s before it is ready: it is being loaded
+    silent_s: float = 5.0
     sweep_s: float = 2.0  # a reading waits for its sweep
 
 
 class ChildLostError(Exception):
-    """The child is of no more use. ``cause`` is hung, died, garbage, silent or failed; ``gpu`` is NO_DEVICE where none is to blame."""
+    """The child is of no more use.
 
-    def __init__(self, cause: str, text: str, running: Running | None = None, code: int = 0, seconds: float = 0.0) -> None:
+    ``cause`` is hung, died, garbage, silent or failed; ``gpu`` is NO_DEVICE if none is the cause.
+    """
+
+    def __init__(
+        self,
+        cause: str,
+        text: str,
+        running: Running | None = None,
+        code: int = 0,
+        seconds: float = 0.0,
+    ) -> None:
         super().__init__(text)
         self.cause = cause
         self.code, self.seconds = code, seconds
@@ -43,15 +59,27 @@ class ChildLostError(Exception):
 
 
 def questions() -> dict[str, dict[str, dict[str, str]]]:
-    """What a child is to ask, from the catalogue: ``questions`` and ``facts``, by kind and column."""
+    """What a child is to ask, from the catalogue: ``questions`` and
+    ``facts``, by kind and column.
+    """
     return {
-        "questions": {kind: {f.name: f.read for f in fields_of(kind) if f.read != "source"} for kind in KINDS_READ},
-        "facts": {kind: {f.name: f.read for f in facts_of(kind) if f.read.startswith("nvml")} for kind in KINDS_READ},
+        "questions": {
+            kind: {f.name: f.read for f in fields_of(kind) if f.read != "source"}
+            for kind in KINDS_READ
+        },
+        "facts": {
+            kind: {f.name: f.read for f in facts_of(kind) if f.read.startswith("nvml")}
+            for kind in KINDS_READ
+        },
     }
 
 
 class Worker:
-    """A driver child. Its messages are collected in pieces; ``ready`` once it has found its devices, ``busy`` during a sweep."""
+    """A driver child.
+
+    Its messages are collected in pieces; ``ready`` once it has found its devices,
+    ``busy`` during a sweep.
+    """
 
     def __init__(
         self,
@@ -70,7 +98,9 @@ class Worker:
         self._board = CallBoard()
         self._stream = Stream()
         self._heard_ns = time.monotonic_ns()
-        plan = json.dumps({"library": library, "skip": list(skip), "hold": hold, "events": events, **questions()}).encode()
+        plan = json.dumps(
+            {"library": library, "skip": list(skip), "hold": hold, "events": events, **questions()}
+        ).encode()
         plan_fd = os.memfd_create("tocsin-nvml-plan")
         try:
             os.write(plan_fd, plan)
@@ -94,8 +124,11 @@ class Worker:
         self._child.send((b"l" if links else b"s") + (b"f" if facts else b""))
 
     def collect(self, wait_s: float, messages: list[Message], *, until: str = "done") -> None:
-        """Append what it says until it is ready or done, or for ``wait_s``. ChildLostError where it is of no more use."""
-        deadline = time.monotonic_ns() + round(wait_s * 1e9)
+        """Append what it says until it is ready or done, or for ``wait_s``.
+
+        ChildLostError where it is of no more use.
+        """
+        deadline = time.monotonic_ns() + round(wait_s * SECOND_NS)
         while not (self.ready if until == "ready" else self.ready and not self.busy):
             data = self._child.receive(self._patience(deadline) / 1e9)
             if data:
@@ -104,7 +137,9 @@ class Worker:
             elif data is not None:
                 raise self._ended()
             elif self._overdue():
-                if (data := self._child.receive(0.0)) is None:  # nothing came at the last moment either
+                if (
+                    data := self._child.receive(0.0)
+                ) is None:  # nothing came at the last moment either
                     raise self._late()
                 self._take(data, messages)
             elif time.monotonic_ns() >= deadline:
@@ -135,8 +170,8 @@ class Worker:
         except GarbageError as error:
             raise ChildLostError("garbage", f"wrote {error}", self._board.running()) from error
         messages += new
-        if len(messages) > MOST_MESSAGES:
-            raise ChildLostError("garbage", f"wrote more than {MOST_MESSAGES} messages in one sweep")
+        if len(messages) > MAX_MESSAGES:
+            raise ChildLostError("garbage", f"wrote more than {MAX_MESSAGES} messages in one sweep")
 
     def _note(self, message: Message) -> None:
         if message.kind == wire.READY:
@@ -145,21 +180,27 @@ class Worker:
         elif message.kind == wire.DONE:
             self.busy = False
         elif message.kind == wire.FAILED:
-            raise ChildLostError("failed", str(message.document().get("text", "")), code=message.number("code"))
+            raise ChildLostError(
+                "failed", str(message.document().get("text", "")), code=message.number("code")
+            )
 
     def _limit_ns(self, running: Running | None) -> int:
-        """Until when something must come: the call that runs must be over, or where none runs the child must speak."""
+        """Until when something must come: the call that runs must be over, or where none
+        runs the child must speak.
+        """
         if running is None:
             patience = (self._deadlines.silent_s, 0.0 if self.ready else self._deadlines.slow_s)
-            return self._heard_ns + round(max(patience) * 1e9)
+            return self._heard_ns + round(max(patience) * SECOND_NS)
         seconds = self._deadlines.slow_s if running.patience == SLOW else self._deadlines.call_s
-        return running.since_ns + round(seconds * 1e9)
+        return running.since_ns + round(seconds * SECOND_NS)
 
     def _patience(self, deadline: int) -> int:
-        """How long to listen before the next look at the board, ns: a call may begin, and hang, right after this look."""
+        """How long to listen before the next look at the board, ns: a call may begin, and
+        hang, right after this look.
+        """
         now = time.monotonic_ns()
         limit = self._limit_ns(self._board.running())
-        look = now + round(min(self._deadlines.call_s, self._deadlines.slow_s) * 1e9)
+        look = now + round(min(self._deadlines.call_s, self._deadlines.slow_s) * SECOND_NS)
         return max(_GRACE_NS, min(deadline, limit, look) - now)
 
     def _overdue(self) -> bool:
@@ -171,7 +212,12 @@ class Worker:
         if running is None:
             return ChildLostError("silent", "said nothing, though no driver call runs")
         seconds = (time.monotonic_ns() - running.since_ns) / 1e9
-        return ChildLostError("hung", f"{running.function} did not return for {seconds:.1f} s", running, seconds=seconds)
+        return ChildLostError(
+            "hung",
+            f"{running.function} did not return for {seconds:.1f} s",
+            running,
+            seconds=seconds,
+        )
 
     def _ended(self) -> ChildLostError:
         running = self._board.running()
@@ -184,4 +230,6 @@ class Worker:
         if code is None:
             return ""
         names = {number.value: number.name for number in signal.Signals}
-        return f" by {names.get(-code, f'signal {-code}')}" if code < 0 else f" with exit code {code}"
+        return (
+            f" by {names.get(-code, f'signal {-code}')}" if code < 0 else f" with exit code {code}"
+        )

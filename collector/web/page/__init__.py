@@ -1,4 +1,6 @@
-"""The status page at `/`: rendered here whole, with or without JavaScript; the script of the page asks for it again and takes over what differs."""
+"""The status page at `/`: rendered here whole, with or without JavaScript; the script of the page
+asks for it again and takes over what differs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Style and script of the page: files beside this one, read once, served by this server and by nobody else."""
+"""Style and script of the page: files beside this one, read once, served by this
+server and by nobody else.
+"""
 
 from __future__ import annotations
 
@@ -19,4 +21,7 @@ def _read(name: str, content_type: str) -> Asset:
     return Asset(content_type, files(__package__).joinpath(name).read_bytes())
 
 
-ASSETS: Mapping[str, Asset] = {"/page.css": _read("page.css", "text/css"), "/page.js": _read("page.js", "text/javascript")}
+ASSETS: Mapping[str, Asset] = {
+    "/page.css": _read("page.css", "text/css"),
+    "/page.js": _read("page.js", "text/javascript"),
+}

@@ -1,4 +1,6 @@
-"""A cell for every GPU and port: its state in a word, its numbers with their last minutes, and what identifies the part."""
+"""A cell for every GPU and port: its state in a word, its numbers with their last minutes, and
+what identifies the part.
+"""
 
 from __future__ import annotations
 
@@ -23,22 +25,32 @@ Recently = Callable[[str, str], Past]  # kind and id of a device to its last min
 
 
 def gpus(document: Mapping[str, Any], recently: Recently) -> Html:
-    """The section of GPUs. The model is said once where all are alike."""
+    """The section of GPUs. The model is shown once where all are alike."""
     rows, called = document["gpus"], names(document)
     models = list(dict.fromkeys(row["name"] for row in rows))
     held = any(row["held_by"] for row in rows)
     cells = (
         _cell(
             called[row["id"]],
-            " · ".join([*([row["name"]] if len(models) > 1 else []), *([_holders(row)] if held else [])]),
+            " · ".join(
+                [*([row["name"]] if len(models) > 1 else []), *([_holders(row)] if held else [])]
+            ),
             row,
             levels.gpu(row, document),
             _figures("gpu", row, rows, recently),
         )
         for row in rows
     )
-    alike = f"{len(rows)} \N{MULTIPLICATION SIGN} {models[0]}" if len(models) == 1 else f"{len(rows)}"
-    return _section("gpus", "GPUs", f"{alike} · lines: ten minutes, from zero to the limit", cells, "No GPU was seen.")
+    alike = (
+        f"{len(rows)} \N{MULTIPLICATION SIGN} {models[0]}" if len(models) == 1 else f"{len(rows)}"
+    )
+    return _section(
+        "gpus",
+        "GPUs",
+        f"{alike} · lines: ten minutes, from zero to the limit",
+        cells,
+        "No GPU found.",
+    )
 
 
 def ports(document: Mapping[str, Any], recently: Recently) -> Html:
@@ -47,7 +59,9 @@ def ports(document: Mapping[str, Any], recently: Recently) -> Html:
     cells = (
         _cell(
             upper(called[row["id"]]),
-            "no rate" if row["rate_bytes_per_second"] is None else bits(row["rate_bytes_per_second"]),
+            "no rate"
+            if row["rate_bytes_per_second"] is None
+            else bits(row["rate_bytes_per_second"]),
             row,
             levels.port(row, document),
             _figures("ib_port", row, rows, recently),
@@ -55,19 +69,21 @@ def ports(document: Mapping[str, Any], recently: Recently) -> Html:
         for row in rows
     )
     aside = f"{len(rows)} · lines: ten minutes, from zero to the rate of the link"
-    return _section("ports", "InfiniBand and RoCE ports", aside, cells, "No port was seen.")
+    return _section("ports", "InfiniBand and RoCE ports", aside, cells, "No port found.")
 
 
 def _section(key: str, title: str, aside: str, cells: Iterable[Html], empty: str) -> Html:
     """A titled list of cells, or the words for none."""
     listed = join(*cells)
     head = el("h2", el("span", title, id=f"{key}-title"), el("small", aside) if listed else None)
-    body = el("ul", listed, class_="cells", role="list") if listed else el("p", empty, class_="empty")
+    body = (
+        el("ul", listed, class_="cells", role="list") if listed else el("p", empty, class_="empty")
+    )
     return el("section", head, body, id=key, aria_labelledby=f"{key}-title")
 
 
-def _cell(title: str, aside: str, row: Row, said: tuple[Level, str], figures: Html) -> Html:
-    level, word = said
+def _cell(title: str, aside: str, row: Row, state: tuple[Level, str], figures: Html) -> Html:
+    level, word = state
     return el(
         "li",
         el("h3", title, el("span", icon(level), word, class_="state")),
@@ -81,18 +97,24 @@ def _cell(title: str, aside: str, row: Row, said: tuple[Level, str], figures: Ht
 
 
 def _holders(row: Row) -> str:
-    return " · ".join(_holder(held) for held in row["held_by"]) or "held by no job"
+    return " · ".join(_holder(held) for held in row["held_by"]) or "no job"
 
 
 def _holder(held: Mapping[str, str]) -> str:
-    """Whose job, in the names of who runs it.
+    """The job that holds it, in its scheduler's terms.
 
     >>> _holder({"scheduler": "slurm", "job": "71", "user": "ada", "job_name": "train"})
     'job 71 (ada, train)'
-    >>> _holder({"scheduler": "kubernetes", "namespace": "ml", "pod": "train-0", "container": "main"})
+    >>> _holder(
+    ...     {"scheduler": "kubernetes", "namespace": "ml", "pod": "train-0", "container": "main"}
+    ... )
     'pod ml/train-0'
     """
-    what = f"job {held['job']}" if "job" in held else f"pod {held.get('namespace', '')}/{held.get('pod', '')}"
+    what = (
+        f"job {held['job']}"
+        if "job" in held
+        else f"pod {held.get('namespace', '')}/{held.get('pod', '')}"
+    )
     more = ", ".join(held[name] for name in ("user", "job_name") if name in held)
     return f"{what} ({more})" if more else what
 
@@ -100,32 +122,55 @@ def _holder(held: Mapping[str, str]) -> str:
 def _figures(kind: str, row: Row, alike: Sequence[Row], recently: Recently) -> Html:
     past = recently(kind, row["id"])
     drawn = (
-        _figure(figure, row[figure.column], past.get(figure.column, NOTHING), _top(figure, row, alike))
+        _figure(
+            figure, row[figure.column], past.get(figure.column, NOTHING), _top(figure, row, alike)
+        )
         for figure in FIGURES[kind]
     )
     return el("dl", *drawn, class_="figures")
 
 
 def _top(figure: Figure, row: Row, alike: Sequence[Row]) -> float | None:
-    """What is full height; where a device does not say, as a port without a link, that of the most able of its sort."""
+    """The value of full height; for a device that reports none, such as a port without a link, the
+    highest of its kind.
+    """
     if isinstance(figure.top, float):
         return figure.top
-    return row[figure.top] or max((other[figure.top] or 0.0 for other in alike), default=0.0) or None
+    return (
+        row[figure.top] or max((other[figure.top] or 0.0 for other in alike), default=0.0) or None
+    )
 
 
-def _figure(figure: Figure, value: float | None, past: NDArray[np.float32], top: float | None) -> Html:
-    now = el("dd", "not read", class_="value missing") if value is None else el("dd", figure.write(value), class_="value")
-    return el("div", el("dt", figure.title), el("dd", spark(past, top, _range(figure, past)), class_="past"), now)
+def _figure(
+    figure: Figure, value: float | None, past: NDArray[np.float32], top: float | None
+) -> Html:
+    now = (
+        el("dd", "not read", class_="value missing")
+        if value is None
+        else el("dd", figure.write(value), class_="value")
+    )
+    return el(
+        "div",
+        el("dt", figure.title),
+        el("dd", spark(past, top, _range(figure, past)), class_="past"),
+        now,
+    )
 
 
 def _range(figure: Figure, past: NDArray[np.float32]) -> str:
     seen = past[np.isfinite(past)]
     if not seen.size:
-        return "nothing was read in the last ten minutes"
+        return "no data in the last ten minutes"
     return f"in the last ten minutes {figure.write(seen.min())} to {figure.write(seen.max())}"
 
 
 def _identity(row: Row, title: str) -> Html:
     facts = {"id": row["id"], "model": row["name"], **row["facts"]}
-    pairs = (el("div", el("dt", key.replace("_", " ")), el("dd", value)) for key, value in facts.items())
-    return el("details", el("summary", "Identity", el("span", f" of {title}", class_="unseen")), el("dl", *pairs))
+    pairs = (
+        el("div", el("dt", key.replace("_", " ")), el("dd", value)) for key, value in facts.items()
+    )
+    return el(
+        "details",
+        el("summary", "Identity", el("span", f" of {title}", class_="unseen")),
+        el("dl", *pairs),
+    )

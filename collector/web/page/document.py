@@ -1,4 +1,7 @@
-"""The whole page of a status document. What it says of the node is here; how it looks and stays live is in page.css and page.js."""
+"""The complete page of a status document.
+
+Its texts are here; how it looks and stays live is in page.css and page.js.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,16 @@ from collector.web.page.cells import Recently
 from collector.web.page.icons import bell, icon, tab_icon
 from collector.web.page.markup import Html, Node, el, join
 from collector.web.page.words import moment, upper
-from collector.web.verdict import blind, listed, name, untold, unwell
+from collector.web.verdict import blind, degraded_parts, listed, name, unexplained
 
 # What a level means, for those who see neither colour nor shape.
-_SAID = {
+_LEVEL_NAMES = {
     "bad": "Failed",
     "warn": "Degraded",
     "blind": "Unknown",
     "out": "Out of service",
-    "note": "Well, with remarks",
-    "ok": "Well",
+    "note": "Healthy, with remarks",
+    "ok": "Healthy",
 }
 _WITHOUT_SCRIPT_S = 10
 
@@ -50,7 +53,7 @@ def _head(document: Mapping[str, Any]) -> Html:
         el("meta", charset="utf-8"),
         el("meta", name="viewport", content="width=device-width"),
         el("meta", name="color-scheme", content="light dark"),
-        el("title", f"{_SAID[level]}: {document['host']} - Tocsin"),
+        el("title", f"{_LEVEL_NAMES[level]}: {document['host']} - Tocsin"),
         el("link", rel="icon", href=tab_icon(level)),
         el("link", rel="stylesheet", href="page.css"),
         el("script", src="page.js", defer=True),
@@ -63,7 +66,9 @@ def _banner(document: Mapping[str, Any]) -> Html:
         "header",
         el("a", "Skip to the verdict", href="#verdict", class_="skip"),
         el("h1", bell(), el("span", "Tocsin on ", class_="brand"), document["host"]),
-        el("p", f"simulated: {document['simulated']}", class_="rehearsal") if document["simulated"] else None,
+        el("p", f"simulated: {document['simulated']}", class_="rehearsal")
+        if document["simulated"]
+        else None,
         el("p", el("span", "Read ", id="manner"), moment(document["time"]), id="live"),
     )
 
@@ -82,13 +87,19 @@ def _main(document: Mapping[str, Any], recently: Recently) -> Html:
 
 
 def _verdict(document: Mapping[str, Any]) -> Html:
-    said = document["verdict"]
-    action = el("p", el("b", "Next step "), said["action"], class_="next") if said["action"] else None
+    verdict = document["verdict"]
+    action = (
+        el("p", el("b", "Next step "), verdict["action"], class_="next")
+        if verdict["action"]
+        else None
+    )
+    # The sentence about a healthy node begins with the word itself.
+    unseen = f"{_LEVEL_NAMES[verdict['level']]}: " if verdict["level"] != "ok" else ""
     sentence = el(
         "p",
-        icon(said["level"]),
-        el("span", el("span", f"{_SAID[said['level']]}: ", class_="unseen"), said["text"]),
-        class_="said",
+        icon(verdict["level"]),
+        el("span", el("span", unseen, class_="unseen") if unseen else None, verdict["text"]),
+        class_="verdict",
     )
     remarks = join(*(el("li", remark) for remark in _remarks(document)))
     return el(
@@ -97,34 +108,45 @@ def _verdict(document: Mapping[str, Any]) -> Html:
         el("ul", remarks, class_="remarks", role="list") if remarks else None,
         id="verdict",
         tabindex="-1",
-        data_level=said["level"],
+        data_level=verdict["level"],
         aria_label="Verdict",
     )
 
 
 def _remarks(document: Mapping[str, Any]) -> Iterator[Node]:
-    """What puts the rest of the page in its light."""
+    """Remarks below the verdict that qualify the rest of the page."""
     if document["simulated"]:
-        yield join(el("b", f"This node is simulated ({document['simulated']})."), " No reading here comes from hardware.")
-    yield from _besides(document)
+        yield join(
+            el("b", f"This node is simulated ({document['simulated']})."),
+            " No reading here comes from hardware.",
+        )
+    yield from _overridden(document)
     for out in document["maintenance"]:
         until = join(" until ", moment(out["until"])) if out["until"] else None
-        yield join(upper(name(out, document)), " is out of service", until, f": {out['reason']} ({out['user']})")
+        yield join(
+            upper(name(out, document)),
+            " is out of service",
+            until,
+            f": {out['reason']} ({out['user']})",
+        )
 
 
-def _besides(document: Mapping[str, Any]) -> Iterator[str]:
-    """What the verdict would have said, had something graver not come before it."""
-    told = bool(document["incidents"])
-    missing, more = blind(document), [text for level, text in untold(document) if level != "blind"]
-    if told and document["unready_reason"]:
+def _overridden(document: Mapping[str, Any]) -> Iterator[str]:
+    """What the verdict omits because something graver comes first."""
+    shown = bool(document["incidents"])
+    missing, more = (
+        blind(document),
+        [text for level, text in unexplained(document) if level != "blind"],
+    )
+    if shown and document["unready_reason"]:
         yield f"Not ready: {document['unready_reason']}"
-    if told and missing:
-        yield f"Blind: {', '.join(missing)}. What would be seen there is not seen."
-    told = told or bool(missing or document["unready_reason"])
-    if told and more:
-        yield f"Also: {listed(more)}; no incident tells it."
-    if (told or more) and (sick := unwell(document)):
-        yield f"The agent itself is not well: {listed(sick)}."
+    if shown and missing:
+        yield f"No data from {', '.join(missing)}: faults there go undetected."
+    shown = shown or bool(missing or document["unready_reason"])
+    if shown and more:
+        yield f"Also: {listed(more)}; not part of an incident."
+    if (shown or more) and (degraded := degraded_parts(document)):
+        yield f"The agent itself is degraded: {listed(degraded)}."
 
 
 def _footer(document: Mapping[str, Any], metrics_path: str) -> Html:
@@ -136,5 +158,9 @@ def _footer(document: Mapping[str, Any], metrics_path: str) -> Html:
         "Healthy": "-/healthy",
         "Ready": "-/ready",
     }
-    links = el("nav", *(el("a", title, href=path) for title, path in places.items()), aria_label="For programs")
+    links = el(
+        "nav",
+        *(el("a", title, href=path) for title, path in places.items()),
+        aria_label="For programs",
+    )
     return el("footer", links, el("p", f"GPU Exporter, Tocsin {document['version']}"))

@@ -1,4 +1,7 @@
-"""One shape per level: colour never speaks alone. And the mark of the program, as the icon of the page in the colour of its verdict."""
+"""One shape per level: colour is never the only sign.
+
+And the mark of the program, as the icon of the page in the colour of its verdict.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ _SHAPES: Mapping[Level, str] = {
     "ok": "M1.5 8a6.5 6.5 0 1 0 13 0a6.5 6.5 0 1 0-13 0M5 8.3l2.1 2.1L11 6",
 }
 _BELL = "M8 1.5v1M3.5 11.5c1-1 1-2 1-4a3.5 3.5 0 0 1 7 0c0 2 0 3 1 4zM6.7 13.5a1.4 1.4 0 0 0 2.6 0"
-# The icon of a browser's tab knows no style sheet: the same colours as in page.css, those of the dark scheme, which show on both.
+# The icon of a browser's tab knows no style sheet: the same colours as in page.css, those of the
+# dark scheme, which show on both.
 _COLOURS: Mapping[Level, str] = {
     "bad": "#ff6b77",
     "warn": "#f0b354",
@@ -31,7 +35,9 @@ _COLOURS: Mapping[Level, str] = {
 
 def icon(level: Level) -> Html:
     """The shape of a level; the words beside it say the same."""
-    return el("svg", el("path", d=_SHAPES[level]), class_="icon", viewBox="0 0 16 16", aria_hidden="true")
+    return el(
+        "svg", el("path", d=_SHAPES[level]), class_="icon", viewBox="0 0 16 16", aria_hidden="true"
+    )
 
 
 def bell() -> Html:
@@ -43,7 +49,14 @@ def tab_icon(level: Level) -> str:
     """The mark in the colour of a level, as an address."""
     drawn = el(
         "svg",
-        el("path", d=_BELL, fill="none", stroke=_COLOURS[level], stroke_width="1.6", stroke_linecap="round"),
+        el(
+            "path",
+            d=_BELL,
+            fill="none",
+            stroke=_COLOURS[level],
+            stroke_width="1.6",
+            stroke_linecap="round",
+        ),
         xmlns="http://www.w3.org/2000/svg",
         viewBox="0 0 16 16",
     )

@@ -1,4 +1,6 @@
-"""Open incidents as cards: whom to blame, what happened, the next step, who is on it, and the evidence. And what stands on record."""
+"""Open incidents as cards: root cause, what happened, the next step, who acknowledged it, and
+the evidence; and the open findings that belong to none.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,10 @@ from collector.web.page.icons import icon
 from collector.web.page.markup import Html, el
 from collector.web.page.words import age, upper
 from collector.web.verdict import name, summary
+from pipeline.short_ids import short
 
-MOST_SHOWN = 50  # of incidents, of the members of each, and of findings on record; all are in /api/v1/status
+# of incidents, of the members of each, and of other findings; all are in /api/v1/status
+MAX_SHOWN = 50
 
 
 def incidents(document: Mapping[str, Any]) -> Html | None:
@@ -19,7 +23,7 @@ def incidents(document: Mapping[str, Any]) -> Html | None:
     rows = document["incidents"]
     if not rows:
         return None
-    cards = (_card(row, document, first=number == 0) for number, row in enumerate(rows[:MOST_SHOWN]))
+    cards = (_card(row, document, first=number == 0) for number, row in enumerate(rows[:MAX_SHOWN]))
     head = el("h2", el("span", "Open incidents", id="incidents-title"), el("small", str(len(rows))))
     return el(
         "section",
@@ -32,15 +36,20 @@ def incidents(document: Mapping[str, Any]) -> Html | None:
 
 
 def on_record(document: Mapping[str, Any]) -> Html | None:
-    """Findings that stand and belong to no open incident: of detectors on trial above all."""
-    told = {member["id"] for incident in document["incidents"] for member in incident["standing"]}
-    rows = [finding for finding in document["findings"] if finding["id"] not in told]
+    """Open findings that belong to no open incident: mostly of detectors in shadow mode."""
+    shown = {member["id"] for incident in document["incidents"] for member in incident["standing"]}
+    rows = [finding for finding in document["findings"] if finding["id"] not in shown]
     if not rows:
         return None
     unpaged = all(row["severity"] == "record" for row in rows)
-    aside = "seen, and nobody is paged for it" if unpaged else "in no open incident"
-    head = el("h2", el("span", "On record", id="record-title"), el("small", aside))
-    listed = el("ol", *(_member(row, document) for row in rows[:MOST_SHOWN]), class_="members card", role="list")
+    aside = "info, no alert" if unpaged else "in no open incident"
+    head = el("h2", el("span", "Other findings", id="record-title"), el("small", aside))
+    listed = el(
+        "ol",
+        *(_member(row, document) for row in rows[:MAX_SHOWN]),
+        class_="members card",
+        role="list",
+    )
     return el("section", head, listed, _more(rows), id="record", aria_labelledby="record-title")
 
 
@@ -48,10 +57,16 @@ def _card(incident: Mapping[str, Any], document: Mapping[str, Any], *, first: bo
     level = levels.SEVERITY[incident["severity"]]
     return el(
         "li",
-        el("h3", upper(name(incident, document)), el("span", icon(level), incident["severity"], class_="state")),
+        el(
+            "h3",
+            upper(name(incident, document)),
+            el("span", icon(level), incident["severity"], class_="state"),
+        ),
         el("p", summary(incident)),
-        el("p", el("b", "Next step "), incident["reason"], class_="next") if incident["reason"] else None,
-        el("p", *_taken_on(incident, document)),
+        el("p", el("b", "Next step "), incident["reason"], class_="next")
+        if incident["reason"]
+        else None,
+        el("p", *_acknowledged(incident, document)),
         _facts(incident, document),
         _evidence(incident, document, first=first),
         class_="card",
@@ -61,38 +76,73 @@ def _card(incident: Mapping[str, Any], document: Mapping[str, Any], *, first: bo
 
 
 def _facts(incident: Mapping[str, Any], document: Mapping[str, Any]) -> Html:
-    """What programs call it, for whoever looks for it elsewhere."""
+    """Its ids in the API and on the command line."""
     called = (el("li", el("code", incident[key])) for key in ("class", "action"))
     since = el("li", "open for ", age(incident["since"], document))
-    more = el("li", "more: ", el("code", f"tocsin explain {incident['id']}"))
+    more = el("li", "more: ", el("code", f"tocsin explain {short(incident['id'])}"))
     return el("ul", *called, since, more, class_="facts", role="list")
 
 
-def _taken_on(incident: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Html | str, ...]:
+def _acknowledged(
+    incident: Mapping[str, Any], document: Mapping[str, Any]
+) -> tuple[Html | str, ...]:
     if not incident["acknowledged"]:
-        before = f" {incident['acknowledged_by'] or 'Somebody'} took on what it was before: {incident['note']}"
-        ask = el("code", f"tocsin ack {incident['id'][:8]} --note …")
-        return "Nobody has taken it on yet: ", ask, before if incident["note"] else ""
-    who, when = incident["acknowledged_by"] or "somebody", age(incident["acknowledged"], document)
-    return el("b", "Taken on"), " by ", el("b", who), " ", when, " ago: ", incident["note"]
+        before = (
+            f" Before it grew, {incident['acknowledged_by'] or 'an operator'} acknowledged it: "
+            f"{incident['note']}"
+        )
+        ask = el("code", f"tocsin ack {short(incident['id'])} --note …")
+        return "Not acknowledged: ", ask, before if incident["note"] else ""
+    who, when = (
+        incident["acknowledged_by"] or "an operator",
+        age(incident["acknowledged"], document),
+    )
+    return el("b", "Acknowledged"), " by ", el("b", who), " ", when, " ago: ", incident["note"]
 
 
-def _evidence(incident: Mapping[str, Any], document: Mapping[str, Any], *, first: bool) -> Html | None:
+def _evidence(
+    incident: Mapping[str, Any], document: Mapping[str, Any], *, first: bool
+) -> Html | None:
     members = incident["standing"]
     if not members:
         return None
-    title = f"Evidence: {len(members)} finding{' stands' if len(members) == 1 else 's stand'}"
-    listed = el("ol", *(_member(member, document) for member in members[:MOST_SHOWN]), class_="members", role="list")
+    title = f"Evidence: {len(members)} open finding{'' if len(members) == 1 else 's'}"
+    listed = el(
+        "ol",
+        *(_member(member, document) for member in members[:MAX_SHOWN]),
+        class_="members",
+        role="list",
+    )
     return el("details", el("summary", title), listed, _more(members), open=first)
 
 
 def _member(finding: Mapping[str, Any], document: Mapping[str, Any]) -> Html:
     level = levels.SEVERITY[finding["severity"]]
-    lines = el("ul", *(el("li", line) for line in finding["evidence"])) if finding["evidence"] else None
-    about = el("span", el("code", finding["detector"]), " for ", age(finding["since"], document), class_="facts")
-    head = el("p", icon(level), el("b", upper(name(finding, document))), " ", finding["summary"], " ", about)
+    lines = (
+        el("ul", *(el("li", line) for line in finding["evidence"])) if finding["evidence"] else None
+    )
+    about = el(
+        "span",
+        el("code", finding["detector"]),
+        " for ",
+        age(finding["since"], document),
+        class_="facts",
+    )
+    head = el(
+        "p",
+        icon(level),
+        el("b", upper(name(finding, document))),
+        " ",
+        finding["summary"],
+        " ",
+        about,
+    )
     return el("li", head, lines, data_level=level, id=f"finding-{finding['id']}")
 
 
 def _more(rows: Sequence[object]) -> Html | None:
-    return el("p", f"{len(rows) - MOST_SHOWN} more are in the JSON.", class_="empty") if len(rows) > MOST_SHOWN else None
+    return (
+        el("p", f"{len(rows) - MAX_SHOWN} more in the JSON.", class_="empty")
+        if len(rows) > MAX_SHOWN
+        else None
+    )

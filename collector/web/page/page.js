@@ -1,4 +1,4 @@
-// Keeps the page live: asks the agent for it again and takes over what differs. There is one renderer, and it is not here.
+// Keeps the page live: fetches it again and applies what differs. The only renderer is the agent's.
 "use strict";
 
 const EVERY_MS = 2000, PATIENCE_MS = 5000;
@@ -29,14 +29,14 @@ function become(old, fresh) {
   while (old.childNodes.length > wanted.length) old.lastChild.remove();
 }
 
-// What stands for a node already: the one with its id, or else one of its sort without an id in its place.
+// The counterpart of a node in the old page: the one with its id, or else one of its kind without an id in its place.
 function counterpart(parent, node, place) {
   if (node.id) return [...parent.children].find((child) => child.id === node.id && child.localName === node.localName) ?? null;
   const here = parent.childNodes[place];
   return here && here.nodeName === node.nodeName && !here.id ? here : null;
 }
 
-function heard(fresh) {
+function refresh(fresh) {
   answered = Date.now();
   if (fresh.documentElement.dataset.version !== document.documentElement.dataset.version) {
     location.reload(); // another agent may have another script
@@ -52,7 +52,7 @@ function heard(fresh) {
 function missed(why) {
   const seconds = Math.round((Date.now() - answered) / 1000);
   const last = document.querySelector("#live time").textContent;
-  say(`${why} What is shown is of ${last}${seconds < 60 ? "" : `, ${Math.floor(seconds / 60)} min ago`}.`);
+  say(`${why} This page shows the state of ${last}${seconds < 60 ? "" : `, ${Math.floor(seconds / 60)} min ago`}.`);
 }
 
 function say(trouble) {
@@ -69,8 +69,8 @@ function ask() {
   request.responseType = "document";
   request.timeout = PATIENCE_MS;
   request.onload = () => {
-    if (request.status === 200 && request.response?.querySelector("main")) heard(request.response);
-    else missed(`The agent answers ${request.status} instead of its page.`);
+    if (request.status === 200 && request.response?.querySelector("main")) refresh(request.response);
+    else missed(`The agent answered ${request.status} instead of the page.`);
   };
   request.onerror = request.ontimeout = () => missed("The agent does not answer.");
   request.onloadend = () => {
@@ -80,7 +80,7 @@ function ask() {
   request.send();
 }
 
-// Nobody looks: nothing is asked. Somebody looks again: at once.
+// A hidden page polls nothing; one that becomes visible polls at once.
 function look() {
   clearTimeout(timer);
   timer = null;

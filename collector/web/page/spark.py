@@ -1,4 +1,6 @@
-"""Sparklines: the last minutes of one number as a small line, from zero to the most that it can be."""
+"""Sparklines: the last minutes of one number as a small line, from zero to
+the most that it can be.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,26 @@ MISSING = -1
 
 
 def spark(values: NDArray[np.float32], top: float | None, label: str) -> Html:
-    """The line through values, (x,), NaN = nothing was read, which is a gap. ``top`` is the value at its full height, None: the greatest of them."""
+    """The line through values, (x,), NaN = nothing was read, which is a gap.
+
+    ``top`` is the value at its full height, None: the greatest of them.
+    """
     full = top or float(np.nanmax(values, initial=0.0)) or 1.0
     runs = list(_runs(_heights(values / full)))
     return el(
         "svg",
-        el("path", class_="area", d="".join(f"M{run[0][0]} {HEIGHT}{_line(run, 'L')}L{run[-1][0]} {HEIGHT}z" for run in runs)),
-        el("path", class_="line", d="".join(f"{_line(run, 'M')}{'' if len(run) > 1 else 'h0'}" for run in runs)),
+        el(
+            "path",
+            class_="area",
+            d="".join(
+                f"M{run[0][0]} {HEIGHT}{_line(run, 'L')}L{run[-1][0]} {HEIGHT}z" for run in runs
+            ),
+        ),
+        el(
+            "path",
+            class_="line",
+            d="".join(f"{_line(run, 'M')}{'' if len(run) > 1 else 'h0'}" for run in runs),
+        ),
         class_="spark",
         viewBox=f"0 0 {max(len(values) - 1, 1)} {HEIGHT}",
         preserveAspectRatio="none",
@@ -30,7 +45,10 @@ def spark(values: NDArray[np.float32], top: float | None, label: str) -> Html:
 
 
 def _heights(shares: NDArray[np.float32]) -> list[int]:
-    """Down from the top, as SVG counts; a pixel is left above and below for the line itself. MISSING where there is none."""
+    """Down from the top, as SVG counts; a pixel is left above and below for the line itself.
+
+    MISSING where there is none.
+    """
     down = HEIGHT - 1 - np.rint(np.clip(shares, 0, 1) * (HEIGHT - 2))
     heights: list[int] = np.where(np.isnan(shares), MISSING, down).astype(int).tolist()
     return heights

@@ -1,11 +1,11 @@
-"""The tables of the page: jobs that speak NCCL, sources, and the agent itself."""
+"""The tables of the page: NCCL jobs, sources, and the agent itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
-from collector.spans import span
+from collector.durations import span
 from collector.web.levels import Level
 from collector.web.page.icons import icon
 from collector.web.page.markup import Html, Node, el
@@ -17,7 +17,7 @@ _JOBS: Mapping[str, Level] = {"running": "ok", "slow": "warn", "suspect": "warn"
 
 
 def jobs(document: Mapping[str, Any]) -> Html | None:
-    """What NCCL's own tellers say of each job, where there is any."""
+    """State and verdicts of each NCCL job, if there is one."""
     rows = [
         el(
             "tr",
@@ -31,12 +31,14 @@ def jobs(document: Mapping[str, Any]) -> Html | None:
 
 
 def sources(document: Mapping[str, Any]) -> Html:
-    """Where readings come from, and who is blind."""
+    """The sources, and which of them deliver no data."""
     rows = [
         el(
             "tr",
             _head(source["name"]),
-            _state("ok", "reads", _unread(source)) if source["success"] else _state("blind", "blind", _again(source)),
+            _state("ok", "ok", _unread(source))
+            if source["success"]
+            else _state("blind", "no data", _again(source)),
             _number(source["age_seconds"], _ago),
             _number(source["duration_seconds"], lambda seconds: f"{seconds * 1000:.1f} ms"),
         )
@@ -44,9 +46,12 @@ def sources(document: Mapping[str, Any]) -> Html:
     ]
     if not rows:
         return el(
-            "section", el("h2", "Sources", id="sources-title"), el("p", "No source has been read.", class_="empty"), id="sources"
+            "section",
+            el("h2", "Sources", id="sources-title"),
+            el("p", "No source has been read.", class_="empty"),
+            id="sources",
         )
-    return _table("sources", "Sources", ("Source", "State", "#Last reading", "#Took"), rows)
+    return _table("sources", "Sources", ("Source", "State", "#Last read", "#Duration"), rows)
 
 
 def agent(document: Mapping[str, Any]) -> Html | None:
@@ -55,16 +60,20 @@ def agent(document: Mapping[str, Any]) -> Html | None:
         el(
             "tr",
             _head(part["name"]),
-            _state("ok" if part["ok"] else "warn", "well" if part["ok"] else "not well"),
+            _state("ok" if part["ok"] else "warn", "healthy" if part["ok"] else "degraded"),
             el("td", part["text"]),
         )
         for part in document["agent"]
     ]
-    return _table("agent", "This agent", ("Part", "State", "What it says"), rows) if rows else None
+    return _table("agent", "Agent", ("Part", "State", "Details"), rows) if rows else None
 
 
 def _job(job: Mapping[str, Any]) -> str:
-    return f"{job['state']} for {span(job['stalled_seconds'])}" if job["stalled_seconds"] else str(job["state"])
+    return (
+        f"{job['state']} for {span(job['stalled_seconds'])}"
+        if job["stalled_seconds"]
+        else str(job["state"])
+    )
 
 
 def _processes(job: Mapping[str, Any]) -> str | None:
@@ -73,23 +82,32 @@ def _processes(job: Mapping[str, Any]) -> str | None:
 
 def _verdict(job: Mapping[str, Any]) -> Iterable[Node]:
     if not job["verdicts"]:
-        return ("nothing speaks against it",)
+        return ("no findings",)
     return (upper("; ".join(CAUSES.get(cast("Cause", kind), kind) for kind in job["verdicts"])),)
 
 
 def _unread(source: Mapping[str, Any]) -> str | None:
-    told = [f"{count} {reason.replace('_', ' ')}" for reason, count in source["unread"].items()]
-    return f"left out: {', '.join(told)}" if told else None
+    reasons = [f"{count} {reason.replace('_', ' ')}" for reason, count in source["unread"].items()]
+    return f"not read: {', '.join(reasons)}" if reasons else None
 
 
 def _again(source: Mapping[str, Any]) -> str | None:
-    return f"tried again within {span(source['backoff_seconds'] + 1)}" if source["backoff_seconds"] else None
+    return (
+        f"retry within {span(source['backoff_seconds'] + 1)}" if source["backoff_seconds"] else None
+    )
 
 
 def _table(key: str, title: str, heads: Iterable[str], rows: Iterable[Html]) -> Html:
-    named = (el("th", head.lstrip("#"), scope="col", class_="n" if head.startswith("#") else None) for head in heads)
-    table = el("table", el("thead", el("tr", *named)), el("tbody", *rows), aria_labelledby=f"{key}-title")
-    return el("section", el("h2", title, id=f"{key}-title"), table, id=key, aria_labelledby=f"{key}-title")
+    named = (
+        el("th", head.lstrip("#"), scope="col", class_="n" if head.startswith("#") else None)
+        for head in heads
+    )
+    table = el(
+        "table", el("thead", el("tr", *named)), el("tbody", *rows), aria_labelledby=f"{key}-title"
+    )
+    return el(
+        "section", el("h2", title, id=f"{key}-title"), table, id=key, aria_labelledby=f"{key}-title"
+    )
 
 
 def _head(name: str, more: str | None = None) -> Html:
@@ -97,7 +115,12 @@ def _head(name: str, more: str | None = None) -> Html:
 
 
 def _state(level: Level, word: str, more: str | None = None) -> Html:
-    return el("td", el("span", icon(level), word, class_="state"), el("small", more) if more else None, data_level=level)
+    return el(
+        "td",
+        el("span", icon(level), word, class_="state"),
+        el("small", more) if more else None,
+        data_level=level,
+    )
 
 
 def _number(value: float | None, write: Callable[[float], str]) -> Html:

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from collector.spans import span
+from collector.durations import span
 from collector.web.page.markup import Html, el
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number of a device: its column, what it is called, how it is written, and the column or number that is its full height."""
+    """A number of a device: its column, title and format, and the column or number of its full
+    height.
+    """
 
     column: str
     title: str
@@ -33,10 +35,19 @@ def bits(bytes_per_second: float) -> str:
 
 FIGURES: Mapping[str, tuple[Figure, ...]] = {
     "gpu": (
-        Figure("utilization_ratio", "Utilisation", lambda ratio: f"{ratio:.0%}".replace("%", " %"), 1.0),
+        Figure(
+            "utilization_ratio", "Utilisation", lambda ratio: f"{ratio:.0%}".replace("%", " %"), 1.0
+        ),
         Figure("power_watts", "Power", "{:.0f} W".format, "power_limit_watts"),
-        Figure("temperature_celsius", "Temperature", "{:.0f} °C".format, "slowdown_temperature_celsius"),
-        Figure("memory_used_bytes", "Memory", lambda size: f"{size / 2**30:.1f} GiB", "memory_total_bytes"),
+        Figure(
+            "temperature_celsius", "Temperature", "{:.0f} °C".format, "slowdown_temperature_celsius"
+        ),
+        Figure(
+            "memory_used_bytes",
+            "Memory",
+            lambda size: f"{size / 2**30:.1f} GiB",
+            "memory_total_bytes",
+        ),
     ),
     "ib_port": (
         Figure("receive_bytes_per_second", "In", bits, "rate_bytes_per_second"),
@@ -46,14 +57,21 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
 
 
 def moment(iso: str) -> Html:
-    """An instant in UTC, for people and for machines."""
+    """A time in UTC, readable and machine-readable."""
     return el("time", iso.removesuffix("+00:00").replace("T", " ") + " UTC", datetime=iso)
 
 
 def age(since: str, document: Mapping[str, Any]) -> Html:
-    """How long ago an instant was when the document was made; the instant itself for whoever points at it."""
-    seconds = (datetime.fromisoformat(document["time"]) - datetime.fromisoformat(since)).total_seconds()
-    return el("time", span(seconds), datetime=since, title=since.removesuffix("+00:00").replace("T", " ") + " UTC")
+    """How long ago a time was when the document was made; the time itself as a tooltip."""
+    seconds = (
+        datetime.fromisoformat(document["time"]) - datetime.fromisoformat(since)
+    ).total_seconds()
+    return el(
+        "time",
+        span(seconds),
+        datetime=since,
+        title=since.removesuffix("+00:00").replace("T", " ") + " UTC",
+    )
 
 
 def upper(text: str) -> str:

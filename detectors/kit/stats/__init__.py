@@ -1,9 +1,11 @@
-"""Pure array functions over devices, one file per idea: what detectors judge with. A NaN holds the state of its device."""
+"""Pure array functions over devices, one file per idea: what detectors judge with. A NaN holds
+the state of its device.
+"""
 
 from __future__ import annotations
 
-from detectors.stats.blocks import add_sample, block_mean
-from detectors.stats.counts import (
+from detectors.kit.stats.blocks import add_sample, block_mean
+from detectors.kit.stats.counts import (
     bernoulli_arl,
     bernoulli_cusum,
     bernoulli_steps,
@@ -13,10 +15,10 @@ from detectors.stats.counts import (
     poisson_h,
     poisson_k,
 )
-from detectors.stats.cusum import cusum, h_for_arl, siegmund_arl
-from detectors.stats.moments import Moments, alpha_of, ew_update
-from detectors.stats.peers import grouped_median, median_mad, peer_deviation
-from detectors.stats.trend import theil_sen
+from detectors.kit.stats.cusum import cusum, h_for_arl, siegmund_arl
+from detectors.kit.stats.moments import Moments, alpha_of, ew_update
+from detectors.kit.stats.peers import grouped_median, median_mad, peer_deviation
+from detectors.kit.stats.trend import theil_sen
 
 __all__ = [
     "Moments",

@@ -1,4 +1,6 @@
-"""Block means: sequential tests run on these, never on raw samples, because autocorrelation makes false alarms."""
+"""Block means: sequential tests run on these, never on raw samples, because
+autocorrelation makes false alarms.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ if TYPE_CHECKING:
 VALID_SHARE = 0.5  # a block counts where at least half of its samples were observed
 
 
-def add_sample(total: NDArray[np.float64], count: NDArray[np.int64], x: NDArray[np.float64]) -> None:
+def add_sample(
+    total: NDArray[np.float64], count: NDArray[np.int64], x: NDArray[np.float64]
+) -> None:
     """Add one sample per device to a running block, in place; all (device,). NaN adds nothing."""
     seen = np.isfinite(x)
     np.add(total, x, out=total, where=seen)
@@ -22,7 +26,8 @@ def add_sample(total: NDArray[np.float64], count: NDArray[np.int64], x: NDArray[
 def block_mean(
     total: NDArray[np.float64], count: NDArray[np.int64], expected: int, least: float = VALID_SHARE
 ) -> NDArray[np.float64]:
-    """Mean of a block per device, (device,); NaN where fewer than ``least`` of the ``expected`` samples were observed.
+    """Mean of a block per device, (device,); NaN where fewer than ``least`` of the
+    ``expected`` samples were observed.
 
     >>> total, count = np.zeros(2), np.zeros(2, np.int64)
     >>> for x in ([1.0, 4.0], [2.0, np.nan], [3.0, np.nan], [6.0, np.nan]):

@@ -15,10 +15,17 @@ BLOCK = 8192  # values at a time: what is in between stays in the cache
 OVERSHOOT = 1.166  # Siegmund's correction of the boundary for the excess over it
 
 
-def cusum(S: NDArray[np.float64], z: NDArray[np.float64], k: float, h: float) -> NDArray[np.float64]:  # noqa: N803 - the paper's symbol
-    """One step of the upper CUSUM per device, (device,): ``min(2h, max(0, S + clip(z) - k))``; NaN holds.
+def cusum(
+    S: NDArray[np.float64],  # noqa: N803 - the paper's symbol
+    z: NDArray[np.float64],
+    k: float,
+    h: float,
+) -> NDArray[np.float64]:
+    """One step of the upper CUSUM per device, (device,):
+    ``min(2h, max(0, S + clip(z) - k))``; NaN holds.
 
-    Page (1954), Biometrika 41; S is held at 2h so that it can come down again. For the lower one pass ``-z``.
+    Page (1954), Biometrika 41; S is held at 2h so that it can come down again. For
+    the lower one pass ``-z``.
 
     >>> cusum(np.array([1.0, 1.0, 1.0]), np.array([2.0, 9.0, np.nan]), k=0.5, h=8.0).tolist()
     [2.5, 3.5, 1.0]
@@ -37,10 +44,12 @@ def cusum(S: NDArray[np.float64], z: NDArray[np.float64], k: float, h: float) ->
 
 
 def siegmund_arl(k: float, h: float, delta: float = 0.0) -> float:
-    """Mean number of steps to an alarm of an unclipped CUSUM of independent Gaussian values with mean ``delta``.
+    """Mean number of steps to an alarm of an unclipped CUSUM of independent Gaussian
+    values with mean ``delta``.
 
-    ``D = delta-k, b = h+1.166: (exp(-2Db)+2Db-1)/(2D^2)``, b^2 where D = 0. Siegmund (1985), Sequential Analysis, (2.57).
-    With delta 0 it is the distance between false alarms; with the size of a shift, the delay.
+    ``D = delta-k, b = h+1.166: (exp(-2Db)+2Db-1)/(2D^2)``, b^2 where D = 0. Siegmund (1985),
+    Sequential Analysis, (2.57). With delta 0 it is the distance between false alarms; with the size
+    of a shift, the delay.
 
     >>> round(siegmund_arl(0.5, 8.0), -3), round(siegmund_arl(0.5, 8.0, delta=2.0), 1)
     (19000.0, 5.9)
@@ -50,9 +59,13 @@ def siegmund_arl(k: float, h: float, delta: float = 0.0) -> float:
 
 
 def h_for_arl(arl: float, k: float) -> float:
-    """The smallest h (to 0.01) whose distance between false alarms is at least ``arl`` steps. ValueError unless k > 0.
+    """The smallest h (to 0.01) whose distance between false alarms is at least ``arl`` steps.
 
-    >>> siegmund_arl(0.5, h_for_arl(1e6, 0.5)) >= 1e6 > siegmund_arl(0.5, h_for_arl(1e6, 0.5) - 0.01)
+    ValueError unless k > 0.
+
+    >>> siegmund_arl(0.5, h_for_arl(1e6, 0.5)) >= 1e6 > siegmund_arl(
+    ...     0.5, h_for_arl(1e6, 0.5) - 0.01
+    ... )
     True
     """
     if k <= 0:

@@ -1,4 +1,6 @@
-"""Exponentially weighted mean and variance that a few wild samples cannot carry away: each device's own past."""
+"""Exponentially weighted mean and variance that a few wild samples cannot carry
+away: each device's own past.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,18 @@ if TYPE_CHECKING:
 
 CLIP = 3.0  # Huber's psi at three sigma (Huber 1981, Robust Statistics)
 WARM = 30  # samples before the spread is good enough to clip by
-# Clipping a Gaussian at three sigma takes about half a percent of its variance, and the estimate is fed back into the clip:
-# 1.02 offsets both. It stands inside the bracket; outside, v would grow by two percent a step.
+# Clipping a Gaussian at three sigma takes about half a percent of its variance, and the estimate is
+# fed back into the clip: 1.02 offsets both. It stands inside the bracket; outside, v would grow by
+# two percent a step.
 OFFSET = 1.02
 BLOCK = 8192  # values at a time: what is in between stays in the cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """Mean ``m``, variance ``v`` and number of samples ``n`` per device, all (device,); changed in place."""
+    """Mean ``m``, variance ``v`` and number of samples ``n`` per device, all
+    (device,); changed in place.
+    """
 
     m: NDArray[np.float64]
     v: NDArray[np.float64]
@@ -47,12 +52,17 @@ def alpha_of(half_life: float) -> float:
 
 
 def ew_update(
-    moments: Moments, x: NDArray[np.float64], alpha: float, floor: float, frozen: NDArray[np.bool_] | None = None
+    moments: Moments,
+    x: NDArray[np.float64],
+    alpha: float,
+    floor: float,
+    frozen: NDArray[np.bool_] | None = None,
 ) -> None:
     """Learn one sample per device, in place. NaN and ``frozen`` devices hold all state.
 
-    ``a = max(alpha, 1/(n+1))`` (a cold start is a running mean), ``e = x-m`` clipped at three spreads once n >= 30,
-    ``m += a*e``, ``v = (1-a)*(v + 1.02*a*e^2)``: West (1979), Comm. ACM 22(9), with Huber's clip.
+    ``a = max(alpha, 1/(n+1))`` (a cold start is a running mean), ``e = x-m`` clipped at three
+    spreads once n >= 30, ``m += a*e``, ``v = (1-a)*(v + 1.02*a*e^2)``: West (1979), Comm. ACM
+    22(9), with Huber's clip.
 
     >>> moments = Moments.zeros(1)
     >>> for x in (1.0, 2.0, np.nan, 3.0):
@@ -66,8 +76,17 @@ def ew_update(
         _learn(block, x[at], alpha, floor, None if frozen is None else frozen[at])
 
 
-def _learn(block: Moments, x: NDArray[np.float64], alpha: float, floor: float, frozen: NDArray[np.bool_] | None) -> None:
-    """One block, in place. Beginners and missing samples are only asked after where there are any."""
+def _learn(
+    block: Moments,
+    x: NDArray[np.float64],
+    alpha: float,
+    floor: float,
+    frozen: NDArray[np.bool_] | None,
+) -> None:
+    """One block, in place.
+
+    Beginners and missing samples are only asked after where there are any.
+    """
     m, v, n = block.m, block.v, block.n
     learn = np.isfinite(x) if frozen is None else np.isfinite(x) & ~frozen
     every, least = bool(learn.all()), int(n.min())

@@ -9,13 +9,17 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MOST_PADDING = 4  # a table of groups may be this much larger than what is in it
+MAX_PADDING = 4  # a table of groups may be this much larger than what is in it
 LARGE = 1 << 15  # devices from which a row fills the cache: then one row after the other
 SIGMA = 1.4826  # MAD of a Gaussian times this is its standard deviation: 1/Phi^-1(3/4)
 
 
 def _median(work: NDArray[np.float64], valid: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Median of the first ``valid`` values of each row once sorted, (field,); ``work`` is partitioned in place. NaN lies last."""
+    """Median of the first ``valid`` values of each row once sorted, (field,); ``work``
+    is partitioned in place.
+
+    NaN lies last.
+    """
     median = np.full(len(work), np.nan)
     for size in set(valid.tolist()) - {0}:
         rows = np.flatnonzero(valid == size)
@@ -23,7 +27,8 @@ def _median(work: NDArray[np.float64], valid: NDArray[np.int64]) -> NDArray[np.f
         part = work if len(rows) == len(work) else work[rows]
         part.partition(high, axis=1)
         upper = part[:, high]
-        # Below `high` everything is at most the upper median: for even counts the lower one is the greatest of them.
+        # Below `high` everything is at most the upper median: for even counts the lower one
+        # is the greatest of them.
         median[rows] = upper if size % 2 else (part[:, :high].max(axis=1) + upper) / 2
     return median
 
@@ -31,10 +36,12 @@ def _median(work: NDArray[np.float64], valid: NDArray[np.int64]) -> NDArray[np.f
 def median_mad(
     x: NDArray[np.float64], work: NDArray[np.float64] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Median and 1.4826 x median absolute deviation of each row of x (field, device), both (field,); NaN where none is observed.
+    """Median and 1.4826 x median absolute deviation of each row of x (field, device), both
+    (field,); NaN where none is observed.
 
-    ``work`` is scratch of x's shape: with it nothing is allocated per device. Selection in place is as fast as
-    ``np.nanmedian`` twice, or several times as fast, as the processor is (docs/performance.md).
+    ``work`` is scratch of x's shape: with it nothing is allocated per device. Selection in place is
+    as fast as ``np.nanmedian`` twice, or several times as fast, as the processor is
+    (docs/performance.md).
 
     >>> median, spread = median_mad(np.array([[1.0, 2.0, 4.0, np.nan], [5.0, np.nan, 7.0, np.nan]]))
     >>> median.tolist(), spread.tolist()
@@ -61,7 +68,8 @@ def median_mad(
 def grouped_median(
     x: NDArray[np.float64], group: NDArray[np.int64], groups: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Median per group and how many were observed in it, both (groups,), for x and its group numbers, both (device,).
+    """Median per group and how many were observed in it, both (groups,), for x and its group
+    numbers, both (device,).
 
     Devices with a group below 0, and NaN, belong to none.
 
@@ -74,8 +82,9 @@ def grouped_median(
     count = np.bincount(number, minlength=groups)
     first = np.cumsum(count) - count
     size = int(count.max(initial=0))
-    if groups * size <= MOST_PADDING * len(values) and (number[1:] >= number[:-1]).all():
-        # Groups of about one size that lie one after the other, as GPUs of nodes do: a row each, sorted by itself.
+    if groups * size <= MAX_PADDING * len(values) and (number[1:] >= number[:-1]).all():
+        # Groups of about one size that lie one after the other, as GPUs of nodes do: a
+        # row each, sorted by itself.
         table = np.full((groups, size), np.inf)
         table[number, np.arange(len(values)) - first[number]] = values
         table.sort(axis=1)
@@ -89,8 +98,11 @@ def grouped_median(
     return median, count
 
 
-def peer_deviation(x: NDArray[np.float64], group: NDArray[np.int64], groups: int, least: int) -> NDArray[np.float64]:
-    """What each device is above the median of its group, (device,); NaN where fewer than ``least`` of the group are observed, or no group is.
+def peer_deviation(
+    x: NDArray[np.float64], group: NDArray[np.int64], groups: int, least: int
+) -> NDArray[np.float64]:
+    """What each device is above the median of its group, (device,); NaN where fewer than ``least``
+    of the group are observed, or no group is.
 
     >>> peer_deviation(np.array([1.0, 3.0, 8.0]), np.array([0, 0, 1]), 2, least=2).tolist()
     [-1.0, 1.0, nan]
@@ -100,5 +112,7 @@ def peer_deviation(x: NDArray[np.float64], group: NDArray[np.int64], groups: int
     median, count = grouped_median(x, group, groups)
     known = group >= 0
     place = np.where(known, group, 0)
-    deviation: NDArray[np.float64] = np.where(known & (count[place] >= least), x - median[place], np.nan)
+    deviation: NDArray[np.float64] = np.where(
+        known & (count[place] >= least), x - median[place], np.nan
+    )
     return deviation

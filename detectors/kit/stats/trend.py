@@ -10,11 +10,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def theil_sen(t: NDArray[np.float64], y: NDArray[np.float64], least: int = 3) -> NDArray[np.float64]:
-    """Median of the slopes between all pairs of samples, (device,), for times t (sample,) and values y (sample, device).
+def theil_sen(
+    t: NDArray[np.float64], y: NDArray[np.float64], least: int = 3
+) -> NDArray[np.float64]:
+    """Median of the slopes between all pairs of samples, (device,), for times t (sample,) and
+    values y (sample, device).
 
-    Sen (1968), J. American Statistical Association 63. NaN are left out; NaN where fewer than ``least`` samples are observed.
-    Memory grows with the square of the samples: meant for some tens (24 hours), not for raw seconds.
+    Sen (1968), J. American Statistical Association 63. NaN are left out; NaN where fewer than
+    ``least`` samples are observed. Memory grows with the square of the samples: meant for some tens
+    (24 hours), not for raw seconds.
 
     >>> t = np.arange(5.0)
     >>> theil_sen(t, np.stack([2 * t, np.array([0.0, 1.0, 99.0, 3.0, np.nan])], axis=1)).tolist()
@@ -26,5 +30,7 @@ def theil_sen(t: NDArray[np.float64], y: NDArray[np.float64], least: int = 3) ->
     slope = np.full(y.shape[1], np.nan)
     enough = np.isfinite(y).sum(axis=0) >= least
     if len(span) and enough.any():
-        slope[enough] = np.nanmedian((y[second][:, enough] - y[first][:, enough]) / span[:, None], axis=0)
+        slope[enough] = np.nanmedian(
+            (y[second][:, enough] - y[first][:, enough]) / span[:, None], axis=0
+        )
     return slope

@@ -1,4 +1,6 @@
-"""A slice of the store as one file to hand to somebody else: what a device or an incident looked like, readable without Tocsin."""
+"""A slice of the store as one file to hand to somebody else: what a device or an incident looked
+like, readable without Tocsin.
+"""
 
 from __future__ import annotations
 
@@ -16,35 +18,48 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.catalog import KINDS
-from pipeline.store.export_text import from_us, kernel_lines, moment, readme, timeline
-from pipeline.store.layout import write_whole
-from pipeline.store.live import TRIES
-from pipeline.store.parquet import Writer
-from pipeline.store.redact import Redaction, process_names
-from pipeline.store.schema import TABLES
-from pipeline.store.slice import Slice, one_of
-from pipeline.store.subject import NothingToExportError, Subject
+from pipeline.store.export.redact import Redaction, process_names
+from pipeline.store.export.subject import NothingToExportError, Subject
+from pipeline.store.export.text import from_us, kernel_lines, moment, readme, timeline
+from pipeline.store.files.layout import write_whole
+from pipeline.store.files.live import TRIES
+from pipeline.store.files.parquet import Writer
+from pipeline.store.files.schema import TABLES
+from pipeline.store.files.slice import Slice, one_of
 
 log = logging.getLogger("tocsin.export")
 
-NODE_TABLES = ("node", "events", "findings", "incidents", "devices", "reads")  # rows of the whole node go along
-_UNTOLD = {"reads": ["frames", "unread"]}  # nobody reads these in the timeline, and they are most of the bytes
+# rows of the whole node go along
+NODE_TABLES = ("node", "events", "findings", "incidents", "devices", "reads")
+# nobody reads these in the timeline, and they are most of the bytes
+_UNTOLD = {"reads": ["frames", "unread"]}
 OLD = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can hold: equal contents give equal files
 
 
 @dataclass(slots=True)
 class Exported:
-    """What was written, for whoever says so: rows by table, hosts, and files of the store that could not be read."""
+    """What was written, for whoever says so: rows by table, hosts, and files of the
+    store that could not be read.
+    """
 
     subject: Subject
     rows: dict[str, int] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
 
 
-def export(root: Path, subject: Subject, target: Path, *, version: str, now_us: int, redact: bool = False) -> Exported:
-    """Write ``target`` (a zip) from the store below ``root``. NothingToExportError where no row belongs to the subject."""
+def export(
+    root: Path, subject: Subject, target: Path, *, version: str, now_us: int, redact: bool = False
+) -> Exported:
+    """Write ``target`` (a zip) from the store below ``root``.
+
+    NothingToExportError where no row belongs to the subject.
+    """
     rows = Slice(root, subject.window)
-    redaction = Redaction(process_names(rows.table("events", _where(subject, "events")))) if redact else None
+    redaction = (
+        Redaction(process_names(rows.table("events", _where(subject, "events"))))
+        if redact
+        else None
+    )
     done = Exported(subject, left_out=rows.left_out)
     with tempfile.TemporaryDirectory(prefix="tocsin-export-") as scratch:
         folder = Path(scratch)
@@ -54,7 +69,12 @@ def export(root: Path, subject: Subject, target: Path, *, version: str, now_us: 
         made = _made(version, now_us, subject, redact=redact)
         (folder / "timeline.txt").write_text(timeline(small), encoding="utf-8")
         (folder / "kernel.log").write_text(kernel_lines(small.get("events")), encoding="utf-8")
-        about = readme([(k, v) for k, v in made.items() if v], _newest(small.get("devices"), subject), done.rows, redacted=redact)
+        about = readme(
+            [(k, v) for k, v in made.items() if v],
+            _newest(small.get("devices"), subject),
+            done.rows,
+            redacted=redact,
+        )
         (folder / "README.txt").write_text(about, encoding="utf-8")
         _manifest(folder, made, done.rows)
         write_whole(target, lambda path: _zip(folder, path, target.stem))
@@ -62,7 +82,9 @@ def export(root: Path, subject: Subject, target: Path, *, version: str, now_us: 
 
 
 def tables_of(subject: Subject) -> list[str]:
-    """Tables that may hold rows of a subject: its own kinds of device, and what concerns the whole node."""
+    """Tables that may hold rows of a subject: its own kinds of device, and what
+    concerns the whole node.
+    """
     return [table for table in TABLES if table in (*subject.kinds, *NODE_TABLES)]
 
 
@@ -73,7 +95,9 @@ def _where(subject: Subject, table: str) -> pc.Expression | None:
     return one_of("host", subject.hosts) if subject.hosts else None
 
 
-def _tables(rows: Slice, subject: Subject, folder: Path, redaction: Redaction | None, done: Exported) -> dict[str, pa.Table]:
+def _tables(
+    rows: Slice, subject: Subject, folder: Path, redaction: Redaction | None, done: Exported
+) -> dict[str, pa.Table]:
     """Write every table that has rows; the small ones are given back."""
     folder.mkdir()
     small = {}
@@ -89,7 +113,11 @@ def _tables(rows: Slice, subject: Subject, folder: Path, redaction: Redaction | 
 def _table(
     rows: Slice, subject: Subject, table: str, path: Path, redaction: Redaction | None
 ) -> tuple[int, list[pa.Table]] | None:
-    """Write one table piece by piece; number of rows, and the pieces where they are not measurements. None where there is no row."""
+    """Write one table piece by piece; number of rows, and the pieces where
+    they are not measurements.
+
+    None where there is no row.
+    """
     for _ in range(TRIES):
         count, kept = 0, []
         try:
@@ -99,7 +127,11 @@ def _table(
                         piece = redaction.table(table, part) if redaction else part
                         file.write(piece)
                         count += len(piece)
-                        kept += [piece.drop_columns(_UNTOLD.get(table, []))] if table not in KINDS else []
+                        kept += (
+                            [piece.drop_columns(_UNTOLD.get(table, []))]
+                            if table not in KINDS
+                            else []
+                        )
         except FileNotFoundError:  # replaced by a compacted one while it was read
             continue
         if not count:
@@ -123,7 +155,10 @@ def _made(version: str, now_us: int, subject: Subject, *, redact: bool) -> dict[
 
 
 def _newest(devices: pa.Table | None, subject: Subject) -> list[dict[str, Any]]:
-    """The last row of slow facts of each device of the subject, and of its hosts themselves. Of parts (``<device>/<part>``) the table tells."""
+    """The last row of slow facts of each device of the subject, and of its hosts themselves.
+
+    Of parts (``<device>/<part>``) the table tells.
+    """
     newest: dict[tuple[str, str], dict[str, Any]] = {}
     for row in sorted([] if devices is None else devices.to_pylist(), key=lambda r: r["time"]):
         concerned = not subject.devices or row["device"] in subject.devices or row["kind"] == "node"
@@ -133,11 +168,17 @@ def _newest(devices: pa.Table | None, subject: Subject) -> list[dict[str, Any]]:
 
 
 def _manifest(folder: Path, made: Mapping[str, str], rows: Mapping[str, int]) -> None:
-    """Names, sizes, rows and sums of all files; the sums once more, with that of the manifest, as sha256sum takes them."""
+    """Names, sizes, rows and sums of all files; the sums once more, with that of the manifest,
+    as sha256sum takes them.
+    """
     sums = _sums(folder)
     files: list[dict[str, Any]] = []
     for name, digest in sums.items():
-        entry: dict[str, Any] = {"name": name, "bytes": (folder / name).stat().st_size, "sha256": digest}
+        entry: dict[str, Any] = {
+            "name": name,
+            "bytes": (folder / name).stat().st_size,
+            "sha256": digest,
+        }
         files.append(entry | ({"rows": rows[Path(name).stem]} if name.endswith(".parquet") else {}))
     text = json.dumps({**made, "files": files}, indent=2, ensure_ascii=False)
     (folder / "manifest.json").write_text(text + "\n", encoding="utf-8")
@@ -150,7 +191,9 @@ def _sums(folder: Path) -> dict[str, str]:
     sums = {}
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         with path.open("rb") as file:
-            sums[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
+            sums[path.relative_to(folder).as_posix()] = hashlib.file_digest(
+                file, "sha256"
+            ).hexdigest()
     return sums
 
 
@@ -159,7 +202,9 @@ def _zip(folder: Path, target: Path, stem: str) -> None:
     with zipfile.ZipFile(target, "w") as archive:
         for path in sorted(p for p in folder.rglob("*") if p.is_file()):
             entry = zipfile.ZipInfo(f"{stem}/{path.relative_to(folder).as_posix()}", OLD)
-            entry.compress_type = zipfile.ZIP_STORED if path.suffix == ".parquet" else zipfile.ZIP_DEFLATED
+            entry.compress_type = (
+                zipfile.ZIP_STORED if path.suffix == ".parquet" else zipfile.ZIP_DEFLATED
+            )
             entry.external_attr = 0o644 << 16
             with path.open("rb") as file, archive.open(entry, "w") as out:
                 while chunk := file.read(1 << 20):

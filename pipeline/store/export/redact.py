@@ -1,6 +1,8 @@
-"""Leaving people and their programs out of what is handed to others: users, notes, process names and ids, command lines, control groups.
+"""Leaving people and their programs out of what is handed to others: users, notes, process names
+and ids, command lines, control groups.
 
-Everything about the hardware stays. Lines in which the kernel tells mainly of a process go whole; in others its name is masked.
+Everything about the hardware stays. Lines in which the kernel tells mainly of a process go whole;
+in others its name is masked.
 """
 
 from __future__ import annotations
@@ -17,19 +19,28 @@ from pipeline.catalog import EVENTS, device_job
 MASK = "***"
 HIDDEN = ("process", "pid", "cgroup")
 OF_PEOPLE = ("user", "note")  # of those who took an incident on, or a device out of service
-# The driver's own lines name the process among much that a vendor needs: `pid=1234, name=python3, Ch 00000008, ...`.
+# The driver's own lines name the process among much that a vendor needs:
+# `pid=1234, name=python3, Ch 00000008, ...`.
 KEPT_LINES = ("xid", "sxid")
-_NAMED = re.compile(r"(?i)\b(name|comm|process|task|cmdline|command)(\s*[=:]\s*)([^,;]+)|\b(pid)(\s*[=:]\s*)([^,;\s)\]]+)")
+_NAMED = re.compile(
+    r"(?i)\b(name|comm|process|task|cmdline|command)(\s*[=:]\s*)([^,;]+)|\b(pid)(\s*[=:]\s*)([^,;\s)\]]+)"
+)
 _NUMBERED = re.compile(r"(?i)\b(pid|process)(\s+)(\d+)(?:\s*\([^)]*\))?")
-SHORTEST_NAME = 3  # shorter ones would mask parts of other words
+MIN_NAME = 3  # shorter ones would mask parts of other words
 
 
 class Redaction:
-    """Masks texts and attributes. ``names`` are the processes that the exported events speak of: they are masked wherever they stand."""
+    """Masks texts and attributes.
+
+    ``names`` are the processes that the exported events speak of: they are
+    masked wherever they stand.
+    """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        known = sorted({n for n in names if len(n) >= SHORTEST_NAME}, key=len, reverse=True)
-        self._names = re.compile("|".join(rf"(?<!\w){re.escape(n)}(?!\w)" for n in known)) if known else None
+        known = sorted({n for n in names if len(n) >= MIN_NAME}, key=len, reverse=True)
+        self._names = (
+            re.compile("|".join(rf"(?<!\w){re.escape(n)}(?!\w)" for n in known)) if known else None
+        )
 
     def text(self, text: str) -> str:
         """A text without names of processes.
@@ -53,38 +64,56 @@ class Redaction:
         """Rows of a table of the store as they may leave."""
         if name == "events":
             kinds, given = rows["kind"].to_pylist(), rows["attributes"].to_pylist()
-            masked = [_json(self.attributes(k, orjson.loads(a))) for k, a in zip(kinds, given, strict=True)]
+            masked = [
+                _json(self.attributes(k, orjson.loads(a)))
+                for k, a in zip(kinds, given, strict=True)
+            ]
             return _with(rows, "attributes", masked)
         if name == "devices":
             kinds, given = rows["kind"].to_pylist(), rows["attributes"].to_pylist()
-            return _with(rows, "attributes", [_of_device(k, a) for k, a in zip(kinds, given, strict=True)])
+            return _with(
+                rows, "attributes", [_of_device(k, a) for k, a in zip(kinds, given, strict=True)]
+            )
         if name in ("findings", "incidents"):
             rows = _with(rows, "summary", _each(self.text, rows["summary"].to_pylist()))
         if name == "incidents":
             for column in ("note", "acknowledged_by"):
-                rows = _with(rows, column, [MASK if value else value for value in rows[column].to_pylist()])
+                rows = _with(
+                    rows, column, [MASK if value else value for value in rows[column].to_pylist()]
+                )
         if name == "findings":
-            evidence = [None if e is None else [self.text(line) for line in e] for e in rows["evidence"].to_pylist()]
+            evidence = [
+                None if e is None else [self.text(line) for line in e]
+                for e in rows["evidence"].to_pylist()
+            ]
             rows = _with(rows, "evidence", evidence)
         if name == "reads":
             rows = _with(rows, "error", _each(self.text, rows["error"].to_pylist()))
         return rows
 
 
-_OF_PROCESSES = {kind.name for kind in EVENTS.values() if any(name in HIDDEN for name, _ in kind.attributes)}
+_OF_PROCESSES = {
+    kind.name for kind in EVENTS.values() if any(name in HIDDEN for name, _ in kind.attributes)
+}
 
 
 def process_names(events: pa.Table | None) -> set[str]:
     """Names of processes in the attributes of events."""
     rows = events["attributes"].to_pylist() if events is not None else []
-    return {str(attributes["process"]) for attributes in map(orjson.loads, rows) if "process" in attributes}
+    return {
+        str(attributes["process"])
+        for attributes in map(orjson.loads, rows)
+        if "process" in attributes
+    }
 
 
 def _of_device(kind: str, attributes: str) -> str:
     """Facts of a device as they may leave: whose job it was stays here."""
     if kind != device_job.KIND:
         return attributes
-    return _json({k: v for k, v in orjson.loads(attributes).items() if k not in device_job.PERSONAL})
+    return _json(
+        {k: v for k, v in orjson.loads(attributes).items() if k not in device_job.PERSONAL}
+    )
 
 
 def _with(rows: pa.Table, column: str, values: list[Any]) -> pa.Table:

@@ -1,4 +1,7 @@
-"""What an export is about: which devices, on which hosts, in which time. Found in the store itself."""
+"""What an export is about: which devices, on which hosts, in which time.
+
+Found in the store itself.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,12 @@ from typing import Any
 import pyarrow.compute as pc
 
 from pipeline.catalog import KINDS
-from pipeline.store.slice import Slice, Window, one_of
+from pipeline.short_ids import LATEST, UnknownIdError, resolve, short
+from pipeline.store.files.slice import Slice, Window, one_of
 
+WHAT = "incident or finding"
 AROUND_US = 15 * 60 * 1_000_000  # before the onset and after the last word of an incident
-MOST_NAMED = 20  # devices in an error message
+MAX_NAMED = 20  # devices in an error message
 
 
 class NothingToExportError(ValueError):
@@ -40,27 +45,59 @@ def about_device(root: Path, device: str, window: Window, hosts: Sequence[str] =
     own = [r for r in rows if r["device"] == device or r["device"].startswith(f"{device}/")]
     if not own:
         there = sorted({r["device"] for r in rows if "/" not in r["device"]})
-        listed = ", ".join(there[:MOST_NAMED]) + (" ..." if len(there) > MOST_NAMED else "")
-        raise NothingToExportError(f"no device {device} in that time; there {'are ' + listed if there else 'is none at all'}")
+        listed = ", ".join(there[:MAX_NAMED]) + (" ..." if len(there) > MAX_NAMED else "")
+        raise NothingToExportError(
+            f"no device {device} in that time; there "
+            f"{'are ' + listed if there else 'is none at all'}"
+        )
     return _subject(f"device {device}", window, own)
 
 
 def about_incident(root: Path, incident: str, window: Window | None = None) -> Subject:
-    """The subject of an incident, or of a single finding: its devices, in the window or from a quarter of an hour before to a quarter after."""
+    """The subject of an incident, or of a single finding: its devices, in the window or from a
+    quarter of an hour before to a quarter after.
+    """
     rows = Slice(root, window)
-    found = rows.table("incidents", pc.field("id") == incident)
+    try:
+        wanted = _latest(rows) if incident == LATEST else resolve(incident, _known(rows), WHAT)
+    except UnknownIdError as error:
+        raise NothingToExportError(str(error)) from error
+    found = rows.table("incidents", pc.field("id") == wanted)
     grouped = [] if found is None else found.to_pylist()
-    ids = {incident, *(i for row in grouped for i in row["findings"] or ())}
+    ids = {wanted, *(i for row in grouped for i in row["findings"] or ())}
     said = rows.table("findings", one_of("id", sorted(ids)))
     findings = [] if said is None else said.to_pylist()
-    if not findings and not grouped:
-        raise NothingToExportError(f"no incident or finding {incident} in the store")
     times = [r[name] for r in findings for name in ("onset", "time")] + [
         r[n] for r in grouped for n in ("opened", "cleared") if r[n]
     ]
     around = Window(_us(min(times)) - AROUND_US, _us(max(times)) + AROUND_US)
-    named = [{"host": r["host"], "device": r["device"], "kind": r["device_kind"]} for r in findings + grouped]
-    return _subject(f"incident {incident}", window or around, named)
+    named = [
+        {"host": r["host"], "device": r["device"], "kind": r["device_kind"]}
+        for r in findings + grouped
+    ]
+    return _subject(f"incident {short(wanted)}", window or around, named)
+
+
+def _latest(rows: Slice) -> str:
+    """The incident that opened last; UnknownIdError where there is none."""
+    table = rows.table("incidents")
+    if table is None or not len(table):
+        raise UnknownIdError("the store has no incident in that time")
+    newest = table.select(["id", "opened"]).sort_by([("opened", "descending")])
+    return str(newest["id"][0].as_py())
+
+
+def _known(rows: Slice) -> dict[str, str]:
+    """Ids of incidents and findings, newest first, each with what it is about."""
+    found = [
+        row
+        for name in ("incidents", "findings")
+        if (table := rows.table(name)) is not None
+        for row in table.select(["id", "time", "fault", "device"]).to_pylist()
+    ]
+    found.sort(key=lambda row: row["time"])
+    about = {row["id"]: f"{row['fault']}, {row['device']}" for row in found}
+    return dict(reversed(about.items()))
 
 
 def about_time(window: Window, hosts: Sequence[str] = ()) -> Subject:

@@ -1,4 +1,6 @@
-"""The parts of an export that people read: what it is, what happened in order, and the kernel's own lines."""
+"""The parts of an export that people read: what it is, what happened in order,
+and the kernel's own lines.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import orjson
 import pyarrow as pa
 
 from pipeline.catalog import KINDS, fields_of
-from pipeline.store.schema import FORMAT, schema
+from pipeline.store.files.schema import FORMAT, schema
 
 
 def plain(text: str) -> str:
@@ -30,14 +32,21 @@ def moment(time: datetime) -> str:
 
 def from_us(time_us: int) -> datetime:
     """Unix time in microseconds as a datetime."""
-    return datetime.fromtimestamp(time_us // 1_000_000, UTC).replace(microsecond=time_us % 1_000_000)
+    return datetime.fromtimestamp(time_us // 1_000_000, UTC).replace(
+        microsecond=time_us % 1_000_000
+    )
 
 
 def timeline(tables: Mapping[str, pa.Table]) -> str:
     """Events, findings and changes in what could be read, oldest first, one line each."""
-    lines = [*_events(tables.get("events")), *_findings(tables.get("findings")), *_reads(tables.get("reads"))]
+    lines = [
+        *_events(tables.get("events")),
+        *_findings(tables.get("findings")),
+        *_reads(tables.get("reads")),
+    ]
     return "".join(
-        f"{moment(time)}  {plain(host)}  {plain(device)}  {plain(said)}\n" for time, host, device, said in sorted(lines)
+        f"{moment(time)}  {plain(host)}  {plain(device)}  {plain(said)}\n"
+        for time, host, device, said in sorted(lines)
     )
 
 
@@ -48,18 +57,38 @@ def kernel_lines(events: pa.Table | None) -> str:
         attributes = orjson.loads(row["attributes"])
         if "text" in attributes:
             times = f" (x{attributes['count']})" if "count" in attributes else ""
-            lines.append((row["time"], row["host"], attributes.get("origin", "?"), f"{attributes['text']}{times}"))
-    return "".join(f"{moment(t)}  {plain(h)}  {plain(str(o))}  {plain(text)}\n" for t, h, o, text in sorted(lines))
+            lines.append(
+                (
+                    row["time"],
+                    row["host"],
+                    attributes.get("origin", "?"),
+                    f"{attributes['text']}{times}",
+                )
+            )
+    return "".join(
+        f"{moment(t)}  {plain(h)}  {plain(str(o))}  {plain(text)}\n"
+        for t, h, o, text in sorted(lines)
+    )
 
 
 def readme(
-    facts: Sequence[tuple[str, str]], devices: Iterable[Mapping[str, Any]], files: Mapping[str, int], *, redacted: bool
+    facts: Sequence[tuple[str, str]],
+    devices: Iterable[Mapping[str, Any]],
+    files: Mapping[str, int],
+    *,
+    redacted: bool,
 ) -> str:
-    """What the archive holds, in plain words. ``facts`` come first; ``files`` are tables with their rows."""
+    """What the archive holds, in plain words.
+
+    ``facts`` come first; ``files`` are tables with their rows.
+    """
     parts = [
         "Readings of GPU and network hardware, kept by Tocsin and cut out to be handed on.",
         _pairs(facts),
-        "Devices (slow facts as last read; those of their parts stand in tables/devices.parquet)\n\n"
+        (
+            "Devices (slow facts as last read; those of their parts stand in "
+            "tables/devices.parquet)\n\n"
+        )
         + "\n\n".join(_device(d) for d in devices),
         _contents(files, redacted=redacted),
         UNITS,
@@ -75,36 +104,50 @@ They are Apache Parquet files (any version of pandas, polars, DuckDB or Spark re
 as the hardware gave them; the unit is the last word of a column's name (power_milliwatts, energy_millijoules). An empty value was
 not observed; a zero is a zero. Counters never fall unless the hardware, its driver or firmware reset them. Every table begins with:
 time, host, device (UUID of a GPU, GUID of a port), boot_id (boot of the host), mono_ns (the host's monotonic clock) and seq (number
-of the reading). The layout's version is {FORMAT}."""
+of the reading). The layout's version is {FORMAT}."""  # noqa: E501 - text as it is used
 
 
 def _events(rows: pa.Table | None) -> Iterable[tuple[datetime, str, str, str]]:
     for row in _rows(rows):
         attributes = " ".join(
-            f"{k}={v}" for k, v in orjson.loads(row["attributes"]).items() if k not in ("stream", "last_time_ns")
+            f"{k}={v}"
+            for k, v in orjson.loads(row["attributes"]).items()
+            if k not in ("stream", "last_time_ns")
         )
         yield row["time"], row["host"], row["device"], f"event {row['kind']} {attributes}".rstrip()
 
 
 def _findings(rows: pa.Table | None) -> Iterable[tuple[datetime, str, str, str]]:
     for row in _rows(rows):
-        said = f"finding {row['id']} {row['phase']} [{row['severity']}] {row['detector']}: {row['summary']}"
+        said = (
+            f"finding {row['id']} {row['phase']} [{row['severity']}] "
+            f"{row['detector']}: {row['summary']}"
+        )
         said += f" Since {moment(row['onset'])}. Proposed: {row['action']}."
         said += "".join(f" Evidence: {e}." for e in row["evidence"] or ())
         yield row["time"], row["host"], row["device"], said
 
 
 def _reads(rows: pa.Table | None) -> Iterable[tuple[datetime, str, str, str]]:
-    """Reads whose outcome differs from that of the read before them; a source is taken to begin well."""
+    """Reads whose outcome differs from that of the read before them; a
+    source is taken to begin well.
+    """
     if rows is None:
         return
     host, source, outcome = (_codes(rows[name]) for name in ("host", "source", "outcome"))
     order = np.lexsort((rows["seq"].to_numpy(), rows["time"].to_numpy(), source, host))
     well = rows["outcome"].to_numpy(zero_copy_only=False)[order] == "ok"
-    first = np.r_[True, (host[order][1:] != host[order][:-1]) | (source[order][1:] != source[order][:-1])]
+    first = np.r_[
+        True, (host[order][1:] != host[order][:-1]) | (source[order][1:] != source[order][:-1])
+    ]
     changed = np.where(first, ~well, np.r_[False, outcome[order][1:] != outcome[order][:-1]])
     for row in rows.take(pa.array(order[changed])).to_pylist():
-        yield row["time"], row["host"], row["device"], f"read {row['source']} {row['outcome']} {row['error']}".rstrip()
+        yield (
+            row["time"],
+            row["host"],
+            row["device"],
+            f"read {row['source']} {row['outcome']} {row['error']}".rstrip(),
+        )
 
 
 def _codes(column: pa.ChunkedArray) -> Any:
@@ -122,20 +165,35 @@ def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
 
 def _device(row: Mapping[str, Any]) -> str:
     attributes = orjson.loads(row["attributes"]).items()
-    return _pairs([(row["kind"], row["device"]), ("  host", row["host"]), *((f"  {k}", str(v)) for k, v in sorted(attributes))])
+    return _pairs(
+        [
+            (row["kind"], row["device"]),
+            ("  host", row["host"]),
+            *((f"  {k}", str(v)) for k, v in sorted(attributes)),
+        ]
+    )
 
 
 def _contents(files: Mapping[str, int], *, redacted: bool) -> str:
     lines = [
         "What is in here",
         "",
-        "timeline.txt      events, findings and failed readings, oldest first; also those of the rest of the node",
+        (
+            "timeline.txt      events, findings and failed readings, oldest first; also those of "
+            "the rest of the node"
+        ),
         "kernel.log        lines of the kernel log that concern the hardware",
         "manifest.json     every file with its size, number of rows and SHA-256",
         "SHA256SUMS        the same sums for: sha256sum --check SHA256SUMS",
-        *(f"{f'tables/{name}.parquet':<38}{rows} rows: {_meaning(name)}" for name, rows in files.items()),
+        *(
+            f"{f'tables/{name}.parquet':<38}{rows} rows: {_meaning(name)}"
+            for name, rows in files.items()
+        ),
         "",
-        "Names and ids of processes, command lines and control groups were left out or masked (***)."
+        (
+            "Names and ids of processes, command lines and control groups were left "
+            "out or masked (***)."
+        )
         if redacted
         else "Kernel lines and events may name processes of the node's users.",
     ]
@@ -158,10 +216,16 @@ _MEANING = {
 def _schema(name: str) -> str:
     lines = [f"Columns of {name}", ""]
     fields = fields_of(name) if name in KINDS else ()
-    codes = {f.name: " Codes: " + ", ".join(f"{code} {word}" for code, word in f.states) for f in fields if f.states}
+    codes = {
+        f.name: " Codes: " + ", ".join(f"{code} {word}" for code, word in f.states)
+        for f in fields
+        if f.states
+    }
     for column in schema(name):
-        meaning = (column.metadata or {}).get(b"tocsin.help", b"").decode() + codes.get(column.name, "")
+        meaning = (column.metadata or {}).get(b"tocsin.help", b"").decode() + codes.get(
+            column.name, ""
+        )
         lines.append(
-            f"{column.name:<44}{str(column.type).replace('dictionary<values=string, indices=int32, ordered=0>', 'string'):<24}{meaning}"
+            f"{column.name:<44}{str(column.type).replace('dictionary<values=string, indices=int32, ordered=0>', 'string'):<24}{meaning}"  # noqa: E501 - no place to break
         )
     return "\n".join(line.rstrip() for line in lines)

@@ -1,4 +1,7 @@
-"""Stored rows of an hour or a day as observations again. Speed comes from whole blocks: one sort per table, then slices."""
+"""Stored rows of an hour or a day as observations again.
+
+Speed comes from whole blocks: one sort per table, then slices.
+"""
 
 from __future__ import annotations
 
@@ -22,23 +25,35 @@ Seen = tuple[Observation, tuple[Finding, ...]]
 
 
 def observations(tables: Mapping[str, pa.Table]) -> Iterator[Seen]:
-    """Observations of these tables (name to rows, as one hour's or day's files hold them), by host, boot and sequence number.
+    """Observations of these tables (name to rows, as one hour's or day's files hold them), by host,
+    boot and sequence number.
 
-    A frame whose rows are not there is left out, and ``unread`` says so: reason ``not_stored``, field the kind of device.
+    A frame whose rows are not there is left out, and ``unread`` says so: reason ``not_stored``,
+    field the kind of device.
     """
     reads = tables["reads"].to_pylist() if "reads" in tables else []
     hosts = {(r["boot_id"], r["seq"]): r["host"] for r in reads}
     devices = _Devices(tables["devices"].to_pylist() if "devices" in tables else [])
-    blocks = {kind: _Blocks(kind, rows, devices) for kind, rows in tables.items() if "row" in rows.column_names}
+    blocks = {
+        kind: _Blocks(kind, rows, devices)
+        for kind, rows in tables.items()
+        if "row" in rows.column_names
+    }
     events, findings = (_by_read(tables.get(name), hosts) for name in ("events", "findings"))
     began: dict[str, Any] = {}
     for row in reads:
         began[row["boot_id"]] = min(row["time"], began.get(row["boot_id"], row["time"]))
-    for row in sorted(reads, key=lambda r: (r["host"], began[r["boot_id"]], r["boot_id"], r["seq"])):
+    for row in sorted(
+        reads, key=lambda r: (r["host"], began[r["boot_id"]], r["boot_id"], r["seq"])
+    ):
         key = (row["host"], row["boot_id"], row["seq"])
         told = orjson.loads(row["frames"])
         frames = [_frame(blocks, key, row["source"], *frame) for frame in told]
-        lost = tuple(Unread("not_stored", field=kind) for (kind, *_), frame in zip(told, frames, strict=True) if frame is None)
+        lost = tuple(
+            Unread("not_stored", field=kind)
+            for (kind, *_), frame in zip(told, frames, strict=True)
+            if frame is None
+        )
         observation = Observation(
             row["source"],
             *key,
@@ -54,7 +69,15 @@ def observations(tables: Mapping[str, pa.Table]) -> Iterator[Seen]:
         yield observation, tuple(_finding(f) for f in findings.get(key, ()))
 
 
-def _frame(blocks: Mapping[str, _Blocks], key: Key, source: str, kind: str, n: int, time_us: int, mono_ns: int) -> Frame | None:  # noqa: PLR0917 - a frame as ``reads`` tells of it
+def _frame(  # noqa: PLR0917 - a row of what was stored
+    blocks: Mapping[str, _Blocks],
+    key: Key,
+    source: str,
+    kind: str,
+    n: int,
+    time_us: int,
+    mono_ns: int,
+) -> Frame | None:
     """The frame that a read tells of; None where its rows are not stored."""
     if kind not in KINDS:  # of a newer catalogue
         return None
@@ -67,7 +90,9 @@ class _Devices:
     """Attributes of each device as they were: the newest row at or before a sequence number."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
-        self._history: dict[tuple[str, str, str, str], list[tuple[int, Mapping[str, str]]]] = defaultdict(list)
+        self._history: dict[tuple[str, str, str, str], list[tuple[int, Mapping[str, str]]]] = (
+            defaultdict(list)
+        )
         for row in sorted(rows, key=lambda r: r["seq"]):
             self._history[row["boot_id"], row["source"], row["kind"], row["device"]].append(
                 (row["seq"], orjson.loads(row["attributes"]))
@@ -80,7 +105,9 @@ class _Devices:
         position = bisect_right(history, seq, key=lambda entry: entry[0])
         made = (boot_id, kind, device, position)
         if made not in self._made:
-            self._made[made] = Device(host, kind, device, history[position - 1][1] if position else {})
+            self._made[made] = Device(
+                host, kind, device, history[position - 1][1] if position else {}
+            )
         return self._made[made]
 
 
@@ -106,7 +133,10 @@ class _Blocks:
         self._generation: tuple[Device, ...] = ()
 
     def frame(self, key: Key, source: str, n: int, time_us: int, mono_ns: int) -> Frame | None:
-        """The frame of one read; its devices are the same tuple as before while nothing changed. None where not all its rows are there."""
+        """The frame of one read; its devices are the same tuple as before while nothing changed.
+
+        None where not all its rows are there.
+        """
         _, boot_id, seq = key
         a, b = self._span.get((boot_id, seq), (0, 0))
         if b - a != n:
@@ -115,12 +145,16 @@ class _Blocks:
             self._devices.at(boot_id, source, self._schema.kind, h, d, seq)
             for h, d in zip(self._hosts[a:b], self._ids[a:b], strict=True)
         )
-        if len(devices) == len(self._generation) and all(x is y for x, y in zip(devices, self._generation, strict=True)):
+        if len(devices) == len(self._generation) and all(
+            x is y for x, y in zip(devices, self._generation, strict=True)
+        ):
             devices = self._generation
         self._generation = devices
         gauges, counters = self._gauges[:, a:b].copy(), self._counters[:, a:b].copy()
         observed, sampled = self._observed[:, a:b].copy(), self._sampled[a:b].copy()
-        return Frame(self._schema, time_us * 1000, mono_ns, devices, gauges, counters, observed, sampled)
+        return Frame(
+            self._schema, time_us * 1000, mono_ns, devices, gauges, counters, observed, sampled
+        )
 
 
 def _spans(boots: Any, seqs: Any) -> dict[tuple[str, int], tuple[int, int]]:
@@ -148,7 +182,9 @@ def _empty(kind: str, time_us: int, mono_ns: int) -> Frame:
     )
 
 
-def _by_read(rows: pa.Table | None, hosts: Mapping[tuple[str, int], str]) -> dict[Key, list[dict[str, Any]]]:
+def _by_read(
+    rows: pa.Table | None, hosts: Mapping[tuple[str, int], str]
+) -> dict[Key, list[dict[str, Any]]]:
     """Rows of events or findings by the read they came with, in their order there."""
     grouped: dict[Key, list[dict[str, Any]]] = defaultdict(list)
     for row in sorted(rows.to_pylist() if rows is not None else [], key=lambda r: r["n"]):
@@ -177,7 +213,9 @@ def _event(row: Mapping[str, Any]) -> Event:
 
 
 def _finding(row: Mapping[str, Any]) -> Finding:
-    named: dict[str, Any] = {k: row[k] for k in ("detector", "fault", "phase", "severity", "summary", "action", "unit")}
+    named: dict[str, Any] = {
+        k: row[k] for k in ("detector", "fault", "phase", "severity", "summary", "action", "unit")
+    }
     named |= {k: float("nan") if row[k] is None else row[k] for k in ("value", "expected")}
     named |= {"onset_ns": _ns(row["onset"]), "time_ns": _ns(row["said"])}
     return Finding(device=_device(row), evidence=tuple(row["evidence"]), **named)

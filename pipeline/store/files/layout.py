@@ -1,7 +1,8 @@
 """Where files lie and how they are written: whole or not at all.
 
-Sealed: ``<table>/date=YYYY-MM-DD/hour=HH/<cluster>-<node>-<boot>-<seq>.parquet``. Compacted, one per node and day:
-``<table>/date=YYYY-MM-DD/<cluster>-<node>-day-<generation>.parquet``. Which of them count at a moment says live.py: ``live_files``.
+Sealed: ``<table>/date=YYYY-MM-DD/hour=HH/<cluster>-<node>-<boot>-<seq>.parquet``. Compacted, one
+per node and day: ``<table>/date=YYYY-MM-DD/<cluster>-<node>-day-<generation>.parquet``. Which of
+them count at a moment says live.py: ``live_files``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def part(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FileName:
-    """Identity of one sealed file: the same segment gives the same names, so sealing twice changes nothing."""
+    """Identity of one sealed file: the same segment gives the same names, so
+    sealing twice changes nothing.
+    """
 
     cluster: str
     host: str
@@ -37,7 +40,9 @@ class FileName:
     seq: int
 
     def __str__(self) -> str:
-        return f"{part(self.cluster)}-{part(self.host)}-{part(self.boot_id)}-{self.seq:016d}.parquet"
+        return (
+            f"{part(self.cluster)}-{part(self.host)}-{part(self.boot_id)}-{self.seq:016d}.parquet"
+        )
 
 
 _DAY = re.compile(r"(?P<owner>.+)-day-(?P<generation>\d+)\.parquet")
@@ -45,9 +50,16 @@ _DAY = re.compile(r"(?P<owner>.+)-day-(?P<generation>\d+)\.parquet")
 
 @dataclass(frozen=True, slots=True, order=True)
 class DayName:
-    """Name of a compacted file. ``owner`` is cluster and node as in the names of its sources; a later generation replaces earlier ones.
+    """Name of a compacted file.
 
-    >>> str(DayName("c1-n1", 2)), DayName.of("c1-n1-day-0002.parquet"), DayName.of("c1-n1-boot-0000000000000007.parquet")
+    ``owner`` is cluster and node as in the names of its sources; a later
+    generation replaces earlier ones.
+
+    >>> (
+    ...     str(DayName("c1-n1", 2)),
+    ...     DayName.of("c1-n1-day-0002.parquet"),
+    ...     DayName.of("c1-n1-boot-0000000000000007.parquet"),
+    ... )
     ('c1-n1-day-0002.parquet', DayName(owner='c1-n1', generation=2), None)
     """
 
@@ -74,16 +86,20 @@ def owner_of(name: str) -> str:
 
 
 def folder(table: str, hour_us: int) -> str:
-    """Folder of a table's hour, relative to the root; ``hour_us`` is any unix time within it, in microseconds.
+    """Folder of a table's hour, relative to the root; ``hour_us`` is any unix time
+    within it, in microseconds.
 
     >>> folder("gpu", 1_800_000_000_000_000)
     'gpu/date=2027-01-15/hour=08'
     """
-    return datetime.fromtimestamp(hour_us // 1_000_000, UTC).strftime(f"{table}/date=%Y-%m-%d/hour=%H")
+    return datetime.fromtimestamp(hour_us // 1_000_000, UTC).strftime(
+        f"{table}/date=%Y-%m-%d/hour=%H"
+    )
 
 
 def day_folder(table: str, day_us: int) -> str:
-    """Folder of a table's day, relative to the root; ``day_us`` is any unix time within it, in microseconds.
+    """Folder of a table's day, relative to the root; ``day_us`` is any unix time
+    within it, in microseconds.
 
     >>> day_folder("gpu_1m", 1_800_000_000_000_000)
     'gpu_1m/date=2027-01-15'
@@ -92,7 +108,10 @@ def day_folder(table: str, day_us: int) -> str:
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a scratch file, make it durable, then give it its name. Nothing remains when it raises."""
+    """Let ``write`` fill a scratch file, make it durable, then give it its name.
+
+    Nothing remains when it raises.
+    """
     make_folder(path.parent)
     scratch = path.with_name(f".{path.name}.new")
     try:
@@ -110,7 +129,9 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, durably: a file in a folder that a power cut takes back is gone with it."""
+    """Make a folder and those above it, durably: a file in a folder that a power cut
+    takes back is gone with it.
+    """
     if path.is_dir():
         return
     make_folder(path.parent)
@@ -133,7 +154,8 @@ def dates_of(root: Path, table: str) -> list[Path]:
 
 
 def day_us(date: Path) -> int | None:
-    """Unix time in microseconds at which a ``date=`` folder's day begins; None where the name is no date.
+    """Unix time in microseconds at which a ``date=`` folder's day begins; None
+    where the name is no date.
 
     >>> day_us(Path("gpu/date=2027-01-15")), day_us(Path("gpu/date=today"))
     (1799971200000000, None)

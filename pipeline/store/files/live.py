@@ -1,7 +1,9 @@
-"""Which files count at this moment: every row once, while files are sealed, compacted and removed under the reader's hands.
+"""Which files count at this moment: every row once, while files are sealed, compacted and removed
+under the reader's hands.
 
-A compacted file's footer names what it replaces (relative to the folder of its day). It gets its name when it is whole, and only
-then are its sources removed; so whoever lists sources first and compacted files second sees every row, and leaves out what is replaced.
+A compacted file's footer names what it replaces (relative to the folder of its day). It gets its
+name when it is whole, and only then are its sources removed; so whoever lists sources first and
+compacted files second sees every row, and leaves out what is replaced.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from pathlib import Path
 import orjson
 import pyarrow.parquet as pq
 
-from pipeline.store.layout import DAY_US, HOUR_US, dates_of, day_us, folder, hour_of, owner_of
-from pipeline.store.parquet import ForeignError, named
+from pipeline.store.files.layout import DAY_US, HOUR_US, dates_of, day_us, folder, hour_of, owner_of
+from pipeline.store.files.parquet import ForeignError, named
 
 REPLACES, HOURS = "tocsin.replaces", "tocsin.hours"  # keys in a compacted file's footer
 TRIES = 5  # a file that vanishes while it is looked at was replaced: look again
@@ -23,17 +25,20 @@ TRIES = 5  # a file that vanishes while it is looked at was replaced: look again
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a compacted file's footer says: names it replaces, relative to the day's folder, and the hours that its rows were read in."""
+    """What a compacted file's footer says: names it replaces, relative to the day's folder, and the
+    hours that its rows were read in.
+    """
 
     replaces: frozenset[str]
     hours: frozenset[int]
 
 
 def live_files(root: Path, table: str, hours: Iterable[int] | None = None) -> list[Path]:
-    """Files of a table that count now, oldest day first, for the hours given (unix time in microseconds within them) or for all.
+    """Files of a table that count now, oldest day first, for the hours given (unix time in
+    microseconds within them) or for all.
 
-    A compacted file holds its whole day: the reader picks its rows. Opening one of these files may still fail with
-    FileNotFoundError when it was replaced in the meantime: ask again then.
+    A compacted file holds its whole day: the reader picks its rows. Opening one of these files may
+    still fail with FileNotFoundError when it was replaced in the meantime: ask again then.
     """
     if hours is None:
         return [path for date in dates_of(root, table) for path in live_of_day(date)]
@@ -64,21 +69,32 @@ def hours_of(root: Path, table: str = "reads") -> list[int]:
         day = day_us(date) or 0
         for path in live_of_day(date):
             hour = hour_of(path.parent)
-            hours = compacted(path).hours if path.parent == date else () if hour is None else (hour,)
+            hours = (
+                compacted(path).hours if path.parent == date else () if hour is None else (hour,)
+            )
             found |= {day + hour * HOUR_US for hour in hours}
     return sorted(found)
 
 
 def compacted(path: Path) -> Compacted:
-    """What a compacted file says of itself; nothing replaced and every hour where it cannot be read. FileNotFoundError where it has gone."""
+    """What a compacted file says of itself; nothing replaced and every hour
+    where it cannot be read.
+
+    FileNotFoundError where it has gone.
+    """
     stat = path.stat()
     return _compacted(path, stat.st_mtime_ns, stat.st_size)
 
 
 def replaced_by(days: Iterable[Path]) -> frozenset[str]:
-    """Names, relative to the day's folder, that these compacted files stand for; each speaks for its own cluster and node only."""
+    """Names, relative to the day's folder, that these compacted files stand for; each speaks for
+    its own cluster and node only.
+    """
     return frozenset(
-        name for path in days for name in compacted(path).replaces if owner_of(name.rpartition("/")[2]) == owner_of(path.name)
+        name
+        for path in days
+        for name in compacted(path).replaces
+        if owner_of(name.rpartition("/")[2]) == owner_of(path.name)
     )
 
 
@@ -96,7 +112,9 @@ def _compacted(path: Path, _mtime_ns: int, _size: int) -> Compacted:
         with named(path):
             about = pq.read_metadata(path).metadata or {}
             replaces = frozenset(map(str, orjson.loads(about.get(REPLACES.encode(), b"[]"))))
-            hours = frozenset(map(int, orjson.loads(about.get(HOURS.encode(), orjson.dumps([*range(24)])))))
+            hours = frozenset(
+                map(int, orjson.loads(about.get(HOURS.encode(), orjson.dumps([*range(24)]))))
+            )
     except ForeignError:  # whoever reads its rows will name it
         return Compacted(frozenset(), frozenset(range(DAY_US // HOUR_US)))
     return Compacted(replaces, hours)

@@ -1,4 +1,6 @@
-"""One writer per directory: an advisory lock that the kernel lets go when its process ends, however it ends."""
+"""One writer per directory: an advisory lock that the kernel lets go when its
+process ends, however it ends.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,12 @@ class DirectoryTakenError(RuntimeError):
 
 @contextlib.contextmanager
 def lock(directory: Path, work: str = "agent") -> Iterator[None]:
-    """Hold ``<directory>/<work>.lock`` while the block runs; the directory is made where it is missing.
+    """Hold ``<directory>/<work>.lock`` while the block runs; the directory is
+    made where it is missing.
 
-    DirectoryTakenError where another process holds it. A disk that is full, read-only or forbidden is no reason not to start: it is
-    said once and the block runs without a lock, as nobody else can write there either.
+    DirectoryTakenError where another process holds it. A disk that is full, read-only or forbidden
+    is no reason not to start: it is said once and the block runs without a lock, as nobody else can
+    write there either.
     """
     fd = _open(directory, work)
     if fd is None:
@@ -32,7 +36,8 @@ def lock(directory: Path, work: str = "agent") -> Iterator[None]:
         _take(fd, directory, work)
         yield
     finally:
-        os.close(fd)  # lets go; the file stays, as removing it would let two processes lock two files of one name
+        # lets go; the file stays, as removing it would let two processes lock two files of one name
+        os.close(fd)
 
 
 def _open(directory: Path, work: str) -> int | None:
@@ -40,7 +45,7 @@ def _open(directory: Path, work: str) -> int | None:
         directory.mkdir(parents=True, exist_ok=True)
         return os.open(directory / f"{work}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     except OSError as error:
-        log.warning("%s cannot be locked, going on without: %s", directory, error)
+        log.warning("%s cannot be locked, continuing without a lock: %s", directory, error)
         return None
 
 
@@ -50,13 +55,15 @@ def _take(fd: int, directory: Path, work: str) -> None:
     except BlockingIOError:
         holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
         raise DirectoryTakenError(
-            f"{directory} is in use: another tocsin {work} (process {holder or 'unknown'}) works in it; "
-            "stop that one, or give this one a --storage.path of its own"
+            f"{directory} is in use: another tocsin {work} (process {holder or 'unknown'}) works "
+            "in it; stop that one, or give this one a --storage.path of its own"
         ) from None
     except OSError as error:  # a file system without locks
         if error.errno not in {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}:
             raise
-        log.warning("%s is on a file system without locks, going on without: %s", directory, error)
+        log.warning(
+            "%s is on a file system without locks, continuing without a lock: %s", directory, error
+        )
     with contextlib.suppress(OSError):  # the number is for people; a full disk does not matter
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)

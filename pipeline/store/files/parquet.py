@@ -1,4 +1,6 @@
-"""Parquet files with the encodings of the catalogue: written whole or group by group, opened with a check of what they are, read."""
+"""Parquet files with the encodings of the catalogue: written whole or group by group, opened with a
+check of what they are, read.
+"""
 
 from __future__ import annotations
 
@@ -10,35 +12,50 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.store.columns import from_decimal, of_rows, stored
-from pipeline.store.schema import BEGIN, FORMAT, ROLLUPS, encodings, schema
+from pipeline.store.files.columns import from_decimal, of_rows, stored
+from pipeline.store.files.schema import BEGIN, FORMAT, ROLLUPS, encodings, schema
 
-ROW_GROUP = 1 << 17  # rows: about an hour of 32 devices at 1 Hz; smaller groups cost 25 us per column chunk
+# rows: about an hour of 32 devices at 1 Hz; smaller groups cost 25 us per column chunk
+ROW_GROUP = 1 << 17
 
 
 class ForeignError(ValueError):
-    """A file that is damaged, not one of ours, or of a newer layout than this version reads: ``path`` and why."""
+    """A file that is damaged, not one of ours, or of a newer layout than this version
+    reads: ``path`` and why.
+    """
 
     def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{path}: {' '.join(why.split())}")  # one line: pyarrow says some things in several
+        super().__init__(
+            f"{path}: {' '.join(why.split())}"
+        )  # one line: pyarrow says some things in several
         self.path = path
 
 
 def write(rows: pa.Table, name: str, path: Path) -> None:
-    """Write one table, rows as they come: sorted by device and time. Columns without a value are not in the file."""
+    """Write one table, rows as they come: sorted by device and time.
+
+    Columns without a value are not in the file.
+    """
     with Writer(name, path, of_rows(name, rows)) as file:
         file.write(rows)
 
 
 class Writer:
-    """A file of a table that takes row groups one after the other; ``about`` is kept in its footer beside the schema's own facts.
+    """A file of a table that takes row groups one after the other; ``about`` is kept in its footer
+    beside the schema's own facts.
 
-    ``columns`` are those of the file (see columns.py), all of the table by default. Pages carry checksums: a flipped bit is seen when
-    they are read.
+    ``columns`` are those of the file (see columns.py), all of the table by default. Pages carry
+    checksums: a flipped bit is seen when they are read.
     """
 
     def __init__(
-        self, name: str, path: Path, columns: pa.Schema | None = None, about: Mapping[str, str] | None = None, *, level: int = 1
+        self,
+        name: str,
+        path: Path,
+        columns: pa.Schema | None = None,
+        about: Mapping[str, str] | None = None,
+        *,
+        level: int = 1,
     ) -> None:
         self.columns = schema(name) if columns is None else columns
         facts = {**schema(name).metadata, **(about or {})}
@@ -54,15 +71,22 @@ class Writer:
             store_decimal_as_integer=True,
             write_page_index=True,
             write_page_checksum=True,
-            sorting_columns=[pq.SortingColumn(self.columns.get_field_index(c)) for c in ("host", "device", "time")],
-            # Types and ids stand in the file anyway. The words for people cost 600 bytes a column: more than a roll-up's values.
+            sorting_columns=[
+                pq.SortingColumn(self.columns.get_field_index(c))
+                for c in ("host", "device", "time")
+            ],
+            # Types and ids stand in the file anyway. The words for people cost 600 bytes a column:
+            # more than a roll-up's values.
             store_schema=name not in ROLLUPS,
         )
         if name in ROLLUPS:  # elsewhere they come with the schema
             self._file.add_key_value_metadata(facts)
 
     def write(self, rows: pa.Table) -> None:
-        """Add these rows: a row group, or several of ROW_GROUP rows. ValueError where a column with values is not one of the file's."""
+        """Add these rows: a row group, or several of ROW_GROUP rows.
+
+        ValueError where a column with values is not one of the file's.
+        """
         self._file.write_table(stored(rows, self.columns), row_group_size=ROW_GROUP)
 
     def close(self) -> None:
@@ -77,32 +101,48 @@ class Writer:
 
 
 def read(path: Path, name: str, where: Any = None) -> pa.Table:
-    """A table with exactly this version's columns: those the file lacks are null, those of another version are left out.
+    """A table with exactly this version's columns: those the file lacks are null, those of
+    another version are left out.
 
-    ``where`` is an expression of pyarrow on columns; groups that cannot match are not decoded. FileNotFoundError where the file has
-    gone (replaced by a compacted one), ForeignError where it is damaged, of another table, or of a newer layout.
+    ``where`` is an expression of pyarrow on columns; groups that cannot match are not decoded.
+    FileNotFoundError where the file has gone (replaced by a compacted one), ForeignError where it
+    is damaged, of another table, or of a newer layout.
     """
     with opened(path, name), named(path):
-        return conform(pq.read_table(path, partitioning=None, filters=where, page_checksum_verification=True), name)
+        return conform(
+            pq.read_table(path, partitioning=None, filters=where, page_checksum_verification=True),
+            name,
+        )
 
 
 @contextmanager
-def opened(path: Path, name: str, source: Any = None, footer: pq.FileMetaData | None = None) -> Iterator[pq.ParquetFile]:
-    """The file, once its footer says that it holds this table in a layout that this version reads; errors as ``read``.
+def opened(
+    path: Path, name: str, source: Any = None, footer: pq.FileMetaData | None = None
+) -> Iterator[pq.ParquetFile]:
+    """The file, once its footer says that it holds this table in a layout that this version
+    reads; errors as ``read``.
 
-    ``source`` is its bytes as pyarrow takes them, where they do not lie at ``path`` or are open already; ``footer`` is known already.
+    ``source`` is its bytes as pyarrow takes them, where they do not lie at ``path`` or are open
+    already; ``footer`` is known already.
     """
     where = path if source is None else source
     with (
         named(path),
-        pq.ParquetFile(where, metadata=footer, page_checksum_verification=True, pre_buffer=source is not None) as file,
+        pq.ParquetFile(
+            where, metadata=footer, page_checksum_verification=True, pre_buffer=source is not None
+        ) as file,
     ):
-        about = file.metadata.metadata or {}  # not from schema_arrow, which is made anew each time it is asked for
+        # not from schema_arrow, which is made again each time it is asked for
+        about = file.metadata.metadata or {}
         if about.get(b"tocsin.table") != name.encode():
             raise ForeignError(path, f"holds table {about.get(b'tocsin.table')!r}, wanted {name!r}")
         if int(about.get(b"tocsin.format", b"0")) > FORMAT:
             raise ForeignError(
-                path, f"written by a newer version (layout {int(about[b'tocsin.format'])}, this one reads {FORMAT})"
+                path,
+                (
+                    f"written by a newer version (layout {int(about[b'tocsin.format'])}, this "
+                    f"one reads {FORMAT})"
+                ),
             )
         have = file.metadata.schema.names
         missing = [column for column, *_ in BEGIN if column not in have]
@@ -113,7 +153,9 @@ def opened(path: Path, name: str, source: Any = None, footer: pq.FileMetaData | 
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """What pyarrow raises over damaged bytes becomes a ForeignError that names the file; the system's own errors stay."""
+    """What pyarrow raises over damaged bytes becomes a ForeignError that names the file; the
+    system's own errors stay.
+    """
     try:
         yield
     except ForeignError:
@@ -135,7 +177,9 @@ def columns_in(path: Path, name: str) -> pa.Schema:
 
 def conform(table: pa.Table, name: str, columns: Sequence[str] | None = None) -> pa.Table:
     """Columns by name (all by default) in this version's order and types; missing ones are null."""
-    wanted = schema(name) if columns is None else pa.schema([schema(name).field(c) for c in columns])
+    wanted = (
+        schema(name) if columns is None else pa.schema([schema(name).field(c) for c in columns])
+    )
     have = dict(zip(table.column_names, table.columns, strict=True))
     nulls = {
         kind: pa.nulls(len(table), kind) for kind in {c.type for c in wanted if c.name not in have}
@@ -147,4 +191,8 @@ def conform(table: pa.Table, name: str, columns: Sequence[str] | None = None) ->
 def _as(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if column.type == kind:  # a cast copies, even to the same type
         return column
-    return from_decimal(column) if pa.types.is_decimal(column.type) and kind == pa.float64() else column.cast(kind)
+    return (
+        from_decimal(column)
+        if pa.types.is_decimal(column.type) and kind == pa.float64()
+        else column.cast(kind)
+    )

@@ -1,11 +1,13 @@
-"""Files that cannot be read are moved out of the way, by name, so that the rest answers and nobody deletes the evidence."""
+"""Files that cannot be read are moved out of the way, by name, so that the rest answers and
+nobody deletes the evidence.
+"""
 
 from __future__ import annotations
 
 import logging
 from pathlib import Path
 
-from pipeline.store.layout import make_folder, sync_folder
+from pipeline.store.files.layout import make_folder, sync_folder
 
 log = logging.getLogger("tocsin.store")
 
@@ -13,9 +15,11 @@ FOLDER = "quarantine"
 
 
 def quarantine(root: Path, path: Path, reason: str) -> Path:
-    """Move a file of the layout to the same place below ``<root>/quarantine`` and say why in the log; where it is now.
+    """Move a file of the layout to the same place below ``<root>/quarantine`` and say why in
+    the log; where it is now.
 
-    One that is there already keeps its name; the newcomer gets a number behind it. OSError where the disk refuses.
+    One that is there already keeps its name; the newcomer gets a number behind it.
+    OSError where the disk refuses.
     """
     wanted = root / FOLDER / path.relative_to(root)
     place, number = wanted, 1

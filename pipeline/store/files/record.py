@@ -1,8 +1,10 @@
-"""One observation with its findings as bytes and back: what the write-ahead log is made of. numpy and JSON only.
+"""One observation with its findings as bytes and back: what the write-ahead log is made
+of. numpy and JSON only.
 
-Layout of a record's payload, little endian: u32 length of the head, the head (JSON), then for each frame its blocks one after the
-other: sampled_ns int64[D], gauges float64[G, D], counters uint64[C, D], observed as packed bits of [C, D], rows first. Devices are
-named by a *generation*: the tuple of devices with their attributes, written once per segment in a record of its own.
+Layout of a record's payload, little endian: u32 length of the head, the head (JSON), then for each
+frame its blocks one after the other: sampled_ns int64[D], gauges float64[G, D], counters uint64[C,
+D], observed as packed bits of [C, D], rows first. Devices are named by a *generation*: the tuple of
+devices with their attributes, written once per segment in a record of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import orjson
 
 from pipeline.catalog import KINDS, fields_of
 from pipeline.frame import Device, Frame, Schema, blank, schema_of
-from pipeline.judged import Judged
+from pipeline.judged import JudgedObservation
 from pipeline.observation import Event, Observation, Unread
 from pipeline.plain import finding_from, incident_from, plain, plain_device, plain_value, value_from
 
@@ -30,7 +32,9 @@ class CorruptError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of one kind as a segment's header names them: (field id, name) in the order of the blocks."""
+    """The columns of one kind as a segment's header names them: (field id, name) in
+    the order of the blocks.
+    """
 
     gauges: tuple[tuple[int, str], ...]
     counters: tuple[tuple[int, str], ...]
@@ -58,15 +62,32 @@ def decode_devices(payload: bytes) -> tuple[int, tuple[Device, ...]]:
     return number, tuple(Device(*device) for device in devices)
 
 
-def encode(judged: Judged, generations: Sequence[int]) -> bytes:
-    """Payload of an observation; ``generations`` are the numbers of its frames' devices, one per frame."""
+def encode(judged: JudgedObservation, generations: Sequence[int]) -> bytes:
+    """Payload of an observation; ``generations`` are the numbers of its
+    frames' devices, one per frame.
+    """
     observation, findings, incidents = judged
     head = [
         [observation.source, observation.host, observation.boot_id, observation.seq],
-        [observation.time_ns, observation.mono_ns, observation.duration_ns, observation.outcome, observation.error],
-        [[f.kind, g, f.time_ns, f.mono_ns] for f, g in zip(observation.frames, generations, strict=True)],
         [
-            [e.time_ns, e.mono_ns, plain_device(e.device), e.kind, {k: plain_value(v) for k, v in e.attributes.items()}]
+            observation.time_ns,
+            observation.mono_ns,
+            observation.duration_ns,
+            observation.outcome,
+            observation.error,
+        ],
+        [
+            [f.kind, g, f.time_ns, f.mono_ns]
+            for f, g in zip(observation.frames, generations, strict=True)
+        ],
+        [
+            [
+                e.time_ns,
+                e.mono_ns,
+                plain_device(e.device),
+                e.kind,
+                {k: plain_value(v) for k, v in e.attributes.items()},
+            ]
             for e in observation.events
         ],
         [[u.reason, u.device, u.field] for u in observation.unread],
@@ -76,18 +97,30 @@ def encode(judged: Judged, generations: Sequence[int]) -> bytes:
     raw = orjson.dumps(head)
     blocks = [HEAD.pack(len(raw)), raw]
     for f in observation.frames:
-        blocks += [f.sampled_ns.tobytes(), f.gauges.tobytes(), f.counters.tobytes(), np.packbits(f.observed).tobytes()]
+        blocks += [
+            f.sampled_ns.tobytes(),
+            f.gauges.tobytes(),
+            f.counters.tobytes(),
+            np.packbits(f.observed).tobytes(),
+        ]
     return b"".join(blocks)
 
 
-def decode(payload: bytes, generations: Mapping[int, tuple[Device, ...]], columns: Mapping[str, Columns]) -> Judged:
-    """The observation with what was said of it. Columns of the segment that this catalogue lacks are left out; new ones are unobserved.
+def decode(
+    payload: bytes, generations: Mapping[int, tuple[Device, ...]], columns: Mapping[str, Columns]
+) -> JudgedObservation:
+    """The observation with what was said of it.
 
-    CorruptError where the payload is shorter or longer than its head says, or names an unknown generation.
+    Columns of the segment that this catalogue lacks are left out; new ones are unobserved.
+
+    CorruptError where the payload is shorter or longer than its head says, or
+    names an unknown generation.
     """
     try:
         (size,) = HEAD.unpack_from(payload)
-        about, when, frames, events, unread, findings, *others = orjson.loads(payload[HEAD.size : HEAD.size + size])
+        about, when, frames, events, unread, findings, *others = orjson.loads(
+            payload[HEAD.size : HEAD.size + size]
+        )
         cursor = _Cursor(payload, HEAD.size + size)
         source, host, boot_id, seq = about
         time_ns, mono_ns, duration_ns, outcome, error = when
@@ -99,8 +132,13 @@ def decode(payload: bytes, generations: Mapping[int, tuple[Device, ...]], column
             time_ns,
             mono_ns,
             duration_ns,
-            frames=tuple(_frame(cursor, *frame, generations=generations, columns=columns) for frame in frames),
-            events=tuple(Event(t, m, Device(*d), kind, {k: value_from(v) for k, v in a.items()}) for t, m, d, kind, a in events),
+            frames=tuple(
+                _frame(cursor, *frame, generations=generations, columns=columns) for frame in frames
+            ),
+            events=tuple(
+                Event(t, m, Device(*d), kind, {k: value_from(v) for k, v in a.items()})
+                for t, m, d, kind, a in events
+            ),
             unread=tuple(Unread(*u) for u in unread),
             outcome=outcome,
             error=error,
@@ -110,7 +148,9 @@ def decode(payload: bytes, generations: Mapping[int, tuple[Device, ...]], column
     if cursor.at != len(payload):
         raise CorruptError(f"record has {len(payload) - cursor.at} bytes too many")
     incidents = others[0] if others else ()  # versions before 0.5 wrote none
-    return Judged(observation, tuple(map(finding_from, findings)), tuple(map(incident_from, incidents)))
+    return JudgedObservation(
+        observation, tuple(map(finding_from, findings)), tuple(map(incident_from, incidents))
+    )
 
 
 class _Cursor:
@@ -155,10 +195,14 @@ def _frame(
 
 def columns_of(schema: Schema) -> Columns:
     """The columns of a schema as a header names them."""
-    return Columns(tuple((f.id, f.name) for f in schema.gauges), tuple((f.id, f.name) for f in schema.counters))
+    return Columns(
+        tuple((f.id, f.name) for f in schema.gauges), tuple((f.id, f.name) for f in schema.counters)
+    )
 
 
-def _moved(schema: Schema, stored: Columns, devices: tuple[Device, ...], blocks: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+def _moved(
+    schema: Schema, stored: Columns, devices: tuple[Device, ...], blocks: tuple[Any, Any, Any]
+) -> tuple[Any, Any, Any]:
     """Blocks of another version's catalogue in this one's order, matched by field id."""
     gauges, counters, observed = blank(schema.kind, devices)
     gauge_at = {f.id: i for i, f in enumerate(schema.gauges)}
@@ -168,5 +212,8 @@ def _moved(schema: Schema, stored: Columns, devices: tuple[Device, ...], blocks:
             gauges[gauge_at[field_id]] = blocks[0][row]
     for row, (field_id, _) in enumerate(stored.counters):
         if field_id in counter_at:
-            counters[counter_at[field_id]], observed[counter_at[field_id]] = blocks[1][row], blocks[2][row]
+            counters[counter_at[field_id]], observed[counter_at[field_id]] = (
+                blocks[1][row],
+                blocks[2][row],
+            )
     return gauges, counters, observed

@@ -1,7 +1,8 @@
-"""Rows of a window of time out of a store, table by table, each once: sealed files and what the write-ahead log still holds.
+"""Rows of a window of time out of a store, table by table, each once: sealed files and what the
+write-ahead log still holds.
 
-Works on the directory of a running agent: the log is read first and files are listed after it, so nothing falls between the two;
-what stands in both is taken from the files.
+Works on the directory of a running agent: the log is read first and files are listed after it, so
+nothing falls between the two; what stands in both is taken from the files.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.store.layout import DAY_US, HOUR_US
-from pipeline.store.live import TRIES, live_files
-from pipeline.store.parquet import ForeignError, read
-from pipeline.store.unsealed import unsealed
+from pipeline.store.files.layout import DAY_US, HOUR_US
+from pipeline.store.files.live import TRIES, live_files
+from pipeline.store.files.parquet import ForeignError, read
+from pipeline.store.files.unsealed import unsealed
 
 log = logging.getLogger("tocsin.export")
 
-# Rows lie in the hour of the read that brought them. What the kernel said in the last moments of a boot is read after the next one.
+# Rows lie in the hour of the read that brought them. What the kernel said in the last moments of a
+# boot is read after the next one.
 LATE_US = DAY_US
 
 
@@ -35,18 +37,28 @@ class Window:
 
     def hours(self, table: str) -> list[int]:
         """Hours whose files may hold rows of the window."""
-        first = self.since_us // DAY_US * DAY_US if table == "devices" else self.since_us // HOUR_US * HOUR_US
+        first = (
+            self.since_us // DAY_US * DAY_US
+            if table == "devices"
+            else self.since_us // HOUR_US * HOUR_US
+        )
         late = LATE_US if table == "events" else HOUR_US
         return [*range(first, self.until_us + late, HOUR_US)]
 
     def rows(self, table: str) -> pc.Expression:
-        """Which rows belong to it. Slow facts hold until they change, so those of the whole day before count too."""
+        """Which rows belong to it.
+
+        Slow facts hold until they change, so those of the whole day before count too.
+        """
         since = self.since_us // DAY_US * DAY_US if table == "devices" else self.since_us
         return (pc.field("time") >= _time(since)) & (pc.field("time") < _time(self.until_us))
 
 
 class Slice:
-    """A window of the store below ``root``. What the write-ahead log holds is read once, at the beginning."""
+    """A window of the store below ``root``.
+
+    What the write-ahead log holds is read once, at the beginning.
+    """
 
     def __init__(self, root: Path, window: Window | None = None) -> None:
         self._root, self._window = root, window
@@ -54,23 +66,31 @@ class Slice:
         self.left_out: list[str] = []  # files that could not be read, and why
 
     def parts(self, table: str, where: pc.Expression | None = None) -> Iterator[pa.Table]:
-        """Rows of a table that also meet ``where``, a file at a time, in pieces that are sorted by device and time.
+        """Rows of a table that also meet ``where``, a file at a time, in pieces that are
+        sorted by device and time.
 
-        FileNotFoundError where files were replaced while they were read: begin anew.
+        FileNotFoundError where files were replaced while they were read: begin again.
         """
         wanted = _and(self._window.rows(table) if self._window else None, where)
         logged = self._logged.get(table)
         logged = logged.filter(wanted) if logged is not None and wanted is not None else logged
         seen: set[tuple[str, int]] = set()
         first_seq = pc.min(logged["seq"]).as_py() if logged is not None and len(logged) else None
-        for path in live_files(self._root, table, self._window.hours(table) if self._window else None):
+        for path in live_files(
+            self._root, table, self._window.hours(table) if self._window else None
+        ):
             part = self._read(path, table, wanted)
             if part is not None and len(part):
                 if first_seq is not None:
                     seen |= _reads(part.filter(pc.field("seq") >= first_seq))
                 yield part
         if logged is not None and first_seq is not None:
-            fresh = [key not in seen for key in zip(logged["boot_id"].to_pylist(), logged["seq"].to_pylist(), strict=True)]
+            fresh = [
+                key not in seen
+                for key in zip(
+                    logged["boot_id"].to_pylist(), logged["seq"].to_pylist(), strict=True
+                )
+            ]
             yield logged.filter(pa.array(fresh))
 
     def table(self, table: str, where: pc.Expression | None = None) -> pa.Table | None:
@@ -86,7 +106,7 @@ class Slice:
             return read(path, table, wanted)
         except (ForeignError, PermissionError) as error:
             if str(error) not in self.left_out:
-                log.warning("left out: %s", error)
+                log.warning("skipped: %s", error)
                 self.left_out.append(str(error))
             return None
 

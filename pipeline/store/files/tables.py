@@ -1,4 +1,6 @@
-"""Observations as rows: one Arrow table per kind of device, and events, findings, devices and reads."""
+"""Observations as rows: one Arrow table per kind of device, and events,
+findings, devices and reads.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from pipeline.catalog import Field
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device, Frame, schema_of
 from pipeline.observation import Event, Observation
-from pipeline.store.parquet import conform
-from pipeline.store.schema import BEGIN, OF_FRAMES, arrow_type, schema
+from pipeline.store.files.parquet import conform
+from pipeline.store.files.schema import BEGIN, OF_FRAMES, arrow_type, schema
 
 FIELDS_AT_ONCE = 64  # of all frames of a kind, while columns are made of them
 Begin = tuple[int, str, str, str, int, int]
@@ -30,23 +32,39 @@ class Gathered:
         self._known: dict[tuple[str, Device], str] = {}
         self._generation: dict[tuple[str, str], tuple[Device, ...]] = {}
 
-    def add(self, observation: Observation, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> None:
+    def add(
+        self,
+        observation: Observation,
+        findings: Sequence[Finding],
+        incidents: Sequence[Incident] = (),
+    ) -> None:
         """One observation with what was said of it."""
         for frame in observation.frames:
             self._frames[frame.kind].append((observation, frame))
             self._devices(observation, frame)
         self._rows["reads"].append((*_begin(observation, observation.host), *_read(observation)))
         for n, event in enumerate(observation.events):
-            self._rows["events"].append((*_begin(observation, event.device.id, event.time_ns, event.mono_ns), n, *_event(event)))
+            self._rows["events"].append(
+                (
+                    *_begin(observation, event.device.id, event.time_ns, event.mono_ns),
+                    n,
+                    *_event(event),
+                )
+            )
         for n, finding in enumerate(findings):
-            self._rows["findings"].append((*_begin(observation, finding.device.id, finding.time_ns), n, *_found(finding)))
+            self._rows["findings"].append(
+                (*_begin(observation, finding.device.id, finding.time_ns), n, *_found(finding))
+            )
 
         for incident in incidents:
             begin = _begin(observation, incident.root.id, host=incident.root.host)
             self._rows["incidents"].append((*begin, *_incident(incident)))
 
     def tables(self) -> Iterator[tuple[str, pa.Table]]:
-        """Every table that has rows, with its name. What it was made of is let go: only one is held at a time."""
+        """Every table that has rows, with its name.
+
+        What it was made of is let go: only one is held at a time.
+        """
         while self._frames:
             kind, frames = self._frames.popitem()
             if any(f.devices for _, f in frames):
@@ -69,7 +87,9 @@ class Gathered:
 
 
 def frames_table(kind: str, frames: Sequence[tuple[Observation, Frame]]) -> pa.Table:
-    """All frames of one kind as one table, sorted by device and time: whole blocks, never a Python object per value."""
+    """All frames of one kind as one table, sorted by device and time: whole blocks, never a
+    Python object per value.
+    """
     columns = schema_of(kind)
     sizes = np.array([len(f.devices) for _, f in frames])
     identity = _Identity(frames)
@@ -88,7 +108,10 @@ def frames_table(kind: str, frames: Sequence[tuple[Observation, Frame]]) -> pa.T
         .take(np.repeat(np.arange(len(frames)), sizes)[order]),
         "mono_ns": per_frame([f.mono_ns for _, f in frames]),
         "seq": per_frame([o.seq for o, _ in frames]),
-        "row": pa.array(np.concatenate([np.arange(n, dtype=np.int32) for n in sizes.tolist()])[order], OF_FRAMES[0][1]),
+        "row": pa.array(
+            np.concatenate([np.arange(n, dtype=np.int32) for n in sizes.tolist()])[order],
+            OF_FRAMES[0][1],
+        ),
         "sampled_ns": pa.array(np.concatenate([f.sampled_ns for _, f in frames])[order]),
     }
     for fields, rows in _blocks(columns.gauges):
@@ -120,38 +143,63 @@ class _Identity:
         ranks = []
         for _, frame in frames:
             if id(frame.devices) not in by_generation:
-                by_generation[id(frame.devices)] = np.array([at[d] for d in frame.devices], np.int32)
+                by_generation[id(frame.devices)] = np.array(
+                    [at[d] for d in frame.devices], np.int32
+                )
             ranks.append(by_generation[id(frame.devices)])
         self.rank = np.concatenate(ranks)
         self._distinct = distinct
 
     def ids(self, order: Any) -> Any:
         """Dictionary array of device ids."""
-        return pa.DictionaryArray.from_arrays(pa.array(self.rank[order]), pa.array([d.id for d in self._distinct]))
+        return pa.DictionaryArray.from_arrays(
+            pa.array(self.rank[order]), pa.array([d.id for d in self._distinct])
+        )
 
     def hosts(self, order: Any) -> Any:
         """Dictionary array of hosts."""
-        return pa.array([d.host for d in self._distinct]).dictionary_encode().take(pa.array(self.rank[order]))
+        return (
+            pa.array([d.host for d in self._distinct])
+            .dictionary_encode()
+            .take(pa.array(self.rank[order]))
+        )
 
 
 def _gauge(values: Any, kind: pa.DataType) -> Any:
-    """NaN becomes null before any cast. ValueError where a gauge that the catalogue calls whole has a fraction."""
+    """NaN becomes null before any cast.
+
+    ValueError where a gauge that the catalogue calls whole has a fraction.
+    """
     missing = np.isnan(values)
     if pa.types.is_floating(kind):
         return pa.array(values, mask=missing)
     whole = np.where(missing, 0.0, values)
     if not np.array_equal(whole, np.rint(whole)):
-        raise ValueError(f"a whole-number gauge has fractions such as {whole[whole != np.rint(whole)][0]!r}")
+        raise ValueError(
+            f"a whole-number gauge has fractions such as {whole[whole != np.rint(whole)][0]!r}"
+        )
     return pa.array(whole.astype(np.int64), mask=missing)
 
 
 def _table(table: str, rows: Iterable[tuple[Any, ...]]) -> pa.Table:
     wanted = schema(table)
     rows = sorted(rows, key=lambda r: (r[1], r[2], r[0], r[5]))
-    return pa.table([pa.array(column, c.type) for column, c in zip(zip(*rows, strict=True), wanted, strict=True)], schema=wanted)
+    return pa.table(
+        [
+            pa.array(column, c.type)
+            for column, c in zip(zip(*rows, strict=True), wanted, strict=True)
+        ],
+        schema=wanted,
+    )
 
 
-def _begin(o: Observation, device: str, time_ns: int | None = None, mono_ns: int | None = None, host: str | None = None) -> Begin:
+def _begin(
+    o: Observation,
+    device: str,
+    time_ns: int | None = None,
+    mono_ns: int | None = None,
+    host: str | None = None,
+) -> Begin:
     return (
         (o.time_ns if time_ns is None else time_ns) // 1000,
         host or o.host,
@@ -168,13 +216,28 @@ def _json(value: Any) -> str:
 
 def _read(o: Observation) -> tuple[Any, ...]:
     frames = [[f.kind, len(f.devices), f.time_ns // 1000, f.mono_ns] for f in o.frames]
-    return (o.source, o.duration_ns, o.outcome, o.error, _json([[u.reason, u.device, u.field] for u in o.unread]), _json(frames))
+    return (
+        o.source,
+        o.duration_ns,
+        o.outcome,
+        o.error,
+        _json([[u.reason, u.device, u.field] for u in o.unread]),
+        _json(frames),
+    )
 
 
 def _event(event: Event) -> tuple[Any, ...]:
     # JSON has no NaN: it is kept as text, as in the write-ahead log.
-    plain = {k: [str(v)] if isinstance(v, float) and not np.isfinite(v) else v for k, v in event.attributes.items()}
-    return (event.device.kind, event.kind, _json(plain), _json([event.device.host, dict(event.device.attributes)]))
+    plain = {
+        k: [str(v)] if isinstance(v, float) and not np.isfinite(v) else v
+        for k, v in event.attributes.items()
+    }
+    return (
+        event.device.kind,
+        event.kind,
+        _json(plain),
+        _json([event.device.host, dict(event.device.attributes)]),
+    )
 
 
 def _found(f: Finding) -> tuple[Any, ...]:
@@ -186,6 +249,18 @@ def _found(f: Finding) -> tuple[Any, ...]:
 
 
 def _incident(i: Incident) -> tuple[Any, ...]:
-    opened, cleared, acknowledged = (ns // 1000 or None for ns in (i.opened_ns, i.cleared_ns, i.acknowledged_ns))
+    opened, cleared, acknowledged = (
+        ns // 1000 or None for ns in (i.opened_ns, i.cleared_ns, i.acknowledged_ns)
+    )
     what = (i.id, i.root.kind, i.fault, i.severity, i.action)
-    return (*what, opened, cleared, list(i.findings), i.summary, i.reason, acknowledged, i.note, i.acknowledged_by)
+    return (
+        *what,
+        opened,
+        cleared,
+        list(i.findings),
+        i.summary,
+        i.reason,
+        acknowledged,
+        i.note,
+        i.acknowledged_by,
+    )

@@ -1,4 +1,7 @@
-"""Views in base units: seconds, bytes, watts, joules, hertz, ratios; codes of states as words. Made from the catalogue."""
+"""Views in base units: seconds, bytes, watts, joules, hertz, ratios; codes of states as words.
+
+Made from the catalogue.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,18 @@ SUFFIX = "_base"  # of a view's name in SQL: gpu_base
 
 
 def base_name(field: Field) -> str:
-    """The column's name with the base unit in place of the native one, which is named too where another field has that name already.
+    """The column's name with the base unit in place of the native one, which is named too where
+    another field has that name already.
 
     >>> from pipeline.catalog import field
-    >>> [base_name(field("gpu", n)) for n in ("energy_millijoules", "pcie_transmit_mebibytes_per_second", "temperature_celsius")]
+    >>> [
+    ...     base_name(field("gpu", n))
+    ...     for n in (
+    ...         "energy_millijoules",
+    ...         "pcie_transmit_mebibytes_per_second",
+    ...         "temperature_celsius",
+    ...     )
+    ... ]
     ['energy_joules', 'pcie_transmit_bytes_per_second', 'temperature_celsius']
     """
     if field.times == field.per == 1:
@@ -22,14 +33,22 @@ def base_name(field: Field) -> str:
     unit = field.metric.name.removesuffix("_total").removesuffix(rate).rpartition("_")[2]
     stem, _, native = field.name.removesuffix(rate).rpartition("_")
     name = f"{stem}_{unit}{rate}"
-    return name if all(name != other.name for other in fields_of(field.kind)) else f"{name}_from_{native}"
+    return (
+        name
+        if all(name != other.name for other in fields_of(field.kind))
+        else f"{name}_from_{native}"
+    )
 
 
 def base_value(field: Field, native: pl.Expr) -> pl.Expr:
-    """A native value in base units: float64 where it is scaled, as it is where not, a word where it is a state."""
+    """A native value in base units: float64 where it is scaled, as it is where not, a
+    word where it is a state.
+    """
     if field.states:
         codes, words = zip(*field.states, strict=True)
-        return native.replace_strict(pl.Series(codes, dtype=pl.Int64), pl.Series(words), default=native.cast(pl.String))
+        return native.replace_strict(
+            pl.Series(codes, dtype=pl.Int64), pl.Series(words), default=native.cast(pl.String)
+        )
     return scaled(field, native)
 
 
@@ -42,16 +61,23 @@ def scaled(field: Field, native: pl.Expr) -> pl.Expr:
 
 
 def divided(number: pl.Expr, by: int) -> pl.Expr:
-    """A quotient rounded once: polars divides by a constant by multiplying with its reciprocal, which is off by a bit now and then."""
+    """A quotient rounded once: polars divides by a constant by multiplying with its reciprocal,
+    which is off by a bit now and then.
+    """
     return number / (number * 0 + by)
 
 
 def in_base_units(rows: pl.LazyFrame, kind: str) -> pl.LazyFrame:
-    """A table of devices with its fields in base units under their base names; other columns stay. KeyError for another table."""
+    """A table of devices with its fields in base units under their base names; other columns stay.
+
+    KeyError for another table.
+    """
     KINDS[kind]
     fields = {field.name: field for field in fields_of(kind)}
     columns = [
-        base_value(fields[name], pl.col(name)).alias(base_name(fields[name])) if name in fields else pl.col(name)
+        base_value(fields[name], pl.col(name)).alias(base_name(fields[name]))
+        if name in fields
+        else pl.col(name)
         for name in rows.collect_schema()
     ]
     return rows.select(columns)

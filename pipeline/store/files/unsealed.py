@@ -1,4 +1,6 @@
-"""What the write-ahead log holds and no file does yet, as tables: for whoever asks a node's own folder."""
+"""What the write-ahead log holds and no file does yet, as tables: for whoever
+asks a node's own folder.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,18 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline.store.record import CorruptError
-from pipeline.store.tables import Gathered
-from pipeline.store.wal import read_segment, segments
+from pipeline.store.files.record import CorruptError
+from pipeline.store.files.tables import Gathered
+from pipeline.store.files.wal import read_segment, segments
 
 log = logging.getLogger("tocsin.store")
 
 
 def unsealed(directory: Path) -> dict[str, pa.Table]:
-    """Rows of the segments in a folder, by table. Read it before files are listed: a segment that is sealed meanwhile is among those."""
+    """Rows of the segments in a folder, by table.
+
+    Read it before files are listed: a segment that is sealed meanwhile is among those.
+    """
     gathered = Gathered()
     for segment in segments(directory):
         try:
@@ -24,5 +29,5 @@ def unsealed(directory: Path) -> dict[str, pa.Table]:
         except FileNotFoundError:  # sealed meanwhile
             continue
         except CorruptError as error:
-            log.warning("left out: %s", error)
+            log.warning("skipped: %s", error)
     return dict(gathered.tables())

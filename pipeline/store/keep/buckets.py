@@ -1,6 +1,8 @@
-"""Samples into buckets: min, max, mean and last of gauges, increase and last of counters, per device and bucket.
+"""Samples into buckets: min, max, mean and last of gauges, increase and last of
+counters, per device and bucket.
 
-Column by column over whole devices: numpy over all rows of a column at once, never a Python object per value.
+Column by column over whole devices: numpy over all rows of a column at once, never a
+Python object per value.
 """
 
 from __future__ import annotations
@@ -11,29 +13,36 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.catalog import Field, fields_of
-from pipeline.store.devicerows import DeviceRows
-from pipeline.store.increments import increments
-from pipeline.store.layout import DAY_US
-from pipeline.store.schema import BUCKETS_S, schema
+from pipeline.store.files.layout import DAY_US
+from pipeline.store.files.schema import BUCKETS_S, schema
+from pipeline.store.keep.devicerows import DeviceRows
+from pipeline.store.keep.increments import increments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
 def roll(kind: str, day_us: int, rows: DeviceRows) -> dict[str, pa.Table]:
-    """The roll-ups of these devices' rows of a day by table (``gpu_1m``, ``gpu_15m``), sorted by host, device and time."""
+    """The roll-ups of these devices' rows of a day by table (``gpu_1m``, ``gpu_15m``), sorted
+    by host, device and time.
+    """
     buckets = {name: _Buckets(rows, day_us, seconds) for name, seconds in BUCKETS_S.items()}
     columns = {name: _arrays(f"{kind}_{name}", b.begin(rows)) for name, b in buckets.items()}
     for field in fields_of(kind):
         for name, made in _rolled(field, rows, buckets).items():
-            columns[name] |= _arrays(f"{kind}_{name}", made)  # at once: hundreds of columns are not held twice
+            columns[name] |= _arrays(
+                f"{kind}_{name}", made
+            )  # at once: hundreds of columns are not held twice
     return {f"{kind}_{name}": _table(f"{kind}_{name}", made) for name, made in columns.items()}
 
 
 class _Buckets:
-    """Which of the rows fall into which bucket of which device. Rows of the day before fall into none.
+    """Which of the rows fall into which bucket of which device.
 
-    A read just before midnight may bring a sample just after it: it counts into the day's last bucket, as its row lies in this day.
+    Rows of the day before fall into none.
+
+    A read just before midnight may bring a sample just after it: it counts into the day's last
+    bucket, as its row lies in this day.
     """
 
     def __init__(self, rows: DeviceRows, day_us: int, seconds: int) -> None:
@@ -78,23 +87,33 @@ class _Buckets:
         }
 
     def counter(
-        self, values: NDArray[np.uint64], observed: NDArray[np.bool_], delta: NDArray[np.uint64], known: NDArray[np.bool_]
+        self,
+        values: NDArray[np.uint64],
+        observed: NDArray[np.bool_],
+        delta: NDArray[np.uint64],
+        known: NDArray[np.bool_],
     ) -> dict[str, Any]:
         """Last value and sum of increments of a counter per bucket, masked where there are none."""
         last = self._last_of(observed[self._rows])
         total = np.add.reduceat(np.where(known, delta, 0)[self._rows], self._starts)
         return {
             "last": np.ma.masked_array(values[self._rows][last], last < 0),
-            "increase": np.ma.masked_array(total, ~np.logical_or.reduceat(known[self._rows], self._starts)),
+            "increase": np.ma.masked_array(
+                total, ~np.logical_or.reduceat(known[self._rows], self._starts)
+            ),
         }
 
     def _last_of(self, observed: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Position of the last observed row of each bucket, -1 where there is none."""
-        latest: NDArray[np.intp] = np.maximum.reduceat(np.where(observed, np.arange(len(observed)), -1), self._starts)
+        latest: NDArray[np.intp] = np.maximum.reduceat(
+            np.where(observed, np.arange(len(observed)), -1), self._starts
+        )
         return latest
 
 
-def _rolled(field: Field, rows: DeviceRows, buckets: dict[str, _Buckets]) -> dict[str, dict[str, Any]]:
+def _rolled(
+    field: Field, rows: DeviceRows, buckets: dict[str, _Buckets]
+) -> dict[str, dict[str, Any]]:
     """Columns of one field by bucket; none where it was never observed."""
     if field.type == "gauge":
         gauge = rows.gauge(field.name)
@@ -107,16 +126,24 @@ def _rolled(field: Field, rows: DeviceRows, buckets: dict[str, _Buckets]) -> dic
             return {}
         rise = increments(rows.series, field, *counter)
         made = {name: b.counter(*counter, *rise) for name, b in buckets.items()}
-    return {name: {f"{field.name}_{what}": v for what, v in columns.items()} for name, columns in made.items()}
+    return {
+        name: {f"{field.name}_{what}": v for what, v in columns.items()}
+        for name, columns in made.items()
+    }
 
 
 def _arrays(table: str, columns: dict[str, Any]) -> dict[str, pa.Array]:
-    return {name: _array(values, schema(table).field(name).type) for name, values in columns.items()}
+    return {
+        name: _array(values, schema(table).field(name).type) for name, values in columns.items()
+    }
 
 
 def _table(name: str, columns: dict[str, pa.Array]) -> pa.Table:
     n, wanted = len(columns["n"]), schema(name)
-    return pa.table([columns[c.name] if c.name in columns else pa.nulls(n, c.type) for c in wanted], schema=wanted)
+    return pa.table(
+        [columns[c.name] if c.name in columns else pa.nulls(n, c.type) for c in wanted],
+        schema=wanted,
+    )
 
 
 def _array(values: Any, kind: pa.DataType) -> pa.Array:
@@ -128,4 +155,8 @@ def _array(values: Any, kind: pa.DataType) -> pa.Array:
         if pa.types.is_floating(kind):
             return pa.array(values, mask=missing)
         return pa.array(np.where(missing, 0.0, values).astype(np.int64), mask=missing)
-    return pa.array(values, kind.value_type).dictionary_encode() if pa.types.is_dictionary(kind) else pa.array(values).cast(kind)
+    return (
+        pa.array(values, kind.value_type).dictionary_encode()
+        if pa.types.is_dictionary(kind)
+        else pa.array(values).cast(kind)
+    )

@@ -1,7 +1,9 @@
-"""Compaction for a cluster: the closed hours of all nodes in an object store or shared directory become few large files.
+"""Compaction for a cluster: the closed hours of all nodes in an object store or shared
+directory become few large files.
 
-Written below a root of its own, each hour with a manifest (see manifest.py); then, when readers have had time, the nodes' own files of
-that hour go. Two compactors do no harm: the manifest that comes first counts, the other's files are garbage and are removed.
+Written below a root of its own, each hour with a manifest (see manifest.py); then, when readers
+have had time, the nodes' own files of that hour go. Two compactors do no harm: the manifest that
+comes first counts, the other's files are garbage and are removed.
 """
 
 from __future__ import annotations
@@ -14,28 +16,36 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
-from pipeline.store.changes import changes_only
-from pipeline.store.columns import holds, of_sources
-from pipeline.store.layout import HOUR_US, day_us, hour_of, owner_of
-from pipeline.store.manifest import ROOT, Manifest, Part, generation_of, name_of, newest
-from pipeline.store.merge import merge
-from pipeline.store.objects import Objects
-from pipeline.store.parquet import ForeignError, Writer, columns_in, opened
-from pipeline.store.schema import TABLES, schema
+from pipeline.store.files.columns import holds, of_sources
+from pipeline.store.files.layout import HOUR_US, day_us, hour_of, owner_of
+from pipeline.store.files.merge import merge
+from pipeline.store.files.parquet import ForeignError, Writer, columns_in, opened
+from pipeline.store.files.schema import TABLES, schema
+from pipeline.store.keep.changes import changes_only
+from pipeline.store.remote.manifest import ROOT, Manifest, Part, generation_of, name_of, newest
+from pipeline.store.remote.objects import Objects
 
 log = logging.getLogger("tocsin.store")
 
-GRACE_US = HOUR_US  # after an hour's end: sealed within a quarter of an hour, sent within another where all is well; later ones add a part
-EXPIRE_US = 48 * HOUR_US  # after a manifest covers them, nodes' files go: whoever reads by an older manifest has long finished
-ORPHAN_US = 24 * HOUR_US  # a file that no manifest names is of a run that was killed, or lost a race
+# after an hour's end: sealed within a quarter of an hour, sent within another where all is
+# well; later ones add a part
+GRACE_US = HOUR_US
+# after a manifest covers them, nodes' files go: whoever reads by an older
+# manifest has long finished
+EXPIRE_US = 48 * HOUR_US
+# a file that no manifest names is of a run that was killed, or lost a race
+ORPHAN_US = 24 * HOUR_US
 NEVER_US = 1 << 62
 TARGET_BYTES = 256 << 20  # of a file: 128 to 512 MB suit Spark and Trino
-BATCH_BYTES = 8 << 20  # of sources merged at a time: small tables of many nodes share their row groups
+# of sources merged at a time: small tables of many nodes share their row groups
+BATCH_BYTES = 8 << 20
 
 
 @dataclass(slots=True)
 class Merged:
-    """What a run did: hours that got a new generation, files written with their bytes, sources merged, damaged, expired."""
+    """What a run did: hours that got a new generation, files written with their bytes, sources
+    merged, damaged, expired.
+    """
 
     hours: int = 0
     files: int = 0
@@ -46,19 +56,26 @@ class Merged:
 
 
 class Cluster:
-    """The compactor of one store. ``now_us`` is unix time; ``scratch`` a local folder with room for a few files."""
+    """The compactor of one store.
+
+    ``now_us`` is unix time; ``scratch`` a local folder with room for a few files.
+    """
 
     def __init__(self, store: Objects, now_us: int, scratch: Path) -> None:
         self._store, self._now_us, self._scratch = store, now_us, scratch
         self._run = uuid.uuid4().hex[:12]
 
     def compact(self) -> Merged:
-        """Compact what is closed and new, remove what is expired. RefusedError where the store refuses."""
+        """Compact what is closed and new, remove what is expired.
+
+        RefusedError where the store refuses.
+        """
         done = Merged()
         for table in TABLES:
             try:
                 self._table(table, done)
-            except ValueError as error:  # a manifest that cannot be read: hands off the table until somebody has looked
+            except ValueError as error:
+                # a manifest that cannot be read: hands off the table until somebody has looked
                 log.warning("%s is not compacted: %s", table, error)
                 done.damaged[table] = str(error)
         return done
@@ -78,12 +95,18 @@ class Cluster:
             self._expire(manifest, keys, done)
         self._clean(compacted, manifests)
 
-    def _add(self, table: str, folder: str, manifest: Manifest, fresh: Sequence[str], done: Merged) -> Manifest:
-        """Merge new sources of an hour into a part of the next generation; the manifest that counts then."""
+    def _add(
+        self, table: str, folder: str, manifest: Manifest, fresh: Sequence[str], done: Merged
+    ) -> Manifest:
+        """Merge new sources of an hour into a part of the next generation; the
+        manifest that counts then.
+        """
         generation, files, damaged = manifest.generation + 1, dict[str, int](), dict[str, str]()
         with TemporaryDirectory(dir=self._scratch) as place:
             for number, (path, size) in enumerate(self._merged(table, fresh, Path(place), damaged)):
-                name = f"{generation:06d}-{number:03d}-{self._now_us // 1_000_000}_{self._run}.parquet"
+                name = (
+                    f"{generation:06d}-{number:03d}-{self._now_us // 1_000_000}_{self._run}.parquet"
+                )
                 self._store.put(f"{folder}/{name}", path)
                 path.unlink()
                 files[name] = size
@@ -92,28 +115,39 @@ class Cluster:
             document = Path(place) / "manifest"
             document.write_bytes(after.to_json())
             if not self._store.put(f"{folder}/{name_of(generation)}", document):
-                log.warning("%s: another compactor was first", folder)
+                log.warning("%s: another compactor got there first", folder)
                 for name in files:
                     self._store.remove(f"{folder}/{name}")
                 return manifest
         for name, why in damaged.items():
-            log.warning("left where it is: %s: %s", name, why)
-        done.hours, done.files, done.size = done.hours + 1, done.files + len(files), done.size + sum(files.values())
+            log.warning("not moved: %s: %s", name, why)
+        done.hours, done.files, done.size = (
+            done.hours + 1,
+            done.files + len(files),
+            done.size + sum(files.values()),
+        )
         done.sources += len(names)
         done.damaged |= damaged
         return after
 
-    def _merged(self, table: str, keys: Sequence[str], place: Path, damaged: dict[str, str]) -> Iterator[tuple[Path, int]]:
-        """Files of about TARGET_BYTES made of these sources, nodes in the order of their names; each is the caller's to remove."""
+    def _merged(
+        self, table: str, keys: Sequence[str], place: Path, damaged: dict[str, str]
+    ) -> Iterator[tuple[Path, int]]:
+        """Files of about TARGET_BYTES made of these sources, nodes in the order of their names;
+        each is the caller's to remove.
+        """
         number, file, path, columns = 0, None, place, of_sources(table, [])
         for batch in self._fetched(table, keys, place, damaged):
             needed = of_sources(table, [columns_in(source, table) for source in batch])
-            if file is not None and (path.stat().st_size >= TARGET_BYTES or not holds(file.columns, needed)):
+            if file is not None and (
+                path.stat().st_size >= TARGET_BYTES or not holds(file.columns, needed)
+            ):
                 file.close()
                 yield path, path.stat().st_size
                 file = None
             if file is None:
-                columns = of_sources(table, [columns, needed])  # so that it soon has those of all nodes
+                # so that it soon has those of all nodes
+                columns = of_sources(table, [columns, needed])
                 path = place / f"{number}.parquet"
                 file, number = Writer(table, path, columns, level=3), number + 1
             if table == "devices":
@@ -124,13 +158,21 @@ class Cluster:
             file.close()
             yield path, path.stat().st_size
 
-    def _fetched(self, table: str, keys: Iterable[str], place: Path, damaged: dict[str, str]) -> Iterator[list[Path]]:
-        """Local copies of the sources that can be read, whole nodes together, about BATCH_BYTES at a time."""
+    def _fetched(
+        self, table: str, keys: Iterable[str], place: Path, damaged: dict[str, str]
+    ) -> Iterator[list[Path]]:
+        """Local copies of the sources that can be read, whole nodes together,
+        about BATCH_BYTES at a time.
+        """
         batch: list[Path] = []
         owner = ""
         for key in sorted(keys, key=lambda key: (owner_of(PurePosixPath(key).name), key)):
             path = place / PurePosixPath(key).name
-            if batch and owner_of(path.name) != owner and sum(p.stat().st_size for p in batch) >= BATCH_BYTES:
+            if (
+                batch
+                and owner_of(path.name) != owner
+                and sum(p.stat().st_size for p in batch) >= BATCH_BYTES
+            ):
                 yield batch
                 _remove(batch)
                 batch = []
@@ -147,20 +189,31 @@ class Cluster:
             _remove(batch)
 
     def _expire(self, manifest: Manifest, keys: Iterable[str], done: Merged) -> None:
-        old = {name for part in manifest.parts if part.written_us + EXPIRE_US <= self._now_us for name in part.sources}
+        old = {
+            name
+            for part in manifest.parts
+            if part.written_us + EXPIRE_US <= self._now_us
+            for name in part.sources
+        }
         for key in keys:
             if PurePosixPath(key).name in old:
                 self._store.remove(key)
                 done.expired += 1
 
     def _clean(self, compacted: Iterable[str], manifests: dict[str, Manifest]) -> None:
-        """Remove, when they are a day old, manifests that a newer one followed, and files that none names."""
+        """Remove, when they are a day old, manifests that a newer one followed,
+        and files that none names.
+        """
         for key in compacted:
             path = PurePosixPath(key)
             manifest = manifests.get(str(path.parent), Manifest())
             if path.name in manifest.files or generation_of(path.name) == manifest.generation:
                 continue
-            since_us = manifest.parts[-1].written_us if generation_of(path.name) else _written_us(path.name)
+            since_us = (
+                manifest.parts[-1].written_us
+                if generation_of(path.name)
+                else _written_us(path.name)
+            )
             if since_us + ORPHAN_US <= self._now_us:
                 self._store.remove(key)
 

@@ -1,7 +1,9 @@
-"""Compaction on a node: the files of a day that is over become one per table, with roll-ups beside the measurements.
+"""Compaction on a node: the files of a day that is over become one per table, with roll-ups
+beside the measurements.
 
-Idempotent after a crash at any point: a compacted file gets its name when it is whole and lists what it replaces; only then are its
-sources removed. A file that comes late re-opens its day under the next generation.
+Idempotent after a crash at any point: a compacted file gets its name when it is whole and lists
+what it replaces; only then are its sources removed. A file that comes late re-opens its day under
+the next generation.
 """
 
 from __future__ import annotations
@@ -14,25 +16,36 @@ from functools import partial
 from pathlib import Path
 
 from pipeline.catalog import KINDS
-from pipeline.store.changes import changes_only
-from pipeline.store.columns import of_sources
-from pipeline.store.generations import Pass, about, next_name, sweep
-from pipeline.store.layout import DAY_US, HOUR_US, dates_of, day_folder, day_us, owner_of, write_whole
-from pipeline.store.live import live_of_day
-from pipeline.store.merge import merge
-from pipeline.store.parquet import ForeignError, Writer, columns_in, opened
-from pipeline.store.quarantine import quarantine
-from pipeline.store.rollup import roll_up
-from pipeline.store.schema import TABLES, schema
+from pipeline.store.files.columns import of_sources
+from pipeline.store.files.layout import (
+    DAY_US,
+    HOUR_US,
+    dates_of,
+    day_folder,
+    day_us,
+    owner_of,
+    write_whole,
+)
+from pipeline.store.files.live import live_of_day
+from pipeline.store.files.merge import merge
+from pipeline.store.files.parquet import ForeignError, Writer, columns_in, opened
+from pipeline.store.files.quarantine import quarantine
+from pipeline.store.files.schema import TABLES, schema
+from pipeline.store.keep.changes import changes_only
+from pipeline.store.keep.generations import Pass, about, next_name, sweep
+from pipeline.store.keep.rollup import roll_up
 
-# A day is over for us when its last segment must have been sealed: a quarter of an hour, the sealing itself, and as much again.
+# A day is over for us when its last segment must have been sealed: a quarter of an hour, the
+# sealing itself, and as much again.
 GRACE_US = HOUR_US // 2
 SCRATCH = ".compact"
 
 
 @dataclass(slots=True)
 class Done:
-    """What a compaction did: files written, files removed as they were replaced, files in quarantine now with the reason."""
+    """What a compaction did: files written, files removed as they were replaced, files in
+    quarantine now with the reason.
+    """
 
     written: int = 0
     replaced: int = 0
@@ -40,12 +53,17 @@ class Done:
 
 
 def compact(over: Pass) -> Done:
-    """Compact every day that is over, oldest first; what was done. OSError where the disk refuses."""
+    """Compact every day that is over, oldest first; what was done.
+
+    OSError where the disk refuses.
+    """
     root = over.root
     done = Done()
     shutil.rmtree(root / SCRATCH, ignore_errors=True)  # of a run that was killed
     try:
-        for day in sorted({day_us(date) or 0 for table in TABLES for date in dates_of(root, table)}):
+        for day in sorted(
+            {day_us(date) or 0 for table in TABLES for date in dates_of(root, table)}
+        ):
             if day + DAY_US + GRACE_US <= over.now_us:
                 for table in TABLES:
                     _Day(over, table, day, done).compact()
@@ -63,7 +81,9 @@ class _Day:
         self._date = over.root / day_folder(table, day)
 
     def compact(self) -> None:
-        """Bring the day to one file per owner, where it is not so already, and its roll-ups up to date."""
+        """Bring the day to one file per owner, where it is not so already, and
+        its roll-ups up to date.
+        """
         if not self._date.is_dir():
             return
         self._sweep()
@@ -76,26 +96,37 @@ class _Day:
                 self._roll_up(whole)
 
     def _merge(self, owner: str, paths: list[Path]) -> Path | None:
-        """The one compacted file of an owner, written if need be; None where there is nothing to make one of."""
+        """The one compacted file of an owner, written if need be; None where there
+        is nothing to make one of.
+        """
         while paths:
             if len(paths) == 1 and paths[0].parent == self._date:
                 return paths[0]
             try:
-                return self._write(owner, paths) if all(self._known(path) for path in paths) else None
+                return (
+                    self._write(owner, paths) if all(self._known(path) for path in paths) else None
+                )
             except ForeignError as error:
                 self._quarantine(error)
                 paths = [path for path in paths if path != error.path]
         return None
 
     def _known(self, path: Path) -> bool:
-        """Whether this version has a place for all its columns: merging must not lose those of a newer catalogue, so such a day waits."""
+        """Whether this version has a place for all its columns: merging must not lose those of a
+        newer catalogue, so such a day waits.
+        """
         with opened(path, self._table) as file:
             return set(file.schema_arrow.names) <= set(schema(self._table).names)
 
     def _write(self, owner: str, sources: Sequence[Path]) -> Path:
         target = self._date / next_name(self._date, owner)
         self._step(f"write {target}")
-        write_whole(target, partial(_merged, sources, self._table, about(self._date, sources), self._root / SCRATCH))
+        write_whole(
+            target,
+            partial(
+                _merged, sources, self._table, about(self._date, sources), self._root / SCRATCH
+            ),
+        )
         self._done.written += 1
         self._sweep()
         return target
@@ -109,8 +140,12 @@ class _Day:
                 self._quarantine(error)
 
     def _quarantine(self, error: ForeignError) -> None:
-        """Put a file that cannot be read out of the way; the error stands where it is no file of the layout, or for lack of memory."""
-        if error.path.is_relative_to(self._root / SCRATCH) or isinstance(error.__cause__, MemoryError):
+        """Put a file that cannot be read out of the way; the error stands where it is no file of
+        the layout, or for lack of memory.
+        """
+        if error.path.is_relative_to(self._root / SCRATCH) or isinstance(
+            error.__cause__, MemoryError
+        ):
             raise error
         self._step(f"quarantine {error.path}")
         quarantine(self._root, error.path, str(error))
@@ -120,8 +155,12 @@ class _Day:
         self._done.replaced += sweep(self._over, self._date)
 
 
-def _merged(sources: Sequence[Path], table: str, footer: dict[str, str], scratch: Path, path: Path) -> None:
-    with Writer(table, path, of_sources(table, [columns_in(source, table) for source in sources]), footer) as file:
+def _merged(
+    sources: Sequence[Path], table: str, footer: dict[str, str], scratch: Path, path: Path
+) -> None:
+    with Writer(
+        table, path, of_sources(table, [columns_in(source, table) for source in sources]), footer
+    ) as file:
         if table == "devices":
             file.write(changes_only(sources))
         else:

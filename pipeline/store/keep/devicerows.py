@@ -1,4 +1,6 @@
-"""Rows of some devices out of compacted files, column by column, in the order in which the engine saw each device."""
+"""Rows of some devices out of compacted files, column by column, in the order in which
+the engine saw each device.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.store.epochs import Epochs, Identity
-from pipeline.store.increments import Series, period_of
-from pipeline.store.merge import Run, runs
-from pipeline.store.parquet import conform, opened
+from pipeline.store.files.epochs import Epochs, Identity
+from pipeline.store.files.merge import Run, runs
+from pipeline.store.files.parquet import conform, opened
+from pipeline.store.keep.increments import Series, period_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,19 +25,30 @@ if TYPE_CHECKING:
 BATCH_ROWS = 1 << 16  # rows whose index is held at once: a device-day at 1 Hz
 
 
-def batches(kind: str, path: Path, epochs: Epochs, before: Path | None = None) -> Iterator[DeviceRows]:
-    """All rows of a day's compacted file, some whole devices at a time; with each, the device's last row group of the day before.
+def batches(
+    kind: str, path: Path, epochs: Epochs, before: Path | None = None
+) -> Iterator[DeviceRows]:
+    """All rows of a day's compacted file, some whole devices at a time; with each, the device's
+    last row group of the day before.
 
     ForeignError names a damaged file.
     """
-    tails = {(run.host, run.device): run for run in runs(before, kind)} if before is not None else {}
+    tails = (
+        {(run.host, run.device): run for run in runs(before, kind)} if before is not None else {}
+    )
     batch: list[Run] = []
     with ExitStack() as stack:
         files = {p: stack.enter_context(opened(p, kind)) for p in (path, before) if p is not None}
 
         def made() -> DeviceRows:
             wanted = {(run.host, run.device) for run in batch}
-            return DeviceRows(kind, files, [*(tails[d] for d in sorted(wanted & tails.keys())), *batch], path, epochs)
+            return DeviceRows(
+                kind,
+                files,
+                [*(tails[d] for d in sorted(wanted & tails.keys())), *batch],
+                path,
+                epochs,
+            )
 
         for run in runs(path, kind):
             begins = not batch or (batch[-1].host, batch[-1].device) != (run.host, run.device)
@@ -48,21 +61,36 @@ def batches(kind: str, path: Path, epochs: Epochs, before: Path | None = None) -
 
 
 class DeviceRows:
-    """Rows of whole devices, ordered by device, boot and number of the observation. All arrays (row,).
+    """Rows of whole devices, ordered by device, boot and number of the observation.
 
-    ``device`` and ``boot`` are positions in ``identities`` (sorted) and ``boots`` (by their first row); ``today`` says which rows
-    belong to the day itself.
+    All arrays (row,).
+
+    ``device`` and ``boot`` are positions in ``identities`` (sorted) and ``boots`` (by their first
+    row); ``today`` says which rows belong to the day itself.
     """
 
-    def __init__(self, kind: str, files: dict[Path, pq.ParquetFile], wanted: Sequence[Run], day: Path, epochs: Epochs) -> None:
+    def __init__(
+        self,
+        kind: str,
+        files: dict[Path, pq.ParquetFile],
+        wanted: Sequence[Run],
+        day: Path,
+        epochs: Epochs,
+    ) -> None:
         self._kind, self._files = kind, files
-        self._groups = {path: sorted({run.group for run in wanted if run.path == path}) for path in files}
+        self._groups = {
+            path: sorted({run.group for run in wanted if run.path == path}) for path in files
+        }
         self.identities: list[Identity] = sorted({(run.host, run.device) for run in wanted})
         number = {identity: i for i, identity in enumerate(self.identities)}
         begins = self._begins()
-        self._rows = np.concatenate([np.arange(run.start, run.stop) + begins[run.path, run.group] for run in wanted])
+        self._rows = np.concatenate(
+            [np.arange(run.start, run.stop) + begins[run.path, run.group] for run in wanted]
+        )
         sizes = [run.rows for run in wanted]
-        self.device = np.repeat(np.array([number[run.host, run.device] for run in wanted], np.int64), sizes)
+        self.device = np.repeat(
+            np.array([number[run.host, run.device] for run in wanted], np.int64), sizes
+        )
         self.today = np.repeat([run.path == day for run in wanted], sizes)
         self.time_us, self.seq = self._integers("time"), self._integers("seq")
         self.boots, self.boot = self._boots()
@@ -78,7 +106,9 @@ class DeviceRows:
         column = self._observed(name)
         if column is None:
             return None
-        values: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        values: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy(
+            zero_copy_only=False
+        )
         return values
 
     def counter(self, name: str) -> tuple[NDArray[np.uint64], NDArray[np.bool_]] | None:
@@ -124,7 +154,9 @@ class DeviceRows:
             setattr(self, name, getattr(self, name)[order])
 
     def _begins(self) -> dict[tuple[Path, int], int]:
-        """Where the rows of each row group begin when all wanted groups of all files stand one after the other."""
+        """Where the rows of each row group begin when all wanted groups of all files
+        stand one after the other.
+        """
         begins, at = {}, 0
         for path, groups in self._groups.items():
             for group in groups:

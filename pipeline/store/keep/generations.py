@@ -1,4 +1,6 @@
-"""The life of a day's compacted files: the next name, what a file says it replaces, and the removal of what was replaced."""
+"""The life of a day's compacted files: the next name, what a file says it replaces, and the
+removal of what was replaced.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,18 @@ from pathlib import Path
 
 import orjson
 
-from pipeline.store.layout import HOUR_US, DayName, hour_of, sync_folder
-from pipeline.store.live import HOURS, REPLACES, compacted, replaced_by
+from pipeline.store.files.layout import HOUR_US, DayName, hour_of, sync_folder
+from pipeline.store.files.live import HOURS, REPLACES, compacted, replaced_by
 
-LEFTOVER_US = HOUR_US  # a scratch file that nobody has written to for so long is of a process that was killed
+# a scratch file that nobody has written to for so long is of a process that was killed
+LEFTOVER_US = HOUR_US
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass over a store: below which root, at what unix time, and who is told what comes next before every step that changes the disk."""
+    """One pass over a store: below which root, at what unix time, and who is told what comes next
+    before every step that changes the disk.
+    """
 
     root: Path
     now_us: int
@@ -34,7 +39,8 @@ def next_name(date: Path, owner: str) -> str:
 def about(date: Path, sources: Iterable[Path]) -> dict[str, str]:
     """What the footer of a file made of these sources says of them.
 
-    Sources of sources are named too: a file that comes back (a segment sealed a second time after a crash) is still replaced.
+    Sources of sources are named too: a file that comes back (a segment sealed a second time after a
+    crash) is still replaced.
     """
     replaces: set[str] = set()
     hours: set[int] = set()
@@ -45,11 +51,16 @@ def about(date: Path, sources: Iterable[Path]) -> dict[str, str]:
             hours |= compacted(path).hours
         elif (hour := hour_of(path.parent)) is not None:
             hours.add(hour)
-    return {REPLACES: orjson.dumps(sorted(replaces)).decode(), HOURS: orjson.dumps(sorted(hours)).decode()}
+    return {
+        REPLACES: orjson.dumps(sorted(replaces)).decode(),
+        HOURS: orjson.dumps(sorted(hours)).decode(),
+    }
 
 
 def sweep(over: Pass, date: Path) -> int:
-    """Remove what a day's compacted files replace, and what killed writers left; the number of files removed that were replaced."""
+    """Remove what a day's compacted files replace, and what killed writers left; the number of
+    files removed that were replaced.
+    """
     removed = 0
     for path in _replaced(date):
         over.step(f"remove {path}")

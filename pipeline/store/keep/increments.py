@@ -1,4 +1,6 @@
-"""Increments of whole stored series at once, by the rules of pipeline/rates.py: the same numbers, column by column instead of frame by frame."""
+"""Increments of whole stored series at once, by the rules of pipeline/rates.py: the same numbers,
+column by column instead of frame by frame.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.catalog import Field
-from pipeline.rates import LONGEST_PERIODS, P99_STEP, RESET_FACTOR, RESET_FLOOR, SHORTEST_PERIODS, TOLERANCE
+from pipeline.rates import (
+    MAX_PERIODS,
+    MIN_PERIODS,
+    P99_STEP,
+    RESET_FACTOR,
+    RESET_FLOOR,
+    TOLERANCE,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,10 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=False, eq=False)
 class Series:
-    """Samples of many devices, one device after the other, each in the order in which the engine saw it. All arrays (row,).
+    """Samples of many devices, one device after the other, each in the order in
+    which the engine saw it.
 
-    ``device`` int64 number of the device; ``at_ns`` int64, the source's own time of the sample or, where it gives none, the frame's;
-    ``epoch`` int64 number of the device's life (boot, driver load); ``period_s`` of the source.
+    All arrays (row,).
+
+    ``device`` int64 number of the device; ``at_ns`` int64, the source's own time of the sample or,
+    where it gives none, the frame's; ``epoch`` int64 number of the device's life (boot, driver
+    load); ``period_s`` of the source.
     """
 
     device: NDArray[np.int64]
@@ -45,10 +58,14 @@ def period_of(device: NDArray[np.int64], at_ns: NDArray[np.int64]) -> float:
     return float(np.median(steps)) / 1e9 if len(steps) else 1.0
 
 
-def increments(series: Series, field: Field, value: NDArray[np.uint64], observed: Bools) -> tuple[NDArray[np.uint64], Bools]:
-    """(increment, whether there is one) of each row's counter since the device's observed row before, both (row,).
+def increments(
+    series: Series, field: Field, value: NDArray[np.uint64], observed: Bools
+) -> tuple[NDArray[np.uint64], Bools]:
+    """(increment, whether there is one) of each row's counter since the device's observed
+    row before, both (row,).
 
-    Exact in integers. Rows without an increment: not observed, first, a fall that nothing explains, beyond what is possible.
+    Exact in integers. Rows without an increment: not observed, first, a fall that nothing explains,
+    beyond what is possible.
     """
     delta, known = np.zeros(len(value), np.uint64), np.zeros(len(value), np.bool_)
     rows = np.flatnonzero(observed)
@@ -76,7 +93,7 @@ def _between(
     reset = fell & ~wrapped
     delta = np.where(wrapped, (now - last) & top, now - last)
     saturated = now >= top if field.overflow == "sticks" else np.zeros(len(rows), np.bool_)
-    gap = (seconds > LONGEST_PERIODS * series.period_s) | (seconds < SHORTEST_PERIODS * series.period_s)
+    gap = (seconds > MAX_PERIODS * series.period_s) | (seconds < MIN_PERIODS * series.period_s)
     with np.errstate(divide="ignore", invalid="ignore"):
         learns = ~(reset | saturated | gap) & ~(delta / seconds > limit)
     explained = reset & ((new_epoch & (not field.lifetime)) | (now <= RESET_FLOOR))
@@ -94,7 +111,9 @@ def _between(
 def _p99_before(
     wanted: NDArray[np.intp], device: NDArray[np.int64], delta: NDArray[np.uint64], learns: Bools
 ) -> NDArray[np.float64]:
-    """The P99 that Rates had tracked when it came to each wanted row: the same steps, for the few series that need it."""
+    """The P99 that Rates had tracked when it came to each wanted row: the same steps, for the
+    few series that need it.
+    """
     found = np.zeros(len(wanted))
     for place, row in enumerate(wanted.tolist()):
         begin = int(np.searchsorted(device, device[row]))  # devices follow one another

@@ -1,4 +1,7 @@
-"""The agent's side of upkeep: when the compacting child runs, and what is told of it. Light: pyarrow lives in the child only."""
+"""The agent's side of upkeep: when the compacting child runs, and what is told of it.
+
+Light: pyarrow lives in the child only.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,10 @@ from pathlib import Path
 
 from pipeline.catalog import agent
 from pipeline.child import python, run
+from pipeline.clock import SECOND_NS, Clock
 from pipeline.guard import Health
-from pipeline.interfaces import Clock
 from pipeline.selfmetrics import SelfMetrics
-from pipeline.store.policy import Policy, Upkeep
+from pipeline.store.keep.policy import Policy, Upkeep
 
 log = logging.getLogger("tocsin.store")
 
@@ -22,7 +25,8 @@ TIMEOUT_S = 1800.0  # at lowest priority on a busy node, with days to catch up o
 
 
 def frugal() -> dict[str, str]:
-    """Environment of a child with pyarrow: what its allocator (mimalloc) frees goes back to the system at once, not after a while.
+    """Environment of a child with pyarrow: what its allocator (mimalloc) frees goes back to the
+    system at once, not after a while.
 
     A day of eight GPUs is compacted in two thirds of the memory, and in no more time.
     """
@@ -33,38 +37,50 @@ def upkeep_in_child(root: Path, policy: Policy) -> Callable[[], Upkeep]:
     """How upkeep is done for real. Raises RuntimeError with the child's last words."""
 
     def upkeep() -> Upkeep:
-        done = run(python("pipeline.store.upkeep", str(root), policy.to_json()), timeout_s=TIMEOUT_S, env=frugal())
+        done = run(
+            python("pipeline.store.keep.upkeep", str(root), policy.to_json()),
+            timeout_s=TIMEOUT_S,
+            env=frugal(),
+        )
         if done.returncode == 0:
             return Upkeep.from_json(done.stdout.decode())
         words = done.stderr.decode(errors="replace").strip().splitlines()
-        reason = "ran past its deadline" if done.timed_out else words[-1] if words else "said nothing"
+        reason = (
+            "ran past its deadline" if done.timed_out else words[-1] if words else "said nothing"
+        )
         raise RuntimeError(f"upkeep ended with {done.returncode}: {reason}")
 
     return upkeep
 
 
-class Caretaker:
-    """Runs ``upkeep`` beside everything else, at most once every quarter of an hour. Its trouble is logged once and counted."""
+class MaintenanceScheduler:
+    """Runs ``upkeep`` beside everything else, at most once every quarter of an hour.
 
-    def __init__(self, clock: Clock, own: SelfMetrics, upkeep: Callable[[], Upkeep]) -> None:
-        self._clock, self._own, self._upkeep = clock, own, upkeep
+    Its trouble is logged once and counted.
+    """
+
+    def __init__(self, clock: Clock, metrics: SelfMetrics, upkeep: Callable[[], Upkeep]) -> None:
+        self._clock, self._metrics, self._upkeep = clock, metrics, upkeep
         self._health = Health("upkeep of the store")
         self._next_ns = 0
         self._thread: threading.Thread | None = None
         for outcome in ("ok", "failed"):
-            own.add(agent.STORE_UPKEEPS, outcome, amount=0)
-        own.add(agent.STORE_QUARANTINED, amount=0)
+            metrics.add(agent.STORE_UPKEEPS, outcome, amount=0)
+        metrics.add(agent.STORE_QUARANTINED, amount=0)
 
     def run_if_due(self) -> None:
         """Begin a run, unless one is at it or the last one began a short while ago."""
         now = self._clock.monotonic_ns()
         if now >= self._next_ns and (self._thread is None or not self._thread.is_alive()):
-            self._next_ns = now + round(EVERY_S * 1e9)
+            self._next_ns = now + round(EVERY_S * SECOND_NS)
             self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
             self._thread.start()
 
     def wait(self, deadline_s: float) -> None:
-        """Let a run that goes on end within the deadline. One that does not is no harm: it may be killed at any time."""
+        """Let a run that goes on end within the deadline.
+
+        One that does not is no harm: it may be killed at any time.
+        """
         if self._thread is not None:
             self._thread.join(deadline_s)
 
@@ -72,14 +88,14 @@ class Caretaker:
         try:
             report = self._upkeep()
         except (OSError, RuntimeError, ValueError) as error:
-            self._own.add(agent.STORE_UPKEEPS, "failed")
+            self._metrics.add(agent.STORE_UPKEEPS, "failed")
             self._health.failed(str(error), self._clock.time_ns())
             return
-        self._own.add(agent.STORE_UPKEEPS, "ok")
+        self._metrics.add(agent.STORE_UPKEEPS, "ok")
         self._health.succeeded()
-        report.tell(self._own, self._clock.time_ns())
+        report.tell(self._metrics, self._clock.time_ns())
         for words in report.quarantined:
-            log.warning("a file of the store cannot be read and was moved to quarantine: %s", words)
+            log.warning("unreadable file of the store moved to quarantine: %s", words)
         for table, reasons in report.removed.items():
             for reason, size in reasons.items():
-                log.info("gave up %d bytes of %s: %s", size, table, reason)
+                log.info("deleted %d bytes of %s: %s", size, table, reason)

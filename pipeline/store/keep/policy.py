@@ -1,4 +1,8 @@
-"""What the agent and its compacting child say to each other: how long what is kept, and what was done. Plain values."""
+"""What the agent and its compacting child say to each other: how long what is
+kept, and what was done.
+
+Plain values.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from pipeline.catalog import agent
 from pipeline.selfmetrics import SelfMetrics
 
 REASONS = {
-    "age": "older than its table is kept",
+    "age": "older than the table's retention",
     "budget": "the disk budget was used up",
     "budget_not_uploaded": "the same, and the object store did not have it yet",
 }
@@ -19,17 +23,18 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How long tables are kept, in seconds (0: for ever), and how many bytes the store may take (0: see DEFAULT_BYTES in retain.py).
+    """How long tables are kept, in seconds (0: forever), and how many bytes the store may take (0:
+    see DEFAULT_BYTES in retain.py).
 
-    ``raw_s`` is for measurements as they were read, with the table ``reads``; ``minute_s`` and ``quarter_s`` for their roll-ups;
-    ``events_s`` for events, findings, incidents and devices.
+    ``raw_s`` is for measurements as they were read, with the table ``reads``; ``minute_s`` and
+    ``quarter_s`` for their roll-ups; ``events_s`` for events, findings, incidents and devices.
     """
 
     raw_s: float = 30 * DAY_S
     minute_s: float = 396 * DAY_S  # thirteen months: this month and the same one last year
     quarter_s: float = 0.0
     events_s: float = 0.0
-    most_bytes: int = 0
+    max_bytes: int = 0
 
     def to_json(self) -> str:
         """As the child's argument."""
@@ -45,8 +50,9 @@ class Policy:
 class Upkeep:
     """What one run did and what is there now.
 
-    ``removed``: bytes given up by table and reason (of REASONS); ``sizes``: bytes by table, and of ``wal``, ``outbox`` and
-    ``quarantine``; ``oldest_s``: unix time at which a table's oldest day begins; ``quarantined``: files that could not be read, why.
+    ``removed``: bytes given up by table and reason (of REASONS); ``sizes``: bytes by table, and of
+    ``wal``, ``outbox`` and ``quarantine``; ``oldest_s``: unix time at which a table's oldest day
+    begins; ``quarantined``: files that could not be read, why.
     """
 
     written: int = 0
@@ -67,14 +73,16 @@ class Upkeep:
         given = json.loads(text)
         return cls(**(given | {"quarantined": tuple(given["quarantined"])}))
 
-    def tell(self, own: SelfMetrics, now_ns: int) -> None:
+    def tell(self, metrics: SelfMetrics, now_ns: int) -> None:
         """The agent's own numbers from this report."""
-        own.add(agent.STORE_QUARANTINED, amount=len(self.quarantined))
+        metrics.add(agent.STORE_QUARANTINED, amount=len(self.quarantined))
         for table, reasons in self.removed.items():
             for reason, size in reasons.items():
-                own.add(agent.STORE_REMOVED_BYTES, table, reason, amount=size)
+                metrics.add(agent.STORE_REMOVED_BYTES, table, reason, amount=size)
         if self.removed:
-            own.set(agent.STORE_LAST_REMOVAL, now_ns / 1e9)
-        own.replace(agent.STORE_BYTES, {(table,): float(size) for table, size in self.sizes.items()})
-        own.replace(agent.STORE_OLDEST, {(table,): at for table, at in self.oldest_s.items()})
-        own.set(agent.STORE_BUDGET, self.budget)
+            metrics.set(agent.STORE_LAST_REMOVAL, now_ns / 1e9)
+        metrics.replace(
+            agent.STORE_BYTES, {(table,): float(size) for table, size in self.sizes.items()}
+        )
+        metrics.replace(agent.STORE_OLDEST, {(table,): at for table, at in self.oldest_s.items()})
+        metrics.set(agent.STORE_BUDGET, self.budget)

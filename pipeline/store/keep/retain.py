@@ -1,7 +1,9 @@
-"""Retention: what is older than its table is kept goes; then, over the disk budget, the oldest of what is least valuable.
+"""Retention: what is older than its table is kept goes; then, over the disk budget, the oldest
+of what is least valuable.
 
-First what is in quarantine, then measurements as they were read (roll-ups of them stay), then roll-ups, last what happened and what was
-found. Files that an object store does not have yet go after all that it has. The write-ahead log is never touched: it is bounded by itself.
+First what is in quarantine, then measurements as they were read (roll-ups of them stay), then
+roll-ups, last what happened and what was found. Files that an object store does not have yet go
+after all that it has. The write-ahead log is never touched: it is bounded by itself.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from itertools import groupby
 from pathlib import Path
 
 from pipeline.catalog import KINDS
-from pipeline.store.generations import Pass
-from pipeline.store.layout import DAY_US, HOUR_US, dates_of, day_us, hour_of
-from pipeline.store.policy import Policy
-from pipeline.store.schema import BUCKETS_S, TABLES
+from pipeline.store.files.layout import DAY_US, HOUR_US, dates_of, day_us, hour_of
+from pipeline.store.files.schema import BUCKETS_S, TABLES
+from pipeline.store.keep.generations import Pass
+from pipeline.store.keep.policy import Policy
 
 DEFAULT_BYTES, DEFAULT_SHARE = 20 << 30, 0.10  # of the file system's size, whichever is less
 HEADROOM = 0.05  # of the budget: what is written until the next run, and while a day is compacted
@@ -33,7 +35,10 @@ OTHERS = ("wal", "outbox", ".compact")  # what else counts as used
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """One file that may be given up. ``tier`` 0 is the least valuable; ``time_us``: when its first hour or day began."""
+    """One file that may be given up.
+
+    ``tier`` 0 is the least valuable; ``time_us``: when its first hour or day began.
+    """
 
     path: Path
     table: str
@@ -57,8 +62,14 @@ class Removed:
         self.paths.append(file.path)
 
 
-def retain(over: Pass, policy: Policy, pending: Callable[[Path], bool] = lambda _: False) -> Removed:
-    """Give up what the policy says; ``pending`` tells which files an object store does not have yet. OSError where the disk refuses."""
+def retain(
+    over: Pass, policy: Policy, pending: Callable[[Path], bool] = lambda _: False
+) -> Removed:
+    """Give up what the policy says; ``pending`` tells which files an object
+    store does not have yet.
+
+    OSError where the disk refuses.
+    """
     removed = Removed()
     kept: list[Sealed] = []
     for file in sealed(over.root):
@@ -73,9 +84,9 @@ def retain(over: Pass, policy: Policy, pending: Callable[[Path], bool] = lambda 
 
 
 def budget(root: Path, policy: Policy) -> int:
-    """Bytes that the store may take."""
-    if policy.most_bytes:
-        return policy.most_bytes
+    """Disk budget of the store."""
+    if policy.max_bytes:
+        return policy.max_bytes
     disk = os.statvfs(root)
     return min(DEFAULT_BYTES, round(disk.f_blocks * disk.f_frsize * DEFAULT_SHARE))
 
@@ -87,16 +98,26 @@ def sealed(root: Path) -> Iterator[Sealed]:
             for date in dates_of(root, table):
                 for path in date.rglob("*.parquet"):
                     hour = hour_of(path.parent) if path.parent != date else 0
-                    yield from _sealed(path, table, tier, (day_us(date) or 0) + (hour or 0) * HOUR_US)
+                    yield from _sealed(
+                        path, table, tier, (day_us(date) or 0) + (hour or 0) * HOUR_US
+                    )
     for path in (root / QUARANTINE).rglob("*"):
         yield from _sealed(path, QUARANTINE, 0, None)
 
 
 def sizes(root: Path) -> dict[str, int]:
-    """Bytes used by table, and by what else lies in the store; a file with two names counts once."""
+    """Bytes used by table, and by what else lies in the store; a file
+    with two names counts once.
+    """
     used: dict[str, int] = defaultdict(int)
     known: set[int] = set()
-    names = [*RAW, *(table for tables in ROLLUPS.values() for table in tables), *WORDS, QUARANTINE, *OTHERS]
+    names = [
+        *RAW,
+        *(table for tables in ROLLUPS.values() for table in tables),
+        *WORDS,
+        QUARANTINE,
+        *OTHERS,
+    ]
     for name in names:
         for path in (root / name).rglob("*"):
             with suppress(FileNotFoundError):
@@ -114,7 +135,14 @@ def _sealed(path: Path, table: str, tier: int, time_us: int | None) -> Iterator[
             stat.st_mtime_ns if time_us is not None else stat.st_ctime_ns
         ) // 1000  # a move into quarantine changes ctime only
         if path.is_file():
-            yield Sealed(path, table, tier, changed if time_us is None else time_us, _blocks(stat.st_size), changed)
+            yield Sealed(
+                path,
+                table,
+                tier,
+                changed if time_us is None else time_us,
+                _blocks(stat.st_size),
+                changed,
+            )
 
 
 def _blocks(size: int) -> int:
@@ -122,12 +150,20 @@ def _blocks(size: int) -> int:
 
 
 def _too_old(file: Sealed, policy: Policy, now_us: int) -> bool:
-    """Age counts from the end of the file's day, or its own time if that is later: what was read in 1970 by the clock is not lost at once."""
-    kept_s = (policy.raw_s, policy.raw_s, policy.minute_s, policy.quarter_s, policy.events_s)[file.tier]
-    return bool(kept_s) and max(file.time_us // DAY_US * DAY_US + DAY_US, file.changed_us) < now_us - round(kept_s * 1e6)
+    """Age counts from the end of the file's day, or its own time if that is later: what was read in
+    1970 by the clock is not lost at once.
+    """
+    kept_s = (policy.raw_s, policy.raw_s, policy.minute_s, policy.quarter_s, policy.events_s)[
+        file.tier
+    ]
+    return bool(kept_s) and max(
+        file.time_us // DAY_US * DAY_US + DAY_US, file.changed_us
+    ) < now_us - round(kept_s * 1e6)
 
 
-def _shrink(over: Pass, removed: Removed, kept: list[Sealed], most: int, pending: Callable[[Path], bool]) -> None:
+def _shrink(
+    over: Pass, removed: Removed, kept: list[Sealed], most: int, pending: Callable[[Path], bool]
+) -> None:
     """Give up whole hours or days of a tier until the store fits its budget."""
     used = sum(sizes(over.root).values())
     if used <= most:

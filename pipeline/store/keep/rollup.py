@@ -1,4 +1,6 @@
-"""A day's roll-ups, made from its compacted file of measurements and named like it: what is there need not be made again."""
+"""A day's roll-ups, made from its compacted file of measurements and named like it: what is
+there need not be made again.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +10,33 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline.store.buckets import roll
-from pipeline.store.columns import of_rollup
-from pipeline.store.devicerows import batches
-from pipeline.store.epochs import Epochs
-from pipeline.store.generations import Pass, about, sweep
-from pipeline.store.layout import DayName, dates_of, day_folder, write_whole
-from pipeline.store.live import live_of_day
-from pipeline.store.parquet import Writer, columns_in, read
-from pipeline.store.schema import BUCKETS_S
+from pipeline.store.files.columns import of_rollup
+from pipeline.store.files.epochs import Epochs
+from pipeline.store.files.layout import DayName, dates_of, day_folder, write_whole
+from pipeline.store.files.live import live_of_day
+from pipeline.store.files.parquet import Writer, columns_in, read
+from pipeline.store.files.schema import BUCKETS_S
+from pipeline.store.keep.buckets import roll
+from pipeline.store.keep.devicerows import batches
+from pipeline.store.keep.generations import Pass, about, sweep
 
-GROUP_ROWS = (
-    2 * 1440
-)  # of the finest roll-up: two devices' day; smaller groups of its many columns would be footer more than values
-LOOK_BACK = 40  # days in which the day before is looked for: what a counter rose by meanwhile belongs to the day it is seen in
+# of the finest roll-up: two devices' day; smaller groups of its many columns would
+# be footer more than values
+GROUP_ROWS = 2 * 1440
+# days in which the day before is looked for: what a counter rose by meanwhile belongs
+# to the day it is seen in
+LOOK_BACK = 40
 
 
 def roll_up(over: Pass, kind: str, day_us: int, whole: Path) -> int:
-    """Write the roll-ups of a kind's compacted file where they are not there yet; the number of files written.
+    """Write the roll-ups of a kind's compacted file where they are not there yet; the
+    number of files written.
 
     ForeignError names a damaged file.
     """
-    finest, *coarser = (over.root / day_folder(f"{kind}_{bucket}", day_us) / whole.name for bucket in BUCKETS_S)
+    finest, *coarser = (
+        over.root / day_folder(f"{kind}_{bucket}", day_us) / whole.name for bucket in BUCKETS_S
+    )
     if all(target.exists() for target in (finest, *coarser)):
         for target in (finest, *coarser):  # a run may have been killed before it did
             sweep(over, target.parent)
@@ -74,7 +81,9 @@ def _about(target: Path) -> dict[str, str]:
     """A roll-up replaces those of earlier generations."""
     name = DayName.of(target.name)
     older = [
-        path for path in target.parent.glob("*.parquet") if (other := DayName.of(path.name)) and name and _older(other, name)
+        path
+        for path in target.parent.glob("*.parquet")
+        if (other := DayName.of(path.name)) and name and _older(other, name)
     ]
     return about(target.parent, older)
 
@@ -86,7 +95,9 @@ def _older(one: DayName, other: DayName) -> bool:
 def _before(root: Path, kind: str, whole: Path) -> Path | None:
     """The same owner's latest compacted file of a day before."""
     name = DayName.of(whole.name)
-    for date in reversed([date for date in dates_of(root, kind) if date.name < whole.parent.name][-LOOK_BACK:]):
+    for date in reversed(
+        [date for date in dates_of(root, kind) if date.name < whole.parent.name][-LOOK_BACK:]
+    ):
         for path in reversed(live_of_day(date)):
             other = DayName.of(path.name)
             if other and name and other.owner == name.owner:

@@ -1,7 +1,10 @@
-"""Sealing: closed segments of the write-ahead log become immutable Parquet files. Runs in a short-lived child.
+"""Sealing: closed segments of the write-ahead log become immutable Parquet files.
 
-Idempotent: a segment's files have names made from the segment, so a second try after a crash writes the same files again.
-The child then uploads what waits, so that the evidence of a page leaves the node at once.
+Runs in a short-lived child.
+
+Idempotent: a segment's files have names made from the segment, so a second try after a crash writes
+the same files again. The child then uploads what waits, so that the evidence of a page leaves the
+node at once.
 """
 
 from __future__ import annotations
@@ -14,15 +17,15 @@ from functools import partial
 from pathlib import Path
 
 from pipeline.clock import SystemClock
-from pipeline.store import outbox
-from pipeline.store.layout import HOUR_US, FileName, folder, sync_folder, write_whole
-from pipeline.store.parquet import write
-from pipeline.store.quarantine import quarantine
-from pipeline.store.record import CorruptError
-from pipeline.store.tables import Gathered
-from pipeline.store.upload import upload
-from pipeline.store.upload_plan import Plan, Report
-from pipeline.store.wal import read_segment, segments
+from pipeline.store.files.layout import HOUR_US, FileName, folder, sync_folder, write_whole
+from pipeline.store.files.parquet import write
+from pipeline.store.files.quarantine import quarantine
+from pipeline.store.files.record import CorruptError
+from pipeline.store.files.tables import Gathered
+from pipeline.store.files.wal import read_segment, segments
+from pipeline.store.remote import outbox
+from pipeline.store.remote.upload import upload
+from pipeline.store.remote.upload_plan import Plan, Report
 
 Sealed = Callable[[Sequence[Path], bool], None]
 
@@ -30,10 +33,12 @@ Sealed = Callable[[Sequence[Path], bool], None]
 def seal(segment: Path, root: Path, cluster: str = "", sealed: Sealed | None = None) -> list[Path]:
     """Write what a segment holds below ``root`` and remove the segment; the files written.
 
-    ``sealed`` is told the files, and whether a page is among the findings, before the segment goes: it is told again after a crash.
+    ``sealed`` is told the files, and whether a page is among the findings, before the segment goes:
+    it is told again after a crash.
 
-    Rows lie in the hour of the read that brought them, so an hour is closed when the clock has left it, whatever old events
-    (a previous boot's) come later. A segment that is damaged goes into quarantine once its good part is sealed.
+    Rows lie in the hour of the read that brought them, so an hour is closed when the clock has left
+    it, whatever old events (a previous boot's) come later. A segment that is damaged goes into
+    quarantine once its good part is sealed.
     """
     hours: dict[int, Gathered] = defaultdict(Gathered)
     name: FileName | None = None
@@ -42,7 +47,9 @@ def seal(segment: Path, root: Path, cluster: str = "", sealed: Sealed | None = N
         for observation, findings, incidents in read_segment(segment):
             page = page or any(f.severity == "page" for f in findings)
             name = name or FileName(cluster, observation.host, observation.boot_id, observation.seq)
-            hours[observation.time_ns // 1000 // HOUR_US * HOUR_US].add(observation, findings, incidents)
+            hours[observation.time_ns // 1000 // HOUR_US * HOUR_US].add(
+                observation, findings, incidents
+            )
     except CorruptError as error:
         damage = str(error)
     written = []
@@ -61,10 +68,11 @@ def seal(segment: Path, root: Path, cluster: str = "", sealed: Sealed | None = N
 
 
 def main(arguments: list[str]) -> None:
-    """Entry of the sealing child: root, cluster, the upload's plan as JSON or nothing, then the segments.
+    """Entry of the sealing child: root, cluster, the upload's plan as JSON or
+    nothing, then the segments.
 
-    With a plan it prints the upload's report as one line. A segment that cannot be sealed holds up neither the others nor the upload;
-    its error ends the child.
+    With a plan it prints the upload's report as one line. A segment that cannot be sealed holds up
+    neither the others nor the upload; its error ends the child.
     """
     root, cluster, plan, *paths = arguments
     pages: list[bool] = []
@@ -75,7 +83,9 @@ def main(arguments: list[str]) -> None:
         except (OSError, ValueError) as error:
             errors.append(error)
     if plan:
-        report = _upload(Path(root), Plan.from_json(plan), {Path(p) for p in paths}, urgent=any(pages))
+        report = _upload(
+            Path(root), Plan.from_json(plan), {Path(p) for p in paths}, urgent=any(pages)
+        )
         sys.stdout.write(report.to_json() + "\n")
         sys.stdout.flush()
     if errors:
@@ -88,10 +98,19 @@ def _post(root: Path, pages: list[bool], files: Sequence[Path], page: bool) -> N
 
 
 def _upload(root: Path, plan: Plan, tried: set[Path], *, urgent: bool) -> Report:
-    """Upload until another segment is closed: it may hold a page, and only the next child seals it."""
+    """Upload until another segment is closed: it may hold a page, and only
+    the next child seals it.
+    """
 
     def closed() -> set[Path]:
         return set(segments(root / "wal")[:-1])  # the newest one is being written
 
     before = closed() | tried
-    return upload(root, plan, SystemClock(), random.Random(), urgent=urgent, stop=lambda: not closed() <= before)  # noqa: S311 - jitter
+    return upload(
+        root,
+        plan,
+        SystemClock(),
+        random.Random(),  # noqa: S311 - jitter
+        urgent=urgent,
+        stop=lambda: not closed() <= before,
+    )

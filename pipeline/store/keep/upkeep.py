@@ -1,4 +1,7 @@
-"""Upkeep of a node's store: compaction, roll-ups, retention. Runs at low priority in a short-lived child, or by ``tocsin compact``."""
+"""Upkeep of a node's store: compaction, roll-ups, retention.
+
+Runs at low priority in a short-lived child, or by ``tocsin compact``.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +12,27 @@ from pathlib import Path
 import pyarrow as pa
 
 from pipeline.clock import SystemClock
-from pipeline.store.compact import Done, compact
-from pipeline.store.generations import Pass
-from pipeline.store.layout import dates_of, day_us
-from pipeline.store.lock import lock
-from pipeline.store.outbox import still_pending
-from pipeline.store.policy import Policy, Upkeep
-from pipeline.store.retain import budget, retain, sizes
-from pipeline.store.schema import ROLLUPS, TABLES
+from pipeline.store.files.layout import dates_of, day_us
+from pipeline.store.files.lock import lock
+from pipeline.store.files.schema import ROLLUPS, TABLES
+from pipeline.store.keep.compact import Done, compact
+from pipeline.store.keep.generations import Pass
+from pipeline.store.keep.policy import Policy, Upkeep
+from pipeline.store.keep.retain import budget, retain, sizes
+from pipeline.store.remote.outbox import still_pending
 
 NICE = 19  # reading hardware and jobs come first
 
 
 def upkeep(over: Pass, policy: Policy) -> Upkeep:
-    """One run over the store. DirectoryTakenError where another is at it, OSError where the disk refuses."""
+    """One run over the store.
+
+    DirectoryTakenError where another is at it, OSError where the disk refuses.
+    """
     with lock(over.root, "compact"):
         try:
-            done: Done | None = compact(over)  # first, so that measurements have their roll-ups before they are given up
+            # first, so that measurements have their roll-ups before they are given up
+            done: Done | None = compact(over)
         except OSError:  # a full disk, perhaps: make room and try again
             done = None
         removed = retain(over, policy, still_pending(over.root))
@@ -37,7 +44,9 @@ def upkeep(over: Pass, policy: Policy) -> Upkeep:
             quarantined=tuple(done.quarantined),
             removed=removed.sizes,
             sizes=sizes(over.root),
-            oldest_s={table: (day_us(dates_of(over.root, table)[0]) or 0) / 1e6 for table in tables},
+            oldest_s={
+                table: (day_us(dates_of(over.root, table)[0]) or 0) / 1e6 for table in tables
+            },
             budget=budget(over.root, policy),
         )
 
@@ -52,6 +61,8 @@ def main(arguments: list[str]) -> None:
 
 
 def modest() -> None:
-    """One thread each for computing and reading. pyarrow's own allocator stays: the system's kept 1 GiB of holes after a day of GPUs."""
+    """One thread each for computing and reading. pyarrow's own allocator stays: the system's kept 1
+    GiB of holes after a day of GPUs.
+    """
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)

@@ -1,4 +1,8 @@
-"""Keeper: the agent's store. Appends to the write-ahead log, and has closed segments sealed, and uploaded, in a short-lived child."""
+"""StoreWriter: the agent's store.
+
+Appends to the write-ahead log, and has closed segments sealed, and
+uploaded, in a short-lived child.
+"""
 
 from __future__ import annotations
 
@@ -10,42 +14,54 @@ from pathlib import Path
 
 from pipeline.catalog import agent
 from pipeline.child import python, run
+from pipeline.clock import SECOND_NS, Clock
 from pipeline.finding import Finding, Incident
 from pipeline.guard import Health
-from pipeline.interfaces import Clock
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
-from pipeline.store import outbox
-from pipeline.store.caretaker import Caretaker, frugal
-from pipeline.store.upload_plan import CAUSES, Plan, Report
-from pipeline.store.wal import Wal, segments
+from pipeline.store.files.wal import Wal, segments
+from pipeline.store.keep.maintenance import MaintenanceScheduler, frugal
+from pipeline.store.remote import outbox
+from pipeline.store.remote.upload_plan import CAUSES, Plan, Report
 
 log = logging.getLogger("tocsin.store")
 
 SEAL_TIMEOUT_S = 120.0
-URGENT_S = 3.0  # after a page: long enough for what follows the first evidence, well within the promised ten seconds
-# A segment is sealed after a quarter of an hour, or when it is so large: a node of 8 GPUs writes 30 MB in that time, and the child that
-# seals 32 MiB has 130 MiB (of 160) at its peak.
+# after a page: long enough for what follows the first evidence, well within
+# the promised ten seconds
+URGENT_S = 3.0
+# A segment is sealed after a quarter of an hour, or when it is so large: a node of 8 GPUs writes 30
+# MB in that time, and the child that seals 32 MiB has 130 MiB (of 160) at its peak.
 SEGMENT_S, SEGMENT_BYTES = 900.0, 32 << 20
-JITTER = 0.1  # of the sealing interval, by host, so that a thousand nodes do not upload in the same second
+# of the sealing interval, by host, so that a thousand nodes do not upload in the same second
+JITTER = 0.1
 
 
 Seal = Callable[[Sequence[Path]], Report | None]
 
 
 def seal_in_child(root: Path, cluster: str, plan: Plan | None = None) -> Seal:
-    """How segments are sealed for real: pyarrow lives in the child only, which also uploads by the plan and reports on it.
+    """How segments are sealed for real: pyarrow lives in the child only, which also uploads by
+    the plan and reports on it.
 
     The function raises SealError with the child's last words.
     """
 
     def seal(paths: Sequence[Path]) -> Report | None:
         arguments = [str(root), cluster, plan.to_json() if plan else "", *map(str, paths)]
-        done = run(python("pipeline.store.seal", *arguments), timeout_s=SEAL_TIMEOUT_S, env=frugal())
+        done = run(
+            python("pipeline.store.keep.seal", *arguments), timeout_s=SEAL_TIMEOUT_S, env=frugal()
+        )
         report = _report(done.stdout) if plan else None
         if done.returncode != 0:
             words = done.stderr.decode(errors="replace").strip().splitlines()
-            reason = "ran past its deadline" if done.timed_out else words[-1] if words else "said nothing"
+            reason = (
+                "ran past its deadline"
+                if done.timed_out
+                else words[-1]
+                if words
+                else "said nothing"
+            )
             raise SealError(f"sealing ended with {done.returncode}: {reason}", report)
         return report
 
@@ -67,10 +83,13 @@ def _report(line: bytes) -> Report | None:
         return None
 
 
-class Keeper:
-    """The sink that keeps everything. Its own trouble (disk full, child killed) is logged once, counted, and tried again.
+class StoreWriter:
+    """The sink that keeps everything.
 
-    ``uploads``: whether ``seal`` uploads too; the numbers about it are then born at zero. ``caretaker`` is asked after each sealing.
+    Its own trouble (disk full, child killed) is logged once, counted, and tried again.
+
+    ``uploads``: whether ``seal`` uploads too; the numbers about it are then born at zero.
+    ``maintenance_scheduler`` is asked after each sealing.
     """
 
     name = "store"
@@ -80,20 +99,20 @@ class Keeper:
         root: Path,
         host: str,
         clock: Clock,
-        own: SelfMetrics,
+        metrics: SelfMetrics,
         *,
         seal: Seal,
         uploads: bool = False,
-        caretaker: Caretaker | None = None,
+        maintenance_scheduler: MaintenanceScheduler | None = None,
         fsync_s: float = 1.0,
     ) -> None:
-        self._directory, self._clock, self._own, self._seal = root / "wal", clock, own, seal
-        self._caretaker = caretaker
+        self._directory, self._clock, self._metrics, self._seal = root / "wal", clock, metrics, seal
+        self._maintenance_scheduler = maintenance_scheduler
         share = zlib.crc32(host.encode()) / 2**32
         self._wal = Wal(
             self._directory,
             clock,
-            own,
+            metrics,
             fsync_s=fsync_s,
             segment_bytes=SEGMENT_BYTES,
             segment_s=SEGMENT_S * (1 - JITTER * share),
@@ -105,42 +124,60 @@ class Keeper:
         )
         self._urgent_ns: int | None = None
         self._retry_ns = 0
-        self._upload_ns: int | None = 0 if any(outbox.waiting(root)) else None  # when the uploader wants to run again
+        # when the uploader wants to run again
+        self._upload_ns: int | None = 0 if any(outbox.waiting(root)) else None
         self._thread: threading.Thread | None = None
         for outcome in ("ok", "failed"):
-            own.add(agent.STORE_SEALS, outcome, amount=0)
+            metrics.add(agent.STORE_SEALS, outcome, amount=0)
         if uploads:
-            Report(failures=dict.fromkeys(CAUSES, 0)).tell(own, clock.time_ns())
+            Report(failures=dict.fromkeys(CAUSES, 0)).tell(metrics, clock.time_ns())
 
-    def write(self, observation: Observation, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> None:
+    def write(
+        self,
+        observation: Observation,
+        findings: Sequence[Finding],
+        incidents: Sequence[Incident] = (),
+    ) -> None:
         """Append, and seal when it is time. OSError where the disk refuses the record."""
         now = self._clock.monotonic_ns()
-        if any(f.severity == "page" and f.phase == "onset" for f in findings) and self._urgent_ns is None:
-            self._urgent_ns = now + round(URGENT_S * 1e9)
+        if (
+            any(f.severity == "page" and f.phase == "onset" for f in findings)
+            and self._urgent_ns is None
+        ):
+            self._urgent_ns = now + round(URGENT_S * SECOND_NS)
         try:
             self._wal.write(observation, findings, incidents)
             if self._urgent_ns is not None and now >= self._urgent_ns:
                 self._urgent_ns = None
                 self._wal.rotate()
         except OSError:
-            if self._caretaker is not None:  # the disk may be full of what need not be kept
-                self._caretaker.run_if_due()
+            if (
+                self._maintenance_scheduler is not None
+            ):  # the disk may be full of what need not be kept
+                self._maintenance_scheduler.run_if_due()
             raise
         finally:
             self.seal_closed(now)
 
     def seal_closed(self, now_ns: int) -> None:
-        """Begin to seal the closed segments, or to go on uploading, if there is anything to do and no child is at it."""
+        """Begin to seal the closed segments, or to go on uploading, if there is anything to
+        do and no child is at it.
+        """
         if now_ns < self._retry_ns or (self._thread is not None and self._thread.is_alive()):
             return
         closed = [path for path in segments(self._directory) if path != self._wal.path]
         if closed or (self._upload_ns is not None and now_ns >= self._upload_ns):
             self._upload_ns = None
-            self._thread = threading.Thread(target=self._seal_all, args=(closed,), name="seal", daemon=True)
+            self._thread = threading.Thread(
+                target=self._seal_all, args=(closed,), name="seal", daemon=True
+            )
             self._thread.start()
 
     def close(self, deadline_s: float = 20.0) -> None:
-        """End the segment, seal what is closed within the deadline. What is not sealed then is sealed at the next start."""
+        """End the segment, seal what is closed within the deadline.
+
+        What is not sealed then is sealed at the next start.
+        """
         self._wal.close()
         if self._thread is not None:
             self._thread.join(deadline_s)
@@ -152,26 +189,28 @@ class Keeper:
         try:
             report = self._seal(closed)
         except (OSError, RuntimeError) as error:
-            self._own.add(agent.STORE_SEALS, "failed")
+            self._metrics.add(agent.STORE_SEALS, "failed")
             self._health.failed(str(error), self._clock.time_ns())
             self._retry_ns = self._clock.monotonic_ns() + 60_000_000_000
             report = error.report if isinstance(error, SealError) else None
         else:
             if closed:
-                self._own.add(agent.STORE_SEALS, "ok")
-                self._own.set(agent.STORE_LAST_SEAL, self._clock.time_ns() / 1e9)
+                self._metrics.add(agent.STORE_SEALS, "ok")
+                self._metrics.set(agent.STORE_LAST_SEAL, self._clock.time_ns() / 1e9)
             self._health.succeeded()
         if report is not None:
             self._uploaded(report)
-        if self._caretaker is not None:
-            self._caretaker.run_if_due()
+        if self._maintenance_scheduler is not None:
+            self._maintenance_scheduler.run_if_due()
 
     def _uploaded(self, report: Report) -> None:
-        report.tell(self._own, self._clock.time_ns())
+        report.tell(self._metrics, self._clock.time_ns())
         if report.retry_s is not None:
-            self._upload_ns = self._clock.monotonic_ns() + round(report.retry_s * 1e9)
+            self._upload_ns = self._clock.monotonic_ns() + round(report.retry_s * SECOND_NS)
         now_ns, health = self._clock.time_ns(), self._upload_health
-        if report.failures:  # the words differ each time (names, durations): only another cause is news
+        if (
+            report.failures
+        ):  # the words differ each time (names, durations): only another cause is news
             same = report.error.partition(":")[0] == health.reason.partition(":")[0]
             health.failed(health.reason if same else report.error, now_ns)
         elif report.sent_files:

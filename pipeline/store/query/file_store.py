@@ -1,6 +1,8 @@
-"""Where the files of a store lie while it is asked: a node's own folder, with what its write-ahead log still holds, or an object store.
+"""Where the files of a store lie while it is asked: a node's own folder, with what its write-ahead
+log still holds, or an object store.
 
-A *day* is the unit in which rows are seen once: what a compacted file replaces lies in the same day's folder.
+A *day* is the unit in which rows are seen once: what a compacted file replaces lies
+in the same day's folder.
 """
 
 from __future__ import annotations
@@ -18,16 +20,19 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.store.layout import dates_of, day_us, hour_of, owner_of
-from pipeline.store.live import REPLACES, TRIES, live_of_day
-from pipeline.store.manifest import live_objects
-from pipeline.store.objects import Objects, RefusedError
-from pipeline.store.parquet import ForeignError, named, opened
-from pipeline.store.unsealed import unsealed
-from pipeline.store.wal import segments
+from pipeline.store.files.layout import dates_of, day_us, hour_of, owner_of
+from pipeline.store.files.live import REPLACES, TRIES, live_of_day
+from pipeline.store.files.parquet import ForeignError, named, opened
+from pipeline.store.files.unsealed import unsealed
+from pipeline.store.files.wal import segments
+from pipeline.store.remote.manifest import live_objects
+from pipeline.store.remote.objects import Objects, RefusedError
 
-WHOLE_BYTES = 4 << 20  # an object up to this size is fetched in one request: sealed files have some 100 kB
-MOST_FOOTERS = 16  # kept for the next look at the same file: parsing that of a day with its 25,000 column chunks takes 10 ms
+# an object up to this size is fetched in one request: sealed files have some 100 kB
+WHOLE_BYTES = 4 << 20
+# kept for the next look at the same file: parsing that of a day with its 25,000
+# column chunks takes 10 ms
+MAX_FOOTERS = 16
 
 
 class ChangingError(RuntimeError):
@@ -36,7 +41,9 @@ class ChangingError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One file: its name for messages, the hour of the reads whose rows it holds (None: the whole day), how to get at its bytes."""
+    """One file: its name for messages, the hour of the reads whose rows it holds (None: the whole
+    day), how to get at its bytes.
+    """
 
     path: Path
     hour: int | None
@@ -53,7 +60,7 @@ class Stored:
             yield file
 
 
-class Place(Protocol):
+class FileStore(Protocol):
     """Where files are. ``at_once`` says how many are worth reading at the same time."""
 
     at_once: int
@@ -63,12 +70,16 @@ class Place(Protocol):
         ...
 
     def days(self, table: str) -> Sequence[int]:
-        """Days that a table has files of: unix time in microseconds of their begins, oldest first."""
+        """Days that a table has files of: unix time in microseconds of
+        their begins, oldest first.
+        """
         ...
 
     @contextmanager
     def day(self, table: str, begin_us: int) -> Iterator[list[Stored]]:
-        """The files of a day that count, each row in one of them; they stay readable until the end of the block."""
+        """The files of a day that count, each row in one of them; they stay readable
+        until the end of the block.
+        """
         ...
 
 
@@ -83,21 +94,33 @@ class Folder:
         self._footers: dict[Any, pq.FileMetaData] = {}
 
     def logged(self) -> dict[str, pa.Table]:
-        """Read anew when a segment was written to, added or sealed."""
-        now = [(path.name, path.stat().st_size) for path in segments(self._root / "wal") if path.exists()]
+        """Read again when a segment was written to, added or sealed."""
+        now = [
+            (path.name, path.stat().st_size)
+            for path in segments(self._root / "wal")
+            if path.exists()
+        ]
         if self._known[0] != now:
             self._known = (now, unsealed(self._root / "wal"))
         return self._known[1]
 
     def days(self, table: str) -> list[int]:
         """By the names of folders."""
-        return [begin for date in dates_of(self._root, table) if (begin := day_us(date)) is not None]
+        return [
+            begin for date in dates_of(self._root, table) if (begin := day_us(date)) is not None
+        ]
 
     @contextmanager
     def day(self, table: str, begin_us: int) -> Iterator[list[Stored]]:
-        """All opened before the first is read: a file that is replaced and removed meanwhile stays readable."""
+        """All opened before the first is read: a file that is replaced and removed
+        meanwhile stays readable.
+        """
         with ExitStack() as stack:
-            yield _open_all(next(date for date in dates_of(self._root, table) if day_us(date) == begin_us), stack, self._footers)
+            yield _open_all(
+                next(date for date in dates_of(self._root, table) if day_us(date) == begin_us),
+                stack,
+                self._footers,
+            )
 
 
 class Bucket:
@@ -118,7 +141,8 @@ class Bucket:
         found: dict[int, list[tuple[str, int]]] = {}
         try:
             live = live_objects(self._store, f"{table}/")
-        except ValueError as error:  # a manifest that cannot be read: what counts is not known, so nothing is guessed
+        except ValueError as error:
+            # a manifest that cannot be read: what counts is not known, so nothing is guessed
             raise RefusedError("other", str(error)) from error
         for key, size in live:
             if (begin := day_us(Path(_date(key)))) is not None:
@@ -133,7 +157,11 @@ class Bucket:
         replaced: set[str] = set()
         for key, file in files.items():
             if file.hour is None:
-                replaced |= {f"{_date(key)}/{name}" for name in _replaces(file, table) if _same_owner(name, file)}
+                replaced |= {
+                    f"{_date(key)}/{name}"
+                    for name in _replaces(file, table)
+                    if _same_owner(name, file)
+                }
         yield [file for key, file in files.items() if key not in replaced]
 
     def _stored(self, key: str, size: int) -> Stored:
@@ -176,7 +204,10 @@ class _Ranges(io.RawIOBase):
 
 
 def _open_all(date: Path, stack: ExitStack, footers: dict[Any, pq.FileMetaData]) -> list[Stored]:
-    """Files of a day that count, open. Looks again where one was replaced before it could be opened."""
+    """Files of a day that count, open.
+
+    Looks again where one was replaced before it could be opened.
+    """
     for _ in range(TRIES):
         with ExitStack() as tried:
             try:
@@ -191,11 +222,17 @@ def _open_all(date: Path, stack: ExitStack, footers: dict[Any, pq.FileMetaData])
 def _open(path: Path, stack: ExitStack, footers: dict[Any, pq.FileMetaData]) -> Stored:
     file = stack.enter_context(pa.OSFile(os.fspath(path), "r"))
     stat = path.stat()
-    return Stored(path, hour_of(path.parent), lambda: file, footers, (path, stat.st_ino, stat.st_mtime_ns, stat.st_size))
+    return Stored(
+        path,
+        hour_of(path.parent),
+        lambda: file,
+        footers,
+        (path, stat.st_ino, stat.st_mtime_ns, stat.st_size),
+    )
 
 
 def _keep(footers: dict[Any, pq.FileMetaData], key: Any, footer: pq.FileMetaData) -> None:
-    if len(footers) >= MOST_FOOTERS and key not in footers:
+    if len(footers) >= MAX_FOOTERS and key not in footers:
         del footers[next(iter(footers))]
     footers[key] = footer
 

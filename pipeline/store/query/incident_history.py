@@ -1,4 +1,6 @@
-"""An incident or a single finding as the store has it: what was said of it, from the first word to the last."""
+"""An incident or a single finding as the store has it: what was said of it, from
+the first word to the last.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,15 @@ from typing import Any
 import orjson
 import polars as pl
 
-from pipeline.store.query import Store
+from pipeline.short_ids import LATEST, UnknownIdError, resolve
+from pipeline.store.query.store import Store
 
 Row = Mapping[str, Any]
-MOST_NAMED = 10  # ids in an error message
-
-
-class UnknownCaseError(LookupError):
-    """No incident and no finding, or more than one, is what was asked for; the message says what there is."""
+WHAT = "incident or finding"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class IncidentHistory:
     """One finding: rows of the table ``findings`` in the order of time, at least one."""
 
     rows: tuple[Row, ...]
@@ -50,51 +49,70 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``incident`` is its newest row; None where a finding was asked for that no incident has. Findings in the order of first evidence."""
+    """``incident`` is its newest row; None where a finding was asked for that no incident has.
+
+    Findings in the order of first evidence.
+    """
 
     incident: Row | None
-    findings: tuple[Told, ...]
+    findings: tuple[IncidentHistory, ...]
 
     @property
     def span(self) -> tuple[datetime, datetime]:
         """From the first evidence to the last word."""
-        times = [row[name] for told in self.findings for row in told.rows for name in ("onset", "said")]
+        times = [
+            row[name] for told in self.findings for row in told.rows for name in ("onset", "said")
+        ]
         if self.incident is not None:
-            times += [self.incident[name] for name in ("opened", "cleared") if self.incident[name] is not None]
+            times += [
+                self.incident[name]
+                for name in ("opened", "cleared")
+                if self.incident[name] is not None
+            ]
         return min(times).astimezone(UTC), max(times).astimezone(UTC)
 
 
 def case_of(store: Store, text: str) -> Case:
-    """The case of an id, or of its unique beginning. UnknownCaseError where there is none or more than one."""
-    incidents = _rows(store, "incidents", pl.col("id").str.starts_with(text) | pl.col("findings").list.contains(text))
-    findings = _rows(store, "findings", pl.col("id").str.starts_with(text))
-    ids = list(dict.fromkeys(row["id"] for row in (*incidents, *findings) if row["id"].startswith(text)))
-    if len(ids) != 1:
-        listed = ", ".join(ids[:MOST_NAMED]) if ids else _newest(store)
-        raise UnknownCaseError(f"{'which of' if ids else 'no'} incident or finding {text!r}: there is {listed}")
-    if any(row["id"] == ids[0] for row in findings):
-        having = _rows(store, "incidents", pl.col("findings").list.contains(ids[0]))
+    """The case of an id, of its prefix, or ``latest``. UnknownIdError where it is not one."""
+    wanted = _latest(store) if text == LATEST else resolve(text, _known(store, text), WHAT)
+    incidents = _rows(store, "incidents", pl.col("id") == wanted)
+    findings = _rows(store, "findings", pl.col("id") == wanted)
+    if findings:
+        having = _rows(store, "incidents", pl.col("findings").list.contains(wanted))
         return Case(having[-1] if having else None, _told(findings))
-    incident = incidents[-1]
-    wanted = list(dict.fromkeys(one for row in incidents for one in row["findings"]))
-    told = _told(_rows(store, "findings", pl.col("id").is_in(wanted)))
-    return Case(incident, tuple(sorted(told, key=lambda one: one.rows[0]["onset"])))
+    members = list(dict.fromkeys(one for row in incidents for one in row["findings"]))
+    told = _told(_rows(store, "findings", pl.col("id").is_in(members)))
+    return Case(incidents[-1], tuple(sorted(told, key=lambda one: one.rows[0]["onset"])))
 
 
-def _told(rows: Sequence[Row]) -> tuple[Told, ...]:
+def _latest(store: Store) -> str:
+    """The incident that opened last; UnknownIdError where the store has none."""
+    rows = store.collect(store.table("incidents").select("id", "opened").sort("opened", "id"))
+    if not len(rows):
+        raise UnknownIdError("the store has no incident")
+    return str(rows["id"][-1])
+
+
+def _known(store: Store, text: str) -> dict[str, str]:
+    """Ids with that prefix, or all where none has it; newest first, with fault and device."""
+    columns = ("id", "time", "fault", "device")
+    parts = [store.table(name).select(columns) for name in ("incidents", "findings")]
+    every = pl.concat(parts)
+    rows = store.collect(every.filter(pl.col("id").str.starts_with(text)))
+    if not len(rows):
+        rows = store.collect(every)
+    oldest_first = rows.sort("time").to_dicts()
+    about = {row["id"]: f"{row['fault']}, {row['device']}" for row in oldest_first}
+    return dict(reversed(about.items()))
+
+
+def _told(rows: Sequence[Row]) -> tuple[IncidentHistory, ...]:
     by_id: dict[str, list[Row]] = {}
     for row in rows:
         by_id.setdefault(row["id"], []).append(row)
-    return tuple(Told(tuple(said)) for said in by_id.values())
+    return tuple(IncidentHistory(tuple(said)) for said in by_id.values())
 
 
 def _rows(store: Store, table: str, where: pl.Expr) -> list[Row]:
     found = store.collect(store.table(table).filter(where))
     return list(found.sort("time", "seq").to_dicts())
-
-
-def _newest(store: Store) -> str:
-    """The last incidents and findings that there are, newest first."""
-    parts = [store.collect(store.table(name).select("id", "time")) for name in ("incidents", "findings")]
-    ids = pl.concat(parts).sort("time", descending=True)["id"].unique(maintain_order=True).to_list()
-    return ", ".join(ids[:MOST_NAMED]) if ids else "none at all"

@@ -1,7 +1,8 @@
-"""How much counters rose: the increments of all samples in a window by the rules of pipeline/rates.py, resets and saturation included.
+"""How much counters rose: the increments of all samples in a window by the rules of
+pipeline/rates.py, resets and saturation included.
 
-Most counters of most devices stand still. The statistics in a file's footer say so: a counter whose lowest value is its highest did not
-rise. Only the counters and devices that moved are decoded.
+Most counters of most devices stand still. The statistics in a file's footer say so: a counter whose
+lowest value is its highest did not rise. Only the counters and devices that moved are decoded.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.catalog import field as field_of
-from pipeline.rates import SHORTEST_PERIODS
-from pipeline.store.epochs import Epochs
-from pipeline.store.increments import Series, increments, period_of
-from pipeline.store.query import Store, Window
+from pipeline.rates import MIN_PERIODS
+from pipeline.store.files.epochs import Epochs
+from pipeline.store.keep.increments import Series, increments, period_of
+from pipeline.store.query.store import Store, Window
 
 Identity = tuple[str, str]  # host and device
 WHO = ("host", "device")
@@ -33,7 +34,9 @@ LAST = "\U0010ffff"  # sorts after every name
 
 
 class _Span(NamedTuple):
-    """Samples of a counter between two values, of devices between two identities (files are sorted by them)."""
+    """Samples of a counter between two values, of devices between two identities
+    (files are sorted by them).
+    """
 
     first: Identity
     last: Identity
@@ -46,13 +49,13 @@ class _Span(NamedTuple):
 class _Seen:
     """What footers say of a window."""
 
-    own: dict[tuple[str, Identity], list[_Span]] = field(default_factory=lambda: defaultdict(list))  # of one device
+    # of one device
+    own: dict[tuple[str, Identity], list[_Span]] = field(default_factory=lambda: defaultdict(list))
     shared: dict[str, list[_Span]] = field(default_factory=lambda: defaultdict(list))  # of several
     devices: set[Identity] = field(default_factory=set)
     count: bool = False  # whether there may be more devices, or fewer, than footers tell
-    mixed: list[tuple[Identity, Identity]] = field(
-        default_factory=list
-    )  # devices with rows elsewhere than in groups of their own
+    # devices with rows elsewhere than in groups of their own
+    mixed: list[tuple[Identity, Identity]] = field(default_factory=list)
 
     def add(self, name: str, span: _Span) -> None:
         """Samples of a counter."""
@@ -60,11 +63,16 @@ class _Seen:
 
     def of(self, name: str, who: Identity) -> list[_Span]:
         """What may hold samples of a counter of a device."""
-        return [*self.own.get((name, who), ()), *(s for s in self.shared.get(name, ()) if s.first <= who <= s.last)]
+        return [
+            *self.own.get((name, who), ()),
+            *(s for s in self.shared.get(name, ()) if s.first <= who <= s.last),
+        ]
 
 
-def rises(store: Store, kind: str, names: Sequence[str], window: Window) -> pl.DataFrame:
-    """One row per device seen in the window, columns host, device and one per counter: uint64, null where none was observed twice."""
+def increases(store: Store, kind: str, names: Sequence[str], window: Window) -> pl.DataFrame:
+    """One row per device seen in the window, columns host, device and one per counter: uint64, null
+    where none was observed twice.
+    """
     seen = _seen(store, kind, names, window)
     devices = sorted(seen.devices)
     moving = {name: [who for who in devices if _moved(seen.of(name, who))] for name in names}
@@ -72,19 +80,30 @@ def rises(store: Store, kind: str, names: Sequence[str], window: Window) -> pl.D
     found = _steady(store, kind, seen, moving, window)
     for (who, name), total in found.items():
         rows[who][name] = total
-    left = {name: [who for who in moves if (who, name) not in found] for name, moves in moving.items()}
+    left = {
+        name: [who for who in moves if (who, name) not in found] for name, moves in moving.items()
+    }
     wanted = sorted({device for moves in left.values() for _, device in moves})
     if wanted:
-        samples = _samples(store, kind, [name for name in names if left[name]], replace(window, devices=tuple(wanted)))
+        samples = _samples(
+            store,
+            kind,
+            [name for name in names if left[name]],
+            replace(window, devices=tuple(wanted)),
+        )
         for who, name, total in samples.totals():
             if who in rows:
                 rows[who][name] = total
     table = [{"host": host, "device": device, **values} for (host, device), values in rows.items()]
-    return pl.DataFrame(table, schema={**dict.fromkeys(WHO, pl.String), **dict.fromkeys(names, pl.UInt64)})
+    return pl.DataFrame(
+        table, schema={**dict.fromkeys(WHO, pl.String), **dict.fromkeys(names, pl.UInt64)}
+    )
 
 
 class _Part(NamedTuple):
-    """Observed values of a counter of one device in one file, in the order of their time; None where that is not the files' order."""
+    """Observed values of a counter of one device in one file, in the order of their time; None
+    where that is not the files' order.
+    """
 
     first: datetime
     last: datetime
@@ -94,9 +113,11 @@ class _Part(NamedTuple):
 def _steady(
     store: Store, kind: str, seen: _Seen, moving: dict[str, list[Identity]], window: Window
 ) -> dict[tuple[Identity, str], int | None]:
-    """Increases of counters that never fell, from their own columns alone: the last value less the first.
+    """Increases of counters that never fell, from their own columns alone: the
+    last value less the first.
 
-    Of devices whose rows lie in row groups of their own, in the order of time; whatever is not so simple is left to _Samples.
+    Of devices whose rows lie in row groups of their own, in the order of time; whatever is not so
+    simple is left to _Samples.
     """
     wanted: dict[Identity, list[str]] = defaultdict(list)
     for name, moves in moving.items():
@@ -110,7 +131,9 @@ def _steady(
     for found in store.files(kind, lambda file, groups: _own(file, groups, wanted), narrow):
         for key, part in found:
             parts[key].append(part)
-    if len(store.left_out) > before:  # some of it is damaged: what can be saved is found row group by row group
+    if (
+        len(store.left_out) > before
+    ):  # some of it is damaged: what can be saved is found row group by row group
         return {}
     return {key: _rise(some) for key, some in parts.items() if _rises_only(some)}
 
@@ -122,7 +145,9 @@ def _own(
     at = {name: place for place, name in enumerate(about.schema.names)}
     of: dict[Identity, list[int]] = defaultdict(list)
     for number in groups:
-        first, last = _devices(*(about.row_group(number).column(at[name]).statistics for name in WHO))
+        first, last = _devices(
+            *(about.row_group(number).column(at[name]).statistics for name in WHO)
+        )
         if first == last and first in wanted:
             of[first].append(number)
     for who, own in of.items():
@@ -132,7 +157,11 @@ def _own(
         begins, ends = [time.min for time in times], [time.max for time in times]
         in_order = all(end <= begin for end, begin in zip(ends, begins[1:], strict=False))
         found += [
-            ((who, name), _Part(begins[0], ends[-1], rows[name].drop_null().to_numpy() if in_order else None)) for name in names
+            (
+                (who, name),
+                _Part(begins[0], ends[-1], rows[name].drop_null().to_numpy() if in_order else None),
+            )
+            for name in names
         ]
     return found
 
@@ -140,7 +169,9 @@ def _own(
 def _rises_only(parts: list[_Part]) -> bool:
     """Whether parts follow one another and the counter never falls in them."""
     parts.sort(key=lambda part: part.first)
-    if any(part.values is None for part in parts) or any(a.last > b.first for a, b in pairwise(parts)):
+    if any(part.values is None for part in parts) or any(
+        a.last > b.first for a, b in pairwise(parts)
+    ):
         return False
     values = np.concatenate([part.values for part in parts])
     return len(values) < 2 or bool(np.diff(values).max() < 2**63)  # a fall wraps to something huge
@@ -152,7 +183,9 @@ def _rise(parts: Sequence[_Part]) -> int | None:
 
 
 class Rising(NamedTuple):
-    """Samples of one counter of one device, (sample,) each: increment, whether there is one, time in microseconds."""
+    """Samples of one counter of one device, (sample,) each: increment, whether there is
+    one, time in microseconds.
+    """
 
     who: Identity
     name: str
@@ -168,14 +201,21 @@ def rising(store: Store, kind: str, names: Sequence[str], window: Window) -> Ite
 
 def _samples(store: Store, kind: str, names: Sequence[str], window: Window) -> _Samples:
     columns = [*WHO, "boot_id", "seq", "time", "sampled_ns", *names]
-    rows = pa.concat_tables(store.pieces(kind, columns, window)).unify_dictionaries().combine_chunks()
+    rows = (
+        pa.concat_tables(store.pieces(kind, columns, window)).unify_dictionaries().combine_chunks()
+    )
     return _Samples(_inside(rows, window), kind, names, lambda: _epochs(store, kind, window))
 
 
 class _Samples:
-    """Samples ordered by device, boot and number of the observation, as the engine saw them. ``epochs`` is asked only when one fell."""
+    """Samples ordered by device, boot and number of the observation, as the engine saw them.
 
-    def __init__(self, rows: pa.Table, kind: str, names: Sequence[str], epochs: Callable[[], Epochs]) -> None:
+    ``epochs`` is asked only when one fell.
+    """
+
+    def __init__(
+        self, rows: pa.Table, kind: str, names: Sequence[str], epochs: Callable[[], Epochs]
+    ) -> None:
         self._kind, self._epochs = kind, epochs
         host, hosts = _codes(rows["host"])
         device, devices = _codes(rows["device"])
@@ -184,12 +224,21 @@ class _Samples:
         boot, self._boots = _by_first(boot, boots, time_us)
         who = host * max(len(devices), 1) + device
         order = _order(who, boot, seq)
-        who, self._boot, self._seq, self._time_us = who[order], boot[order], seq[order], time_us[order]
+        who, self._boot, self._seq, self._time_us = (
+            who[order],
+            boot[order],
+            seq[order],
+            time_us[order],
+        )
         sampled = _numbers(rows["sampled_ns"])[order]
         self._at_ns = np.where(sampled > 0, sampled, self._time_us * 1000)
-        edges = [0, *(np.flatnonzero(who[1:] != who[:-1]) + 1).tolist(), len(who)] if len(who) else [0]
+        edges = (
+            [0, *(np.flatnonzero(who[1:] != who[:-1]) + 1).tolist(), len(who)] if len(who) else [0]
+        )
         self._who = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
-        self._identities = [(hosts[i // len(devices)], devices[i % len(devices)]) for i in who[edges[:-1]].tolist()]
+        self._identities = [
+            (hosts[i // len(devices)], devices[i % len(devices)]) for i in who[edges[:-1]].tolist()
+        ]
         self._parts = [slice(a, b) for a, b in pairwise(edges)]
         self._counters = {name: _counter(rows[name], order) for name in names}
 
@@ -215,8 +264,12 @@ class _Samples:
                 yield Rising(who, name, delta[part], known[part], self._time_us[part])
 
     def _plain(self, name: str, seen: Any) -> bool:
-        """Whether a counter neither fell nor rose faster than it can: then what it rose by is the last value less the first."""
-        limit = field_of(self._kind, name).maximum_per_second * SHORTEST_PERIODS * self._period or 2.0**63
+        """Whether a counter neither fell nor rose faster than it can: then what it rose by is the
+        last value less the first.
+        """
+        limit = (
+            field_of(self._kind, name).maximum_per_second * MIN_PERIODS * self._period or 2.0**63
+        )
         return len(seen) < 2 or bool(np.diff(seen).max() <= limit)  # a fall wraps to something huge
 
     @cached_property
@@ -268,7 +321,9 @@ def _counter(column: pa.ChunkedArray, order: Any) -> tuple[Any, Any]:
 def _codes(column: pa.ChunkedArray) -> tuple[Any, list[str]]:
     """Positions in a list of names."""
     array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    return pc.fill_null(array.indices, 0).to_numpy(zero_copy_only=False).astype(np.int64), array.dictionary.to_pylist()
+    return pc.fill_null(array.indices, 0).to_numpy(zero_copy_only=False).astype(
+        np.int64
+    ), array.dictionary.to_pylist()
 
 
 def _by_first(boot: Any, names: list[str], time_us: Any) -> tuple[Any, list[str]]:
@@ -284,16 +339,24 @@ def _by_first(boot: Any, names: list[str], time_us: Any) -> tuple[Any, list[str]
 
 
 def _order(who: Any, boot: Any, seq: Any) -> Any:
-    """Positions by device, boot and number; a slice where the rows are in this order already, as they are in files."""
+    """Positions by device, boot and number; a slice where the rows are in this order
+    already, as they are in files.
+    """
     same = who[1:] == who[:-1]
-    falls = (who[1:] < who[:-1]) | (same & ((boot[1:] < boot[:-1]) | ((boot[1:] == boot[:-1]) & (seq[1:] < seq[:-1]))))
+    falls = (who[1:] < who[:-1]) | (
+        same & ((boot[1:] < boot[:-1]) | ((boot[1:] == boot[:-1]) & (seq[1:] < seq[:-1])))
+    )
     return np.lexsort((seq, boot, who)) if falls.any() else slice(None)
 
 
 def _epochs(store: Store, kind: str, window: Window) -> Epochs:
-    """Lives of the devices: their attributes hold from their row on, and every day's files begin with a row."""
+    """Lives of the devices: their attributes hold from their row on, and every
+    day's files begin with a row.
+    """
     since = None if window.since is None else window.since - timedelta(days=1)
-    rows = store.table("devices", Window(since, window.until, window.devices)).filter(pl.col("kind") == kind)
+    rows = store.table("devices", Window(since, window.until, window.devices)).filter(
+        pl.col("kind") == kind
+    )
     return Epochs(kind, [store.collect(rows).to_arrow()])
 
 
@@ -303,7 +366,9 @@ def _moved(spans: Sequence[_Span]) -> bool:
 
 
 def _still(spans: Sequence[_Span]) -> int | None:
-    """The increase of a counter that did not move: 0, or nothing where it was not observed twice."""
+    """The increase of a counter that did not move: 0, or nothing where
+    it was not observed twice.
+    """
     return 0 if sum(span.samples for span in spans) > 1 else None
 
 
@@ -313,18 +378,24 @@ def _seen(store: Store, kind: str, names: Sequence[str], window: Window) -> _See
     seen.devices |= set(logged.select(WHO).unique().rows())
     for name in names:
         column = pl.col(name)
-        values = logged.group_by(WHO).agg(low=column.min(), high=column.max(), samples=column.count())
+        values = logged.group_by(WHO).agg(
+            low=column.min(), high=column.max(), samples=column.count()
+        )
         for host, device, low, high, samples in values.filter(pl.col("samples") > 0).rows():
             seen.add(name, _Span((host, device), (host, device), low, high, samples))
     seen.mixed += [(who, who) for who in seen.devices]
-    for _ in store.files(kind, lambda file, groups: _of_file(seen, file.metadata, groups, names, window), window):
+    for _ in store.files(
+        kind, lambda file, groups: _of_file(seen, file.metadata, groups, names, window), window
+    ):
         pass
     if seen.count:
         seen.devices = set(store.collect(store.table(kind, window).select(WHO).unique()).rows())
     return seen
 
 
-def _of_file(seen: _Seen, about: pq.FileMetaData, groups: Sequence[int], names: Sequence[str], window: Window) -> None:
+def _of_file(
+    seen: _Seen, about: pq.FileMetaData, groups: Sequence[int], names: Sequence[str], window: Window
+) -> None:
     at = {name: place for place, name in enumerate(about.schema.names)}
     for number in groups:
         group = about.row_group(number)
@@ -335,12 +406,20 @@ def _of_file(seen: _Seen, about: pq.FileMetaData, groups: Sequence[int], names: 
             seen.mixed.append((first, last))
         for name in names:
             statistics = group.column(at[name]).statistics if name in at else None
-            if name not in at or (statistics is not None and statistics.null_count == group.num_rows):
+            if name not in at or (
+                statistics is not None and statistics.null_count == group.num_rows
+            ):
                 continue
-            if statistics is None or not statistics.has_min_max or (first != last and statistics.null_count):
+            if (
+                statistics is None
+                or not statistics.has_min_max
+                or (first != last and statistics.null_count)
+            ):
                 seen.add(name, _Span(first, last, 0, ANYTHING, 0))  # it must be decoded to be known
             else:
-                seen.add(name, _Span(first, last, statistics.min, statistics.max, statistics.num_values))
+                seen.add(
+                    name, _Span(first, last, statistics.min, statistics.max, statistics.num_values)
+                )
 
 
 def _devices(host: Any, device: Any) -> tuple[Identity, Identity]:
@@ -355,4 +434,6 @@ def _devices(host: Any, device: Any) -> tuple[Identity, Identity]:
 def _within(time: Any, window: Window) -> bool:
     if time is None or not time.has_min_max:
         return False
-    return (window.since is None or time.min >= window.since) and (window.until is None or time.max < window.until)
+    return (window.since is None or time.min >= window.since) and (
+        window.until is None or time.max < window.until
+    )

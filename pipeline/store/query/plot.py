@@ -1,4 +1,7 @@
-"""Plots as SVG, written by hand: panels of lines over time, one below the other. A line is broken where readings are missing."""
+"""Plots as SVG, written by hand: panels of lines over time, one below the other.
+
+A line is broken where readings are missing.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,21 @@ import polars as pl
 
 WIDTH, HEIGHT = 960, 260  # of a panel, in pixels
 LEFT, RIGHT, TOP, BOTTOM = 78, 190, 34, 30  # room for numbers, legend, title and times
-MOST_LINES = 16  # in a legend; further lines are drawn without a name
-# Okabe and Ito's palette (jfly.uni-koeln.de/color), which people with any colour vision can tell apart; then dashed.
+MAX_LINES = 16  # in a legend; further lines are drawn without a name
+# Okabe and Ito's palette (jfly.uni-koeln.de/color), which people with any colour vision can
+# tell apart; then dashed.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
-TICKS = tuple(timedelta(seconds=s) for s in (1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400, 604800))
+TICKS = tuple(
+    timedelta(seconds=s)
+    for s in (1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400, 604800)
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One panel: ``rows`` has columns time (with zone), name of the line, value (float64); ``dots`` draws points without lines."""
+    """One panel: ``rows`` has columns time (with zone), name of the line, value (float64); ``dots``
+    draws points without lines.
+    """
 
     title: str
     unit: str
@@ -34,17 +43,24 @@ def svg(panels: Sequence[Panel]) -> str:
     height = HEIGHT * max(len(panels), 1)
     body = "".join(_panel(panel, number * HEIGHT) for number, panel in enumerate(panels))
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
-        'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="#fff"/>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 '
+        f'{WIDTH} {height}" font-family="sans-serif" font-size="12"><rect width="100%" '
+        'height="100%" fill="#fff"/>'
         f"{body}</svg>\n"
     )
 
 
 def _panel(panel: Panel, top: int) -> str:
     rows = panel.rows.filter(pl.col("value").is_finite())
-    head = f'<text x="{LEFT}" y="{top + 20}" font-weight="bold">{escape(panel.title)}{_in(panel.unit)}</text>'
+    head = (
+        f'<text x="{LEFT}" y="{top + 20}" '
+        f'font-weight="bold">{escape(panel.title)}{_in(panel.unit)}</text>'
+    )
     if rows.is_empty():
-        return f'{head}<text x="{LEFT}" y="{top + HEIGHT // 2}" fill="#666">nothing in this time</text>'
+        return (
+            f'{head}<text x="{LEFT}" y="{top + HEIGHT // 2}" '
+            'fill="#666">nothing in this time</text>'
+        )
     scale = _Scale(rows, top)
     return head + "".join((*scale.grid(), *_lines(panel, rows, scale)))
 
@@ -77,26 +93,50 @@ class _Scale:
         """Lines and numbers of both axes."""
         for tick in self.ticks:
             y = self.y(tick)
-            yield f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>'
-            yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="#444">{number(tick)}</text>'
+            yield (
+                f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>'
+            )
+            yield (
+                f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" '
+                f'fill="#444">{number(tick)}</text>'
+            )
         for time, word in moments(self._first, self._last):
             x = self.x(time)
             bottom = self._top + HEIGHT - BOTTOM
             yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{bottom}" y2="{bottom + 4}" stroke="#444"/>'
-            yield f'<text x="{x:.1f}" y="{bottom + 17}" text-anchor="middle" fill="#444">{word}</text>'
+            yield (
+                f'<text x="{x:.1f}" y="{bottom + 17}" text-anchor="middle" '
+                f'fill="#444">{word}</text>'
+            )
 
 
 def _lines(panel: Panel, rows: pl.DataFrame, scale: _Scale) -> Iterator[str]:
-    for number_of, ((name,), line) in enumerate(rows.sort("name", "time").group_by("name", maintain_order=True)):
-        colour, dash = COLOURS[number_of % len(COLOURS)], ' stroke-dasharray="5 3"' if number_of >= len(COLOURS) else ""
-        points = list(zip(line["time"].dt.timestamp("us").to_list(), line["value"].to_list(), strict=True))
+    for number_of, ((name,), line) in enumerate(
+        rows.sort("name", "time").group_by("name", maintain_order=True)
+    ):
+        colour, dash = (
+            COLOURS[number_of % len(COLOURS)],
+            ' stroke-dasharray="5 3"' if number_of >= len(COLOURS) else "",
+        )
+        points = list(
+            zip(line["time"].dt.timestamp("us").to_list(), line["value"].to_list(), strict=True)
+        )
         if panel.dots:
-            yield from (f'<circle cx="{scale.x(t):.1f}" cy="{scale.y(v):.1f}" r="3" fill="{colour}"/>' for t, v in points)
+            yield from (
+                f'<circle cx="{scale.x(t):.1f}" cy="{scale.y(v):.1f}" r="3" fill="{colour}"/>'
+                for t, v in points
+            )
         else:
-            yield f'<path d="{path(points, scale)}" fill="none" stroke="{colour}" stroke-width="1.3"{dash}/>'
-        if number_of < MOST_LINES:
+            yield (
+                f'<path d="{path(points, scale)}" fill="none" stroke="{colour}" '
+                f'stroke-width="1.3"{dash}/>'
+            )
+        if number_of < MAX_LINES:
             y = scale.y(scale.ticks[-1]) + 6 + 13 * number_of
-            yield f'<line x1="{WIDTH - RIGHT + 8}" x2="{WIDTH - RIGHT + 26}" y1="{y:.1f}" y2="{y:.1f}" stroke="{colour}" stroke-width="2"{dash}/>'
+            yield (
+                f'<line x1="{WIDTH - RIGHT + 8}" x2="{WIDTH - RIGHT + 26}" y1="{y:.1f}" '
+                f'y2="{y:.1f}" stroke="{colour}" stroke-width="2"{dash}/>'
+            )
             yield f'<text x="{WIDTH - RIGHT + 30}" y="{y + 4:.1f}">{_words(str(name))}</text>'
 
 
@@ -151,7 +191,10 @@ def number(value: float) -> str:
 def moments(first_us: int, last_us: int) -> Iterator[tuple[int, str]]:
     """Times to write below an axis, in UTC: at most eight, at whole minutes, hours or days."""
     span = last_us - first_us
-    step = next((t for t in TICKS if span / (t.total_seconds() * 1e6) <= 8), TICKS[-1] * math.ceil(span / 8 / 604_800e6 or 1))
+    step = next(
+        (t for t in TICKS if span / (t.total_seconds() * 1e6) <= 8),
+        TICKS[-1] * math.ceil(span / 8 / 604_800e6 or 1),
+    )
     size = round(step.total_seconds() * 1e6)
     form = (
         "%H:%M:%S"

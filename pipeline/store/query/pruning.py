@@ -1,7 +1,9 @@
-"""Which row groups, files and days can hold rows that meet a condition at all: what need not be read.
+"""Which row groups, files and days can hold rows that meet a condition at
+all: what need not be read.
 
-A condition is split at its ANDs. Each part is tried on the lowest and on the highest values: a comparison of one column with a constant
-holds somewhere between them only if it holds at one end; any other part decides only where all its columns are the same at both.
+A condition is split at its ANDs. Each part is tried on the lowest and on the highest values: a
+comparison of one column with a constant holds somewhere between them only if it holds at one end;
+any other part decides only where all its columns are the same at both.
 """
 
 from __future__ import annotations
@@ -35,7 +37,11 @@ class Possible:
 
     def __init__(self, condition: pl.Expr | None, columns: pl.Schema) -> None:
         self._columns = columns
-        self._parts = [] if condition is None else list(_parts(json.loads(condition.meta.serialize(format="json"))))
+        self._parts = (
+            []
+            if condition is None
+            else list(_parts(json.loads(condition.meta.serialize(format="json"))))
+        )
 
     def places(self, bounds: Bounds, number: int) -> Any:
         """Bool (place,): whether rows between the bounds of each place can meet the condition."""
@@ -49,11 +55,16 @@ class Possible:
         """Row groups of a file that can meet the condition, by the statistics in its footer."""
         names = {name for part in self._parts for name in part.columns}
         statistics = {
-            name: [about.row_group(group).column(i).statistics for group in range(about.num_row_groups)]
+            name: [
+                about.row_group(group).column(i).statistics for group in range(about.num_row_groups)
+            ]
             for i, name in enumerate(about.schema.names)
             if name in names
         }
-        bounds = {name: ([_low(s) for s in found], [_high(s) for s in found]) for name, found in statistics.items()}
+        bounds = {
+            name: ([_low(s) for s in found], [_high(s) for s in found])
+            for name, found in statistics.items()
+        }
         possible: list[int] = np.flatnonzero(self.places(bounds, about.num_row_groups)).tolist()
         return possible
 
@@ -61,7 +72,9 @@ class Possible:
         ends = pl.DataFrame(
             [pl.Series(n, [*bounds[n][0], *bounds[n][1]], self._columns[n]) for n in part.columns]
         )  # low ones, high ones
-        low, high = ends.select(part.condition.fill_null(value=False)).to_series().to_numpy().reshape(2, -1)
+        low, high = (
+            ends.select(part.condition.fill_null(value=False)).to_series().to_numpy().reshape(2, -1)
+        )
         unknown = np.zeros(len(low), np.bool_)
         for name in part.columns:
             pairs = list(zip(*bounds[name], strict=True))
@@ -81,7 +94,9 @@ def _parts(tree: Any) -> Iterator[_Part]:
         return
     sides = [next(iter(binary[side])) for side in ("left", "right")] if binary else []
     compares = sorted(sides) == ["Column", "Literal"]
-    if op == "Eq" and compares:  # between the ends only if neither below the lowest nor above the highest
+    if (
+        op == "Eq" and compares
+    ):  # between the ends only if neither below the lowest nor above the highest
         for bound in ("GtEq", "LtEq"):
             yield from _parts({"BinaryExpr": {**binary, "op": bound}})
         return

@@ -1,4 +1,7 @@
-"""Answers as text: a table for people, CSV, JSON lines. Times are UTC in ISO form, nothing is rounded but in the table."""
+"""Answers as text: a table for people, CSV, JSON lines.
+
+Times are UTC in ISO form, nothing is rounded but in the table.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,20 @@ from typing import Any
 import orjson
 import polars as pl
 
-LONGEST_CELL = 120  # characters of one value in a table
+from pipeline.text_table import text_table
+
+MAX_CELL = 120  # characters of one value in a table
 
 
 def table(rows: pl.DataFrame) -> Iterator[str]:
-    """Lines of a table as wide as it needs to be, numbers to the right; nothing is written as ``-``."""
-    columns = [[name, *(_cell(value) for value in rows[name].to_list())] for name in rows.columns]
-    widths = [max(map(len, column)) for column in columns]
+    """Lines of a table as wide as it needs to be, numbers to the right."""
+    return text_table(*cells(rows))
+
+
+def cells(rows: pl.DataFrame) -> tuple[list[str], list[list[str]], list[bool]]:
+    """Column names, the rows as text, and which columns are numbers; null is ``-``."""
     right = [dtype.is_numeric() for dtype in rows.dtypes]
-    for cells in zip(*columns, strict=True):
-        padded = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True))
-        yield "  ".join(padded).rstrip() + "\n"
+    return rows.columns, [[_cell(value) for value in row] for row in rows.iter_rows()], right
 
 
 def comma_separated(rows: pl.DataFrame) -> Iterator[str]:
@@ -59,7 +65,9 @@ def _text(value: Any) -> str:
 
 
 def _cell(value: Any) -> str:
-    """A value for people: six significant digits, seconds, no control characters (what is stored may be hostile)."""
+    """A value for people: six significant digits, seconds, no control characters (what
+    is stored may be hostile).
+    """
     if value is None:
         return "-"
     if isinstance(value, bool | str):
@@ -71,7 +79,7 @@ def _cell(value: Any) -> str:
     else:
         text = value.isoformat() if isinstance(value, date) else _text(value)
     plain = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
-    return plain if len(plain) <= LONGEST_CELL else plain[: LONGEST_CELL - 3] + "..."
+    return plain if len(plain) <= MAX_CELL else plain[: MAX_CELL - 3] + "..."
 
 
 FORMS = {"table": table, "csv": comma_separated, "json": json_lines}

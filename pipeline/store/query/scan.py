@@ -1,7 +1,9 @@
-"""Rows of one table as a polars lazy frame: of each file only the row groups and columns that a question needs, every row once.
+"""Rows of one table as a polars lazy frame: of each file only the row groups and columns that a
+question needs, every row once.
 
-Files are read by pyarrow, not by polars: polars takes a flipped bit in a page for a value, pyarrow checks each page's sum. A damaged
-file is named and its damaged row groups are left out; the rest still answers.
+Files are read by pyarrow, not by polars: polars takes a flipped bit in a page for a value, pyarrow
+checks each page's sum. A damaged file is named and its damaged row groups are left out; the rest
+still answers.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ import pyarrow.parquet as pq
 from polars.io.plugins import register_io_source
 
 from pipeline.catalog import KINDS
-from pipeline.store.layout import DAY_US, HOUR_US
-from pipeline.store.parquet import ForeignError, conform, named
-from pipeline.store.places import Place, Stored
-from pipeline.store.possible import Possible
-from pipeline.store.schema import schema
+from pipeline.store.files.layout import DAY_US, HOUR_US
+from pipeline.store.files.parquet import ForeignError, conform, named
+from pipeline.store.files.schema import schema
+from pipeline.store.query.file_store import FileStore, Stored
+from pipeline.store.query.pruning import Possible
 
 CHUNK_ROWS = 1 << 20  # rows of one file that are decoded at once
 KEY = ("boot_id", "seq")  # of the observation that a row came with
@@ -36,7 +38,9 @@ _R = TypeVar("_R")
 
 @dataclass(slots=True)
 class Notices:
-    """What a question has to say besides its answer: files (or parts of them) that were left out, and how far it is."""
+    """Notices that come with an answer: files (or parts of them) that were
+    left out, and how far it is.
+    """
 
     progress: Callable[[float], object] = lambda _share: None
     left_out: list[str] = field(default_factory=list)
@@ -49,15 +53,28 @@ class Notices:
 
 @cache
 def columns_of(table: str) -> pl.Schema:
-    """Columns and types of a table in polars; names are text. KeyError for a table that does not exist."""
+    """Columns and types of a table in polars; names are text.
+
+    KeyError for a table that does not exist.
+    """
     empty = pl.DataFrame(schema(table).empty_table())
-    return pl.Schema({name: pl.String() if kind == pl.Categorical else kind for name, kind in empty.schema.items()})
+    return pl.Schema(
+        {
+            name: pl.String() if kind == pl.Categorical else kind
+            for name, kind in empty.schema.items()
+        }
+    )
 
 
-def scan(place: Place, table: str, notices: Notices | None = None) -> pl.LazyFrame:
-    """All rows of a table. What is there is looked up when the frame is collected, each time anew."""
+def scan(place: FileStore, table: str, notices: Notices | None = None) -> pl.LazyFrame:
+    """All rows of a table.
 
-    def rows(columns: list[str] | None, predicate: pl.Expr | None, most: int | None, _size: int | None) -> Iterator[pl.DataFrame]:
+    What is there is looked up when the frame is collected, each time again.
+    """
+
+    def rows(
+        columns: list[str] | None, predicate: pl.Expr | None, most: int | None, _size: int | None
+    ) -> Iterator[pl.DataFrame]:
         left = most
         for frame in Scan(place, table, notices or Notices(), columns, predicate).frames():
             yield frame if left is None else frame.head(left)
@@ -68,17 +85,26 @@ def scan(place: Place, table: str, notices: Notices | None = None) -> pl.LazyFra
 
 
 class Scan:
-    """One pass over one table: ``columns`` (None: all) of the rows that meet ``predicate`` (None: all)."""
+    """One pass over one table: ``columns`` (None: all) of the rows that meet
+    ``predicate`` (None: all).
+    """
 
     def __init__(
-        self, place: Place, table: str, notices: Notices, columns: Sequence[str] | None, predicate: pl.Expr | None
+        self,
+        place: FileStore,
+        table: str,
+        notices: Notices,
+        columns: Sequence[str] | None,
+        predicate: pl.Expr | None,
     ) -> None:
         self._place, self._table, self._notices, self._predicate = place, table, notices, predicate
         self._columns = list(columns_of(table)) if columns is None else list(columns)
         asked = predicate.meta.root_names() if predicate is not None else []
         self._read = list(dict.fromkeys([*self._columns, *asked])) or ["time"]
         self._possible = Possible(predicate, columns_of(table))
-        self._logged: dict[str, set[int]] = {}  # numbers of the observations that come from the log, by boot
+        self._logged: dict[
+            str, set[int]
+        ] = {}  # numbers of the observations that come from the log, by boot
 
     def frames(self) -> Iterator[pl.DataFrame]:
         """Rows in pieces; the first may be empty."""
@@ -87,11 +113,15 @@ class Scan:
             yield from map(self._finish, pieces)
 
     def logged(self) -> pl.DataFrame:
-        """Rows that come from the write-ahead log; those of them that files hold too are then left out there."""
+        """Rows that come from the write-ahead log; those of them that files hold too
+        are then left out there.
+        """
         return self._finish(self._from_log())
 
     def tables(self) -> Iterator[pa.Table]:
-        """The columns of all rows that may meet the question, as arrow tables: conditions prune, and are not applied to rows."""
+        """The columns of all rows that may meet the question, as arrow tables: conditions prune,
+        and are not applied to rows.
+        """
         yield self._from_log().select(self._columns)
         for pieces in self._each(self._pieces):
             yield from (piece.select(self._columns) for piece in pieces)
@@ -103,20 +133,30 @@ class Scan:
         return logged
 
     def files(self, work: Callable[[pq.ParquetFile, list[int]], _R]) -> Iterator[_R]:
-        """What ``work`` makes of every file that may hold rows of the question, given its row groups that may.
+        """What ``work`` makes of every file that may hold rows of the question, given
+        its row groups that may.
 
         A ForeignError in it leaves the file out, named.
         """
         yield from self._each(partial(self._opened, work))
 
     def _each(self, work: Callable[[Stored], _R]) -> Iterator[_R]:
-        """What ``work`` makes of every readable file that may hold rows of the question, days and files in order."""
+        """What ``work`` makes of every readable file that may hold rows of the question,
+        days and files in order.
+        """
         days = self._may_hold([(day, DAY_US) for day in self._place.days(self._table)])
         for number, (day, _) in enumerate(days):
             with self._place.day(self._table, day) as files:
-                hours = {begin for begin, _ in self._may_hold([(day + hour * HOUR_US, HOUR_US) for hour in range(24)])}
+                hours = {
+                    begin
+                    for begin, _ in self._may_hold(
+                        [(day + hour * HOUR_US, HOUR_US) for hour in range(24)]
+                    )
+                }
                 wanted = [f for f in files if f.hour is None or day + f.hour * HOUR_US in hours]
-                for done, made in enumerate(_in_order(partial(self._try, work), wanted, self._place.at_once)):
+                for done, made in enumerate(
+                    _in_order(partial(self._try, work), wanted, self._place.at_once)
+                ):
                     yield from made
                     self._notices.progress((number + (done + 1) / len(wanted)) / len(days))
 
@@ -131,7 +171,9 @@ class Scan:
         return []
 
     def _may_hold(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Those spans of time (begin, length) whose reads may have brought rows that meet the question."""
+        """Those spans of time (begin, length) whose reads may have brought
+        rows that meet the question.
+        """
         late = HOUR_US if self._table in KINDS or self._table == "reads" else DAY_US
         first = [begin - late for begin, _ in spans]
         last = [begin + length + HOUR_US for begin, length in spans]
@@ -141,7 +183,9 @@ class Scan:
     def _finish(self, rows: pa.Table) -> pl.DataFrame:
         """Rows as they are asked for: one step for polars, each of which has its price."""
         if not len(rows):
-            return pl.DataFrame(schema={name: columns_of(self._table)[name] for name in self._columns})
+            return pl.DataFrame(
+                schema={name: columns_of(self._table)[name] for name in self._columns}
+            )
         frame = pl.DataFrame(rows.select(self._read))
         words = [name for name, kind in frame.schema.items() if kind == pl.Categorical]
         wanted = frame.lazy().with_columns(pl.col(words).cast(pl.String))
@@ -157,16 +201,26 @@ class Scan:
         """Rows of a file that may meet the question, without those that came from the log."""
         with file.opened(self._table) as opened:
             groups = self._possible.groups(opened.metadata)
-            return [piece for some in _bundles(opened.metadata, groups) for piece in self._decode(file, opened, some)]
+            return [
+                piece
+                for some in _bundles(opened.metadata, groups)
+                for piece in self._decode(file, opened, some)
+            ]
 
-    def _decode(self, file: Stored, opened: pq.ParquetFile, groups: list[int]) -> Iterator[pa.Table]:
+    def _decode(
+        self, file: Stored, opened: pq.ParquetFile, groups: list[int]
+    ) -> Iterator[pa.Table]:
         """Some row groups; where they are damaged one by one, and the damaged ones are left out."""
         again = self._overlaps(opened.metadata, groups)
         wanted = [*self._read, *(name for name in KEY if again and name not in self._read)]
         try:
             with named(file.path):
                 have = {path.partition(".")[0] for path in _paths(opened.metadata)}
-                rows = conform(opened.read_row_groups(groups, columns=[c for c in wanted if c in have]), self._table, wanted)
+                rows = conform(
+                    opened.read_row_groups(groups, columns=[c for c in wanted if c in have]),
+                    self._table,
+                    wanted,
+                )
                 yield self._without_logged(rows) if again else rows
         except ForeignError as error:
             if len(groups) > 1:

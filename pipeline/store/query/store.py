@@ -1,7 +1,9 @@
 """The store as a small Python API: tables as polars lazy frames, SQL, and what could not be read.
 
->>> from pipeline.store.query import Store
->>> Store("/var/lib/tocsin").table("gpu").select("time", "device", "power_milliwatts")  # doctest: +SKIP
+>>> from pipeline.store.query.store import Store
+>>> Store("/var/lib/tocsin").table("gpu").select(
+...     "time", "device", "power_milliwatts"
+... )  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -19,17 +21,17 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from pipeline.catalog import KINDS
-from pipeline.store.base import SUFFIX, in_base_units
-from pipeline.store.manifest import ROOT as COMPACTED
-from pipeline.store.objects import open_objects
-from pipeline.store.places import Bucket, ChangingError, Folder, Place
-from pipeline.store.scan import Notices, Scan, scan
-from pipeline.store.schema import ROLLUPS, TABLES
-from pipeline.store.upload_plan import Target
+from pipeline.store.files.schema import ROLLUPS, TABLES
+from pipeline.store.files.units import SUFFIX, in_base_units
+from pipeline.store.query.file_store import Bucket, ChangingError, FileStore, Folder
+from pipeline.store.query.scan import Notices, Scan, scan
+from pipeline.store.remote.manifest import ROOT as COMPACTED
+from pipeline.store.remote.objects import open_objects
+from pipeline.store.remote.upload_plan import Target
 
 TRIES = 3
 _R = TypeVar("_R")
-LONGEST_ERROR = 300  # characters
+MAX_ERROR = 300  # characters
 
 
 class SqlError(ValueError):
@@ -38,7 +40,10 @@ class SqlError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From ``since`` up to but not including ``until``, both with a time zone; None is open. ``devices`` are ids, none means all."""
+    """From ``since`` up to but not including ``until``, both with a time zone; None is open.
+
+    ``devices`` are ids, none means all.
+    """
 
     since: datetime | None = None
     until: datetime | None = None
@@ -55,15 +60,21 @@ class Window:
 
 
 class Store:
-    """A store below a local folder (of an agent that runs or not), or at ``s3://``, ``gs://``, ``az://``.
+    """A store below a local folder (of an agent that runs or not), or at
+    ``s3://``, ``gs://``, ``az://``.
 
-    ``target`` says how a remote store is reached, beside its URL (endpoint, region, credentials file); without it the environment and the
-    instance's identity do. ``progress`` is called with the share of a scan that is done, 0 to 1. FileNotFoundError where
-    the folder does not exist, ValueError for a URL of another kind, objects.RefusedError where a remote store refuses.
+    ``target`` says how a remote store is reached, beside its URL (endpoint, region, credentials
+    file); without it the environment and the instance's identity do. ``progress`` is called with
+    the share of a scan that is done, 0 to 1. FileNotFoundError where the folder does not exist,
+    ValueError for a URL of another kind, objects.RefusedError where a remote store refuses.
     """
 
     def __init__(
-        self, root: str | Path, *, target: Target | None = None, progress: Callable[[float], object] | None = None
+        self,
+        root: str | Path,
+        *,
+        target: Target | None = None,
+        progress: Callable[[float], object] | None = None,
     ) -> None:
         self._place = _place(str(root), target)
         self._notices = Notices() if progress is None else Notices(progress)
@@ -74,7 +85,11 @@ class Store:
         return self._notices.left_out
 
     def table(self, name: str, window: Window = Window()) -> pl.LazyFrame:
-        """Rows of a table in native units; conditions and columns of what follows decide what is read at all. KeyError: no such table."""
+        """Rows of a table in native units; conditions and columns of what follows
+        decide what is read at all.
+
+        KeyError: no such table.
+        """
         return scan(self._place, name, self._notices).filter(*window.rows())
 
     def logged(self, name: str, window: Window = Window()) -> pl.DataFrame:
@@ -82,11 +97,17 @@ class Store:
         return Scan(self._place, name, self._notices, None, _all_of(window)).logged()
 
     def pieces(self, name: str, columns: Sequence[str], window: Window = Window()) -> Iterator[Any]:
-        """Columns of the rows that may lie in a window, as arrow tables: whole row groups, so that some lie outside."""
+        """Columns of the rows that may lie in a window, as arrow tables: whole row groups,
+        so that some lie outside.
+        """
         return Scan(self._place, name, self._notices, columns, _all_of(window)).tables()
 
-    def files(self, name: str, work: Callable[[Any, list[int]], _R], window: Window = Window()) -> Iterator[_R]:
-        """What ``work`` makes of each file (pyarrow.parquet.ParquetFile) that may hold rows of a window, and its row groups that may."""
+    def files(
+        self, name: str, work: Callable[[Any, list[int]], _R], window: Window = Window()
+    ) -> Iterator[_R]:
+        """What ``work`` makes of each file (pyarrow.parquet.ParquetFile) that may hold rows of a
+        window, and its row groups that may.
+        """
         return Scan(self._place, name, self._notices, None, _all_of(window)).files(work)
 
     def base(self, name: str, window: Window = Window()) -> pl.LazyFrame:
@@ -94,13 +115,18 @@ class Store:
         return in_base_units(self.table(name, window), name)
 
     def sql(self, text: str, window: Window = Window()) -> pl.DataFrame:
-        """Answer of a SQL question over the tables by name (``gpu``) and the views in base units (``gpu_base``).
+        """Answer of a SQL question over the tables by name (``gpu``) and the views in
+        base units (``gpu_base``).
 
         SqlError says what is wrong with the text.
         """
         words = set(re.findall(r"\w+", text))
         frames = {name: self.table(name, window) for name in names() if name in words}
-        frames |= {f"{kind}{SUFFIX}": self.base(kind, window) for kind in KINDS if f"{kind}{SUFFIX}" in words}
+        frames |= {
+            f"{kind}{SUFFIX}": self.base(kind, window)
+            for kind in KINDS
+            if f"{kind}{SUFFIX}" in words
+        }
         try:
             return self.collect(pl.SQLContext(frames, eager=False).execute(text))
         except PolarsError as error:  # polars appends the whole plan
@@ -108,7 +134,10 @@ class Store:
             raise SqlError(_first_words(str(error)) + known) from error
 
     def collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
-        """The answer of a lazy frame of this store. ChangingError where files are replaced faster than they can be opened."""
+        """The answer of a lazy frame of this store.
+
+        ChangingError where files are replaced faster than they can be opened.
+        """
         for _ in range(TRIES - 1):
             try:
                 return rows.collect()
@@ -120,7 +149,7 @@ class Store:
 def _first_words(text: str) -> str:
     """What an error of polars says before it shows the whole plan, or all columns."""
     line = " ".join(text.partition("\n\n")[0].split())
-    return line if len(line) <= LONGEST_ERROR else line[: LONGEST_ERROR - 3] + "..."
+    return line if len(line) <= MAX_ERROR else line[: MAX_ERROR - 3] + "..."
 
 
 def _all_of(window: Window) -> pl.Expr | None:
@@ -133,9 +162,11 @@ def names() -> tuple[str, ...]:
     return (*TABLES, *ROLLUPS)
 
 
-def _place(root: str, target: Target | None) -> Place:
+def _place(root: str, target: Target | None) -> FileStore:
     if "://" in root:
-        return Bucket(open_objects(replace(target, url=root) if target else Target(root)), root.rstrip("/"))
+        return Bucket(
+            open_objects(replace(target, url=root) if target else Target(root)), root.rstrip("/")
+        )
     if not Path(root).is_dir():
         raise FileNotFoundError(f"{root}: there is no such folder")
     if (Path(root) / COMPACTED).is_dir():  # a directory that a cluster shares

@@ -6,17 +6,31 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
-from pipeline.store.layout import folder, owner_of, part
-from pipeline.store.manifest import ROOT, live_objects
-from pipeline.store.objects import Objects
-from pipeline.store.slice import Window
+from pipeline.store.files.layout import folder, owner_of, part
+from pipeline.store.files.slice import Window
+from pipeline.store.remote.manifest import ROOT, live_objects
+from pipeline.store.remote.objects import Objects
 
 AT_ONCE = 8  # requests; more only queue at the store
 
 
-def fetch(store: Objects, root: Path, tables: Iterable[str], window: Window | None, hosts: Sequence[str] = ()) -> int:
-    """Copy what is not there yet; number of files. No window means all days, no host all hosts. RefusedError where the store refuses."""
-    keys = [key for table in tables for key in _keys(store, table, window, hosts) if not _local(root, key).exists()]
+def fetch(
+    store: Objects,
+    root: Path,
+    tables: Iterable[str],
+    window: Window | None,
+    hosts: Sequence[str] = (),
+) -> int:
+    """Copy what is not there yet; number of files.
+
+    No window means all days, no host all hosts. RefusedError where the store refuses.
+    """
+    keys = [
+        key
+        for table in tables
+        for key in _keys(store, table, window, hosts)
+        if not _local(root, key).exists()
+    ]
 
     def copy(key: str) -> None:
         data = store.get(key)
@@ -33,9 +47,15 @@ def _local(root: Path, key: str) -> Path:
 
 
 def _keys(store: Objects, table: str, window: Window | None, hosts: Sequence[str]) -> Iterator[str]:
-    """Names of a table's files that may hold rows of the window: its hours, and compacted files of its days."""
+    """Names of a table's files that may hold rows of the window: its hours, and
+    compacted files of its days.
+    """
     hours = None if window is None else window.hours(table)
-    days = [f"{table}/"] if hours is None else sorted({f"{PurePosixPath(folder(table, h)).parent}/" for h in hours})
+    days = (
+        [f"{table}/"]
+        if hours is None
+        else sorted({f"{PurePosixPath(folder(table, h)).parent}/" for h in hours})
+    )
     wanted = None if hours is None else {folder(table, h) for h in hours}
     for day in days:
         for key, _ in live_objects(store, day):
@@ -46,6 +66,12 @@ def _keys(store: Objects, table: str, window: Window | None, hosts: Sequence[str
 
 
 def _of_hosts(name: str, hosts: Sequence[str]) -> bool:
-    """Whether a file may hold rows of these hosts: a node's own files say whose they are, others may hold anybody's."""
+    """Whether a file may hold rows of these hosts: a node's own files say whose they are,
+    others may hold anybody's.
+    """
     of_one_node = name.count("-") == 3
-    return not hosts or not of_one_node or owner_of(name).partition("-")[2] in {part(host) for host in hosts}
+    return (
+        not hosts
+        or not of_one_node
+        or owner_of(name).partition("-")[2] in {part(host) for host in hosts}
+    )

@@ -1,8 +1,10 @@
-"""Manifests of a cluster's compacted hours: which files count, and which of the nodes' files they stand for.
+"""Manifests of a cluster's compacted hours: which files count, and which of the
+nodes' files they stand for.
 
-``compacted/<table>/date=YYYY-MM-DD/hour=HH/manifest-<generation>.json`` beside the files that it names. A manifest is put where none of
-its name is, after all its files: the newest one is the truth, and a file that none names does not count. Late files add a *part* under
-the next generation; what is written is never written again.
+``compacted/<table>/date=YYYY-MM-DD/hour=HH/manifest-<generation>.json`` beside the files that it
+names. A manifest is put where none of its name is, after all its files: the newest one is the
+truth, and a file that none names does not count. Late files add a *part* under the next generation;
+what is written is never written again.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
 
-from pipeline.store.objects import Objects
+from pipeline.store.remote.objects import Objects
 
 ROOT = "compacted"
 FORMAT = 1
@@ -22,9 +24,11 @@ _NAME = re.compile(r"manifest-(\d{6})\.json")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one run added: ``files`` (name to bytes) beside the manifest, made of ``sources`` (names in the nodes' own layout).
+    """What one run added: ``files`` (name to bytes) beside the manifest, made of ``sources`` (names
+    in the nodes' own layout).
 
-    ``damaged``: sources that could not be read, and why; they stay where they are. ``written_us``: unix time.
+    ``damaged``: sources that could not be read, and why; they stay where they are.
+    ``written_us``: unix time.
     """
 
     written_us: int
@@ -57,7 +61,11 @@ class Manifest:
     def to_json(self) -> bytes:
         """For the store."""
         return json.dumps(
-            {"format": FORMAT, "generation": self.generation, "parts": [asdict(part) for part in self.parts]}
+            {
+                "format": FORMAT,
+                "generation": self.generation,
+                "parts": [asdict(part) for part in self.parts],
+            }
         ).encode()
 
     @classmethod
@@ -66,8 +74,14 @@ class Manifest:
         try:
             given = json.loads(text)
             if given["format"] > FORMAT:
-                raise ValueError(f"written by a newer version (layout {given['format']}, this one reads {FORMAT})")
-            parts = tuple(Part(p["written_us"], p["files"], tuple(p["sources"]), p["damaged"]) for p in given["parts"])
+                raise ValueError(
+                    f"written by a newer version (layout {given['format']}, this "
+                    f"one reads {FORMAT})"
+                )
+            parts = tuple(
+                Part(p["written_us"], p["files"], tuple(p["sources"]), p["damaged"])
+                for p in given["parts"]
+            )
             return cls(int(given["generation"]), parts)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no manifest of ours: {error!r}") from error
@@ -89,19 +103,35 @@ def generation_of(name: str) -> int:
 
 
 def live_objects(store: Objects, prefix: str) -> list[tuple[str, int]]:
-    """Objects below a table's folder (``gpu/``, ``gpu/date=.../``) that count, with their bytes: nodes' own and a cluster's compacted ones.
+    """Objects below a table's folder (``gpu/``, ``gpu/date=.../``) that count, with their bytes:
+    nodes' own and a cluster's compacted ones.
 
     Each row is in one of them. ValueError names a manifest that cannot be read.
     """
     compacted = [key for key, _ in store.sizes(f"{ROOT}/{prefix}")]
     manifests = newest(store, compacted)
-    covered = {f"{folder.removeprefix(ROOT)[1:]}/{name}" for folder, manifest in manifests.items() for name in manifest.covered}
-    own = [(key, size) for key, size in store.sizes(prefix) if key.endswith(".parquet") and key not in covered]
-    return own + [(f"{folder}/{name}", size) for folder, manifest in manifests.items() for name, size in manifest.files.items()]
+    covered = {
+        f"{folder.removeprefix(ROOT)[1:]}/{name}"
+        for folder, manifest in manifests.items()
+        for name in manifest.covered
+    }
+    own = [
+        (key, size)
+        for key, size in store.sizes(prefix)
+        if key.endswith(".parquet") and key not in covered
+    ]
+    return own + [
+        (f"{folder}/{name}", size)
+        for folder, manifest in manifests.items()
+        for name, size in manifest.files.items()
+    ]
 
 
 def newest(store: Objects, keys: Iterable[str]) -> dict[str, Manifest]:
-    """The newest manifest of each folder among these keys. ValueError names one that cannot be read, RefusedError as the store."""
+    """The newest manifest of each folder among these keys.
+
+    ValueError names one that cannot be read, RefusedError as the store.
+    """
     latest: dict[str, int] = {}
     for key in keys:
         path = PurePosixPath(key)

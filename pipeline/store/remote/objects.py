@@ -1,7 +1,10 @@
-"""Where sealed files go: S3-compatible stores, Google Cloud Storage, Azure, or a shared directory. The only home of obstore.
+"""Where sealed files go: S3-compatible stores, Google Cloud Storage, Azure, or a shared directory.
 
-One small interface for all: create-only put, size, list, get. Every refusal has a cause from a short list (``CAUSES``), so that the
-uploader and its metrics need not know whose error it was. No message shows a secret.
+The only home of obstore.
+
+One small interface for all: create-only put, size, list, get. Every refusal has a cause from a
+short list (``CAUSES``), so that the uploader and its metrics need not know whose error it was. No
+message shows a secret.
 """
 
 from __future__ import annotations
@@ -17,12 +20,18 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from pipeline.store.layout import sync_folder
-from pipeline.store.upload_plan import Target, scheme
+from pipeline.store.files.layout import sync_folder
+from pipeline.store.remote.upload_plan import Target, scheme
 
 # AWS' "Error responses" (S3 API reference); the same codes are used by compatible stores.
 _SKEW_CODES = ("RequestTimeTooSkewed", "RequestExpired")
-_DENIED_CODES = ("ExpiredToken", "InvalidToken", "InvalidAccessKeyId", "SignatureDoesNotMatch", "AuthorizationHeaderMalformed")
+_DENIED_CODES = (
+    "ExpiredToken",
+    "InvalidToken",
+    "InvalidAccessKeyId",
+    "SignatureDoesNotMatch",
+    "AuthorizationHeaderMalformed",
+)
 _BY_STATUS = {401: "denied", 403: "denied", 404: "no_bucket", 429: "throttled", 503: "throttled"}
 _STATUS = re.compile(r"status code: (\d{3})")
 _SIGNATURE = re.compile(r"(?i)\b(sig|x-amz-[a-z-]+|signature)=[^&\s\"']+")
@@ -38,14 +47,22 @@ class RefusedError(RuntimeError):
 
 
 class WriteOnce(Protocol):
-    """All that an agent asks of a store: create, and see what is there. Everything raises RefusedError."""
+    """All that an agent asks of a store: create, and see what is there.
+
+    Everything raises RefusedError.
+    """
 
     def put(self, key: str, file: Path) -> bool:
-        """Create an object whole; False where the name is taken already, in which case nothing is changed."""
+        """Create an object whole; False where the name is taken already, in which
+        case nothing is changed.
+        """
         ...
 
     def size(self, key: str) -> int | None:
-        """Size of an object in bytes; None where that may not be asked. RefusedError (no_bucket) where it is not there."""
+        """Size of an object in bytes; None where that may not be asked.
+
+        RefusedError (no_bucket) where it is not there.
+        """
         ...
 
 
@@ -69,21 +86,34 @@ class Objects(WriteOnce, Protocol):
         ...
 
     def remove(self, key: str) -> None:
-        """Remove an object; nothing where there is none. Agents never do, and need no permission for it: the cluster's compactor does."""
+        """Remove an object; nothing where there is none.
+
+        Agents never do, and need no permission for it: the cluster's compactor does.
+        """
         ...
 
 
 def open_objects(target: Target) -> Objects:
-    """The store of a target. Nothing is asked of it yet. RefusedError (configuration) where it cannot be opened at all."""
+    """The store of a target.
+
+    Nothing is asked of it yet. RefusedError (configuration) where it cannot be opened at all.
+    """
     try:
         kind = scheme(target.url)
-        return Directory(Path(unquote(urlsplit(target.url).path))) if kind == "directory" else Bucket(target, kind)
+        return (
+            Directory(Path(unquote(urlsplit(target.url).path)))
+            if kind == "directory"
+            else Bucket(target, kind)
+        )
     except (ValueError, OSError, configparser.Error) as error:
         raise RefusedError("configuration", str(error)) from error
 
 
 class Directory:
-    """A directory that other machines see too (NFS, Lustre). It must exist: a mount that is missing must not fill the local disk."""
+    """A directory that other machines see too (NFS, Lustre).
+
+    It must exist: a mount that is missing must not fill the local disk.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -113,7 +143,9 @@ class Directory:
             os.link(scratch, target)
         except FileExistsError:
             return False
-        except OSError:  # no hard links here: names are unique to this node, so nobody else creates this one
+        except (
+            OSError
+        ):  # no hard links here: names are unique to this node, so nobody else creates this one
             scratch.replace(target)
         sync_folder(target.parent)
         return True
@@ -135,7 +167,11 @@ class Directory:
         """The same with their sizes."""
         try:
             self._there()
-            found = [p for p in (self._root / prefix).rglob("*") if not p.name.startswith(".") and p.is_file()]
+            found = [
+                p
+                for p in (self._root / prefix).rglob("*")
+                if not p.name.startswith(".") and p.is_file()
+            ]
             sized = sorted((p.relative_to(self._root).as_posix(), p.stat().st_size) for p in found)
         except OSError as error:
             raise self._refused(error) from error
@@ -168,7 +204,9 @@ class Directory:
 
     def _there(self) -> None:
         if not self._root.is_dir():
-            raise RefusedError("no_bucket", f"directory {self._root} does not exist (is it mounted?)")
+            raise RefusedError(
+                "no_bucket", f"directory {self._root} does not exist (is it mounted?)"
+            )
 
     @staticmethod
     def _refused(error: OSError) -> RefusedError:
@@ -184,9 +222,15 @@ class Bucket:
             self._api: Any = importlib.import_module("obstore")
             stores: Any = importlib.import_module("obstore.store")
         except ImportError as error:
-            raise RefusedError("configuration", f"{target.url} needs the package obstore (tocsin[objects])") from error
+            raise RefusedError(
+                "configuration", f"{target.url} needs the package obstore (tocsin[objects])"
+            ) from error
         given, self._secrets = credentials(target, kind)
-        make: dict[str, Callable[..., Any]] = {"s3": stores.S3Store, "gs": stores.GCSStore, "az": stores.AzureStore}
+        make: dict[str, Callable[..., Any]] = {
+            "s3": stores.S3Store,
+            "gs": stores.GCSStore,
+            "az": stores.AzureStore,
+        }
         try:
             self._store = make[kind].from_url(target.url, **_options(target, kind), **given)  # type: ignore[attr-defined]
         except self._api.exceptions.BaseError as error:
@@ -195,8 +239,9 @@ class Bucket:
     def put(self, key: str, file: Path) -> bool:
         """One conditional request (If-None-Match: *): whole or not at all.
 
-        obstore repeats what the store refused for a moment, but not what broke on the way, as it cannot know whether it was done.
-        Here the second try would find it done, so a broken connection is tried once more.
+        obstore repeats what the store refused for a moment, but not what broke on the way, as it
+        cannot know whether it was done. Here the second try would find it done, so a broken
+        connection is tried once more.
         """
         try:
             data = file.read_bytes()
@@ -246,7 +291,9 @@ class Bucket:
 
     def part(self, key: str, start: int, length: int) -> bytes:
         """Some bytes, by a range request."""
-        return bytes(self._ask(lambda: self._api.get_range(self._store, key, start=start, length=length)))
+        return bytes(
+            self._ask(lambda: self._api.get_range(self._store, key, start=start, length=length))
+        )
 
     def remove(self, key: str) -> None:
         """One request; a store says the same whether it was there or not."""
@@ -261,10 +308,14 @@ class Bucket:
         except errors.AlreadyExistsError as error:
             raise FileExistsError from error
         except (errors.BaseError, FileNotFoundError, ValueError, OSError) as error:
-            raise RefusedError(cause_of(type(error).__name__, str(error)), self._words(error)) from None
+            raise RefusedError(
+                cause_of(type(error).__name__, str(error)), self._words(error)
+            ) from None
 
     def _words(self, error: Exception) -> str:
-        """What happened in one line without secrets. obstore appends its own data structures, which nobody needs."""
+        """What happened in one line without secrets. obstore appends its own data
+        structures, which nobody needs.
+        """
         text = " ".join(str(error).partition("\n\nDebug source")[0].split())
         for secret in self._secrets:
             text = text.replace(secret, "***")
@@ -274,12 +325,16 @@ class Bucket:
 def cause_of(kind: str, text: str) -> str:
     """Which of ``CAUSES`` an error of obstore is, by its class and words.
 
-    >>> cause_of("GenericError", "Server returned non-2xx status code: 503 Service Unavailable: SlowDown")
+    >>> cause_of(
+    ...     "GenericError", "Server returned non-2xx status code: 503 Service Unavailable: SlowDown"
+    ... )
     'throttled'
     """
     if any(code in text for code in _SKEW_CODES):
         return "clock_skew"
-    if kind in ("PermissionDeniedError", "UnauthenticatedError") or any(code in text for code in _DENIED_CODES):
+    if kind in ("PermissionDeniedError", "UnauthenticatedError") or any(
+        code in text for code in _DENIED_CODES
+    ):
         return "denied"
     if kind in ("FileNotFoundError", "NotFoundError"):
         return "no_bucket"
@@ -293,7 +348,8 @@ def cause_of(kind: str, text: str) -> str:
 
 
 def credentials(target: Target, kind: str) -> tuple[Mapping[str, str], tuple[str, ...]]:
-    """What the credentials file says, as options of obstore, and the texts that must never be shown.
+    """What the credentials file says, as options of obstore, and the texts
+    that must never be shown.
 
     ValueError, naming the file and never its content, where it does not hold what it should.
     """
@@ -308,7 +364,10 @@ def credentials(target: Target, kind: str) -> tuple[Mapping[str, str], tuple[str
         if not text:
             raise ValueError(f"{file}: is empty, wanted an account key or a SAS token")
         sas = "sig=" in text
-        return ({"sas_key": text.removeprefix("?")} if sas else {"account_key": text}), (text, text.removeprefix("?"))
+        return ({"sas_key": text.removeprefix("?")} if sas else {"account_key": text}), (
+            text,
+            text.removeprefix("?"),
+        )
     parser = configparser.ConfigParser(interpolation=None)
     with contextlib.suppress(configparser.ParsingError):  # its message would show the line
         parser.read_string(text)
@@ -322,14 +381,25 @@ def credentials(target: Target, kind: str) -> tuple[Mapping[str, str], tuple[str
 
 
 def _options(target: Target, kind: str) -> dict[str, Any]:
-    """Options of obstore. Plain HTTP only where the endpoint says so; two quick retries here, the long patience is the uploader's."""
+    """Options of obstore.
+
+    Plain HTTP only where the endpoint says so; two quick retries here, the long
+    patience is the uploader's.
+    """
     seconds = timedelta(seconds=target.timeout_s)
-    client: dict[str, Any] = {"timeout": seconds, "connect_timeout": min(seconds, timedelta(seconds=5))}
+    client: dict[str, Any] = {
+        "timeout": seconds,
+        "connect_timeout": min(seconds, timedelta(seconds=5)),
+    }
     if target.endpoint.startswith("http://"):
         client["allow_http"] = True
     if target.ca_file:
         client["root_certificate"] = Path(target.ca_file).read_bytes()
-    backoff = {"init_backoff": timedelta(milliseconds=200), "max_backoff": timedelta(seconds=2), "base": 2}
+    backoff = {
+        "init_backoff": timedelta(milliseconds=200),
+        "max_backoff": timedelta(seconds=2),
+        "base": 2,
+    }
     options: dict[str, Any] = {
         "client_options": client,
         "retry_config": {"max_retries": 2, "backoff": backoff, "retry_timeout": seconds},

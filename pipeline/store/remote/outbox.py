@@ -1,8 +1,10 @@
-"""What still has to leave this node: a folder of hard links, so that it is known without asking the object store.
+"""What still has to leave this node: a folder of hard links, so that it is known without
+asking the object store.
 
-``outbox/<page|routine>/<table>/date=.../hour=.../<file>`` is a link to a sealed file. Sealing makes the link before it removes the
-segment, uploading removes it after the store has the object: a crash between two steps repeats a step, and repeating is harmless,
-as a put of an existing name changes nothing. A link keeps the bytes, so compaction and retention may remove the file itself.
+``outbox/<page|routine>/<table>/date=.../hour=.../<file>`` is a link to a sealed file. Sealing makes
+the link before it removes the segment, uploading removes it after the store has the object: a crash
+between two steps repeats a step, and repeating is harmless, as a put of an existing name changes
+nothing. A link keeps the bytes, so compaction and retention may remove the file itself.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from pipeline.catalog import KINDS
-from pipeline.store.layout import make_folder, sync_folder
+from pipeline.store.files.layout import make_folder, sync_folder
 
 FOLDER = "outbox"
 Class = Literal["page", "routine"]
@@ -24,7 +26,9 @@ Class = Literal["page", "routine"]
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """One file that waits: ``key`` is its name below the root and in the object store, ``path`` the link."""
+    """One file that waits: ``key`` is its name below the root and in the object
+    store, ``path`` the link.
+    """
 
     key: str
     path: Path
@@ -39,7 +43,10 @@ class Pending:
 
 
 def post(root: Path, files: Iterable[Path], *, page: bool) -> None:
-    """Let sealed files below ``root`` wait, durably. Files of a segment that holds a page go before all others."""
+    """Let sealed files below ``root`` wait, durably.
+
+    Files of a segment that holds a page go before all others.
+    """
     folders = set()
     for file in files:
         link = root / FOLDER / ("page" if page else "routine") / file.relative_to(root)
@@ -55,9 +62,11 @@ def post(root: Path, files: Iterable[Path], *, page: bool) -> None:
 
 
 def waiting(root: Path) -> list[Pending]:
-    """All that waits, in the order of sending: segments of pages newest first, then the others oldest first.
+    """All that waits, in the order of sending: segments of pages newest first, then
+    the others oldest first.
 
-    Of one segment, what happened and what was found (small) goes before the measurements (the bulk).
+    Of one segment, what happened and what was found (small) goes before the
+    measurements (the bulk).
     """
     found = sorted(_files(root / FOLDER), key=lambda p: p.table in KINDS)
     pages = sorted((p for p in found if p.urgency == "page"), key=_age, reverse=True)
@@ -67,7 +76,8 @@ def waiting(root: Path) -> list[Pending]:
 def least_valuable(found: Iterable[Pending]) -> list[Pending]:
     """The order in which files are given up when too much waits, oldest first in each class.
 
-    First routine measurements (they are the bulk), then routine events, findings and reads, last whatever belongs to a page.
+    First routine measurements (they are the bulk), then routine events, findings and reads, last
+    whatever belongs to a page.
     """
     return sorted(found, key=lambda p: (p.urgency == "page", p.table not in KINDS, *_age(p)))
 
@@ -80,7 +90,9 @@ def done(pending: Pending) -> None:
 
 
 def still_pending(root: Path) -> Callable[[Path], bool]:
-    """Whether a sealed file still waits, as things stand now: for whoever decides what to delete."""
+    """Whether a sealed file still waits, as things stand now: for
+    whoever decides what to delete.
+    """
     keys = {p.key for p in _files(root / FOLDER)}
     return lambda file: file.is_relative_to(root) and file.relative_to(root).as_posix() in keys
 
@@ -96,6 +108,8 @@ def _files(outbox: Path) -> Iterator[Pending]:
 
 
 def _age(pending: Pending) -> tuple[str, str]:
-    """Oldest first: the hour its rows lie in, then the file's name, which ends in the number of its first observation."""
+    """Oldest first: the hour its rows lie in, then the file's name, which ends in the number
+    of its first observation.
+    """
     hour, name = pending.key.split("/", 1)[1].rsplit("/", 1)
     return hour, name

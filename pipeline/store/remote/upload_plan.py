@@ -1,4 +1,8 @@
-"""What the agent and its uploading child say to each other: the plan on the command line, the report on standard output. Plain values."""
+"""What the agent and its uploading child say to each other: the plan on the command line, the
+report on standard output.
+
+Plain values.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +29,27 @@ CAUSES = {
     "other": "something else",
 }
 
-_SCHEMES = {"s3": "s3", "s3a": "s3", "gs": "gs", "az": "az", "abfs": "az", "abfss": "az", "file": "directory", "": "directory"}
+_SCHEMES = {
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gs",
+    "az": "az",
+    "abfs": "az",
+    "abfss": "az",
+    "file": "directory",
+    "": "directory",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """How a store is reached.
 
-    ``url``: ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix``, ``abfss://container@account.dfs.core.windows.net/prefix``,
-    or an absolute directory. ``credentials_file``: AWS' shared credentials file (of it ``profile``), Google's service account JSON, or a
-    file that holds an Azure account key or SAS token; empty: what the environment and the instance identity give.
+    ``url``: ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix``,
+    ``abfss://container@account.dfs.core.windows.net/prefix``, or an absolute directory.
+    ``credentials_file``: AWS' shared credentials file (of it ``profile``), Google's service account
+    JSON, or a file that holds an Azure account key or SAS token; empty: what the environment and
+    the instance identity give.
     """
 
     url: str
@@ -50,7 +65,8 @@ class Target:
 class Plan:
     """What to upload to, and how much of the node it may take.
 
-    ``run_s`` and ``run_bytes`` bound one run; ``most_pending_bytes`` is what may wait before the least valuable is given up.
+    ``run_s`` and ``run_bytes`` bound one run; ``most_pending_bytes`` is what may wait before the
+    least valuable is given up.
     """
 
     target: Target
@@ -71,9 +87,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run did and what is left. ``retry_s``: when it wants to run again, seconds from its end; None when nothing waits.
+    """What a run did and what is left.
 
-    ``oldest_s`` is the unix time at which the oldest waiting file was sealed, 0 when nothing waits; ``error`` says why the run ended early.
+    ``retry_s``: when it wants to run again, seconds from its end; None when nothing waits.
+
+    ``oldest_s`` is the unix time at which the oldest waiting file was sealed, 0 when nothing waits;
+    ``error`` says why the run ended early.
     """
 
     sent_files: int = 0
@@ -96,19 +115,19 @@ class Report:
         """From that line. ValueError or TypeError where it is none."""
         return cls(**json.loads(text))
 
-    def tell(self, own: SelfMetrics, now_ns: int) -> None:
+    def tell(self, metrics: SelfMetrics, now_ns: int) -> None:
         """The agent's own numbers from this report."""
-        own.add(agent.UPLOAD_FILES, amount=self.sent_files)
-        own.add(agent.UPLOAD_BYTES, amount=self.sent_bytes)
-        own.add(agent.UPLOAD_GIVEN_UP_FILES, amount=self.given_up_files)
-        own.add(agent.UPLOAD_GIVEN_UP_BYTES, amount=self.given_up_bytes)
+        metrics.add(agent.UPLOAD_FILES, amount=self.sent_files)
+        metrics.add(agent.UPLOAD_BYTES, amount=self.sent_bytes)
+        metrics.add(agent.UPLOAD_GIVEN_UP_FILES, amount=self.given_up_files)
+        metrics.add(agent.UPLOAD_GIVEN_UP_BYTES, amount=self.given_up_bytes)
         for cause, count in self.failures.items():
-            own.add(agent.UPLOAD_FAILURES, cause, amount=count)
-        own.set(agent.UPLOAD_PENDING_FILES, self.pending_files)
-        own.set(agent.UPLOAD_PENDING_BYTES, self.pending_bytes)
-        own.replace(agent.UPLOAD_OLDEST, {(): self.oldest_s} if self.pending_files else {})
+            metrics.add(agent.UPLOAD_FAILURES, cause, amount=count)
+        metrics.set(agent.UPLOAD_PENDING_FILES, self.pending_files)
+        metrics.set(agent.UPLOAD_PENDING_BYTES, self.pending_bytes)
+        metrics.replace(agent.UPLOAD_OLDEST, {(): self.oldest_s} if self.pending_files else {})
         if self.sent_files and not self.failures:
-            own.set(agent.UPLOAD_LAST_SUCCESS, now_ns / 1e9)
+            metrics.set(agent.UPLOAD_LAST_SUCCESS, now_ns / 1e9)
 
 
 def scheme(url: str) -> str:
@@ -120,7 +139,10 @@ def scheme(url: str) -> str:
     parts = urlsplit(url)
     kind = _SCHEMES.get(parts.scheme)
     if kind is None:
-        raise ValueError(f"{url!r}: unknown scheme {parts.scheme}; there are s3, gs, az, abfss, or an absolute directory")
+        raise ValueError(
+            f"{url!r}: unknown scheme {parts.scheme}; there are s3, gs, az, abfss, or "
+            "an absolute directory"
+        )
     if parts.password or parts.query or (parts.username and kind != "az"):
         raise ValueError("a URL holds no credentials: they belong in a file")
     if kind == "directory" and (parts.netloc or not parts.path.startswith("/")):

@@ -1,11 +1,25 @@
-"""The faults of the fleet, by scenario: each plans its cases. One line here makes a scenario file come alive."""
+"""The faults of the fleet, by scenario: each plans its cases.
+
+One line here makes a scenario file come alive.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from collector.simulator.fleet.faults import ecc, job, lemon, link, observability, pcie, straggler, thermal, throttle, xid
-from collector.simulator.fleet.plan import Plan
+from simulator.fleet.faults import (
+    ecc,
+    job,
+    lemon,
+    link,
+    observability,
+    pcie,
+    straggler,
+    thermal,
+    throttle,
+    xid,
+)
+from simulator.fleet.plan import Plan
 
 FAULTS: Mapping[str, Callable[[Plan], None]] = {
     "F01": ecc.chronic_cell,

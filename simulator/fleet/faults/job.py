@@ -1,34 +1,42 @@
-"""Jobs that stand still: a collective that never ends, hosts that do not feed their GPUs, and two faults at once."""
+"""Jobs that stand still: a collective that never ends, hosts that do not feed their
+GPUs, and two faults at once.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 
-from collector.simulator.fleet.demand import RUNS, SPINS, STARVES
-from collector.simulator.fleet.faults.straggler import slow
-from collector.simulator.fleet.faults.throttle import brake_node
-from collector.simulator.fleet.plan import Place, Plan
-from collector.simulator.fleet.topology import GPUS
-from collector.simulator.fleet.world import Course, World
+from simulator.fleet.demand import RUNS, SPINS, STARVES
+from simulator.fleet.faults.straggler import slow
+from simulator.fleet.faults.throttle import brake_node
+from simulator.fleet.plan import Plan, TopologyNode
+from simulator.fleet.topology import GPUS
+from simulator.fleet.world import FleetState, Process
 
 MINUTE, HOUR = 60.0, 3600.0
 SETTLED_S = 45 * MINUTE  # a job that is so old has shown how long its pauses are
 
 
 def spin(plan: Plan) -> None:
-    """F25: one rank is dead, all others wait for it in a collective; the watchdog ends the job after a while."""
+    """F25: one rank is dead, all others wait for it in a collective; the watchdog
+    ends the job after a while.
+    """
     for case in plan.cases():
         lasts, gone = plan.draw("watchdog_minutes") * MINUTE, bool(plan.rng.random() < 0.5)
-        if place := plan.place(lasts, needs_s=lasts, lead_s=SETTLED_S, stays_s=lasts, kills_s=lasts):
+        if place := plan.place(
+            lasts, needs_s=lasts, lead_s=SETTLED_S, stays_s=lasts, kills_s=lasts
+        ):
             job = place.job
             assert job is not None  # noqa: S101 - busy places have one
             plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, place.onset_s + lasts)
-            plan.strike(place.onset_s, partial(_spin, gpu=place.gpu, gone=gone, lasts=lasts))
+            plan.inject(place.onset_s, partial(_spin, gpu=place.gpu, gone=gone, lasts=lasts))
             plan.kill(job, place.onset_s + lasts)
 
 
 def starve(plan: Plan) -> None:
-    """F26: no data: one node's loader hangs and the others wait for it, or the file system hangs and all of them idle."""
+    """F26: no data: one node's loader hangs and the others wait for it, or the file system
+    hangs and all of them idle.
+    """
     for case in plan.cases():
         lasts = plan.draw("minutes") * MINUTE
         if place := plan.place(lasts, needs_s=lasts, nodes=2, lead_s=SETTLED_S, stays_s=lasts):
@@ -40,12 +48,18 @@ def starve(plan: Plan) -> None:
                 plan.truth(case, job.id, place.onset_s, end, kind="job", members=members)
             else:
                 gpus = plan.topology.gpus[place.node * GPUS : (place.node + 1) * GPUS]
-                plan.truth(case, plan.topology.node_devices[place.node], place.onset_s, end, members=gpus)
-            plan.strike(place.onset_s, partial(_starve, node=place.node, everybody=everybody, lasts=lasts))
+                plan.truth(
+                    case, plan.topology.node_devices[place.node], place.onset_s, end, members=gpus
+                )
+            plan.inject(
+                place.onset_s, partial(_starve, node=place.node, everybody=everybody, lasts=lasts)
+            )
 
 
 def together(plan: Plan) -> None:
-    """F32: a slow GPU and a braked node in one job; a slow GPU from the middle of a checkpoint on; one from before its job's start."""
+    """F32: a slow GPU and a braked node in one job; a slow GPU from the middle of a checkpoint on;
+    one from before its job's start.
+    """
     for case in plan.cases():
         what, lasts = case.number % 3, plan.draw("hours") * HOUR
         at_start = what == 2
@@ -69,10 +83,18 @@ def together(plan: Plan) -> None:
             onset = plan.on_grid(job.start_s)
         gpu, end = plan.topology.gpus[place.gpu], onset + lasts
         if at_start:
-            plan.truth(case, gpu, onset, end, evident_s=job.train_s, detect_by_s=40 * MINUTE, severity="ticket")
+            plan.truth(
+                case,
+                gpu,
+                onset,
+                end,
+                evident_s=job.train_s,
+                detect_by_s=40 * MINUTE,
+                severity="ticket",
+            )
         else:
             plan.truth(case, gpu, onset, end, suffix="/slow")
-        plan.strike(onset, partial(slow, gpu=place.gpu, loss=case.magnitude, lasts=lasts))
+        plan.inject(onset, partial(slow, gpu=place.gpu, loss=case.magnitude, lasts=lasts))
         if what == 0:
             other = next(node for node in job.nodes if node != place.node)
             gpus = list(range(other * GPUS, (other + 1) * GPUS))
@@ -89,14 +111,14 @@ def together(plan: Plan) -> None:
                 members=members,
                 suffix="/brake",
             )
-            plan.strike(later, partial(brake_node, gpus=gpus, duty=0.2, lasts=HOUR))
+            plan.inject(later, partial(brake_node, gpus=gpus, duty=0.2, lasts=HOUR))
 
 
-def _just_started(place: Place) -> bool:
+def _just_started(place: TopologyNode) -> bool:
     return place.job is not None and place.onset_s - place.job.train_s < HOUR
 
 
-def _next_checkpoint(place: Place) -> float:
+def _next_checkpoint(place: TopologyNode) -> float:
     """The middle of the first checkpoint after a time."""
     assert place.job is not None  # noqa: S101 - busy places have one
     work, trained = place.job.work, place.onset_s - place.job.train_s
@@ -104,7 +126,7 @@ def _next_checkpoint(place: Place) -> float:
     return place.job.train_s + number * work.checkpoint_every_s - work.checkpoint_s / 2
 
 
-def _spin(world: World, *, gpu: int, gone: bool, lasts: float) -> Course:
+def _spin(world: FleetState, *, gpu: int, gone: bool, lasts: float) -> Process:
     job = world.job_of(gpu)
     if job is None:
         return
@@ -119,7 +141,7 @@ def _spin(world: World, *, gpu: int, gone: bool, lasts: float) -> Course:
             world.work.mode[node] = RUNS
 
 
-def _starve(world: World, *, node: int, everybody: bool, lasts: float) -> Course:
+def _starve(world: FleetState, *, node: int, everybody: bool, lasts: float) -> Process:
     job = world.work.jobs[node]
     if job is None:
         return

@@ -1,4 +1,6 @@
-"""InfiniBand links: bit errors that rise, links that flap, counters that are full, lanes that are lost, adapters that die, congestion."""
+"""InfiniBand links: bit errors that rise, links that flap, counters that are full, lanes that are
+lost, adapters that die, congestion.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,13 @@ import math
 from functools import partial
 from typing import Literal
 
-from collector.simulator.fleet import acts
-from collector.simulator.fleet.demand import RUNS
-from collector.simulator.fleet.plan import Case, Plan
-from collector.simulator.fleet.topology import GPUS, POD
-from collector.simulator.fleet.world import Course, World
-from collector.simulator.kernel_log import mlx5_health
-from collector.simulator.links import HEALTHY_BER
+from simulator.fleet import effects
+from simulator.fleet.demand import RUNS
+from simulator.fleet.plan import Case, Plan
+from simulator.fleet.topology import GPUS, POD
+from simulator.fleet.world import FleetState, Process
+from simulator.kernel_log import mlx5_health
+from simulator.links import HEALTHY_BER
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 WORST_BER, EVIDENT_BER = 1e-11, 1e-13
@@ -25,7 +27,9 @@ Ends = Literal["both", "near", "far"]
 
 
 def rising_errors(plan: Plan) -> None:
-    """F19: the bit error ratio of a link rises by five orders of magnitude; both ends receive errors."""
+    """F19: the bit error ratio of a link rises by five orders of magnitude;
+    both ends receive errors.
+    """
     _ramps(plan, ("both",), "link")
 
 
@@ -41,7 +45,10 @@ def _ramps(plan: Plan, kinds: tuple[Ends, ...], kind: Literal["link", "port"]) -
         evident = ramp * evident_at / orders
         lasts = ramp + 4 * HOUR
         if place := plan.place(
-            min(lasts, plan.end_s - 2 * HOUR), needs_s=min(evident + 1.2 * HOUR, plan.end_s - 2 * HOUR), busy=False, alone=False
+            min(lasts, plan.end_s - 2 * HOUR),
+            needs_s=min(evident + 1.2 * HOUR, plan.end_s - 2 * HOUR),
+            busy=False,
+            alone=False,
         ):
             ends = kinds[case.number % len(kinds)]
             near, far = plan.topology.ports[place.gpu], plan.topology.switch_ports[place.gpu]
@@ -54,7 +61,7 @@ def _ramps(plan: Plan, kinds: tuple[Ends, ...], kind: Literal["link", "port"]) -
                 members=(near, far) if ends == "both" else (),
                 kind=kind,
             )
-            plan.strike(place.onset_s, partial(_ramp, port=place.gpu, ends=ends, ramp=ramp))
+            plan.inject(place.onset_s, partial(_ramp, port=place.gpu, ends=ends, ramp=ramp))
 
 
 def flapping(plan: Plan) -> None:
@@ -65,8 +72,15 @@ def flapping(plan: Plan) -> None:
             downs, at = [], 0.0
             while at < length:
                 downs.append((at, plan.draw("down_s")))
-                at += downs[-1][1] + max(float(plan.rng.exponential(DAY / case.magnitude)), 2 * MINUTE)
-            _flapping(plan, case, place.gpu, [(plan.on_grid(place.onset_s + at), down) for at, down in downs])
+                at += downs[-1][1] + max(
+                    float(plan.rng.exponential(DAY / case.magnitude)), 2 * MINUTE
+                )
+            _flapping(
+                plan,
+                case,
+                place.gpu,
+                [(plan.on_grid(place.onset_s + at), down) for at, down in downs],
+            )
 
 
 def _flapping(plan: Plan, case: Case, port: int, downs: list[tuple[float, float]]) -> None:
@@ -78,11 +92,21 @@ def _flapping(plan: Plan, case: Case, port: int, downs: list[tuple[float, float]
     if fast is not None:
         plan.truth(case, link, downs[0][0], ups[-1], evident_s=fast, members=members)
     elif slow is not None:
-        plan.truth(case, link, downs[0][0], ups[-1], evident_s=slow, severity="ticket", members=members)
+        plan.truth(
+            case, link, downs[0][0], ups[-1], evident_s=slow, severity="ticket", members=members
+        )
     else:
-        plan.truth(case, link, downs[0][0], ups[-1], detect_by_s=math.inf, severity="record", members=members)
+        plan.truth(
+            case,
+            link,
+            downs[0][0],
+            ups[-1],
+            detect_by_s=math.inf,
+            severity="record",
+            members=members,
+        )
     for at, down in downs:
-        plan.strike(at, partial(_flap, port=port, down=down))
+        plan.inject(at, partial(_flap, port=port, down=down))
 
 
 def _reached(times: list[float], wanted: int, window: float) -> float | None:
@@ -98,38 +122,74 @@ def _reached(times: list[float], wanted: int, window: float) -> float | None:
 
 
 def full_counter(plan: Plan) -> None:
-    """F22: a counter reaches the end of its register and says nothing any more; there is no 64-bit twin."""
+    """F22: a counter reaches the end of its register and says nothing any more;
+    there is no 64-bit twin.
+    """
     struck: set[int] = set()  # what is full stays full: a second time there is nothing to tell
     for case in plan.cases():
-        if place := plan.place(plan.end_s / 2, needs_s=HOUR, busy=False, alone=False, fits=lambda place: place.gpu not in struck):
+        if place := plan.place(
+            plan.end_s / 2,
+            needs_s=HOUR,
+            busy=False,
+            alone=False,
+            fits=lambda place: place.gpu not in struck,
+        ):
             struck.add(place.gpu)
             name, full = (("symbol_errors", FULL_16), ("link_downed", FULL_8))[case.number % 2]
             plan.truth(case, plan.topology.ports[place.gpu], place.onset_s, plan.end_s)
-            plan.strike(0.0, partial(_nearly, port=place.gpu, name=name, value=full - NEARLY))
-            plan.strike(place.onset_s, partial(_fill, port=place.gpu, name=name))
+            plan.inject(0.0, partial(_nearly, port=place.gpu, name=name, value=full - NEARLY))
+            plan.inject(place.onset_s, partial(_fill, port=place.gpu, name=name))
 
 
 def lost_lanes(plan: Plan) -> None:
-    """F23: half the lanes of an InfiniBand link, an NVLink of a GPU with its XID 74, or codewords with ever more errors on an NVLink."""
+    """F23: half the lanes of an InfiniBand link, an NVLink of a GPU with its XID 74, or codewords
+    with ever more errors on an NVLink.
+    """
     for case in plan.cases():
         what, lasts = case.number % 3, plan.draw("hours") * HOUR
         place = plan.place(
-            lasts, needs_s=1.1 * HOUR if what < 2 else 26 * HOUR, busy=what == 1, alone=False, kills_s=60.0 if what == 1 else None
+            lasts,
+            needs_s=1.1 * HOUR if what < 2 else 26 * HOUR,
+            busy=what == 1,
+            alone=False,
+            kills_s=60.0 if what == 1 else None,
         )
         if place is None:
             continue
         gpu, end = plan.topology.gpus[place.gpu], place.onset_s + lasts
         if what == 0:
             port = plan.topology.ports[place.gpu]
-            plan.truth(case, port, place.onset_s, end, fault="ib", members=(port, plan.topology.switch_ports[place.gpu]))
-            plan.strike(place.onset_s, partial(_half, port=place.gpu, lasts=lasts))
+            plan.truth(
+                case,
+                port,
+                place.onset_s,
+                end,
+                fault="ib",
+                members=(port, plan.topology.switch_ports[place.gpu]),
+            )
+            plan.inject(place.onset_s, partial(_half, port=place.gpu, lasts=lasts))
         elif what == 1:
             plan.truth(case, gpu, place.onset_s, end, fault="nvlink", kind="link", members=(gpu,))
-            plan.strike(place.onset_s, partial(_nvlink, gpu=place.gpu, link=int(plan.rng.integers(18)), lasts=lasts))
+            plan.inject(
+                place.onset_s,
+                partial(_nvlink, gpu=place.gpu, link=int(plan.rng.integers(18)), lasts=lasts),
+            )
             plan.kill(place.job, place.onset_s + 60)
         else:
-            plan.truth(case, gpu, place.onset_s, plan.end_s, fault="nvlink", kind="link", severity="ticket", detect_by_s=DAY)
-            plan.strike(place.onset_s, partial(_tail, gpu=place.gpu, orders_per_day=plan.draw("orders_per_day")))
+            plan.truth(
+                case,
+                gpu,
+                place.onset_s,
+                plan.end_s,
+                fault="nvlink",
+                kind="link",
+                severity="ticket",
+                detect_by_s=DAY,
+            )
+            plan.inject(
+                place.onset_s,
+                partial(_tail, gpu=place.gpu, orders_per_day=plan.draw("orders_per_day")),
+            )
 
 
 def congestion(plan: Plan) -> None:
@@ -137,30 +197,39 @@ def congestion(plan: Plan) -> None:
     for case in plan.cases():
         lasts = plan.draw("minutes") * MINUTE
         for _ in range(50):
-            onset, rail = plan.on_grid(float(plan.rng.uniform(5400, plan.end_s - lasts))), int(plan.rng.integers(GPUS))
+            onset, rail = (
+                plan.on_grid(float(plan.rng.uniform(5400, plan.end_s - lasts))),
+                int(plan.rng.integers(GPUS)),
+            )
             nodes = range(min(POD, plan.topology.nodes))
             if plan.claim(nodes, onset, onset + lasts):
                 ports = [node * GPUS + rail for node in nodes]
-                members = tuple(plan.topology.ports[port] for port in ports) + tuple(plan.topology.switch_ports[p] for p in ports)
+                members = tuple(plan.topology.ports[port] for port in ports) + tuple(
+                    plan.topology.switch_ports[p] for p in ports
+                )
                 plan.truth(case, plan.topology.leaf(0, rail), onset, onset + lasts, members=members)
-                plan.strike(onset, partial(_wait, ports=ports, share=case.magnitude, lasts=lasts))
+                plan.inject(onset, partial(_wait, ports=ports, share=case.magnitude, lasts=lasts))
                 break
         else:
             plan.skipped += 1
 
 
 def adapter_lost(plan: Plan) -> None:
-    """F28: an adapter's firmware dies: a line of mlx5_core, the link goes down, in most cases the adapter vanishes."""
+    """F28: an adapter's firmware dies: a line of mlx5_core, the link goes down, in most
+    cases the adapter vanishes.
+    """
     for case in plan.cases():
         lasts = plan.draw("hours") * HOUR
         if place := plan.place(lasts, needs_s=600.0):
             port, gone = plan.topology.ports[place.gpu], case.number % 3 > 0
-            plan.truth(case, port, place.onset_s, place.onset_s + lasts, evident_s=place.onset_s + 0.5)
-            plan.strike(place.onset_s, partial(_dies, port=place.gpu, gone=gone, lasts=lasts))
+            plan.truth(
+                case, port, place.onset_s, place.onset_s + lasts, evident_s=place.onset_s + 0.5
+            )
+            plan.inject(place.onset_s, partial(_dies, port=place.gpu, gone=gone, lasts=lasts))
             plan.kill(place.job, place.onset_s + float(plan.rng.uniform(30, 600)))
 
 
-def _ramp(world: World, *, port: int, ends: Ends, ramp: float) -> Course:
+def _ramp(world: FleetState, *, port: int, ends: Ends, ramp: float) -> Process:
     other = world.ports.other(port)
     near, far = [port], [] if other is None else [other]
     receive = {"both": near + far, "near": near, "far": far}[ends]
@@ -170,46 +239,46 @@ def _ramp(world: World, *, port: int, ends: Ends, ramp: float) -> Course:
         yield ramp / steps
     # Every so many symbols a whole packet is lost.
     for end in receive:
-        acts.rate(world.ports.rates, "receive_errors", end, 0.01)
+        effects.rate(world.ports.rates, "receive_errors", end, 0.01)
 
 
-def _flap(world: World, *, port: int, down: float) -> Course:
-    acts.link(world, port, up=False)
+def _flap(world: FleetState, *, port: int, down: float) -> Process:
+    effects.link(world, port, up=False)
     job = world.job_of(port)
-    acts.stall(world, port)
+    effects.stall(world, port)
     yield down
-    acts.link(world, port, up=True)
+    effects.link(world, port, up=True)
     if job is not None and world.job_of(port) is job:
         world.work.mode[list(job.nodes)] = RUNS
 
 
-def _nearly(world: World, *, port: int, name: str, value: int) -> Course:
+def _nearly(world: FleetState, *, port: int, name: str, value: int) -> Process:
     world.port_columns.set_counter(name, value, port)
     yield 0.0
 
 
-def _fill(world: World, *, port: int, name: str) -> Course:
+def _fill(world: FleetState, *, port: int, name: str) -> Process:
     if name == "symbol_errors":
-        acts.count(world, port, name, NEARLY)
+        effects.count(world, port, name, NEARLY)
         yield 0.0
         return
     for _ in range(NEARLY):
-        acts.count(world, port, name)
+        effects.count(world, port, name)
     yield 0.0
 
 
-def _half(world: World, *, port: int, lasts: float) -> Course:
+def _half(world: FleetState, *, port: int, lasts: float) -> Process:
     ends = [end for end in (port, world.ports.other(port)) if end is not None]
     for end in ends:
-        acts.show_port(world, end, width=2.0, rate=0.5)
+        effects.show_port(world, end, width=2.0, rate=0.5)
     yield lasts
     for end in ends:
-        acts.show_port(world, end)
+        effects.show_port(world, end)
 
 
-def _nvlink(world: World, *, gpu: int, link: int, lasts: float) -> Course:
+def _nvlink(world: FleetState, *, gpu: int, link: int, lasts: float) -> Process:
     links = world.topology.profile.nvlink.links
-    acts.xid(world, gpu, 74, after_s=0.5, link=link)
+    effects.xid(world, gpu, 74, after_s=0.5, link=link)
     world.gpu_columns.set_gauge("nvlinks_up", links - 1.0, gpu)
     world.gpu_columns.set_gauge("nvlinks_down", 1.0, gpu)
     yield lasts
@@ -217,7 +286,7 @@ def _nvlink(world: World, *, gpu: int, link: int, lasts: float) -> Course:
     world.gpu_columns.set_gauge("nvlinks_down", 0.0, gpu)
 
 
-def _tail(world: World, *, gpu: int, orders_per_day: float) -> Course:
+def _tail(world: FleetState, *, gpu: int, orders_per_day: float) -> Process:
     """The knob of the FEC history: each bin is so much fuller, the higher the more."""
     hour = 0
     while True:
@@ -226,21 +295,23 @@ def _tail(world: World, *, gpu: int, orders_per_day: float) -> Course:
         hour += 1
 
 
-def _wait(world: World, *, ports: list[int], share: float, lasts: float) -> Course:
+def _wait(world: FleetState, *, ports: list[int], share: float, lasts: float) -> Process:
     ends = ports + [end for port in ports if (end := world.ports.other(port)) is not None]
-    world.ports.wait[ends] = share * acts.WAIT_TICKS_PER_S
+    world.ports.wait[ends] = share * effects.WAIT_TICKS_PER_S
     yield lasts
     world.ports.wait[ends] = 0.0
 
 
-def _dies(world: World, *, port: int, gone: bool, lasts: float) -> Course:
+def _dies(world: FleetState, *, port: int, gone: bool, lasts: float) -> Process:
     model, node, rail = world.topology.profile.ports, port // GPUS, port % GPUS
-    acts.kernel(world, node, world.port_columns.devices[port], mlx5_health(model.pci[rail]), after_s=0.4)
-    acts.link(world, port, up=False)
-    acts.stall(world, port)
+    effects.kernel(
+        world, node, world.port_columns.devices[port], mlx5_health(model.pci[rail]), after_s=0.4
+    )
+    effects.link(world, port, up=False)
+    effects.stall(world, port)
     yield 10.0
     if gone:
-        acts.port_present(world, port, present=False)
+        effects.port_present(world, port, present=False)
     yield lasts
-    acts.port_present(world, port, present=True)
-    acts.link(world, port, up=True)
+    effects.port_present(world, port, present=True)
+    effects.link(world, port, up=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from collector.simulator.fleet import acts
-from collector.simulator.fleet.plan import Plan
-from collector.simulator.fleet.world import Course, World
+from simulator.fleet import effects
+from simulator.fleet.plan import Plan
+from simulator.fleet.world import FleetState, Process
 
 HOUR = 3600.0
 EXCURSIONS = 4  # so many, over three hours, are not chance
@@ -18,7 +18,9 @@ def silent_clock_loss(plan: Plan) -> None:
         lasts = plan.draw("hours") * HOUR
         if place := plan.place(lasts, nodes=2, stays_s=900.0):
             plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, place.onset_s + lasts)
-            plan.strike(place.onset_s, partial(slow, gpu=place.gpu, loss=case.magnitude, lasts=lasts))
+            plan.inject(
+                place.onset_s, partial(slow, gpu=place.gpu, loss=case.magnitude, lasts=lasts)
+            )
 
 
 def now_and_then(plan: Plan) -> None:
@@ -27,35 +29,49 @@ def now_and_then(plan: Plan) -> None:
         on, off, lasts = plan.draw("on_s"), plan.draw("off_s"), plan.draw("hours") * HOUR
         if place := plan.place(lasts, needs_s=3.2 * HOUR, nodes=2, stays_s=3.2 * HOUR):
             plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, place.onset_s + lasts)
-            course = partial(_now_and_then, gpu=place.gpu, loss=case.magnitude, on=on, off=off, times=int(lasts / (on + off)))
-            plan.strike(place.onset_s, course)
+            process = partial(
+                _now_and_then,
+                gpu=place.gpu,
+                loss=case.magnitude,
+                on=on,
+                off=off,
+                times=int(lasts / (on + off)),
+            )
+            plan.inject(place.onset_s, process)
 
 
 def slow_rail(plan: Plan) -> None:
-    """F27: one port of a job moves half of what the others do; the link is up at full width and speed."""
+    """F27: one port of a job moves half of what the others do; the link is up
+    at full width and speed.
+    """
     for case in plan.cases():
         lasts = plan.draw("hours") * HOUR
         if place := plan.place(lasts, needs_s=1800.0, nodes=2, stays_s=1800.0):
             plan.truth(case, plan.topology.ports[place.gpu], place.onset_s, place.onset_s + lasts)
-            plan.strike(place.onset_s, partial(_narrow, port=place.gpu, share=1 - case.magnitude, lasts=lasts))
+            plan.inject(
+                place.onset_s,
+                partial(_narrow, port=place.gpu, share=1 - case.magnitude, lasts=lasts),
+            )
 
 
-def slow(world: World, *, gpu: int, loss: float, lasts: float) -> Course:
+def slow(world: FleetState, *, gpu: int, loss: float, lasts: float) -> Process:
     """A silent loss of clock."""
     world.gpus.clock_knob[gpu] *= 1 - loss
     yield lasts
     world.gpus.clock_knob[gpu] /= 1 - loss
 
 
-def _now_and_then(world: World, *, gpu: int, loss: float, on: float, off: float, times: int) -> Course:
+def _now_and_then(
+    world: FleetState, *, gpu: int, loss: float, on: float, off: float, times: int
+) -> Process:
     for _ in range(times):
         yield from slow(world, gpu=gpu, loss=loss, lasts=on)
         yield off
 
 
-def _narrow(world: World, *, port: int, share: float, lasts: float) -> Course:
+def _narrow(world: FleetState, *, port: int, share: float, lasts: float) -> Process:
     world.ports.speed[port] = share
-    world.ports.wait[port] = acts.CONGESTED_TICKS_PER_S
+    world.ports.wait[port] = effects.CONGESTED_TICKS_PER_S
     yield lasts
     world.ports.speed[port] = 1.0
     world.ports.wait[port] = 0.0

@@ -5,24 +5,29 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from collector.simulator.fleet.plan import Plan
-from collector.simulator.fleet.topology import GPUS, RACK
-from collector.simulator.fleet.world import Course, World
+from simulator.fleet.plan import Plan
+from simulator.fleet.topology import GPUS, RACK
+from simulator.fleet.world import FleetState, Process
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 LEARNT_S = 5.5 * DAY  # thermal resistance takes days to know
 MEMORY_OVER_CORE_C = 9.0  # in training, at the traffic of the median job
 HOT_DUTY = 0.3  # share of time under hardware slowdown once a hot spot trips it
 AGEING_STEPS = 200
-HOT_BY_S = 600.0  # of training: at the load of a checkpoint or an evaluation the memory is not too hot
+# of training: at the load of a checkpoint or an evaluation the memory is not too hot
+HOT_BY_S = 600.0
 HOT_WITHIN_S = 1260.0  # by the clock: an evaluation and the longest checkpoint may lie among them
 
 
 def cold_plate(plan: Plan) -> None:
-    """F10: the thermal resistance of one GPU jumps; in half of the cases a hot spot trips hardware slowdown as well."""
+    """F10: the thermal resistance of one GPU jumps; in half of the cases a hot spot trips
+    hardware slowdown as well.
+    """
     for case in plan.cases():
         lasts, tripped = plan.draw("hours") * HOUR, case.number % 2 == 1
-        if place := plan.place(lasts, needs_s=2.2 * HOUR, alone=False, stays_s=2.2 * HOUR, warm_s=LEARNT_S):
+        if place := plan.place(
+            lasts, needs_s=2.2 * HOUR, alone=False, stays_s=2.2 * HOUR, warm_s=LEARNT_S
+        ):
             plan.truth(
                 case,
                 plan.topology.gpus[place.gpu],
@@ -32,16 +37,23 @@ def cold_plate(plan: Plan) -> None:
                 detect_by_s=180.0 if tripped else 2 * HOUR,
             )
             duty = HOT_DUTY if tripped else 0.0
-            plan.strike(place.onset_s, partial(_step, gpu=place.gpu, more=case.magnitude, duty=duty, lasts=lasts))
+            plan.inject(
+                place.onset_s,
+                partial(_step, gpu=place.gpu, more=case.magnitude, duty=duty, lasts=lasts),
+            )
 
 
 def paste(plan: Plan) -> None:
     """F11: the thermal resistance of one GPU grows from day to day."""
     for case in plan.cases():
         days = plan.draw("days")
-        if place := plan.place(plan.end_s - LEARNT_S, needs_s=5 * DAY, alone=False, warm_s=LEARNT_S):
+        if place := plan.place(
+            plan.end_s - LEARNT_S, needs_s=5 * DAY, alone=False, warm_s=LEARNT_S
+        ):
             plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, plan.end_s)
-            plan.strike(place.onset_s, partial(_age, gpu=place.gpu, more=case.magnitude, lasts=days * DAY))
+            plan.inject(
+                place.onset_s, partial(_age, gpu=place.gpu, more=case.magnitude, lasts=days * DAY)
+            )
 
 
 def cooling_of_a_rack(plan: Plan) -> None:
@@ -50,29 +62,49 @@ def cooling_of_a_rack(plan: Plan) -> None:
     for case in plan.cases():
         rise, lasts = plan.draw("kelvin"), plan.draw("hours") * HOUR
         for _ in range(50):
-            onset, rack = plan.on_grid(float(plan.rng.uniform(5400, plan.end_s - HOUR))), int(plan.rng.integers(racks))
+            onset, rack = (
+                plan.on_grid(float(plan.rng.uniform(5400, plan.end_s - HOUR))),
+                int(plan.rng.integers(racks)),
+            )
             nodes = range(rack * RACK, (rack + 1) * RACK)
             if plan.claim(nodes, onset, onset + lasts):
                 gpus = [node * GPUS + slot for node in nodes for slot in range(GPUS)]
-                members = tuple(plan.topology.gpus[gpu] for gpu in gpus) + tuple(plan.topology.node_devices[n] for n in nodes)
-                plan.truth(case, plan.topology.rack(rack * RACK), onset, onset + lasts, members=members)
-                plan.strike(onset, partial(_warm, gpus=gpus, per_minute=case.magnitude, rise=rise, lasts=lasts))
+                members = tuple(plan.topology.gpus[gpu] for gpu in gpus) + tuple(
+                    plan.topology.node_devices[n] for n in nodes
+                )
+                plan.truth(
+                    case, plan.topology.rack(rack * RACK), onset, onset + lasts, members=members
+                )
+                plan.inject(
+                    onset,
+                    partial(_warm, gpus=gpus, per_minute=case.magnitude, rise=rise, lasts=lasts),
+                )
                 break
         else:
             plan.skipped += 1
 
 
 def hot_memory(plan: Plan) -> None:
-    """F13: the memory of one GPU runs over its operating temperature; software holds the clock back, the core stays cool."""
+    """F13: the memory of one GPU runs over its operating temperature; software holds the clock
+    back, the core stays cool.
+    """
     for case in plan.cases():
         lasts = plan.draw("hours") * HOUR
         if place := plan.place(lasts, needs_s=HOT_WITHIN_S, stays_s=HOT_WITHIN_S):
             by_s = plan.until_seen(place, HOT_BY_S, "train")
-            plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, place.onset_s + lasts, detect_by_s=by_s)
-            plan.strike(place.onset_s, partial(_heat, gpu=place.gpu, over=case.magnitude, lasts=lasts))
+            plan.truth(
+                case,
+                plan.topology.gpus[place.gpu],
+                place.onset_s,
+                place.onset_s + lasts,
+                detect_by_s=by_s,
+            )
+            plan.inject(
+                place.onset_s, partial(_heat, gpu=place.gpu, over=case.magnitude, lasts=lasts)
+            )
 
 
-def _step(world: World, *, gpu: int, more: float, duty: float, lasts: float) -> Course:
+def _step(world: FleetState, *, gpu: int, more: float, duty: float, lasts: float) -> Process:
     world.gpus.cooling[gpu] *= 1 + more
     world.gpus.hot_duty[gpu] = duty
     yield lasts
@@ -80,13 +112,15 @@ def _step(world: World, *, gpu: int, more: float, duty: float, lasts: float) -> 
     world.gpus.hot_duty[gpu] = 0.0
 
 
-def _age(world: World, *, gpu: int, more: float, lasts: float) -> Course:
+def _age(world: FleetState, *, gpu: int, more: float, lasts: float) -> Process:
     for step in range(1, AGEING_STEPS + 1):
         world.gpus.cooling[gpu] = 1 + more * step / AGEING_STEPS
         yield lasts / AGEING_STEPS
 
 
-def _warm(world: World, *, gpus: list[int], per_minute: float, rise: float, lasts: float) -> Course:
+def _warm(
+    world: FleetState, *, gpus: list[int], per_minute: float, rise: float, lasts: float
+) -> Process:
     minutes = math.ceil(rise / per_minute)
     for minute in range(1, minutes + 1):
         world.gpus.inlet_rise[gpus] = min(per_minute * minute, rise)
@@ -95,8 +129,10 @@ def _warm(world: World, *, gpus: list[int], per_minute: float, rise: float, last
     world.gpus.inlet_rise[gpus] = 0.0
 
 
-def _heat(world: World, *, gpu: int, over: float, lasts: float) -> Course:
-    """The memory would run so far over its limit in training, did software not hold the clock back."""
+def _heat(world: FleetState, *, gpu: int, over: float, lasts: float) -> Process:
+    """The memory would run so far over its limit in training, did software
+    not hold the clock back.
+    """
     job, limit = world.job_of(gpu), world.topology.profile.gpu.memory_max_c
     if job is None:
         return

@@ -1,13 +1,15 @@
-"""Power that is not there: the brake of a chassis that lost a supply, limits set below what they should be, a regulator that gives less."""
+"""Power that is not there: the brake of a chassis that lost a supply, limits set below what they
+should be, a regulator that gives less.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 
-from collector.simulator.fleet import acts
-from collector.simulator.fleet.plan import Plan
-from collector.simulator.fleet.topology import GPUS
-from collector.simulator.fleet.world import Course, World
+from simulator.fleet import effects
+from simulator.fleet.plan import Plan
+from simulator.fleet.topology import GPUS
+from simulator.fleet.world import FleetState, Process
 
 HOUR = 3600.0
 
@@ -19,12 +21,22 @@ def brake(plan: Plan) -> None:
         if place := plan.place(lasts, needs_s=600.0, stays_s=600.0):
             gpus = list(range(place.node * GPUS, (place.node + 1) * GPUS))
             members = tuple(plan.topology.gpus[gpu] for gpu in gpus)
-            plan.truth(case, plan.topology.node_devices[place.node], place.onset_s, place.onset_s + lasts, members=members)
-            plan.strike(place.onset_s, partial(brake_node, gpus=gpus, duty=case.magnitude, lasts=lasts))
+            plan.truth(
+                case,
+                plan.topology.node_devices[place.node],
+                place.onset_s,
+                place.onset_s + lasts,
+                members=members,
+            )
+            plan.inject(
+                place.onset_s, partial(brake_node, gpus=gpus, duty=case.magnitude, lasts=lasts)
+            )
 
 
 def low_limit(plan: Plan) -> None:
-    """F15: the enforced power limit of a GPU, or of a whole node, is below the default, and nobody asked for it."""
+    """F15: the enforced power limit of a GPU, or of a whole node, is below the default,
+    and nobody asked for it.
+    """
     watts = plan.topology.profile.gpu.power_limit_w
     for case in plan.cases():
         lasts, whole = plan.draw("hours") * HOUR, case.number % 2 == 1
@@ -41,36 +53,43 @@ def low_limit(plan: Plan) -> None:
                 kind="node" if whole else "gpu",
                 members=devices if whole else (),
             )
-            plan.strike(place.onset_s, partial(lower, gpus=gpus, watts=watts * (1 - case.magnitude), lasts=lasts))
+            plan.inject(
+                place.onset_s,
+                partial(lower, gpus=gpus, watts=watts * (1 - case.magnitude), lasts=lasts),
+            )
 
 
 def weak_regulator(plan: Plan) -> None:
     """F30: one GPU draws less power at the same clock and activity."""
     for case in plan.cases():
         lasts = plan.draw("hours") * HOUR
-        if place := plan.place(lasts, needs_s=1.2 * HOUR, nodes=2, stays_s=1.2 * HOUR, lead_s=2 * HOUR):
+        if place := plan.place(
+            lasts, needs_s=1.2 * HOUR, nodes=2, stays_s=1.2 * HOUR, lead_s=2 * HOUR
+        ):
             plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, place.onset_s + lasts)
-            plan.strike(place.onset_s, partial(_weak, gpu=place.gpu, less=case.magnitude, lasts=lasts))
+            plan.inject(
+                place.onset_s, partial(_weak, gpu=place.gpu, less=case.magnitude, lasts=lasts)
+            )
 
 
-def brake_node(world: World, *, gpus: list[int], duty: float, lasts: float) -> Course:
+def brake_node(world: FleetState, *, gpus: list[int], duty: float, lasts: float) -> Process:
     """The power brake of all these GPUs, for a share of the time."""
     world.gpus.brake[gpus] = duty
     yield lasts
     world.gpus.brake[gpus] = 0.0
 
 
-def lower(world: World, *, gpus: list[int], watts: float, lasts: float) -> Course:
+def lower(world: FleetState, *, gpus: list[int], watts: float, lasts: float) -> Process:
     """A lower enforced limit, and back to what it was."""
     before = world.gpus.limit_w[gpus].tolist()
     for gpu in gpus:
-        acts.limit(world, gpu, watts)
+        effects.limit(world, gpu, watts)
     yield lasts
     for gpu, limit in zip(gpus, before, strict=True):
-        acts.limit(world, gpu, limit)
+        effects.limit(world, gpu, limit)
 
 
-def _weak(world: World, *, gpu: int, less: float, lasts: float) -> Course:
+def _weak(world: FleetState, *, gpu: int, less: float, lasts: float) -> Process:
     world.gpus.power_knob[gpu] = 1 - less
     yield lasts
     world.gpus.power_knob[gpu] = 1.0

@@ -1,11 +1,13 @@
-"""Healthy life that looks like trouble, by scenario: nothing here is a fault, and nobody may be woken by it."""
+"""Healthy life that looks like trouble, by scenario: nothing here is a fault, and
+nobody may be woken by it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from collector.simulator.fleet.healthy import collectors, jobs, people
-from collector.simulator.fleet.plan import Plan
+from simulator.fleet.healthy import collectors, jobs, operations
+from simulator.fleet.plan import Plan
 
 HEALTHY: Mapping[str, Callable[[Plan], None]] = {
     "H00": jobs.as_described,
@@ -17,13 +19,13 @@ HEALTHY: Mapping[str, Callable[[Plan], None]] = {
     "H06": jobs.as_described,
     "H07": jobs.mixed_limits,
     "H08": jobs.capped,
-    "H09": people.reconfigured,
-    "H10": people.reloaded,
-    "H11": people.swapped,
-    "H12": people.counters_reset,
-    "H13": people.switch_reboot,
-    "H14": people.peer_reboot,
-    "H15": people.rolling,
+    "H09": operations.reconfigured,
+    "H10": operations.reloaded,
+    "H11": operations.swapped,
+    "H12": operations.counters_reset,
+    "H13": operations.switch_reboot,
+    "H14": operations.peer_reboot,
+    "H15": operations.rolling,
     "H16": collectors.clocks,
     "H17": collectors.losses,
     "H18": collectors.sentinels,
@@ -33,7 +35,7 @@ HEALTHY: Mapping[str, Callable[[Plan], None]] = {
     "H22": jobs.state_changes,
     "H23": jobs.as_described,
     "H24": jobs.as_described,
-    "H25": people.benign_remap,
+    "H25": operations.benign_remap,
     "H26": jobs.burn_in,
     "H27": jobs.clock_sweep,
 }

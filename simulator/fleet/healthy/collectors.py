@@ -1,4 +1,6 @@
-"""Healthy life of collectors: clocks that are off, readings that come late, twice, damaged or never, agents that restart."""
+"""Healthy life of collectors: clocks that are off, readings that come late, twice, damaged or
+never, agents that restart.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +10,18 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.simulator.fleet import acts
-from collector.simulator.fleet.happenings import INFINIBAND, NVML
-from collector.simulator.fleet.plan import Plan
-from collector.simulator.fleet.topology import NS
-from collector.simulator.fleet.world import Course, World
+from pipeline.clock import SECOND_NS
 from pipeline.observation import Observation
+from simulator.fleet import effects
+from simulator.fleet.events import INFINIBAND, NVML
+from simulator.fleet.plan import Plan
+from simulator.fleet.world import FleetState, Process
 
 MINUTE, HOUR = 60.0, 3600.0
 LATEST_S = 600.0
 FLAKY_NODES = 0.2  # share of nodes that lose more readings than the others
-SENTINELS = (  # what drivers and tools write for "no value" (nvml.h, dcgm_fields.h), had a collector let it pass
+# what drivers and tools write for "no value" (nvml.h, dcgm_fields.h), had a collector let it pass
+SENTINELS = (
     ("power_milliwatts", -1000.0),
     ("power_milliwatts", 4294967295.0),
     ("temperature_celsius", 2147483632.0),
@@ -29,36 +32,44 @@ SENTINELS = (  # what drivers and tools write for "no value" (nvml.h, dcgm_field
 
 
 def clocks(plan: Plan) -> None:
-    """H16: wall clocks are minutes apart, one is stepped back by 90 s, readings arrive twice, out of order, and minutes late."""
+    """H16: wall clocks are minutes apart, one is stepped back by 90 s, readings arrive twice, out
+    of order, and minutes late.
+    """
     for number in range(plan.pick("steps")):
         at = plan.on_grid(float(plan.rng.uniform(HOUR, plan.end_s - HOUR)))
         node = int(plan.rng.integers(plan.topology.nodes))
-        plan.strike(at, partial(_step, node=node, seconds=-90 if number % 2 == 0 else 45))
-    plan.strike(0.0, partial(_late_batches, seed=int(plan.rng.integers(2**32))))
+        plan.inject(at, partial(_step, node=node, seconds=-90 if number % 2 == 0 else 45))
+    plan.inject(0.0, partial(_late_batches, seed=int(plan.rng.integers(2**32))))
 
 
 def losses(plan: Plan) -> None:
-    """H17: readings get lost, most of all of some nodes, and now and then a collector is gone for a quarter of an hour."""
+    """H17: readings get lost, most of all of some nodes, and now and then a collector is gone
+    for a quarter of an hour.
+    """
     for _ in range(plan.pick("outages")):
         at = plan.on_grid(float(plan.rng.uniform(HOUR, plan.end_s - HOUR)))
         node, whole = int(plan.rng.integers(plan.topology.nodes)), bool(plan.rng.random() < 0.3)
-        plan.strike(at, partial(_outage, node=node, sources=(NVML, INFINIBAND) if whole else (NVML,)))
-    plan.strike(0.0, partial(_flaky, share=plan.draw("flaky"), seed=int(plan.rng.integers(2**32))))
+        plan.inject(
+            at, partial(_outage, node=node, sources=(NVML, INFINIBAND) if whole else (NVML,))
+        )
+    plan.inject(0.0, partial(_flaky, share=plan.draw("flaky"), seed=int(plan.rng.integers(2**32))))
 
 
 def sentinels(plan: Plan) -> None:
     """H18: single fields are missing, or hold what some driver writes for "no value"."""
-    plan.strike(0.0, partial(_damage, seed=int(plan.rng.integers(2**32))))
+    plan.inject(0.0, partial(_damage, seed=int(plan.rng.integers(2**32))))
 
 
-def _step(world: World, *, node: int, seconds: int) -> Course:
+def _step(world: FleetState, *, node: int, seconds: int) -> Process:
     world.tell_node("host", node, "clock_step", {"seconds": seconds})
-    world.skew_ns[node] += seconds * NS
+    world.skew_ns[node] += seconds * SECOND_NS
     yield 0.0
 
 
-def _late_batches(world: World, *, seed: int) -> Course:
-    """Some readings are kept back and arrive after those that were read later; some arrive twice."""
+def _late_batches(world: FleetState, *, seed: int) -> Process:
+    """Some readings are kept back and arrive after those that were read
+    later; some arrive twice.
+    """
     rng = np.random.default_rng(seed)
     held: list[tuple[int, Observation]] = []
 
@@ -67,7 +78,9 @@ def _late_batches(world: World, *, seed: int) -> Course:
         held[:] = [entry for entry in held if entry[0] > observation.mono_ns]
         chance = rng.random()
         if chance < 0.002 and len(held) < 64 and observation.frames:
-            held.append((observation.mono_ns + int(rng.uniform(10, LATEST_S) * NS), observation))
+            held.append(
+                (observation.mono_ns + int(rng.uniform(10, LATEST_S) * SECOND_NS), observation)
+            )
             return due
         return [*due, observation, observation] if chance > 0.999 else [*due, observation]
 
@@ -75,7 +88,7 @@ def _late_batches(world: World, *, seed: int) -> Course:
     yield 0.0
 
 
-def _outage(world: World, *, node: int, sources: tuple[str, ...]) -> Course:
+def _outage(world: FleetState, *, node: int, sources: tuple[str, ...]) -> Process:
     for source in sources:
         world.silent[source][node] = True
     yield 15 * MINUTE
@@ -83,16 +96,16 @@ def _outage(world: World, *, node: int, sources: tuple[str, ...]) -> Course:
         world.silent[source][node] = False
 
 
-def _flaky(world: World, *, share: float, seed: int) -> Course:
+def _flaky(world: FleetState, *, share: float, seed: int) -> Process:
     """Nodes that lose up to a third of their readings."""
     world.loss[np.random.default_rng(seed).random(world.topology.nodes) < FLAKY_NODES] = share
     yield 0.0
 
 
-def _damage(world: World, *, seed: int) -> Course:
+def _damage(world: FleetState, *, seed: int) -> Process:
     rng, schema = np.random.default_rng(seed), world.gpu_columns.schema
 
-    def overlay(gauges: acts.Floats, _: NDArray[np.uint64], observed: NDArray[np.bool_]) -> None:
+    def overlay(gauges: effects.Floats, _: NDArray[np.uint64], observed: NDArray[np.bool_]) -> None:
         for _each in range(int(rng.poisson(2))):
             gpu = int(rng.integers(world.gpus.count))
             if rng.random() < 0.5:

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from collector.agent.device_health import DeviceHealthMetrics
+from collector.agent.findings_log import FindingsLog
 from collector.cli.logs import Lines
-from collector.findings_log import FindingsLog
-from collector.told import Told
 from pipeline.catalog import agent
 from pipeline.exposition import Exposition
 from pipeline.finding import Finding, Incident
@@ -18,16 +18,26 @@ from pipeline.selfmetrics import SelfMetrics
 from tests.fakes import START_NS, FakeClock, gpu, gpu_frame, observed
 
 FOUND = Finding("xid", gpu(0), "xid/gpu", "onset", "page", START_NS, START_NS, "XID 79.")
-TOLD = Incident("i1", gpu(0), "xid/gpu", "page", "RESTART_BM", START_NS, (FOUND.id,), "XID 79.", reason="Power-cycle it.")
+TOLD = Incident(
+    "i1",
+    gpu(0),
+    "xid/gpu",
+    "page",
+    "RESTART_BM",
+    START_NS,
+    (FOUND.id,),
+    "XID 79.",
+    reason="Power-cycle it.",
+)
 
 
 class House:
     """The exposition, and behind it what counts."""
 
     def __init__(self) -> None:
-        self.clock, self.own = FakeClock(), SelfMetrics()
-        self.exposition = Exposition(self.own, clock=self.clock)
-        self.told = Told(self.own, self.exposition.findings)
+        self.clock, self.metrics = FakeClock(), SelfMetrics()
+        self.exposition = Exposition(self.metrics, clock=self.clock)
+        self.told = DeviceHealthMetrics(self.metrics, self.exposition.findings)
         self.frame = gpu_frame(self.clock, {}, {})
 
     def write(self, *findings: Finding, incidents: tuple[Incident, ...] = ()) -> None:
@@ -38,7 +48,7 @@ class House:
 
     def health(self) -> dict[str, str]:
         """By device."""
-        series = dict(self.own.series())[agent.DEVICE_HEALTH]
+        series = dict(self.metrics.series())[agent.DEVICE_HEALTH]
         assert {value for _, value in series} == {1.0}
         return {device: health for (_, device, health), _ in series}
 
@@ -48,15 +58,17 @@ def test_findings_are_counted_when_they_begin() -> None:
     house = House()
     for phase in ("onset", "ongoing", "cleared"):
         house.write(replace(FOUND, phase=phase))
-    assert house.own.value(agent.FINDINGS, "xid", "page") == 1
+    assert house.metrics.value(agent.FINDINGS, "xid", "page") == 1
 
 
 def test_incidents_are_counted_when_they_open() -> None:
-    """Told again, with another root or more evidence, is the same one; after its end the same id is a new one."""
+    """Told again, with another root or more evidence, is the same one; after its end
+    the same id is a new one.
+    """
     house = House()
     for incident in (TOLD, replace(TOLD, root=gpu(1)), replace(TOLD, cleared_ns=START_NS + 1000)):
         house.write(incidents=(incident,))
-    assert house.own.value(agent.INCIDENTS, "xid/gpu", "page") == 1
+    assert house.metrics.value(agent.INCIDENTS, "xid/gpu", "page") == 1
 
 
 def test_every_device_that_was_seen_has_a_health() -> None:
@@ -69,13 +81,13 @@ def test_every_device_that_was_seen_has_a_health() -> None:
 
 
 def test_after_a_restart_what_stood_is_shown_and_not_counted_again() -> None:
-    """The counters began anew with the process; what stands was counted in the life before."""
+    """The counters began again with the process; what stands was counted in the life before."""
     house = House()
     house.exposition.resume((FOUND,), (TOLD,))
     house.told.resume((TOLD,))
     house.write(incidents=(replace(TOLD, note="mine"),))
     assert house.health()[gpu(0).id] == "failed"
-    assert house.own.value(agent.INCIDENTS, "xid/gpu", "page") is None
+    assert house.metrics.value(agent.INCIDENTS, "xid/gpu", "page") is None
 
 
 def lines(caplog: pytest.LogCaptureFixture, *told: Incident) -> list[tuple[str, dict[str, object]]]:
@@ -87,10 +99,15 @@ def lines(caplog: pytest.LogCaptureFixture, *told: Incident) -> list[tuple[str, 
     return [(record.levelname, json.loads(record.getMessage())) for record in caplog.records]
 
 
-def test_an_incident_is_a_json_line_when_it_opens_changes_and_ends(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_incident_is_a_json_line_when_it_opens_changes_and_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """More evidence alone is no line; another root, an acknowledgement and the end are."""
     more, moved = replace(TOLD, findings=("a", "b")), replace(TOLD, root=gpu(1))
-    taken, ended = replace(moved, acknowledged_ns=START_NS, note="mine"), replace(moved, cleared_ns=START_NS + 10**9)
+    taken, ended = (
+        replace(moved, acknowledged_ns=START_NS, note="mine"),
+        replace(moved, cleared_ns=START_NS + 10**9),
+    )
     said = lines(caplog, TOLD, more, moved, taken, ended)
     assert [level for level, _ in said] == ["ERROR", "ERROR", "ERROR", "INFO"]
     assert [line["root_device"] for _, line in said] == [gpu(0).id, *[gpu(1).id] * 3]
@@ -101,14 +118,31 @@ def test_an_incident_is_a_json_line_when_it_opens_changes_and_ends(caplog: pytes
 def test_a_line_says_what_to_do_and_why(caplog: pytest.LogCaptureFixture) -> None:
     """For those who read logs and nothing else."""
     ((_, line),) = lines(caplog, TOLD)
-    assert (line["action"], line["reason"], line["findings"]) == ("RESTART_BM", "Power-cycle it.", [FOUND.id])
+    assert (line["action"], line["reason"], line["findings"]) == (
+        "RESTART_BM",
+        "Power-cycle it.",
+        [FOUND.id],
+    )
 
 
-def test_a_log_of_json_lines_has_findings_and_incidents_as_objects(caplog: pytest.LogCaptureFixture) -> None:
-    """One object a line, with the summary as its message: whoever ships the log asks for `.finding.device` and unpacks nothing."""
+def test_a_log_of_json_lines_has_findings_and_incidents_as_objects(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One object a line, with the summary as its message: whoever ships the log asks for
+    `.finding.device` and unpacks nothing.
+    """
     caplog.set_level(logging.INFO, "tocsin")
     FindingsLog().write(observed(FakeClock()), (FOUND,), (TOLD,))
-    finding, incident = (json.loads(Lines("json", priorities=False).format(record)) for record in caplog.records)
-    assert (finding["level"], finding["msg"], finding["finding"]["device"]) == ("error", FOUND.summary, gpu(0).id)
+    finding, incident = (
+        json.loads(Lines("json", priorities=False).format(record)) for record in caplog.records
+    )
+    assert (finding["level"], finding["msg"], finding["finding"]["device"]) == (
+        "error",
+        FOUND.summary,
+        gpu(0).id,
+    )
     assert (incident["msg"], incident["incident"]["action"]) == (TOLD.summary, "RESTART_BM")
-    assert [json.loads(record.getMessage()) for record in caplog.records] == [finding["finding"], incident["incident"]]
+    assert [json.loads(record.getMessage()) for record in caplog.records] == [
+        finding["finding"],
+        incident["incident"],
+    ]

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.notify import Notifier
-
-SECOND = 1_000_000_000
+from collector.agent.notify import Notifier
+from pipeline.clock import SECOND_NS
 
 
 class Manager:
@@ -20,7 +19,11 @@ class Manager:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind("\0" + address[1:] if address.startswith("@") else address)
         self.socket.setblocking(False)
-        self.environ = {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "4711"}
+        self.environ = {
+            "NOTIFY_SOCKET": address,
+            "WATCHDOG_USEC": "60000000",
+            "WATCHDOG_PID": "4711",
+        }
 
     def heard(self) -> list[str]:
         """Every datagram that waits."""
@@ -35,7 +38,11 @@ class Manager:
 @pytest.fixture(params=["path", "abstract"])
 def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Manager]:
     """One on a path, one on an abstract address, as containers have it."""
-    made = Manager(str(tmp_path / "notify") if request.param == "path" else f"@tocsin-{tmp_path.name}-{id(tmp_path)}")
+    made = Manager(
+        str(tmp_path / "notify")
+        if request.param == "path"
+        else f"@tocsin-{tmp_path.name}-{id(tmp_path)}"
+    )
     with made.socket:
         yield made
 
@@ -62,21 +69,25 @@ def test_the_watchdog_is_petted_twice_in_its_time(manager: Manager) -> None:
     """With 60 s asked for, a word every 30 s whatever the rhythm of the loop."""
     notifier = Notifier(manager.environ, pid=4711)
     for second in range(100, 161):
-        notifier.beat(second * SECOND, alive=True)
+        notifier.beat(second * SECOND_NS, alive=True)
     assert manager.heard() == ["WATCHDOG=1"] * 3
 
 
 def test_a_loop_that_stands_still_is_not_vouched_for(manager: Manager) -> None:
     """No word while nothing is published: the manager restarts the process."""
-    Notifier(manager.environ, pid=4711).beat(100 * SECOND, alive=False)
+    Notifier(manager.environ, pid=4711).beat(100 * SECOND_NS, alive=False)
     assert manager.heard() == []
 
 
-@pytest.mark.parametrize("change", [{"WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "soon"}, {"WATCHDOG_USEC": ""}])
-def test_a_watchdog_of_somebody_else_or_none_is_left_alone(manager: Manager, change: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "change", [{"WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "soon"}, {"WATCHDOG_USEC": ""}]
+)
+def test_a_watchdog_of_somebody_else_or_none_is_left_alone(
+    manager: Manager, change: dict[str, str]
+) -> None:
     """Variables that a wrapper inherited are no promise of ours."""
     notifier = Notifier(manager.environ | change, pid=4711)
-    notifier.beat(100 * SECOND, alive=True)
+    notifier.beat(100 * SECOND_NS, alive=True)
     assert not notifier.watched
     assert manager.heard() == []
 
@@ -92,9 +103,10 @@ def test_no_manager_is_no_trouble(address: str) -> None:
     """Started by hand, or by a manager that is gone, the agent says nothing and goes on."""
     notifier = Notifier({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1"})
     notifier.ready("fine")
-    notifier.beat(SECOND, alive=True)
+    notifier.beat(SECOND_NS, alive=True)
 
 
+@pytest.mark.slow
 def test_a_manager_that_does_not_listen_is_not_waited_for(manager: Manager) -> None:
     """With the socket's queue full, words are dropped: the agent never blocks on its manager."""
     notifier = Notifier(manager.environ)

@@ -1,4 +1,6 @@
-"""What people tell an agent: every request is answered, and what was done is an event that everybody sees."""
+"""What people tell an agent: every request is answered, and what was done is an
+event that everybody sees.
+"""
 
 from __future__ import annotations
 
@@ -9,40 +11,59 @@ from typing import Any
 
 import pytest
 
-from collector.out_of_service import OutOfService
-from collector.people import People
-from collector.state import State
+from collector.agent.operator_commands import OperatorCommands
+from collector.node.out_of_service import OutOfService
+from collector.node.state import State
 from pipeline.catalog import agent
 from pipeline.catalog.events import strange_attributes
+from pipeline.clock import SECOND_NS
 from pipeline.exposition import Exposition
 from pipeline.finding import Incident
 from pipeline.frame import Device, frame_of
 from pipeline.guard import Guard
 from pipeline.observation import Event, Observation
 from pipeline.selfmetrics import SelfMetrics
-from tests.fakes import SECOND, START_NS, FakeClock, gpu
+from tests.fakes import START_NS, FakeClock, gpu
 
 PORT = Device("n1", "ib_port", "0xa088", {"device": "mlx5_5", "port": "1"})
 NODE = Device("n1", "node", "n1")
-OPEN = Incident("5a2e173dd20e2d3d", gpu(3), "gpu_hung", "page", "RESTART_BM", START_NS, (), "Calls do not return.")
+OPEN = Incident(
+    "5a2e173dd20e2d3d",
+    gpu(3),
+    "gpu_hung",
+    "page",
+    "RESTART_BM",
+    START_NS,
+    (),
+    "Calls do not return.",
+)
 
 
 class House:
-    """People before the sinks of an agent with eight GPUs, a port and one open incident; events go to the sinks at once."""
+    """People before the sinks of an agent with eight GPUs, a port and one open incident; events
+    go to the sinks at once.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.clock, self.own, self.folder = FakeClock(), SelfMetrics(), folder
+        self.clock, self.metrics, self.folder = FakeClock(), SelfMetrics(), folder
         self.events: list[Event] = []
         self.closed = False
-        self.exposition = Exposition(self.own, clock=self.clock)
+        self.exposition = Exposition(self.metrics, clock=self.clock)
         frames = [
-            frame_of("gpu", [(gpu(n), {}) for n in range(8)], self.clock.time_ns(), self.clock.monotonic_ns()),
+            frame_of(
+                "gpu",
+                [(gpu(n), {}) for n in range(8)],
+                self.clock.time_ns(),
+                self.clock.monotonic_ns(),
+            ),
             frame_of("ib_port", [(PORT, {})], self.clock.time_ns(), self.clock.monotonic_ns()),
         ]
         self.exposition.write(self.seen(*frames), (), (OPEN,))
-        self.out = OutOfService(State(folder), self.own)
-        guard = Guard(self.own, self.clock)
-        self.people = People("n1", self.clock, self.exposition, self.out, self.publish, guard=guard, check=self.check)
+        self.out = OutOfService(State(folder), self.metrics)
+        guard = Guard(self.metrics, self.clock)
+        self.people = OperatorCommands(
+            "n1", self.clock, self.exposition, self.out, self.publish, guard=guard, check=self.check
+        )
 
     def seen(self, *frames: Any, events: Sequence[Event] = ()) -> Observation:
         """An observation, now."""
@@ -62,7 +83,10 @@ class House:
 
     def maintenance(self, **request: object) -> dict[str, Any]:
         """A request about service."""
-        return self.people.answer({"command": "maintenance", "on": True, "reason": "new firmware", "user": "ada"} | request)
+        return self.people.answer(
+            {"command": "maintenance", "on": True, "reason": "new firmware", "user": "ada"}
+            | request
+        )
 
 
 @pytest.fixture
@@ -73,17 +97,17 @@ def house(tmp_path: Path) -> House:
 
 def test_an_answer_that_cannot_be_made_is_an_answer_too(house: House) -> None:
     """A bug of ours behind one command must not leave the socket deaf; a refusal is none."""
-    with pytest.raises(ValueError, match=r"no answer could be made: KeyError\('verdict'\)"):
+    with pytest.raises(ValueError, match=r"cannot answer: KeyError\('verdict'\)"):
         house.people.answer({"command": "check"})
     with pytest.raises(ValueError, match="unknown command 'dance'"):
         house.people.answer({"command": "dance"})
-    assert house.own.value(agent.STAGE_FAILURES, "web", "people", "KeyError") == 1
-    assert house.own.value(agent.STAGE_FAILURES, "web", "people", "ValueError") is None
+    assert house.metrics.value(agent.STAGE_FAILURES, "web", "people", "KeyError") == 1
+    assert house.metrics.value(agent.STAGE_FAILURES, "web", "people", "ValueError") is None
 
 
-@pytest.mark.parametrize("name", [OPEN.id, OPEN.id[:4]])
+@pytest.mark.parametrize("name", [OPEN.id, OPEN.id[:4], "latest"])
 def test_an_acknowledgement_is_an_event_about_the_root(house: House, name: str) -> None:
-    """By the whole id or its beginning; who and what are in it."""
+    """By the complete id, a prefix, or `latest`; who and what are in it."""
     done = house.people.answer({"command": "ack", "incident": name, "note": "on it", "user": "ada"})
     (event,) = house.events
     assert (event.device, event.kind) == (gpu(3), "incident_acknowledged")
@@ -104,7 +128,9 @@ def test_an_acknowledgement_is_an_event_about_the_root(house: House, name: str) 
         ("0xa088", PORT),
     ],
 )
-def test_a_device_goes_by_the_names_that_people_use(house: House, name: str, device: Device) -> None:
+def test_a_device_goes_by_the_names_that_people_use(
+    house: House, name: str, device: Device
+) -> None:
     """Nothing at all is the whole node."""
     done = house.maintenance(device=name)
     assert [(e.kind, e.device) for e in house.events] == [("maintenance_started", device)]
@@ -114,9 +140,9 @@ def test_a_device_goes_by_the_names_that_people_use(house: House, name: str, dev
 def test_what_is_out_of_service_is_a_metric_until_it_is_back(house: House) -> None:
     """It appears with the one request and vanishes with the other."""
     house.maintenance(device="gpu5")
-    assert house.own.value(agent.MAINTENANCE, "gpu", gpu(5).id) == 1
+    assert house.metrics.value(agent.MAINTENANCE, "gpu", gpu(5).id) == 1
     house.maintenance(device="gpu5", on=False)
-    assert house.own.value(agent.MAINTENANCE, "gpu", gpu(5).id) is None
+    assert house.metrics.value(agent.MAINTENANCE, "gpu", gpu(5).id) is None
     assert [e.kind for e in house.events] == ["maintenance_started", "maintenance_ended"]
 
 
@@ -129,7 +155,10 @@ def test_a_device_comes_back_when_its_time_is_up(house: House) -> None:
     house.clock.advance(1)
     house.people.watch()
     assert not house.out.all()
-    assert (house.events[-1].kind, house.events[-1].attributes["user"]) == ("maintenance_ended", "tocsin")
+    assert (house.events[-1].kind, house.events[-1].attributes["user"]) == (
+        "maintenance_ended",
+        "tocsin",
+    )
 
 
 def test_what_is_out_of_service_survives_a_restart(house: House) -> None:
@@ -139,8 +168,13 @@ def test_what_is_out_of_service_survives_a_restart(house: House) -> None:
     again = House(house.folder)
     again.clock.advance(600)
     (out,) = again.out.all()
-    assert (out.device, out.reason, out.user, out.until_ns) == (gpu(5), "new firmware", "ada", START_NS + 7200 * SECOND)
-    assert again.own.value(agent.MAINTENANCE, "gpu", gpu(5).id) == 1
+    assert (out.device, out.reason, out.user, out.until_ns) == (
+        gpu(5),
+        "new firmware",
+        "ada",
+        START_NS + 7200 * SECOND_NS,
+    )
+    assert again.metrics.value(agent.MAINTENANCE, "gpu", gpu(5).id) == 1
 
 
 def test_detectors_that_forgot_are_told_again(house: House) -> None:
@@ -154,7 +188,7 @@ def test_detectors_that_forgot_are_told_again(house: House) -> None:
 
 
 def test_what_came_due_while_the_agent_was_down_is_over(house: House) -> None:
-    """Said again with less than no time left, it would be out for ever."""
+    """Said again with less than no time left, it would be out forever."""
     house.maintenance(device="gpu5", seconds=7200)
     again = House(house.folder)
     again.clock.advance(7201)
@@ -164,19 +198,26 @@ def test_what_came_due_while_the_agent_was_down_is_over(house: House) -> None:
 
 
 def test_who_is_out_for_longer_has_been_out_since_the_beginning(house: House) -> None:
-    """Schedulers renew what they declared: the status page tells since when, and the time begins anew."""
+    """Schedulers renew what they declared: the status page tells since when,
+    and the time begins again.
+    """
     house.maintenance(device="gpu5", seconds=900)
     house.clock.advance(300)
     house.maintenance(device="gpu5", seconds=900)
     (out,) = house.out.all()
-    assert (out.since_ns, out.until_ns) == (START_NS, START_NS + 1200 * SECOND)
+    assert (out.since_ns, out.until_ns) == (START_NS, START_NS + 1200 * SECOND_NS)
 
 
 def test_the_status_says_who_is_out(house: House) -> None:
     """In unix seconds, null where nobody said until when."""
     house.maintenance(device="gpu5")
     (row,) = house.people.answer({"command": "status"})["out_of_service"]
-    assert (row["device"], row["since"], row["until"], row["user"]) == (gpu(5).id, START_NS / 1e9, None, "ada")
+    assert (row["device"], row["since"], row["until"], row["user"]) == (
+        gpu(5).id,
+        START_NS / 1e9,
+        None,
+        "ada",
+    )
 
 
 def test_events_keep_to_the_catalogue(house: House) -> None:
@@ -190,27 +231,44 @@ def test_events_keep_to_the_catalogue(house: House) -> None:
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        ({}, "unknown command None; there are ack, maintenance, status"),
+        ({}, "unknown command None; known: ack, maintenance, status"),
         ({"command": ["ack"]}, "unknown command"),
-        ({"command": "ack", "incident": "ffff", "note": "x"}, f"no open incident 'ffff'; open: {OPEN.id} (gpu {gpu(3).id})"),
-        ({"command": "ack", "incident": "5a", "note": "x"}, "no open incident"),
-        ({"command": "ack", "incident": OPEN.id}, "note: say what"),
-        ({"command": "ack", "incident": OPEN.id, "note": " "}, "note: say what"),
+        (
+            {"command": "ack", "incident": "ffff", "note": "x"},
+            f"no open incident 'ffff'; the newest: {OPEN.id[:8]} (gpu_hung, gpu {gpu(3).id})",
+        ),
+        ({"command": "ack", "incident": "5a", "note": "x"}, "too short"),
+        ({"command": "ack", "incident": OPEN.id}, "note: required"),
+        ({"command": "ack", "incident": OPEN.id, "note": " "}, "note: required"),
         ({"command": "ack", "incident": 5, "note": "x"}, "incident: expected text"),
-        ({"command": "ack", "incident": OPEN.id, "note": "x" * 1001}, "note: expected text of at most 1000"),
+        (
+            {"command": "ack", "incident": OPEN.id, "note": "x" * 1001},
+            "note: expected text of at most 1000",
+        ),
         ({"command": "maintenance", "on": "yes"}, "on: expected true or false, got 'yes'"),
-        ({"command": "maintenance", "on": True}, "reason: say why"),
-        ({"command": "maintenance", "on": True, "reason": "x", "seconds": -1}, "seconds: expected at most a year, got -1"),
-        ({"command": "maintenance", "on": True, "reason": "x", "seconds": float("nan")}, "seconds: expected"),
-        ({"command": "maintenance", "on": True, "reason": "x", "seconds": True}, "seconds: expected"),
+        ({"command": "maintenance", "on": True}, "reason: required"),
+        (
+            {"command": "maintenance", "on": True, "reason": "x", "seconds": -1},
+            "seconds: expected at most a year, got -1",
+        ),
+        (
+            {"command": "maintenance", "on": True, "reason": "x", "seconds": float("nan")},
+            "seconds: expected",
+        ),
+        (
+            {"command": "maintenance", "on": True, "reason": "x", "seconds": True},
+            "seconds: expected",
+        ),
         (
             {"command": "maintenance", "on": True, "reason": "x", "device": "gpu9"},
-            "nothing is called 'gpu9'; there are gpu0, gpu1",
+            "nothing matches 'gpu9'; known: gpu0, gpu1",
         ),
         ({"command": "maintenance", "on": False, "device": "gpu5"}, "is not out of service"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_words(house: House, request_: dict[str, object], words: str) -> None:
+def test_what_makes_no_sense_is_refused_with_words(
+    house: House, request_: dict[str, object], words: str
+) -> None:
     """They name the field, and what there is; nothing is done."""
     with pytest.raises(ValueError, match=re.escape(words)):
         house.people.answer(request_)
@@ -226,5 +284,9 @@ def test_while_nobody_judges_people_are_asked_to_try_again(house: House) -> None
 
 def test_maintenance_that_others_declare_is_followed_too(house: House) -> None:
     """A scheduler's drain comes as the same event from another source."""
-    house.out.write(house.seen(events=[Event(START_NS, 0, NODE, "maintenance_started", {"reason": "drained by Slurm"})]))
+    house.out.write(
+        house.seen(
+            events=[Event(START_NS, 0, NODE, "maintenance_started", {"reason": "drained by Slurm"})]
+        )
+    )
     assert [(out.kind, out.reason) for out in house.out.all()] == [("node", "drained by Slurm")]

@@ -1,4 +1,6 @@
-"""The judge's memory on disk: when it is kept, what of it is taken back, and what when it cannot be."""
+"""The judge's memory on disk: when it is kept, what of it is taken back,
+and what when it cannot be.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from collector.snapshots import FILE, KEPT, Snapshots
-from detectors.snapshot import dump, facts_in
+from collector.agent.snapshots import FILE, KEPT, Snapshots
+from detectors.kit.snapshot import dump, facts_in
 from pipeline.catalog import agent
 from pipeline.finding import Incident
 from pipeline.judge import Judge
-from pipeline.judged import Judged
+from pipeline.judged import JudgedObservation
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
-from pipeline.store.wal import Wal
+from pipeline.store.files.wal import Wal
 from tests.detectors.hot import Hot
 from tests.fakes import START_NS, FakeClock, gpu, gpu_frame
 from tests.wait import until
@@ -24,13 +26,21 @@ DAY_S = 86400.0
 
 
 class Life:
-    """One life of an agent that looks at the temperature of a GPU each second: judge, log and snapshots, as the engine calls them."""
+    """One life of an agent that looks at the temperature of a GPU each second: judge, log and
+    snapshots, as the engine calls them.
+    """
 
     def __init__(self, root: Path, clock: FakeClock, *, boot: str = "b1", seq: int = 0) -> None:
-        self.root, self.clock, self.own, self.boot, self.seq = root, clock, SelfMetrics(), boot, seq
-        self.judge = Judge([Hot()], self.own, clock, periods_s={"nvml": 1.0})
-        self.snapshots = Snapshots(root, boot, clock, self.own)
-        self.wal = Wal(root / "wal", clock, self.own)
+        self.root, self.clock, self.metrics, self.boot, self.seq = (
+            root,
+            clock,
+            SelfMetrics(),
+            boot,
+            seq,
+        )
+        self.judge = Judge([Hot()], self.metrics, clock, periods_s={"nvml": 1.0})
+        self.snapshots = Snapshots(root, boot, clock, self.metrics)
+        self.wal = Wal(root / "wal", clock, self.metrics)
         self.cold = self.snapshots.restore(self.judge)
         self.snapshots.follow(self.judge)
 
@@ -47,7 +57,7 @@ class Life:
             self.clock.advance(1)
         return phases
 
-    def _show(self, judged: Judged, incidents: tuple[Incident, ...]) -> None:
+    def _show(self, judged: JudgedObservation, incidents: tuple[Incident, ...]) -> None:
         self.wal.write(*judged)
         self.snapshots.write(judged.observation, judged.findings, incidents)
         until(lambda: not self.snapshots.busy, what="the snapshot to be written")
@@ -58,7 +68,7 @@ class Life:
 
     def outcomes(self) -> set[str]:
         """How memories were taken back."""
-        return {labels[1] for labels, _ in dict(self.own.series())[agent.RESTORES]}
+        return {labels[1] for labels, _ in dict(self.metrics.series())[agent.RESTORES]}
 
 
 @pytest.fixture
@@ -75,13 +85,16 @@ def first(tmp_path: Path, clock: FakeClock) -> Iterator[Life]:
     life.wal.close()
 
 
-def test_the_first_life_begins_cold_without_a_word(first: Life, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_life_begins_cold_without_a_word(
+    first: Life, caplog: pytest.LogCaptureFixture
+) -> None:
     """No snapshot is no trouble."""
     assert first.cold == ("judge", "hot")
     assert first.outcomes() == {"none"}
     assert caplog.records == []
 
 
+@pytest.mark.slow
 def test_the_memory_is_kept_at_the_first_observation_and_each_minute(first: Life) -> None:
     """After observation 0, 60 and 120."""
     kept = []
@@ -92,7 +105,10 @@ def test_the_memory_is_kept_at_the_first_observation_and_each_minute(first: Life
 
 
 def test_soon_after_an_incident_changed_it_is_kept(first: Life) -> None:
-    """Not a minute later: a crash should not tell it twice. Not with each of many at once either."""
+    """Not a minute later: a crash should not tell it twice.
+
+    Not with each of many at once either.
+    """
     told = (Incident("i", gpu(0), "thermal", "page", "NONE", START_NS, (), "Hot."),)
     first.see(50, incidents=told)
     kept = []
@@ -103,7 +119,9 @@ def test_soon_after_an_incident_changed_it_is_kept(first: Life) -> None:
 
 
 def test_a_killed_agent_goes_on_as_if_it_had_not_stopped(first: Life, clock: FakeClock) -> None:
-    """Two hot readings after the snapshot are in the log only; the third, of the next life, is the page."""
+    """Two hot readings after the snapshot are in the log only; the third, of
+    the next life, is the page.
+    """
     first.see(50, 90, 90)
     assert first.kept() == 0
     second = Life(first.root, clock, seq=10)
@@ -136,7 +154,9 @@ def test_memory_of_another_boot_is_taken_and_said_to_be_so(first: Life, clock: F
 
 
 @pytest.mark.parametrize("days", [1.01, -1.01])
-def test_stale_memory_is_left_alone(first: Life, clock: FakeClock, days: float, caplog: pytest.LogCaptureFixture) -> None:
+def test_stale_memory_is_left_alone(
+    first: Life, clock: FakeClock, days: float, caplog: pytest.LogCaptureFixture
+) -> None:
     """More than a day old, or of a day to come: cold, counted, and said with the file."""
     first.see(50, 90, 90)
     clock.step(days * DAY_S)
@@ -147,6 +167,7 @@ def test_stale_memory_is_left_alone(first: Life, clock: FakeClock, days: float, 
     assert second.see(90) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [b"", b"PK\x03\x04", None])
 def test_damaged_memory_is_left_alone(first: Life, clock: FakeClock, damage: bytes | None) -> None:
     """Empty, not what it should be, or cut in the middle."""
@@ -163,38 +184,44 @@ def test_damaged_memory_is_left_alone(first: Life, clock: FakeClock, damage: byt
 def test_memory_without_its_facts_is_left_alone(first: Life, clock: FakeClock) -> None:
     """Nobody could say what came after it."""
     first.see(50, 90, 90)
-    (first.root / "state" / FILE).write_bytes(dump(first.judge.memories, time_ns=str(clock.time_ns()), boot_id="b1", seq="soon"))
+    (first.root / "state" / FILE).write_bytes(
+        dump(first.judge.memories, time_ns=str(clock.time_ns()), boot_id="b1", seq="soon")
+    )
     assert Life(first.root, clock, seq=10).outcomes() == {"corrupt"}
 
 
 def test_memory_of_another_version_costs_that_detector_only(
     first: Life, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An update that changes one detector leaves the others theirs; what it had said does not stand for ever."""
+    """An update that changes one detector leaves the others theirs; what it had said
+    does not stand forever.
+    """
     first.see(50, 90, 90)
     clock.advance(60)
     first.see(90)
     monkeypatch.setattr(Hot, "version", 2)
     second = Life(first.root, clock, seq=10)
     assert second.cold == ("hot",)
-    assert second.own.value(agent.RESTORES, "hot", "version") == 1
-    assert second.own.value(agent.RESTORES, "judge", "restored") == 1
+    assert second.metrics.value(agent.RESTORES, "hot", "version") == 1
+    assert second.metrics.value(agent.RESTORES, "judge", "restored") == 1
     assert second.see(50) == ["cleared"]
 
 
-def test_a_disk_that_refuses_is_said_once_counted_and_tried_again(first: Life, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disk_that_refuses_is_said_once_counted_and_tried_again(
+    first: Life, caplog: pytest.LogCaptureFixture
+) -> None:
     """A file stands where the folder should be; once it is gone the memory is kept."""
     (first.root / "state").write_text("in the way")
     first.see(50)
     first.clock.advance(60)
     first.see(50)
-    assert first.own.value(agent.SNAPSHOTS, "failed") == 2
-    assert caplog.text.count("keeping the detectors' memory fails") == 1
+    assert first.metrics.value(agent.SNAPSHOTS, "failed") == 2
+    assert caplog.text.count("saving the detectors' state fails") == 1
     (first.root / "state").unlink()
     first.clock.advance(60)
     first.see(50)
     assert first.kept() == 2
-    assert first.own.value(agent.SNAPSHOT_BYTES) == (first.root / "state" / FILE).stat().st_size
+    assert first.metrics.value(agent.SNAPSHOT_BYTES) == (first.root / "state" / FILE).stat().st_size
 
 
 def stored(root: Path) -> list[str]:
@@ -212,6 +239,7 @@ def test_each_start_and_each_day_is_kept_in_the_store(first: Life, clock: FakeCl
     assert stored(first.root) == ["date=2027-01-15", "date=2027-01-16", "date=2027-01-16"]
 
 
+@pytest.mark.slow
 def test_snapshots_in_the_store_are_bounded(first: Life, clock: FakeClock) -> None:
     """An agent that starts again and again leaves the newest sixty."""
     for life in range(KEPT + 3):

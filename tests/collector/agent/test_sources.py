@@ -1,4 +1,6 @@
-"""From configuration to sources: what is switched on is read, as it was set, from where the world says."""
+"""From configuration to sources: what is switched on is read, as it was set,
+from where the world says.
+"""
 
 from __future__ import annotations
 
@@ -8,31 +10,48 @@ from pathlib import Path
 
 import pytest
 
-from collector.assembly import SOURCES, Parts, schedules, topology_of
-from collector.config import Config
-from collector.config.given import ConfigError, Given
+from collector.agent.environment import HostEnvironment
+from collector.agent.sources import SOURCES, Parts, schedules, topology_of
 from collector.config.load import Inputs, load
-from collector.config.settings import Sources
-from collector.inventory import Inventory
-from collector.state import State
-from collector.world import World
+from collector.config.raw_setting import ConfigError, RawSetting
+from collector.config.settings import Config, Sources
+from collector.node.inventory import Inventory
+from collector.node.state import State
 from pipeline.engine import Schedule
 from pipeline.interfaces import Closable
 from pipeline.selfmetrics import SelfMetrics
 from tests.fakes import FakeClock
+from tests.sources import ROOT
 
 
 def config(**settings: str) -> Config:
     """A configuration from dotted names with ``__``."""
-    given = tuple(Given(tuple(name.split("__")), value, name) for name, value in settings.items())
+    given = tuple(
+        RawSetting(tuple(name.split("__")), value, name) for name, value in settings.items()
+    )
     return load(Inputs(flags=given, default_file=Path("/nonexistent"))).config
 
 
 def parts(root: Path, settings: Config) -> Parts:
     """What sources share, in a world below a folder."""
-    world = World("n1", "boot", FakeClock(), root / "proc", root / "sys", root / "dev" / "kmsg", f"simulated:{root}")
+    world = HostEnvironment(
+        "n1",
+        "boot",
+        FakeClock(),
+        root / "proc",
+        root / "sys",
+        root / "dev" / "kmsg",
+        f"simulator.nvml_client:open_client:{root}",
+    )
     memory = State(None)
-    return Parts(settings, world, Inventory("n1", memory), memory, SelfMetrics(), topology_of(settings.topology, "n1"))
+    return Parts(
+        settings,
+        world,
+        Inventory("n1", memory),
+        memory,
+        SelfMetrics(),
+        topology_of(settings.topology, "n1"),
+    )
 
 
 def made(shared: Parts, *names: str) -> dict[str, Schedule]:
@@ -52,13 +71,15 @@ def test_every_source_of_the_settings_can_be_made(tmp_path: Path) -> None:
 
 def test_what_is_switched_off_is_not_made(tmp_path: Path) -> None:
     """A source that is off costs nothing."""
-    assert set(made(parts(tmp_path, config(sources__nvml__enabled="false", sources__kmsg__enabled="false")))) == {
-        "infiniband",
-        "host",
-        "joblog",
-        "nccl",
-        "jobs",
-    }
+    off = config(sources__nvml__enabled="false", sources__kmsg__enabled="false")
+    assert set(made(parts(tmp_path, off))) == set(SOURCES) - {"nvml", "kmsg"}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_source_has_a_test(name: str) -> None:
+    """In a file or a folder of its name."""
+    folder = ROOT / "tests" / "collector" / "sources"
+    assert (folder / f"test_{name}.py").is_file() or (folder / name / "__init__.py").is_file()
 
 
 def test_named_sources_are_made_whatever_is_switched_on(tmp_path: Path) -> None:
@@ -89,10 +110,17 @@ def test_a_topology_that_cannot_be_read_ends_the_start(tmp_path: Path) -> None:
         topology_of(config(topology__file=str(tmp_path / "racks.yaml")).topology, "n1")
 
 
-def test_perfquery_is_for_this_machine_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fabric is not asked about the ports of a simulated or saved tree; it is for those below /sys."""
+def test_perfquery_is_for_this_machine_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fabric is not asked about the ports of a simulated or saved tree; it
+    is for those below /sys.
+    """
     asked: list[str] = []
-    monkeypatch.setattr("collector.assembly.InfinibandSource", lambda *_, perfquery, **__: asked.append(perfquery))
+    monkeypatch.setattr(
+        "collector.agent.sources.InfinibandSource",
+        lambda *_, perfquery, **__: asked.append(perfquery),
+    )
     elsewhere = parts(tmp_path, Config())
     here = replace(elsewhere, world=replace(elsewhere.world, sysfs=Path("/sys")))
     for shared in (elsewhere, here):

@@ -1,4 +1,6 @@
-"""``tocsin ack`` and ``tocsin maintenance`` before a socket: what is asked, what is printed, and the exit codes."""
+"""``tocsin ack`` and ``tocsin maintenance`` before a socket: what is asked, what is
+printed, and the exit codes.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from collector.cli import main
-from collector.cli.telling import user_name
+from collector.cli.agent_request import user_name
 from collector.control import Control
 
 
@@ -55,26 +57,35 @@ def test_ack_asks_in_the_name_of_the_user(agent: Agent, capsys: pytest.CaptureFi
     agent.answer = {"incident": "5a2e173dd20e2d3d", "summary": "Calls do not return."}
     assert agent.run("ack", "5a2e", "--note", "RMA 4711") == 0
     assert agent.asked == [{"command": "ack", "incident": "5a2e", "note": "RMA 4711", "user": ME}]
-    assert capsys.readouterr().out == "incident 5a2e173dd20e2d3d is taken on: Calls do not return.\n"
+    assert capsys.readouterr().out == "incident 5a2e173d is acknowledged: Calls do not return.\n"
 
 
-def test_a_refusal_is_exit_code_1_with_the_agents_words(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refusal_is_exit_code_1_with_the_agents_words(
+    agent: Agent, capsys: pytest.CaptureFixture[str]
+) -> None:
     """On standard error."""
     agent.answer = ValueError("no open incident 'ffff'")
     assert agent.run("ack", "ffff", "--note", "x") == 1
     assert capsys.readouterr().err == "tocsin: no open incident 'ffff'\n"
 
 
-def test_without_an_agent_the_path_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_an_agent_the_path_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The usual mistake is another storage path."""
     assert main(["maintenance", "--storage.path", str(tmp_path)]) == 1
     assert f"no agent is running in {tmp_path}" in capsys.readouterr().err
 
 
-def test_maintenance_on_asks_with_reason_and_time(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
+def test_maintenance_on_asks_with_reason_and_time(
+    agent: Agent, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A duration as people write it becomes seconds."""
     agent.answer = {"kind": "gpu", "device": "GPU-5", "out_of_service": True}
-    assert agent.run("maintenance", "on", "--device", "gpu5", "--for", "1h30m", "--reason", "swapped") == 0
+    assert (
+        agent.run("maintenance", "on", "--device", "gpu5", "--for", "1h30m", "--reason", "swapped")
+        == 0
+    )
     about = {"on": True, "device": "gpu5", "reason": "swapped", "seconds": 5400.0}
     assert agent.asked == [{"command": "maintenance", "user": ME, **about}]
     assert capsys.readouterr().out == "gpu GPU-5 is out of service\n"
@@ -91,8 +102,8 @@ def test_maintenance_off_brings_back(agent: Agent, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("maintenance", "on"), "say why: --reason TEXT"),
-        (("maintenance", "on", "--reason", " "), "say why: --reason TEXT"),
+        (("maintenance", "on"), "--reason TEXT is required"),
+        (("maintenance", "on", "--reason", " "), "--reason TEXT is required"),
         (
             ("maintenance", "on", "--reason", "x", "--for", "soon"),
             "--for: expected a duration such as 15s, 500ms or 1m30s, got 'soon'",
@@ -110,11 +121,18 @@ def test_what_is_missing_is_said_before_anybody_is_asked(
 
 def test_what_is_out_of_service_is_listed(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
     """A line each, with until when where that is known."""
-    row = {"kind": "gpu", "device": "GPU-5", "since": 1_800_000_000, "until": None, "reason": "swapped", "user": "ada"}
+    row = {
+        "kind": "gpu",
+        "device": "GPU-5",
+        "since": 1_800_000_000,
+        "until": None,
+        "reason": "swapped",
+        "user": "ada",
+    }
     agent.answer = {"out_of_service": [row, row | {"device": "GPU-6", "until": 1_800_003_600}]}
     assert agent.run("maintenance") == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first == "gpu GPU-5: swapped (by ada, since 2027-01-15T08:00:00Z, until somebody brings it back)"
+    assert first == "gpu GPU-5: swapped (by ada, since 2027-01-15T08:00:00Z, until ended by hand)"
     assert second.endswith("until 2027-01-15T09:00:00Z)")
 
 
@@ -122,7 +140,7 @@ def test_a_node_in_service_says_so(agent: Agent, capsys: pytest.CaptureFixture[s
     """An empty answer would look like a failure."""
     agent.answer = {"out_of_service": []}
     assert agent.run("maintenance") == 0
-    assert capsys.readouterr().out == "everything is in service\n"
+    assert capsys.readouterr().out == "nothing is in maintenance\n"
 
 
 def test_the_socket_is_for_its_owner_alone(agent: Agent) -> None:

@@ -12,10 +12,10 @@ import pytest
 from collector.cli.main import main
 from pipeline.child import Child
 from pipeline.replay import replay
-from pipeline.store.lock import lock
+from pipeline.store.files.lock import lock
 from tests.pipeline.store.days import files, two_days
 from tests.sources import ROOT
-from tests.wait import until
+from tests.wait import PATIENCE_S, until
 
 DATE = "date=2025-01-15"
 
@@ -27,8 +27,13 @@ def old_store(root: Path) -> None:
         date.rename(date.with_name(DATE))
 
 
-def test_a_nodes_days_are_compacted_and_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One file per table and day, the roll-ups, and a line with what was written and what is used."""
+@pytest.mark.slow
+def test_a_nodes_days_are_compacted_and_it_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One file per table and day, the roll-ups, and a line with what was
+    written and what is used.
+    """
     old_store(tmp_path)
     assert (
         main(
@@ -46,11 +51,18 @@ def test_a_nodes_days_are_compacted_and_it_says_so(tmp_path: Path, capsys: pytes
         == 0
     )
     said = capsys.readouterr().out
-    assert "7 files written in place of" in said
-    assert files(tmp_path, "node", DATE) == files(tmp_path, "node_1m", DATE) == ["c1-n1-day-0001.parquet"]
+    assert "7 files replace" in said
+    assert (
+        files(tmp_path, "node", DATE)
+        == files(tmp_path, "node_1m", DATE)
+        == ["c1-n1-day-0001.parquet"]
+    )
 
 
-def test_what_is_given_up_and_what_cannot_be_read_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.slow
+def test_what_is_given_up_and_what_cannot_be_read_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The operator sees it without looking at metrics."""
     old_store(tmp_path)
     next((tmp_path / "events").rglob("*.parquet")).write_bytes(b"x")
@@ -61,7 +73,10 @@ def test_what_is_given_up_and_what_cannot_be_read_is_said(tmp_path: Path, capsys
     assert "of node: the disk budget was used up" in said
 
 
-def test_a_shared_folder_becomes_a_clusters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.slow
+def test_a_shared_folder_becomes_a_clusters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Hours under a root of their own; the nodes' files stay for now."""
     old_store(tmp_path)
     before = files(tmp_path, "node", DATE)
@@ -71,7 +86,9 @@ def test_a_shared_folder_becomes_a_clusters(tmp_path: Path, capsys: pytest.Captu
     assert "10 hours of tables" in capsys.readouterr().out
 
 
-def test_a_second_compaction_at_the_same_time_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_compaction_at_the_same_time_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The agent may be at it: try again later."""
     with lock(tmp_path, "compact"):
         assert main(["compact", "--once", "--storage.path", str(tmp_path)]) == 1
@@ -85,15 +102,19 @@ def test_a_path_that_is_no_store_is_named(path: str, capsys: pytest.CaptureFixtu
     assert "storage.path: " in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_without_once_it_goes_on_until_it_is_told_to_stop(tmp_path: Path) -> None:
     """As a service: SIGTERM ends it with 0."""
     two_days(tmp_path, ("node",), (1,))
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from collector.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from collector.cli.main import main; "
+        "sys.exit(main(sys.argv[1:]))"
+    )
     child = Child([sys.executable, "-I", "-c", code, "compact", "--storage.path", str(tmp_path)])
     try:
-        assert b"files written" in (child.receive(30) or b"")
+        assert b"files replace" in (child.receive(PATIENCE_S) or b"")
         os.kill(child.pid, signal.SIGTERM)
-        until(lambda: child.poll() is not None, "its end", 20)
+        until(lambda: child.poll() is not None, "its end")
         assert child.poll() == 0
     finally:
         child.kill()

@@ -36,28 +36,43 @@ def root() -> Iterator[logging.Logger]:
 
 def test_logfmt() -> None:
     """Plain words stand bare, others are quoted."""
-    assert (
-        logs.Lines("logfmt", priorities=False).format(record('port "mlx5_0" is down'))
-        == 'ts=2026-09-21T14:13:20.250Z level=warning logger=tocsin.x msg="port \\"mlx5_0\\" is down"'
+    assert logs.Lines("logfmt", priorities=False).format(record('port "mlx5_0" is down')) == (
+        'ts=2026-09-21T14:13:20.250Z level=warning logger=tocsin.x msg="port \\"mlx5_0\\" is down"'
     )
 
 
 def test_json() -> None:
     """One object per line."""
     line = logs.Lines("json", priorities=False).format(record("up", logging.INFO))
-    assert json.loads(line) == {"ts": "2026-09-21T14:13:20.250Z", "level": "info", "logger": "tocsin.x", "msg": "up"}
+    assert json.loads(line) == {
+        "ts": "2026-09-21T14:13:20.250Z",
+        "level": "info",
+        "logger": "tocsin.x",
+        "msg": "up",
+    }
 
 
 @pytest.mark.parametrize(
-    ("level", "prefix"), [(logging.ERROR, "<3>"), (logging.WARNING, "<4>"), (logging.INFO, "<6>"), (logging.DEBUG, "<7>")]
+    ("level", "prefix"),
+    [
+        (logging.ERROR, "<3>"),
+        (logging.WARNING, "<4>"),
+        (logging.INFO, "<6>"),
+        (logging.DEBUG, "<7>"),
+    ],
 )
 def test_journal_priorities(level: int, prefix: str) -> None:
     """In the journal each line begins with its priority."""
-    assert logs.Lines("logfmt", priorities=True).format(record("x", level)).startswith(f"{prefix}ts=")
+    assert (
+        logs.Lines("logfmt", priorities=True).format(record("x", level)).startswith(f"{prefix}ts=")
+    )
 
 
+@pytest.mark.slow
 def test_a_library_cannot_fill_the_log() -> None:
-    """The same line comes once a minute, with a count of what was left out; other lines, and ours, are not held back."""
+    """The same line comes once a minute, with a count of what was left out; other lines, and
+    ours, are not held back.
+    """
     now, out = [0.0], io.StringIO()
     handler = logging.StreamHandler(out)
     handler.addFilter(logs.Sparing(lambda: now[0]))
@@ -85,12 +100,15 @@ def test_what_a_library_says_is_remembered_within_bounds() -> None:
     sparing = logs.Sparing(lambda: 0.0)
     for number in range(10_000):
         sparing.filter(logging.LogRecord("lib", logging.ERROR, __file__, 1, f"{number}", (), None))
-    assert len(sparing._said) <= sparing.MOST_KINDS
+    assert len(sparing._said) <= sparing.MAX_KINDS
 
 
+@pytest.mark.slow
 @given(strategies.text(), strategies.sampled_from(["logfmt", "json"]))
 def test_no_text_can_forge_a_line(text: str, form: str) -> None:
-    """A message of a hostile device or driver stays on its line: no line breaks, no escape sequences."""
+    """A message of a hostile device or driver stays on its line: no line
+    breaks, no escape sequences.
+    """
     line = logs.Lines(form, priorities=False).format(record(text))
     assert line.isprintable()
     assert line.isascii()

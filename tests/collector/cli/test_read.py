@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from collector.cli import show
 from collector.cli.main import main
-from collector.config import Config
+from collector.config.settings import Config
 from pipeline.clock import SystemClock
 from pipeline.frame import Device, frame_of
 from pipeline.observation import Event, Observation, Unread
@@ -46,13 +46,19 @@ def printed(form: str, *taken: Observation) -> str:
 
 def log_file(folder: Path, *lines: str) -> str:
     """A saved kernel log in the format of /dev/kmsg."""
-    (folder / "kmsg.txt").write_text("".join(f"4,{n},{n}000000,-;{line}\n" for n, line in enumerate(lines, 1)))
+    (folder / "kmsg.txt").write_text(
+        "".join(f"4,{n},{n}000000,-;{line}\n" for n, line in enumerate(lines, 1))
+    )
     return str(folder / "kmsg.txt")
 
 
 def test_a_saved_log_is_printed_as_json_lines(tmp_path: Path, read: Read) -> None:
     """The events of a saved log come one per line, and no other source is read."""
-    path = log_file(tmp_path, "NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus.", "nothing of interest")
+    path = log_file(
+        tmp_path,
+        "NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus.",
+        "nothing of interest",
+    )
     code, out = read("--path.kmsg", path)
     events = [json.loads(line) for line in out.splitlines()]
     assert code == 0
@@ -64,16 +70,22 @@ def test_an_empty_tree_has_no_ports(tmp_path: Path, read: Read) -> None:
     """A saved tree without InfiniBand is a state, not a failure."""
     code, out = read("--path.sysfs", str(tmp_path), "--format", "json")
     assert code == 0
-    assert [line for line in map(json.loads, out.splitlines()) if line.get("kind") == "ib_port"] == []
+    assert [
+        line for line in map(json.loads, out.splitlines()) if line.get("kind") == "ib_port"
+    ] == []
 
 
 def test_a_log_that_is_not_there_is_a_failure(tmp_path: Path, read: Read) -> None:
-    """Nothing could be read: exit code 1, and nothing on standard output that looks like an answer."""
+    """Nothing could be read: exit code 1, and nothing on standard output
+    that looks like an answer.
+    """
     code, out = read("--path.kmsg", str(tmp_path / "missing"))
     assert (code, out) == (1, "")
 
 
-def test_an_unknown_source_is_a_wrong_command_line(read: Read, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_source_is_a_wrong_command_line(
+    read: Read, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The message says which sources there are."""
     assert main(["read", "--source", "nvlm"]) == 2
     assert "there are nvml, infiniband, kmsg, host" in capsys.readouterr().err
@@ -82,29 +94,60 @@ def test_an_unknown_source_is_a_wrong_command_line(read: Read, capsys: pytest.Ca
 def test_json_keeps_every_digit() -> None:
     """Values beyond 2^53 stay exact, what was not observed is absent, zero is there."""
     frame = frame_of(
-        "gpu", [(GPUS[0], {"energy_millijoules": 2**64 - 1, "temperature_celsius": 0, "power_milliwatts": None})], 0, 0
+        "gpu",
+        [
+            (
+                GPUS[0],
+                {
+                    "energy_millijoules": 2**64 - 1,
+                    "temperature_celsius": 0,
+                    "power_milliwatts": None,
+                },
+            )
+        ],
+        0,
+        0,
     )
     line = json.loads(printed("json", observation(frames=(frame,))))
     assert line["values"] == {"energy_millijoules": 2**64 - 1, "temperature_celsius": 0.0}
-    assert (line["device"], line["attributes"]["index"], line["time"]) == ("GPU-0", "0", "1970-01-01T00:00:00.000000Z")
+    assert (line["device"], line["attributes"]["index"], line["time"]) == (
+        "GPU-0",
+        "0",
+        "1970-01-01T00:00:00.000000Z",
+    )
 
 
 def test_json_says_what_could_not_be_read() -> None:
     """An unread field is a line of its own."""
-    taken = observation(unread=(Unread("NVML error 999", "GPU-0", "power_milliwatts"), Unread("no driver")))
+    taken = observation(
+        unread=(Unread("NVML error 999", "GPU-0", "power_milliwatts"), Unread("no driver"))
+    )
     lines = [json.loads(line) for line in printed("json", taken).splitlines()]
-    assert lines[0] == {"source": "nvml", "unread": "NVML error 999", "device": "GPU-0", "field": "power_milliwatts"}
+    assert lines[0] == {
+        "source": "nvml",
+        "unread": "NVML error 999",
+        "device": "GPU-0",
+        "field": "power_milliwatts",
+    }
     assert lines[1] == {"source": "nvml", "unread": "no driver"}
 
 
 def test_table_shows_devices_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One column per GPU, one line per field that any of them has, states in words, a dash where one has none."""
+    """One column per GPU, one line per field that any of them has, states in words, a
+    dash where one has none.
+    """
     monkeypatch.setenv("COLUMNS", "100")
     rows: list[tuple[Device, dict[str, float | int | None]]] = [
         (GPUS[0], {"state": 0, "temperature_celsius": 41}),
         (GPUS[1], {"state": 1}),
     ]
-    lines = [line.split() for line in printed("table", observation(frames=(frame_of("gpu", rows, 0, 0),))).splitlines() if line]
+    lines = [
+        line.split()
+        for line in printed(
+            "table", observation(frames=(frame_of("gpu", rows, 0, 0),))
+        ).splitlines()
+        if line
+    ]
     assert lines == [["gpu", "0", "1"], ["state", "ok", "lost"], ["temperature_celsius", "41", "-"]]
 
 
@@ -119,7 +162,10 @@ def test_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_table_counts_what_could_not_be_read() -> None:
     """Equal reasons are one line."""
-    assert printed("table", observation(unread=(Unread("no driver"), Unread("no driver")))) == "nvml: 2 not read: no driver\n"
+    assert (
+        printed("table", observation(unread=(Unread("no driver"), Unread("no driver"))))
+        == "nvml: 2 not read: no driver\n"
+    )
 
 
 @pytest.mark.parametrize("form", ["table", "json"])
@@ -127,7 +173,12 @@ def test_hostile_text_cannot_write_on_the_terminal(form: str) -> None:
     """Escape sequences and line breaks of a log or a device are shown, not obeyed."""
     event = Event(0, 0, NODE, "xid", {"code": 79, "text": "a\x1b[2Jb\nc\u202ed\udc80"})
     gpu = Device("n1", "gpu", "GPU-9", {"index": "\x1b[31m9"})
-    out = printed(form, observation(events=(event,), frames=(frame_of("gpu", [(gpu, {"temperature_celsius": 1})], 0, 0),)))
+    out = printed(
+        form,
+        observation(
+            events=(event,), frames=(frame_of("gpu", [(gpu, {"temperature_celsius": 1})], 0, 0),)
+        ),
+    )
     assert all(line.isprintable() for line in out.split("\n"))
     assert len(out.encode().splitlines()) == out.count("\n")
 
@@ -135,7 +186,9 @@ def test_hostile_text_cannot_write_on_the_terminal(form: str) -> None:
 def test_prometheus_form_is_a_page() -> None:
     """The same text a scrape would get, in base units."""
     now = SystemClock()
-    frame = frame_of("gpu", [(GPUS[0], {"power_milliwatts": 350_500})], now.time_ns(), now.monotonic_ns())
+    frame = frame_of(
+        "gpu", [(GPUS[0], {"power_milliwatts": 350_500})], now.time_ns(), now.monotonic_ns()
+    )
     families = {
         f.name: f
         for f in text_string_to_metric_families(

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from collector.cli.ending import Ending
+from collector.cli.stop import SignalStop
+from tests.wait import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
@@ -23,17 +24,17 @@ def _signals() -> Iterator[None]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_wait(number: signal.Signals) -> None:
     """Who waits goes on, and never waits again."""
-    ending = Ending().on_signals()
+    ending = SignalStop().on_signals()
     assert not ending.wait(0)
     os.kill(os.getpid(), number)
-    assert ending.wait(10)
+    assert ending.wait(PATIENCE_S)
     assert ending.wait(0)
     assert ending.is_set()
 
 
 def test_it_may_be_told_more_than_once() -> None:
     """An impatient operator's second signal is no error."""
-    ending = Ending()
+    ending = SignalStop()
     ending.set()
     ending.set()
     assert ending.wait(0)
@@ -41,9 +42,9 @@ def test_it_may_be_told_more_than_once() -> None:
 
 def test_it_may_be_told_while_it_is_being_told() -> None:
     """A signal that arrives amid its own handling waits for no lock."""
-    ending = Ending().on_signals()
+    ending = SignalStop().on_signals()
     before = signal.getsignal(signal.SIGTERM)
     assert callable(before)
     before(signal.SIGTERM, None)
     os.kill(os.getpid(), signal.SIGTERM)
-    assert ending.wait(10)
+    assert ending.wait(PATIENCE_S)

@@ -8,9 +8,9 @@ import pytest
 
 from collector.cli.main import parser
 from collector.cli.options import inputs
-from collector.config.given import ConfigError
+from collector.config.dcgm_flags import FLAGS, ITS_OWN_FILES, DcgmFlag
 from collector.config.load import Inputs, Loaded, load
-from collector.dcgm_flags import FLAGS, ITS_OWN_FILES, DcgmFlag
+from collector.config.raw_setting import ConfigError
 from pipeline.dcgm import DEFAULT_FILE
 from tests.sources import ROOT
 
@@ -26,7 +26,12 @@ def agent(*argv: str, **environ: str) -> Loaded:
 
 def value_for(flag: DcgmFlag) -> str:
     """A value the flag takes."""
-    known = {"--log-format": "json", "--devices": "g:0", "--collectors": str(DEFAULT_FILE), "--web-config-file": str(OPEN)}
+    known = {
+        "--log-format": "json",
+        "--devices": "g:0",
+        "--collectors": str(DEFAULT_FILE),
+        "--web-config-file": str(OPEN),
+    }
     if flag.long in known:
         return known[flag.long]
     return {"switch": "true", "milliseconds": "5000", "interval": "500", "text": "1:7"}[flag.kind]
@@ -40,6 +45,7 @@ def taken(flag: DcgmFlag, loaded: Loaded) -> bool:
 EFFECTIVE = [flag for flag in FLAGS if flag.long != "--max-concurrent-scrapes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", EFFECTIVE, ids=lambda f: f.long)
 def test_every_spelling_is_accepted(flag: DcgmFlag) -> None:
     """Short, long with one dash or two, with = or a blank, as Go's flag package takes them."""
@@ -53,6 +59,7 @@ def test_every_spelling_is_accepted(flag: DcgmFlag) -> None:
                 assert taken(flag, agent(spelling)), spelling
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", EFFECTIVE, ids=lambda f: f.long)
 def test_every_variable_is_accepted(flag: DcgmFlag) -> None:
     """Each flag has its variable."""
@@ -60,8 +67,17 @@ def test_every_variable_is_accepted(flag: DcgmFlag) -> None:
 
 
 def test_the_usual_start_of_dcgm_exporter() -> None:
-    """The command line of its systemd unit and the variables of its manifest give what they asked for."""
-    loaded = agent("-f", str(DEFAULT_FILE), "-c", "500", DCGM_EXPORTER_LISTEN=":9400", DCGM_EXPORTER_KUBERNETES="true")
+    """The command line of its systemd unit and the variables of its manifest
+    give what they asked for.
+    """
+    loaded = agent(
+        "-f",
+        str(DEFAULT_FILE),
+        "-c",
+        "500",
+        DCGM_EXPORTER_LISTEN=":9400",
+        DCGM_EXPORTER_KUBERNETES="true",
+    )
     assert loaded.config.exposition.counters_file == str(DEFAULT_FILE)
     assert loaded.config.sources.nvml.period == 0.5
     assert loaded.config.web.listen_address == (":9400",)
@@ -73,11 +89,20 @@ def test_its_switches_for_pods_and_jobs_do_what_they_say() -> None:
     """Socket, resources, claims, shares and mapping folder are settings of ours."""
     loaded = agent(
         *("-k", "--kubernetes-virtual-gpus", "--kubernetes-enable-dra"),
-        *("--pod-resources-kubelet-socket", "/run/k.sock", "--nvidia-resource-names", "a.com/gpu,b.com/gpu"),
+        *(
+            "--pod-resources-kubelet-socket",
+            "/run/k.sock",
+            "--nvidia-resource-names",
+            "a.com/gpu,b.com/gpu",
+        ),
         DCGM_HPC_JOB_MAPPING_DIR="/run/jobs",
     )
     shown, jobs = loaded.config.exposition, loaded.config.sources.jobs
-    assert (shown.kubernetes, shown.kubernetes_virtual_gpus, shown.kubernetes_enable_dra) == (True, True, True)
+    assert (shown.kubernetes, shown.kubernetes_virtual_gpus, shown.kubernetes_enable_dra) == (
+        True,
+        True,
+        True,
+    )
     assert (jobs.kubelet_socket, jobs.resource_names, jobs.mapping_dir) == (
         "/run/k.sock",
         ("a.com/gpu", "b.com/gpu"),
@@ -88,7 +113,9 @@ def test_its_switches_for_pods_and_jobs_do_what_they_say() -> None:
 
 @pytest.mark.parametrize("file", ITS_OWN_FILES)
 def test_its_own_counters_file_need_not_be_there(file: str) -> None:
-    """Its unit and its chart name a file of its own package: ours is shown in its place, and the log says so."""
+    """Its unit and its chart name a file of its own package: ours is shown in its
+    place, and the log says so.
+    """
     loaded = agent(DCGM_EXPORTER_COLLECTORS=file)
     assert loaded.config.exposition.counters_file == ""
     assert f"there is no {file}" in loaded.notices[0]
@@ -101,7 +128,9 @@ def test_another_counters_file_must_be_there() -> None:
 
 
 def test_its_long_interval_does_not_blind_the_detectors() -> None:
-    """-c 30000 is its default: it means the samples of the dialect, while GPUs are read every second all the same."""
+    """-c 30000 is its default: it means the samples of the dialect, while GPUs are read
+    every second all the same.
+    """
     config = agent("-c", "20000").config
     assert (config.exposition.collect_interval, config.sources.nvml.period) == (20.0, 1.0)
 
@@ -125,7 +154,9 @@ def test_its_flag_beats_our_variable() -> None:
 def test_our_name_wins_on_the_same_level() -> None:
     """Who spells a setting our way as well means it."""
     assert agent("-a", ":1", "--web.listen-address", ":2").config.web.listen_address == (":2",)
-    assert agent(DCGM_EXPORTER_LISTEN=":1", TOCSIN_WEB__LISTEN_ADDRESS=":2").config.web.listen_address == (":2",)
+    assert agent(
+        DCGM_EXPORTER_LISTEN=":1", TOCSIN_WEB__LISTEN_ADDRESS=":2"
+    ).config.web.listen_address == (":2",)
 
 
 def test_switches_can_be_switched_off() -> None:
@@ -142,12 +173,18 @@ def test_empty_variables_are_not_set() -> None:
     assert agent(**{flag.variable: "" for flag in FLAGS}).origins == {}
 
 
-@pytest.mark.parametrize("argv", [["--web-config-file", "w.yaml"], ["-web-config-file=w.yaml"], ["--web.config.file=w.yaml"]])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "argv",
+    [["--web-config-file", "w.yaml"], ["-web-config-file=w.yaml"], ["--web.config.file=w.yaml"]],
+)
 def test_a_web_configuration_that_is_no_good_ends_the_start(argv: list[str]) -> None:
     """Who asks for TLS or passwords must not be served in the clear."""
     with pytest.raises(ConfigError, match=r"w\.yaml: cannot be read"):
         agent(*argv)
-    with pytest.raises(ConfigError, match=r"DCGM_EXPORTER_WEB_CONFIG_FILE: /nowhere/web\.yaml: cannot be read"):
+    with pytest.raises(
+        ConfigError, match=r"DCGM_EXPORTER_WEB_CONFIG_FILE: /nowhere/web\.yaml: cannot be read"
+    ):
         agent(DCGM_EXPORTER_WEB_CONFIG_FILE="/nowhere/web.yaml")
 
 
@@ -159,7 +196,9 @@ def test_a_web_configuration_that_is_no_good_ends_the_start(argv: list[str]) -> 
         (["-c", "-5"], "expected"),
     ],
 )
-def test_bad_values_are_refused(argv: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_values_are_refused(
+    argv: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The message names the flag as it was typed."""
     try:
         agent(*argv)

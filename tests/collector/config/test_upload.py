@@ -6,15 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from collector.config import Config, tree
-from collector.config.given import ConfigError, Given
+from collector.config import tree
 from collector.config.load import Inputs, load
-from pipeline.store.upload_plan import Plan, Target
+from collector.config.raw_setting import ConfigError, RawSetting
+from collector.config.settings import Config
+from pipeline.store.remote.upload_plan import Plan, Target
 
 
 def given(**settings: str) -> Config:
     """The configuration with these settings of storage.upload."""
-    flags = [Given(("storage", "upload", name), value, f"--{name}") for name, value in settings.items()]
+    flags = [
+        RawSetting(("storage", "upload", name), value, f"--{name}")
+        for name, value in settings.items()
+    ]
     return load(Inputs(flags=flags, default_file=Path("/nonexistent"))).config
 
 
@@ -39,7 +43,10 @@ def test_every_setting_reaches_the_child() -> None:
         "most_pending_bytes": "2000",
     }
     assert {p[-1] for p in tree.settings() if p[:-1] == ("storage", "upload")} == values.keys()
-    how = {name: values[name] for name in ("endpoint", "region", "credentials_file", "profile", "ca_file")}
+    how = {
+        name: values[name]
+        for name in ("endpoint", "region", "credentials_file", "profile", "ca_file")
+    }
     target = Target(values["url"], **how, timeout_s=5.0)
     assert given(**values).storage.upload.plan == Plan(target, 60.0, 1000, 2000)
 
@@ -48,11 +55,20 @@ def test_every_setting_reaches_the_child() -> None:
     ("settings", "said"),
     [
         ({"url": "ftp://host/x"}, "--url: 'ftp://host/x': unknown scheme ftp"),
-        ({"url": "backup/tocsin"}, "--url: 'backup/tocsin': a directory is given by its absolute path"),
+        (
+            {"url": "backup/tocsin"},
+            "--url: 'backup/tocsin': a directory is given by its absolute path",
+        ),
         ({"url": "s3:///x"}, "--url: 's3:///x': names no bucket"),
-        ({"url": "/mnt/x", "endpoint": "https://h"}, "--endpoint: means nothing for a directory"),
-        ({"url": "/mnt/x", "credentials_file": "/f"}, "--credentials_file: means nothing for a directory"),
-        ({"url": "s3://b", "endpoint": "minio:9000"}, "--endpoint: 'minio:9000' is no address such as"),
+        ({"url": "/mnt/x", "endpoint": "https://h"}, "--endpoint: has no effect for a directory"),
+        (
+            {"url": "/mnt/x", "credentials_file": "/f"},
+            "--credentials_file: has no effect for a directory",
+        ),
+        (
+            {"url": "s3://b", "endpoint": "minio:9000"},
+            "--endpoint: 'minio:9000' is not an address such as",
+        ),
         ({"url": "s3://b", "timeout": "0"}, "--timeout: must be longer than 0"),
         ({"url": "s3://b", "run_bytes": "0"}, "--run_bytes: expected `int` >= 1"),
     ],

@@ -1,4 +1,6 @@
-"""An agent for gates: it answers `check` on its socket, as told, and may be changed while it runs."""
+"""An agent for gates: it answers `check` on its socket, as told, and may
+be changed while it runs.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,15 @@ LOST = {
     "summary": "The driver has lost the GPU: it no longer answers on the PCI bus.",
     "acknowledged": False,
 }
-REASON = "tocsin:gpu_lost GPU 3 (GPU-03): The driver has lost the GPU: it no longer answers on the PCI bus."
-OTHERS = [{"kind": "gpu", "id": f"GPU-{number:02}", "epoch": "580.95#0"} for number in range(8) if number != 3]
+REASON = (
+    "tocsin:gpu_lost GPU 3 (GPU-03): The driver has lost the GPU: it no longer "
+    "answers on the PCI bus."
+)
+OTHERS = [
+    {"kind": "gpu", "id": f"GPU-{number:02}", "epoch": "580.95#0"}
+    for number in range(8)
+    if number != 3
+]
 ALL = [*OTHERS, {"kind": "gpu", "id": "GPU-03", "epoch": "580.95#0"}]
 SLURM = {
     "drain": True,
@@ -31,15 +40,19 @@ SLURM = {
 }
 
 
-def document(*problems: dict[str, Any], off_file: str = "/nowhere/gates.off", **changed: Any) -> dict[str, Any]:
-    """The answer of an agent about which these incidents stand; ``slurm`` changes what its configuration allows."""
+def document(
+    *problems: dict[str, Any], off_file: str = "/nowhere/gates.off", **changed: Any
+) -> dict[str, Any]:
+    """The answer of an agent about which these incidents stand; ``slurm`` changes what
+    its configuration allows.
+    """
     slurm = SLURM | changed.pop("slurm", {})
     state = "problem" if problems else "ok"
     base = {
         "host": "gpu01",
         "time": "2026-11-20T13:30:00+00:00",
         "verdict": state,
-        "reason": problems[0]["summary"] if problems else "nothing stands against this node",
+        "reason": problems[0]["summary"] if problems else "no problems found on this node",
         "severity": problems[0]["severity"] if problems else None,
         "out_of_service": None,
         "open": [problem["id"] for problem in problems],

@@ -1,4 +1,6 @@
-"""Our scripts as hooks of a real Slurm: wrappers say where a test's parts are, since hooks get next to no environment."""
+"""Our scripts as hooks of a real Slurm: wrappers say where a test's parts are, since hooks
+get next to no environment.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,22 @@ Epilog={directory}/tocsin-epilog"""
 
 
 def install(cluster: Slurm, folder: Path) -> None:
-    """Before the cluster starts. ``folder`` holds the agents' storage paths, by the node's name, and the mapping of jobs."""
+    """Before the cluster starts.
+
+    ``folder`` holds the agents' storage paths, by the node's name, and the mapping of jobs.
+    """
     program = folder / "tocsin"
-    program.write_text(f"#!/bin/sh\nexec env PYTHONPATH={ROOT} {sys.executable} -c '{PROGRAM}' \"$@\"\n")
+    program.write_text(
+        f"#!/bin/sh\nexec env PYTHONPATH={ROOT} {sys.executable} -c '{PROGRAM}' \"$@\"\n"
+    )
     program.chmod(0o755)
     for name in ("tocsin-health", "tocsin-prolog", "tocsin-epilog"):
         wrapper = cluster.directory / name
         wrapper.write_text(
-            f"#!/bin/sh\nexport SLURM_CONF={cluster.configuration} PATH={folder}:/usr/bin:/bin TOCSIN_JOB_MAPPING={folder}/mapping\n"
-            f"export TOCSIN_STORAGE__PATH={folder}/$SLURMD_NODENAME\nexec {SCRIPTS}/{name}\n"
+            "#!/bin/sh\n"
+            f"export SLURM_CONF={cluster.configuration} PATH={folder}:/usr/bin:/bin "
+            f"TOCSIN_JOB_MAPPING={folder}/mapping\n"
+            f"export TOCSIN_STORAGE__PATH={folder}/$SLURMD_NODENAME\n"
+            f"exec {SCRIPTS}/{name}\n"
         )
         wrapper.chmod(0o755)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collector.gates.controller import OURS, Controller, NodeState
+from collector.integrations.controller import OURS, Controller, NodeState
 
 
 class Killed(BaseException):
@@ -10,7 +10,11 @@ class Killed(BaseException):
 
 
 class Slurmctld(Controller):
-    """A controller in memory. After ``calls`` more questions or orders the asking process dies: before the call is done, or after."""
+    """A controller in memory.
+
+    After ``calls`` more questions or orders the asking process dies: before
+    the call is done, or after.
+    """
 
     def __init__(self) -> None:
         super().__init__()

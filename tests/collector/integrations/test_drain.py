@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collector.gates.asking import Problem
-from collector.gates.drain import LONGEST_REASON, reason_of
+from collector.integrations.agent_client import Problem
+from collector.integrations.drain import MAX_REASON, reason_of
 
 LONG = Problem(
-    "1", "page", "RESTART_BM", "gpu_lost", "gpu", "GPU-8a", "GPU 3", "It explains many findings. " * 20, acknowledged=False
+    "1",
+    "page",
+    "RESTART_BM",
+    "gpu_lost",
+    "gpu",
+    "GPU-8a",
+    "GPU 3",
+    "It explains many findings. " * 20,
+    acknowledged=False,
 )
 
 
@@ -15,4 +23,4 @@ def test_a_rehearsal_is_called_one_however_much_there_is_to_say() -> None:
     reason = reason_of(LONG, simulated=True)
     assert reason.startswith("tocsin:gpu_lost GPU 3 (GPU-8a): It explains")
     assert reason.endswith(" [simulated]")
-    assert len(reason) <= LONGEST_REASON
+    assert len(reason) <= MAX_REASON

@@ -1,4 +1,6 @@
-"""The whole way: a simulated GPU is lost, the agent says so, slurmd's own health check drains that node and no other."""
+"""The whole way: a simulated GPU is lost, the agent says so, slurmd's own health check
+drains that node and no other.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ import pytest
 
 from collector.control import request
 from tests.agents import AgentProcess
-from tests.collector.gates.hooks import MORE, install
-from tests.collector.gates.kubernetes.server import ApiServer
+from tests.collector.integrations.hooks import MORE, install
+from tests.collector.integrations.kubernetes.server import ApiServer
 from tests.slurm import Slurm, slurm
 from tests.wait import until
 
@@ -35,10 +37,18 @@ def cluster(folder: Path) -> Iterator[Slurm]:
 
 
 def test_a_job_is_in_the_mapping_while_it_runs(cluster: Slurm, folder: Path) -> None:
-    """Prolog and Epilog of a real job: Slurm's numbers of its GPUs, and nothing once it has ended."""
+    """Prolog and Epilog of a real job: Slurm's numbers of its GPUs, and
+    nothing once it has ended.
+    """
     mapping = folder / "mapping"
     job = cluster.submit("sleep 1", "--gres=gpu:2", "--nodelist=gpu02")
-    until(lambda: {file.name: file.read_text() for file in mapping.glob("job-*")} == {f"job-{job}": "0\n1\n"}, what="the prolog")
+    until(
+        lambda: (
+            {file.name: file.read_text() for file in mapping.glob("job-*")}
+            == {f"job-{job}": "0\n1\n"}
+        ),
+        what="the prolog",
+    )
     until(lambda: cluster.job_state(job) == "COMPLETED", what="the job to end")
     until(lambda: not [*mapping.iterdir()], what="the epilog")
 
@@ -52,25 +62,46 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 @pytest.fixture(scope="module")
 def lost(cluster: Slurm, folder: Path, server: ApiServer) -> Iterator[tuple[AgentProcess, str]]:
-    """The agent of node gpu01, which may drain and report, and the UUID of GPU 3, which it has lost; both schedulers have been told."""
+    """The agent of node gpu01, which may drain and report, and the UUID of GPU 3, which it has
+    lost; both schedulers have been told.
+    """
     assert cluster.drained() == []
     drain = ("--gates.slurm.drain", "--gates.off-file", f"{folder}/gates.off")
-    api = ("--gates.kubernetes.api", server.url, "--gates.kubernetes.node", "gpu07", "--gates.kubernetes.period", "1s")
-    identity = ("--gates.kubernetes.token-file", str(server.token_file), "--gates.kubernetes.ca-file", str(server.ca_file))
+    api = (
+        "--gates.kubernetes.api",
+        server.url,
+        "--gates.kubernetes.node",
+        "gpu07",
+        "--gates.kubernetes.period",
+        "1s",
+    )
+    identity = (
+        "--gates.kubernetes.token-file",
+        str(server.token_file),
+        "--gates.kubernetes.ca-file",
+        str(server.ca_file),
+    )
     report = ("--gates.kubernetes.report", "on", *api, *identity)
     with AgentProcess(folder / "gpu01", "--simulate", "hgx-h100", *drain, *report) as agent:
-        until(lambda: "listening on" in agent.log, what="the agent to start", seconds=120)
-        found = until(lambda: _uuid(agent), what="the agent to have read GPU 3", seconds=120)
+        agent.until(lambda: "listening on" in agent.log, what="the agent to start")
+        found = until(lambda: _uuid(agent), what="the agent to have read GPU 3")
         request(folder / "gpu01" / "simulated", {"command": "inject", "spec": "gpu_lost@gpu3"})
-        until(cluster.drained, what="the health check to drain gpu01", seconds=120)
-        until(lambda: server.condition.get("status") == "True", what="the condition", seconds=120)
+        until(cluster.drained, what="the health check to drain gpu01")
+        until(lambda: server.condition.get("status") == "True", what="the condition")
         yield agent, found
 
 
-def test_a_lost_gpu_drains_its_node_and_no_other(cluster: Slurm, lost: tuple[AgentProcess, str]) -> None:
-    """Nobody types anything: slurmd runs the check every second. The node without an agent is unknown, and stays in service."""
+def test_a_lost_gpu_drains_its_node_and_no_other(
+    cluster: Slurm, lost: tuple[AgentProcess, str]
+) -> None:
+    """Nobody types anything: slurmd runs the check every second.
+
+    The node without an agent is unknown, and stays in service.
+    """
     reason = cluster.node("gpu01")["Reason"]
-    assert re.match(rf"tocsin:{CAUSE} GPU 3 \({lost[1]}\): (The driver has lost the GPU|XID 79)", reason)
+    assert re.match(
+        rf"tocsin:{CAUSE} GPU 3 \({lost[1]}\): (The driver has lost the GPU|XID 79)", reason
+    )
     assert re.search(r"\[simulated\] \[root@[\d:T-]+\]$", reason), "a rehearsal is called one"
     assert (cluster.drained(), cluster.node("gpu02")["State"]) == (["gpu01"], "IDLE")
 
@@ -80,7 +111,10 @@ def test_a_lost_gpu_is_a_condition_of_its_node(server: ApiServer) -> None:
     """With an Event that names the part."""
     assert server.condition["reason"] in ("GpuLost", "XidGpu")
     told = until(
-        lambda: [event for event in server.events.values() if event["reason"] in ("GpuLost", "XidGpu")], what="the Event"
+        lambda: [
+            event for event in server.events.values() if event["reason"] in ("GpuLost", "XidGpu")
+        ],
+        what="the Event",
     )
     assert told[0]["message"].startswith("GPU 3: ")
 

@@ -1,4 +1,6 @@
-"""Checks that die anywhere: whatever was interrupted where, the cap holds, and people's decisions stand."""
+"""Checks that die anywhere: whatever was interrupted where, the cap holds, and
+people's decisions stand.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,17 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.gates.asking import Answer, read
-from collector.gates.controller import OURS
-from collector.gates.drain import Gate
-from collector.gates.giving_back import Proof, Return
-from collector.gates.record import Record
-from tests.collector.gates.answers import LOST, document
-from tests.collector.gates.slurmctld import Killed, Slurmctld
+from collector.integrations.agent_client import Answer, read
+from collector.integrations.controller import OURS
+from collector.integrations.drain import Gate
+from collector.integrations.record import Record
+from collector.integrations.resume import BurnInCheck, Return
+from tests.collector.integrations.answers import LOST, document
+from tests.collector.integrations.slurmctld import Killed, Slurmctld
 
 NODES = ("gpu01", "gpu02", "gpu03", "gpu04")
 CAP = 2
@@ -32,21 +35,32 @@ class Fleet:
     def answer(self, *, repaired: bool = False) -> Answer:
         """Of an agent: the incident, or another boot without it."""
         allowed = {"most_drained": CAP, "most_per_hour": CAP}
-        told = document(boot_id="second", slurm=allowed) if repaired else document(LOST, slurm=allowed)
+        told = (
+            document(boot_id="second", slurm=allowed) if repaired else document(LOST, slurm=allowed)
+        )
         return read(told)
 
     def check(self, node: str, calls: int, *, before: bool) -> None:
         """A health check, which dies at that call."""
         with self._dying(calls, before=before):
             answer = self.answer()
-            Gate(node, self.slurm, self._record(node), answer.policy, now=lambda: self.now, dry_run=False).check(answer)
+            Gate(
+                node,
+                self.slurm,
+                self._record(node),
+                answer.policy,
+                now=lambda: self.now,
+                dry_run=False,
+            ).check(answer)
 
     def give_back(self, node: str, calls: int, *, before: bool) -> None:
         """A return after a repair, which dies at that call."""
         with self._dying(calls, before=before):
             answer = self.answer(repaired=True)
-            proof = Proof(("true",))
-            Return(node, self.slurm, self._record(node), answer.policy, lambda: answer, proof=proof).attempt()
+            proof = BurnInCheck(("true",))
+            Return(
+                node, self.slurm, self._record(node), answer.policy, lambda: answer, proof=proof
+            ).attempt()
 
     def people(self, node: str, *, drain: bool) -> None:
         """An administrator drains, or resumes."""
@@ -78,14 +92,21 @@ steps = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=80)
 @given(steps)
 def test_the_cap_holds_wherever_checks_die(happens: list[tuple[str, str, int, bool]]) -> None:
-    """Checks, returns, people and time in any order: never more nodes of ours than the cap, and nothing of people's is undone or renamed."""
+    """Checks, returns, people and time in any order: never more nodes of ours than the cap, and
+    nothing of people's is undone or renamed.
+    """
     with tempfile.TemporaryDirectory() as folder:
         fleet = Fleet(Path(folder))
         for what, node, calls, before in happens:
-            theirs = {name: reason for name, reason in fleet.slurm.reasons.items() if reason.startswith("ada")}
+            theirs = {
+                name: reason
+                for name, reason in fleet.slurm.reasons.items()
+                if reason.startswith("ada")
+            }
             if what == "check":
                 fleet.check(node, calls, before=before)
             elif what == "return":
@@ -99,10 +120,15 @@ def test_the_cap_holds_wherever_checks_die(happens: list[tuple[str, str, int, bo
             assert theirs.items() <= fleet.slurm.reasons.items()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from(NODES), st.integers(1, 14), st.booleans()), max_size=12))
-def test_undisturbed_checks_fill_the_cap_whatever_died_before(died: list[tuple[str, int, bool]]) -> None:
-    """Nothing that a dead check left keeps the living ones from draining as many nodes as are allowed."""
+def test_undisturbed_checks_fill_the_cap_whatever_died_before(
+    died: list[tuple[str, int, bool]],
+) -> None:
+    """Nothing that a dead check left keeps the living ones from draining as
+    many nodes as are allowed.
+    """
     with tempfile.TemporaryDirectory() as folder:
         fleet = Fleet(Path(folder))
         for node, calls, before in died:

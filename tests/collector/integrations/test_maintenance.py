@@ -6,12 +6,19 @@ from typing import Any
 
 import pytest
 
-from collector.gates.asking import Answer
-from collector.gates.controller import NodeState
-from collector.gates.maintenance import REASON, follow
+from collector.integrations.agent_client import Answer
+from collector.integrations.controller import NodeState
+from collector.integrations.maintenance import REASON, follow
 
 MAINTAINED, IDLE = NodeState(frozenset({"IDLE", "MAINT"})), NodeState(frozenset({"IDLE"}))
-BEGAN = {"command": "maintenance", "on": True, "device": "", "user": "slurm", "reason": REASON, "seconds": 86400.0}
+BEGAN = {
+    "command": "maintenance",
+    "on": True,
+    "device": "",
+    "user": "slurm",
+    "reason": REASON,
+    "seconds": 86400.0,
+}
 ENDED = {"command": "maintenance", "on": False, "device": "", "user": "slurm"}
 
 
@@ -25,10 +32,23 @@ ENDED = {"command": "maintenance", "on": False, "device": "", "user": "slurm"}
         (IDLE, "new firmware", [], ""),
         (IDLE, "", [], ""),
     ],
-    ids=["it begins", "it goes on", "people began before", "it is over", "people are at work", "nothing"],
+    ids=[
+        "it begins",
+        "it goes on",
+        "people began before",
+        "it is over",
+        "people are at work",
+        "nothing",
+    ],
 )
-def test_maintenance_of_slurm_is_the_agents_own(state: NodeState, out: str, told: list[Any], said: str) -> None:
-    """It is renewed while it lasts, so that one of a week pages nobody on its second day; what people declared is theirs to end."""
+def test_maintenance_of_slurm_is_the_agents_own(
+    state: NodeState, out: str, told: list[Any], said: str
+) -> None:
+    """It is renewed while it lasts, so that one of a week pages nobody on its second day; what
+    people declared is theirs to end.
+    """
     requests: list[dict[str, Any]] = []
-    assert follow(state, Answer("gpu01", "unknown", "", out_of_service=out), requests.append) == said
+    assert (
+        follow(state, Answer("gpu01", "unknown", "", out_of_service=out), requests.append) == said
+    )
     assert requests == told

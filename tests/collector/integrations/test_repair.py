@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from collector.gates.asking import Answer
-from collector.gates.record import Drained, key
-from collector.gates.repair import evidence
+from collector.integrations.agent_client import Answer
+from collector.integrations.record import Drained, key
+from collector.integrations.repair import evidence
 
 GPUS = {("gpu", f"GPU-{number}"): "580#1" for number in range(4)}
 BEFORE = Drained(
@@ -24,7 +24,7 @@ BEFORE = Drained(
     time=0.0,
     parts={key(kind, part): epoch for (kind, part), epoch in GPUS.items()},
 )
-NOW = Answer("gpu01", "ok", "nothing stands", boot_id="first", parts=GPUS)
+NOW = Answer("gpu01", "ok", "no problems found", boot_id="first", parts=GPUS)
 RESET = NOW._replace(parts=GPUS | {("gpu", "GPU-3"): "580#2"})
 REBOOTED = NOW._replace(boot_id="second")
 WITHOUT = {part: epoch for part, epoch in GPUS.items() if part != ("gpu", "GPU-3")}
@@ -80,7 +80,9 @@ def test_what_is_no_evidence(answer: Answer) -> None:
 def test_a_lost_gpu_that_answers_again_is_not_another_part() -> None:
     """It did not answer when the node was drained; the same part being back says nothing."""
     drained = replace(
-        BEFORE, action="CONTACT_SUPPORT", parts={part: e for part, e in BEFORE.parts.items() if part != "gpu GPU-3"}
+        BEFORE,
+        action="CONTACT_SUPPORT",
+        parts={part: e for part, e in BEFORE.parts.items() if part != "gpu GPU-3"},
     )
     assert evidence(drained, NOW) == ""
     assert evidence(drained, REPLACED) == "the part was replaced (GPU-3 by GPU-9)"

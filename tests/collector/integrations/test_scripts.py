@@ -1,4 +1,6 @@
-"""The scripts of deploy/slurm and deploy/npd: shell that any Debian's sh understands, and that can never drain a node by failing."""
+"""The scripts of deploy/slurm and deploy/npd: shell that any Debian's sh understands, and that can
+never drain a node by failing.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,28 @@ import pytest
 
 from tests.parts import need
 from tests.sources import ROOT
+from tests.wait import PATIENCE_S
+
+pytestmark = pytest.mark.slow
 
 SLURM, NPD = ROOT / "deploy" / "slurm", ROOT / "deploy" / "npd"
-SH = [*(SLURM / name for name in ("tocsin-prolog", "tocsin-epilog", "tocsin-health", "tocsin-gates")), NPD / "tocsin-npd"]
+SH = [
+    *(SLURM / name for name in ("tocsin-prolog", "tocsin-epilog", "tocsin-health", "tocsin-gates")),
+    NPD / "tocsin-npd",
+]
 PATH = "/usr/bin:/bin"
 
 
 def run(script: Path, path: str = PATH, **environ: str) -> tuple[int, str]:
     """Exit code and output."""
-    ran = subprocess.run([script], env={"PATH": path, **environ}, capture_output=True, text=True, timeout=30, check=False)
+    ran = subprocess.run(
+        [script],
+        env={"PATH": path, **environ},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
     return ran.returncode, ran.stdout + ran.stderr
 
 
@@ -32,16 +47,30 @@ def tocsin(folder: Path, *lines: str) -> str:
 
 def mapping(folder: Path) -> dict[str, list[str]]:
     """Jobs of each GPU."""
-    return {file.name: file.read_text().splitlines() for file in folder.iterdir() if not file.name.startswith(".")}
+    return {
+        file.name: file.read_text().splitlines()
+        for file in folder.iterdir()
+        if not file.name.startswith(".")
+    }
 
 
 @pytest.mark.integration
 def test_shellcheck_has_nothing_to_say() -> None:
     """As POSIX shell, NHC's own as bash."""
     checker = need("shellcheck", "shellcheck")
-    posix = subprocess.run([checker, "--shell=sh", *SH], capture_output=True, text=True, timeout=60, check=False)
+    posix = subprocess.run(
+        [checker, "--shell=sh", *SH],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
     bash = subprocess.run(
-        [checker, "--shell=bash", SLURM / "tocsin.nhc"], capture_output=True, text=True, timeout=60, check=False
+        [checker, "--shell=bash", SLURM / "tocsin.nhc"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert posix.stdout + bash.stdout == ""
 
@@ -59,14 +88,21 @@ def test_prolog_and_epilog_keep_the_mapping(tmp_path: Path) -> None:
 
 
 def test_the_prolog_takes_uuids_where_slurm_has_them(tmp_path: Path) -> None:
-    """Slurm gives MIG instances by UUID in CUDA_VISIBLE_DEVICES of its hooks, whole GPUs beside them by number."""
-    said = {"SLURM_JOB_GPUS": "3,9", "CUDA_VISIBLE_DEVICES": "MIG-1abf74e2-5555-2222-3333-444455556666,9"}
+    """Slurm gives MIG instances by UUID in CUDA_VISIBLE_DEVICES of its hooks, whole
+    GPUs beside them by number.
+    """
+    said = {
+        "SLURM_JOB_GPUS": "3,9",
+        "CUDA_VISIBLE_DEVICES": "MIG-1abf74e2-5555-2222-3333-444455556666,9",
+    }
     run(SLURM / "tocsin-prolog", TOCSIN_JOB_MAPPING=str(tmp_path), SLURM_JOB_ID="7", **said)
     assert mapping(tmp_path) == {"job-7": ["MIG-1abf74e2-5555-2222-3333-444455556666", "9"]}
 
 
 def test_no_mapping_outlives_the_boot_of_its_jobs() -> None:
-    """A node that crashes runs no epilog: by default both hooks write below /run, which a boot empties."""
+    """A node that crashes runs no epilog: by default both hooks write below
+    /run, which a boot empties.
+    """
     for name in ("tocsin-prolog", "tocsin-epilog"):
         assert "${TOCSIN_JOB_MAPPING:-/run/tocsin-jobs}" in (SLURM / name).read_text()
 
@@ -78,7 +114,11 @@ def test_no_mapping_outlives_the_boot_of_its_jobs() -> None:
         {},
         {"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0", "TOCSIN_JOB_MAPPING": "/proc/nowhere"},
         {"SLURM_JOB_ID": "$(exit 1)", "SLURM_JOB_GPUS": "0"},
-        {"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "../../etc/passwd", "TOCSIN_JOB_MAPPING": "/proc/nowhere"},
+        {
+            "SLURM_JOB_ID": "7",
+            "SLURM_JOB_GPUS": "../../etc/passwd",
+            "TOCSIN_JOB_MAPPING": "/proc/nowhere",
+        },
     ],
     ids=["no job", "no folder", "no job id", "no GPU"],
 )
@@ -91,13 +131,15 @@ def test_prolog_and_epilog_end_well_whatever_happens(script: str, environ: dict[
     ("lines", "code", "said"),
     [
         (("echo 'GPU 3: lost'", "exit 1"), 1, "GPU 3: lost\n"),
-        (("echo 'no problem known'",), 0, "no problem known\n"),
+        (("echo 'no known problem'",), 0, "no known problem\n"),
         (("echo 'Traceback: broken' >&2", "exit 1"), 2, "tocsin cannot be asked\n"),
         (("exit 127",), 2, "tocsin cannot be asked\n"),
     ],
     ids=["a problem", "none", "it broke", "it is missing"],
 )
-def test_npd_a_broken_program_is_unknown(tmp_path: Path, lines: tuple[str, ...], code: int, said: str) -> None:
+def test_npd_a_broken_program_is_unknown(
+    tmp_path: Path, lines: tuple[str, ...], code: int, said: str
+) -> None:
     """A bad upgrade must not turn the condition of every node."""
     assert run(NPD / "tocsin-npd", tocsin(tmp_path, *lines)) == (code, said)
 
@@ -112,19 +154,36 @@ def test_npd_a_broken_program_is_unknown(tmp_path: Path, lines: tuple[str, ...],
     ],
     ids=["a page", "unknown", "it broke", "wrong command line"],
 )
-def test_nhc_only_a_problem_that_was_said_fails_the_check(tmp_path: Path, lines: tuple[str, ...], *, died: bool) -> None:
+def test_nhc_only_a_problem_that_was_said_fails_the_check(
+    tmp_path: Path, lines: tuple[str, ...], *, died: bool
+) -> None:
     """Whatever else goes wrong, the node stays in service."""
     nhc = f'die() {{ echo "died $*"; }}; . {SLURM}/tocsin.nhc; check_tocsin'
     environ = {"PATH": tocsin(tmp_path, *lines)}
-    ran = subprocess.run(["bash", "-c", nhc], env=environ, capture_output=True, text=True, timeout=30, check=False)
-    assert (ran.returncode, ran.stdout) == ((1, "died 1 check_tocsin: GPU 3: lost\n") if died else (0, ""))
+    ran = subprocess.run(
+        ["bash", "-c", nhc],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (
+        (1, "died 1 check_tocsin: GPU 3: lost\n") if died else (0, "")
+    )
 
 
 def test_the_plugin_of_node_problem_detector_leaves_time_and_room() -> None:
-    """Its own deadline, the length that our messages are cut to, and the polarity of conditions: True is a problem."""
+    """Its own deadline, the length that our messages are cut to, and the polarity of
+    conditions: True is a problem.
+    """
     monitor = json.loads((NPD / "tocsin-gpu-monitor.json").read_text())
     assert monitor["pluginConfig"]["max_output_length"] == 80
-    assert {rule["condition"] for rule in monitor["rules"]} == {c["type"] for c in monitor["conditions"]} == {"TocsinGpuProblem"}
+    assert (
+        {rule["condition"] for rule in monitor["rules"]}
+        == {c["type"] for c in monitor["conditions"]}
+        == {"TocsinGpuProblem"}
+    )
 
 
 def scontrol(folder: Path, *lines: str) -> str:
@@ -140,20 +199,45 @@ def test_a_controller_that_does_not_answer_is_no_answer(tmp_path: Path, word: st
     """Whoever switches the fleet off must know that it is not."""
     path = scontrol(tmp_path, "echo 'Unable to contact slurm controller' >&2", "exit 1")
     ran = subprocess.run(
-        [SLURM / "tocsin-gates", word], env={"PATH": path}, capture_output=True, text=True, timeout=30, check=False
+        [SLURM / "tocsin-gates", word],
+        env={"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
-    said = "Unable to contact slurm controller\ntocsin-gates: the controller does not answer: nothing was done\n"
+    said = (
+        "Unable to contact slurm controller\n"
+        "tocsin-gates: the controller does not answer: nothing changed\n"
+    )
     assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", said)
 
 
 def test_a_slot_that_was_just_taken_is_not_tidied(tmp_path: Path) -> None:
-    """Between the two looks another check of that node took it anew, and is about to drain."""
+    """Between the two looks another check of that node took it again, and is about to drain."""
     path = scontrol(
         tmp_path,
         f"echo once >>{tmp_path}/calls",
         f"time=$(wc -l <{tmp_path}/calls)",
-        f'case "$*" in *delete*) echo "$*" >>{tmp_path}/deleted ;; *node) echo "NodeName=gpu01 State=IDLE" ;; *)',
-        '  echo "ReservationName=tocsin_slot_1 StartTime=$time EndTime=2036 Nodes=gpu01 NodeCnt=1" ;; esac',
+        (
+            f'case "$*" in *delete*) echo "$*" >>{tmp_path}/deleted ;; *node) echo '
+            '"NodeName=gpu01 State=IDLE" ;; *)'
+        ),
+        (
+            '  echo "ReservationName=tocsin_slot_1 StartTime=$time EndTime=2036 '
+            'Nodes=gpu01 NodeCnt=1" ;; esac'
+        ),
     )
-    ran = subprocess.run([SLURM / "tocsin-gates", "tidy", "0"], env={"PATH": path}, capture_output=True, timeout=30, check=False)
-    assert (ran.returncode, ran.stdout, ran.stderr, (tmp_path / "deleted").exists()) == (0, b"", b"", False)
+    ran = subprocess.run(
+        [SLURM / "tocsin-gates", "tidy", "0"],
+        env={"PATH": path},
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr, (tmp_path / "deleted").exists()) == (
+        0,
+        b"",
+        b"",
+        False,
+    )

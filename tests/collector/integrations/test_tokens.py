@@ -1,4 +1,6 @@
-"""The cap: whoever asks in whatever order, no token is given twice and none too many; and the switches that come before it."""
+"""The cap: whoever asks in whatever order, no token is given twice and none too many; and the
+switches that come before it.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.gates.controller import CannotAskError, parse_node
-from collector.gates.policy import Policy, off
-from collector.gates.record import Record
-from collector.gates.tokens import Tokens
+from collector.integrations.controller import CannotAskError, parse_node
+from collector.integrations.policy import Policy, off
+from collector.integrations.record import Record
+from collector.integrations.tokens import Tokens
 from tests.sources import ROOT
 
 NOON = 1_800_014_400.0  # 2027-01-15 12:00:00 UTC
@@ -34,8 +36,12 @@ class Names:
         self.held.pop(token, None)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
-@given(st.lists(st.sampled_from([f"gpu{number}" for number in range(8)]), max_size=30), st.integers(1, 4))
+@given(
+    st.lists(st.sampled_from([f"gpu{number}" for number in range(8)]), max_size=30),
+    st.integers(1, 4),
+)
 def test_no_more_slots_than_the_cap_and_one_for_a_node(asking: list[str], most: int) -> None:
     """Any nodes, any order, again and again."""
     names = Names()
@@ -53,18 +59,25 @@ class Stale(Names):
 
 
 def test_a_list_that_is_stale_gives_no_slot_twice() -> None:
-    """All nodes list at the same moment and see every slot free; what counts is who gets the name."""
+    """All nodes list at the same moment and see every slot free; what
+    counts is who gets the name.
+    """
     names = Stale()
     given_to = [Tokens(names, f"gpu{number}").slot(3) for number in range(10)]
     assert sorted(filter(None, given_to)) == ["tocsin_slot_1", "tocsin_slot_2", "tocsin_slot_3"]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.floats(0, 6 * HOUR), max_size=30).map(sorted), st.integers(1, 3))
-def test_no_more_allowances_than_the_hour_has_in_any_sixty_minutes(times: list[float], most: int) -> None:
+def test_no_more_allowances_than_the_hour_has_in_any_sixty_minutes(
+    times: list[float], most: int
+) -> None:
     """Not by the clock's hours alone: 12:59 and 13:01 are the same hour to whoever is on call."""
     names = Names()
-    given_at = [at for number, at in enumerate(times) if Tokens(names, f"gpu{number}").hour(most, NOON + at)]
+    given_at = [
+        at for number, at in enumerate(times) if Tokens(names, f"gpu{number}").hour(most, NOON + at)
+    ]
     assert all(sum(begin <= at < begin + HOUR for at in given_at) <= most for begin in given_at)
 
 
@@ -97,14 +110,25 @@ def test_an_off_switch_that_cannot_be_looked_at_holds(tmp_path: Path) -> None:
 
 def test_a_policy_that_nobody_told_allows_nothing() -> None:
     """Defaults are the safe side."""
-    assert (Policy().drain, Policy().most_drained, bool(Policy().forbids("gpu1"))) == (False, 0, True)
+    assert (Policy().drain, Policy().most_drained, bool(Policy().forbids("gpu1"))) == (
+        False,
+        0,
+        True,
+    )
 
 
 def test_a_state_as_scontrol_prints_it() -> None:
     """The words, the reason, and who set it when."""
     reason = "tocsin:xid79 gpu3 fell off the bus"
-    state = parse_node(f"NodeName=gpu02 Arch=x86_64 State=MIXED+DRAIN Version=22.05.8 Reason={reason} [root@2026-09-01T10:00:00]")
-    assert (set(state.words), state.reason, state.by) == ({"MIXED", "DRAIN"}, reason, "root@2026-09-01T10:00:00")
+    state = parse_node(
+        f"NodeName=gpu02 Arch=x86_64 State=MIXED+DRAIN Version=22.05.8 Reason={reason} "
+        "[root@2026-09-01T10:00:00]"
+    )
+    assert (set(state.words), state.reason, state.by) == (
+        {"MIXED", "DRAIN"},
+        reason,
+        "root@2026-09-01T10:00:00",
+    )
     assert (state.busy, state.drained) == (True, True)
 
 
@@ -140,6 +164,8 @@ def test_an_answer_without_a_state_is_none() -> None:
 def test_only_a_proved_return_resumes() -> None:
     """The call that lets a node take jobs again stands in one place of the sources."""
     users = [
-        path.name for path in (ROOT / "collector").rglob("*.py") if ".resume(self._node)" in path.read_text(encoding="utf-8")
+        path.name
+        for path in (ROOT / "collector").rglob("*.py")
+        if ".resume(self._node)" in path.read_text(encoding="utf-8")
     ]
-    assert users == ["giving_back.py"]
+    assert users == ["resume.py"]

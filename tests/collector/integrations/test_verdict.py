@@ -1,4 +1,6 @@
-"""The node in one word, and each device's worth: what schedulers hear of the same readings and incidents that the page shows."""
+"""The node in one word, and each device's worth: what schedulers hear of the same readings and
+incidents that the page shows.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from collector.gates.health import devices, identities
-from collector.gates.verdict import verdict
-from collector.out_of_service import Out
+from collector.integrations.health import devices, identities
+from collector.integrations.verdict import verdict
+from collector.node.out_of_service import Out
 from pipeline.exposition import Exposition
 from pipeline.finding import Finding, Incident, Severity
 from pipeline.frame import Device, frame_of
@@ -17,7 +19,10 @@ from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
 from tests.fakes import START_NS, FakeClock, gpu
 
-PORTS = [Device("n1", "ib_port", f"0xa08{number}", {"device": f"mlx5_{number}", "port": "1"}) for number in range(2)]
+PORTS = [
+    Device("n1", "ib_port", f"0xa08{number}", {"device": f"mlx5_{number}", "port": "1"})
+    for number in range(2)
+]
 NODE = Device("n1", "node", "n1")
 WELL: dict[str, float | int | None] = {
     "state": 0,
@@ -30,7 +35,16 @@ WELL: dict[str, float | int | None] = {
 
 def opened(device: Device, severity: Severity = "page", action: Any = "RESTART_BM") -> Incident:
     """An open incident."""
-    return Incident("5a2e173dd20e2d3d", device, "gpu_lost", severity, action, START_NS, (), "It no longer answers.")
+    return Incident(
+        "5a2e173dd20e2d3d",
+        device,
+        "gpu_lost",
+        severity,
+        action,
+        START_NS,
+        (),
+        "It no longer answers.",
+    )
 
 
 def out(device: Device) -> Out:
@@ -43,11 +57,19 @@ class House:
 
     def __init__(self, **second: float) -> None:
         self.clock = FakeClock()
-        self.exposition = Exposition(SelfMetrics(), clock=self.clock, periods={"nvml": 1.0, "infiniband": 1.0})
+        self.exposition = Exposition(
+            SelfMetrics(), clock=self.clock, periods={"nvml": 1.0, "infiniband": 1.0}
+        )
         at = (self.clock.time_ns(), self.clock.monotonic_ns())
-        links = [(Device("n1", "nvlink", f"{gpu(1).id}/{number}", {}), {"state": float(number > 0)}) for number in range(4)]
+        links = [
+            (Device("n1", "nvlink", f"{gpu(1).id}/{number}", {}), {"state": float(number > 0)})
+            for number in range(4)
+        ]
         gpus = [(gpu(0, epoch="580#0"), WELL), (gpu(1, epoch="580#2"), WELL | second)]
-        ports = [(PORTS[0], {"state": 4, "rate_bits_per_second": 4e11}), (PORTS[1], {"state": 4, "rate_bits_per_second": 2e11})]
+        ports = [
+            (PORTS[0], {"state": 4, "rate_bits_per_second": 4e11}),
+            (PORTS[1], {"state": 4, "rate_bits_per_second": 2e11}),
+        ]
         self.read("nvml", frame_of("gpu", gpus, *at), frame_of("nvlink", links, *at))
         self.read("infiniband", frame_of("ib_port", ports, *at))
 
@@ -56,15 +78,21 @@ class House:
         at = (self.clock.time_ns(), self.clock.monotonic_ns(), 0)
         self.exposition.write(Observation(source, "n1", "boot", 0, *at, frames, ()), (), ())
 
-    def verdict(self, *incidents: Incident, away: tuple[Out, ...] = (), dead: str = "", unready: str = "") -> dict[str, Any]:
+    def verdict(
+        self, *incidents: Incident, away: tuple[Out, ...] = (), dead: str = "", unready: str = ""
+    ) -> dict[str, Any]:
         """What the gate is told."""
         snapshot, now_ns = self.exposition.snapshot(), self.clock.time_ns()
         return verdict("n1", snapshot, incidents, away, dead=dead, unready=unready, now_ns=now_ns)
 
-    def device(self, number: int, *findings: Finding, health: str = "ok", away: tuple[Out, ...] = ()) -> dict[str, Any]:
+    def device(
+        self, number: int, *findings: Finding, health: str = "ok", away: tuple[Out, ...] = ()
+    ) -> dict[str, Any]:
         """A row of /api/v1/health: GPUs 0 and 1, ports 2 and 3."""
         all_of_them = [gpu(0), gpu(1), *PORTS]
-        return devices(self.exposition.snapshot(), findings, {all_of_them[number]: health}, away)[number]
+        return devices(self.exposition.snapshot(), findings, {all_of_them[number]: health}, away)[
+            number
+        ]
 
 
 def test_a_node_of_which_all_is_read_and_nothing_stands_is_ok() -> None:
@@ -75,22 +103,34 @@ def test_a_node_of_which_all_is_read_and_nothing_stands_is_ok() -> None:
 def test_an_incident_is_a_problem_with_the_name_that_people_use() -> None:
     """The gravest gives the reason."""
     said = House().verdict(opened(gpu(1)))
-    assert (said["verdict"], said["severity"], said["reason"]) == ("problem", "page", "It no longer answers.")
+    assert (said["verdict"], said["severity"], said["reason"]) == (
+        "problem",
+        "page",
+        "It no longer answers.",
+    )
     assert said["incidents"][0]["name"] == "GPU 1"
 
 
 def test_records_are_no_problem() -> None:
-    """Detectors on trial speak in records."""
+    """Detectors in shadow mode report records."""
     assert House().verdict(opened(gpu(1), "record"))["verdict"] == "ok"
 
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [({"dead": "the engine stands"}, "the engine stands"), ({"unready": "no reading yet from nvml"}, "no reading yet from nvml")],
+    [
+        ({"dead": "the engine stands"}, "the engine stands"),
+        ({"unready": "no reading yet from nvml"}, "no reading yet from nvml"),
+    ],
 )
-def test_an_agent_that_does_not_judge_or_has_not_read_is_unknown(seconds: dict[str, str], said: str) -> None:
+def test_an_agent_that_does_not_judge_or_has_not_read_is_unknown(
+    seconds: dict[str, str], said: str
+) -> None:
     """Silence of a blind agent is no health."""
-    assert (House().verdict(**seconds)["verdict"], House().verdict(**seconds)["reason"]) == ("unknown", said)  # type: ignore[arg-type]
+    assert (House().verdict(**seconds)["verdict"], House().verdict(**seconds)["reason"]) == (  # type: ignore[arg-type]
+        "unknown",
+        said,
+    )
 
 
 def test_an_agent_that_stands_is_unknown_even_with_an_open_incident() -> None:
@@ -116,7 +156,9 @@ def test_ports_that_are_silent_do_not_hide_a_gpu_that_is_lost() -> None:
     """What is read counts."""
     house = House()
     house.clock.advance(30)
-    house.read("nvml", frame_of("gpu", [(gpu(1), WELL)], house.clock.time_ns(), house.clock.monotonic_ns()))
+    house.read(
+        "nvml", frame_of("gpu", [(gpu(1), WELL)], house.clock.time_ns(), house.clock.monotonic_ns())
+    )
     assert house.verdict(opened(gpu(1)))["verdict"] == "problem"
 
 
@@ -124,7 +166,8 @@ def test_a_node_without_any_reading_is_unknown() -> None:
     """No driver at all is a state."""
     nothing = Exposition(SelfMetrics(), clock=FakeClock()).snapshot()
     assert (
-        verdict("n1", nothing, (), (), dead="", unready="", now_ns=START_NS)["reason"] == "no GPU and no port has been read yet"
+        verdict("n1", nothing, (), (), dead="", unready="", now_ns=START_NS)["reason"]
+        == "no GPU or port has been read yet"
     )
 
 
@@ -140,7 +183,9 @@ def test_a_device_in_maintenance_is_no_problem() -> None:
 
 
 def test_what_is_open_is_told_even_where_it_is_not_shown() -> None:
-    """A device out of service has an incident that goes on: whoever follows incidents must not take it for over."""
+    """A device out of service has an incident that goes on: whoever follows incidents
+    must not take it for over.
+    """
     said = House().verdict(opened(gpu(1)), away=(out(gpu(1)),))
     assert (said["incidents"], said["open"]) == ([], ["5a2e173dd20e2d3d"])
 
@@ -169,7 +214,9 @@ def test_headroom_of_a_gpu() -> None:
 
 def test_the_drivers_own_margin_comes_first() -> None:
     """T.Limit knows what a subtraction does not."""
-    assert House(temperature_margin_celsius=3.0).device(1)["headroom"]["thermal_margin_celsius"] == 3.0
+    assert (
+        House(temperature_margin_celsius=3.0).device(1)["headroom"]["thermal_margin_celsius"] == 3.0
+    )
 
 
 def test_headroom_of_a_port() -> None:
@@ -189,14 +236,18 @@ def test_headroom_of_a_port() -> None:
         ("ok", {"state": 1.0}, 0),
     ],
 )
-def test_score_of_a_gpu_with_three_of_four_links(health: str, second: dict[str, float], worth: int) -> None:
+def test_score_of_a_gpu_with_three_of_four_links(
+    health: str, second: dict[str, float], worth: int
+) -> None:
     """Health, then heat, then links; a GPU that does not answer is worth nothing."""
     assert House(**second).device(1, health=health)["score"] == worth
 
 
 def test_reasons_are_the_findings_that_stand() -> None:
     """Records and what is over are none."""
-    said = Finding("thermal", gpu(1), "thermal/resistance", "onset", "ticket", START_NS, START_NS, "Warm.")
+    said = Finding(
+        "thermal", gpu(1), "thermal/resistance", "onset", "ticket", START_NS, START_NS, "Warm."
+    )
     others = replace(said, severity="record"), replace(said, phase="cleared")
     assert House(state=1.0).device(1, said, *others)["reasons"] == ["state lost", "Warm."]
 
@@ -218,5 +269,10 @@ def test_a_device_that_is_not_read_has_no_score() -> None:
 
 def test_parts_are_those_that_answer_with_their_life() -> None:
     """A lost GPU is not among them."""
-    assert [part["id"] for part in identities(House(state=1.0).exposition.snapshot())] == [gpu(0).id, *(p.id for p in PORTS)]
-    assert {"kind": "gpu", "id": gpu(1).id, "epoch": "580#2"} in list(identities(House().exposition.snapshot()))
+    assert [part["id"] for part in identities(House(state=1.0).exposition.snapshot())] == [
+        gpu(0).id,
+        *(p.id for p in PORTS),
+    ]
+    assert {"kind": "gpu", "id": gpu(1).id, "epoch": "580#2"} in list(
+        identities(House().exposition.snapshot())
+    )

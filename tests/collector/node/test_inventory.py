@@ -7,8 +7,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from collector.inventory import Inventory, pci_key
-from collector.state import State
+from collector.node.inventory import Inventory, pci_key
+from collector.node.state import State
 from pipeline.frame import Device
 
 
@@ -30,7 +30,9 @@ def inventory() -> Inventory:
 
 def test_what_was_learned_outlives_a_restart(tmp_path: Path) -> None:
     """A new process knows the devices and attributes of the one before."""
-    Inventory("n1", State(tmp_path)).learn("gpu", [gpu("GPU-1", "00000000:1B:00.0"), gpu("GPU-2", "00000000:43:00.0")])
+    Inventory("n1", State(tmp_path)).learn(
+        "gpu", [gpu("GPU-1", "00000000:1B:00.0"), gpu("GPU-2", "00000000:43:00.0")]
+    )
     again = Inventory("n1", State(tmp_path))
     assert ids(again) == ["GPU-1", "GPU-2"]
     assert again.devices("gpu")[0].attributes["pci_bus_id"] == "00000000:1B:00.0"
@@ -89,7 +91,10 @@ def test_a_device_may_be_forgotten(inventory: Inventory) -> None:
 def test_a_port_is_found_by_any_of_its_names(inventory: Inventory) -> None:
     """A port is known by RDMA device, net device and PCI address."""
     port = Device(
-        "n1", "ib_port", "0xb8cef6030042ba81", {"device": "mlx5_0", "net_device": "ibp24s0", "pci_bus_id": "0000:18:00.0"}
+        "n1",
+        "ib_port",
+        "0xb8cef6030042ba81",
+        {"device": "mlx5_0", "net_device": "ibp24s0", "pci_bus_id": "0000:18:00.0"},
     )
     inventory.learn("ib_port", [port])
     assert inventory.port_of(device="mlx5_0") == port
@@ -101,7 +106,13 @@ def test_a_port_is_found_by_any_of_its_names(inventory: Inventory) -> None:
 
 @pytest.mark.parametrize(
     "document",
-    [{"gpu": []}, {"gpu": {"GPU-1": None}}, {"gpu": {"GPU-1": {"index": 3, "serial": None}}}, {"cat": {"x": {}}}, {}],
+    [
+        {"gpu": []},
+        {"gpu": {"GPU-1": None}},
+        {"gpu": {"GPU-1": {"index": 3, "serial": None}}},
+        {"cat": {"x": {}}},
+        {},
+    ],
 )
 def test_a_foreign_state_file_does_no_harm(tmp_path: Path, document: dict[str, object]) -> None:
     """Whatever stands in the file, the agent starts; attributes are text."""

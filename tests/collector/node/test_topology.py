@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.topology import (
+from collector.node.topology import (
     Topology,
     TopologyError,
     _entry,
@@ -21,7 +21,9 @@ from collector.topology import (
 )
 from pipeline.frame import Device
 
-PORT = Device("n1", "ib_port", "0xec0d9a0300bfc1e2", {"device": "mlx5_3", "port": "1", "net_device": "ib3"})
+PORT = Device(
+    "n1", "ib_port", "0xec0d9a0300bfc1e2", {"device": "mlx5_3", "port": "1", "net_device": "ib3"}
+)
 GPU = Device("n1", "gpu", "GPU-8f5c", {"index": "3"})
 LINK = Device("n1", "nvlink", "GPU-8f5c/4", {"index": "3", "gpu_uuid": "GPU-8f5c", "link": "4"})
 NODE = Device("n1", "node", "n1")
@@ -31,7 +33,11 @@ DOCUMENT = {
     "n1": {
         "rack": "r12",
         "nvlink_domain": 7,
-        "devices": {"mlx5_3": {"rail": "3", "leaf": "leaf-a"}, "gpu3": {"rail": "3"}, "0xec0d9a0300bfc1e2": {"leaf": "leaf-b"}},
+        "devices": {
+            "mlx5_3": {"rail": "3", "leaf": "leaf-a"},
+            "gpu3": {"rail": "3"},
+            "0xec0d9a0300bfc1e2": {"leaf": "leaf-b"},
+        },
     },
     "n2": {"rack": "r99"},
 }
@@ -73,7 +79,11 @@ def test_every_form_says_the_same(file: Path) -> None:
     host = {"cluster": "alpha", "rack": "r12", "nvlink_domain": "7"}
     assert topology.attributes("node", NODE) == host
     assert topology.attributes("ib_port", PORT) == {**host, "rail": "3", "leaf": "leaf-b"}
-    assert topology.attributes("gpu", GPU) == topology.attributes("nvlink", LINK) == {**host, "rail": "3"}
+    assert (
+        topology.attributes("gpu", GPU)
+        == topology.attributes("nvlink", LINK)
+        == {**host, "rail": "3"}
+    )
 
 
 def test_a_host_that_is_not_in_the_file(file: Path) -> None:
@@ -85,7 +95,13 @@ def test_attributes_are_merged_into_the_device(file: Path) -> None:
     """The device stays the same device, with its own facts and where it stands."""
     device = Topology.of_file(file, "n1").with_topology(GPU)
     assert device == GPU
-    assert dict(device.attributes) == {"index": "3", "cluster": "alpha", "rack": "r12", "nvlink_domain": "7", "rail": "3"}
+    assert dict(device.attributes) == {
+        "index": "3",
+        "cluster": "alpha",
+        "rack": "r12",
+        "nvlink_domain": "7",
+        "rail": "3",
+    }
 
 
 def test_a_changed_file_is_read_again(file: Path) -> None:
@@ -100,7 +116,9 @@ def test_a_changed_file_is_read_again(file: Path) -> None:
 
 
 def test_a_file_that_breaks_leaves_the_old_in_force(file: Path) -> None:
-    """An error after start is raised for the guard to count, again and again, and what was known stays."""
+    """An error after start is raised for the guard to count, again and again,
+    and what was known stays.
+    """
     topology = Topology.of_file(file, "n1")
     file.write_text("host,\n{[")
     for _ in range(2):
@@ -117,28 +135,40 @@ def test_a_file_that_breaks_leaves_the_old_in_force(file: Path) -> None:
     [
         ("t.txt", "", r"t\.txt: name must end in"),
         ("t.yaml", "n1: {rack: r1\nn2: x", r"t\.yaml:2"),
-        ("t.yaml", "n1:\n  rack: a\n  rack: b\n", r"t\.yaml:3: wanted a name that was not there before"),
+        (
+            "t.yaml",
+            "n1:\n  rack: a\n  rack: b\n",
+            r"t\.yaml:3: expected a new name",
+        ),
         ("t.yaml", "n1: r12\n", r"t\.yaml:1: wanted keys and values"),
         ("t.yaml", "- n1\n", r"t\.yaml:1: wanted keys and values"),
         ("t.yaml", "n1: &a\n  devices: {x: *a}\n", r"alias"),
         ("t.yaml", "n1: {Rack: r1}", r"t\.yaml: n1\.Rack: a key is"),
         ("t.yaml", "n1: {rack: }", r"t\.yaml: n1\.rack: wanted 1 to 128"),
-        ("t.yaml", "n1: {devices: {gpu0: {uuid: x}}}", r"t\.yaml: n1\.devices\.gpu0\.uuid: this name belongs to"),
-        ("t.yaml", "n1: {port: '1'}", r"n1\.port: this name belongs to"),
+        (
+            "t.yaml",
+            "n1: {devices: {gpu0: {uuid: x}}}",
+            r"t\.yaml: n1\.devices\.gpu0\.uuid: this name is reserved for",
+        ),
+        ("t.yaml", "n1: {port: '1'}", r"n1\.port: this name is reserved for"),
         ("t.yaml", "n1: {devices: {gpu0: {devices: {a: {b: c}}}}}", r"not as deep"),
         ("t.yaml", 'n1: {rack: "a\\nb"}', r"n1\.rack: wanted 1 to 128 printable"),
         ("t.json", "{", r"t\.json:1"),
         ("t.json", '{"n1": {"rack": true}}', r"n1\.rack: wanted text"),
         ("t.json", '{"n1": {"rack": 1.5}}', r"n1\.rack: wanted text"),
-        ("t.json", '{"n1": {"rack": "a", "rack": "b"}}', r"rack stands there twice"),
+        ("t.json", '{"n1": {"rack": "a", "rack": "b"}}', r"rack occurs twice"),
         ("t.json", "[1]", r"t\.json: wanted an object"),
         ("t.json", "[" * 100_000, r"t\.json: nested too deeply"),
-        ("t.json", json.dumps({"n1": {f"k{i}": "v" for i in range(17)}}), r"n1: wanted at most 16 keys"),
+        (
+            "t.json",
+            json.dumps({"n1": {f"k{i}": "v" for i in range(17)}}),
+            r"n1: wanted at most 16 keys",
+        ),
         ("t.csv", "rack\nr1\n", r"t\.csv:1: the first line names the columns"),
         ("t.csv", "host,rack\nn1\n", r"t\.csv:2: 1 cells, wanted 2"),
         ("t.csv", "host,rack\nn1,a\nn1,b\n", r"t\.csv:3: a second row for n1"),
         ("t.csv", "host,rack\n,a\n", r"t\.csv:2: no host"),
-        ("t.csv", "host,serial\nn1,a\n", r"t\.csv:1\.serial: this name belongs to"),
+        ("t.csv", "host,serial\nn1,a\n", r"t\.csv:1\.serial: this name is reserved for"),
         ("t.csv", 'host,rack\nn1,"a\n', r"t\.csv:2"),
     ],
 )
@@ -173,11 +203,22 @@ def parse_yaml(text: str) -> dict[str, str]:
 
 
 def test_labels_of_the_node(tmp_path: Path) -> None:
-    """Chosen labels of a downward API file become attributes; one the node does not bear is left out."""
+    """Chosen labels of a downward API file become attributes; one the node
+    does not bear is left out.
+    """
     path = tmp_path / "labels"
-    path.write_text('topology.kubernetes.io/zone="eu-1a"\nexample.com/rack="r12"\napp="tocsin \\"x\\""\n')
-    labels = {"rack": "example.com/rack", "zone": "topology.kubernetes.io/zone", "leaf": "example.com/leaf"}
-    assert Topology.of_labels(path, labels).attributes("node", NODE) == {"rack": "r12", "zone": "eu-1a"}
+    path.write_text(
+        'topology.kubernetes.io/zone="eu-1a"\nexample.com/rack="r12"\napp="tocsin \\"x\\""\n'
+    )
+    labels = {
+        "rack": "example.com/rack",
+        "zone": "topology.kubernetes.io/zone",
+        "leaf": "example.com/leaf",
+    }
+    assert Topology.of_labels(path, labels).attributes("node", NODE) == {
+        "rack": "r12",
+        "zone": "eu-1a",
+    }
 
 
 @pytest.mark.parametrize("line", ["rack", "rack=r12", 'rack="r12', 'rack="\\q"', '"rack"="r12"'])
@@ -201,6 +242,7 @@ def test_labels_that_are_swapped_whole(tmp_path: Path) -> None:
     assert topology.attributes("node", NODE) == {"rack": "r2"}
 
 
+@pytest.mark.slow
 def test_a_command_prints_this_hosts_entry() -> None:
     """The command's object is the entry of the host it runs on."""
     topology = Topology.of_command(["printf", "%s", json.dumps(DOCUMENT["n1"])])
@@ -209,6 +251,7 @@ def test_a_command_prints_this_hosts_entry() -> None:
     assert topology.attributes("ib_port", PORT)["leaf"] == "leaf-b"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -225,13 +268,15 @@ def test_a_command_that_fails_is_named(argv: list[str], message: str) -> None:
         run_command(argv)
 
 
+@pytest.mark.slow
 def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Past its deadline the command is killed and its reader goes on."""
-    monkeypatch.setattr("collector.topology.COMMAND_S", 0.1)
+    monkeypatch.setattr("collector.node.topology.COMMAND_S", 0.1)
     with pytest.raises(TopologyError, match=r"no end within 0\.1 s"):
         run_command(["sleep", "60"])
 
 
+@pytest.mark.slow
 @given(st.text(max_size=200))
 def test_no_text_breaks_a_parser(text: str) -> None:
     """Hostile text gives an entry or a TopologyError, nothing else."""
@@ -246,6 +291,7 @@ def test_no_text_breaks_a_parser(text: str) -> None:
             assert str(error).startswith("t")
 
 
+@pytest.mark.slow
 def test_only_this_hosts_devices_are_kept(tmp_path: Path) -> None:
     """Of a table of 20,000 rows ten stay in memory."""
     path = tmp_path / "t.csv"

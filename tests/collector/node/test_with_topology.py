@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from collector.placed import Placed
-from collector.topology import Topology
+from collector.node.topology import Topology
+from collector.node.with_topology import WithTopology
 from pipeline.observation import Reading
 from tests.fakes import FakeClock, FakeSource, gpu_frame
 
 
-def placed(folder: Path) -> tuple[Placed, Topology, Path]:
+def placed(folder: Path) -> tuple[WithTopology, Topology, Path]:
     """A source of one GPU behind a topology file."""
     file = folder / "topology.yaml"
     file.write_text("n1: {rack: r12, devices: {gpu0: {rail: '3'}}}\n", encoding="utf-8")
     topology = Topology.of_file(file, "n1")
     frame = gpu_frame(FakeClock(), {"power_milliwatts": 5})
-    return Placed(FakeSource("nvml", [Reading((frame,))]), topology), topology, file
+    return WithTopology(FakeSource("nvml", [Reading((frame,))]), topology), topology, file
 
 
 def test_devices_carry_where_they_stand_beside_their_own_facts(tmp_path: Path) -> None:
@@ -46,5 +46,5 @@ def test_the_source_behind_is_closed(tmp_path: Path) -> None:
     """Shutdown reaches it."""
     topology = Topology.of_file(placed(tmp_path)[2], "n1")
     source = FakeSource("nvml")
-    Placed(source, topology).close()
+    WithTopology(source, topology).close()
     assert source.closed == 1

@@ -7,15 +7,15 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from collector.scoring.contest import Job, rendered
-from detectors.scoring.scope import ByHost
-from detectors.service import in_service, judge_in_service
+from detectors.paging import in_service, judge_in_service
+from evaluation.metrics.scope import ByHost
+from evaluation.runs.run import Job, rendered
 from pipeline.judge import Judge
-from pipeline.judged import Judged
+from pipeline.judged import JudgedObservation
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
-from pipeline.store.seal import seal
-from pipeline.store.wal import Wal, segments
+from pipeline.store.files.wal import Wal, segments
+from pipeline.store.keep.seal import seal
 from tests.fakes import FakeClock
 
 STEP_S = 10.0
@@ -23,34 +23,38 @@ PERIODS = {"nvml": STEP_S, "infiniband": STEP_S}
 SETTINGS = ("--source.nvml.period", "10s", "--source.infiniband.period", "10s")
 
 
-def judge(*, put_on_trial: Collection[str] = ()) -> Judge:
+def judge(*, disabled: Collection[str] = ()) -> Judge:
     """As an agent makes it."""
-    return judge_in_service(SelfMetrics(), FakeClock(), PERIODS, in_service(put_on_trial=put_on_trial))
+    return judge_in_service(SelfMetrics(), FakeClock(), PERIODS, in_service(disabled=disabled))
 
 
 def observations(nodes: int) -> Iterator[Observation]:
     """Two hours of a small fleet, GPUs of which are lost, as each of its agents sees it."""
     cut, count = ByHost(), dict[str, int]()
-    for whole in rendered(Job("F06", "nominal", 3, "dev", (), days=0.09, nodes=nodes)).observations():
+    for whole in rendered(
+        Job("F06", "nominal", 3, "dev", (), days=0.09, nodes=nodes)
+    ).observations():
         for host, part in cut.split(whole):
             count[host] = count.get(host, 0) + 1
             yield replace(part, boot_id=f"boot of {host}", seq=count[host])
 
 
 @cache
-def lived(nodes: int) -> list[Judged]:
+def lived(nodes: int) -> list[JudgedObservation]:
     """What the agents said."""
     judges: dict[str, Judge] = {}
     return [judges.setdefault(seen.host, judge()).judge(seen) for seen in observations(nodes)]
 
 
-def keep(root: Path, judged: list[Judged], *, sealed: bool = True) -> None:
+def keep(root: Path, judged: list[JudgedObservation], *, sealed: bool = True) -> None:
     """Write it as agents do, each into a log of its own; then seal it all into one store."""
     logs: dict[str, Wal] = {}
     for one in judged:
         host = one.observation.host
         folder = root / "wal" if not sealed else root.parent / f"wal of {host}"
-        log = logs.setdefault(host, Wal(folder, FakeClock(), SelfMetrics(), fsync_s=1e9, most_bytes=1 << 40))
+        log = logs.setdefault(
+            host, Wal(folder, FakeClock(), SelfMetrics(), fsync_s=1e9, max_bytes=1 << 40)
+        )
         log.write(*one)
     for host, log in logs.items():
         log.close()

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from collector.cli.main import main
+from pipeline.clock import SECOND_NS
 from pipeline.frame import Device, frame_of
-from pipeline.judged import Judged
+from pipeline.judged import JudgedObservation
 from pipeline.nccl.report import Report
 from pipeline.nccl.wire import events_of
 from pipeline.observation import Observation
 from tests.collector.replaying.kept import keep
-from tests.detectors.nccl.jobs import BEGIN_NS, S, dump
+from tests.detectors.nccl.jobs import BEGIN_NS, dump
 
 RANKS = {"n1": (0, 1, 2), "n2": (3,)}  # of which rank 3 never comes
 SECONDS = 120
@@ -28,23 +29,44 @@ def gpu(host: str, rank: int) -> Device:
 
 
 def told(host: str, rank: int) -> Report:
-    """A rank's dump as its agent reads it: rank 3 has launched and completed eight, the others wait in the ninth."""
+    """A rank's dump as its agent reads it: rank 3 has launched and completed eight, the
+    others wait in the ninth.
+    """
     launched = 8 if rank == 3 else 9
     report = dump(rank, {"0": (launched, 8)}, {"0": range(4)})
     (communicator,) = report.communicators
-    members = tuple(replace(m, host=host, pid=100 + rank, uuid=gpu(host, rank).id) for m in communicator.members)
-    return replace(report, job="71", host=host, communicators=(replace(communicator, members=members),))
+    members = tuple(
+        replace(m, host=host, pid=100 + rank, uuid=gpu(host, rank).id) for m in communicator.members
+    )
+    return replace(
+        report, job="71", host=host, communicators=(replace(communicator, members=members),)
+    )
 
 
-def node(host: str, ranks: Sequence[int]) -> list[Judged]:
-    """Two minutes of a node; its ranks' dumps are there after half a minute. Monotonic clocks of nodes have nothing in common."""
+def node(host: str, ranks: Sequence[int]) -> list[JudgedObservation]:
+    """Two minutes of a node; its ranks' dumps are there after half a minute.
+
+    Monotonic clocks of nodes have nothing in common.
+    """
     seen = []
     for second in range(SECONDS):
-        now, mono = BEGIN_NS + second * S, (1000 * len(host) * max(ranks) + second) * S
+        now, mono = (
+            BEGIN_NS + second * SECOND_NS,
+            (1000 * len(host) * max(ranks) + second) * SECOND_NS,
+        )
         reports = [told(host, rank) for rank in ranks] if second == 30 else []
-        events = tuple(e for r in reports for e in events_of(r, Device(host, "node", host), now, mono))
+        events = tuple(
+            e for r in reports for e in events_of(r, Device(host, "node", host), now, mono)
+        )
         frame = frame_of("gpu", [(gpu(host, rank), {}) for rank in ranks], now, mono)
-        seen.append(Judged(Observation("nccl", host, f"boot of {host}", second, now, mono, 0, (frame,), events), ()))
+        seen.append(
+            JudgedObservation(
+                Observation(
+                    "nccl", host, f"boot of {host}", second, now, mono, 0, (frame,), events
+                ),
+                (),
+            )
+        )
     return seen
 
 
@@ -57,17 +79,26 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def verdicts(capsys: pytest.CaptureFixture[str], store: Path, *argv: str) -> list[tuple[str, str, str, str]]:
+def verdicts(
+    capsys: pytest.CaptureFixture[str], store: Path, *argv: str
+) -> list[tuple[str, str, str, str]]:
     """Phase, fault, host and device of every finding of a replay."""
     capsys.readouterr()
     assert main(["replay", "--from", str(store), "--detectors", "nccl", *argv]) == 0
     lines = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-    return [(f["phase"], f["fault"], f["host"], f["device"]) for f in lines if f["type"] == "finding"]
+    return [
+        (f["phase"], f["fault"], f["host"], f["device"]) for f in lines if f["type"] == "finding"
+    ]
 
 
-def test_two_nodes_files_give_one_verdict_with_the_rank_on_its_node(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.slow
+def test_two_nodes_files_give_one_verdict_with_the_rank_on_its_node(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The waiting ranks are told of by one node, the rank that they wait for by the other."""
-    assert verdicts(capsys, store, "--scope", "fleet") == [("onset", "hang/host_hang", "n2", "GPU-3")]
+    assert verdicts(capsys, store, "--scope", "fleet") == [
+        ("onset", "hang/host_hang", "n2", "GPU-3")
+    ]
 
 
 def test_each_node_by_itself_names_nobody(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,11 +106,16 @@ def test_each_node_by_itself_names_nobody(store: Path, capsys: pytest.CaptureFix
     assert {fault for _, fault, *_ in verdicts(capsys, store)} <= {"hang/unknown"}
 
 
-def test_the_joint_verdict_does_not_hang_on_the_order_of_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.slow
+def test_the_joint_verdict_does_not_hang_on_the_order_of_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A store gives one node after the other: here the rank to blame comes first."""
     keep(tmp_path / "store", node("a1", (3,)))
     keep(tmp_path / "store", node("z9", (0, 1, 2)))
-    assert verdicts(capsys, tmp_path / "store", "--scope", "fleet") == [("onset", "hang/host_hang", "a1", "GPU-3")]
+    assert verdicts(capsys, tmp_path / "store", "--scope", "fleet") == [
+        ("onset", "hang/host_hang", "a1", "GPU-3")
+    ]
 
 
 @pytest.mark.parametrize(

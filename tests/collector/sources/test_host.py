@@ -74,7 +74,9 @@ def test_every_fact_of_the_catalogue(root: Path) -> None:
 
 
 def test_a_bare_machine(tmp_path: Path) -> None:
-    """Files that are not there are facts this machine does not have: nothing unread, and the clock is still told."""
+    """Files that are not there are facts this machine does not have: nothing unread, and
+    the clock is still told.
+    """
     reading = host(tmp_path).read()
     assert reading.unread == ()
     assert dict(reading.frames[0].devices[0].attributes) == {}
@@ -83,7 +85,9 @@ def test_a_bare_machine(tmp_path: Path) -> None:
 
 
 def test_files_that_hold_something_else(root: Path) -> None:
-    """What has no such line is missing with a reason; a fact is one printable, bounded line whatever its file holds."""
+    """What has no such line is missing with a reason; a fact is one printable, bounded line
+    whatever its file holds.
+    """
     write(root, "/proc/stat", "btime soon\n")
     write(root, "/proc/sys/kernel/osrelease", "6.1\x1b[31m" + "x" * 1000)
     reading = host(root).read()
@@ -100,10 +104,15 @@ def test_a_fifo_or_a_folder_instead_of_a_file(root: Path) -> None:
     (root / "proc" / "meminfo").unlink()
     (root / "proc" / "meminfo").mkdir()
     reasons = {(u.reason, u.field) for u in host(root).read().unread}
-    assert reasons >= {("EISDIR", "memory_total_kibibytes"), ("EISDIR", "memory_available_kibibytes")}
+    assert reasons >= {
+        ("EISDIR", "memory_total_kibibytes"),
+        ("EISDIR", "memory_available_kibibytes"),
+    }
 
 
-def test_a_clock_that_is_not_synchronised_is_said_once(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_clock_that_is_not_synchronised_is_said_once(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """One line when it is lost, one when it is back, none in between."""
     now = [SYNCHRONISED]
     source = host(root, lambda: now[0])
@@ -129,7 +138,9 @@ def test_a_kernel_without_clock_discipline(root: Path) -> None:
 
 
 def test_the_kernel_of_this_machine() -> None:
-    """The real call on the real struct: a bound on the error, within what NTP allows (NTP_PHASE_LIMIT, 16 s, linux/timex.h)."""
+    """The real call on the real struct: a bound on the error, within what NTP allows
+    (NTP_PHASE_LIMIT, 16 s, linux/timex.h).
+    """
     try:
         found = adjtimex.read()
     except OSError as error:

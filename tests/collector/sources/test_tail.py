@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collector.sources.tail import LONGEST_LINE, Tail
+from collector.sources.tail import MAX_LINE, Tail
 
 LOTS = 1 << 20
 
@@ -43,6 +43,7 @@ def test_lines_come_once_and_whole(tail: Tail, path: Path) -> None:
     assert tail.read(LOTS) == []
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.binary(min_size=1, max_size=30), max_size=8), st.integers(1, 40))
 def test_pieces_make_no_difference(tmp_path: Path, pieces: list[bytes], step: int) -> None:
@@ -96,10 +97,10 @@ def test_of_a_large_file_only_the_end_is_read(path: Path) -> None:
 
 def test_a_line_without_end_is_lost_and_the_next_is_read(tail: Tail, path: Path) -> None:
     """Memory stays within one line."""
-    add(path, b"x" * (3 * LONGEST_LINE))
+    add(path, b"x" * (3 * MAX_LINE))
     for _ in range(4):
-        tail.read(LONGEST_LINE)
-        assert len(tail._rest) <= 2 * LONGEST_LINE
+        tail.read(MAX_LINE)
+        assert len(tail._rest) <= 2 * MAX_LINE
     add(path, b"\nnext\n")
     assert tail.read(LOTS) == [b"next"]
     assert tail.lost == 1

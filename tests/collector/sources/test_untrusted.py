@@ -1,4 +1,6 @@
-"""Files that may be traps: links anywhere in the path, devices, other owners, and sizes that grow."""
+"""Files that may be traps: links anywhere in the path, devices, other
+owners, and sizes that grow.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from collector.sources.untrusted import UntrustedFileError, names_in, open_fifo, open_regular, read_regular, socket_path
+from collector.sources.untrusted import (
+    UntrustedFileError,
+    names_in,
+    open_fifo,
+    open_regular,
+    read_regular,
+    socket_path,
+)
 
 
 @pytest.fixture
@@ -22,7 +31,7 @@ def dump(tmp_path: Path) -> Path:
 
 def test_a_plain_file_is_read(dump: Path, tmp_path: Path) -> None:
     """Absolute in the job's own root, as /proc/PID/root shows it."""
-    assert read_regular("/a/b/dump", root=tmp_path, owner=os.getuid(), most_bytes=100) == b"content"
+    assert read_regular("/a/b/dump", root=tmp_path, owner=os.getuid(), max_bytes=100) == b"content"
 
 
 def test_a_link_is_not_followed(dump: Path, tmp_path: Path) -> None:
@@ -47,7 +56,7 @@ def test_no_way_leads_out_of_the_root(path: str, tmp_path: Path) -> None:
 
 
 def test_a_fifo_is_refused_without_waiting(tmp_path: Path) -> None:
-    """Nobody writes to it: an ordinary open would wait for ever."""
+    """Nobody writes to it: an ordinary open would wait forever."""
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(UntrustedFileError, match="not a regular file"):
         open_regular("fifo", root=tmp_path)
@@ -62,7 +71,7 @@ def test_somebody_elses_file_is_refused(dump: Path, tmp_path: Path) -> None:
 def test_a_file_that_is_too_large_is_refused(dump: Path, tmp_path: Path) -> None:
     """Before a byte of it is read."""
     with pytest.raises(UntrustedFileError, match="7 bytes"):
-        read_regular("a/b/dump", root=tmp_path, most_bytes=6)
+        read_regular("a/b/dump", root=tmp_path, max_bytes=6)
 
 
 def test_a_missing_file_is_an_ordinary_error(tmp_path: Path) -> None:

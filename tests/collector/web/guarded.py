@@ -1,4 +1,6 @@
-"""A server under a web configuration on a free port of the loopback, and clients with certificates of ours or of others."""
+"""A server under a web configuration on a free port of the loopback, and clients with
+certificates of ours or of others.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,16 @@ from typing import Any
 import aiohttp
 import yaml
 
+from collector.config.web.security import WebFile
 from collector.web import Web
 from collector.web.connections import Connections
-from collector.web.security import WebFile
 from pipeline.catalog import agent
 from pipeline.clock import SystemClock
 from pipeline.guard import Guard
 from pipeline.selfmetrics import SelfMetrics
 from tests.certificates import Authority
-from tests.collector.test_web import FakePages
+from tests.collector.web.test_server import FakePages
+from tests.wait import PATIENCE_S
 
 AUTHORITY = Authority()
 
@@ -28,8 +31,8 @@ AUTHORITY = Authority()
 class Guarded:
     """A running server: its address, its counts of refusals, its connections."""
 
-    def __init__(self, web: Web, address: str, own: SelfMetrics) -> None:
-        self.web, self.address, self.own = web, address, own
+    def __init__(self, web: Web, address: str, metrics: SelfMetrics) -> None:
+        self.web, self.address, self.metrics = web, address, metrics
         self.host, _, port = address.rpartition(":")
         self.port = int(port)
 
@@ -41,15 +44,21 @@ class Guarded:
 
     def refused(self, reason: str) -> float:
         """How many were turned away."""
-        return self.own.value(agent.WEB_REFUSED, reason) or 0.0
+        return self.metrics.value(agent.WEB_REFUSED, reason) or 0.0
 
-    async def get(self, path: str = "/metrics", client: ssl.SSLContext | None = None, **headers: str) -> tuple[int, str]:
-        """Status and body of a request on a connection of its own; aiohttp.ClientError where there is none."""
+    async def get(
+        self, path: str = "/metrics", client: ssl.SSLContext | None = None, **headers: str
+    ) -> tuple[int, str]:
+        """Status and body of a request on a connection of its own;
+        aiohttp.ClientError where there is none.
+        """
         scheme = "http" if client is None else "https"
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         async with (
             aiohttp.ClientSession() as session,
-            session.get(f"{scheme}://{self.address}{path}", ssl=client or True, headers=given) as answer,
+            session.get(
+                f"{scheme}://{self.address}{path}", ssl=client or True, headers=given
+            ) as answer,
         ):
             return answer.status, await answer.text()
 
@@ -57,7 +66,7 @@ class Guarded:
         """A bare connection that has reached the server."""
         before = len(self.connections)
         opened = await asyncio.open_connection(self.host, self.port)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while len(self.connections) == before:  # noqa: ASYNC110 - a set has no event for it
                 await asyncio.sleep(0)
         return opened
@@ -81,7 +90,9 @@ MUTUAL = tls(client_auth_type="RequireAndVerifyClientCert", client_ca_file="ca.c
 
 
 def client(folder: Path, *names: str, by: Authority = AUTHORITY, days: float = 1) -> ssl.SSLContext:
-    """A client that trusts our authority and shows a certificate with these names, signed by ``by``; without names it shows none."""
+    """A client that trusts our authority and shows a certificate with these names, signed by
+    ``by``; without names it shows none.
+    """
     context = ssl.create_default_context(cadata=AUTHORITY.certificate.decode())
     if names:
         context.load_cert_chain(*by.client(*names, days=days).write(folder, "client"))
@@ -89,20 +100,22 @@ def client(folder: Path, *names: str, by: Authority = AUTHORITY, days: float = 1
 
 
 @asynccontextmanager
-async def serving(file: Path | None = None, page: bytes = b"up 1\n", **settings: Any) -> AsyncIterator[Guarded]:
+async def serving(
+    file: Path | None = None, page: bytes = b"up 1\n", **settings: Any
+) -> AsyncIterator[Guarded]:
     """A started server."""
-    own = SelfMetrics()
+    metrics = SelfMetrics()
     pages: Any = FakePages(page)  # only the metrics are looked at
     web = Web(
         pages,
-        Guard(own, SystemClock()),
+        Guard(metrics, SystemClock()),
         ["127.0.0.1:0"],
         file=WebFile(file) if file is not None else None,
-        own=own,
+        metrics=metrics,
         **settings,
     )
     bound = await web.start()
     try:
-        yield Guarded(web, bound[0], own)
+        yield Guarded(web, bound[0], metrics)
     finally:
         await web.stop()

@@ -1,4 +1,6 @@
-"""A node for tests of its page: two GPUs, two ports, a job; what is read and said of them is set by the test."""
+"""A node for tests of its page: two GPUs, two ports, a job; what is read and said of
+them is set by the test.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from collector.out_of_service import Out
+from collector.node.out_of_service import Out
 from collector.web import AgentPages
 from collector.web.page import page
 from collector.web.recent import Recent
 from collector.web.status import Node
 from detectors.incidents import health_of
 from pipeline.catalog import agent
+from pipeline.clock import SECOND_NS
 from pipeline.exposition import Exposition
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device, Frame, frame_of, schema_of
 from pipeline.observation import Observation
 from pipeline.rates import Rates
 from pipeline.selfmetrics import SelfMetrics
-from tests.fakes import SECOND, FakeClock, gpu, observed
+from tests.fakes import FakeClock, gpu, observed
 
 WELL = {
     "state": 0,
@@ -36,16 +39,27 @@ WORDS_PER_SECOND = 5_000_000_000  # 4 bytes each: 160 Gb/s
 
 
 class Scene:
-    """Reads once a second when told to ``play``. Set ``gpus``, ``ports``, ``simulated`` and say findings and incidents in between."""
+    """Reads once a second when told to ``play``.
 
-    def __init__(self, *, name: str = "NVIDIA H100 80GB HBM3", host: str = "n1", simulated: str = "") -> None:
-        self.clock, self.own, self.recent = FakeClock(), SelfMetrics(), Recent()
-        self.exposition = Exposition(self.own, clock=self.clock, periods={"nvml": 1.0})
+    Set ``gpus``, ``ports``, ``simulated`` and say findings and incidents in between.
+    """
+
+    def __init__(
+        self, *, name: str = "NVIDIA H100 80GB HBM3", host: str = "n1", simulated: str = ""
+    ) -> None:
+        self.clock, self.metrics, self.recent = FakeClock(), SelfMetrics(), Recent()
+        self.exposition = Exposition(self.metrics, clock=self.clock, periods={"nvml": 1.0})
         self.gpus: list[tuple[Device, dict[str, float]]] = [
             (gpu(i, name=name, serial=f"16521690{i}"), dict(WELL)) for i in range(2)
         ]
         self.ports: list[tuple[Device, dict[str, float]]] = [
-            (Device("n1", "ib_port", f"0xa088c20300{i:06x}", {"device": f"mlx5_{i}", "port": "1"}), dict(UP)) for i in range(2)
+            (
+                Device(
+                    "n1", "ib_port", f"0xa088c20300{i:06x}", {"device": f"mlx5_{i}", "port": "1"}
+                ),
+                dict(UP),
+            )
+            for i in range(2)
         ]
         self.jobs = [Device("n1", "job", "4711", {})]
         self.holders: list[Device] = []
@@ -55,7 +69,7 @@ class Scene:
         self._words = 0
         self.pages = AgentPages(
             self.exposition,
-            self.own,
+            self.metrics,
             self.clock,
             Node(host, "0.1.0", simulated),
             unready=lambda: self.missing,
@@ -68,30 +82,43 @@ class Scene:
 
     def source(self, name: str, *, reads: bool = True) -> None:
         """Let a source read, or be blind."""
-        self.own.set(agent.SOURCE_SUCCESS, float(reads), name)
-        self.own.set(agent.SOURCE_LAST_SUCCESS, self.clock.time_ns() / 1e9, name)
+        self.metrics.set(agent.SOURCE_SUCCESS, float(reads), name)
+        self.metrics.set(agent.SOURCE_LAST_SUCCESS, self.clock.time_ns() / 1e9, name)
 
     def play(self, seconds: int = 1) -> Scene:
         """Read so many times, a second apart."""
         for _ in range(seconds):
             self.clock.advance(1)
             self._words += WORDS_PER_SECOND
-            frames = [self._frame("gpu", self.gpus), self._frame("job", [(job, {"processes": 2}) for job in self.jobs])]
-            frames.append(self._frame("device_job", [(holder, {"processes": 1}) for holder in self.holders]))
+            frames = [
+                self._frame("gpu", self.gpus),
+                self._frame("job", [(job, {"processes": 2}) for job in self.jobs]),
+            ]
+            frames.append(
+                self._frame("device_job", [(holder, {"processes": 1}) for holder in self.holders])
+            )
             counts = {"receive_words": self._words, "transmit_words": self._words // 2}
-            ports = self._rates.add(self._frame("ib_port", [(device, {**row, **counts}) for device, row in self.ports]))
+            ports = self._rates.add(
+                self._frame("ib_port", [(device, {**row, **counts}) for device, row in self.ports])
+            )
             self._write(observed(self.clock, *frames, ports))
         return self
 
     def hold(self, device: Device, **by: str) -> None:
         """A job or pod that holds a GPU."""
-        self.holders.append(Device("n1", "device_job", f"{device.id}/{len(self.holders)}", {"uuid": device.id, **by}))
+        self.holders.append(
+            Device(
+                "n1", "device_job", f"{device.id}/{len(self.holders)}", {"uuid": device.id, **by}
+            )
+        )
 
     def say(self, device: Device, summary: str, **about: Any) -> Finding:
         """A finding that stands from now on."""
         now = self.clock.time_ns()
         told = {"fault": "xid", "severity": "page", "action": "RESTART_BM"} | about
-        finding = Finding("xid", device, phase="onset", onset_ns=now, time_ns=now, summary=summary, **told)
+        finding = Finding(
+            "xid", device, phase="onset", onset_ns=now, time_ns=now, summary=summary, **told
+        )
         self._write(observed(self.clock), finding)
         return finding
 
@@ -100,7 +127,14 @@ class Scene:
         now = self.clock.time_ns()
         ids = tuple(one.id for one in (finding, *more))
         incident = Incident(
-            f"7d82{finding.id[:8]}", finding.device, finding.fault, finding.severity, finding.action, now, ids, finding.summary
+            f"7d82{finding.id[:8]}",
+            finding.device,
+            finding.fault,
+            finding.severity,
+            finding.action,
+            now,
+            ids,
+            finding.summary,
         )
         incident = replace(incident, **({"reason": "Drain the node and power-cycle it."} | about))
         self.exposition.write(observed(self.clock), (), (incident,))
@@ -108,12 +142,17 @@ class Scene:
 
     def end(self, incident: Incident) -> None:
         """It is over."""
-        self.exposition.write(observed(self.clock), (), (replace(incident, cleared_ns=self.clock.time_ns()),))
+        self.exposition.write(
+            observed(self.clock), (), (replace(incident, cleared_ns=self.clock.time_ns()),)
+        )
 
     def take_out(self, device: Device, reason: str = "new firmware") -> None:
         """Out of service for an hour, by ada."""
         now = self.clock.time_ns()
-        self.out = (*self.out, Out(device.host, device.kind, device.id, now, now + 3600 * SECOND, reason, "ada"))
+        self.out = (
+            *self.out,
+            Out(device.host, device.kind, device.id, now, now + 3600 * SECOND_NS, reason, "ada"),
+        )
 
     def status(self) -> Mapping[str, Any]:
         """The document."""

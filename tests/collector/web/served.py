@@ -15,9 +15,8 @@ from pipeline.guard import Guard
 from pipeline.selfmetrics import SelfMetrics
 from tests.browser import Page
 from tests.collector.web.scene import Scene
-from tests.wait import until
+from tests.wait import PATIENCE_S, until
 
-PATIENCE_S = 20
 T = TypeVar("T")
 
 
@@ -70,7 +69,12 @@ def loaded(page: Page, once: str = "true") -> Page:
 
     def whole() -> bool:
         with contextlib.suppress(RuntimeError):  # between two documents there is nobody to answer
-            return bool(page.evaluate(f"document.readyState === 'complete' && document.URL !== 'about:blank' && ({once})"))
+            return bool(
+                page.evaluate(
+                    "document.readyState === 'complete' && document.URL !== "
+                    f"'about:blank' && ({once})"
+                )
+            )
         return False
 
     until(whole, f"the page to be loaded, and {once}")
@@ -78,17 +82,35 @@ def loaded(page: Page, once: str = "true") -> Page:
 
 
 def pass_time(page: Page, seconds: float) -> None:
-    """Let the page's own time go by, as fast as it can: its timers fire, and what they ask for is answered. Then it stands still."""
+    """Let the page's own time go by, as fast as it can: its timers fire, and what
+    they ask for is answered.
+
+    Then it stands still.
+    """
     begin = page.evaluate("performance.now()")
-    page.ask("Emulation.setVirtualTimePolicy", policy="pauseIfNetworkFetchesPending", budget=seconds * 1000)
-    until(lambda: page.evaluate("performance.now()") >= begin + seconds * 1000 - 1, "the page's time to pass")
+    page.ask(
+        "Emulation.setVirtualTimePolicy",
+        policy="pauseIfNetworkFetchesPending",
+        budget=seconds * 1000,
+    )
+    until(
+        lambda: page.evaluate("performance.now()") >= begin + seconds * 1000 - 1,
+        "the page's time to pass",
+    )
 
 
 def press(page: Page, key: str) -> None:
     """One key, down and up."""
     code, text = {"Tab": (9, ""), "Enter": (13, "\r")}[key]
     for kind in ("keyDown", "keyUp"):
-        page.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, text=text)
+        page.ask(
+            "Input.dispatchKeyEvent",
+            type=kind,
+            key=key,
+            code=key,
+            windowsVirtualKeyCode=code,
+            text=text,
+        )
 
 
 def text(page: Page, selector: str) -> str:
@@ -102,7 +124,9 @@ def unfold(page: Page) -> None:
 
 
 def accessible(page: Page) -> list[dict[str, Any]]:
-    """The accessibility tree as a list: role, name, and the properties that a screen reader tells."""
+    """The accessibility tree as a list: role, name, and the properties
+    that a screen reader tells.
+    """
     return [
         {"role": node["role"]["value"], "name": node.get("name", {}).get("value", "")}
         | {one["name"]: one["value"].get("value") for one in node.get("properties", ())}

@@ -14,10 +14,10 @@ MINUTE, HOUR = 60, 3600
 
 def said(*numbers: tuple[Metric, float, tuple[str, ...]]) -> dict[str, tuple[bool, str]]:
     """By part whether it is well, and what is said, where these are the agent's numbers."""
-    own = SelfMetrics()
+    metrics = SelfMetrics()
     for metric, value, labels in numbers:
-        own.set(metric, value, *labels)
-    return {part["name"]: (part["ok"], part["text"]) for part in parts(own, NOW_S * 10**9)}
+        metrics.set(metric, value, *labels)
+    return {part["name"]: (part["ok"], part["text"]) for part in parts(metrics, NOW_S * 10**9)}
 
 
 def test_of_what_there_is_not_nothing_is_said() -> None:
@@ -27,11 +27,26 @@ def test_of_what_there_is_not_nothing_is_said() -> None:
 
 @pytest.mark.parametrize(
     ("taken", "words"),
-    [(1, (True, "In force for 5 min.")), (0, (False, "The last reload was refused; the one before is in force for 5 min."))],
+    [
+        (1, (True, "Loaded 5 min ago.")),
+        (
+            0,
+            (
+                False,
+                (
+                    "The last reload failed; the previous configuration, loaded 5 min ago, "
+                    "stays active."
+                ),
+            ),
+        ),
+    ],
 )
 def test_the_configuration(taken: int, words: tuple[bool, str]) -> None:
     """Which one is in force, and since when."""
-    numbers = (agent.CONFIG_RELOAD_SUCCESS, taken, ()), (agent.CONFIG_RELOAD_TIME, NOW_S - 5 * MINUTE, ())
+    numbers = (
+        (agent.CONFIG_RELOAD_SUCCESS, taken, ()),
+        (agent.CONFIG_RELOAD_TIME, NOW_S - 5 * MINUTE, ()),
+    )
     assert said(*numbers)["configuration"] == words
 
 
@@ -41,16 +56,21 @@ def test_the_configuration(taken: int, words: tuple[bool, str]) -> None:
     ids=["young", "never", "again", "late"],
 )
 def test_a_store_that_does_not_seal_is_not_well(failed: int, sealed: int, well: bool) -> None:
-    """A failure that was made up for is told and no worry; three times the interval without a sealing is one."""
+    """A failure that was made up for is told and no worry; three times the interval
+    without a sealing is one.
+    """
     numbers = (agent.STORE_SEALS, failed, ("failed",)), (agent.STORE_LAST_SEAL, sealed, ())
     assert said(*numbers)["store"][0] is well
 
 
 def test_what_the_store_did_not_get_is_told() -> None:
     """Where the queue before it was full, or the disk."""
-    full = (agent.STAGE_FAILURES, 2, ("sink", "store", "OSError")), (agent.STAGE_FAILURES, 9, ("sink", "web", "OSError"))
+    full = (
+        (agent.STAGE_FAILURES, 2, ("sink", "store", "OSError")),
+        (agent.STAGE_FAILURES, 9, ("sink", "web", "OSError")),
+    )
     numbers = (agent.STORE_SEALS, 0, ("failed",)), (agent.QUEUE_DROPPED, 7, ("store",)), *full
-    assert "Since the start 2 writes were refused, 7 observations were dropped." in said(*numbers)["store"][1]
+    assert "Since start: 2 writes failed, 7 observations dropped." in said(*numbers)["store"][1]
 
 
 @pytest.mark.parametrize(("hours", "well"), [(0.1, True), (2, False)])
@@ -65,11 +85,14 @@ def test_a_driver_that_nobody_may_ask_any_more_is_not_well() -> None:
     numbers = (agent.NVML_BLIND, 1, ()), (agent.NVML_ABANDONED, 3, ())
     assert said(*numbers)["driver"] == (
         False,
-        "3 processes are stuck in it: no further one is started, and the GPUs are not read.",
+        "3 processes are stuck in the driver: no more are started, and the GPUs are not read.",
     )
 
 
-@pytest.mark.parametrize(("mode", "words"), [("kmsg", (True, "Read from kmsg.")), ("none", (False, "Not read: XIDs go unseen."))])
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [("kmsg", (True, "Read from kmsg.")), ("none", (False, "Not read: XIDs are missed."))],
+)
 def test_a_kernel_log_that_cannot_be_read_is_not_well(mode: str, words: tuple[bool, str]) -> None:
     """The agent is blind to XIDs, and says so."""
     assert said((agent.KERNEL_LOG_MODE, 1, (mode,)))["kernel log"] == words
@@ -77,10 +100,10 @@ def test_a_kernel_log_that_cannot_be_read_is_not_well(mode: str, words: tuple[bo
 
 def test_a_source_says_what_it_could_not_read() -> None:
     """By reason, without those of which there are none now."""
-    own = SelfMetrics()
-    own.set(agent.SOURCE_SUCCESS, 1, "nvml")
-    own.set(agent.SOURCE_UNREAD, 3, "nvml", "not_supported")
-    own.set(agent.SOURCE_UNREAD, 0, "nvml", "timeout")
-    own.set(agent.SOURCE_UNREAD, 1, "infiniband", "timeout")
-    (source,) = sources(own, NOW_S * 10**9)
+    metrics = SelfMetrics()
+    metrics.set(agent.SOURCE_SUCCESS, 1, "nvml")
+    metrics.set(agent.SOURCE_UNREAD, 3, "nvml", "not_supported")
+    metrics.set(agent.SOURCE_UNREAD, 0, "nvml", "timeout")
+    metrics.set(agent.SOURCE_UNREAD, 1, "infiniband", "timeout")
+    (source,) = sources(metrics, NOW_S * 10**9)
     assert source["unread"] == {"not_supported": 3}

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from tests.collector.web.served import Served
+from tests.wait import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +23,19 @@ def node() -> Iterator[Served]:
 
 def get(node: Served, path: str, **headers: str) -> tuple[Mapping[str, str], bytes]:
     """Headers and body."""
-    with contextlib.closing(http.client.HTTPConnection(node.address, timeout=20)) as connection:
-        connection.request("GET", path, headers={key.replace("_", "-"): value for key, value in headers.items()})
+    with contextlib.closing(
+        http.client.HTTPConnection(node.address, timeout=PATIENCE_S)
+    ) as connection:
+        connection.request(
+            "GET", path, headers={key.replace("_", "-"): value for key, value in headers.items()}
+        )
         answer = connection.getresponse()
         return dict(answer.headers), answer.read()
 
 
-@pytest.mark.parametrize(("path", "content_type"), [("/page.css", "text/css"), ("/page.js", "text/javascript")])
+@pytest.mark.parametrize(
+    ("path", "content_type"), [("/page.css", "text/css"), ("/page.js", "text/javascript")]
+)
 def test_style_and_script_say_what_they_are(node: Served, path: str, content_type: str) -> None:
     """A browser that is told not to guess takes them."""
     headers, body = get(node, path)
@@ -47,7 +54,9 @@ def test_the_page_is_packed_for_those_who_can_unpack(node: Served) -> None:
 
 
 def test_the_policy_lets_nothing_else_in(node: Served) -> None:
-    """No script or style within the page, none from elsewhere, and no markup made from text by a script."""
+    """No script or style within the page, none from elsewhere, and no markup
+    made from text by a script.
+    """
     policy = get(node, "/")[0]["Content-Security-Policy"]
     for rule in (
         "default-src 'none'",

@@ -9,7 +9,14 @@ from collections.abc import Awaitable, Callable
 import bcrypt
 import pytest
 
-from collector.web.auth import MOST_REMEMBERED, MOST_WAITING, MOST_WAITING_OF_ONE, Passwords, TooManyGuesses, credentials
+from collector.web.auth import (
+    MAX_REMEMBERED,
+    MAX_WAITING,
+    MAX_WAITING_OF_ONE,
+    Passwords,
+    TooManyGuesses,
+    credentials,
+)
 
 HASHES = {"alice": "$2y$04$alice", "bob": "$2b$04$bob"}
 
@@ -21,7 +28,9 @@ def basic(user: str, password: bytes | str) -> str:
 
 
 class Compare:
-    """Stands for bcrypt: the password of a hash is what comes after its last ``$``; it remembers what it was asked."""
+    """Stands for bcrypt: the password of a hash is what comes after its last ``$``; it
+    remembers what it was asked.
+    """
 
     def __init__(self) -> None:
         self.asked: list[tuple[bytes, bytes]] = []
@@ -65,20 +74,27 @@ def test_only_a_user_with_their_password_is_let_in(header: str, let_in: bool) ->
 
 @pytest.mark.parametrize("prefix", ["2a", "2b", "2y"])
 def test_hashes_of_every_tool_are_understood(prefix: str) -> None:
-    """Those of htpasswd begin with 2y, others' with 2a or 2b; a password of 72 bytes, the most bcrypt takes, is right."""
+    """Those of htpasswd begin with 2y, others' with 2a or 2b; a password of 72 bytes, the
+    most bcrypt takes, is right.
+    """
     password = b"p" * 72
     hashed = bcrypt.hashpw(password, bcrypt.gensalt(4)).decode()
     users = {"prom": f"${prefix}{hashed[3:]}"}
 
     async def work() -> list[bool]:
         passwords = Passwords(pause=at_once)
-        return [await passwords.admits(basic("prom", given), users, "peer") for given in (password, b"q" * 72, b"p" * 73, b"\0")]
+        return [
+            await passwords.admits(basic("prom", given), users, "peer")
+            for given in (password, b"q" * 72, b"p" * 73, b"\0")
+        ]
 
     assert asyncio.run(work()) == [True, False, False, False]
 
 
 def test_an_unknown_user_costs_as_much_as_a_known_one() -> None:
-    """Some user's hash is compared for them too, always the same one: neither time nor repetition tells who exists."""
+    """Some user's hash is compared for them too, always the same one: neither time nor
+    repetition tells who exists.
+    """
     compare = Compare()
 
     async def work(passwords: Passwords) -> None:
@@ -91,11 +107,16 @@ def test_an_unknown_user_costs_as_much_as_a_known_one() -> None:
 
 
 def test_what_was_seen_is_not_computed_again() -> None:
-    """A scraper that comes every second pays bcrypt once; a wrong password costs no more than once either."""
+    """A scraper that comes every second pays bcrypt once; a wrong password costs
+    no more than once either.
+    """
     compare = Compare()
 
     async def work(passwords: Passwords) -> list[bool]:
-        return [await passwords.admits(basic("alice", given), HASHES, "peer") for given in ("alice", "wrong") * 5]
+        return [
+            await passwords.admits(basic("alice", given), HASHES, "peer")
+            for given in ("alice", "wrong") * 5
+        ]
 
     assert run(work, compare) == [True, False] * 5
     assert len(compare.asked) == 2
@@ -106,11 +127,15 @@ def test_a_new_hash_is_asked_anew() -> None:
 
     async def work(passwords: Passwords) -> list[bool]:
         before = await passwords.admits(basic("alice", "alice"), HASHES, "peer")
-        return [before, await passwords.admits(basic("alice", "alice"), {"alice": "$2y$04$other"}, "peer")]
+        return [
+            before,
+            await passwords.admits(basic("alice", "alice"), {"alice": "$2y$04$other"}, "peer"),
+        ]
 
     assert run(work) == [True, False]
 
 
+@pytest.mark.slow
 def test_guesses_do_not_crowd_out_whoever_is_known() -> None:
     """Memory is bounded, and a thousand wrong passwords leave a right one remembered."""
     compare = Compare()
@@ -123,11 +148,13 @@ def test_guesses_do_not_crowd_out_whoever_is_known() -> None:
         assert await passwords.admits(basic("alice", "alice"), HASHES, "scraper")
         return len(compare.asked) - asked, sum(map(len, passwords._seen.values()))
 
-    assert run(work, compare) == (0, MOST_REMEMBERED + 1)
+    assert run(work, compare) == (0, MAX_REMEMBERED + 1)
 
 
 def test_guessing_is_slowed_down_and_a_right_password_is_not() -> None:
-    """After a wrong one, of a known or an unknown user, the next check waits several times as long as the check took."""
+    """After a wrong one, of a known or an unknown user, the next check waits several times
+    as long as the check took.
+    """
     pauses: list[float] = []
 
     async def pause(seconds: float) -> None:
@@ -135,7 +162,13 @@ def test_guessing_is_slowed_down_and_a_right_password_is_not() -> None:
 
     async def work() -> list[int]:
         passwords, counts = Passwords(Compare(), pause), []
-        for user, password in (("alice", "alice"), ("alice", "x"), ("carol", "x"), ("carol", "alice"), ("carol", "bob")):
+        for user, password in (
+            ("alice", "alice"),
+            ("alice", "x"),
+            ("carol", "x"),
+            ("carol", "alice"),
+            ("carol", "bob"),
+        ):
             await passwords.admits(basic(user, password), HASHES, "peer")
             counts.append(len(pauses))
         return counts
@@ -171,7 +204,7 @@ def test_waiting_guesses_are_bounded_by_address_and_in_all() -> None:
         idle = not passwords._waiting
         return answers.count(False), answers.count(False) + others.count(False), idle
 
-    assert asyncio.run(work()) == (MOST_WAITING_OF_ONE, MOST_WAITING, True)
+    assert asyncio.run(work()) == (MAX_WAITING_OF_ONE, MAX_WAITING, True)
 
 
 def test_no_password_is_kept() -> None:

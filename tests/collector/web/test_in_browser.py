@@ -1,4 +1,6 @@
-"""The status page in a real browser: live, honest when the agent is gone, and usable with eyes, ears, keyboard and a small screen."""
+"""The status page in a real browser: live, honest when the agent is gone, and usable with eyes,
+ears, keyboard and a small screen.
+"""
 
 from __future__ import annotations
 
@@ -40,31 +42,37 @@ def page(browser: Browser, node: Served) -> Iterator[Page]:
 
 def test_it_loads_without_a_word_in_the_console(page: Page) -> None:
     """Style and script arrive under the policy that the server sends, and nothing is refused."""
-    assert text(page, ".said").startswith("Well: All is well.")
+    assert text(page, ".verdict").startswith("Healthy. 2 GPUs")
     assert page.evaluate("getComputedStyle(document.querySelector('.cells')).display") == "grid"
     assert page.complaints == []
 
 
 def test_it_follows_what_happens(page: Page, node: Served) -> None:
-    """A GPU that is lost is told within the time of one question, and so is its return, without loading the page again."""
+    """A GPU that is lost is told within the time of one question, and so is its return,
+    without loading the page again.
+    """
     page.evaluate("window.same = true")
     finding = node.scene.say(gpu(1), "It left the bus.")
     node.scene.blame(finding)
     pass_time(page, 2.5)
-    assert text(page, ".said").startswith("Failed: GPU 1 is to blame. It left the bus.")
+    assert text(page, ".verdict").startswith("Failed: GPU 1: It left the bus.")
     assert page.evaluate("document.title") == "Failed: n1 - Tocsin"
     assert page.evaluate("window.same") is True
     assert page.complaints == []
 
 
 def test_news_that_a_job_wrote_stays_text(page: Page, node: Served) -> None:
-    """Markup in a job's name, a note and a kernel log reaches the live page as characters: nothing is made of it, nothing runs."""
+    """Markup in a job's name, a note and a kernel log reaches the live page as characters: nothing
+    is made of it, nothing runs.
+    """
     hostile = "</p><img src=x onerror='window.owned = 1'><script>window.owned = 1</script>"
     node.scene.jobs = [Device("n1", "job", hostile, {})]
     node.scene.hold(gpu(0), job=hostile)
-    node.scene.play().blame(node.scene.say(gpu(1), hostile, evidence=(hostile,)), note=hostile, acknowledged_ns=1)
+    node.scene.play().blame(
+        node.scene.say(gpu(1), hostile, evidence=(hostile,)), note=hostile, acknowledged_ns=1
+    )
     pass_time(page, 2.5)
-    assert hostile in text(page, ".said")
+    assert hostile in text(page, ".verdict")
     assert page.evaluate("document.querySelectorAll('img, main script').length") == 0
     assert page.evaluate("window.owned") is None
     assert page.complaints == []
@@ -100,7 +108,10 @@ def test_an_agent_that_is_gone_is_said(page: Page, node: Served) -> None:
     node.stop()
     pass_time(page, 70)
     said = text(page, "#silence")
-    assert said.startswith("The agent does not answer. What is shown is of 2027-01-15 08:00:30 UTC, 1 min ago.")
+    assert said.startswith(
+        "The agent does not answer. "
+        "This page shows the state of 2027-01-15 08:00:30 UTC, 1 min ago."
+    )
     assert page.evaluate("document.getElementById('silence').getAttribute('role')") == "alert"
     node.start()
     pass_time(page, 2.5)
@@ -112,14 +123,14 @@ def test_an_agent_that_answers_with_something_else_is_said(page: Page, node: Ser
     node.scene.missing = None  # type: ignore[assignment]  # a fault in the agent's own code
     node.scene.pages.unready = lambda: 1 / 0  # type: ignore[assignment, return-value]
     pass_time(page, 2.5)
-    assert text(page, "#silence").startswith("The agent answers 500 instead of its page.")
+    assert text(page, "#silence").startswith("The agent answered 500 instead of the page.")
 
 
 def test_another_version_of_the_agent_brings_its_own_script(page: Page, node: Served) -> None:
-    """A page that is left open over an upgrade loads itself anew."""
+    """A page that is left open over an upgrade loads itself again."""
     page.evaluate("window.same = true")
     node.scene.pages._node = Node("n1", "0.2.0")
-    page.evaluate("ask()")  # time that is made to pass would begin anew with the page
+    page.evaluate("ask()")  # time that is made to pass would begin again with the page
     assert "Tocsin 0.2.0" in text(loaded(page, once="window.same === undefined"), "footer")
 
 
@@ -128,18 +139,20 @@ def test_without_script_it_is_whole_and_asks_again(page: Page) -> None:
     page.ask("Emulation.setScriptExecutionDisabled", value=True)
     page.ask("Page.reload")
     loaded(page, once="document.getElementById('manner').textContent === 'Read '")
-    assert text(page, ".said").startswith("Well: All is well.")
+    assert text(page, ".verdict").startswith("Healthy. 2 GPUs")
     assert page.evaluate("document.querySelectorAll('.cell').length") == 4
     assert page.evaluate("document.querySelector('noscript meta').content") == "10"
 
 
 def test_what_is_unfolded_and_focused_stays_so(page: Page, node: Served) -> None:
-    """News does not take the reader's place away, even where an incident comes before it and goes again."""
+    """News does not take the reader's place away, even where an incident comes
+    before it and goes again.
+    """
     page.evaluate("document.querySelector('#cell-GPU-00000001 summary').focus()")
     press(page, "Enter")
     incident = node.scene.blame(node.scene.say(gpu(0), "It left the bus."))
     pass_time(page, 2.5)
-    assert text(page, ".said").startswith("Failed: GPU 0 is to blame.")
+    assert text(page, ".verdict").startswith("Failed: GPU 0: It left the bus.")
     node.scene.end(incident)
     pass_time(page, 2.5)
     assert page.evaluate("document.getElementById('incidents')") is None
@@ -148,7 +161,9 @@ def test_what_is_unfolded_and_focused_stays_so(page: Page, node: Served) -> None
 
 
 def test_the_keyboard_reaches_everything_in_the_order_of_reading(page: Page, node: Served) -> None:
-    """First the way past the header, then what unfolds from top to bottom, then the links; each with a ring around it."""
+    """First the way past the header, then what unfolds from top to bottom, then the links;
+    each with a ring around it.
+    """
     reached = []
     for _ in range(40):
         press(page, "Tab")
@@ -173,13 +188,19 @@ def test_the_keyboard_reaches_everything_in_the_order_of_reading(page: Page, nod
 
 def test_a_finger_hits_what_it_means(page: Page) -> None:
     """WCAG 2.2 AA (2.5.8): everything to touch is at least 24 pixels high and wide."""
-    sizes = "[...document.querySelectorAll('summary, nav a')].map((one) => one.getBoundingClientRect())"
-    assert page.evaluate(f"{sizes}.filter((size) => size.height < 24 || size.width < 24).length") == 0
+    sizes = (
+        "[...document.querySelectorAll('summary, nav a')].map((one) => one.getBoundingClientRect())"
+    )
+    assert (
+        page.evaluate(f"{sizes}.filter((size) => size.height < 24 || size.width < 24).length") == 0
+    )
     assert page.evaluate(f"{sizes}.length") == 10
 
 
 def test_a_screen_reader_finds_its_way(page: Page, node: Served) -> None:
-    """Landmarks, headings and tables have names; the verdict is a polite live region and says its level in words."""
+    """Landmarks, headings and tables have names; the verdict is a polite live region and
+    says its level in words.
+    """
     node.scene.blame(node.scene.say(gpu(1), "It left the bus."))
     pass_time(page, 2.5)
     tree = accessible(page)
@@ -190,16 +211,32 @@ def test_a_screen_reader_finds_its_way(page: Page, node: Served) -> None:
         ("region", "GPUs"),
         ("table", "Sources"),
     } <= named
-    assert {("columnheader", "Last reading"), ("rowheader", "nvml"), ("heading", "Tocsin on n1")} <= named
+    assert {
+        ("columnheader", "Last read"),
+        ("rowheader", "nvml"),
+        ("heading", "Tocsin on n1"),
+    } <= named
     (status,) = [node for node in tree if node["role"] == "status"]
     assert status["live"] == "polite"
-    assert text(page, "[role=status]").startswith("Failed: GPU 1 is to blame.")
+    assert text(page, "[role=status]").startswith("Failed: GPU 1: It left the bus.")
 
 
 def test_everything_that_can_be_reached_or_pictured_has_a_name(page: Page, node: Served) -> None:
     """No link, picture or thing to unfold is told as nothing."""
-    roles = ("link", "image", "img", "DisclosureTriangle", "button", "table", "columnheader", "rowheader", "heading")
-    assert [node for node in accessible(page) if node["role"] in roles and not node["name"].strip()] == []
+    roles = (
+        "link",
+        "image",
+        "img",
+        "DisclosureTriangle",
+        "button",
+        "table",
+        "columnheader",
+        "rowheader",
+        "heading",
+    )
+    assert [
+        node for node in accessible(page) if node["role"] in roles and not node["name"].strip()
+    ] == []
 
 
 def test_two_things_to_unfold_are_never_told_alike(page: Page, node: Served) -> None:
@@ -210,7 +247,9 @@ def test_two_things_to_unfold_are_never_told_alike(page: Page, node: Served) -> 
 
 @pytest.mark.parametrize("width", [320, 360, 768])
 def test_a_small_screen_scrolls_one_way(browser: Browser, node: Served, width: int) -> None:
-    """Nothing is wider than the window, with an incident, evidence without a space, and everything unfolded."""
+    """Nothing is wider than the window, with an incident, evidence without a space,
+    and everything unfolded.
+    """
     finding = node.scene.say(gpu(1), "It left the bus.", evidence=("NVRM:" + "x" * 300,))
     node.scene.blame(finding)
     page = loaded(browser.open(node.url, width=width, height=740))
@@ -221,10 +260,17 @@ def test_a_small_screen_scrolls_one_way(browser: Browser, node: Served, width: i
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_every_word_can_be_read(browser: Browser, node: Served, *, dark: bool) -> None:
-    """WCAG 2.2 AA (1.4.3): a contrast of 4.5 between each text and what is behind it, in all levels of health."""
+    """WCAG 2.2 AA (1.4.3): a contrast of 4.5 between each text and what is behind it,
+    in all levels of health.
+    """
     scene = node.scene
     scene.blame(scene.say(gpu(1), "It left the bus.", evidence=("x",)))
-    scene.blame(scene.say(gpu(0), "Warm.", severity="ticket"), acknowledged_ns=1, acknowledged_by="ada", note="on it")
+    scene.blame(
+        scene.say(gpu(0), "Warm.", severity="ticket"),
+        acknowledged_ns=1,
+        acknowledged_by="ada",
+        note="on it",
+    )
     scene.say(scene.ports[0][0], "It flaps.", severity="record")
     scene.take_out(scene.ports[1][0])
     scene.source("infiniband", reads=False)
@@ -234,7 +280,8 @@ def test_every_word_can_be_read(browser: Browser, node: Served, *, dark: bool) -
     page.close()
 
 
-# Texts whose contrast is too small, with what it is. Colours are painted onto a canvas, which knows all ways to write them.
+# Texts whose contrast is too small, with what it is. Colours are painted onto a canvas, which
+# knows all ways to write them.
 CONTRASTS = """
 (() => {
   const pen = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
@@ -264,4 +311,4 @@ CONTRASTS = """
   }
   return poor;
 })()
-"""
+"""  # noqa: E501 - text as it is used

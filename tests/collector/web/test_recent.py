@@ -31,7 +31,9 @@ def test_a_value_that_is_missing_does_not_pull_the_mean() -> None:
     """Missing is not zero."""
     recent, clock = Recent(), FakeClock()
     for watts in (None, 200):
-        recent.write(observed(clock, gpu_frame(clock, {"power_milliwatts": watts and watts * 1000})))
+        recent.write(
+            observed(clock, gpu_frame(clock, {"power_milliwatts": watts and watts * 1000}))
+        )
     assert power(recent, clock)[-1] == 200.0
 
 
@@ -46,7 +48,9 @@ def test_silence_is_a_gap() -> None:
 
 
 def test_it_forgets_after_ten_minutes() -> None:
-    """The ring holds as many blocks as it says, however long it runs and however long nobody reads."""
+    """The ring holds as many blocks as it says, however long it runs and
+    however long nobody reads.
+    """
     recent, clock = Recent(), FakeClock()
     recent.write(observed(clock, gpu_frame(clock, {"power_milliwatts": 100_000})))
     clock.advance(BLOCKS * BLOCK_S)
@@ -58,7 +62,11 @@ def test_devices_that_come_later_have_lines_of_their_own() -> None:
     recent, clock = Recent(), FakeClock()
     recent.write(observed(clock, gpu_frame(clock, {"power_milliwatts": 100_000})))
     clock.advance(BLOCK_S)
-    recent.write(observed(clock, gpu_frame(clock, {"power_milliwatts": 110_000}, {"power_milliwatts": 500_000})))
+    recent.write(
+        observed(
+            clock, gpu_frame(clock, {"power_milliwatts": 110_000}, {"power_milliwatts": 500_000})
+        )
+    )
     assert power(recent, clock)[-2:] == [100.0, 110.0]
     assert power(recent, clock, 1)[-2:] == [None, 500.0]
 

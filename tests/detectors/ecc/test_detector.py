@@ -1,4 +1,6 @@
-"""Memory errors: facts at once, errors without an XID after a minute, trends by the hour; history and single events are silent."""
+"""Memory errors: facts at once, errors without an XID after a minute, trends by the hour; history
+and single events are silent.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,10 @@ import pytest
 from detectors.ecc import Ecc
 from detectors.ecc.detector import TREND, UNCORRECTABLE
 from detectors.ecc.trend import LIMITS
-from detectors.stats import bernoulli_arl
+from detectors.kit.stats import bernoulli_arl
 from tests.detectors.feed import Feed, Number, relapse, stands, told
+
+pytestmark = pytest.mark.slow
 
 GPU = "GPU-n1-5"
 HEALTHY: dict[str, Number | list[Number]] = {
@@ -58,7 +62,9 @@ def node() -> Feed:
         ("memory_unrepairable", "ecc/unrepairable"),
     ],
 )
-def test_a_flag_pages_in_its_first_reading_as_a_candidate_for_return(node: Feed, flag: str, fault: str) -> None:
+def test_a_flag_pages_in_its_first_reading_as_a_candidate_for_return(
+    node: Feed, flag: str, fault: str
+) -> None:
     """F05: one poll; a field diagnostic decides about the return."""
     said = node.once(**with_(**{flag: one(1)}))
     assert stands(said) == [("gpu", GPU, fault, "page")]
@@ -68,12 +74,16 @@ def test_a_flag_pages_in_its_first_reading_as_a_candidate_for_return(node: Feed,
 
 def test_a_bank_without_spare_rows_is_a_ticket_in_its_first_reading(node: Feed) -> None:
     """F04: the best predictor of a failing remap."""
-    assert stands(node.once(**with_(row_remap_banks_none=one(1)))) == [("gpu", GPU, "ecc/spare_rows_gone", "ticket")]
+    assert stands(node.once(**with_(row_remap_banks_none=one(1)))) == [
+        ("gpu", GPU, "ecc/spare_rows_gone", "ticket")
+    ]
 
 
 def test_a_bank_with_few_spare_rows_is_a_ticket(node: Feed) -> None:
     """Before it has none."""
-    assert stands(node.once(**with_(row_remap_banks_low=one(1)))) == [("gpu", GPU, "ecc/spare_rows_low", "ticket")]
+    assert stands(node.once(**with_(row_remap_banks_low=one(1)))) == [
+        ("gpu", GPU, "ecc/spare_rows_low", "ticket")
+    ]
 
 
 def test_a_pending_remap_is_a_ticket_until_the_reset(node: Feed) -> None:
@@ -82,11 +92,17 @@ def test_a_pending_remap_is_a_ticket_until_the_reset(node: Feed) -> None:
     assert stands(said) == [("gpu", GPU, "ecc/remap_pending", "ticket")]
     assert said[0].action == "COMPONENT_RESET"
     node.counters_begin_anew()
-    assert told(node.run(HOUR, **HEALTHY)) == [("gpu", GPU, "ecc/remap_pending", "ticket", "cleared")]
+    assert told(node.run(HOUR, **HEALTHY)) == [
+        ("gpu", GPU, "ecc/remap_pending", "ticket", "cleared")
+    ]
 
 
-def test_a_remap_of_errors_that_were_all_corrected_waits_for_the_reset_between_jobs(node: Feed) -> None:
-    """H25: nothing was lost, and the reset comes by itself; only when it did not for a day somebody is told."""
+def test_a_remap_of_errors_that_were_all_corrected_waits_for_the_reset_between_jobs(
+    node: Feed,
+) -> None:
+    """H25: nothing was lost, and the reset comes by itself; only when it did not
+    for a day somebody is told.
+    """
     remap = with_(row_remap_pending=one(1))
     assert node.once(**{**remap, "remapped_rows_correctable": one(1)}) == []
     assert node.run(HOUR, **remap) == []
@@ -100,7 +116,13 @@ def test_a_remap_of_errors_that_were_all_corrected_waits_for_the_reset_between_j
 
 def test_a_remap_because_of_an_uncorrectable_error_is_told_at_once(node: Feed) -> None:
     """Whatever was remapped beside it."""
-    said = node.once(**with_(row_remap_pending=one(1), remapped_rows_correctable=one(1), remapped_rows_uncorrectable=one(1)))
+    said = node.once(
+        **with_(
+            row_remap_pending=one(1),
+            remapped_rows_correctable=one(1),
+            remapped_rows_uncorrectable=one(1),
+        )
+    )
     assert stands(said) == [("gpu", GPU, "ecc/remap_pending", "ticket")]
 
 
@@ -113,7 +135,9 @@ def test_a_remap_that_is_still_pending_after_the_reset_pages(node: Feed) -> None
 
 
 def test_an_agent_that_counts_lives_anew_is_no_reset(node: Feed) -> None:
-    """It restarted and lost its state: a repair that waits goes on waiting, and the next reset counts."""
+    """It restarted and lost its state: a repair that waits goes on waiting,
+    and the next reset counts.
+    """
     waits, before = with_(row_remap_pending=one(1)), node.gpus
     node.counters_begin_anew()
     node.run(600, **HEALTHY)
@@ -126,7 +150,9 @@ def test_an_agent_that_counts_lives_anew_is_no_reset(node: Feed) -> None:
 
 def test_an_uncorrectable_error_without_an_xid_pages_after_a_minute(node: Feed) -> None:
     """Gpud's ECC check never changes health: here a counted error that nobody told of alarms."""
-    assert node.once(**with_(ecc_uncorrected_volatile=one(2), ecc_uncorrected_aggregate=one(2))) == []
+    assert (
+        node.once(**with_(ecc_uncorrected_volatile=one(2), ecc_uncorrected_aggregate=one(2))) == []
+    )
     said = node.run(70, **HEALTHY)
     assert stands(said) == [("gpu", GPU, UNCORRECTABLE, "page")]
     assert "2 uncorrectable errors" in said[0].evidence[0]
@@ -136,7 +162,9 @@ def test_an_uncorrectable_error_without_an_xid_pages_after_a_minute(node: Feed) 
 def test_an_uncontained_error_pages_with_its_xid(node: Feed, code: int) -> None:
     """F03: within ten seconds, in whatever order count and line come."""
     node.event(node.gpus[5], "xid", code=code, ago_s=2)
-    assert stands(node.once(**with_(ecc_uncorrected_volatile=one(1)))) == [("gpu", GPU, UNCORRECTABLE, "page")]
+    assert stands(node.once(**with_(ecc_uncorrected_volatile=one(1)))) == [
+        ("gpu", GPU, UNCORRECTABLE, "page")
+    ]
 
 
 def test_a_contained_error_is_a_ticket(node: Feed) -> None:
@@ -163,8 +191,12 @@ def test_an_xid_of_another_gpu_explains_nothing(node: Feed) -> None:
     assert stands(node.run(70, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page")]
 
 
-def test_an_error_of_which_the_kernel_told_while_the_agent_was_away_is_as_serious_as_it_said(node: Feed) -> None:
-    """An upgrade of five minutes: the counter is read before the lines of then are, and 94 among them says contained."""
+def test_an_error_of_which_the_kernel_told_while_the_agent_was_away_is_as_serious_as_it_said(
+    node: Feed,
+) -> None:
+    """An upgrade of five minutes: the counter is read before the lines of then are, and 94
+    among them says contained.
+    """
     node.clock.advance(300)
     assert node.once(**with_(ecc_uncorrected_volatile=one(1))) == []
     for code in (48, 94):
@@ -173,7 +205,9 @@ def test_an_error_of_which_the_kernel_told_while_the_agent_was_away_is_as_seriou
 
 
 def test_an_xid_from_before_the_last_reading_explains_no_new_error(node: Feed) -> None:
-    """Only those count that came since the counter was read without the error, or within the minute."""
+    """Only those count that came since the counter was read without the
+    error, or within the minute.
+    """
     node.event(node.gpus[5], "xid", code=94)
     node.run(100, **HEALTHY)
     node.once(**with_(ecc_uncorrected_volatile=one(1)))
@@ -181,7 +215,9 @@ def test_an_xid_from_before_the_last_reading_explains_no_new_error(node: Feed) -
 
 
 def test_an_error_that_is_counted_after_the_reset_wakes_nobody(node: Feed) -> None:
-    """The node crashed before the counter was read: the reset was the remedy, and what was computed before it is for the morning."""
+    """The node crashed before the counter was read: the reset was the remedy, and what was computed
+    before it is for the morning.
+    """
     node.clock.advance(300)
     node.counters_begin_anew()
     said = [*node.once(**with_(ecc_uncorrected_aggregate=one(1))), *node.run(300, **HEALTHY)]
@@ -191,8 +227,12 @@ def test_an_error_that_is_counted_after_the_reset_wakes_nobody(node: Feed) -> No
 
 
 @pytest.mark.parametrize(("code", "severity"), [(95, "page"), (94, "ticket")])
-def test_an_error_whose_xid_comes_after_the_reset_is_of_this_life(node: Feed, code: int, severity: str) -> None:
-    """The counter was first read after both: the XID says that the reset was before the error, and how serious it is."""
+def test_an_error_whose_xid_comes_after_the_reset_is_of_this_life(
+    node: Feed, code: int, severity: str
+) -> None:
+    """The counter was first read after both: the XID says that the reset was before the
+    error, and how serious it is.
+    """
     node.counters_begin_anew()
     node.run(20)
     node.event(node.gpus[5], "xid", code=code)
@@ -202,17 +242,23 @@ def test_an_error_whose_xid_comes_after_the_reset_is_of_this_life(node: Feed, co
 
 
 def test_an_uncorrectable_error_soon_after_the_reset_is_told(node: Feed) -> None:
-    """It is another error and no fault that flickers: nothing rests, and no minute of it is told twice."""
+    """It is another error and no fault that flickers: nothing rests, and no
+    minute of it is told twice.
+    """
     for _ in range(2):
         node.event(node.gpus[5], "xid", code=95)
         said = node.once(**with_(ecc_uncorrected_volatile=one(1), ecc_uncorrected_aggregate=one(1)))
-        assert told([*said, *node.run(600, **HEALTHY)]) == [("gpu", GPU, UNCORRECTABLE, "page", "onset")]
+        assert told([*said, *node.run(600, **HEALTHY)]) == [
+            ("gpu", GPU, UNCORRECTABLE, "page", "onset")
+        ]
         node.counters_begin_anew()
         assert told(node.run(60, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page", "cleared")]
 
 
 def test_volatile_and_aggregate_are_one_count(node: Feed) -> None:
-    """The larger of the two, never the sum; the aggregate one counts on when a reload hides the volatile one."""
+    """The larger of the two, never the sum; the aggregate one counts on when a
+    reload hides the volatile one.
+    """
     node.once(**with_(ecc_uncorrected_volatile=one(3), ecc_uncorrected_aggregate=one(5)))
     assert "5 uncorrectable errors" in node.run(70, **HEALTHY)[0].evidence[0]
 
@@ -230,13 +276,17 @@ def test_a_finding_about_an_untold_error_ends_with_the_reset_or_a_clean_day() ->
 
 
 def test_a_lifetime_of_errors_is_silent_at_start() -> None:
-    """GCM alarms on sums over the life of the board: here a million old errors and a hundred old remaps are history."""
+    """GCM alarms on sums over the life of the board: here a million old errors and a
+    hundred old remaps are history.
+    """
     assert Feed(Ecc()).run(2 * HOUR, **HEALTHY) == []
 
 
 @pytest.mark.parametrize("mark", [0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0])
 def test_a_count_that_jumps_to_a_mark_of_no_value_counts_no_errors(node: Feed, mark: int) -> None:
-    """No memory has two billion errors between two readings: nobody is told of a number that is none."""
+    """No memory has two billion errors between two readings: nobody is told
+    of a number that is none.
+    """
     node.once(**with_(ecc_uncorrected_volatile=one(mark), ecc_corrected_volatile=one(mark)))
     assert node.run(70, **HEALTHY) == []
 
@@ -251,7 +301,9 @@ def test_a_reload_of_the_driver_is_silent(node: Feed) -> None:
 def test_eight_rows_in_a_day_page(node: Feed) -> None:
     """Of any cause."""
     assert node.once(**with_(remapped_rows_correctable=one(7))) == []
-    assert stands(node.once(**with_(remapped_rows_correctable=one(1)))) == [("gpu", GPU, "ecc/remaps_jumped", "page")]
+    assert stands(node.once(**with_(remapped_rows_correctable=one(1)))) == [
+        ("gpu", GPU, "ecc/remaps_jumped", "page")
+    ]
 
 
 def test_eight_rows_over_a_week_do_not_page() -> None:
@@ -264,14 +316,17 @@ def test_eight_rows_over_a_week_do_not_page() -> None:
 
 
 def test_two_uncorrectable_remaps_within_a_month_are_a_ticket_with_a_forecast() -> None:
-    """One event is no lemon, two are; the pace says how long the spare rows of the worst bank last."""
+    """One event is no lemon, two are; the pace says how long the spare
+    rows of the worst bank last.
+    """
     feed = Feed(Ecc(), period_s=600, begin=3)
     feed.run(HOUR, **HEALTHY)
     assert feed.once(**with_(remapped_rows_uncorrectable=one(1))) == []
     assert feed.run(10 * 86400, **HEALTHY) == []
     said = feed.once(**with_(remapped_rows_uncorrectable=one(1), row_remap_banks_partial=one(1)))
     assert stands(said) == [("gpu", GPU, "ecc/remaps_repeat", "ticket")]
-    # Two rows in 30 days, at least three spare ones left in a bank of the class "partial": 3 / (2/30) days.
+    # Two rows in 30 days, at least three spare ones left in a bank of the class
+    # "partial": 3 / (2/30) days.
     assert "45.0 days" in said[0].evidence[1]
 
 
@@ -285,20 +340,29 @@ def test_two_uncorrectable_remaps_further_apart_are_silent() -> None:
 
 
 def test_correctable_and_uncorrectable_remaps_stay_apart(node: Feed) -> None:
-    """Gpud fills the uncorrectable ones from the correctable field: here correctable ones are no reason to suspect a lemon."""
+    """Gpud fills the uncorrectable ones from the correctable field: here correctable ones are no
+    reason to suspect a lemon.
+    """
     assert node.once(**with_(remapped_rows_correctable=one(3))) == []
 
 
 def test_ten_thousand_errors_in_one_hour_are_one_hit(node: Feed) -> None:
     """DCGM's limit of ten single-bit errors is a dummy: no rule counts them."""
-    assert node.run(HOUR, **with_(ecc_corrected_volatile=one(3), ecc_corrected_aggregate=one(3))) == []
+    assert (
+        node.run(HOUR, **with_(ecc_corrected_volatile=one(3), ecc_corrected_aggregate=one(3))) == []
+    )
     assert node.run(4 * HOUR, **HEALTHY) == []
 
 
 def hours(feed: Feed, hit: list[bool]) -> None:
     """An hour per element, each with or without a burst of correctable errors on one GPU."""
     for burst in hit:
-        feed.once(**with_(ecc_corrected_volatile=one(50 if burst else 0), ecc_corrected_aggregate=one(50 if burst else 0)))
+        feed.once(
+            **with_(
+                ecc_corrected_volatile=one(50 if burst else 0),
+                ecc_corrected_aggregate=one(50 if burst else 0),
+            )
+        )
         feed.run(HOUR - feed.period_s, **HEALTHY)
 
 
@@ -386,7 +450,9 @@ def test_four_hours_with_errors_in_a_week_are_a_ticket_and_three_are_none() -> N
 
 
 def test_the_week_is_one_of_the_clock_and_not_of_what_was_seen() -> None:
-    """A collector is away for days between four hours with errors, 63 hours apart: the last three of them lie within a week."""
+    """A collector is away for days between four hours with errors, 63 hours apart: the last three
+    of them lie within a week.
+    """
     feed = Feed(Ecc(), period_s=600)
     for _ in range(4):
         hours(feed, [False, True, False])
@@ -395,7 +461,9 @@ def test_the_week_is_one_of_the_clock_and_not_of_what_was_seen() -> None:
 
 
 def test_many_sick_gpus_do_not_make_errors_normal() -> None:
-    """One GPU of eight has errors in every tenth hour: what is healthy is learnt from the seven others."""
+    """One GPU of eight has errors in every tenth hour: what is healthy is
+    learnt from the seven others.
+    """
     feed = Feed(Ecc(), period_s=600)
     hours(feed, [n % 10 == 0 for n in range(240)])
     assert feed.detector._trend.share < 0.0025  # type: ignore[attr-defined] # its 24 hits in 1,920 GPU-hours would be 1.3 %

@@ -1,4 +1,6 @@
-"""A training job on some nodes, driven phase by phase: what its GPUs show while they work, wait, idle or have gone."""
+"""A training job on some nodes, driven phase by phase: what its GPUs show while they work,
+wait, idle or have gone.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,31 @@ from tests.detectors.feed import Feed, Number, a_gpu
 PER_NODE = 8
 Shows = Mapping[str, Number]
 
-# Native units; counters by what they grow per second. Figures of H100s: 500 to 690 W in training, 100 to 150 W waiting or held.
+# Native units; counters by what they grow per second. Figures of H100s: 500 to 690 W in training,
+# 100 to 150 W waiting or held.
 _SAME: Shows = {"state": 0, "power_limit_enforced_milliwatts": 700_000, "mig_mode_current": 0}
 
 
 def shows(
-    *, util: Number, watts: float, tensor: Number = 0, nvlink: Number = 0, pcie: Number = 1e5, processes: int = 1
+    *,
+    util: Number,
+    watts: float,
+    tensor: Number = 0,
+    nvlink: Number = 0,
+    pcie: Number = 1e5,
+    processes: int = 1,
 ) -> dict[str, Number]:
     """What a GPU shows; ``nvlink`` MiB/s and ``pcie`` bytes/s each way."""
     return {
-        **_SAME, "gpu_utilization_percent": util, "energy_millijoules": watts * 1000, "power_milliwatts": watts * 1000,
-        "tensor_activity_percent": tensor, "dram_activity_percent": tensor, "compute_processes": processes,
-        "nvlink_transmit_mebibytes_per_second": nvlink, "nvlink_receive_mebibytes_per_second": nvlink,
+        **_SAME, (
+            "gpu_utilization_percent"
+        ): util, "energy_millijoules": watts * 1000, "power_milliwatts": watts * 1000,
+        (
+            "tensor_activity_percent"
+        ): tensor, "dram_activity_percent": tensor, "compute_processes": processes,
+        (
+            "nvlink_transmit_mebibytes_per_second"
+        ): nvlink, "nvlink_receive_mebibytes_per_second": nvlink,
         "pcie_transmit_bytes": pcie, "pcie_receive_bytes": pcie,
     }  # fmt: skip
 
@@ -39,9 +54,18 @@ LOST: Shows = {"state": 1}
 
 
 class Training:
-    """A job on ``nodes`` nodes that a scheduler told of, seen whole unless it ``reaches`` further; it has worked for a while."""
+    """A job on ``nodes`` nodes that a scheduler told of, seen whole unless it ``reaches`` further;
+    it has worked for a while.
+    """
 
-    def __init__(self, nodes: int = 2, *, reaches: int | None = None, scheduler: bool = True, worked_s: float = 1000.0) -> None:
+    def __init__(
+        self,
+        nodes: int = 2,
+        *,
+        reaches: int | None = None,
+        scheduler: bool = True,
+        worked_s: float = 1000.0,
+    ) -> None:
         self.hosts = [f"n{node}" for node in range(nodes)]
         self.gpus = [a_gpu(host, index) for host in self.hosts for index in range(PER_NODE)]
         self.feed = Feed(self._detector(), gpus=self.gpus)
@@ -49,7 +73,9 @@ class Training:
             for host in self.hosts:
                 own = " ".join(gpu.id for gpu in self.gpus if gpu.host == host)
                 node = Device(host, "node", host)
-                self.feed.event(node, "job_started", source="jobs", job="7", gpus=own, hosts=reaches or nodes)
+                self.feed.event(
+                    node, "job_started", source="jobs", job="7", gpus=own, hosts=reaches or nodes
+                )
         self.all(WORKS, worked_s)
 
     @staticmethod
@@ -64,11 +90,15 @@ class Training:
     def each(self, what: Sequence[Shows], seconds: float) -> list[Finding]:
         """Each GPU shows its own."""
         names = dict.fromkeys(name for shown in what for name in shown)
-        return self.feed.run(seconds, **{name: [shown.get(name) for shown in what] for name in names})
+        return self.feed.run(
+            seconds, **{name: [shown.get(name) for shown in what] for name in names}
+        )
 
     def ends(self) -> list[Finding]:
         """The scheduler says that it is over."""
         said: list[Finding] = []
         for host in self.hosts:
-            said += self.feed.event(Device(host, "node", host), "job_ended", source="jobs", job="7", outcome="failed")
+            said += self.feed.event(
+                Device(host, "node", host), "job_ended", source="jobs", job="7", outcome="failed"
+            )
         return said

@@ -1,4 +1,6 @@
-"""A story told to the fusion: who found what when, without detectors, frames only where the graph needs them."""
+"""A story told to the fusion: who found what when, without detectors, frames only
+where the graph needs them.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from detectors.incidents import Incidents
-from detectors.snapshot import dump, load
+from detectors.kit.snapshot import dump, load
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding, Incident, Severity
 from pipeline.frame import Device, frame_of
 from pipeline.observation import Event, Observation, Value
-from tests.fakes import SECOND, START_NS
+from tests.fakes import START_NS
 
 
 def gpu(number: int = 0, host: str = "n1", **facts: str) -> Device:
@@ -29,7 +32,9 @@ def node(host: str = "n1") -> Device:
 
 
 class Story:
-    """Time goes by with ``wait``; what the fusion tells is kept in ``told``, and returned by whatever made it say so."""
+    """Time goes by with ``wait``; what the fusion tells is kept in ``told``, and returned by
+    whatever made it say so.
+    """
 
     def __init__(self, fusion: Incidents | None = None) -> None:
         self.fusion = fusion or Incidents()
@@ -42,20 +47,45 @@ class Story:
         devices = [gpu(n, host, **facts) for host in hosts for n in range(gpus)]
         self.see(frames=[frame_of("gpu", [(device, {}) for device in devices], START_NS, 0)])
 
-    def finds(self, device: Device, fault: str, severity: Severity = "page", detector: str = "d", **more: object) -> Finding:
+    def finds(
+        self,
+        device: Device,
+        fault: str,
+        severity: Severity = "page",
+        detector: str = "d",
+        **more: object,
+    ) -> Finding:
         """A detector tells of a fault that began now."""
-        at = START_NS + round(self.seconds * SECOND)
-        finding = Finding(detector, device, fault, "onset", severity, at, at, f"{fault} it is.", **more)  # type: ignore[arg-type] # any field
+        at = START_NS + round(self.seconds * SECOND_NS)
+        finding = Finding(
+            detector,
+            device,
+            fault,
+            "onset",
+            severity,
+            at,
+            at,
+            f"{fault} it is.",
+            **more,  # type: ignore[arg-type]
+        )
         self.see(findings=[finding])
         return finding
 
     def clears(self, finding: Finding) -> None:
         """What a detector found has ended."""
-        self.see(findings=[replace(finding, phase="cleared", time_ns=START_NS + round(self.seconds * SECOND))])
+        self.see(
+            findings=[
+                replace(
+                    finding, phase="cleared", time_ns=START_NS + round(self.seconds * SECOND_NS)
+                )
+            ]
+        )
 
     def happens(self, kind: str, device: Device, **attributes: Value) -> None:
         """An event."""
-        self.see(events=[Event(START_NS + round(self.seconds * SECOND), 0, device, kind, attributes)])
+        self.see(
+            events=[Event(START_NS + round(self.seconds * SECOND_NS), 0, device, kind, attributes)]
+        )
 
     def wait(self, seconds: float, step: float = 60.0) -> None:
         """Nothing is found for so long."""
@@ -64,11 +94,26 @@ class Story:
             self.seconds = min(self.seconds + step, end)
             self.see()
 
-    def see(self, findings: Iterable[Finding] = (), events: Iterable[Event] = (), frames: Iterable[object] = ()) -> None:
+    def see(
+        self,
+        findings: Iterable[Finding] = (),
+        events: Iterable[Event] = (),
+        frames: Iterable[object] = (),
+    ) -> None:
         """One observation."""
         self._seq += 1
-        ns = round(self.seconds * SECOND)
-        seen = Observation("nvml", "n1", "boot", self._seq, START_NS + ns, ns, 0, tuple(frames), tuple(events))  # type: ignore[arg-type] # frames
+        ns = round(self.seconds * SECOND_NS)
+        seen = Observation(
+            "nvml",
+            "n1",
+            "boot",
+            self._seq,
+            START_NS + ns,
+            ns,
+            0,
+            tuple(frames),  # type: ignore[arg-type]
+            tuple(events),
+        )
         self.told += self.fusion.update(seen, tuple(findings))
 
     def restart(self) -> None:

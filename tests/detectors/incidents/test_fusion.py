@@ -17,7 +17,12 @@ def test_a_page_is_an_incident_that_blames_its_device() -> None:
     found = story.finds(gpu(3), "gpu_lost", action="RESTART_BM")
     story.wait(300)
     (told,) = story.told
-    assert (told.root, told.fault, told.severity, told.action) == (gpu(3), "gpu_lost", "page", "RESTART_BM")
+    assert (told.root, told.fault, told.severity, told.action) == (
+        gpu(3),
+        "gpu_lost",
+        "page",
+        "RESTART_BM",
+    )
     assert told.findings == (found.id,)
     assert told.summary == found.summary
     assert told.reason.startswith("Drain the node and power-cycle it: ")
@@ -32,7 +37,9 @@ def test_records_open_nothing_and_join_what_is_open() -> None:
 
 
 def test_what_was_recorded_a_moment_before_is_the_first_evidence() -> None:
-    """The kernel's line comes a second before the driver's state: the page has both, in their order, and the words of the page."""
+    """The kernel's line comes a second before the driver's state: the page has both, in their
+    order, and the words of the page.
+    """
     story = Story()
     first = story.finds(gpu(0), "xid/gpu", "record", "early")
     story.wait(2, step=1)
@@ -75,7 +82,9 @@ def test_findings_about_one_device_are_one_incident_in_the_order_of_evidence() -
 
 
 def test_a_further_fault_of_the_root_is_told_however_many_there_were_before() -> None:
-    """A GPU whose rows fail again and again has an incident with many findings: that its spare rows are gone is news all the same."""
+    """A GPU whose rows fail again and again has an incident with many findings: that its spare rows
+    are gone is news all the same.
+    """
     story = Story()
     story.finds(gpu(0), "ecc/remaps_repeat", "ticket")
     for _ in range(9):
@@ -113,19 +122,27 @@ def test_a_link_that_is_down_at_both_ends_is_one_incident_about_a_port() -> None
 
 
 def test_a_hang_inherits_the_xid_of_a_gpu_of_its_job() -> None:
-    """The job stands still and one of its GPUs has fallen: that GPU is to blame, whichever came first."""
+    """The job stands still and one of its GPUs has fallen: that GPU is to
+    blame, whichever came first.
+    """
     story = Story()
     story.nodes("n1", "n2")
     for host in ("n1", "n2"):
-        story.happens("job_started", node(host), job="42", gpus=" ".join(gpu(n, host).id for n in range(8)))
+        story.happens(
+            "job_started", node(host), job="42", gpus=" ".join(gpu(n, host).id for n in range(8))
+        )
     story.finds(gpu(0, "n1"), "hang")
     story.finds(gpu(5, "n2"), "xid/gpu")
     assert story.open == {gpu(5, "n2").id: ("gpu", "xid/gpu", "page")}
 
 
 @pytest.mark.parametrize(("minutes", "later_s"), [(2, 0), (50, 0), (50, 300)])
-def test_the_gpu_that_alone_repeats_a_code_takes_over_the_incident_of_its_job(minutes: int, later_s: int) -> None:
-    """The program is acquitted and its GPU is named, in the same breath or minutes after: one incident, the same one, with another root."""
+def test_the_gpu_that_alone_repeats_a_code_takes_over_the_incident_of_its_job(
+    minutes: int, later_s: int
+) -> None:
+    """The program is exonerated and its GPU is named, at once or minutes after: one
+    incident, the same one, with another root.
+    """
     story = Story()
     story.nodes("n1")
     story.happens("job_started", node(), job="42", gpus=" ".join(gpu(n).id for n in range(8)))
@@ -150,12 +167,16 @@ def test_a_gpu_that_repeats_a_code_is_told_beside_a_job_that_is_still_blamed() -
 
 
 def test_a_failed_program_before_a_stall_does_not_blame_its_job_for_it() -> None:
-    """The page names the node that the others wait for, not the ticket about the job minutes before."""
+    """The page names the node that the others wait for, not the ticket
+    about the job minutes before.
+    """
     story = Story()
     story.nodes("n1", "n2")
     gpus = " ".join(gpu(n, "n1").id for n in range(8))
     story.happens("job_started", node("n1"), job="42", gpus=gpus)
-    story.happens("job_started", node("n2"), job="42", gpus=" ".join(gpu(n, "n2").id for n in range(8)))
+    story.happens(
+        "job_started", node("n2"), job="42", gpus=" ".join(gpu(n, "n2").id for n in range(8))
+    )
     story.finds(Device("", "job", "42"), "xid/application", "ticket")
     story.wait(120)
     story.finds(node("n2"), "hang/rank_stuck", "page")
@@ -195,7 +216,9 @@ def rack_of(story: Story, *hosts: str, severity: Severity = "page") -> None:
 
 
 def test_hot_gpus_of_a_rack_are_incidents_of_their_own_until_they_are_half_of_it() -> None:
-    """Cold plates may come loose in the same minutes, and each must be heard of; of eight nodes the fourth makes it the rack's, in one incident."""
+    """Cold plates may come loose in the same minutes, and each must be heard of; of eight nodes the
+    fourth makes it the rack's, in one incident.
+    """
     story = Story()
     story.nodes(*LARGE, rack="r7")
     for n, host in enumerate(LARGE[:3], 1):
@@ -206,7 +229,9 @@ def test_hot_gpus_of_a_rack_are_incidents_of_their_own_until_they_are_half_of_it
 
 
 def test_three_racks_that_warm_up_are_three_incidents() -> None:
-    """Each holds many GPUs, and each has its own pump: a common cause is told by many incidents, not by many devices in a few."""
+    """Each holds many GPUs, and each has its own pump: a common cause is told by many incidents,
+    not by many devices in a few.
+    """
     story = Story()
     racks = [Device("", "rack", f"r{n}") for n in range(3)]
     for number, rack in enumerate(racks):
@@ -219,7 +244,9 @@ def test_three_racks_that_warm_up_are_three_incidents() -> None:
 
 
 def test_a_node_that_follows_its_rack_later_is_part_of_it() -> None:
-    """The rack is known to be the matter: who grows hot in it half an hour later pages nobody again."""
+    """The rack is known to be the matter: who grows hot in it half an hour
+    later pages nobody again.
+    """
     story = Story()
     story.nodes(*LARGE, rack="r7")
     rack_of(story, *LARGE[:4])
@@ -227,11 +254,17 @@ def test_a_node_that_follows_its_rack_later_is_part_of_it() -> None:
     story.wait(1800)
     rack_of(story, LARGE[4])
     assert story.open == {"r7": ("rack", "thermal/hw_slowdown", "page")}
-    assert [page for page in story.pages if page not in pages and page in {i.id for i in story.fusion.open()}] == []
+    assert [
+        page
+        for page in story.pages
+        if page not in pages and page in {i.id for i in story.fusion.open()}
+    ] == []
 
 
 def test_gpus_that_grow_hot_hours_apart_are_no_rack_s_though_clocks_step_back() -> None:
-    """Three nodes an hour ago, told of more since; then the wall clock is set back, and the fourth is a case of its own."""
+    """Three nodes an hour ago, told of more since; then the wall clock is set back, and the
+    fourth is a case of its own.
+    """
     story = Story()
     story.nodes(*LARGE, rack="r7")
     rack_of(story, *LARGE[:3])
@@ -243,7 +276,9 @@ def test_gpus_that_grow_hot_hours_apart_are_no_rack_s_though_clocks_step_back() 
 
 
 def test_what_is_only_recorded_makes_no_rack_of_pages() -> None:
-    """GPUs are lost in four nodes, and a detector on trial finds them warm: four pages, of four GPUs."""
+    """GPUs are lost in four nodes, and a detector in shadow mode finds them warm:
+    four pages, of four GPUs.
+    """
     story = Story()
     story.nodes(*LARGE, rack="r7")
     for host in LARGE[:4]:
@@ -279,17 +314,21 @@ def test_a_further_fault_that_ended_is_told_again_when_it_comes_back() -> None:
 
 
 def test_a_second_break_in_a_stalled_job_is_named_in_the_page_and_takes_it_over() -> None:
-    """An NVLink of each of two nodes goes down: one page, told again with the second, which is to blame once the first is mended."""
+    """An NVLink of each of two nodes goes down: one page, told again with the second, which is to
+    blame once the first is mended.
+    """
     story = Story()
     story.nodes("n1", "n2")
     for host in ("n1", "n2"):
-        story.happens("job_started", node(host), job="42", gpus=" ".join(gpu(n, host).id for n in range(8)))
+        story.happens(
+            "job_started", node(host), job="42", gpus=" ".join(gpu(n, host).id for n in range(8))
+        )
     first = story.finds(gpu(0, "n1"), "nvlink/link_down")
     story.finds(gpu(0, "n1"), "hang", detector="hang")
     story.wait(240)
     story.finds(gpu(5, "n2"), "nvlink/link_down")
     assert story.told[-1].root == gpu(0, "n1")
-    assert story.told[-1].summary.endswith("Broken as well, on other nodes: gpu GPU-n2-5 of n2.")
+    assert story.told[-1].summary.endswith("Also broken, on other nodes: gpu GPU-n2-5 of n2.")
     story.clears(first)
     story.wait(1200)
     assert story.open == {gpu(5, "n2").id: ("gpu", "nvlink/link_down", "page")}
@@ -304,7 +343,9 @@ def test_a_break_elsewhere_is_told_however_many_findings_there_were_before(many:
     hosts = [f"n{number}" for number in range(many + 1)]
     story.nodes(*hosts)
     for host in hosts:
-        story.happens("job_started", node(host), job="42", gpus=" ".join(gpu(n, host).id for n in range(8)))
+        story.happens(
+            "job_started", node(host), job="42", gpus=" ".join(gpu(n, host).id for n in range(8))
+        )
     story.finds(gpu(0, "n0"), "gpu_lost")
     for host in hosts[1:]:
         story.finds(gpu(0, host), "hang")
@@ -313,22 +354,29 @@ def test_a_break_elsewhere_is_told_however_many_findings_there_were_before(many:
     assert len(story.told) == before + 1
     for host in hosts[1:4]:
         story.finds(gpu(2, host), "nvlink/link_down")
-    ending = "Broken as well, on other nodes: gpu GPU-{0}-1 of {0}, gpu GPU-n1-2 of n1, gpu GPU-n2-2 of n2 and 1 more."
+    ending = (
+        "Also broken, on other nodes: gpu GPU-{0}-1 of {0}, gpu GPU-n1-2 of n1, gpu "
+        "GPU-n2-2 of n2 and 1 more."
+    )
     assert story.told[-1].summary.endswith(ending.format(hosts[-1]))
 
 
 def test_a_break_beside_a_node_that_went_down_is_named() -> None:
-    """All GPUs of a node are gone; a link of another node of its job is not mended by its reboot."""
+    """All GPUs of a node are gone; a link of another node of its job is
+    not mended by its reboot.
+    """
     story = Story()
     story.nodes("n1", "n2")
     for host in ("n1", "n2"):
-        story.happens("job_started", node(host), job="42", gpus=" ".join(gpu(n, host).id for n in range(8)))
+        story.happens(
+            "job_started", node(host), job="42", gpus=" ".join(gpu(n, host).id for n in range(8))
+        )
     for number in range(8):
         story.finds(gpu(number, "n1"), "gpu_lost")
     story.finds(gpu(0, "n1"), "hang", detector="hang")
     story.finds(gpu(5, "n2"), "nvlink/link_down")
     assert story.told[-1].root == node("n1")
-    assert story.told[-1].summary.endswith("Broken as well, on other nodes: gpu GPU-n2-5 of n2.")
+    assert story.told[-1].summary.endswith("Also broken, on other nodes: gpu GPU-n2-5 of n2.")
 
 
 def test_both_ends_of_a_link_and_all_that_a_switch_holds_are_not_broken_besides() -> None:
@@ -351,7 +399,9 @@ def test_the_newest_fault_of_the_root_stands_in_its_summary() -> None:
     story.finds(gpu(0), "ecc/remaps_repeat", "ticket")
     story.wait(60)
     story.finds(gpu(0), "ecc/spare_rows_gone", "ticket")
-    assert story.told[-1].summary == "ecc/remaps_repeat it is. It explains 2 findings (ecc). Newest: ecc/spare_rows_gone it is."
+    assert story.told[-1].summary == (
+        "ecc/remaps_repeat it is. It explains 2 findings (ecc). Newest: ecc/spare_rows_gone it is."
+    )
 
 
 def test_most_nodes_of_a_rack_blame_the_rack() -> None:
@@ -385,7 +435,9 @@ def test_cables_of_one_leaf_switch_that_fail_minutes_apart_are_incidents_of_thei
 
 
 def test_what_has_long_been_wrong_with_a_node_hides_no_page_of_its_devices() -> None:
-    """A setting that differs is a ticket for weeks; a GPU that falls off the bus meanwhile is a page, and so is the next."""
+    """A setting that differs is a ticket for weeks; a GPU that falls off the bus meanwhile is a
+    page, and so is the next.
+    """
     story = Story()
     story.nodes("n1")
     story.finds(node(), "drift", "ticket")
@@ -397,11 +449,15 @@ def test_what_has_long_been_wrong_with_a_node_hides_no_page_of_its_devices() -> 
 
 
 def test_a_gpu_that_was_once_counted_to_another_s_incident_is_heard_of_later() -> None:
-    """Two ranks of a job had XIDs in one minute; days later, the first still not mended, the second loses its memory for good."""
+    """Two ranks of a job had XIDs in one minute; days later, the first still not mended, the second
+    loses its memory for good.
+    """
     story = Story()
     story.nodes("n1", "n2")
     for host in ("n1", "n2"):
-        story.happens("job_started", node(host), job="42", gpus=" ".join(gpu(n, host).id for n in range(8)))
+        story.happens(
+            "job_started", node(host), job="42", gpus=" ".join(gpu(n, host).id for n in range(8))
+        )
     story.finds(gpu(0, "n1"), "xid/memory", "ticket")
     story.finds(gpu(1, "n2"), "xid/memory", "ticket")
     assert len(story.open) == 1
@@ -413,7 +469,9 @@ def test_a_gpu_that_was_once_counted_to_another_s_incident_is_heard_of_later() -
 
 
 def test_more_of_what_a_node_is_known_to_have_is_explained_by_it() -> None:
-    """Its power brake has been pulled for an hour; a GPU of it that begins to throttle for that is no news."""
+    """Its power brake has been pulled for an hour; a GPU of it that begins to
+    throttle for that is no news.
+    """
     story = Story()
     story.nodes("n1")
     story.finds(node(), "throttle/hw_power_brake")
@@ -423,7 +481,7 @@ def test_more_of_what_a_node_is_known_to_have_is_explained_by_it() -> None:
     assert len(story.pages) == len(story.open) == 1
 
 
-def test_a_page_that_was_mended_leaves_what_still_stands_and_is_a_page_again_when_it_comes_back() -> None:
+def test_a_repaired_page_leaves_what_is_still_open_and_pages_again_when_it_comes_back() -> None:
     """A ticket about the same GPU stands all the time."""
     story = Story()
     story.finds(gpu(0), "ecc", "ticket")
@@ -446,7 +504,9 @@ def test_adapters_that_die_on_one_leaf_switch_are_incidents_of_their_own() -> No
 
 
 def test_the_end_of_an_old_fault_draws_no_later_one_to_it() -> None:
-    """A node of the rack throttled for an hour; the one that begins as it ends has a cause of its own."""
+    """A node of the rack throttled for an hour; the one that begins as it
+    ends has a cause of its own.
+    """
     story = Story()
     story.nodes("n1", "n2", "n3", "n4", rack="r1")
     first = story.finds(gpu(0, "n1"), "throttle")
@@ -500,7 +560,9 @@ def test_what_comes_back_later_is_another_incident() -> None:
 
 
 def test_one_fault_on_many_nodes_at_once_is_one_common_incident() -> None:
-    """The eleventh device within ten minutes: the others end as part of the first, and the next are muted."""
+    """The eleventh device within ten minutes: the others end as part of the
+    first, and the next are muted.
+    """
     story = Story()
     hosts = [f"n{n}" for n in range(15)]
     story.nodes(*hosts)
@@ -509,12 +571,16 @@ def test_one_fault_on_many_nodes_at_once_is_one_common_incident() -> None:
     assert len(story.open) == 1
     assert len(story.pages) == 10
     parts = [i for i in story.told if not i.active]
-    assert {i.summary.split(":")[0] for i in parts} == {f"Part of incident {story.fusion.open()[0].id}"}
+    assert {i.summary.split(":")[0] for i in parts} == {
+        f"Part of incident {story.fusion.open()[0].id}"
+    }
     assert story.fusion.open()[0].root.kind == "cluster"
 
 
 def test_what_devices_had_in_common_mutes_neither_later_nor_other_faults() -> None:
-    """An hour after the storm a page of its class is a page again; one of another class always was."""
+    """An hour after the storm a page of its class is a page again; one of
+    another class always was.
+    """
     story = Story()
     hosts = [f"n{n}" for n in range(15)]
     story.nodes(*hosts)
@@ -553,7 +619,9 @@ def test_many_faults_of_different_classes_are_no_common_cause() -> None:
 
 
 def test_a_page_beside_many_tickets_of_its_class_stays_a_page_of_its_own() -> None:
-    """A dozen tickets are one ticket; a page that comes before or after them keeps its device and does not make them a page."""
+    """A dozen tickets are one ticket; a page that comes before or after them keeps its device and
+    does not make them a page.
+    """
     story = Story()
     hosts = [f"n{n}" for n in range(14)]
     story.nodes(*hosts)
@@ -567,7 +635,9 @@ def test_a_page_beside_many_tickets_of_its_class_stays_a_page_of_its_own() -> No
 
 @pytest.mark.parametrize(("days", "told"), [(5, True), (60, False)])
 def test_a_node_with_many_small_faults_is_a_lemon(days: float, told: bool) -> None:
-    """Six weak faults of different kinds within thirty days are told at the sixth at the latest, with the node to blame; over a year they are not."""
+    """Six weak faults of different kinds within thirty days are told at the sixth at the latest,
+    with the node to blame; over a year they are not.
+    """
     story = Story()
     for fault in ("ecc", "power", "pcie/replays", "thermal/resistance", "ib/errors", "nvlink/crc"):
         story.clears(story.finds(gpu(0), fault, "ticket"))
@@ -588,7 +658,9 @@ def test_a_node_none_of_whose_gpus_answers_is_one_incident_and_no_lemon(fault: s
 
 
 def test_programs_that_fail_make_no_lemon_of_their_node() -> None:
-    """Where no job is known a program's XID is told of its GPU: what users do wrong says nothing about the node (H23)."""
+    """Where no job is known a program's XID is told of its GPU: what users do wrong says
+    nothing about the node (H23).
+    """
     story = Story()
     for n in range(8):
         story.clears(story.finds(gpu(n), "xid/application", "ticket"))
@@ -606,7 +678,9 @@ def test_a_link_that_flaps_for_days_makes_no_lemon_of_its_node() -> None:
 
 
 def test_one_kind_of_fault_on_many_gpus_within_a_day_makes_no_lemon() -> None:
-    """What strikes one device after the other has one cause, which mostly is not the node's: cooling, a driver, a switch."""
+    """What strikes one device after the other has one cause, which mostly is not the node's:
+    cooling, a driver, a switch.
+    """
     story = Story()
     for n in range(8):
         story.clears(story.finds(gpu(n), "thermal/resistance", "ticket"))
@@ -626,13 +700,16 @@ def test_a_node_that_had_enough_before_the_limit_was_lowered_is_told_with_its_ne
 
 
 def test_each_of_the_first_findings_is_told_then_only_doublings() -> None:
-    """A storm about one device does not write a row per line: 8 single ones, then at 16, 32 and 64."""
+    """A storm about one device does not write a row per line: 8 single
+    ones, then at 16, 32 and 64.
+    """
     story = Story()
     for number in range(100):
         story.finds(gpu(0), "xid/gpu", detector=f"d{number}")
     assert [len(i.findings) for i in story.told] == [*range(1, 9), 16, 32, 64]
 
 
+@pytest.mark.slow
 def test_a_storm_costs_bounded_memory() -> None:
     """Of many thousand findings about one device a thousand are kept."""
     story = Story()

@@ -14,7 +14,9 @@ def test_an_incident_that_is_taken_on_is_told_with_who_and_what() -> None:
     story = Story()
     story.finds(gpu(0), "ecc")
     story.wait(60)
-    story.happens("incident_acknowledged", gpu(0), incident=story.told[0].id, note="RMA 4711", user="ada")
+    story.happens(
+        "incident_acknowledged", gpu(0), incident=story.told[0].id, note="RMA 4711", user="ada"
+    )
     first, second = story.told
     assert (second.id, second.note, second.acknowledged_by) == (first.id, "RMA 4711", "ada")
     assert second.acknowledged_ns == START_NS + 60 * 10**9
@@ -32,28 +34,38 @@ def test_the_note_stays_when_the_incident_is_told_again() -> None:
     """More evidence and the end come with it."""
     story = Story()
     found = story.finds(gpu(0), "ecc")
-    story.happens("incident_acknowledged", gpu(0), incident=story.told[0].id, note="RMA 4711", user="ada")
+    story.happens(
+        "incident_acknowledged", gpu(0), incident=story.told[0].id, note="RMA 4711", user="ada"
+    )
     story.finds(gpu(0), "xid/gpu", detector="another")
     assert [i.note for i in story.told] == ["", "RMA 4711", "RMA 4711"]
     assert found.id in story.told[-1].findings
 
 
 def test_a_page_about_another_gpu_ends_the_acknowledgement() -> None:
-    """It joins the incident of its node, and nobody has seen it yet: alerts that the acknowledgement silences are heard again."""
+    """It joins the incident of its node, and nobody has seen it yet: alerts that the
+    acknowledgement silences are heard again.
+    """
     story = Story()
     story.nodes("n1")
     story.finds(gpu(2), "xid/gpu")
-    story.happens("incident_acknowledged", gpu(2), incident=story.told[0].id, note="rebooting", user="ada")
+    story.happens(
+        "incident_acknowledged", gpu(2), incident=story.told[0].id, note="rebooting", user="ada"
+    )
     story.wait(60)
     story.finds(gpu(4), "xid/gpu")
-    assert [(i.id, i.acknowledged_ns > 0) for i in story.told] == [(story.told[0].id, told) for told in (False, True, False)]
+    assert [(i.id, i.acknowledged_ns > 0) for i in story.told] == [
+        (story.told[0].id, told) for told in (False, True, False)
+    ]
 
 
 def test_a_ticket_that_becomes_a_page_is_not_acknowledged() -> None:
     """Who took on a ticket for the morning did not take on a page."""
     story = Story()
     story.finds(gpu(0), "ecc", "ticket")
-    story.happens("incident_acknowledged", gpu(0), incident=story.told[0].id, note="tomorrow", user="ada")
+    story.happens(
+        "incident_acknowledged", gpu(0), incident=story.told[0].id, note="tomorrow", user="ada"
+    )
     story.finds(gpu(0), "xid/gpu", "page")
     assert (story.told[-1].severity, story.told[-1].acknowledged_ns) == ("page", 0)
 
@@ -63,7 +75,9 @@ def test_symptoms_tickets_and_what_the_root_explains_leave_the_acknowledgement()
     story = Story()
     story.nodes("n1")
     story.finds(gpu(0), "gpu_lost")
-    story.happens("incident_acknowledged", gpu(0), incident=story.told[0].id, note="on it", user="ada")
+    story.happens(
+        "incident_acknowledged", gpu(0), incident=story.told[0].id, note="on it", user="ada"
+    )
     story.finds(gpu(1), "hang")
     story.finds(gpu(2), "xid/gpu", "ticket")
     story.finds(gpu(0), "xid/gpu", detector="another")
@@ -77,7 +91,9 @@ def test_an_acknowledgement_of_one_is_none_of_what_turns_out_to_be_common() -> N
     hosts = [f"n{number}" for number in range(12)]
     story.nodes(*hosts)
     story.finds(gpu(0, hosts[0]), "throttle")
-    story.happens("incident_acknowledged", gpu(0), incident=story.told[0].id, note="mine", user="ada")
+    story.happens(
+        "incident_acknowledged", gpu(0), incident=story.told[0].id, note="mine", user="ada"
+    )
     for host in hosts[1:]:
         story.finds(gpu(0, host), "throttle")
     (common,) = story.fusion.open()
@@ -122,7 +138,9 @@ def test_what_was_mended_out_of_service_is_never_told() -> None:
 
 
 def test_an_open_incident_is_a_record_while_its_device_is_out_of_service() -> None:
-    """Taking the device out stops the page; bringing it back with the fault still there starts it again."""
+    """Taking the device out stops the page; bringing it back with the fault
+    still there starts it again.
+    """
     story = Story()
     story.finds(gpu(0), "gpu_lost")
     story.happens("maintenance_started", gpu(0), reason="swapped")
@@ -132,7 +150,9 @@ def test_an_open_incident_is_a_record_while_its_device_is_out_of_service() -> No
 
 
 def test_what_is_in_service_is_a_page_though_the_first_to_blame_is_not() -> None:
-    """Two GPUs of a rack throttle for one cause; the one that was blamed is taken out, the other still makes its job wait."""
+    """Two GPUs of a rack throttle for one cause; the one that was blamed is taken out, the other
+    still makes its job wait.
+    """
     story = Story()
     story.nodes("n1", "n2", "n3", "n4", rack="r1")
     story.finds(gpu(0, "n1"), "throttle")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,10 +12,23 @@ from pipeline.finding import Finding, Severity
 from pipeline.frame import Device
 from tests.detectors.incidents.story import Story, gpu, node, port
 
-DEVICES = (gpu(0), gpu(1), gpu(2), gpu(0, "n2"), port(0, peer="leaf1-3"), port(3, "leaf1", peer="n1-0"), node())
+DEVICES = (
+    gpu(0),
+    gpu(1),
+    gpu(2),
+    gpu(0, "n2"),
+    port(0, peer="leaf1-3"),
+    port(3, "leaf1", peer="n1-0"),
+    node(),
+)
 FAULTS = ("ecc", "throttle", "straggler", "xid/gpu", "xid/application", "ib/link_down", "hang")
 STEPS = st.one_of(
-    st.tuples(st.just("find"), st.sampled_from(DEVICES), st.sampled_from(FAULTS), st.sampled_from(["page", "ticket", "record"])),
+    st.tuples(
+        st.just("find"),
+        st.sampled_from(DEVICES),
+        st.sampled_from(FAULTS),
+        st.sampled_from(["page", "ticket", "record"]),
+    ),
     st.tuples(st.just("clear"), st.integers(0, 20)),
     st.tuples(st.just("wait"), st.sampled_from([1, 60, 700, 90_000])),
     st.tuples(st.just("out"), st.sampled_from(DEVICES)),
@@ -23,7 +37,9 @@ STEPS = st.one_of(
 )
 
 
-def play(story: Story, steps: list[tuple[object, ...]], restarts: AbstractSet[int] = frozenset()) -> list[str]:
+def play(
+    story: Story, steps: list[tuple[object, ...]], restarts: AbstractSet[int] = frozenset()
+) -> list[str]:
     """What is told, as text."""
     standing: list[Finding] = []
     story.nodes("n1", "n2")
@@ -34,7 +50,9 @@ def play(story: Story, steps: list[tuple[object, ...]], restarts: AbstractSet[in
     return [repr(incident) for incident in story.told]
 
 
-def _step(story: Story, standing: list[Finding], number: int, what: str, about: list[object]) -> None:
+def _step(
+    story: Story, standing: list[Finding], number: int, what: str, about: list[object]
+) -> None:
     match what, about:
         case "find", [Device() as device, str(fault), severity]:
             standing.append(story.finds(device, fault, _severity(severity), f"d{number}"))
@@ -48,22 +66,32 @@ def _step(story: Story, standing: list[Finding], number: int, what: str, about: 
             story.happens("maintenance_ended", device)
         case "ack", [int(which)] if story.told:
             one = story.told[which % len(story.told)]
-            story.happens("incident_acknowledged", one.root, incident=one.id, note="mine", user="ada")
+            story.happens(
+                "incident_acknowledged", one.root, incident=one.id, note="mine", user="ada"
+            )
 
 
 def _severity(value: object) -> Severity:
     return "page" if value == "page" else "ticket" if value == "ticket" else "record"
 
 
+@pytest.mark.slow
 @given(st.lists(STEPS, max_size=25), st.sets(st.integers(0, 24), max_size=3))
-def test_a_restart_anywhere_changes_nothing(steps: list[tuple[object, ...]], restarts: set[int]) -> None:
-    """Whatever is found, mended, taken out or taken on: with restarts in between the same is told, word for word."""
+def test_a_restart_anywhere_changes_nothing(
+    steps: list[tuple[object, ...]], restarts: set[int]
+) -> None:
+    """Whatever is found, mended, taken out or taken on: with restarts in between the
+    same is told, word for word.
+    """
     assert play(Story(), steps, restarts) == play(Story(), steps)
 
 
+@pytest.mark.slow
 @given(st.lists(STEPS, max_size=25))
 def test_every_incident_that_is_told_is_whole(steps: list[tuple[object, ...]]) -> None:
-    """It opens once, ends at most once, never before it opened, and what is open is what was told and did not end."""
+    """It opens once, ends at most once, never before it opened, and what is open is what
+    was told and did not end.
+    """
     story = Story()
     play(story, steps)
     open_ids = {}

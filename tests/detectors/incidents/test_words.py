@@ -7,9 +7,9 @@ from typing import get_args
 
 import pytest
 
+from detectors.faults import FAULTS
 from detectors.incidents import health_of
-from detectors.incidents.advice import REASONS, STEPS, reason
-from detectors.incidents.health import PREDICTIONS
+from detectors.incidents.advice import STEPS, reason
 from pipeline.finding import Action, Finding
 from tests.detectors.incidents.story import gpu
 
@@ -23,11 +23,13 @@ FOUND = Finding("d", gpu(0), "throttle", "onset", "ticket", 0, 0, "It is.")
         ("throttle", "ticket", "degraded"),
         ("throttle", "record", "ok"),
         ("ib_ber", "page", "failed"),
-        *((fault, "ticket", "predicted_failure") for fault in sorted(PREDICTIONS)),
+        *((row.name, "ticket", "predicted_failure") for row in FAULTS.values() if row.prediction),
     ],
 )
 def test_health_of_a_device_by_what_stands_about_it(fault: str, severity: str, word: str) -> None:
-    """A page is a failure, a prediction says what will be, any other ticket is a degradation, a record is nothing."""
+    """A page is a failure, a prediction says what will be, any other ticket is a
+    degradation, a record is nothing.
+    """
     found = replace(FOUND, fault=fault, severity=severity)  # type: ignore[arg-type] # one of the three
     assert health_of([found]) == {gpu(0): word}
 
@@ -49,7 +51,7 @@ def test_every_action_has_a_step() -> None:
 
 
 @pytest.mark.parametrize("action", get_args(Action))
-@pytest.mark.parametrize("fault", [*REASONS, "something/new"])
+@pytest.mark.parametrize("fault", [*FAULTS, "something/new"])
 def test_advice_is_one_sentence(fault: str, action: Action) -> None:
     """Whatever the fault: the step, and why where that is known."""
     said = reason(fault, action, "ticket")

@@ -23,15 +23,22 @@ def feed_of(*ports: Device) -> PortFeed:
     return feed
 
 
-def flap(feed: PortFeed, *ports: Device, down_s: float = 30, counts: tuple[Device, ...] | None = None) -> list[Finding]:
-    """These ports go down and come back; ``counts``: those whose link_downed rises (all, if left out)."""
+def flap(
+    feed: PortFeed, *ports: Device, down_s: float = 30, counts: tuple[Device, ...] | None = None
+) -> list[Finding]:
+    """These ports go down and come back; ``counts``: those whose link_downed
+    rises (all, if left out).
+    """
     counts = ports if counts is None else counts
     down = {p.id: {"state": DOWN, "link_downed": 1 if p in counts else 0} for p in ports}
     said = feed.once(down, link_downed=0)
-    said += feed.run(down_s - 10, {p.id: {"state": DOWN, "link_downed": 0} for p in ports}, link_downed=0)
+    said += feed.run(
+        down_s - 10, {p.id: {"state": DOWN, "link_downed": 0} for p in ports}, link_downed=0
+    )
     return said + feed.run(180, link_downed=0)
 
 
+@pytest.mark.slow
 def test_the_third_event_in_six_hours_is_a_page_and_the_first_two_are_silent() -> None:
     """Two hours apart; told at once, with the times in the evidence."""
     feed = feed_of(PORT)
@@ -43,6 +50,7 @@ def test_the_third_event_in_six_hours_is_a_page_and_the_first_two_are_silent() -
     assert "3 times down within 6 hours" in said[0].evidence[0]
 
 
+@pytest.mark.slow
 def test_events_days_apart_are_no_flap() -> None:
     """Regression: a flap on day 0 and one on day 3, twice over, are not three in six hours."""
     feed = feed_of(PORT)
@@ -55,6 +63,7 @@ def test_events_days_apart_are_no_flap() -> None:
     assert said == []
 
 
+@pytest.mark.slow
 def test_counts_of_an_old_life_are_silent() -> None:
     """Regression: a port that shows link_downed 200 when it is first seen has done nothing yet."""
     feed = PortFeed(IbFlap(), [PORT])
@@ -63,7 +72,9 @@ def test_counts_of_an_old_life_are_silent() -> None:
 
 
 def test_a_flap_that_no_counter_saw_counts_by_its_state() -> None:
-    """Down for 25 s and more and active again is an event without link_downed; a shorter one is none."""
+    """Down for 25 s and more and active again is an event without
+    link_downed; a shorter one is none.
+    """
     feed = feed_of(PORT)
     for _ in range(3):
         said = flap(feed, PORT, down_s=40, counts=())
@@ -90,6 +101,7 @@ def test_one_end_alone_does_not_make_a_flap() -> None:
     assert said == []
 
 
+@pytest.mark.slow
 def test_reboots_of_the_node_do_not_count() -> None:
     """Before and after its boot a node's links go down: three reboots in an hour are no flap."""
     feed = feed_of(PORT)
@@ -104,7 +116,9 @@ def test_reboots_of_the_node_do_not_count() -> None:
 
 
 def test_a_switch_that_reboots_takes_its_ports_down_and_none_of_them_flaps() -> None:
-    """Regression: sixty-four links down and up together, three times in an afternoon, say nothing of any link."""
+    """Regression: sixty-four links down and up together, three times in an afternoon,
+    say nothing of any link.
+    """
     ports = [end for n in range(12) for end in a_link(f"n{n}")]
     feed = feed_of(*ports)
     said = [f for _ in range(3) for f in flap(feed, *ports, down_s=120)]
@@ -121,8 +135,11 @@ def test_maintenance_is_silent() -> None:
     assert stands([f for _ in range(3) for f in flap(feed, PORT)]) == PAGE
 
 
+@pytest.mark.slow
 def test_it_clears_after_six_clean_hours_and_a_second_episode_alarms() -> None:
-    """Regressions: no manual command is needed to clear, and protection is not lost after the first repair."""
+    """Regressions: no manual command is needed to clear, and protection is not
+    lost after the first repair.
+    """
     feed = feed_of(PORT)
     for _ in range(3):
         flap(feed, PORT)
@@ -133,6 +150,7 @@ def test_it_clears_after_six_clean_hours_and_a_second_episode_alarms() -> None:
     assert stands(flap(feed, PORT)) == PAGE
 
 
+@pytest.mark.slow
 def test_five_events_in_a_week_are_a_ticket() -> None:
     """One a day is below the fast limit."""
     feed, said = feed_of(PORT), []
@@ -154,8 +172,11 @@ def test_a_full_counter_leaves_the_state(saturated: bool) -> None:
     assert stands([f for _ in range(3) for f in flap(feed, PORT, down_s=60)]) == PAGE
 
 
+@pytest.mark.slow
 def test_what_comes_back_within_the_rest_and_stays_is_told_after_it() -> None:
-    """Three more events right after the clear: nothing new happens in the hour, and nobody must miss them."""
+    """Three more events right after the clear: nothing new happens in the hour,
+    and nobody must miss them.
+    """
     feed = feed_of(PORT)
     for _ in range(3):
         flap(feed, PORT)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from detectors.elapsed import Moment
-from detectors.standing import Standing, Verdict
+from detectors.kit.findings import FindingTracker, Verdict
+from pipeline.clock import SECOND_NS, Instant
 from pipeline.finding import Severity
 from pipeline.frame import Device
 
 GPU = Device("n1", "gpu", "GPU-1")
-S = 10**9
 
 
 def verdict(severity: Severity) -> Verdict:
@@ -17,11 +16,13 @@ def verdict(severity: Severity) -> Verdict:
 
 
 def test_a_finding_that_gets_worse_after_the_wall_clock_was_set_back_is_the_same() -> None:
-    """Its id is made of its onset, which now lies in the future: metrics, store and incident know it by that."""
-    standing = Standing("ecc")
-    (first,) = standing.holds(GPU, verdict("ticket"), Moment(1000 * S, 10 * S))
-    (worse,) = standing.holds(GPU, verdict("page"), Moment(400 * S, 20 * S))
-    (ended,) = standing.ends(GPU, "ecc", Moment(500 * S, 30 * S))
+    """Its id is made of its onset, which now lies in the future: metrics, store and
+    incident know it by that.
+    """
+    standing = FindingTracker("ecc")
+    (first,) = standing.holds(GPU, verdict("ticket"), Instant(1000 * SECOND_NS, 10 * SECOND_NS))
+    (worse,) = standing.holds(GPU, verdict("page"), Instant(400 * SECOND_NS, 20 * SECOND_NS))
+    (ended,) = standing.ends(GPU, "ecc", Instant(500 * SECOND_NS, 30 * SECOND_NS))
     assert [finding.phase for finding in (first, worse, ended)] == ["onset", "ongoing", "cleared"]
     assert first.id == worse.id == ended.id
-    assert (worse.severity, worse.time_ns) == ("page", 400 * S)
+    assert (worse.severity, worse.time_ns) == ("page", 400 * SECOND_NS)

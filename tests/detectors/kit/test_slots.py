@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from detectors.slots import Slots
+from detectors.kit.slots import Slots
 from pipeline.frame import Device, Frame, frame_of
 from tests.fakes import START_NS
 
@@ -50,11 +50,21 @@ def test_a_gpu_that_a_virtual_machine_has_was_given_away() -> None:
     """One that is gone was not, nor one of which nothing is read."""
     away, gone, silent = board("away", 1), board("gone", 2), board("silent", 3)
     frame, slots = seen((away, PASSTHROUGH), (gone, ABSENT), (silent, None)), Slots()
-    assert [slots.given_away(one, frame) for one in (away, gone, silent, board("new", 4))] == [True, False, False, False]
+    assert [slots.given_away(one, frame) for one in (away, gone, silent, board("new", 4))] == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_an_adapter_has_several_ports() -> None:
     """One address, two ports: the second is not in the place of the first."""
-    ports = [Device("n1", "ib_port", f"0x{n}", {"pci_bus_id": "0000:9c:00.0", "port": str(n)}) for n in (1, 2)]
-    frame = frame_of("ib_port", [(ports[0], {"state": None}), (ports[1], {"state": 4})], START_NS, 0)
+    ports = [
+        Device("n1", "ib_port", f"0x{n}", {"pci_bus_id": "0000:9c:00.0", "port": str(n)})
+        for n in (1, 2)
+    ]
+    frame = frame_of(
+        "ib_port", [(ports[0], {"state": None}), (ports[1], {"state": 4})], START_NS, 0
+    )
     assert Slots().instead(ports[0], frame) is None

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detectors.snapshot import FORMAT, SnapshotError, device_state, devices_from, dump, facts_in, load
+from detectors.kit.snapshot import (
+    FORMAT,
+    SnapshotError,
+    device_state,
+    devices_from,
+    dump,
+    facts_in,
+    load,
+)
 from pipeline.frame import Device
 from tests.detectors.hot import Hot
 from tests.fakes import FakeClock, gpu_frame, observed
@@ -26,17 +34,24 @@ def after(*temperatures: float) -> Hot:
 def says(detector: Hot, *temperatures: float) -> list[str]:
     """What it says to further ones."""
     clock = FakeClock()
-    return [f.phase for v in temperatures for f in detector.update(observed(clock, gpu_frame(clock, {"temperature_celsius": v})))]
+    return [
+        f.phase
+        for v in temperatures
+        for f in detector.update(observed(clock, gpu_frame(clock, {"temperature_celsius": v})))
+    ]
 
 
 def test_a_restored_detector_goes_on_where_the_old_one_stopped() -> None:
-    """Two hot readings before, the third after: the page comes, and a cold detector would not have sent it."""
+    """Two hot readings before, the third after: the page comes, and a cold
+    detector would not have sent it.
+    """
     fresh = Hot()
     assert load(dump([after(90, 90)]), [fresh]) == ()
     assert says(fresh, 90) == ["onset"]
     assert says(Hot(), 90) == []
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from([70.0, 90.0, float("nan")]), max_size=12), st.integers(0, 12))
 def test_a_restart_anywhere_changes_nothing(temperatures: list[float], cut: int) -> None:
     """Whatever came before, what is said after is the same."""
@@ -76,12 +91,17 @@ def test_facts_travel_with_the_memory() -> None:
     assert facts_in(dump([], boot_id="b1", time="7")) == {"boot_id": "b1", "time": "7"}
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_damage_is_refused_or_harmless(data: st.DataObject) -> None:
-    """Whatever bytes are cut off, flipped or made up: an error that says so, or the detector is restored or cold, never half."""
+    """Whatever bytes are cut off, flipped or made up: an error that says so, or the detector is
+    restored or cold, never half.
+    """
     whole = dump([after(90, 90)])
     cut = data.draw(st.integers(0, len(whole)))
-    flips = data.draw(st.lists(st.tuples(st.integers(0, len(whole) - 1), st.integers(1, 255)), max_size=4))
+    flips = data.draw(
+        st.lists(st.tuples(st.integers(0, len(whole) - 1), st.integers(1, 255)), max_size=4)
+    )
     bad = bytearray(whole)
     for place, mask in flips:
         bad[place] ^= mask
@@ -94,8 +114,11 @@ def test_damage_is_refused_or_harmless(data: st.DataObject) -> None:
         assert len(detector._run) == len(detector._rows)
 
 
+@pytest.mark.slow
 def test_one_bit_that_flipped_anywhere_is_refused_or_harmless() -> None:
-    """A worn disk: in the packed data, in lengths and names, or in the flag that says a part is encrypted."""
+    """A worn disk: in the packed data, in lengths and names, or in the flag that
+    says a part is encrypted.
+    """
     whole = dump([after(90, 90)])
     refused = 0
     for place in range(len(whole)):
@@ -132,8 +155,16 @@ def test_a_snapshot_never_unpickles() -> None:
         load(buffer.getvalue(), [])
 
 
-@given(st.lists(st.tuples(st.text(max_size=5), st.sampled_from(["gpu", "ib_port"]), st.text(max_size=5)), max_size=4))
+@pytest.mark.slow
+@given(
+    st.lists(
+        st.tuples(st.text(max_size=5), st.sampled_from(["gpu", "ib_port"]), st.text(max_size=5)),
+        max_size=4,
+    )
+)
 def test_devices_keep_their_identity(rows: list[tuple[str, str, str]]) -> None:
-    """Any names come back as they went, except for NUL at their ends, which numpy's text cannot hold and no name has."""
+    """Any names come back as they went, except for NUL at their ends, which numpy's text
+    cannot hold and no name has.
+    """
     devices = tuple(Device(host.strip("\0"), kind, name.strip("\0")) for host, kind, name in rows)
     assert devices_from(device_state(devices)) == devices

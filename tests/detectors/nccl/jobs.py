@@ -1,4 +1,6 @@
-"""Made-up jobs as RAS and the Flight Recorder would tell of them: counts are given, everything else follows."""
+"""Made-up jobs as RAS and the Flight Recorder would tell of them: counts are given,
+everything else follows.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,11 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
+from pipeline.clock import SECOND_NS
 from pipeline.nccl.member import WHOLE, Counts, Member, Operation, State
 from pipeline.nccl.report import Communicator, Report
 
-S = 10**9
-BEGIN_NS = 1_795_168_800 * S
+BEGIN_NS = 1_795_168_800 * SECOND_NS
 
 
 def process(rank: int, per_node: int = 4, seed: int = 0) -> tuple[str, int, int]:
@@ -39,7 +41,9 @@ def ras_communicator(
         host, pid, gpu = process(rank, seed=seed)
         state: State = "unresponsive" if rank in lost else (states or {}).get(rank, "ok")
         launched = () if rank in lost else counts[rank]
-        members.append(Member(place, host=host, pid=pid, gpu=gpu, nvml=gpu, state=state, launched=launched))
+        members.append(
+            Member(place, host=host, pid=pid, gpu=gpu, nvml=gpu, state=state, launched=launched)
+        )
     return Communicator(name.rjust(16, "0"), len(members), tuple(members), second=second)
 
 
@@ -50,7 +54,13 @@ def all_reduces(counts: Mapping[int, int]) -> dict[int, Counts]:
 
 def ras(*communicators: Communicator, at: float = 0.0, job: str = "") -> Report:
     """A report that may be trusted, so many seconds after the beginning."""
-    return Report("ras", f"ras-{at}", time_ns=BEGIN_NS + round(at * S), communicators=communicators, job=job)
+    return Report(
+        "ras",
+        f"ras-{at}",
+        time_ns=BEGIN_NS + round(at * SECOND_NS),
+        communicators=communicators,
+        job=job,
+    )
 
 
 def twice(*communicators: Communicator) -> list[Report]:
@@ -67,13 +77,22 @@ def dump(
     origin: str = "",
     at: float = 0.0,
 ) -> Report:
-    """A rank's dump: per group what it launched and completed; ``members`` are the ranks of each group where that is known."""
+    """A rank's dump: per group what it launched and completed; ``members`` are the ranks of each
+    group where that is known.
+    """
     communicators = []
     for name, (launched, completed) in groups.items():
         ranks = tuple((members or {}).get(name, ()))
         operations = tuple(
             (calls or {}).get((name, seq))
-            or Operation(seq, "all_reduce", ("Float",), ((1024,),), completed=seq <= completed, created_ns=BEGIN_NS + seq * S)
+            or Operation(
+                seq,
+                "all_reduce",
+                ("Float",),
+                ((1024,),),
+                completed=seq <= completed,
+                created_ns=BEGIN_NS + seq * SECOND_NS,
+            )
             for seq in range(max(launched - 3, 1), launched + 1)
         )
         member = Member(
@@ -86,5 +105,11 @@ def dump(
         )
         communicators.append(Communicator(name, len(ranks) or -1, (member,), ranks=ranks))
     name = origin or f"/dumps/trace_rank_{rank}"
-    time_ns = BEGIN_NS + 3600 * S + round(at * S)
-    return Report("flight_recorder", name, time_ns=time_ns, world_rank=rank, communicators=tuple(communicators))
+    time_ns = BEGIN_NS + 3600 * SECOND_NS + round(at * SECOND_NS)
+    return Report(
+        "flight_recorder",
+        name,
+        time_ns=time_ns,
+        world_rank=rank,
+        communicators=tuple(communicators),
+    )

@@ -1,4 +1,6 @@
-"""The detector in the stream of observations: when it speaks, of which device, and when it takes it back."""
+"""The detector in the stream of observations: when it speaks, of which device,
+and when it takes it back.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,10 @@ from dataclasses import replace
 
 from collector.sources.joblog.lines import unwrap
 from collector.sources.joblog.match import hits
+from detectors.kit.snapshot import dump as kept
+from detectors.kit.snapshot import load
 from detectors.nccl.detector import Nccl
-from detectors.snapshot import dump as kept
-from detectors.snapshot import load
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame, frame_of, schema_of
 from pipeline.nccl.member import Member, Timing
@@ -17,7 +20,7 @@ from pipeline.nccl.report import Communicator, Report
 from pipeline.nccl.wire import events_of, line_event
 from pipeline.observation import Event, Observation
 from pipeline.rates import Rates
-from tests.detectors.nccl.jobs import BEGIN_NS, S, all_reduces, dump, ras, ras_communicator
+from tests.detectors.nccl.jobs import BEGIN_NS, all_reduces, dump, ras, ras_communicator
 
 JOB = "71"
 
@@ -28,25 +31,42 @@ class Life:
     def __init__(self, hosts: Sequence[str] = ("n1",)) -> None:
         self.detector, self.said = Nccl(), list[Finding]()
         self._seq, self.second = 0, 0.0
-        self.gpus = {host: [Device(host, "gpu", f"GPU-{host}-{i}", {"index": str(i)}) for i in range(4)] for host in hosts}
+        self.gpus = {
+            host: [Device(host, "gpu", f"GPU-{host}-{i}", {"index": str(i)}) for i in range(4)]
+            for host in hosts
+        }
         for host in hosts:
             self.see(host, frames=True)
 
     def see(self, host: str, *events: Event, frames: bool = False) -> None:
         """One observation of one node."""
-        now = BEGIN_NS + round(self.second * S)
-        taken = (frame_of("gpu", [(gpu, {}) for gpu in self.gpus[host]], now, now),) if frames else ()
-        self.said += self.detector.update(Observation("nccl", host, "b", self._seq, now, now, 0, taken, events))
+        now = BEGIN_NS + round(self.second * SECOND_NS)
+        taken = (
+            (frame_of("gpu", [(gpu, {}) for gpu in self.gpus[host]], now, now),) if frames else ()
+        )
+        self.said += self.detector.update(
+            Observation("nccl", host, "b", self._seq, now, now, 0, taken, events)
+        )
         self._seq += 1
 
     def report(self, told: Report, host: str = "n1") -> None:
         """A report that the agent of a node read."""
-        self.see(host, *events_of(replace(told, job=f"{JOB}.0"), Device(host, "node", host), BEGIN_NS + round(self.second * S)))
+        self.see(
+            host,
+            *events_of(
+                replace(told, job=f"{JOB}.0"),
+                Device(host, "node", host),
+                BEGIN_NS + round(self.second * SECOND_NS),
+            ),
+        )
 
     def lines(self, *lines: str, host: str = "n1") -> None:
         """Lines of the job's log."""
-        node, now = Device(host, "node", host), BEGIN_NS + round(self.second * S)
-        self.see(host, *(line_event(hit, node, now, 0, JOB) for line in lines for hit in hits(unwrap(line))))
+        node, now = Device(host, "node", host), BEGIN_NS + round(self.second * SECOND_NS)
+        self.see(
+            host,
+            *(line_event(hit, node, now, 0, JOB) for line in lines for hit in hits(unwrap(line))),
+        )
 
     def wait(self, seconds: float, host: str = "n1") -> None:
         """Nothing happens."""
@@ -57,14 +77,21 @@ class Life:
 
     def told(self) -> list[tuple[str, str, str, str]]:
         """Phase, severity, fault and device of what somebody is told of."""
-        return [(f.phase, f.severity, f.fault, f.device.id) for f in self.said if f.severity != "record"]
+        return [
+            (f.phase, f.severity, f.fault, f.device.id) for f in self.said if f.severity != "record"
+        ]
 
 
 def with_gpus(told: Report, life: Life) -> Report:
-    """The report as the agents of all nodes know its processes: with the UUID of each rank's GPU."""
+    """The report as the agents of all nodes know its processes: with the
+    UUID of each rank's GPU.
+    """
     uuids = [gpu.id for gpus in life.gpus.values() for gpu in gpus]
     communicators = (
-        replace(c, members=tuple(replace(m, uuid=uuids[m.rank] if not m.gone else "") for m in c.members))
+        replace(
+            c,
+            members=tuple(replace(m, uuid=uuids[m.rank] if not m.gone else "") for m in c.members),
+        )
         for c in told.communicators
     )
     return replace(told, communicators=tuple(communicators))
@@ -72,7 +99,10 @@ def with_gpus(told: Report, life: Life) -> Report:
 
 def late(at: float = 0.0, behind: int = 2, seed: int = 0) -> Report:
     """Four ranks of which one is an AllReduce behind."""
-    return ras(ras_communicator("c0", all_reduces({r: 9 - (r == behind) for r in range(4)}), seed=seed), at=at)
+    return ras(
+        ras_communicator("c0", all_reduces({r: 9 - (r == behind) for r in range(4)}), seed=seed),
+        at=at,
+    )
 
 
 def xid(device: Device, code: int) -> Event:
@@ -81,24 +111,31 @@ def xid(device: Device, code: int) -> Event:
 
 
 def test_two_looks_page_the_gpu_of_the_rank() -> None:
-    """20 s and 15 s after the first look it is a page about the GPU that holds the rank, within 90 s of the fault."""
+    """20 s and 15 s after the first look it is a page about the GPU that holds the rank,
+    within 90 s of the fault.
+    """
     life = Life()
     life.report(with_gpus(late(0.0), life))
     life.wait(20)
     life.report(with_gpus(late(20.0), life))
     life.wait(60)
     assert life.told() == [("onset", "page", "hang/host_hang", "GPU-n1-2")]
-    assert life.said[-1].time_ns - BEGIN_NS <= 90 * S
+    assert life.said[-1].time_ns - BEGIN_NS <= 90 * SECOND_NS
 
 
 def test_a_finding_bears_its_job() -> None:
-    """Whoever shows it by job need not read its words; and so does the finding that takes it back."""
+    """Whoever shows it by job need not read its words; and so does the
+    finding that takes it back.
+    """
     life = Life()
     for second in (0.0, 20.0):
         life.report(with_gpus(late(second), life))
         life.wait(20)
     life.see("n1", Event(BEGIN_NS, 0, Device("n1", "node", "n1"), "job_ended", {"job": JOB}))
-    assert {(f.phase, f.device.attributes["job"]) for f in life.said} == {("onset", JOB), ("cleared", JOB)}
+    assert {(f.phase, f.device.attributes["job"]) for f in life.said} == {
+        ("onset", JOB),
+        ("cleared", JOB),
+    }
 
 
 def test_a_straggler_is_a_ticket() -> None:
@@ -111,7 +148,10 @@ def test_a_straggler_is_a_ticket() -> None:
             pid=100 + rank,
             uuid=life.gpus["n1"][rank].id,
             completed=(("AllReduce", 40),),
-            timings=tuple(Timing("AllReduce", seq, 1 << 20, 200.0 if rank == 1 else 500.0 + rank) for seq in range(40)),
+            timings=tuple(
+                Timing("AllReduce", seq, 1 << 20, 200.0 if rank == 1 else 500.0 + rank)
+                for seq in range(40)
+            ),
         )
         for rank in range(4)
     )
@@ -153,7 +193,11 @@ def test_a_job_that_moves_again_is_taken_back() -> None:
     for second in (0.0, 20.0):
         life.report(with_gpus(late(second), life))
         life.wait(20)
-    life.report(with_gpus(ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(4), 30))), at=40.0), life))
+    life.report(
+        with_gpus(
+            ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(4), 30))), at=40.0), life
+        )
+    )
     life.wait(30)
     assert [phase for phase, *_ in life.told()] == ["onset", "cleared"]
 
@@ -178,7 +222,9 @@ def test_dumps_of_several_nodes_give_one_verdict() -> None:
 
 
 def test_one_node_alone_says_what_it_can_know() -> None:
-    """Its own ranks wait in something that others may not have come to: nobody is named, nobody is woken."""
+    """Its own ranks wait in something that others may not have come to: nobody
+    is named, nobody is woken.
+    """
     life = Life()
     for rank in (0, 1):
         life.report(dump(rank, {"0": (6, 5)}, {"0": range(4)}))
@@ -189,7 +235,10 @@ def test_one_node_alone_says_what_it_can_know() -> None:
 
 def test_lines_of_a_log_are_enough() -> None:
     """The watchdogs' last words name the rank that did not come."""
-    status = "[rank{0}]:[E1118 20:32:23.9 ProcessGroupNCCL.cpp:2168] [PG ID 0 PG GUID 0(default_pg) Rank {0}] last enqueued work: {1}, last completed work: 7"
+    status = (
+        "[rank{0}]:[E1118 20:32:23.9 ProcessGroupNCCL.cpp:2168] [PG ID 0 PG GUID 0(default_pg) "
+        "Rank {0}] last enqueued work: {1}, last completed work: 7"
+    )
     life = Life()
     life.lines(status.format(0, 8), status.format(1, 8), status.format(2, 7))
     life.wait(40)
@@ -197,7 +246,7 @@ def test_lines_of_a_log_are_enough() -> None:
 
 
 def test_the_same_line_twice_is_one() -> None:
-    """A log that is read anew gives no second witness, and no second finding."""
+    """A log that is read again gives no second witness, and no second finding."""
     life = Life()
     for _ in range(3):
         life.lines("srun: error: n1: task 3: Killed")
@@ -206,7 +255,9 @@ def test_the_same_line_twice_is_one() -> None:
 
 
 def test_a_fatal_xid_on_a_member_makes_it_hardware() -> None:
-    """The rank that stands still sits on a GPU whose driver reported a fatal error: that outranks the graph."""
+    """The rank that stands still sits on a GPU whose driver reported a fatal error:
+    that outranks the graph.
+    """
     life = Life()
     life.see("n1", xid(life.gpus["n1"][2], 79))
     for second in (0.0, 20.0):
@@ -218,7 +269,9 @@ def test_a_fatal_xid_on_a_member_makes_it_hardware() -> None:
 def test_an_xid_without_a_stall_is_not_ours() -> None:
     """The detector of XIDs tells it."""
     life = Life()
-    life.report(with_gpus(ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(4), 0)))), life))
+    life.report(
+        with_gpus(ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(4), 0)))), life)
+    )
     life.see("n1", xid(life.gpus["n1"][2], 79))
     life.wait(60)
     assert life.told() == []
@@ -239,7 +292,9 @@ def test_a_damaged_report_does_not_hide_the_others() -> None:
     """Stored by another version, or cut."""
     life = Life()
     good = events_of(replace(dump(0, {"0": (5, 5)}), job=JOB), Device("n1", "node", "n1"), BEGIN_NS)
-    bad = Event(BEGIN_NS, 0, Device("n1", "node", "n1"), "nccl_report", {"report": "x", "document": "{"})
+    bad = Event(
+        BEGIN_NS, 0, Device("n1", "node", "n1"), "nccl_report", {"report": "x", "document": "{"}
+    )
     life.see("n1", bad, *good)
     for rank in (1, 2):
         life.report(dump(rank, {"0": (6, 5)}))
@@ -264,7 +319,9 @@ def test_an_agent_that_was_restarted_goes_on_waiting() -> None:
 
 def words(findings: Iterable[Finding]) -> list[str]:
     """Findings without the attributes of their devices, which come with the next frame."""
-    return [repr(replace(f, device=Device(f.device.host, f.device.kind, f.device.id))) for f in findings]
+    return [
+        repr(replace(f, device=Device(f.device.host, f.device.kind, f.device.id))) for f in findings
+    ]
 
 
 def port_frame(rates: Rates, port: Device, downs: int, at_ns: int) -> Frame:
@@ -273,15 +330,25 @@ def port_frame(rates: Rates, port: Device, downs: int, at_ns: int) -> Frame:
 
 
 def edge_after_a_link_went_down(where: str) -> list[tuple[str, str]]:
-    """What is told of a failed request from mlx5_0 of n1, after the link of such a port of a node went down."""
+    """What is told of a failed request from mlx5_0 of n1, after the link of such a
+    port of a node went down.
+    """
     life, rates = Life(), Rates(schema_of("ib_port"), 1.0)
     port = Device(where, "ib_port", f"0x{where}", {"device": "mlx5_0"})
     for downs in (3, 4):
         life.second += 1
-        now = BEGIN_NS + round(life.second * S)
-        life.said += life.detector.update(Observation("ib", "n1", "b", 0, now, now, 0, (port_frame(rates, port, downs, now),)))
-    failed = "with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_RDMA_WRITE(1) vendor_err=129  hca mlx5_0"
-    life.lines(f"n1:1:2 [3] transport/net_ib/p2p.cc:688 NCCL WARN NET/IB: Got completion from peer n2<40554> {failed}")
+        now = BEGIN_NS + round(life.second * SECOND_NS)
+        life.said += life.detector.update(
+            Observation("ib", "n1", "b", 0, now, now, 0, (port_frame(rates, port, downs, now),))
+        )
+    failed = (
+        "with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_RDMA_WRITE(1) "
+        "vendor_err=129  hca mlx5_0"
+    )
+    life.lines(
+        "n1:1:2 [3] transport/net_ib/p2p.cc:688 NCCL WARN NET/IB: Got completion from "
+        f"peer n2<40554> {failed}"
+    )
     life.wait(60)
     return [(fault, device) for _, _, fault, device in life.told()]
 

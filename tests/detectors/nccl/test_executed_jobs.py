@@ -1,4 +1,6 @@
-"""Verdicts on jobs that really ran into their fault: tensor groups, data groups and a world, hosts that run ahead, shuffled ranks."""
+"""Verdicts on jobs that really ran into their fault: tensor groups, data groups and a world, hosts
+that run ahead, shuffled ranks.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,8 @@ from detectors.nccl.judge import judge
 from detectors.nccl.verdict import Verdict
 from tests.detectors.nccl.execution import Fault, Run, looks
 from tests.detectors.nccl.jobs import process
+
+pytestmark = pytest.mark.slow
 
 SEEDS = range(40)
 tellers = pytest.mark.parametrize("teller", ["ras", "flight_recorder", "both"])
@@ -30,7 +34,10 @@ def test_the_rank_whose_host_hangs_is_named_alone(teller: str) -> None:
     """In every one of forty jobs: fifteen others wait, some of them in a chain behind the one."""
     for run in (run_of(seed, "hang") for seed in SEEDS):
         verdict = of(run, teller)
-        assert (verdict.cause, [c.rank for c in verdict.culprits]) == ("host_hang", [run.culprit]), f"seed {run.seed}"
+        assert (verdict.cause, [c.rank for c in verdict.culprits]) == (
+            "host_hang",
+            [run.culprit],
+        ), f"seed {run.seed}"
 
 
 @pytest.mark.parametrize("teller", ["ras", "both"])
@@ -38,14 +45,20 @@ def test_the_lost_process_is_named_alone(teller: str) -> None:
     """Whoever waits for it, and whoever waits for those."""
     for run in (run_of(seed, "lost") for seed in SEEDS):
         verdict = of(run, teller)
-        assert (verdict.cause, [c.rank for c in verdict.culprits]) == ("process_lost", [run.culprit]), f"seed {run.seed}"
+        assert (verdict.cause, [c.rank for c in verdict.culprits]) == (
+            "process_lost",
+            [run.culprit],
+        ), f"seed {run.seed}"
 
 
 def test_a_lost_process_writes_no_dump_and_is_only_a_candidate() -> None:
     """By dumps alone nobody knows why one is missing."""
     for run in (run_of(seed, "lost") for seed in SEEDS):
         verdict = of(run, "flight_recorder")
-        assert (verdict.cause, [c.rank for c in verdict.candidates]) == ("unknown", [run.culprit]), f"seed {run.seed}"
+        assert (verdict.cause, [c.rank for c in verdict.candidates]) == (
+            "unknown",
+            [run.culprit],
+        ), f"seed {run.seed}"
 
 
 def test_a_missing_dump_of_a_process_that_ended_names_it() -> None:
@@ -53,7 +66,10 @@ def test_a_missing_dump_of_a_process_that_ended_names_it() -> None:
     for run in (run_of(seed, "lost") for seed in SEEDS):
         _, pid, _ = process(run.culprit, run.tensor, run.seed)
         verdict = judge(Case(run.dumps(), ended=[Ended("n1", pid, run.culprit)]))
-        assert (verdict.cause, [c.rank for c in verdict.culprits]) == ("process_lost", [run.culprit]), f"seed {run.seed}"
+        assert (verdict.cause, [c.rank for c in verdict.culprits]) == (
+            "process_lost",
+            [run.culprit],
+        ), f"seed {run.seed}"
 
 
 @tellers
@@ -61,7 +77,10 @@ def test_another_call_is_the_programs_fault(teller: str) -> None:
     """The rank that called Broadcast where the others did not is the odd one."""
     for run in (run_of(seed, "other") for seed in SEEDS):
         verdict = of(run, teller)
-        assert (verdict.cause, [c.rank for c in verdict.culprits]) == ("order_mismatch", [run.culprit]), f"seed {run.seed}"
+        assert (verdict.cause, [c.rank for c in verdict.culprits]) == (
+            "order_mismatch",
+            [run.culprit],
+        ), f"seed {run.seed}"
 
 
 @pytest.mark.parametrize("teller", ["flight_recorder", "both"])
@@ -70,7 +89,9 @@ def test_a_collective_that_does_not_end_is_found(teller: str) -> None:
     for run in (run_of(seed, "flight") for seed in SEEDS):
         verdict = of(run, teller)
         where = verdict.communicator.partition(" ")[0].lstrip("c")
-        assert (verdict.cause, where, verdict.culprits) == ("in_flight", run.where, ()), f"seed {run.seed}"
+        assert (verdict.cause, where, verdict.culprits) == ("in_flight", run.where, ()), (
+            f"seed {run.seed}"
+        )
 
 
 def test_by_launches_alone_a_collective_that_does_not_end_names_nobody() -> None:
@@ -86,4 +107,6 @@ def test_calls_in_opposite_order_are_a_circle(teller: str) -> None:
     """One rank enters its tensor group before the world, the others after it."""
     for run in (run_of(seed, "order") for seed in SEEDS):
         verdict = of(run, teller)
-        assert (verdict.cause, verdict.culprits) == ("launch_order_deadlock", ()), f"seed {run.seed}"
+        assert (verdict.cause, verdict.culprits) == ("launch_order_deadlock", ()), (
+            f"seed {run.seed}"
+        )

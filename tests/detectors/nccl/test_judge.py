@@ -34,14 +34,18 @@ def pids(verdict: Verdict) -> list[int]:
 
 
 def test_of_a_chain_only_the_last_is_to_blame() -> None:
-    """With counts 12, 12, 11, 10 the third has begun operation 11 and waits for the fourth, which alone waits for nobody."""
+    """With counts 12, 12, 11, 10 the third has begun operation 11 and waits for the fourth,
+    which alone waits for nobody.
+    """
     verdict = of(twice(ras_communicator("c0", all_reduces({0: 12, 1: 12, 2: 11, 3: 10}))))
     assert (verdict.cause, ranks(verdict)) == ("host_hang", [3])
     assert verdict.victims == 3
 
 
 def test_the_lowest_counter_of_one_group_may_be_a_victim_of_another() -> None:
-    """Rank 1 is behind in the world because it waits for rank 3 in its tensor group; rank 3 is to blame."""
+    """Rank 1 is behind in the world because it waits for rank 3 in its tensor
+    group; rank 3 is to blame.
+    """
     world = ras_communicator("c0", all_reduces({0: 9, 1: 8, 2: 9, 3: 8}))
     tensor = ras_communicator("c1", all_reduces({1: 50, 3: 49}))
     assert ranks(of(twice(world, tensor))) == [3]
@@ -83,7 +87,9 @@ def test_a_lost_process_is_named_at_one_look() -> None:
 
 
 def test_a_lost_process_explains_who_fell_behind_for_it() -> None:
-    """Rank 2 is behind in the world because it waits for rank 3, which is gone: rank 2 is not named."""
+    """Rank 2 is behind in the world because it waits for rank 3, which is
+    gone: rank 2 is not named.
+    """
     world = ras_communicator("c0", all_reduces({0: 9, 1: 9, 2: 8}), gone=[3])
     pair = ras_communicator("c1", all_reduces({2: 5}), gone=[3])
     assert ranks(of(twice(world, pair))) == [3]
@@ -91,19 +97,25 @@ def test_a_lost_process_explains_who_fell_behind_for_it() -> None:
 
 def test_where_all_ranks_of_a_node_are_lost_it_is_the_node() -> None:
     """Four processes of one node that do not answer are one culprit: the node."""
-    verdict = of([ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(4), 3)), gone=[4, 5, 6, 7]))])
+    verdict = of(
+        [ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(4), 3)), gone=[4, 5, 6, 7]))]
+    )
     assert [(c.host, c.pid) for c in verdict.culprits] == [(process(4)[0], -1)]
 
 
 def test_equal_counts_that_stand_still_stay_a_suspicion() -> None:
-    """RAS counts launches: when all have launched the same it cannot tell a stall in flight from a checkpoint."""
+    """RAS counts launches: when all have launched the same it cannot tell a stall in
+    flight from a checkpoint.
+    """
     verdict = of(twice(ras_communicator("c0", all_reduces(dict.fromkeys(range(4), 7)))))
     assert (verdict.cause, verdict.phase, verdict.culprits) == ("unknown", "suspect", ())
 
 
 def test_ranks_that_called_different_operations_are_a_fault_of_the_program() -> None:
     """One AllReduce more here and one AllGather more there: nobody is late."""
-    counts = dict.fromkeys(range(3), (("AllGather", 4), ("AllReduce", 8))) | {3: (("AllGather", 5), ("AllReduce", 7))}
+    counts = dict.fromkeys(range(3), (("AllGather", 4), ("AllReduce", 8))) | {
+        3: (("AllGather", 5), ("AllReduce", 7))
+    }
     verdict = of(twice(ras_communicator("c0", counts)))
     assert (verdict.cause, ranks(verdict)) == ("order_mismatch", [3])
 
@@ -118,16 +130,27 @@ def test_half_against_half_has_no_minority() -> None:
 
 
 def test_a_circle_is_a_deadlock() -> None:
-    """Rank 0 waits for rank 1 in one communicator, rank 1 for rank 0 in the other: launched in opposite order."""
-    a, b = ras_communicator("c0", all_reduces({0: 4, 1: 3})), ras_communicator("c1", all_reduces({0: 6, 1: 7}))
+    """Rank 0 waits for rank 1 in one communicator, rank 1 for rank 0 in the other:
+    launched in opposite order.
+    """
+    a, b = (
+        ras_communicator("c0", all_reduces({0: 4, 1: 3})),
+        ras_communicator("c1", all_reduces({0: 6, 1: 7})),
+    )
     verdict = of(twice(a, b))
-    assert (verdict.cause, verdict.culprits, verdict.stage) == ("launch_order_deadlock", (), "launch")
+    assert (verdict.cause, verdict.culprits, verdict.stage) == (
+        "launch_order_deadlock",
+        (),
+        "launch",
+    )
 
 
 def test_all_in_flight_names_the_group_and_no_rank() -> None:
     """The data group is in flight, the world waits behind it: what all have begun does not end."""
     members = {"0": range(4), "dp": (0, 1)}
-    told = [dump(r, {"0": (7, 7), "dp": (5, 4)}, members) for r in (0, 1)] + [dump(r, {"0": (8, 7)}, members) for r in (2, 3)]
+    told = [dump(r, {"0": (7, 7), "dp": (5, 4)}, members) for r in (0, 1)] + [
+        dump(r, {"0": (8, 7)}, members) for r in (2, 3)
+    ]
     verdict = of(told)
     assert (verdict.cause, verdict.culprits, verdict.communicator) == ("in_flight", (), "dp")
 
@@ -135,20 +158,33 @@ def test_all_in_flight_names_the_group_and_no_rank() -> None:
 def test_the_recorder_names_who_never_came() -> None:
     """Ranks 0 and 1 have begun operation 6, rank 2 has not."""
     verdict = of([dump(0, {"0": (6, 5)}), dump(1, {"0": (6, 5)}), dump(2, {"0": (5, 5)})])
-    assert (verdict.cause, ranks(verdict), verdict.operation, verdict.sequence) == ("host_hang", [2], "all_reduce", 6)
+    assert (verdict.cause, ranks(verdict), verdict.operation, verdict.sequence) == (
+        "host_hang",
+        [2],
+        "all_reduce",
+        6,
+    )
 
 
 def test_the_evidence_says_where_the_culprits_code_was_last() -> None:
     """The line that made its last call: what comes after it is what it is stuck in."""
     calls = {("0", 5): Operation(5, "all_reduce", frame="train.py:88 step", completed=True)}
-    verdict = of([dump(0, {"0": (6, 5)}), dump(1, {"0": (6, 5)}), dump(2, {"0": (5, 5)}, calls=calls)])
+    verdict = of(
+        [dump(0, {"0": (6, 5)}), dump(1, {"0": (6, 5)}), dump(2, {"0": (5, 5)}, calls=calls)]
+    )
     assert "all_reduce #5 at train.py:88 step" in verdict.evidence[0].text
 
 
 def test_dumps_of_a_job_that_moves_name_nobody() -> None:
-    """Ranks write one after the other, so that one is a call behind; but nobody had waited for long when it wrote."""
+    """Ranks write one after the other, so that one is a call behind; but nobody had
+    waited for long when it wrote.
+    """
     soon = -3600 + 6 + 2.0  # two seconds after call number 6
-    told = [dump(0, {"0": (6, 5)}, at=soon), dump(1, {"0": (6, 5)}, at=soon), dump(2, {"0": (5, 5)}, at=soon - 1)]
+    told = [
+        dump(0, {"0": (6, 5)}, at=soon),
+        dump(1, {"0": (6, 5)}, at=soon),
+        dump(2, {"0": (5, 5)}, at=soon - 1),
+    ]
     assert judge(Case(told, live=True)).culprits == ()
     assert ranks(of(told)) == [2]  # somebody who brings these files says that the job stands still
 
@@ -164,21 +200,31 @@ def test_a_rank_without_a_dump_is_no_culprit() -> None:
 def test_a_missing_dump_does_not_hide_who_is_behind() -> None:
     """Rank 2 is known to be behind; that rank 3 wrote nothing changes nothing."""
     members = {"0": range(4)}
-    told = [dump(0, {"0": (6, 5)}, members), dump(1, {"0": (6, 5)}, members), dump(2, {"0": (5, 5)}, members)]
+    told = [
+        dump(0, {"0": (6, 5)}, members),
+        dump(1, {"0": (6, 5)}, members),
+        dump(2, {"0": (5, 5)}, members),
+    ]
     assert ranks(of(told)) == [2]
 
 
 def test_a_rank_that_never_called_its_group_is_behind() -> None:
     """A dump in which a group does not occur says that nothing was called there."""
     members = {"0": range(3), "tp": (0, 2)}
-    told = [dump(0, {"0": (4, 4), "tp": (1, 0)}, members), dump(1, {"0": (4, 4)}, members), dump(2, {"0": (4, 4)}, members)]
+    told = [
+        dump(0, {"0": (4, 4), "tp": (1, 0)}, members),
+        dump(1, {"0": (4, 4)}, members),
+        dump(2, {"0": (4, 4)}, members),
+    ]
     assert ranks(of(told)) == [2]
 
 
 def test_other_sizes_at_one_place_are_a_mismatch() -> None:
     """All called all_reduce number 6, one with another number of elements."""
     odd = {("0", 6): Operation(6, "all_reduce", ("Float",), ((7,),))}
-    verdict = of([dump(0, {"0": (6, 5)}), dump(1, {"0": (6, 5)}), dump(2, {"0": (6, 5)}, calls=odd)])
+    verdict = of(
+        [dump(0, {"0": (6, 5)}), dump(1, {"0": (6, 5)}), dump(2, {"0": (6, 5)}, calls=odd)]
+    )
     assert (verdict.cause, ranks(verdict)) == ("order_mismatch", [2])
 
 
@@ -192,18 +238,26 @@ def test_uneven_operations_may_differ_in_size() -> None:
 def test_old_dumps_of_an_earlier_stall_do_not_count() -> None:
     """A dump that was written before the others called what they wait in is of another time."""
     old = [dump(r, {"0": (3, 2)}, at=-7200.0) for r in range(3)]
-    assert ranks(of([*old, dump(0, {"0": (6, 5)}), dump(1, {"0": (6, 5)}), dump(2, {"0": (5, 5)})])) == [2]
+    assert ranks(
+        of([*old, dump(0, {"0": (6, 5)}), dump(1, {"0": (6, 5)}), dump(2, {"0": (5, 5)})])
+    ) == [2]
 
 
 @pytest.mark.parametrize("offset", [-30.0, 30.0])
 def test_clocks_of_nodes_may_differ(offset: float) -> None:
     """Half a minute between the clocks of nodes changes no verdict."""
-    told = [dump(0, {"0": (6, 5)}), dump(1, {"0": (6, 5)}, at=offset), dump(2, {"0": (5, 5)}, at=-offset)]
+    told = [
+        dump(0, {"0": (6, 5)}),
+        dump(1, {"0": (6, 5)}, at=offset),
+        dump(2, {"0": (5, 5)}, at=-offset),
+    ]
     assert ranks(of(told)) == [2]
 
 
 def test_a_job_that_was_started_again_is_another_one() -> None:
-    """The same communicators under other processes say nothing of the processes before; the old counts confirm nothing."""
+    """The same communicators under other processes say nothing of the processes before; the
+    old counts confirm nothing.
+    """
     before = ras_communicator("c0", all_reduces({0: 9, 1: 8}), seed=1)
     after = ras_communicator("c0", all_reduces({0: 9, 1: 8}), seed=2)
     verdict = of([ras(before), ras(after, at=20.0)])
@@ -230,7 +284,9 @@ def test_dumps_of_two_jobs_are_told_apart_by_their_names() -> None:
 
 
 def test_recorder_and_ras_agree_on_one_rank() -> None:
-    """The communicator that holds the whole job numbers it: two sources name one culprit, with more confidence than either."""
+    """The communicator that holds the whole job numbers it: two sources name one culprit, with
+    more confidence than either.
+    """
     network = twice(ras_communicator("c0", all_reduces({0: 12, 1: 12, 2: 11})))
     dumps = [dump(0, {"0": (6, 5)}), dump(1, {"0": (6, 5)}), dump(2, {"0": (5, 5)})]
     verdict = of([*network, *dumps])
@@ -241,14 +297,18 @@ def test_recorder_and_ras_agree_on_one_rank() -> None:
 def test_an_untrusted_report_counts_for_nothing() -> None:
     """Not even a process that it calls dead."""
     lie = replace(
-        ras(ras_communicator("c0", all_reduces({0: 3}), gone=[1])), distrust="sums do not add up", dead=(Process("h", 1),)
+        ras(ras_communicator("c0", all_reduces({0: 3}), gone=[1])),
+        distrust="sums do not add up",
+        dead=(Process("h", 1),),
     )
     assert of([lie]).cause == "no_evidence"
 
 
 def test_a_teardown_is_no_stall() -> None:
     """Ranks that finish differ as they should."""
-    ending = ras_communicator("c0", all_reduces({0: 3, 1: 2, 2: 3}), states={0: "finalize", 2: "abort"})
+    ending = ras_communicator(
+        "c0", all_reduces({0: 3, 1: 2, 2: 3}), states={0: "finalize", 2: "abort"}
+    )
     verdict = of(twice(ending))
     assert (verdict.cause, verdict.stage) == ("no_evidence", "finalize")
 
@@ -270,27 +330,42 @@ def test_a_rank_that_reports_its_own_gpu_is_named() -> None:
     assert (verdict.cause, ranks(verdict)) == ("hardware_fault", [0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_the_order_of_files_and_the_place_of_the_culprit_do_not_matter(seed: int) -> None:
-    """Ranks, hosts, pids, file names and their order are shuffled; the verdict names the same rank."""
+    """Ranks, hosts, pids, file names and their order are shuffled; the
+    verdict names the same rank.
+    """
     dice = random.Random(seed)
     late, size = dice.randrange(16), 16
     counts = {r: 40 - (r == late) for r in range(size)}
     node = late // 4
     inner = {r: 90 - (r == late) for r in range(node * 4, node * 4 + 4)}
-    told = twice(ras_communicator("c0", all_reduces(counts), seed=seed), ras_communicator("c1", all_reduces(inner), seed=seed))
-    dumps = [dump(r, {"0": (counts[r], 39)}, origin=f"/x/{dice.getrandbits(32):x}_r{r}.pickle") for r in range(size)]
+    told = twice(
+        ras_communicator("c0", all_reduces(counts), seed=seed),
+        ras_communicator("c1", all_reduces(inner), seed=seed),
+    )
+    dumps = [
+        dump(r, {"0": (counts[r], 39)}, origin=f"/x/{dice.getrandbits(32):x}_r{r}.pickle")
+        for r in range(size)
+    ]
     mixed = [*told, *dumps]
     dice.shuffle(mixed)
     verdict = of(mixed)
     assert [(c.rank, c.pid) for c in verdict.culprits] == [(late, process(late, seed=seed)[1])]
 
 
+@pytest.mark.slow
 def test_a_thousand_ranks_take_less_than_a_second() -> None:
-    """1,024 ranks in a world, 128 node groups and 8 rails, two reports, one late rank: the whole verdict within a second."""
+    """1,024 ranks in a world, 128 node groups and 8 rails, two reports, one late rank: the whole
+    verdict within a second.
+    """
     late, size = 777, 1024
     world = ras_communicator("c0", all_reduces({r: 9 - (r == late) for r in range(size)}))
-    nodes = [ras_communicator(f"a{n}", all_reduces(dict.fromkeys(range(n * 8, n * 8 + 8), 5))) for n in range(128)]
+    nodes = [
+        ras_communicator(f"a{n}", all_reduces(dict.fromkeys(range(n * 8, n * 8 + 8), 5)))
+        for n in range(128)
+    ]
     told = twice(world, *nodes)
     begin = time.process_time()
     verdict = of(told)
@@ -298,9 +373,14 @@ def test_a_thousand_ranks_take_less_than_a_second() -> None:
     assert ranks(verdict) == [late]
 
 
+@pytest.mark.slow
 def test_a_thousand_different_counts_take_less_than_a_second() -> None:
     """The worst a report can do: every rank at another place."""
-    told = twice(ras_communicator("c0", {r: (("AllGather", r % 37), ("AllReduce", 5000 + r)) for r in range(1024)}))
+    told = twice(
+        ras_communicator(
+            "c0", {r: (("AllGather", r % 37), ("AllReduce", 5000 + r)) for r in range(1024)}
+        )
+    )
     begin = time.process_time()
     of(told)
     assert time.process_time() - begin < 1.0

@@ -12,7 +12,10 @@ from detectors.nccl.verdict import Verdict
 from pipeline.nccl.hit import Hit
 
 NCCL = "[2026-11-01 10:{minute:02d}:00] {host}:{pid}:9 [{gpu}] "
-WATCHDOG = "[rank{rank}]:[E1118 20:32:23.957372583 ProcessGroupNCCL.cpp:2168] [PG ID 0 PG GUID {group} Rank {rank}]  "
+WATCHDOG = (
+    "[rank{rank}]:[E1118 20:32:23.957372583 ProcessGroupNCCL.cpp:2168] [PG ID 0 PG GUID "
+    "{group} Rank {rank}]  "
+)
 
 
 def taken(*lines: str) -> Sequence[Hit]:
@@ -33,19 +36,31 @@ def nccl(text: str, host: str = "n1", pid: int = 100, gpu: int = 0, minute: int 
 def progress(rank: int, enqueued: int, completed: int, group: str = "0(default_pg)") -> str:
     """What a rank's watchdog says of its group."""
     status = f"PG status: last enqueued work: {enqueued}, last completed work: {completed}"
-    return WATCHDOG.format(rank=rank, group=group) + f"failure detected by watchdog at work sequence id: 77 {status}"
+    return (
+        WATCHDOG.format(rank=rank, group=group)
+        + f"failure detected by watchdog at work sequence id: 77 {status}"
+    )
 
 
-def completion(host: str, peer: str, hca: str = "mlx5_0", code: str = "IBV_WC_RETRY_EXC_ERR(12)") -> str:
+def completion(
+    host: str, peer: str, hca: str = "mlx5_0", code: str = "IBV_WC_RETRY_EXC_ERR(12)"
+) -> str:
     """A failed request, in the wording of NCCL 2.29."""
-    text = f"Got completion from peer {peer}<40554> with status={code} opcode=IBV_WC_RDMA_WRITE(1) vendor_err=129  hca {hca}"
+    text = (
+        f"Got completion from peer {peer}<40554> with status={code} opcode=IBV_WC_RDMA_WRITE(1) "
+        f"vendor_err=129  hca {hca}"
+    )
     return nccl(f"transport/net_ib/p2p.cc:688 NCCL WARN NET/IB: {text}", host)
 
 
 def test_the_rank_whose_watchdog_saw_no_later_work_never_came() -> None:
     """Two ranks have enqueued work 2635, the third has completed all it enqueued, up to 2634."""
     verdict = of(progress(0, 2635, 2634), progress(1, 2635, 2634), progress(2, 2634, 2634))
-    assert (verdict.cause, [c.rank for c in verdict.culprits], verdict.sequence) == ("host_hang", [2], 2635)
+    assert (verdict.cause, [c.rank for c in verdict.culprits], verdict.sequence) == (
+        "host_hang",
+        [2],
+        2635,
+    )
 
 
 def test_victims_alone_name_nobody() -> None:
@@ -65,8 +80,13 @@ def test_desync_reports_name_the_rank_that_did_not_join() -> None:
 
 def test_a_stall_began_when_the_first_wait_began() -> None:
     """The watchdog says how long the operation had run."""
-    text = "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=BROADCAST, Timeout(ms)=600000) ran for 600000 ms"
-    line = f"2026-11-01T10:10:00Z stderr F {text.replace(' ms', ' milliseconds before timing out.')}"
+    text = (
+        "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, "
+        "OpType=BROADCAST, Timeout(ms)=600000) ran for 600000 ms"
+    )
+    line = (
+        f"2026-11-01T10:10:00Z stderr F {text.replace(' ms', ' milliseconds before timing out.')}"
+    )
     assert of(line).began_ns == unwrap("2026-11-01T10:00:00Z stderr F x").time_ns
 
 
@@ -83,7 +103,10 @@ def test_the_first_process_that_ends_by_itself_is_lost() -> None:
 def test_what_follows_the_schedulers_end_is_not_blamed() -> None:
     """Tasks that are killed when the time is up ended because of that."""
     verdict = of(
-        "slurmstepd: error: *** JOB 123 ON node01 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***",
+        (
+            "slurmstepd: error: *** JOB 123 ON node01 CANCELLED AT 2026-01-01T00:00:00 "
+            "DUE TO TIME LIMIT ***"
+        ),
         "srun: error: node07: task 3: Killed",
     )
     assert (verdict.cause, verdict.phase, verdict.culprits) == ("no_evidence", "ended", ())
@@ -94,27 +117,43 @@ def test_a_stall_before_the_schedulers_end_still_counts() -> None:
     verdict = of(
         progress(0, 8, 7),
         progress(1, 7, 7),
-        "slurmstepd: error: *** JOB 123 ON node01 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***",
+        (
+            "slurmstepd: error: *** JOB 123 ON node01 CANCELLED AT 2026-01-01T00:00:00 "
+            "DUE TO TIME LIMIT ***"
+        ),
     )
-    assert (verdict.cause, verdict.phase, [c.rank for c in verdict.culprits]) == ("host_hang", "ended", [1])
+    assert (verdict.cause, verdict.phase, [c.rank for c in verdict.culprits]) == (
+        "host_hang",
+        "ended",
+        [1],
+    )
 
 
 def test_a_node_that_the_scheduler_lost_is_the_culprit() -> None:
     """NODE FAILURE is no end by the scheduler, but what it saw."""
-    verdict = of("slurmstepd: error: *** JOB 1 ON node01 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE ***")
+    verdict = of(
+        "slurmstepd: error: *** JOB 1 ON node01 CANCELLED AT 2026-01-01T00:00:00 "
+        "DUE TO NODE FAILURE ***"
+    )
     assert (verdict.cause, [c.host for c in verdict.culprits]) == ("process_lost", ["node01"])
 
 
 def test_a_port_that_reaches_nobody_is_voted_out() -> None:
-    """Requests from one port to three nodes fail, and theirs to its node: the port, not the three."""
-    lines = [completion("n1", f"n{i}") for i in (2, 3, 4)] + [completion(f"n{i}", "n1") for i in (2, 3, 4)]
+    """Requests from one port to three nodes fail, and theirs to its node:
+    the port, not the three.
+    """
+    lines = [completion("n1", f"n{i}") for i in (2, 3, 4)] + [
+        completion(f"n{i}", "n1") for i in (2, 3, 4)
+    ]
     verdict = of(*lines)
     assert [(c.host, c.port) for c in verdict.culprits] == [("n1", "mlx5_0")]
 
 
 def test_a_node_that_nobody_reaches_on_any_rail_is_the_culprit() -> None:
     """Its peers' requests fail on all rails."""
-    verdict = of(*(completion(f"n{i}", "n1", hca=f"mlx5_{rail}") for i in (2, 3, 4) for rail in (0, 1)))
+    verdict = of(
+        *(completion(f"n{i}", "n1", hca=f"mlx5_{rail}") for i in (2, 3, 4) for rail in (0, 1))
+    )
     assert [(c.host, c.port) for c in verdict.culprits][:1] == [("n1", "")]
 
 
@@ -133,26 +172,46 @@ def test_flushed_requests_are_no_votes() -> None:
 def test_a_failed_adapter_is_named() -> None:
     """A fatal event is the adapter's own."""
     verdict = of(
-        nccl("transport/net_ib/common.cc:123 NCCL WARN NET/IB : mlx5_4:1 async fatal event: local catastrophic error", "n3")
+        nccl(
+            (
+                "transport/net_ib/common.cc:123 NCCL WARN NET/IB : mlx5_4:1 async fatal event: "
+                "local catastrophic error"
+            ),
+            "n3",
+        )
     )
-    assert (verdict.cause, [(c.host, c.port) for c in verdict.culprits]) == ("hardware_fault", [("n3", "mlx5_4")])
+    assert (verdict.cause, [(c.host, c.port) for c in verdict.culprits]) == (
+        "hardware_fault",
+        [("n3", "mlx5_4")],
+    )
 
 
 def test_a_cuda_failure_names_the_gpu_of_its_rank() -> None:
     """The reporter's own device."""
-    verdict = of(nccl("enqueue.cc:1 NCCL WARN Cuda failure 'unspecified launch failure'", "n3", 31, 5))
-    assert (verdict.cause, [(c.host, c.pid, c.gpu) for c in verdict.culprits]) == ("hardware_fault", [("n3", 31, 5)])
+    verdict = of(
+        nccl("enqueue.cc:1 NCCL WARN Cuda failure 'unspecified launch failure'", "n3", 31, 5)
+    )
+    assert (verdict.cause, [(c.host, c.pid, c.gpu) for c in verdict.culprits]) == (
+        "hardware_fault",
+        [("n3", 31, 5)],
+    )
 
 
 def test_application_xids_accuse_no_hardware() -> None:
     """XID 43 follows from the program; XID 79 is the GPU."""
     assert of("NVRM: Xid (PCI:0000:b9:00): 43, pid=77, name=python").cause == "no_evidence"
-    assert of("NVRM: Xid (PCI:0000:b9:00): 79, pid=77, name=python, GPU has fallen off the bus.").cause == "hardware_fault"
+    assert (
+        of("NVRM: Xid (PCI:0000:b9:00): 79, pid=77, name=python, GPU has fallen off the bus.").cause
+        == "hardware_fault"
+    )
 
 
 def test_a_communicator_that_does_not_get_made_is_told() -> None:
     """Three of four ranks began and two minutes later none is done: the fourth never began."""
-    begin = "NCCL INFO ncclCommInitRankConfig comm 0x5{r} rank {r} nranks 4 cudaDev {r} nvmlDev {r} busId 49000 commId 0x5ae7 - Init START"
+    begin = (
+        "NCCL INFO ncclCommInitRankConfig comm 0x5{r} rank {r} nranks 4 cudaDev {r} nvmlDev {r} "
+        "busId 49000 commId 0x5ae7 - Init START"
+    )
     lines = [nccl(begin.format(r=r), "n1", 100 + r, r) for r in range(3)]
     verdict = of(*lines, nccl("NCCL WARN Cuda failure 'x'", "n9", minute=5))
     assert any("3 of 4 ranks began" in e.text for e in verdict.evidence)
@@ -160,6 +219,13 @@ def test_a_communicator_that_does_not_get_made_is_told() -> None:
 
 def test_a_communicator_that_was_made_is_silent() -> None:
     """START is followed by COMPLETE."""
-    line = "NCCL INFO ncclCommInitRank comm 0x5a rank 0 nranks 4 cudaDev 0 nvmlDev 0 busId 49000 commId 0x5ae7 - Init {}"
-    verdict = of(nccl(line.format("START")), nccl(line.format("COMPLETE"), minute=1), nccl(line.format("START"), pid=7, minute=4))
+    line = (
+        "NCCL INFO ncclCommInitRank comm 0x5a rank 0 nranks 4 cudaDev 0 nvmlDev 0 busId 49000 "
+        "commId 0x5ae7 - Init {}"
+    )
+    verdict = of(
+        nccl(line.format("START")),
+        nccl(line.format("COMPLETE"), minute=1),
+        nccl(line.format("START"), pid=7, minute=4),
+    )
     assert verdict.cause == "no_evidence"

@@ -30,11 +30,18 @@ def timed(
             host="n1",
             pid=100 + rank,
             completed=(("AllReduce", calls),),
-            timings=tuple(Timing("AllReduce", seq, size(rank), microseconds(rank, seq), bandwidth(seq)) for seq in range(calls)),
+            timings=tuple(
+                Timing("AllReduce", seq, size(rank), microseconds(rank, seq), bandwidth(seq))
+                for seq in range(calls)
+            ),
         )
         for rank in range(RANKS)
     )
-    return judge(Case([Report("inspector", communicators=(Communicator("c".rjust(16, "0"), RANKS, members),))]))
+    return judge(
+        Case(
+            [Report("inspector", communicators=(Communicator("c".rjust(16, "0"), RANKS, members),))]
+        )
+    )
 
 
 def test_who_comes_last_has_the_shortest_collectives() -> None:
@@ -61,14 +68,20 @@ def test_few_collectives_say_nothing() -> None:
 
 def test_a_network_that_carries_less_than_before_is_told() -> None:
     """All ranks are slow, the quickest too."""
-    verdict = timed(lambda rank, seq: 500.0 + seq % 7 + rank, bandwidth=lambda seq: 100.0 if seq < 40 else 45.0)
+    verdict = timed(
+        lambda rank, seq: 500.0 + seq % 7 + rank, bandwidth=lambda seq: 100.0 if seq < 40 else 45.0
+    )
     assert (verdict.cause, verdict.culprits) == ("slow_network", ())
 
 
 def test_a_rank_that_is_behind_at_every_look_slows_a_job_that_moves() -> None:
     """Counts rise, and rank 2 is the last at each of six looks."""
     told = [
-        ras(ras_communicator("c0", all_reduces({r: 100 * i - 3 * (r == 2) for r in range(4)})), at=15.0 * i) for i in range(1, 8)
+        ras(
+            ras_communicator("c0", all_reduces({r: 100 * i - 3 * (r == 2) for r in range(4)})),
+            at=15.0 * i,
+        )
+        for i in range(1, 8)
     ]
     verdict = judge(Case(told))
     assert (verdict.cause, [c.rank for c in verdict.culprits]) == ("slow_straggler", [2])
@@ -95,17 +108,28 @@ def test_stages_of_a_pipeline_are_no_stragglers() -> None:
 
 def test_half_of_the_ranks_that_come_late_are_no_straggler() -> None:
     """The last stage of two has four ranks."""
-    assert timed(lambda rank, seq: (200.0 if rank >= 4 else 500.0) + (rank * 7 + seq) % 5).cause == "no_evidence"
+    assert (
+        timed(lambda rank, seq: (200.0 if rank >= 4 else 500.0) + (rank * 7 + seq) % 5).cause
+        == "no_evidence"
+    )
 
 
 def test_collectives_of_different_sizes_are_compared_each_with_its_own() -> None:
     """Large ones take a hundred times as long; on all ranks alike."""
-    assert timed(lambda rank, seq: (50_000.0 if seq % 4 == 0 else 500.0) + rank).cause == "no_evidence"
+    assert (
+        timed(lambda rank, seq: (50_000.0 if seq % 4 == 0 else 500.0) + rank).cause == "no_evidence"
+    )
 
 
 def test_ranks_that_moved_different_amounts_are_not_compared() -> None:
     """What rank 3 sends is a fourth of what the others send, and takes a fourth of the time."""
-    assert timed(lambda rank, _: 125.0 if rank == 3 else 500.0, size=lambda rank: 1 << (18 if rank == 3 else 20)).culprits == ()
+    assert (
+        timed(
+            lambda rank, _: 125.0 if rank == 3 else 500.0,
+            size=lambda rank: 1 << (18 if rank == 3 else 20),
+        ).culprits
+        == ()
+    )
 
 
 def test_who_was_late_and_is_no_more_is_silent() -> None:
@@ -115,10 +139,20 @@ def test_who_was_late_and_is_no_more_is_silent() -> None:
 
 
 def rates(counts: Callable[[int, int], int]) -> Verdict:
-    """The verdict on seven looks of RAS, 15 s apart, at a job of so many launches by rank and look."""
+    """The verdict on seven looks of RAS, 15 s apart, at a job of so many
+    launches by rank and look.
+    """
     looks = range(1, 8)
     return judge(
-        Case([ras(ras_communicator("c0", all_reduces({r: counts(r, i) for r in range(RANKS)})), at=15.0 * i) for i in looks])
+        Case(
+            [
+                ras(
+                    ras_communicator("c0", all_reduces({r: counts(r, i) for r in range(RANKS)})),
+                    at=15.0 * i,
+                )
+                for i in looks
+            ]
+        )
     )
 
 

@@ -8,6 +8,8 @@ from sklearn.covariance import LedoitWolf  # type: ignore[import-untyped, import
 
 from detectors.outlier.shrinkage import BINS, Scatter, bin_of, distances, tail_limit
 
+pytestmark = pytest.mark.slow  # scikit-learn takes a second to import
+
 
 @pytest.mark.parametrize("samples", [10, 40, 1000])
 def test_learnt_block_by_block_it_is_what_scikit_learn_fits_to_all_of_it(samples: int) -> None:
@@ -21,7 +23,9 @@ def test_learnt_block_by_block_it_is_what_scikit_learn_fits_to_all_of_it(samples
 
 
 def test_quantities_that_never_move_are_shrunk_too() -> None:
-    """A sensor that a board does not have shows no deviation: the covariance can still be inverted."""
+    """A sensor that a board does not have shows no deviation: the
+    covariance can still be inverted.
+    """
     x = np.random.default_rng(1).standard_normal((50, 4))
     x[:, 2] = 0.0
     scatter = Scatter(np.zeros((4, 4)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from detectors.pcie import Pcie
-from detectors.pcie_adapter import GENERATION, WIDTH
+from detectors.pcie.adapter import GENERATION, WIDTH
+from detectors.pcie.detector import Pcie
 from tests.detectors.feed import stands
 from tests.detectors.port_feed import PortFeed, Reading, a_port
 
@@ -36,9 +36,15 @@ def those(names: tuple[str, ...], reading: Reading) -> dict[str, Reading]:
 ALL = tuple(f"n1/{rail}" for rail in range(8))
 
 
-@pytest.mark.parametrize(("lost", "fault"), [(NARROW, WIDTH), (SLOW, GENERATION)], ids=["lanes", "generation"])
-def test_what_one_adapter_lost_is_paged_within_three_minutes(node: PortFeed, lost: Reading, fault: str) -> None:
-    """F18, of an adapter: half the lanes, or a lower generation, while its neighbours have all; over five minutes after they are back."""
+@pytest.mark.parametrize(
+    ("lost", "fault"), [(NARROW, WIDTH), (SLOW, GENERATION)], ids=["lanes", "generation"]
+)
+def test_what_one_adapter_lost_is_paged_within_three_minutes(
+    node: PortFeed, lost: Reading, fault: str
+) -> None:
+    """F18, of an adapter: half the lanes, or a lower generation, while its neighbours have all;
+    over five minutes after they are back.
+    """
     said = node.run(180, those(ALL[3:4], lost), **WELL)
     assert stands(said) == [("ib_port", "n1/3", fault, "page")]
     assert "mlx5_3/1 of n1" in said[0].summary
@@ -54,9 +60,12 @@ def test_a_link_that_trains_for_a_minute_is_silent(node: PortFeed) -> None:
 def test_an_adapter_that_comes_back_from_a_boot_with_fewer_lanes_is_paged(node: PortFeed) -> None:
     """What it was is remembered over the boot."""
     node.boot = "boot-2"
-    assert stands(node.run(180, those(ALL[3:4], NARROW), **WELL)) == [("ib_port", "n1/3", WIDTH, "page")]
+    assert stands(node.run(180, those(ALL[3:4], NARROW), **WELL)) == [
+        ("ib_port", "n1/3", WIDTH, "page")
+    ]
 
 
+@pytest.mark.slow
 def test_a_setting_that_slows_all_adapters_pages_nobody(node: PortFeed) -> None:
     """A firmware that comes up with generation 4 for all: tickets, and accepted after a week."""
     node.boot = "boot-2"
@@ -83,7 +92,12 @@ def test_two_kinds_of_slots_are_no_majority() -> None:
 def test_a_slot_that_allows_no_more_is_no_fault(node: PortFeed) -> None:
     """The card was moved into a slot with eight lanes: it does what it can there."""
     node.boot = "boot-2"
-    assert node.run(DAY / 24, those(ALL[3:4], {"pcie_width_current": 8, "pcie_width_maximum": 8}), **WELL) == []
+    assert (
+        node.run(
+            DAY / 24, those(ALL[3:4], {"pcie_width_current": 8, "pcie_width_maximum": 8}), **WELL
+        )
+        == []
+    )
 
 
 def test_an_adapter_alone_is_measured_against_itself() -> None:

@@ -1,4 +1,8 @@
-"""Index of the known cases: how programs before this one went wrong, and which tests hold ours to do better. Tests lie where the part is."""
+"""Index of the known cases: how programs before this one went wrong, and which
+tests hold ours to do better.
+
+Tests lie where the part is.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,24 @@ from typing import NamedTuple
 
 
 class Known(NamedTuple):
-    """A known mistake, in our own words, and the tests that would fail if we made it: files below tests/, and functions in them."""
+    """A known mistake, in our own words, and the tests that would fail if we made it: files below
+    tests/, and functions in them.
+    """
 
     whose: str
     mistake: str
     tests: tuple[str, ...]
 
 
-COUNTS = "pipeline/test_xid_counts.py::"
+COUNTS = "pipeline/xid/test_counts.py::"
 LINES = "collector/sources/kmsg/test_xid_lines.py::"
 RING = "collector/sources/kmsg/test_source.py::"
 PORTS = "collector/sources/infiniband/test_source.py::"
 QUERY = "collector/sources/infiniband/test_perfquery.py::"
-XID = "detectors/test_xid.py::"
-BER = "detectors/test_infiniband_ber.py::"
-FLAP = "detectors/test_infiniband_flap.py::"
+XID = "detectors/xid/test_detector.py::"
+BER = "detectors/infiniband/test_ber.py::"
+SATURATION = "detectors/infiniband/test_saturation.py::"
+FLAP = "detectors/infiniband/test_flap.py::"
 THROTTLE = "detectors/test_throttle.py::"
 LOG = "detectors/regressions/test_kernel_log.py::"
 COUNTERS = "detectors/regressions/test_counters.py::"
@@ -40,8 +47,11 @@ KERNEL_LOG = (
     ),
     Known(
         "rules over that gauge",
-        "they take the increase of a code: 94 and then 13 looks like a counter that began anew",
-        (LOG + "test_94_then_13_are_two_codes_and_no_reset_of_a_counter", XID + "test_31_twice_counts_two"),
+        "they take the increase of a code: 94 and then 13 looks like a counter that began again",
+        (
+            LOG + "test_94_then_13_are_two_codes_and_no_reset_of_a_counter",
+            XID + "test_31_twice_counts_two",
+        ),
     ),
     Known(
         "DCGM",
@@ -55,7 +65,10 @@ KERNEL_LOG = (
     Known(
         "DCGM",
         "its words for a dozen codes say something else than NVIDIA's catalogue",
-        ("pipeline/test_xid.py::test_descriptions_that_dcgm_gets_wrong", XID + "test_codes_mean_what_nvidias_catalogue_says"),
+        (
+            "pipeline/xid/test_table.py::test_descriptions_that_dcgm_gets_wrong",
+            XID + "test_codes_mean_what_nvidias_catalogue_says",
+        ),
     ),
     Known(
         "DCGM",
@@ -65,7 +78,10 @@ KERNEL_LOG = (
     Known(
         "gpud",
         "lines that name a MIG instance are not recognised",
-        (LINES + "test_gpud_misses_mig_xids_ours_are_read", XID + "test_a_mig_line_is_judged_like_any_other"),
+        (
+            LINES + "test_gpud_misses_mig_xids_ours_are_read",
+            XID + "test_a_mig_line_is_judged_like_any_other",
+        ),
     ),
     Known(
         "gpud",
@@ -89,7 +105,10 @@ KERNEL_LOG = (
     Known(
         "GCM",
         "it wakes people for contained and informative codes and leaves 109 out",
-        ("pipeline/test_xid.py::test_levels_that_other_tools_get_wrong", XID + "test_levels_that_other_tools_get_wrong"),
+        (
+            "pipeline/xid/test_table.py::test_levels_that_other_tools_get_wrong",
+            XID + "test_levels_that_other_tools_get_wrong",
+        ),
     ),
     Known(
         "Moneo",
@@ -133,7 +152,10 @@ KERNEL_LOG = (
 GPUS = (
     Known(
         "DCGM",
-        "it compares counters by the size of their difference: a reload to zero is a burst of errors",
+        (
+            "it compares counters by the size of their difference: a reload to zero "
+            "is a burst of errors"
+        ),
         (
             COUNTERS + "test_a_driver_reload_from_a_large_count_to_nothing_is_no_increase",
             THROTTLE + "test_a_reload_of_the_driver_is_no_slowdown",
@@ -142,7 +164,10 @@ GPUS = (
     Known(
         "DCGM",
         "any moment at the power or heat limit within a minute is a warning",
-        (THROTTLE + "test_a_power_capped_cluster_is_silent", THROTTLE + "test_one_long_pulse_is_no_fault"),
+        (
+            THROTTLE + "test_a_power_capped_cluster_is_silent",
+            THROTTLE + "test_one_long_pulse_is_no_fault",
+        ),
     ),
     Known(
         "DCGM",
@@ -154,14 +179,17 @@ GPUS = (
         "rows that were remapped for corrected errors are shown as uncorrectable ones",
         (
             COUNTERS + "test_remapped_rows_of_one_cause_never_show_as_the_other",
-            "detectors/test_ecc.py::test_correctable_and_uncorrectable_remaps_stay_apart",
+            "detectors/ecc/test_detector.py::test_correctable_and_uncorrectable_remaps_stay_apart",
         ),
     ),
     Known(
         "gpud",
         "memory errors never change the health of a GPU",
         (
-            "detectors/test_ecc.py::test_an_uncorrectable_error_without_an_xid_pages_after_a_minute",
+            (
+                "detectors/ecc/"
+                "test_detector.py::test_an_uncorrectable_error_without_an_xid_pages_after_a_minute"
+            ),
             INCIDENTS + "test_a_gpu_whose_memory_wears_out_is_a_predicted_failure",
         ),
     ),
@@ -170,26 +198,35 @@ GPUS = (
         "limits stand on sums over a lifetime: an old board or port is born sick",
         (
             COUNTERS + "test_an_old_board_is_not_born_sick",
-            "detectors/test_ecc.py::test_a_lifetime_of_errors_is_silent_at_start",
+            "detectors/ecc/test_detector.py::test_a_lifetime_of_errors_is_silent_at_start",
             FLAP + "test_counts_of_an_old_life_are_silent",
         ),
     ),
     Known(
         "OCI",
-        "nanoseconds are divided by the wrong power of ten: 60 ms in five minutes become a fifth of the time",
+        (
+            "nanoseconds are divided by the wrong power of ten: 60 ms in five minutes "
+            "become a fifth of the time"
+        ),
         (THROTTLE + "test_60_ms_in_five_minutes_are_a_duty_of_two_in_ten_thousand",),
     ),
     Known(
         "sichek",
         "whoever draws few watts is called hung, which is everybody who waits for the one that is",
         (
-            "detectors/hang/test_hang.py::test_a_rank_that_does_nothing_while_all_others_wait_is_paged_within_five_minutes",
+            (
+                "detectors/hang/"
+                "test_hang.py::test_a_rank_that_does_nothing_while_all_others_wait_is_paged_within_five_minutes"
+            ),
             "detectors/hang/test_hang.py::test_low_power_work_is_no_wait",
         ),
     ),
     Known(
         "NCCL's RAS",
-        "it says that all is well while the watchdog of the job fires: the counts are equal, and stand still",
+        (
+            "it says that all is well while the watchdog of the job fires: the counts are "
+            "equal, and stand still"
+        ),
         (
             "detectors/nccl/test_judge.py::test_equal_counts_that_stand_still_stay_a_suspicion",
             "detectors/nccl/test_judge.py::test_all_in_flight_names_the_group_and_no_rank",
@@ -206,7 +243,10 @@ GPUS = (
     ),
     Known(
         "dcgm-exporter",
-        "started before the driver, it answers with an empty page for ever and calls itself healthy",
+        (
+            "started before the driver, it answers with an empty page for ever and "
+            "calls itself healthy"
+        ),
         ("collector/sources/nvml/test_source.py::test_a_driver_that_appears_later_is_picked_up",),
     ),
 )
@@ -248,7 +288,10 @@ INFINIBAND = (
     Known(
         "NVSentinel",
         "a counter that stands at its end is read as no errors",
-        (BER + "test_a_counter_at_its_end_is_not_a_rate_of_nothing", FLAP + "test_a_full_counter_leaves_the_state"),
+        (
+            BER + "test_a_counter_at_its_end_is_not_a_rate_of_nothing",
+            FLAP + "test_a_full_counter_leaves_the_state",
+        ),
     ),
     Known(
         "NVSentinel",
@@ -277,7 +320,10 @@ INFINIBAND = (
     Known(
         "OCI",
         "words of four bytes are published as bytes, and what could not be read as 0",
-        (QUERY + "test_data_counters_are_words_of_four_bytes", PORTS + "test_one_unreadable_file_costs_one_field"),
+        (
+            QUERY + "test_data_counters_are_words_of_four_bytes",
+            PORTS + "test_one_unreadable_file_costs_one_field",
+        ),
     ),
     Known(
         "infiniband-exporter",
@@ -292,7 +338,7 @@ INFINIBAND = (
         "symbol errors of the 16-bit register are lost beside the 64-bit ones",
         (
             BER + "test_errors_that_both_counters_show_are_counted_once",
-            BER + "test_a_full_counter_with_a_64_bit_twin_is_no_loss_of_sight",
+            SATURATION + "test_a_full_counter_with_a_64_bit_twin_is_no_loss_of_sight",
         ),
     ),
     Known(
@@ -305,7 +351,10 @@ INFINIBAND = (
         "one file that gives EINVAL costs all ports, and each try a line in the kernel log",
         (
             PORTS + "test_one_unreadable_file_costs_one_field",
-            "collector/sources/infiniband/test_kept.py::test_a_failing_file_is_read_ever_more_rarely",
+            (
+                "collector/sources/infiniband/"
+                "test_open_files.py::test_a_failing_file_is_read_ever_more_rarely"
+            ),
         ),
     ),
     Known(
@@ -321,21 +370,27 @@ TELLING = (
         "NVSentinel",
         "its state moves on before the event is stored: what a full disk refuses is lost",
         (
-            "pipeline/test_outlet.py::test_findings_that_a_sink_refused_come_again_with_the_next_observation",
-            "collector/gates/nvsentinel/test_bridge.py::test_what_could_not_be_sent_is_sent_later",
+            (
+                "pipeline/"
+                "test_outlet.py::test_findings_that_a_sink_refused_come_again_with_the_next_observation"
+            ),
+            (
+                "collector/integrations/nvsentinel/"
+                "test_bridge.py::test_what_could_not_be_sent_is_sent_later"
+            ),
         ),
     ),
     Known(
         "NVSentinel",
         "a misspelt setting, or one device that cannot be read, silences everything",
         (
-            "collector/test_config.py::test_unknown_keys_name_file_line_and_path",
+            "collector/config/test_load.py::test_unknown_keys_name_file_line_and_path",
             "pipeline/test_engine.py::test_a_failing_source_is_an_observation_and_the_others_go_on",
         ),
     ),
     Known(
         "NVSentinel",
-        "conditions of a GPU that was swapped or counted anew stay for ever",
+        "conditions of a GPU that was swapped or counted again stay for ever",
         (
             LOG + "test_a_swapped_gpu_leaves_no_condition_behind",
             LOG + "test_gpus_that_change_their_numbers_keep_their_findings",
@@ -350,7 +405,12 @@ TELLING = (
     Known(
         "most",
         "nobody can say that they have taken a fault on",
-        ("detectors/incidents/test_people.py::test_an_incident_that_is_taken_on_is_told_with_who_and_what",),
+        (
+            (
+                "detectors/incidents/"
+                "test_operators.py::test_an_incident_that_is_taken_on_is_told_with_who_and_what"
+            ),
+        ),
     ),
 )
 

@@ -1,4 +1,6 @@
-"""A node before all detectors, as the agent has it: frames and kernel lines go through the real parser, judge and fusion."""
+"""A node before all detectors, as the agent has it: frames and kernel lines go through the real
+parser, judge and fusion.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ KINDS = {"gpu": AT_WORK, "ib_port": ON_THE_WIRE}
 
 
 class JudgedNode:
-    """Eight GPUs and eight rails of n1 (or what is given). Counters start at ``begin`` of their name, else at 0."""
+    """Eight GPUs and eight rails of n1 (or what is given).
+
+    Counters start at ``begin`` of their name, else at 0.
+    """
 
     def __init__(
         self,
@@ -56,22 +61,41 @@ class JudgedNode:
     ) -> None:
         self.gpus = [a_gpu("n1", n) for n in range(8)] if gpus is None else list(gpus)
         self.ports = [a_port("n1", rail) for rail in range(8)] if ports is None else list(ports)
-        self.clock, self.boot, self.period_s, self.begin = FakeClock(), "boot-1", period_s, dict(begin or {})
+        self.clock, self.boot, self.period_s, self.begin = (
+            FakeClock(),
+            "boot-1",
+            period_s,
+            dict(begin or {}),
+        )
         self.findings: list[Finding] = []
         self.incidents: dict[str, Incident] = {}
         periods = dict.fromkeys(SOURCES.values(), period_s)
-        self._judge = Judge(all_detectors(), SelfMetrics(), self.clock, periods_s=periods, fusion=Incidents())
+        self._judge = Judge(
+            all_detectors(), SelfMetrics(), self.clock, periods_s=periods, fusion=Incidents()
+        )
         self._totals: dict[tuple[str, str], int] = {}
         self._line = self._seq = 0
 
-    def run(self, seconds: float, own: Mapping[str, Values] | None = None, /, **all_: float | None) -> list[Finding]:
-        """Frames for so long: GPUs at work and their ports, but for these values of all and of single devices by id; counters grow by them."""
+    def run(
+        self, seconds: float, metrics: Mapping[str, Values] | None = None, /, **all_: float | None
+    ) -> list[Finding]:
+        """Frames for so long: GPUs at work and their ports, but for these values of all and of
+        single devices by id; counters grow by them.
+        """
         said: list[Finding] = []
         for _ in range(round(seconds / self.period_s)):
             self.clock.advance(self.period_s)
             for kind, devices in (("gpu", self.gpus), ("ib_port", self.ports)):
                 values = {name: value for name, value in all_.items() if _has(kind, name)}
-                readings = [(d, self._reading(d, {**KINDS[kind], **values, **(own or {}).get(d.id, {})})) for d in devices]
+                readings = [
+                    (
+                        d,
+                        self._reading(
+                            d, {**KINDS[kind], **values, **(metrics or {}).get(d.id, {})}
+                        ),
+                    )
+                    for d in devices
+                ]
                 frame = frame_of(kind, readings, self.clock.time_ns(), self.clock.monotonic_ns())
                 said += self._observe(SOURCES[kind], frames=(frame,))
         return said
@@ -88,25 +112,35 @@ class JudgedNode:
 
     def xid(self, code: int, gpu: int = 0, *, reporter: str = "kmsg") -> list[Finding]:
         """A line about a code."""
-        return self.print(f"NVRM: Xid (PCI:0000:{0x10 + gpu:02x}:00): {code}, pid=4242, name=python3", gpu, reporter=reporter)
+        return self.print(
+            f"NVRM: Xid (PCI:0000:{0x10 + gpu:02x}:00): {code}, pid=4242, name=python3",
+            gpu,
+            reporter=reporter,
+        )
 
     def job(self, name: str) -> None:
         """A job takes all GPUs."""
         for host in dict.fromkeys(gpu.host for gpu in self.gpus):
-            own = " ".join(gpu.id for gpu in self.gpus if gpu.host == host)
-            self.tell("job_started", Device(host, "node", host), source="jobs", job=name, gpus=own)
+            metrics = " ".join(gpu.id for gpu in self.gpus if gpu.host == host)
+            self.tell(
+                "job_started", Device(host, "node", host), source="jobs", job=name, gpus=metrics
+            )
 
-    def tell(self, kind: str, device: Device, *, source: str = "kmsg", **facts: Value) -> list[Finding]:
+    def tell(
+        self, kind: str, device: Device, *, source: str = "kmsg", **facts: Value
+    ) -> list[Finding]:
         """An event, now."""
         event = Event(self.clock.time_ns(), self.clock.monotonic_ns(), device, kind, facts)
         return self._observe(source, events=(event,))
 
     def driver_reload(self) -> None:
-        """Every counter of the GPUs begins anew, and their epoch changes."""
+        """Every counter of the GPUs begins again, and their epoch changes."""
         for device in self.gpus:
             for key in [key for key in self._totals if key[0] == device.id]:
                 self._totals[key] = 0
-        self.gpus = [Device(g.host, g.kind, g.id, {**g.attributes, "epoch": "580#1"}) for g in self.gpus]
+        self.gpus = [
+            Device(g.host, g.kind, g.id, {**g.attributes, "epoch": "580#1"}) for g in self.gpus
+        ]
 
     def count_from_zero(self, device: Device, *counters: str) -> None:
         """Somebody resets these counters of a device."""
@@ -123,14 +157,18 @@ class JudgedNode:
             reading[name] = value
             if name in schema_of(device.kind).counter_row and value is not None:
                 key = device.id, name
-                reading[name] = self._totals[key] = self._totals.get(key, self.begin.get(name, 0)) + int(value)
+                reading[name] = self._totals[key] = self._totals.get(
+                    key, self.begin.get(name, 0)
+                ) + int(value)
         return reading
 
     def _observe(self, source: str, **parts: tuple[object, ...]) -> list[Finding]:
         self._seq += 1
         now = (self.clock.time_ns(), self.clock.monotonic_ns())
         host = self.gpus[0].host
-        judged = self._judge.judge(Observation(source, host, self.boot, self._seq, *now, 0, **parts))  # type: ignore[arg-type] # by name
+        judged = self._judge.judge(
+            Observation(source, host, self.boot, self._seq, *now, 0, **parts)  # type: ignore[arg-type]
+        )
         self.findings += judged.findings
         self.incidents |= {incident.id: incident for incident in judged.incidents}
         return list(judged.findings)

@@ -14,9 +14,12 @@ TESTS = HERE.parents[1]
 NAMED = sorted({test for known in ALL for test in known.tests})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", NAMED)
 def test_a_case_is_held_by_a_test_that_exists(test: str) -> None:
-    """The file is one that is collected, and the function a test in it: a case whose test was renamed or deleted is found out here."""
+    """The file is one that is collected, and the function a test in it: a case whose test was
+    renamed or deleted is found out here.
+    """
     file, _, name = test.partition("::")
     assert (TESTS / file).name.startswith("test_")
     module = import_module(f"tests.{file.removesuffix('.py').replace('/', '.')}")
@@ -33,7 +36,10 @@ def test_every_regression_of_this_folder_is_in_the_index() -> None:
         if file.name != Path(__file__).name
     }
     found = {
-        f"{folder}/{stem}.py::{name}" for stem, module in modules.items() for name in vars(module) if name.startswith("test_")
+        f"{folder}/{stem}.py::{name}"
+        for stem, module in modules.items()
+        for name in vars(module)
+        if name.startswith("test_")
     }
     assert found - set(NAMED) == set()
     assert found

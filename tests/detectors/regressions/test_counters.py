@@ -1,4 +1,6 @@
-"""Counters that were high when the agent came, began anew, or were read by others: only what grows is evidence."""
+"""Counters that were high when the agent came, began again, or were read by others:
+only what grows is evidence.
+"""
 
 from __future__ import annotations
 
@@ -49,13 +51,17 @@ def still(*names: str) -> dict[str, float | None]:
     return dict.fromkeys(names, 0)
 
 
+@pytest.mark.slow
 def test_an_old_board_is_not_born_sick() -> None:
-    """Sums over a lifetime, as a check that asks for more than 0, 100 or 50 million sees them, say nothing about now."""
+    """Sums over a lifetime, as a check that asks for more than 0, 100 or 50 million sees
+    them, say nothing about now.
+    """
     node = JudgedNode(begin=OLD_GPU | OLD_PORT, period_s=60)
     node.run(2 * 3600, **still(*OLD_GPU, *OLD_PORT))
     assert node.alarms() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counter", COMPARED)
 def test_a_driver_reload_from_a_large_count_to_nothing_is_no_increase(counter: str) -> None:
     """From 500,000 to 0: neither half a million errors nor half a second of slow-down."""
@@ -66,8 +72,11 @@ def test_a_driver_reload_from_a_large_count_to_nothing_is_no_increase(counter: s
     assert node.alarms() == []
 
 
+@pytest.mark.slow
 def test_another_exporter_that_resets_full_counters_makes_no_rate() -> None:
-    """Every five minutes somebody resets the ports' counters, as one InfiniBand exporter does by itself: what shows after it is small."""
+    """Every five minutes somebody resets the ports' counters, as one InfiniBand exporter does by
+    itself: what shows after it is small.
+    """
     node = JudgedNode(begin=OLD_PORT, period_s=30)
     for _ in range(8):
         node.run(300, **still(*OLD_PORT))
@@ -76,27 +85,47 @@ def test_another_exporter_that_resets_full_counters_makes_no_rate() -> None:
     assert node.alarms() == []
 
 
+@pytest.mark.slow
 def test_remapped_rows_of_one_cause_never_show_as_the_other() -> None:
-    """Three correctable remaps are no uncorrectable one: the ticket about failing rows stays away."""
+    """Three correctable remaps are no uncorrectable one: the ticket about
+    failing rows stays away.
+    """
     node = JudgedNode()
     rows = ("remapped_rows_correctable", "remapped_rows_uncorrectable")
     node.run(600, **still(*rows))
     sick = node.gpus[2].id
     for _ in range(3):
-        node.run(10, {sick: {"remapped_rows_correctable": 1, "remapped_rows_uncorrectable": 0}}, **still(*rows))
+        node.run(
+            10,
+            {sick: {"remapped_rows_correctable": 1, "remapped_rows_uncorrectable": 0}},
+            **still(*rows),
+        )
         node.run(200, **still(*rows))
     assert node.alarms() == []
     for _ in range(2):
-        node.run(10, {sick: {"remapped_rows_correctable": 0, "remapped_rows_uncorrectable": 1}}, **still(*rows))
+        node.run(
+            10,
+            {sick: {"remapped_rows_correctable": 0, "remapped_rows_uncorrectable": 1}},
+            **still(*rows),
+        )
         node.run(200, **still(*rows))
-    assert {(f.device.id, f.fault, f.severity) for f in node.alarms()} == {(sick, "ecc/remaps_repeat", "ticket")}
+    assert {(f.device.id, f.fault, f.severity) for f in node.alarms()} == {
+        (sick, "ecc/remaps_repeat", "ticket")
+    }
 
 
+@pytest.mark.slow
 def test_fifty_corrected_errors_in_a_day_are_no_alarm() -> None:
-    """There is no official limit of single-bit errors: the ten that stand in DCGM's code are marked as a dummy there."""
+    """There is no official limit of single-bit errors: the ten that stand in DCGM's code are
+    marked as a dummy there.
+    """
     node = JudgedNode(period_s=300)
     quiet = still("ecc_corrected_volatile", "ecc_corrected_aggregate")
     node.run(3600, **quiet)
-    node.run(300, {node.gpus[4].id: {"ecc_corrected_volatile": 50, "ecc_corrected_aggregate": 50}}, **quiet)
+    node.run(
+        300,
+        {node.gpus[4].id: {"ecc_corrected_volatile": 50, "ecc_corrected_aggregate": 50}},
+        **quiet,
+    )
     node.run(12 * 3600, **quiet)
     assert node.alarms() == []

@@ -1,13 +1,19 @@
-"""What becomes one incident and what must not: cases that other programs are known to get wrong, through judge and fusion."""
+"""What becomes one incident and what must not: cases that other programs are known to get wrong,
+through judge and fusion.
+"""
 
 from __future__ import annotations
+
+import pytest
 
 from detectors.incidents import health_of
 from pipeline.finding import Incident
 from tests.detectors.feed import a_gpu
 from tests.detectors.regressions.node import JudgedNode
 
-UNCONTAINED = "NVRM: Xid (PCI:0000:{:02x}:00): 95, pid=1, name=python3, Uncontained: LTC TAG (0x2,0x0)"
+UNCONTAINED = (
+    "NVRM: Xid (PCI:0000:{:02x}:00): 95, pid=1, name=python3, Uncontained: LTC TAG (0x2,0x0)"
+)
 
 
 def loud(node: JudgedNode, *severities: str) -> list[Incident]:
@@ -15,15 +21,23 @@ def loud(node: JudgedNode, *severities: str) -> list[Incident]:
     return [incident for incident in node.incidents.values() if incident.severity in severities]
 
 
+@pytest.mark.slow
 def test_a_rack_of_72_gpus_whose_job_crashed_is_one_incident() -> None:
-    """The links of 18 nodes complain within seconds, and every program dies: one incident about the domain, no GPU or node by itself."""
-    gpus = [a_gpu(f"n{n}", i, fabric_cluster="domain-1", rack="r1") for n in range(18) for i in range(4)]
+    """The links of 18 nodes complain within seconds, and every program dies: one incident about the
+    domain, no GPU or node by itself.
+    """
+    gpus = [
+        a_gpu(f"n{n}", i, fabric_cluster="domain-1", rack="r1") for n in range(18) for i in range(4)
+    ]
     rack = JudgedNode(gpus=gpus, ports=[])
     rack.run(120)
     rack.job("42")
     for n in range(len(gpus)):
         rack.print(
-            "NVRM: Xid (PCI:0000:10:00): 145, pid='<unknown>', name=<unknown>, RLW_NEW Fatal XC0 i0 Link 03 (0x00000000 0x00000100 0x0)",
+            (
+                "NVRM: Xid (PCI:0000:10:00): 145, pid='<unknown>', name=<unknown>, RLW_NEW Fatal "
+                "XC0 i0 Link 03 (0x00000000 0x00000100 0x0)"
+            ),
             n,
         )
         rack.print("NVRM: Xid (PCI:0000:10:00): 45, pid=4242, name=python3, Ch 00000001", n)
@@ -32,8 +46,11 @@ def test_a_rack_of_72_gpus_whose_job_crashed_is_one_incident() -> None:
     assert loud(rack, "ticket") == []
 
 
+@pytest.mark.slow
 def test_a_crashed_job_flags_no_node() -> None:
-    """Every GPU of eight nodes reports 43 and 45 when its program is killed: nobody is paged, and no GPU gets a ticket."""
+    """Every GPU of eight nodes reports 43 and 45 when its program is killed: nobody is paged,
+    and no GPU gets a ticket.
+    """
     gpus = [a_gpu(f"n{n}", i) for n in range(8) for i in range(8)]
     cluster = JudgedNode(gpus=gpus, ports=[])
     cluster.run(120)
@@ -45,8 +62,11 @@ def test_a_crashed_job_flags_no_node() -> None:
     assert loud(cluster, "page", "ticket") == []
 
 
+@pytest.mark.slow
 def test_a_program_that_failed_swallows_no_gpu_of_its_job() -> None:
-    """The job's ticket stands when a GPU of it loses memory rows: that is an incident of its own, about that GPU."""
+    """The job's ticket stands when a GPU of it loses memory rows: that is an incident of
+    its own, about that GPU.
+    """
     node = JudgedNode()
     node.run(120)
     node.job("42")
@@ -59,17 +79,23 @@ def test_a_program_that_failed_swallows_no_gpu_of_its_job() -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_gpu_whose_memory_wears_out_is_a_predicted_failure() -> None:
-    """Elsewhere memory errors never change the health of a device: here a bank without spare rows does, before the remap that fails."""
+    """Elsewhere memory errors never change the health of a device: here a bank without spare rows
+    does, before the remap that fails.
+    """
     node = JudgedNode(period_s=60)
     node.run(600, row_remap_banks_none=0)
     worn = node.gpus[1]
     node.run(60, {worn.id: {"row_remap_banks_none": 1}}, row_remap_banks_none=0)
     assert health_of(node.findings)[worn] == "predicted_failure"
-    node.run(60, {worn.id: {"row_remap_banks_none": 1, "row_remap_failed": 1}}, row_remap_banks_none=0)
+    node.run(
+        60, {worn.id: {"row_remap_banks_none": 1, "row_remap_failed": 1}}, row_remap_banks_none=0
+    )
     assert health_of(node.findings)[worn] == "failed"
 
 
+@pytest.mark.slow
 def test_thousands_of_lines_about_one_gpu_are_one_incident_of_it() -> None:
     """The driver repeats itself 400 times about each of two GPUs."""
     node = JudgedNode()

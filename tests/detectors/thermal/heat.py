@@ -1,4 +1,6 @@
-"""GPUs that warm up and cool down: temperature follows power with the time constant of the metal."""
+"""GPUs that warm up and cool down: temperature follows power with the
+time constant of the metal.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,20 @@ Each = Callable[[Device], float]
 
 
 class Metal:
-    """A feed whose temperatures come from power: ``inlet + preheat + resistance x power``, approached with ``TAU_S``.
+    """A feed whose temperatures come from power: ``inlet + preheat + resistance x power``,
+    approached with ``TAU_S``.
 
-    ``watts`` and ``warmer`` (kelvin on the inlet) give each GPU's; ``worse`` is a factor on its resistance. ``limit_c`` is where it slows down.
+    ``watts`` and ``warmer`` (kelvin on the inlet) give each GPU's; ``worse`` is a factor on its
+    resistance. ``limit_c`` is where it slows down.
     """
 
     def __init__(
-        self, detector: Detector, gpus: Sequence[Device] | int, *, period_s: float, limit_c: float | None = None
+        self,
+        detector: Detector,
+        gpus: Sequence[Device] | int,
+        *,
+        period_s: float,
+        limit_c: float | None = None,
     ) -> None:
         self.feed = Feed(detector, gpus=gpus, period_s=period_s)
         self.celsius = dict.fromkeys(self.feed.gpus, INLET_C)
@@ -29,7 +38,9 @@ class Metal:
         self.watts: Each = lambda _: 500.0
         self.warmer: Each = lambda _: 0.0
         self.limit_c = limit_c
-        self.damage: dict[str, float] = {}  # what one GPU, another one each time, shows in place of a value
+        self.damage: dict[
+            str, float
+        ] = {}  # what one GPU, another one each time, shows in place of a value
 
     @property
     def gpus(self) -> Sequence[Device]:
@@ -53,14 +64,23 @@ class Metal:
         keep = exp(-self.feed.period_s / TAU_S)
         watts = [self.watts(gpu) for gpu in self.gpus]
         for number, (gpu, w) in enumerate(zip(self.gpus, watts, strict=True)):
-            settles = INLET_C + self.warmer(gpu) + number % 8 * 0.7 + self.worse[gpu] * KELVIN_PER_WATT * w
+            settles = (
+                INLET_C
+                + self.warmer(gpu)
+                + number % 8 * 0.7
+                + self.worse[gpu] * KELVIN_PER_WATT * w
+            )
             self.celsius[gpu] = settles + keep * (self.celsius[gpu] - settles)
         shown: dict[str, list[Number]] = {
             "temperature_celsius": [float(round(self.celsius[gpu])) for gpu in self.gpus],
             "power_milliwatts": [w * 1000 for w in watts],
         }
         if self.limit_c is not None:
-            shown["temperature_margin_celsius"] = [self.limit_c - float(round(self.celsius[gpu])) for gpu in self.gpus]
+            shown["temperature_margin_celsius"] = [
+                self.limit_c - float(round(self.celsius[gpu])) for gpu in self.gpus
+            ]
         for name, value in self.damage.items():
             shown[name][round(self.seconds / self.feed.period_s) % len(self.gpus)] = value
-        return self.feed.run(self.feed.period_s, **shown, energy_millijoules=[w * 1000 for w in watts])
+        return self.feed.run(
+            self.feed.period_s, **shown, energy_millijoules=[w * 1000 for w in watts]
+        )

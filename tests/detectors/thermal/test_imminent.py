@@ -1,10 +1,12 @@
-"""Throttling that is about to begin is told while there is time; heat that settles below the limit is not."""
+"""Throttling that is about to begin is told while there is time; heat that
+settles below the limit is not.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from detectors.pages import PAGES
+from detectors import PAGES
 from detectors.thermal import ThermalImminent
 from detectors.thermal.imminent import FAULT
 from tests.detectors.feed import stands
@@ -24,14 +26,17 @@ def metal() -> Metal:
     return node
 
 
-def until_told(metal: Metal, most_s: float = 600.0) -> float | None:
-    """Runs until something is said; the hot GPU's distance from its limit then, None where nothing is said."""
-    for _ in range(round(most_s)):
+def until_told(metal: Metal, max_s: float = 600.0) -> float | None:
+    """Runs until something is said; the hot GPU's distance from its limit then,
+    None where nothing is said.
+    """
+    for _ in range(round(max_s)):
         if metal.step():
             return LIMIT_C - metal.celsius[metal.gpus[HOT]]
     return None
 
 
+@pytest.mark.slow
 def test_a_gpu_that_loses_its_cooling_is_told_before_it_throttles(metal: Metal) -> None:
     """It would settle at 96 C: the ticket comes below the limit, and names the GPU."""
     metal.worse[metal.gpus[HOT]] = 2.2
@@ -42,12 +47,14 @@ def test_a_gpu_that_loses_its_cooling_is_told_before_it_throttles(metal: Metal) 
     assert 0 < metal.feed.said[0].value < 120
 
 
+@pytest.mark.slow
 def test_heat_that_settles_below_the_limit_is_silent(metal: Metal) -> None:
     """From 60 to 80 C: warm, and that is all."""
     metal.worse[metal.gpus[HOT]] = 1.6
     assert until_told(metal) is None
 
 
+@pytest.mark.slow
 def test_a_job_that_starts_is_silent(metal: Metal) -> None:
     """Idle to full load: a steep rise to a temperature below the limit, on all GPUs."""
     for _ in range(3):
@@ -58,6 +65,7 @@ def test_a_job_that_starts_is_silent(metal: Metal) -> None:
     assert metal.feed.said == []
 
 
+@pytest.mark.slow
 def test_power_that_falls_takes_the_heat_away(metal: Metal) -> None:
     """The same rise, but the load is going down by itself."""
     metal.worse[metal.gpus[HOT]] = 2.2
@@ -66,25 +74,32 @@ def test_power_that_falls_takes_the_heat_away(metal: Metal) -> None:
     assert until_told(metal) is None
 
 
+@pytest.mark.slow
 def test_a_sensor_that_steps_to_and_fro_is_silent(metal: Metal) -> None:
     """One kelvin up and down close to the limit."""
-    metal.warmer = lambda gpu: 23.0 + (round(metal.seconds) % 7 < 3) * 1.0 if gpu is metal.gpus[HOT] else 0.0
+    metal.warmer = lambda gpu: (
+        23.0 + (round(metal.seconds) % 7 < 3) * 1.0 if gpu is metal.gpus[HOT] else 0.0
+    )
     metal.run(5 * MINUTE)
     metal.feed.said.clear()
     assert until_told(metal) is None
 
 
+@pytest.mark.slow
 def test_without_a_margin_the_slowdown_temperature_is_taken(metal: Metal) -> None:
     """No T.Limit before Hopper."""
     node = Metal(ThermalImminent(), 8, period_s=1.0)
     node.watts = lambda _: 550.0
     step = node.feed.frame
-    node.feed.frame = lambda values, **kw: step({**values, "temperature_slowdown_celsius": LIMIT_C}, **kw)  # type: ignore[method-assign] # one more column
+    node.feed.frame = lambda values, **kw: step(  # type: ignore[method-assign]
+        {**values, "temperature_slowdown_celsius": LIMIT_C}, **kw
+    )
     node.run(5 * MINUTE)
     node.worse[node.gpus[HOT]] = 2.2
     assert until_told(node) is not None
 
 
+@pytest.mark.slow
 def test_it_ends_when_the_gpu_settles_below_the_limit(metal: Metal) -> None:
     """Two minutes in which nothing points over it."""
     metal.worse[metal.gpus[HOT]] = 2.2
@@ -95,4 +110,6 @@ def test_it_ends_when_the_gpu_settles_below_the_limit(metal: Metal) -> None:
 
 def test_the_temperature_of_the_memory_is_not_shown_as_evidence() -> None:
     """It is not judged: nobody can read how far it is from its limit."""
-    assert "memory_temperature_celsius" not in {shown.column for shown in PAGES[ThermalImminent.name].shows}
+    assert "memory_temperature_celsius" not in {
+        shown.column for shown in PAGES[ThermalImminent.name].shows
+    }

@@ -1,4 +1,6 @@
-"""Cooling that fails for a rack: told of the rack, within a quarter of an hour, and of nothing that all racks or their load do."""
+"""Cooling that fails for a rack: told of the rack, within a quarter of an hour, and of nothing that
+all racks or their load do.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ MINUTE, HOUR = 60.0, 3600.0
 
 def racks(count: int) -> list[Device]:
     """A node of eight GPUs in each of so many racks."""
-    return [a_gpu(f"n{rack}", index, rack=f"r{rack}") for rack in range(count) for index in range(8)]
+    return [
+        a_gpu(f"n{rack}", index, rack=f"r{rack}") for rack in range(count) for index in range(8)
+    ]
 
 
 def in_rack(gpu: Device, rack: str = "r1") -> bool:
@@ -31,22 +35,32 @@ def metal() -> Metal:
     return fleet
 
 
-def warms(metal: Metal, kelvin_per_minute: float, *, everybody: bool = False, most: float = 18.0) -> None:
+def warms(
+    metal: Metal, kelvin_per_minute: float, *, everybody: bool = False, most: float = 18.0
+) -> None:
     """From now on the inlet of rack r1, or of all, warms up."""
     begin = metal.seconds
 
     def warmer(gpu: Device) -> float:
-        return min(kelvin_per_minute * (metal.seconds - begin) / MINUTE, most) if everybody or in_rack(gpu) else 0.0
+        return (
+            min(kelvin_per_minute * (metal.seconds - begin) / MINUTE, most)
+            if everybody or in_rack(gpu)
+            else 0.0
+        )
 
     metal.warmer = warmer
 
 
-def test_half_a_kelvin_a_minute_pages_about_the_rack_within_a_quarter_of_an_hour(metal: Metal) -> None:
+@pytest.mark.slow
+def test_half_a_kelvin_a_minute_pages_about_the_rack_within_a_quarter_of_an_hour(
+    metal: Metal,
+) -> None:
     """The rack is named, not its GPUs or node (F12)."""
     warms(metal, 0.5)
     assert stands(metal.run(15 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
 
 
+@pytest.mark.slow
 def test_a_slow_rise_is_told_at_five_kelvin(metal: Metal) -> None:
     """0.1 K a minute is no rise that stands out, but it adds up."""
     warms(metal, 0.1)
@@ -54,6 +68,7 @@ def test_a_slow_rise_is_told_at_five_kelvin(metal: Metal) -> None:
     assert stands(metal.run(25 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_in_between_hides_nothing(metal: Metal) -> None:
     """Three minutes of low power, five minutes after the rise began."""
     warms(metal, 0.5)
@@ -64,14 +79,18 @@ def test_a_checkpoint_in_between_hides_nothing(metal: Metal) -> None:
     assert stands(metal.run(8 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
 
 
+@pytest.mark.slow
 def test_a_room_that_warms_up_is_silent(metal: Metal) -> None:
     """All racks together: weather, seasons, a warm hall."""
     warms(metal, 0.5, everybody=True)
     assert metal.run(2 * HOUR) == []
 
 
+@pytest.mark.slow
 def test_checkpoints_that_begin_late_in_a_minute_are_silent() -> None:
-    """Power falls in the last seconds, on most nodes of a rack and a minute later on the last: the metal is still warm, and well cooled."""
+    """Power falls in the last seconds, on most nodes of a rack and a minute later on the last: the
+    metal is still warm, and well cooled.
+    """
     nodes = [a_gpu(f"n{rack}", index, rack=f"r{rack}") for rack in (0, 2) for index in range(8)]
     late = [a_gpu(f"n1{part}", index, rack="r1") for part in "abc" for index in range(8)]
     metal = Metal(ThermalRack(), [*nodes, *late], period_s=10.0)
@@ -79,11 +98,14 @@ def test_checkpoints_that_begin_late_in_a_minute_are_silent() -> None:
     for _ in range(4):
         metal.run(10 * MINUTE - metal.seconds % MINUTE + 40)
         begins = {"n1a": metal.seconds, "n1b": metal.seconds, "n1c": metal.seconds + MINUTE}
-        metal.watts = lambda gpu, at=begins: 120.0 if 0 <= metal.seconds - at.get(gpu.host, 1e9) <= 120 else 500.0  # type: ignore[misc] # a default in a lambda
+        metal.watts = lambda gpu, at=begins: (
+            120.0 if 0 <= metal.seconds - at.get(gpu.host, 1e9) <= 120 else 500.0
+        )  # type: ignore[misc] # a default in a lambda
         metal.run(5 * MINUTE)
     assert metal.feed.said == []
 
 
+@pytest.mark.slow
 def test_another_load_of_one_rack_is_silent(metal: Metal) -> None:
     """200 W less or more for hours is not another cooling."""
     for watts in (300.0, 650.0, 200.0):
@@ -91,9 +113,12 @@ def test_another_load_of_one_rack_is_silent(metal: Metal) -> None:
         assert metal.run(2 * HOUR) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 12], ids=["alone", "among others"])
 def test_gpus_that_shed_heat_worse_than_most_may_begin_to_work(count: int) -> None:
-    """Their temperature rises by more than the power explains: H07, where half of the nodes hold another model."""
+    """Their temperature rises by more than the power explains: H07, where half of the
+    nodes hold another model.
+    """
     metal = Metal(ThermalRack(), racks(count)[8:], period_s=PERIOD_S)
     others = {gpu for gpu in metal.gpus if int(gpu.host[1:]) % 2}
     metal.worse.update(dict.fromkeys(others, 1.5))
@@ -102,6 +127,7 @@ def test_gpus_that_shed_heat_worse_than_most_may_begin_to_work(count: int) -> No
         assert metal.run(HOUR) == []
 
 
+@pytest.mark.slow
 def test_it_ends_once_the_rack_is_cool_again(metal: Metal) -> None:
     """Ten minutes near what is usual."""
     warms(metal, 0.5)
@@ -110,6 +136,7 @@ def test_it_ends_once_the_rack_is_cool_again(metal: Metal) -> None:
     assert [f.phase for f in metal.run(30 * MINUTE)] == ["cleared"]
 
 
+@pytest.mark.slow
 def test_it_does_not_learn_the_fault_but_accepts_it_after_two_days(metal: Metal) -> None:
     """A rack that was moved to a warmer place runs warmer."""
     warms(metal, 0.5, most=8.0)
@@ -121,6 +148,7 @@ def test_it_does_not_learn_the_fault_but_accepts_it_after_two_days(metal: Metal)
     assert "new normal" in said[0].evidence[-1]
 
 
+@pytest.mark.slow
 def test_a_node_alone_tells_of_itself_as_a_ticket() -> None:
     """Its agent sees no other rack: a fast rise is a ticket of the node."""
     metal = Metal(ThermalRack(), racks(2)[8:], period_s=PERIOD_S)
@@ -129,6 +157,7 @@ def test_a_node_alone_tells_of_itself_as_a_ticket() -> None:
     assert stands(metal.run(15 * MINUTE)) == [("node", "n1", "thermal/cooling", "ticket")]
 
 
+@pytest.mark.slow
 def test_a_node_alone_does_not_complain_of_the_weather() -> None:
     """6 K within two hours may be the room."""
     metal = Metal(ThermalRack(), racks(2)[8:], period_s=PERIOD_S)
@@ -137,6 +166,7 @@ def test_a_node_alone_does_not_complain_of_the_weather() -> None:
     assert metal.run(6 * HOUR) == []
 
 
+@pytest.mark.slow
 def test_marks_of_no_value_are_no_heat(metal: Metal) -> None:
     """A sentinel of some GPU in every reading (H18)."""
     metal.damage = {"temperature_celsius": 2147483632.0, "power_milliwatts": 4294967295.0}

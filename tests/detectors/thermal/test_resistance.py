@@ -1,4 +1,6 @@
-"""Thermal resistance that grows: the same watts make one GPU warmer than they used to, whatever room, load and neighbours do."""
+"""Thermal resistance that grows: the same watts make one GPU warmer than they used to, whatever
+room, load and neighbours do.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,8 @@ from detectors.thermal.resistance import FAULT
 from pipeline.frame import Device
 from tests.detectors.feed import stands
 from tests.detectors.thermal.heat import Metal
+
+pytestmark = pytest.mark.slow  # each makes a simulated node or a store
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 BAD = 6
@@ -106,7 +110,9 @@ def test_it_does_not_learn_the_fault_but_accepts_it_after_a_week(metal: Metal) -
 
 
 def test_nobody_notices_a_restart_in_the_middle(metal: Metal) -> None:
-    """Half an hour into the fault its memory moves to a new detector, which tells and ends it at the same instants."""
+    """Half an hour into the fault its memory moves to a new detector, which tells and ends
+    it at the same instants.
+    """
     metal.worse[metal.gpus[BAD]] = 1.4
     metal.run(0.5 * HOUR)
     other = deepcopy(metal)

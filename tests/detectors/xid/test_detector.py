@@ -1,4 +1,6 @@
-"""XIDs one by one and in bursts: what they are about, how serious, of whom, once, and until when."""
+"""XIDs one by one and in bursts: what they are about, how serious, of
+whom, once, and until when.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from detectors.snapshot import Snapshotable
+from detectors.kit.snapshot import Snapshotable
 from detectors.xid.repetition import REPEATED
 from pipeline.finding import Finding
 from pipeline.frame import Device
 from pipeline.observation import Event
-from pipeline.xid import xid_entry, xid_table
+from pipeline.xid.table import xid_entry, xid_table
 from tests.detectors.feed import a_gpu, relapse, stands, told
 from tests.detectors.xid_log import DAY, GPU, HOUR, LINK, MEMORY, NODE, PROGRAM, Log, id_
 
@@ -33,7 +35,9 @@ def memory_of(log: Log) -> int:
 # One code alone.
 
 
-@pytest.mark.parametrize("code", [46, 62, 79, 95, 109, 119, 120, 136, 140, 143, 155, 156, 158, 54, 64])
+@pytest.mark.parametrize(
+    "code", [46, 62, 79, 95, 109, 119, 120, 136, 140, 143, 155, 156, 158, 54, 64]
+)
 def test_codes_that_need_a_reset_or_hands_page_at_once(log: Log, code: int) -> None:
     """In the observation that brings them (109 included, which GCM holds for harmless)."""
     said = log.xid(code)
@@ -41,9 +45,14 @@ def test_codes_that_need_a_reset_or_hands_page_at_once(log: Log, code: int) -> N
     assert said[0].summary.startswith(f"XID {code}: {xid_entry(code).description}")
 
 
-@pytest.mark.parametrize(("code", "severity"), [(94, "ticket"), (121, "record"), (137, "record"), (63, "record"), (43, "record")])
+@pytest.mark.parametrize(
+    ("code", "severity"),
+    [(94, "ticket"), (121, "record"), (137, "record"), (63, "record"), (43, "record")],
+)
 def test_levels_that_other_tools_get_wrong(log: Log, code: int, severity: str) -> None:
-    """GCM pages 94, 121 and 137; 43 is a program's error and no hang; 63 says that a repair was recorded."""
+    """GCM pages 94, 121 and 137; 43 is a program's error and no hang; 63 says
+    that a repair was recorded.
+    """
     assert [f.severity for f in log.xid(code)] == [severity]
 
 
@@ -51,14 +60,24 @@ def test_levels_that_other_tools_get_wrong(log: Log, code: int, severity: str) -
 def test_codes_mean_what_nvidias_catalogue_says(log: Log, code: int) -> None:
     """DCGM calls these PCIe, power, thermal or NVLink errors; none of them is."""
     said = log.xid(code)
-    assert all(f.severity == xid_entry(code).level and xid_entry(code).description in f.summary for f in said)
-    wrong = ("pcie", "nvlink") if code in (38, 39, 42, 67, 73) else ("thermal slow", "power brake", "bus error")
+    assert all(
+        f.severity == xid_entry(code).level and xid_entry(code).description in f.summary
+        for f in said
+    )
+    wrong = (
+        ("pcie", "nvlink")
+        if code in (38, 39, 42, 67, 73)
+        else ("thermal slow", "power brake", "bus error")
+    )
     assert not [f.summary for f in said if any(word in f.summary.lower() for word in wrong)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", sorted(xid_table()))
 def test_every_code_of_the_table_is_told_as_the_table_says(code: int) -> None:
-    """Alone, without details, after its burst is over: never above its level, and 45 is a ticket then."""
+    """Alone, without details, after its burst is over: never above its level,
+    and 45 is a ticket then.
+    """
     node = Log(period_s=30)
     node.quiet(60)
     said = [*node.xid(code), *node.quiet(300)]
@@ -80,6 +99,7 @@ def test_119_is_not_11(log: Log) -> None:
 # Once each.
 
 
+@pytest.mark.slow
 def test_kernel_log_and_nvml_tell_one_xid(log: Log) -> None:
     """The same code of the same GPU within two seconds is one."""
     assert len(log.xid(119)) == 1
@@ -90,14 +110,18 @@ def test_kernel_log_and_nvml_tell_one_xid(log: Log) -> None:
 
 
 def test_31_twice_counts_two(log: Log) -> None:
-    """Repeats are visible: dcgm-exporter's gauge shows the second 31 as no change, and 94 then 13 as a reset of a counter."""
+    """Repeats are visible: dcgm-exporter's gauge shows the second 31 as no change, and 94 then 13
+    as a reset of a counter.
+    """
     log.xid(31)
     log.quiet(HOUR / 2)
     assert [f.fault for f in log.xid(31)] == [REPEATED]
 
 
 def test_eight_hundred_thousand_lines_are_one_finding_in_bounded_memory(log: Log) -> None:
-    """NVSentinel kept 800,000 events of XID 95, 29 distinct: here every GPU has one finding that says how many."""
+    """NVSentinel kept 800,000 events of XID 95, 29 distinct: here every GPU has one
+    finding that says how many.
+    """
     said = []
     for n in range(400):
         log.clock.advance(0.5)
@@ -118,15 +142,20 @@ def test_45_beside_another_code_only_follows(log: Log, order: tuple[int, int]) -
 
 
 def test_45_never_pages(log: Log) -> None:
-    """NVSentinel counted 168,924 of them as hardware faults: alone, and once its burst is over, one is a ticket."""
+    """NVSentinel counted 168,924 of them as hardware faults: alone, and once its burst
+    is over, one is a ticket.
+    """
     assert log.xid(45, count=1000) == []
     said = log.quiet(300)
     assert stands(said) == [("gpu", id_(), PROGRAM, "ticket")]
     assert "Fabric Manager" in said[0].summary
 
 
+@pytest.mark.slow
 def test_a_job_that_is_killed_says_nothing_about_its_gpus(log: Log) -> None:
-    """45 on each as it ends: told of the job, though it is gone when the burst is over, and forgotten within the hour (H23)."""
+    """45 on each as it ends: told of the job, though it is gone when the burst is over, and
+    forgotten within the hour (H23).
+    """
     log.job("42", *range(8))
     for gpu in range(8):
         log.xid(45, gpu=gpu)
@@ -146,21 +175,34 @@ def test_45_on_the_mates_of_a_lost_gpu_is_silent(log: Log) -> None:
 
 def test_79_then_119_and_154_is_one_loss(log: Log) -> None:
     """One finding, and what follows does not change what it is about."""
-    said = [*log.xid(79), *log.xid(119), *log.xid(154, recovery_from=0, recovery_to=2), *log.quiet(600)]
+    said = [
+        *log.xid(79),
+        *log.xid(119),
+        *log.xid(154, recovery_from=0, recovery_to=2),
+        *log.quiet(600),
+    ]
     assert stands(said) == [("gpu", id_(), GPU, "page")]
     assert all("XID 79" in f.summary for f in said)
 
 
 def test_79_after_119_takes_the_lead(log: Log) -> None:
-    """The same finding, said anew: what to do has changed from a reset to a reboot."""
+    """The same finding, said again: what to do has changed from a reset to a reboot."""
     first, second = log.xid(119), log.xid(79)
-    assert (first[0].action, second[0].action, second[0].phase) == ("COMPONENT_RESET", "RESTART_BM", "ongoing")
+    assert (first[0].action, second[0].action, second[0].phase) == (
+        "COMPONENT_RESET",
+        "RESTART_BM",
+        "ongoing",
+    )
     assert first[0].id == second[0].id
 
 
 @pytest.mark.parametrize("record", [63, 171, 172])
-def test_48_pages_after_its_ten_seconds_also_beside_a_code_for_the_record(log: Log, record: int) -> None:
-    """GPUs without error containment say nothing of it, and other GPUs of the node may go on talking."""
+def test_48_pages_after_its_ten_seconds_also_beside_a_code_for_the_record(
+    log: Log, record: int
+) -> None:
+    """GPUs without error containment say nothing of it, and other GPUs of
+    the node may go on talking.
+    """
     log.xid(48)
     log.xid(record)
     log.clock.advance(10)
@@ -169,6 +211,7 @@ def test_48_pages_after_its_ten_seconds_also_beside_a_code_for_the_record(log: L
     assert "XID 48" in said[-1].summary
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(48, 45, 94), (94, 48, 45), (45, 94, 48)])
 def test_a_contained_memory_error_is_a_ticket(log: Log, order: tuple[int, ...]) -> None:
     """48 with 94 (F09), in any order, and nothing louder later."""
@@ -214,9 +257,13 @@ def test_a_program_that_fails_on_a_broken_gpu_is_no_second_finding(log: Log) -> 
     (99, "ticket", "CONTACT_SUPPORT"),
     (0, "record", "NONE"),
 ])  # fmt: skip
-def test_154_is_as_serious_as_the_action_it_names(log: Log, action: int, severity: str, proposed: str) -> None:
+def test_154_is_as_serious_as_the_action_it_names(
+    log: Log, action: int, severity: str, proposed: str
+) -> None:
     """Alone, as where the line before it was lost."""
-    assert [(f.severity, f.action) for f in log.xid(154, recovery_to=action)] == [(severity, proposed)]
+    assert [(f.severity, f.action) for f in log.xid(154, recovery_to=action)] == [
+        (severity, proposed)
+    ]
 
 
 def test_154_raises_what_came_before(log: Log) -> None:
@@ -229,12 +276,16 @@ def test_154_raises_what_came_before(log: Log) -> None:
 def test_the_polled_recovery_action_shows_what_the_lost_line_said(log: Log) -> None:
     """NVML field 230 asks for a reset, and no XID was heard: a page, until it asks no more."""
     said = log.quiet(60, recovery_action=1.0)
-    assert [(f.device.id, f.fault, f.severity) for f in said[:1]] == [(id_(0), "xid/recovery_action", "page")]
+    assert [(f.device.id, f.fault, f.severity) for f in said[:1]] == [
+        (id_(0), "xid/recovery_action", "page")
+    ]
     assert {f.phase for f in log.quiet(60)} == {"cleared"}
 
 
 @pytest.mark.parametrize("mark", [2147483632.0, 2.0**63, float("inf")])
-def test_a_recovery_action_that_is_a_mark_of_no_value_asks_for_nothing(log: Log, mark: float) -> None:
+def test_a_recovery_action_that_is_a_mark_of_no_value_asks_for_nothing(
+    log: Log, mark: float
+) -> None:
     """Drivers and tools that have no answer say so by numbers far beyond any action."""
     assert log.quiet(60, recovery_action=mark) == []
 
@@ -265,6 +316,7 @@ def test_the_job_may_be_gone_before_its_last_words_are_read(log: Log) -> None:
     assert stands(log.xid(13)) == [("job", "42", PROGRAM, "ticket")]
 
 
+@pytest.mark.slow
 def test_31_on_ever_other_gpus_is_the_programs(log: Log) -> None:
     """F08: three bursts of one job, each on other GPUs: no GPU is suspected."""
     log.job("42", *range(8))
@@ -276,6 +328,7 @@ def test_31_on_ever_other_gpus_is_the_programs(log: Log) -> None:
     assert {f.device.kind for f in log.said} == {"job"}
 
 
+@pytest.mark.slow
 def test_31_on_one_gpu_again_suspects_it(log: Log) -> None:
     """F08: the second burst within a day, and on no other GPU."""
     log.job("42", *range(8))
@@ -295,16 +348,23 @@ def here_and_there(log: Log, gpus: int, *struck: int) -> set[str]:
     return {f.device.id for f in log.said if f.fault == REPEATED}
 
 
+@pytest.mark.slow
 def test_31_that_comes_back_in_a_large_job_suspects_the_gpu_though_others_had_it_once() -> None:
-    """F08: chance would strike one of 64 GPUs three times in five once in four hundred such days."""
+    """F08: chance would strike one of 64 GPUs three times in five once
+    in four hundred such days.
+    """
     assert here_and_there(Log(gpus=64, period_s=60), 64, 1, 3, 2, 3, 3) == {id_(3)}
 
 
-def test_31_that_comes_back_in_a_small_job_is_the_programs_where_others_had_it_too(log: Log) -> None:
+@pytest.mark.slow
+def test_31_that_comes_back_in_a_small_job_is_the_programs_where_others_had_it_too(
+    log: Log,
+) -> None:
     """F08: among eight GPUs chance does the same on every sixth such day."""
     assert here_and_there(log, 8, 1, 3, 2, 3, 3) == set()
 
 
+@pytest.mark.slow
 def test_a_program_that_fails_all_day_here_and_there_is_to_blame_not_its_gpus(log: Log) -> None:
     """Forty bursts among eight GPUs: some have more of them than others."""
     counts = dict(zip(range(8), (8, 8, 7, 6, 5, 3, 2, 1), strict=True))
@@ -316,6 +376,7 @@ def test_a_program_that_fails_all_day_here_and_there_is_to_blame_not_its_gpus(lo
     assert {f.device.kind for f in log.said} == {"job"}
 
 
+@pytest.mark.slow
 def test_a_program_started_in_ever_new_jobs_of_a_node_is_to_blame_not_its_gpus() -> None:
     """A user's sweep: forty jobs, each of which fails on some GPU."""
     log = Log(period_s=60)
@@ -326,8 +387,11 @@ def test_a_program_started_in_ever_new_jobs_of_a_node_is_to_blame_not_its_gpus()
     assert {f.device.kind for f in log.said} == {"job"}
 
 
+@pytest.mark.slow
 def test_a_gpu_on_which_one_user_debugs_never_pages() -> None:
-    """H23: ever new jobs of one GPU, which the scheduler takes from the same place: no other could be struck."""
+    """H23: ever new jobs of one GPU, which the scheduler takes from the same place:
+    no other could be struck.
+    """
     log = Log(period_s=60)
     for job in range(6):
         log.job(f"try-{job}", 3)
@@ -336,8 +400,11 @@ def test_a_gpu_on_which_one_user_debugs_never_pages() -> None:
     assert "page" not in {f.severity for f in log.said}
 
 
+@pytest.mark.slow
 def test_a_jobs_size_is_that_of_now_where_names_come_back() -> None:
-    """A name that other GPUs bore last week does not make the job of today larger, and its repeats rarer."""
+    """A name that other GPUs bore last week does not make the job of today
+    larger, and its repeats rarer.
+    """
     log = Log(gpus=64, period_s=600)
     log.job("user1000", *range(4, 64))
     log.event(NODE, "job_ended", source="jobs", job="user1000")
@@ -349,11 +416,13 @@ def test_a_jobs_size_is_that_of_now_where_names_come_back() -> None:
     assert REPEATED not in {f.fault for f in log.said}
 
 
+@pytest.mark.slow
 def test_a_gpu_that_repeats_31_does_not_hide_another_that_does(log: Log) -> None:
     """F08: what one GPU repeats is one other GPU, not four bursts elsewhere."""
     assert here_and_there(log, 8, 0, 0, 0, 0, 3, 3, 3) == {id_(0), id_(3)}
 
 
+@pytest.mark.slow
 def test_31_on_one_gpu_on_two_days_is_silent_about_it(log: Log) -> None:
     """The window is a day."""
     node = Log(period_s=60)
@@ -364,6 +433,7 @@ def test_31_on_one_gpu_on_two_days_is_silent_about_it(log: Log) -> None:
     assert REPEATED not in {f.fault for f in node.xid(31, gpu=3)}
 
 
+@pytest.mark.slow
 def test_13_on_the_same_unit_suspects_the_gpu_and_on_another_does_not(log: Log) -> None:
     """GPC and TPC are what tells hardware from a program."""
     log.job("42", *range(8))
@@ -374,6 +444,7 @@ def test_13_on_the_same_unit_suspects_the_gpu_and_on_another_does_not(log: Log) 
     assert REPEATED in {f.fault for f in log.xid(13, gpu=1, gpc=2, tpc=4, sm=1)}
 
 
+@pytest.mark.slow
 def test_a_crash_loop_of_one_job_never_pages(log: Log) -> None:
     """A buggy user starts the same program again and again (H23): at most a ticket."""
     log.job("42", *range(8))
@@ -383,6 +454,7 @@ def test_a_crash_loop_of_one_job_never_pages(log: Log) -> None:
     assert "page" not in {f.severity for f in log.said}
 
 
+@pytest.mark.slow
 def test_a_gpu_that_fails_programs_of_several_jobs_pages(log: Log) -> None:
     """Five bursts in a day, of more than one job, and on no other GPU."""
     for n in range(5):
@@ -392,6 +464,7 @@ def test_a_gpu_that_fails_programs_of_several_jobs_pages(log: Log) -> None:
     assert ("gpu", id_(3), REPEATED, "page") in stands(log.said)
 
 
+@pytest.mark.slow
 def test_a_fatal_code_that_is_back_within_the_week_goes_to_support(log: Log) -> None:
     """A reset was not the remedy."""
     node = Log(period_s=60)
@@ -422,6 +495,7 @@ def test_five_bursts_of_a_fatal_code_in_a_day_are_told(log: Log) -> None:
     assert "5 bursts in 24 h" in said[-1].evidence[0]
 
 
+@pytest.mark.slow
 def test_what_a_repetition_says_is_not_taken_back_when_its_burst_is_over(log: Log) -> None:
     """Vendor support stays the next step."""
     log.xid(95)
@@ -431,6 +505,7 @@ def test_what_a_repetition_says_is_not_taken_back_when_its_burst_is_over(log: Lo
     assert [f.action for f in said if f.fault == MEMORY] == ["CONTACT_SUPPORT"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [147, 148, 157, 161])
 def test_a_failed_retirement_is_a_ticket_the_second_time(log: Log, code: int) -> None:
     """Once is for the record."""
@@ -440,7 +515,9 @@ def test_a_failed_retirement_is_a_ticket_the_second_time(log: Log, code: int) ->
 
 
 def put_right(log: Log, times: int) -> None:
-    """A GPU's system processor dies and the GPU is reset, every day so often; other GPUs each time."""
+    """A GPU's system processor dies and the GPU is reset, every day so
+    often; other GPUs each time.
+    """
     log.period_s = 600
     for n in range(times):
         log.xid(119, gpu=n)
@@ -449,6 +526,7 @@ def put_right(log: Log, times: int) -> None:
         log.quiet(DAY - HOUR)
 
 
+@pytest.mark.slow
 def test_a_node_that_was_put_right_five_times_in_a_week_is_suspect(log: Log) -> None:
     """Each GPU alone is no lemon; it ends when the week is over."""
     put_right(log, 4)
@@ -461,6 +539,7 @@ def test_a_node_that_was_put_right_five_times_in_a_week_is_suspect(log: Log) -> 
     ]
 
 
+@pytest.mark.slow
 def test_reboots_without_an_xid_make_no_node_suspect(log: Log) -> None:
     """Maintenance reboots nodes as often as it likes (H15)."""
     for _ in range(8):
@@ -482,8 +561,9 @@ def test_74_pages_at_once_where_its_registers_name_hardware(log: Log) -> None:
     assert "NVLink 4" in said[0].evidence[0]
 
 
+@pytest.mark.slow
 def test_74_pages_the_second_time_where_its_registers_name_hardware_again(log: Log) -> None:
-    """Within a day and of the same link; another link starts anew."""
+    """Within a day and of the same link; another link starts again."""
     assert [f.severity for f in log.xid(74, link=4, registers=HARD_AGAIN)] == ["ticket"]
     log.quiet(HOUR)
     assert "page" not in {f.severity for f in log.xid(74, link=5, registers=HARD_AGAIN)}
@@ -498,42 +578,82 @@ def test_74_that_cannot_be_decoded_is_a_ticket(log: Log) -> None:
 
 
 @pytest.mark.parametrize(("body", "severity"), [
-    ("150, pid='<unknown>', name=<unknown>, MSE_WATCHDOG Nonfatal XC0 i0 Link -1 (0x00000000 0x00000001 0x0)", "page"),
-    ("147, pid='<unknown>', name=<unknown>, TREX Fatal XC0 i0 Link 03 (0x00000000 0x00000001 0x0)", "record"),
-    ("145, pid='<unknown>', name=<unknown>, RLW_REMAP Nonfatal XC0 i0 Link 03 (0x00000000 0x00000040 0x0)", "page"),
-    ("145, pid='<unknown>', name=<unknown>, RLW_REMAP Fatal XC0 i0 Link 03 (0x00000000 0x00000100 0x0)", "record"),
-    ("145, pid='<unknown>', name=<unknown>, RLW_NEW Fatal XC0 i0 Link 03 (0x00000000 0x00000100 0x0)", "page"),
-    ("145, pid='<unknown>', name=<unknown>, RLW_NEW Nonfatal XC0 i0 Link 03 (0x00000000 0x00000100 0x0)", "record"),
-    ("149, pid='<unknown>', name=<unknown>, NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004004c6 0x0 0x0)", "page"),
-    ("149, pid='<unknown>', name=<unknown>, NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x02600000 0x0 0x0)", "record"),
+    ((
+        "150, pid='<unknown>', name=<unknown>, MSE_WATCHDOG Nonfatal XC0 i0 Link -1 "
+        "(0x00000000 0x00000001 0x0)"
+    ), "page"),
+    ((
+        "147, pid='<unknown>', name=<unknown>, TREX Fatal XC0 i0 Link 03 "
+        "(0x00000000 0x00000001 0x0)"
+    ), "record"),
+    ((
+        "145, pid='<unknown>', name=<unknown>, RLW_REMAP Nonfatal XC0 i0 Link 03 "
+        "(0x00000000 0x00000040 0x0)"
+    ), "page"),
+    ((
+        "145, pid='<unknown>', name=<unknown>, RLW_REMAP Fatal XC0 i0 Link 03 "
+        "(0x00000000 0x00000100 0x0)"
+    ), "record"),
+    ((
+        "145, pid='<unknown>', name=<unknown>, RLW_NEW Fatal XC0 i0 Link 03 "
+        "(0x00000000 0x00000100 0x0)"
+    ), "page"),
+    ((
+        "145, pid='<unknown>', name=<unknown>, RLW_NEW Nonfatal XC0 i0 Link 03 "
+        "(0x00000000 0x00000100 0x0)"
+    ), "record"),
+    ((
+        "149, pid='<unknown>', name=<unknown>, NETIR_LINK_EVT Fatal XC0 i0 Link 08 "
+        "(0x004004c6 0x0 0x0)"
+    ), "page"),
+    ((
+        "149, pid='<unknown>', name=<unknown>, NETIR_LINK_EVT Fatal XC0 i0 Link 08 "
+        "(0x02600000 0x0 0x0)"
+    ), "record"),
     ("149", "ticket"),
 ])  # fmt: skip
-def test_nvlink_5_events_are_decoded_by_the_catalogues_rules(log: Log, body: str, severity: str) -> None:
-    """Unit and error status, or sub-code, decide; without a rule fatal ones page; what has no details is a ticket."""
+def test_nvlink_5_events_are_decoded_by_the_catalogues_rules(
+    log: Log, body: str, severity: str
+) -> None:
+    """Unit and error status, or sub-code, decide; without a rule fatal ones page; what
+    has no details is a ticket.
+    """
     assert [f.severity for f in log.line(f"NVRM: Xid (PCI:0000:1b:00): {body}")] == [severity]
 
 
 def test_a_link_event_whose_root_is_the_peer_says_so(log: Log) -> None:
     """Sub-code 33: this GPU only noticed."""
     said = log.line(
-        "NVRM: Xid (PCI:0000:1b:00): 149, pid='<unknown>', name=<unknown>, NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x02100000 0x0)"
+        "NVRM: Xid (PCI:0000:1b:00): 149, pid='<unknown>', name=<unknown>, NETIR_LINK_EVT Fatal "
+        "XC0 i0 Link 08 (0x02100000 0x0)"
     )
-    assert "the root lies with the peer device" in said[0].evidence[0]
+    assert "root cause: the peer device" in said[0].evidence[0]
 
 
 def test_a_mig_line_is_judged_like_any_other(log: Log) -> None:
     """Gpud misses `GPU-I:02 GPU-CI:00`."""
-    said = log.line("NVRM: Xid (PCI:0000:3b:00 GPU-I:02 GPU-CI:00): 95, pid=1, name=python3, Uncontained: LTC TAG (0x2,0x0)")
+    said = log.line(
+        "NVRM: Xid (PCI:0000:3b:00 GPU-I:02 GPU-CI:00): 95, pid=1, name=python3, "
+        "Uncontained: LTC TAG (0x2,0x0)"
+    )
     assert stands(said) == [("gpu", id_(), MEMORY, "page")]
     assert "gpu instance 2" in said[0].evidence[0]
 
 
 def test_an_nvlink_domain_that_complains_is_one_finding() -> None:
-    """NVSentinel flagged 77 healthy nodes after one NVL72 job crashed: after eight GPUs the domain is blamed, and no GPU."""
+    """NVSentinel flagged 77 healthy nodes after one NVL72 job crashed: after eight GPUs the
+    domain is blamed, and no GPU.
+    """
     gpus = [a_gpu(f"n{n}", i, fabric_cluster="domain-1") for n in range(18) for i in range(4)]
     rack = Log(gpus=gpus)
     rack.quiet(60)
-    facts: dict[str, Any] = {"unit": "RLW_NEW", "severity": "fatal", "sub_code": 0, "registers": "0x0 0x100", "link": 3}
+    facts: dict[str, Any] = {
+        "unit": "RLW_NEW",
+        "severity": "fatal",
+        "sub_code": 0,
+        "registers": "0x0 0x100",
+        "link": 3,
+    }
     for gpu in range(len(gpus)):
         rack.xid(145, gpu=gpu, **facts)
     assert stands(rack.said) == [("nvlink_domain", "domain-1", "xid/nvlink_domain", "page")]
@@ -558,7 +678,9 @@ def test_an_xid_of_minutes_before_the_start_is_told(log: Log) -> None:
 
 
 def test_an_xid_of_the_boot_before_is_told_as_such() -> None:
-    """79 minutes ago it took the node down: a ticket, because the reboot was its remedy; what is still broken tells of itself."""
+    """79 minutes ago it took the node down: a ticket, because the reboot was its remedy; what is
+    still broken tells of itself.
+    """
     node = Log()
     said = node.xid(79, ago_s=50 * 60, previous_boot=True)
     assert stands(said) == [("gpu", id_(), GPU, "ticket")]
@@ -575,6 +697,7 @@ def test_an_old_xid_counts_for_repetition() -> None:
 # The end.
 
 
+@pytest.mark.slow
 def test_a_finding_ends_ten_minutes_after_the_reset_that_helped(log: Log) -> None:
     """DCGM never forgets an XID until it is restarted."""
     log.xid(119)
@@ -584,6 +707,7 @@ def test_a_finding_ends_ten_minutes_after_the_reset_that_helped(log: Log) -> Non
     assert told(log.quiet(200)) == [("gpu", id_(), GPU, "page", "cleared")]
 
 
+@pytest.mark.slow
 def test_a_finding_ends_after_a_clean_day() -> None:
     """Without a reset, and without a restart of the agent."""
     node = Log(period_s=60)
@@ -593,14 +717,19 @@ def test_a_finding_ends_after_a_clean_day() -> None:
     assert [f.phase for f in node.quiet(2 * HOUR)] == ["cleared"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sick", [{"state": 1.0}, {"recovery_action": 2.0}])
-def test_a_finding_stands_while_the_gpu_is_gone_or_the_driver_asks_for_recovery(sick: dict[str, float]) -> None:
+def test_a_finding_stands_while_the_gpu_is_gone_or_the_driver_asks_for_recovery(
+    sick: dict[str, float],
+) -> None:
     """However long that is."""
     node = Log(period_s=60)
     node.quiet(120)
     node.xid(79)
     assert [f for f in node.quiet(3 * DAY, **sick) if f.device.id == id_() and f.fault == GPU] == []
-    assert told([f for f in node.quiet(3 * HOUR) if f.fault == GPU]) == [("gpu", id_(), GPU, "page", "cleared")]
+    assert told([f for f in node.quiet(3 * HOUR) if f.fault == GPU]) == [
+        ("gpu", id_(), GPU, "page", "cleared")
+    ]
 
 
 def test_a_swapped_gpu_takes_its_findings_with_it(log: Log) -> None:
@@ -611,6 +740,7 @@ def test_a_swapped_gpu_takes_its_findings_with_it(log: Log) -> None:
     assert told(log.quiet(60)) == [("gpu", id_(3), GPU, "page", "cleared")]
 
 
+@pytest.mark.slow
 def test_a_hostile_flood_of_codes_costs_bounded_memory(log: Log) -> None:
     """Ten thousand different codes that do not exist."""
     for code in range(1000, 11_000):
@@ -628,7 +758,9 @@ def test_an_event_out_of_order_is_counted_where_it_belongs(log: Log) -> None:
 
 def test_events_of_other_kinds_are_left_alone(log: Log) -> None:
     """A module that is loaded is no XID."""
-    assert log.events(Event(log.clock.time_ns(), 0, NODE, "module_loaded", {"module": "nvidia"})) == []
+    assert (
+        log.events(Event(log.clock.time_ns(), 0, NODE, "module_loaded", {"module": "nvidia"})) == []
+    )
 
 
 def reset(log: Log) -> list[Finding]:
@@ -638,7 +770,10 @@ def reset(log: Log) -> list[Finding]:
     return said + log.quiet(HOUR / 5)
 
 
-def test_a_ticket_that_comes_back_and_goes_again_within_the_rest_is_not_told_after_it(log: Log) -> None:
+@pytest.mark.slow
+def test_a_ticket_that_comes_back_and_goes_again_within_the_rest_is_not_told_after_it(
+    log: Log,
+) -> None:
     """A code that came again after the reset, and not after the second one."""
     assert relapse(log.clock, lambda: log.xid(94), lambda: reset(log)) == []
 
@@ -650,6 +785,7 @@ def test_a_page_that_comes_back_is_told_at_once_however_short_it_was_gone(log: L
     assert [(f.phase, f.severity) for f in log.xid(95)] == [("onset", "page")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [30, 100, 170, 200])
 def test_a_reset_is_credited_however_soon_it_comes(log: Log, after: int) -> None:
     """Remedies run by themselves reset a GPU while its burst is still open."""

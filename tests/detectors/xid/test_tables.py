@@ -1,4 +1,6 @@
-"""The tables that XIDs are judged by, row for row: repetition, the registers of XID 74, the units of NVLink 5."""
+"""The tables that XIDs are judged by, row for row: repetition, the registers of XID
+74, the units of NVLink 5.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import pytest
 from detectors.xid.nvlink5 import CODES, ROOTS, rules_of
 from detectors.xid.repetition import REPEATED
 from pipeline.finding import Finding, Severity
-from pipeline.xid import xid_entry
+from pipeline.xid.table import xid_entry
 from tests.detectors.feed import stands
 from tests.detectors.xid_log import GPU, HOUR, LINK, MEMORY, PROGRAM, Log, id_
 
@@ -25,7 +27,9 @@ class Told(NamedTuple):
     severity: Severity
 
 
-def bursts(code: int, *gpus: int, times: int = 1, **facts: int) -> list[tuple[int, int, dict[str, int]]]:
+def bursts(
+    code: int, *gpus: int, times: int = 1, **facts: int
+) -> list[tuple[int, int, dict[str, int]]]:
     """So many bursts of a code, each on all of these GPUs."""
     return [(code, gpu, facts) for _ in range(times) for gpu in gpus]
 
@@ -34,34 +38,57 @@ HARD, SOFT = {"gpc": 2, "tpc": 4}, {"gpc": 3, "tpc": 0}
 STORIES = {
     "31 twice on one GPU: hardware": (bursts(31, 3, times=2), {Told(id_(3), REPEATED, "ticket")}),
     "31 twice on two GPUs: the program": (bursts(31, 3, 4, times=2), set()),
-    "13 twice on one unit: hardware": (bursts(13, 1, times=2, **HARD), {Told(id_(1), REPEATED, "ticket")}),
+    "13 twice on one unit: hardware": (
+        bursts(13, 1, times=2, **HARD),
+        {Told(id_(1), REPEATED, "ticket")},
+    ),
     "13 twice on one unit, and a program that fails all over": (
         [*bursts(13, 1, **HARD), *bursts(13, 4, 5, 6, **SOFT), *bursts(13, 1, **HARD)],
         {Told(id_(1), REPEATED, "ticket")},
     ),
     "31 now here, now there: the program": (bursts(31, 3, 4, 5, 3), set()),
-    "31 again and again on one GPU, once on another: hardware": (bursts(31, 4, 3, 3, 3), {Told(id_(3), REPEATED, "ticket")}),
+    "31 again and again on one GPU, once on another: hardware": (
+        bursts(31, 4, 3, 3, 3),
+        {Told(id_(3), REPEATED, "ticket")},
+    ),
     "13 on two units: the program": ([*bursts(13, 1, **HARD), *bursts(13, 1, **SOFT)], set()),
-    "any other code of programs twice on one GPU: hardware": (bursts(69, 2, times=2), {Told(id_(2), REPEATED, "ticket")}),
+    "any other code of programs twice on one GPU: hardware": (
+        bursts(69, 2, times=2),
+        {Told(id_(2), REPEATED, "ticket")},
+    ),
     "the same on three GPUs: the program": (bursts(69, 2, 3, 4, times=2), set()),
-    "two codes of programs on one GPU: hardware": ([*bursts(69, 2), *bursts(39, 2)], {Told(id_(2), REPEATED, "ticket")}),
+    "two codes of programs on one GPU: hardware": (
+        [*bursts(69, 2), *bursts(39, 2)],
+        {Told(id_(2), REPEATED, "ticket")},
+    ),
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("story", "expected"), STORIES.values(), ids=STORIES)
-def test_repetition_tells_hardware_from_programs(story: list[tuple[int, int, dict[str, int]]], expected: set[Told]) -> None:
-    """Bursts half an hour apart in one job over all GPUs of the node; what the job itself is told is left out."""
+def test_repetition_tells_hardware_from_programs(
+    story: list[tuple[int, int, dict[str, int]]], expected: set[Told]
+) -> None:
+    """Bursts half an hour apart in one job over all GPUs of the node; what the job
+    itself is told is left out.
+    """
     node = Log(period_s=60)
     node.quiet(120)
     node.job("42", *range(8))
     for code, gpu, facts in story:
         node.xid(code, gpu=gpu, **facts)
         node.quiet(HOUR / 2)
-    assert {Told(f.device.id, f.fault, f.severity) for f in node.said if f.phase == "onset" and f.fault != PROGRAM} == expected
+    assert {
+        Told(f.device.id, f.fault, f.severity)
+        for f in node.said
+        if f.phase == "onset" and f.fault != PROGRAM
+    } == expected
 
 
 def test_the_job_is_acquitted_when_one_gpu_alone_repeats_its_code() -> None:
-    """Within the hour that a program's failure is remembered; with another GPU that failed it still stands."""
+    """Within the hour that a program's failure is remembered; with another GPU
+    that failed it still stands.
+    """
     for others, stood in (((), []), ((5,), [("job", "42", PROGRAM, "ticket")])):
         node = Log(period_s=60)
         node.job("42", *range(8))
@@ -73,7 +100,9 @@ def test_the_job_is_acquitted_when_one_gpu_alone_repeats_its_code() -> None:
 
 
 def test_an_acquitted_job_is_not_blamed_again_when_the_burst_is_over() -> None:
-    """Neither by later lines of the burst, nor by its end, nor by what waited an hour to be told."""
+    """Neither by later lines of the burst, nor by its end, nor by what
+    waited an hour to be told.
+    """
     node = Log(period_s=60)
     node.job("42", *range(8))
     node.xid(13, gpu=1, **HARD)
@@ -84,7 +113,9 @@ def test_an_acquitted_job_is_not_blamed_again_when_the_burst_is_over() -> None:
 
 
 def test_a_code_of_the_hardware_that_comes_back_beside_one_of_a_program_is_told_too() -> None:
-    """161 the second time within a week, in a burst that a program's 31 opened or closed: the job hears of its program, and the GPU of itself."""
+    """161 the second time within a week, in a burst that a program's 31 opened or closed: the job
+    hears of its program, and the GPU of itself.
+    """
     for codes in ((161, 31), (31, 161)):
         node = Log(period_s=60)
         node.job("42", *range(8))
@@ -93,9 +124,13 @@ def test_a_code_of_the_hardware_that_comes_back_beside_one_of_a_program_is_told_
         for code in codes:
             node.xid(code, gpu=1)
         node.quiet(600)
-        assert {(f.device.kind, f.severity) for f in node.said if f.active} >= {("job", "ticket"), ("gpu", "ticket")}
+        assert {(f.device.kind, f.severity) for f in node.said if f.active} >= {
+            ("job", "ticket"),
+            ("gpu", "ticket"),
+        }
 
 
+@pytest.mark.slow
 def test_a_contained_error_that_comes_back_after_reboots_is_no_case_for_an_inspection() -> None:
     """94 is exempt: the GPU is usable each time, and its rows are counted elsewhere."""
     node = Log(period_s=60)
@@ -106,6 +141,7 @@ def test_a_contained_error_that_comes_back_after_reboots_is_no_case_for_an_inspe
     assert {(f.severity, f.action) for f in node.said} == {("ticket", "RESTART_APP")}
 
 
+@pytest.mark.slow
 def test_a_gpu_that_failed_five_times_in_a_day_is_not_well_ten_minutes_after_its_reset() -> None:
     """Three clean hours it takes; a GPU that failed once is believed after ten minutes."""
     node = Log(period_s=60)
@@ -118,7 +154,8 @@ def test_a_gpu_that_failed_five_times_in_a_day_is_not_well_ten_minutes_after_its
     assert [f.phase for f in node.quiet(HOUR)] == ["cleared"]
 
 
-# XID 74 (NVLink 4 and older), NVIDIA's workflow: register, bit, what it says alone, what it says the second time within a day.
+# XID 74 (NVLink 4 and older), NVIDIA's workflow: register, bit, what it says alone, what it says
+# the second time within a day.
 
 ALONE, LATER = ("page", "page"), ("ticket", "page")
 REGISTERS = {
@@ -136,7 +173,10 @@ REGISTERS = {
 def line_74(register: int, bit: int) -> str:
     """XID 74 as the driver prints it."""
     words = ", ".join(f"0x{1 << bit if n == register else 0:x}" for n in range(7))
-    return f"NVRM: Xid (PCI:0000:1b:00): 74, pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link 4({words})"
+    return (
+        "NVRM: Xid (PCI:0000:1b:00): 74, pid='<unknown>', name=<unknown>, NVLink: fatal error "
+        f"detected on link 4({words})"
+    )
 
 
 def severity_of(said: list[Finding]) -> str:
@@ -144,9 +184,12 @@ def severity_of(said: list[Finding]) -> str:
     return said[-1].severity if said else ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("register", "bit"), REGISTERS)
 def test_each_bit_of_xid_74_says_what_the_workflow_says(register: int, bit: int) -> None:
-    """The first time, and the second within a day of the same link: hardware pages, all else is a ticket."""
+    """The first time, and the second within a day of the same link: hardware
+    pages, all else is a ticket.
+    """
     node = Log(period_s=60)
     node.quiet(120)
     first = severity_of(node.line(line_74(register, bit)))
@@ -164,7 +207,8 @@ def test_bits_that_count_alone_say_nothing_beside_another_code(bit: int) -> None
     assert severity_of(node.line(line_74(0, bit))) == "ticket"
 
 
-# NVLink 5, from NVIDIA's catalogue: code, units, how the error status (for link events the sub-code) is to be read.
+# NVLink 5, from NVIDIA's catalogue: code, units, how the error status (for link events the
+# sub-code) is to be read.
 
 UNITS = """
 144 SAW_MVB                                     reset    0x2 0x10
@@ -197,7 +241,7 @@ UNITS = """
 149 NETIR_MFDE_EVENT                            reset    0x1 0x4 0x5 0x7
 149 NETIR_MFDE_EVENT                            record   0x3
 150 MSE_WATCHDOG                                reset    *
-"""
+"""  # noqa: E501 - text as it is used
 LINK_EVENTS = ("NETIR_LINK_EVT", "NETIR_LINK_DOWN")
 
 
@@ -214,7 +258,9 @@ def rows() -> Iterator[Row]:
     """Every row of the table by itself."""
     for line in UNITS.split("\n")[1:-1]:
         code, units, outcome, *values = line.split()
-        yield from (Row(int(code), unit, outcome, value) for unit in units.split(",") for value in values)
+        yield from (
+            Row(int(code), unit, outcome, value) for unit in units.split(",") for value in values
+        )
 
 
 ROWS = tuple(rows())
@@ -225,11 +271,16 @@ def line_5(code: int, unit: str, value: str, severity: str) -> str:
     number = 0x1234 if value == "*" else int(value, 0)
     sub_code, status = (number, 0) if unit in LINK_EVENTS else (0, number)
     words = f"(0x{sub_code << 20:08x} 0x{status:08x} 0x00000000)"
-    return f"NVRM: Xid (PCI:0000:1b:00): {code}, pid='<unknown>', name=<unknown>, {unit} {severity} XC0 i0 Link 03 {words}"
+    return (
+        f"NVRM: Xid (PCI:0000:1b:00): {code}, pid='<unknown>', name=<unknown>, {unit} {severity} "
+        f"XC0 i0 Link 03 {words}"
+    )
 
 
 def test_every_rule_of_the_shipped_table_stands_here() -> None:
-    """What the detector goes by is what was copied from the catalogue, value by value: none more, none less."""
+    """What the detector goes by is what was copied from the catalogue, value by
+    value: none more, none less.
+    """
     shipped = {
         (code, unit, outcome, value)
         for code in CODES
@@ -237,19 +288,29 @@ def test_every_rule_of_the_shipped_table_stands_here() -> None:
         for outcome, values in outcomes.items()
         for value in values
     }
-    assert {(r.code, r.unit, r.outcome, r.value if r.value == "*" else int(r.value, 0)) for r in ROWS} == shipped
+    assert {
+        (r.code, r.unit, r.outcome, r.value if r.value == "*" else int(r.value, 0)) for r in ROWS
+    } == shipped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.code}-{row.unit}-{row.value}")
 def test_each_rule_of_nvlink_5_decides_against_the_word_in_the_line(row: Row) -> None:
-    """A rule that asks for a reset pages though the line says Nonfatal; every other one is for the record though it says Fatal."""
+    """A rule that asks for a reset pages though the line says Nonfatal; every other one is for the
+    record though it says Fatal.
+    """
     node = Log()
     node.quiet(60)
     word, severity = ("Nonfatal", "page") if row.outcome == "reset" else ("Fatal", "record")
-    assert [f.severity for f in node.line(line_5(row.code, row.unit, row.value, word))] == [severity]
+    assert [f.severity for f in node.line(line_5(row.code, row.unit, row.value, word))] == [
+        severity
+    ]
 
 
-@pytest.mark.parametrize("row", [r for r in ROWS if r.outcome == "eval154"], ids=lambda row: f"{row.unit}-{row.value}")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "row", [r for r in ROWS if r.outcome == "eval154"], ids=lambda row: f"{row.unit}-{row.value}"
+)
 def test_what_the_recovery_action_decides_waits_for_it(row: Row) -> None:
     """XID 154 beside it asks for a reset: then it is a page, about the link."""
     node = Log()
@@ -258,15 +319,21 @@ def test_what_the_recovery_action_decides_waits_for_it(row: Row) -> None:
     assert [(f.fault, f.severity) for f in node.xid(154, recovery_to=1)] == [(LINK, "page")]
 
 
-@pytest.mark.parametrize("row", [r for r in ROWS if r.outcome == "leads48"], ids=lambda row: f"{row.unit}-{row.value}")
+@pytest.mark.parametrize(
+    "row", [r for r in ROWS if r.outcome == "leads48"], ids=lambda row: f"{row.unit}-{row.value}"
+)
 def test_what_a_memory_error_explains_is_read_with_it(row: Row) -> None:
-    """48 follows, and 94 says that it was contained: one ticket about the memory beside a record about the link."""
+    """48 follows, and 94 says that it was contained: one ticket about the memory beside
+    a record about the link.
+    """
     node = Log()
     node.quiet(60)
     node.line(line_5(row.code, row.unit, row.value, "Fatal"))
     node.xid(48)
     node.xid(94)
-    assert [kind for *_, kind in stands([*node.said, *node.quiet(60)]) if kind != "record"] == ["ticket"]
+    assert [kind for *_, kind in stands([*node.said, *node.quiet(60)]) if kind != "record"] == [
+        "ticket"
+    ]
 
 
 @pytest.mark.parametrize("unit", sorted({row.unit for row in ROWS} - set(LINK_EVENTS)))
@@ -288,18 +355,22 @@ def test_the_status_that_stands_for_noise_is_for_the_record_in_any_unit(unit: st
         ("the host", (40,)),
     ],
 )
-def test_the_root_of_a_link_event_is_named_by_its_sub_code(root: str, sub_codes: tuple[int, ...]) -> None:
+def test_the_root_of_a_link_event_is_named_by_its_sub_code(
+    root: str, sub_codes: tuple[int, ...]
+) -> None:
     """Whose fault it is stands in the evidence; sub-codes 0 and 1 name nobody."""
     assert ROOTS[root] == set(sub_codes)
     for sub_code in sub_codes:
         node = Log()
         node.quiet(60)
         said = node.line(line_5(149, "NETIR_LINK_EVT", str(sub_code), "Fatal"))
-        assert f"the root lies with {root}" in said[0].evidence[0]
+        assert f"root cause: {root}" in said[0].evidence[0]
 
 
 def test_faults_of_a_gpu_memory_and_link_stay_apart() -> None:
-    """Each kind of trouble is a finding of its own name, so that what people do about it differs."""
+    """Each kind of trouble is a finding of its own name, so that what
+    people do about it differs.
+    """
     node = Log()
     node.quiet(60)
     for gpu, code in enumerate((46, 95)):

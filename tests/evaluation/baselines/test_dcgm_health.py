@@ -4,28 +4,43 @@ from __future__ import annotations
 
 import pytest
 
-from detectors.baselines.dcgm_health import DcgmHealth
-from tests.detectors.baselines.world import Node, Values, words
+from evaluation.baselines.dcgm_health import DcgmHealth
+from tests.evaluation.baselines.world import Node, Values, words
 
 
 def test_any_growth_of_the_power_violation_counter_in_a_minute_warns() -> None:
-    """One millisecond under the power cap, normal at full load, is a warning; it passes again a minute later."""
+    """One millisecond under the power cap, normal at full load, is a warning; it
+    passes again a minute later.
+    """
     node = Node(DcgmHealth())
     node.gpus({"throttled_power_cap_nanoseconds": 0})
-    assert words(node.gpus({"throttled_power_cap_nanoseconds": 1_000_000})) == [("power violation", "onset", "ticket")]
-    assert words(node.gpus({"throttled_power_cap_nanoseconds": 1_000_000}, steps=7)) == [("power violation", "cleared", "ticket")]
+    assert words(node.gpus({"throttled_power_cap_nanoseconds": 1_000_000})) == [
+        ("power violation", "onset", "ticket")
+    ]
+    assert words(node.gpus({"throttled_power_cap_nanoseconds": 1_000_000}, steps=7)) == [
+        ("power violation", "cleared", "ticket")
+    ]
 
 
 def test_a_reload_that_clears_a_counter_counts_as_growth() -> None:
-    """PCIe replays 500 before, 0 after the driver was loaded anew: a distance of 500 in a minute, a warning for nothing."""
+    """PCIe replays 500 before, 0 after the driver was loaded again: a distance of 500 in a
+    minute, a warning for nothing.
+    """
     node = Node(DcgmHealth())
     assert node.gpus({"pcie_replays": 500}, steps=30) == []
     (finding,) = node.gpus({"pcie_replays": 0}, epoch="b")
-    assert (finding.summary, finding.severity, finding.value) == ("PCIe replay rate", "ticket", 500.0)
+    assert (finding.summary, finding.severity, finding.value) == (
+        "PCIe replay rate",
+        "ticket",
+        500.0,
+    )
 
 
+@pytest.mark.slow
 def test_a_severe_xid_is_remembered_for_ever() -> None:
-    """After a reset and a clean day the GPU still fails: the history is cleared by a restart of the host engine only."""
+    """After a reset and a clean day the GPU still fails: the history is cleared by a restart
+    of the host engine only.
+    """
     node = Node(DcgmHealth())
     assert words(node.xid(79)) == [("XID 79", "onset", "page")]
     assert node.gpus({}, epoch="b", steps=144, every_s=600) == []

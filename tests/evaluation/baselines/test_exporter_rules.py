@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from detectors.baselines.exporter_rules import ExporterRules
-from tests.detectors.baselines.world import Node, words
+from evaluation.baselines.exporter_rules import ExporterRules
+from tests.evaluation.baselines.world import Node, words
 
 
 def test_the_gauge_of_the_last_xid_never_clears() -> None:

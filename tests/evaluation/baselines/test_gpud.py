@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from detectors.baselines.gpud import Gpud
-from tests.detectors.baselines.world import Node, words
+from evaluation.baselines.gpud import Gpud
+from tests.evaluation.baselines.world import Node, words
 
 DOWN, SLOW = {"state": 1}, {"clock_event_reasons": 0x40}
 
 
 def test_three_flaps_are_unhealthy_until_somebody_says_otherwise() -> None:
-    """Three times down for 30 s: told when it is active for the third time, and a clean day later it still stands."""
+    """Three times down for 30 s: told when it is active for the third time, and a clean
+    day later it still stands.
+    """
     node = Node(Gpud())
     for _ in range(3):
         node.ports(DOWN, steps=4)
@@ -36,7 +38,9 @@ def test_ecc_errors_never_change_health() -> None:
     """Uncorrectable errors without an XID are a metric, no verdict."""
     node = Node(Gpud())
     node.gpus({"ecc_uncorrected_volatile": 0, "ecc_uncorrected_aggregate": 0})
-    assert node.gpus({"ecc_uncorrected_volatile": 5, "ecc_uncorrected_aggregate": 5}, steps=100) == []
+    assert (
+        node.gpus({"ecc_uncorrected_volatile": 5, "ecc_uncorrected_aggregate": 5}, steps=100) == []
+    )
 
 
 def test_an_xid_of_a_mig_instance_is_missed() -> None:
@@ -47,7 +51,9 @@ def test_an_xid_of_a_mig_instance_is_missed() -> None:
 
 
 def test_a_reboot_clears_xids() -> None:
-    """Another life of the GPU's driver ends what was told of the one before; time alone does not."""
+    """Another life of the GPU's driver ends what was told of the one
+    before; time alone does not.
+    """
     node = Node(Gpud())
     node.xid(79, epoch="a")
     assert node.gpus({}, epoch="a", steps=144, every_s=600) == []

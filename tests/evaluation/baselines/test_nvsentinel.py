@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from detectors.baselines.nvsentinel import NvSentinel
-from tests.detectors.baselines.world import Node, words
+import pytest
+
+from evaluation.baselines.nvsentinel import NvSentinel
+from tests.evaluation.baselines.world import Node, words
 
 
 def test_any_link_downed_is_fatal() -> None:
@@ -13,14 +15,22 @@ def test_any_link_downed_is_fatal() -> None:
     assert words(node.ports({"link_downed": 4})) == [("link_downed > 0 in 60 s", "onset", "page")]
 
 
+@pytest.mark.slow
 def test_120_symbol_errors_an_hour_are_fatal_at_any_speed() -> None:
-    """Twenty an hour, far beyond the specification of an HDR link, are silent; 121 within one page, fast link or slow."""
+    """Twenty an hour, far beyond the specification of an HDR link, are silent; 121 within one
+    page, fast link or slow.
+    """
     quiet, loud = Node(NvSentinel()), Node(NvSentinel())
-    assert [f for hour in range(1, 4) for f in quiet.ports({"symbol_errors": 20 * hour}, steps=360)] == []
+    assert [
+        f for hour in range(1, 4) for f in quiet.ports({"symbol_errors": 20 * hour}, steps=360)
+    ] == []
     loud.ports({"symbol_errors": 0})
-    assert words(loud.ports({"symbol_errors": 121})) == [("symbol_errors > 120 in 3600 s", "onset", "page")]
+    assert words(loud.ports({"symbol_errors": 121})) == [
+        ("symbol_errors > 120 in 3600 s", "onset", "page")
+    ]
 
 
+@pytest.mark.slow
 def test_a_counter_stuck_at_its_maximum_is_a_rate_of_zero() -> None:
     """65535 for hours says that nobody knows; here it says that nothing happens."""
     node = Node(NvSentinel())
@@ -33,7 +43,9 @@ def test_xid_45_is_taken_for_hardware() -> None:
 
 
 def test_the_third_mild_event_of_an_hour_is_fatal() -> None:
-    """Carrier changes three times, each time three in a minute: a ticket each, the third a page too."""
+    """Carrier changes three times, each time three in a minute: a ticket
+    each, the third a page too.
+    """
     node = Node(NvSentinel())
     node.ports({"net_carrier_changes": 0})
     for burst in (3, 6, 9):

@@ -5,28 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from detectors.scoring.alerts import Alert, Said
-from detectors.scoring.match import Case, match
-from detectors.scoring.truth import Entity, Truth
+from evaluation.metrics.alerts import Alert, AlertStatement
+from evaluation.metrics.match import Case, match
+from evaluation.metrics.truth import Entity, Truth
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Severity
 
-NS = 10**9
-ONSET = 1_000 * NS
+ONSET = 1_000 * SECOND_NS
 SICK, MATE = Entity("gpu", "GPU-sick"), Entity("gpu", "GPU-mate")
 NODE, JOB = Entity("node", "n1"), Entity("job", "job-7")
 
 
 def truth(
-    *, kind: str = "gpu", exact: Sequence[Entity] = (SICK,), severity: Severity = "page", lasts_s: float = 3600, by_s: float = 300
+    *,
+    kind: str = "gpu",
+    exact: Sequence[Entity] = (SICK,),
+    severity: Severity = "page",
+    lasts_s: float = 3600,
+    by_s: float = 300,
 ) -> Truth:
-    """A thermal fault of one GPU of n1, whose node-mates may be blamed wrongly and whose job may be said to be slow."""
+    """A thermal fault of one GPU of n1, whose node-mates may be blamed wrongly and whose
+    job may be said to be slow.
+    """
     return Truth(
         id="t1",
         kind=kind,
         exact=frozenset(exact),
         onset_ns=ONSET,
-        end_ns=ONSET + round(lasts_s * NS),
-        deadline_ns=ONSET + round(by_s * NS),
+        end_ns=ONSET + round(lasts_s * SECOND_NS),
+        deadline_ns=ONSET + round(by_s * SECOND_NS),
         fault="thermal",
         severity=severity,
         wider=frozenset({NODE}),
@@ -46,7 +53,7 @@ def alert(
     detector: str = "",
 ) -> Alert:
     """One alert, told once, at this many seconds after the onset."""
-    cleared_ns = 0 if cleared_s is None else ONSET + round(cleared_s * NS)
+    cleared_ns = 0 if cleared_s is None else ONSET + round(cleared_s * SECOND_NS)
     first = said(at_s, entity, fault=fault, severity=severity, strength=strength)
     return Alert(f"{entity}-{fault}-{at_s}", detector or fault, [first], cleared_ns)
 
@@ -58,16 +65,23 @@ def said(
     severity: Severity = "page",
     strength: float = inf,
     also: Sequence[str] = (),
-) -> Said:
+) -> AlertStatement:
     """One statement, at this many seconds after the onset."""
-    return Said(ONSET + round(at_s * NS), severity, strength, ranked or (SICK,), fault, frozenset(also))
+    return AlertStatement(
+        ONSET + round(at_s * SECOND_NS),
+        severity,
+        strength,
+        ranked or (SICK,),
+        fault,
+        frozenset(also),
+    )
 
 
 def case_of(*alerts: Alert, of: Truth | None = None, until_s: float = 10_000) -> Case:
     """What the fault got."""
-    return match([of or truth()], alerts, ONSET + round(until_s * NS))[0][0]
+    return match([of or truth()], alerts, ONSET + round(until_s * SECOND_NS))[0][0]
 
 
 def strays_of(*alerts: Alert, of: Truth | None = None) -> list[Alert]:
     """The alerts that tell of no fault."""
-    return match([of or truth()], alerts, ONSET + 10_000 * NS)[1]
+    return match([of or truth()], alerts, ONSET + 10_000 * SECOND_NS)[1]

@@ -7,24 +7,41 @@ from math import inf, nan
 
 import pytest
 
-from detectors.scoring.alerts import alerts_of, alerts_of_incidents, strength_of
-from detectors.scoring.truth import Entity
+from evaluation.metrics.alerts import alerts_of, alerts_of_incidents, strength_of
+from evaluation.metrics.truth import Entity
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding, Incident, finding_id
 from tests.fakes import gpu
 
-NS = 10**9
-FIRST = Finding("thermal", gpu(0), "thermal", "onset", "ticket", 5 * NS, 10 * NS, "hot", value=4.0, expected=1.0)
+FIRST = Finding(
+    "thermal",
+    gpu(0),
+    "thermal",
+    "onset",
+    "ticket",
+    5 * SECOND_NS,
+    10 * SECOND_NS,
+    "hot",
+    value=4.0,
+    expected=1.0,
+)
 
 
 def at(seconds: int, **changes: object) -> Finding:
     """The same finding, said again."""
-    return replace(FIRST, time_ns=seconds * NS, **changes)  # type: ignore[arg-type]  # any field may change
+    return replace(FIRST, time_ns=seconds * SECOND_NS, **changes)  # type: ignore[arg-type]  # any field may change
 
 
 def test_an_episode_is_one_alert() -> None:
     """Onset, two updates and the clearance make one alert that stood from 10 to 40 s."""
-    (alert,) = alerts_of([FIRST, at(20, phase="ongoing"), at(30, phase="ongoing"), at(40, phase="cleared")])
-    assert (alert.at("ticket"), alert.cleared_ns, alert.root) == (10 * NS, 40 * NS, Entity("gpu", gpu(0).id))
+    (alert,) = alerts_of(
+        [FIRST, at(20, phase="ongoing"), at(30, phase="ongoing"), at(40, phase="cleared")]
+    )
+    assert (alert.at("ticket"), alert.cleared_ns, alert.root) == (
+        10 * SECOND_NS,
+        40 * SECOND_NS,
+        Entity("gpu", gpu(0).id),
+    )
 
 
 def test_a_finding_that_comes_back_is_another_alert() -> None:
@@ -39,80 +56,147 @@ def test_a_clearance_without_an_onset_is_nothing() -> None:
 
 def test_strength_and_severity_are_kept_as_they_rise() -> None:
     """|value - expected| is 3 as a ticket at 10 s, 5 as a ticket at 20 s, 4 as a page at 30 s."""
-    (alert,) = alerts_of([FIRST, at(20, value=6.0), at(25, value=2.0), at(30, value=5.0, severity="page")])
-    assert (alert.at("ticket", 3.5), alert.at("ticket", 5.5), alert.at("page"), alert.at("page", 4.5)) == (
-        20 * NS,
+    (alert,) = alerts_of(
+        [FIRST, at(20, value=6.0), at(25, value=2.0), at(30, value=5.0, severity="page")]
+    )
+    assert (
+        alert.at("ticket", 3.5),
+        alert.at("ticket", 5.5),
+        alert.at("page"),
+        alert.at("page", 4.5),
+    ) == (
+        20 * SECOND_NS,
         None,
-        30 * NS,
+        30 * SECOND_NS,
         None,
     )
     assert (alert.strength("ticket"), alert.strength("page"), alert.severity) == (5.0, 4.0, "page")
 
 
-@pytest.mark.parametrize(("value", "expected", "strength"), [(2.0, 5.0, 3.0), (nan, 1.0, inf), (-7.0, nan, 7.0), (0.0, 0.0, 0.0)])
-def test_strength_is_the_distance_from_what_was_expected(value: float, expected: float, strength: float) -> None:
-    """A fault that is not a number cannot be stronger; one without an expectation is as strong as it is large."""
+@pytest.mark.parametrize(
+    ("value", "expected", "strength"),
+    [(2.0, 5.0, 3.0), (nan, 1.0, inf), (-7.0, nan, 7.0), (0.0, 0.0, 0.0)],
+)
+def test_strength_is_the_distance_from_what_was_expected(
+    value: float, expected: float, strength: float
+) -> None:
+    """A fault that is not a number cannot be stronger; one without an expectation is
+    as strong as it is large.
+    """
     assert strength_of(at(10, value=value, expected=expected)) == strength
 
 
 def test_an_incident_blames_its_root_before_its_members_and_whom_it_blamed_then() -> None:
-    """Re-rooted at 20 s from GPU 0 to GPU 1: who looks at 10 s is told GPU 0, who looks at 20 s GPU 1 first, GPU 0 second."""
+    """Re-rooted at 20 s from GPU 0 to GPU 1: who looks at 10 s is told GPU 0, who looks at 20 s
+    GPU 1 first, GPU 0 second.
+    """
     second = replace(FIRST, device=gpu(1))
     ids = tuple(finding_id(f.detector, f.device, f.onset_ns) for f in (FIRST, second))
-    early = Incident("i", gpu(0), "thermal", "page", "NONE", 10 * NS, ids[:1], "hot")
+    early = Incident("i", gpu(0), "thermal", "page", "NONE", 10 * SECOND_NS, ids[:1], "hot")
     late = replace(early, root=gpu(1), findings=ids)
-    (alert,) = alerts_of_incidents([(10 * NS, early), (20 * NS, late)], [FIRST, second])
-    assert [(said.time_ns // NS, [entity.id for entity in said.ranked]) for said in alert.said] == [
+    (alert,) = alerts_of_incidents(
+        [(10 * SECOND_NS, early), (20 * SECOND_NS, late)], [FIRST, second]
+    )
+    assert [
+        (said.time_ns // SECOND_NS, [entity.id for entity in said.ranked]) for said in alert.said
+    ] == [
         (10, [gpu(0).id]),
         (20, [gpu(1).id, gpu(0).id]),
     ]
 
 
 def test_an_incident_tells_of_every_fault_of_its_root_that_somebody_is_told_of() -> None:
-    """The XID of a GPU beside its error counter; not what is only recorded, nor what is said of other devices."""
+    """The XID of a GPU beside its error counter; not what is only recorded, nor what
+    is said of other devices.
+    """
     xid = replace(FIRST, detector="xid", fault="xid/memory")
-    kept, other = replace(FIRST, detector="k", fault="kept", severity="record"), replace(FIRST, device=gpu(1), fault="straggler")
+    kept, other = (
+        replace(FIRST, detector="k", fault="kept", severity="record"),
+        replace(FIRST, device=gpu(1), fault="straggler"),
+    )
     members = [FIRST, xid, kept, other]
-    incident = Incident("i", gpu(0), "thermal", "ticket", "NONE", 10 * NS, tuple(f.id for f in members), "hot")
-    (alert,) = alerts_of_incidents([(10 * NS, incident)], members)
+    incident = Incident(
+        "i",
+        gpu(0),
+        "thermal",
+        "ticket",
+        "NONE",
+        10 * SECOND_NS,
+        tuple(f.id for f in members),
+        "hot",
+    )
+    (alert,) = alerts_of_incidents([(10 * SECOND_NS, incident)], members)
     assert alert.said[-1].also == {FIRST.fault, "xid/memory"}
 
 
 def test_what_was_over_by_then_is_not_told_again() -> None:
     """The XID of the root ended at 15 s: the update at 20 s tells of the counter alone."""
     xid = replace(FIRST, detector="xid", fault="xid/memory")
-    incident = Incident("i", gpu(0), "thermal", "ticket", "NONE", 10 * NS, (FIRST.id, xid.id), "hot")
-    findings = [FIRST, xid, replace(xid, phase="cleared", time_ns=15 * NS)]
-    (alert,) = alerts_of_incidents([(10 * NS, incident), (20 * NS, replace(incident, severity="page"))], findings)
+    incident = Incident(
+        "i", gpu(0), "thermal", "ticket", "NONE", 10 * SECOND_NS, (FIRST.id, xid.id), "hot"
+    )
+    findings = [FIRST, xid, replace(xid, phase="cleared", time_ns=15 * SECOND_NS)]
+    (alert,) = alerts_of_incidents(
+        [(10 * SECOND_NS, incident), (20 * SECOND_NS, replace(incident, severity="page"))], findings
+    )
     assert [said.also for said in alert.said] == [{"thermal", "xid/memory"}, {"thermal"}]
 
 
 def test_an_incident_is_as_strong_as_its_evidence_and_its_detector_s() -> None:
-    """Told at 10 s by a finding 3 above what was expected; at 25 s the same finding says 5, though the incident was not told anew."""
+    """Told at 10 s by a finding 3 above what was expected; at 25 s the same finding says 5, though
+    the incident was not told again.
+    """
     name = FIRST.id
-    incident = Incident("i", gpu(0), "thermal", "ticket", "NONE", 10 * NS, (name,), "hot")
-    (alert,) = alerts_of_incidents([(10 * NS, incident)], [FIRST, at(25, phase="ongoing", value=6.0)])
+    incident = Incident("i", gpu(0), "thermal", "ticket", "NONE", 10 * SECOND_NS, (name,), "hot")
+    (alert,) = alerts_of_incidents(
+        [(10 * SECOND_NS, incident)], [FIRST, at(25, phase="ongoing", value=6.0)]
+    )
     assert alert.detector == "thermal"
-    assert [(s.time_ns // NS, s.severity, s.strength) for s in alert.said] == [(10, "ticket", 3.0), (25, "ticket", 5.0)]
+    assert [(s.time_ns // SECOND_NS, s.severity, s.strength) for s in alert.said] == [
+        (10, "ticket", 3.0),
+        (25, "ticket", 5.0),
+    ]
 
 
 def test_what_an_update_says_is_not_said_again_in_the_words_of_the_one_before() -> None:
-    """Told of GPU 0 at 10 s; at 20 s GPU 1 is found and the incident is its: the last word of that moment is GPU 1."""
-    second = replace(at(20), device=gpu(1), onset_ns=20 * NS)
-    early = Incident("i", gpu(0), "thermal", "ticket", "NONE", 10 * NS, (FIRST.id,), "hot")
+    """Told of GPU 0 at 10 s; at 20 s GPU 1 is found and the incident is its: the last word
+    of that moment is GPU 1.
+    """
+    second = replace(at(20), device=gpu(1), onset_ns=20 * SECOND_NS)
+    early = Incident("i", gpu(0), "thermal", "ticket", "NONE", 10 * SECOND_NS, (FIRST.id,), "hot")
     late = replace(early, root=gpu(1), findings=(FIRST.id, second.id))
-    (alert,) = alerts_of_incidents([(10 * NS, early), (20 * NS, late)], [FIRST, second])
+    (alert,) = alerts_of_incidents(
+        [(10 * SECOND_NS, early), (20 * SECOND_NS, late)], [FIRST, second]
+    )
     assert alert.root == Entity("gpu", gpu(1).id)
 
 
 def test_an_incident_without_findings_is_nobody_s_number() -> None:
     """A node with many small faults: no single one is the reason."""
-    lemon = Incident("i", gpu(0), "lemon", "ticket", "RUN_FIELDDIAG", 10 * NS, (), "Again.")
-    (alert,) = alerts_of_incidents([(10 * NS, lemon), (99 * NS, replace(lemon, cleared_ns=99 * NS))], [])
-    assert (alert.detector, alert.strength("ticket"), alert.cleared_ns) == ("incidents", inf, 99 * NS)
+    lemon = Incident("i", gpu(0), "lemon", "ticket", "RUN_FIELDDIAG", 10 * SECOND_NS, (), "Again.")
+    (alert,) = alerts_of_incidents(
+        [(10 * SECOND_NS, lemon), (99 * SECOND_NS, replace(lemon, cleared_ns=99 * SECOND_NS))], []
+    )
+    assert (alert.detector, alert.strength("ticket"), alert.cleared_ns) == (
+        "incidents",
+        inf,
+        99 * SECOND_NS,
+    )
 
 
 def test_an_incident_that_ended_as_it_opened_was_told_to_nobody() -> None:
-    """Eleven devices have the same fault in one reading: the incidents of ten end as part of the first before anybody heard of them."""
-    part = Incident("i", gpu(0), "thermal", "ticket", "NONE", 10 * NS, (FIRST.id,), "hot", cleared_ns=10 * NS)
-    assert alerts_of_incidents([(10 * NS, part)], [FIRST]) == []
+    """Eleven devices have the same fault in one reading: the incidents of ten end as part of the
+    first before anybody heard of them.
+    """
+    part = Incident(
+        "i",
+        gpu(0),
+        "thermal",
+        "ticket",
+        "NONE",
+        10 * SECOND_NS,
+        (FIRST.id,),
+        "hot",
+        cleared_ns=10 * SECOND_NS,
+    )
+    assert alerts_of_incidents([(10 * SECOND_NS, part)], [FIRST]) == []

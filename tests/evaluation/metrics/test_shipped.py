@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from detectors.incidents import Incidents
-from detectors.scoring.panel import Contestant, Panel, judge
-from detectors.scoring.shipped import Shipped
-from detectors.service import PROVED
+from detectors.paging import PROVED
+from evaluation.metrics.panel import Candidate, Panel, judge
+from evaluation.metrics.shipped import Shipped
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
 from pipeline.observation import Observation
 from tests.detectors.hot import Hot
-from tests.detectors.scoring.test_panel import NS, day
+from tests.evaluation.metrics.test_panel import day
 
 ON_TRIAL, PAGES = "straggler", "throttle"
 
@@ -31,9 +32,15 @@ class Named(Hot):
 
 def told(name: str, *, restart: bool = False) -> list[tuple[str, str]]:
     """Who is told how seriously by agents with this one detector."""
-    ours = Contestant("ours", "fleet", Panel(lambda: [Named(name)], "fleet", Incidents))
-    shipped = Contestant("as-shipped", "fleet", Shipped(ours, Incidents))
-    judge(day(), [ours, shipped], {"nvml": 1.0}, restart_at_ns=29 * NS, restarts=[(25 * NS, "whole")] if restart else [])
+    ours = Candidate("ours", "fleet", Panel(lambda: [Named(name)], "fleet", Incidents))
+    shipped = Candidate("as-shipped", "fleet", Shipped(ours, Incidents))
+    judge(
+        day(),
+        [ours, shipped],
+        {"nvml": 1.0},
+        restart_at_ns=29 * SECOND_NS,
+        restarts=[(25 * SECOND_NS, "whole")] if restart else [],
+    )
     assert shipped.differences == []
     return [(alert.root.id, alert.severity) for alert in shipped.alerts]
 

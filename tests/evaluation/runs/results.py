@@ -33,7 +33,9 @@ def case(delay_s: float | None, **changes: Any) -> dict[str, Any]:
         "cleared_s": 30.0 if found else None,
         "clearable": found,
         "watched": True,
-        "evidence": [{"detector": "straggler", "delay_s": delay_s, "strength": "inf"}] if delay_s is not None else [],
+        "evidence": [{"detector": "straggler", "delay_s": delay_s, "strength": "inf"}]
+        if delay_s is not None
+        else [],
     } | changes
 
 
@@ -49,7 +51,9 @@ def alarm(severity: str = "page", kind: str = "gpu", detector: str = "straggler"
     }
 
 
-def part(contestant: str = "ours", scope: str = "fleet", months: float = 10.0, **changes: Any) -> dict[str, Any]:
+def part(
+    contestant: str = "ours", scope: str = "fleet", months: float = 10.0, **changes: Any
+) -> dict[str, Any]:
     """What one contestant got, in so many GPU-months and as many port-months."""
     return {
         "contestant": contestant,
@@ -66,7 +70,11 @@ def part(contestant: str = "ours", scope: str = "fleet", months: float = 10.0, *
 
 
 def result(
-    scenario: str, *parts: dict[str, Any], magnitude: str = "nominal", seed: int = 1, needs: str = "node"
+    scenario: str,
+    *parts: dict[str, Any],
+    magnitude: str = "nominal",
+    seed: int = 1,
+    needs: str = "node",
 ) -> dict[str, Any]:
     """A run's result."""
     healthy = scenario.startswith("H")

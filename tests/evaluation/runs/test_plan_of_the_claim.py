@@ -1,4 +1,6 @@
-"""The plan of the claim: enough cases, enough healthy life, each run once, and a word before it begins."""
+"""The plan of the claim: enough cases, enough healthy life, each run once, and
+a word before it begins.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,18 @@ from collections import Counter
 import pytest
 
 from collector.cli.main import main
-from collector.scoring.contest import OURS, Job, judged_agents, rendered, scaled
-from collector.scoring.price import every_scenario, seconds_of
-from collector.scoring.suite import CASES, HEALTHY_MONTHS, Claim, months_of, suite
+from evaluation.runs.cost_estimate import every_scenario, seconds_of
+from evaluation.runs.run import OURS, Job, judged_agents, rendered, scaled
+from evaluation.runs.suite import CASES, HEALTHY_MONTHS, Claim, months_of, suite
 
-CLAIM = Claim("test", 1001, ours=True, baselines=("gpud",), scopes=("node", "fleet"), scenarios=tuple(every_scenario()))
+CLAIM = Claim(
+    "test",
+    1001,
+    ours=True,
+    baselines=("gpud",),
+    scopes=("node", "fleet"),
+    scenarios=tuple(every_scenario()),
+)
 
 
 def cases(job: Job) -> int:
@@ -32,19 +41,30 @@ def test_every_class_has_its_cases_at_each_magnitude() -> None:
 
 
 def test_ageing_paste_is_as_rare_among_many_nodes_as_a_fleet_would_have_it() -> None:
-    """Large runs of F11 have a third as many cases for their nodes as its own size, whatever their number."""
+    """Large runs of F11 have a third as many cases for their nodes as its own
+    size, whatever their number.
+    """
     scenario = every_scenario()["F11"]
     large = [job for job in suite(CLAIM) if job.scenario == "F11" and job.nodes]
-    assert {round(scenario.cases * (job.nodes or 0) / scenario.nodes / cases(job), 1) for job in large} == {3.0}
+    assert {
+        round(scenario.cases * (job.nodes or 0) / scenario.nodes / cases(job), 1) for job in large
+    } == {3.0}
 
 
 def test_the_healthy_fleet_is_watched_long_enough() -> None:
-    """Healthy runs over the fleet hold at least the GPU-months that a claim of no false page needs."""
+    """Healthy runs over the fleet hold at least the GPU-months that a
+    claim of no false page needs.
+    """
     healthy = [
-        job for job in suite(CLAIM) if every_scenario()[job.scenario].kind == "healthy" and (OURS, "fleet") in job.contestants
+        job
+        for job in suite(CLAIM)
+        if every_scenario()[job.scenario].kind == "healthy" and (OURS, "fleet") in job.contestants
     ]
     scenarios = every_scenario()
-    watched = sum(months_of(j.nodes or scenarios[j.scenario].nodes, j.days or scenarios[j.scenario].days) for j in healthy)
+    watched = sum(
+        months_of(j.nodes or scenarios[j.scenario].nodes, j.days or scenarios[j.scenario].days)
+        for j in healthy
+    )
     assert watched >= HEALTHY_MONTHS
 
 
@@ -62,12 +82,16 @@ def test_the_dearest_run_begins_first() -> None:
 
 def test_a_larger_fleet_has_more_cases() -> None:
     """Four times the nodes, four times the faults."""
-    small, large = (len(rendered(Job("F15", "nominal", 1, "dev", (), nodes=nodes)).truth) for nodes in (16, 64))
+    small, large = (
+        len(rendered(Job("F15", "nominal", 1, "dev", (), nodes=nodes)).truth) for nodes in (16, 64)
+    )
     assert large == 4 * small
 
 
 def test_agents_of_struck_nodes_are_asked_first() -> None:
-    """In a fault's run the agents that are asked are those of nodes that something is wrong with."""
+    """In a fault's run the agents that are asked are those of nodes that
+    something is wrong with.
+    """
     run = rendered(Job("F15", "nominal", 1, "dev", ()))
     struck = {getattr(truth.entity, "host", truth.entity) for truth in run.truth}
     assert judged_agents(run, None) == struck
@@ -76,11 +100,16 @@ def test_agents_of_struck_nodes_are_asked_first() -> None:
 
 
 def test_a_run_too_short_says_how_long_it_must_be() -> None:
-    """A rack that must warm up does not fit into two hours; the message names the scenario and a length that would do."""
-    with pytest.raises(ValueError, match=r"F12: 0\.1 days are too short for what happens in it, 0\.\d would do"):
+    """A rack that must warm up does not fit into two hours; the message names the scenario
+    and a length that would do.
+    """
+    with pytest.raises(
+        ValueError, match=r"F12: 0\.1 days are too short for what happens in it, 0\.\d would do"
+    ):
         rendered(Job("F12", "nominal", 1, "dev", (), days=0.1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
@@ -93,6 +122,8 @@ def test_a_run_too_short_says_how_long_it_must_be() -> None:
 def test_what_the_plan_decides_itself_is_not_asked(
     option: str, value: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An option that would have no effect beside --plan is refused by name, its default value too."""
+    """An option that would have no effect beside --plan is refused by
+    name, its default value too.
+    """
     assert main(["score", "--plan", option, value]) == 2
     assert said in capsys.readouterr().err

@@ -1,4 +1,6 @@
-"""The suite end to end: a slice of a scenario rendered, judged, kept, taken up again and reported."""
+"""The suite end to end: a slice of a scenario rendered, judged, kept,
+taken up again and reported.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,24 @@ from typing import Any
 
 import pytest
 
-from collector.cli import score_run
 from collector.cli.main import main
-from collector.scoring.contest import OURS, SHIPPED, Job, contest
-from collector.scoring.plan import Wanted, code_hash, jobs_of, still_good
-from collector.scoring.pool import Done, run_jobs
-from collector.simulator.fleet import load_scenario
+from evaluation import score as score_run
+from evaluation.runs.plan import Wanted, code_hash, jobs_of, still_good
+from evaluation.runs.pool import Done, run_jobs
+from evaluation.runs.run import OURS, SHIPPED, Job, run_job
+from simulator.fleet import load_scenario
 from tests.sources import ROOT
 
-JOB = Job("F16", "nominal", 1, "dev", (("ours", "node"), ("ours", "fleet"), ("gpud", "fleet")), restart=True, days=0.1, nodes=2)
+JOB = Job(
+    "F16",
+    "nominal",
+    1,
+    "dev",
+    (("ours", "node"), ("ours", "fleet"), ("gpud", "fleet")),
+    restart=True,
+    days=0.1,
+    nodes=2,
+)
 SLICE = ("--days", "0.01", "--nodes", "2", "--workers", "2", "--detectors", "ours,gpud")
 
 
@@ -37,10 +48,11 @@ def score(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str
 @pytest.fixture(scope="module")
 def first() -> dict[str, Any]:
     """The job's result, as it comes back from JSON."""
-    result: dict[str, Any] = json.loads(json.dumps(contest(JOB)))
+    result: dict[str, Any] = json.loads(json.dumps(run_job(JOB)))
     return result
 
 
+@pytest.mark.slow
 def test_everybody_is_judged_by_every_truth(first: dict[str, Any]) -> None:
     """Ours in both scopes, ours as shipped beside them, and the baseline have a case per fault."""
     assert first["truth"]
@@ -49,8 +61,11 @@ def test_everybody_is_judged_by_every_truth(first: dict[str, Any]) -> None:
     assert all(len(p["cases"]) == len(first["truth"]) for p in first["results"])
 
 
+@pytest.mark.slow
 def test_a_worker_gives_the_same_result(tmp_path: Path, first: dict[str, Any]) -> None:
-    """A worker's file holds what the same job gives here, to the last digit; it counts as done for this code and job, and for no other."""
+    """A worker's file holds what the same job gives here, to the last digit; it counts as done for
+    this code and job, and for no other.
+    """
     assert [(done.job, done.error) for done in run_jobs([JOB], tmp_path, "code", 1)] == [(JOB, "")]
     assert json.loads((tmp_path / f"{JOB.name}.json").read_text()) == {"code": "code", **first}
     assert still_good(tmp_path, JOB, "code")
@@ -58,8 +73,11 @@ def test_a_worker_gives_the_same_result(tmp_path: Path, first: dict[str, Any]) -
     assert not still_good(tmp_path, replace(JOB, restart=False), "code")
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_costs_its_job_only(tmp_path: Path) -> None:
-    """An unknown scenario kills its worker; its last words are told, and the next job runs in a new one."""
+    """An unknown scenario kills its worker; its last words are told, and the
+    next job runs in a new one.
+    """
     bad, good = replace(JOB, scenario="F99"), replace(JOB, scenario="H05", days=0.01)
     done = {d.job.scenario: d.error for d in run_jobs([bad, good], tmp_path, "code", 1)}
     assert done["H05"] == ""
@@ -81,7 +99,10 @@ def wanted(**changes: object) -> Wanted:
 
 
 def test_magnitudes_are_for_scenarios_that_have_one() -> None:
-    """F16 is swept: nominal, half and every value of its sweep but the nominal one. H05 has nothing to sweep."""
+    """F16 is swept: nominal, half and every value of its sweep but the nominal one.
+
+    H05 has nothing to sweep.
+    """
     swept = load_scenario("F16").swept
     assert swept is not None
     others = [f"{value:g}" for value in swept.sweep if value != swept.nominal]
@@ -93,7 +114,9 @@ def test_magnitudes_are_for_scenarios_that_have_one() -> None:
 def test_baselines_are_asked_once_and_only_nominal_runs_are_restarted() -> None:
     """Ours in both scopes, the baseline over the fleet."""
     jobs = jobs_of(wanted())
-    assert {job.contestants for job in jobs} == {(("ours", "node"), ("ours", "fleet"), ("gpud", "fleet"))}
+    assert {job.contestants for job in jobs} == {
+        (("ours", "node"), ("ours", "fleet"), ("gpud", "fleet"))
+    }
     assert {job.magnitude for job in jobs if job.restart} == {"nominal"}
 
 
@@ -109,7 +132,10 @@ def test_results_depend_on_all_code_that_makes_them(tmp_path: Path) -> None:
     assert code_hash(tmp_path) != first
 
 
-def test_the_command_reports_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.slow
+def test_the_command_reports_and_resumes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Two jobs are run and reported; asked again, nothing is run and the report is the same."""
     kept, out = tmp_path / "kept", tmp_path / "out.json"
     argv = (
@@ -150,36 +176,83 @@ def without_commit(text: str) -> str:
     return re.sub(r'"(commit|code)": "[^"]*"', "", text)
 
 
-def test_a_run_of_the_test_suite_is_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.slow
+def test_a_run_of_the_test_suite_is_logged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A row per scope on the page that was named; the development suite leaves no trace."""
     page = tmp_path / "scoring.md"
-    argv = ("--scenario", "H05", "--seeds", "1001,1002", "--magnitudes", "nominal", *SLICE, "--log", str(page))
+    argv = (
+        "--scenario",
+        "H05",
+        "--seeds",
+        "1001,1002",
+        "--magnitudes",
+        "nominal",
+        *SLICE,
+        "--log",
+        str(page),
+    )
     assert score(capsys, *argv, "--suite", "dev")[0] == 0
     assert not page.exists()
     assert score(capsys, *argv, "--suite", "test")[0] == 0
     rows = [line for line in page.read_text().splitlines() if line.startswith("| 2")]
-    assert [row.split(" | ")[2:4] for row in rows] == [["1001..1002", "node"], ["1001..1002", "fleet"]]
+    assert [row.split(" | ")[2:4] for row in rows] == [
+        ["1001..1002", "node"],
+        ["1001..1002", "fleet"],
+    ]
 
 
 def logged(page: Path) -> list[list[str]]:
     """Cells of the rows of a log."""
-    return [line.strip("| ").split(" | ") for line in page.read_text().splitlines() if line.startswith("| 2")]
+    return [
+        line.strip("| ").split(" | ")
+        for line in page.read_text().splitlines()
+        if line.startswith("| 2")
+    ]
 
 
-SMALL = ("--suite", "test", "--seed", "7", "--magnitudes", "nominal", "--scope", "fleet", "--detectors", "ours", "--days", "0.01")
+SMALL = (
+    "--suite",
+    "test",
+    "--seed",
+    "7",
+    "--magnitudes",
+    "nominal",
+    "--scope",
+    "fleet",
+    "--detectors",
+    "ours",
+    "--days",
+    "0.01",
+)
 
 
-def test_a_run_in_which_something_failed_is_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """F12 needs more days than that: the row says that one of two runs is in its figures, and that one failed. The exit code is 1."""
+@pytest.mark.slow
+def test_a_run_in_which_something_failed_is_logged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """F12 needs more days than that: the row says that one of two runs is in its
+    figures, and that one failed.
+
+    The exit code is 1.
+    """
     page = tmp_path / "scoring.md"
-    assert score(capsys, *SMALL, "--scenario", "H05", "F12", "--nodes", "1", "--log", str(page))[0] == 1
+    assert (
+        score(capsys, *SMALL, "--scenario", "H05", "F12", "--nodes", "1", "--log", str(page))[0]
+        == 1
+    )
     assert [row[2:6] for row in logged(page)] == [["7", "fleet", "2", "1 of 2, 1 failed"]]
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_logged_and_its_kept_results_can_be(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C after the first of two: the row says so. A report of what was kept adds a row with the code that made it, where one is asked for."""
+    """Ctrl-C after the first of two: the row says so.
+
+    A report of what was kept adds a row with the code that made it, where one is asked for.
+    """
 
     def interrupted(*args: Any) -> Iterator[Done]:
         with contextlib.closing(run_jobs(*args)) as ended:
@@ -188,9 +261,20 @@ def test_an_interrupted_run_is_logged_and_its_kept_results_can_be(
 
     monkeypatch.setattr(score_run, "run_jobs", interrupted)
     page, kept = tmp_path / "scoring.md", tmp_path / "kept"
-    argv = (*SMALL, "--scenario", "H05", "H06", "--nodes", "1", "--workers", "1", "--resume", str(kept))
+    argv = (
+        *SMALL,
+        "--scenario",
+        "H05",
+        "H06",
+        "--nodes",
+        "1",
+        "--workers",
+        "1",
+        "--resume",
+        str(kept),
+    )
     code, out, err = score(capsys, *argv, "--log", str(page))
-    assert (code, out) == (1, "")
+    assert (code, out) == (130, "")
     assert "interrupted; what is done is kept" in err
     assert [row[2:6] for row in logged(page)] == [["7", "fleet", "2", "1 of 2"]]
 
@@ -202,8 +286,13 @@ def test_an_interrupted_run_is_logged_and_its_kept_results_can_be(
     assert logged(page)[1][1:6] == ["code an older one", "7", "fleet", "1", "1"]
 
 
-def test_a_dump_holds_what_others_need_to_score_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Frames as Parquet in the store's layout, the truth, and what each contestant found and told as JSON lines."""
+@pytest.mark.slow
+def test_a_dump_holds_what_others_need_to_score_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Frames as Parquet in the store's layout, the truth, and what each contestant
+    found and told as JSON lines.
+    """
     argv = (
         "--scenario",
         "F16",
@@ -227,12 +316,19 @@ def test_a_dump_holds_what_others_need_to_score_again(tmp_path: Path, capsys: py
     assert list((run / "store" / "gpu").rglob("*.parquet"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
         (["--scenario", "F99"], "--scenario: no scenario 'F99'"),
-        (["--detectors", "ours,theirs"], "--detectors: 'theirs' is none of ours, baselines, all, dcgm-health"),
-        (["--magnitudes", "double"], "--magnitudes: 'double' is neither nominal, half, range, sweep nor a number"),
+        (
+            ["--detectors", "ours,theirs"],
+            "--detectors: 'theirs' is none of ours, baselines, all, dcgm-health",
+        ),
+        (
+            ["--magnitudes", "double"],
+            "--magnitudes: 'double' is neither nominal, half, range, sweep nor a number",
+        ),
         (["--workers", "0"], "--workers: 0 is not a number of processes"),
         (["--seeds", "9..5"], "argument --seeds: invalid"),
         (["--days", "0"], "argument --days: invalid"),
@@ -242,7 +338,9 @@ def test_a_dump_holds_what_others_need_to_score_again(tmp_path: Path, capsys: py
         (["--report", str(ROOT / "tests" / "data" / "nccl" / "ras")], "is no result of a run"),
     ],
 )
-def test_what_makes_no_sense_is_named(argv: Sequence[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_makes_no_sense_is_named(
+    argv: Sequence[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The option and the value that is wrong, before anything is run."""
     code, out, err = score(capsys, *argv)
     assert (code, out) == (2, "")
@@ -270,7 +368,9 @@ def test_what_makes_no_sense_is_named(argv: Sequence[str], message: str, capsys:
 def test_what_a_report_does_not_look_at_is_refused(
     option: Sequence[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A report of what was kept runs nothing: options of a run are named and refused, before any folder is read."""
+    """A report of what was kept runs nothing: options of a run are named and refused,
+    before any folder is read.
+    """
     code, out, err = score(capsys, "--report", str(tmp_path), *option)
     assert (code, out) == (2, "")
     assert f"{option[0]}: --report runs nothing" in err

@@ -1,4 +1,6 @@
-"""The simulator's truth in plain values: who may be named, who is near, where symptoms are allowed."""
+"""The simulator's truth in plain values: who may be named, who is near,
+where symptoms are allowed.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from collector.scoring.truths import plain_truths
-from collector.simulator.fleet import Run, Secondary, Truth, load_scenario, render
-from detectors.scoring.truth import Entity, entity_of
-from detectors.scoring.truth import Truth as Plain
+from evaluation.metrics.truth import Entity, entity_of
+from evaluation.metrics.truth import Truth as Plain
+from evaluation.runs.truths import plain_truths
+from pipeline.clock import SECOND_NS
 from pipeline.frame import Device
-
-NS = 10**9
+from simulator.fleet import Run, Secondary, Truth, load_scenario, render
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,18 @@ def run() -> Run:
 def converted(run: Run, entity: Device | str, kind: str, **changes: object) -> Plain:
     """A fault of this entity an hour into the run, for an hour, as scoring sees it."""
     begin = run.topology.begin_ns
-    truth = Truth("t", "F16", 0.1, kind, entity, begin + 3600 * NS, begin + 7200 * NS, 600.0, "thermal", "page")  # type: ignore[arg-type]  # kinds below
+    truth = Truth(
+        "t",
+        "F16",
+        0.1,
+        kind,  # type: ignore[arg-type]
+        entity,
+        begin + 3600 * SECOND_NS,
+        begin + 7200 * SECOND_NS,
+        600.0,
+        "thermal",
+        "page",
+    )
     return plain_truths(replace(run, truth=(replace(truth, **changes),)))[0]  # type: ignore[arg-type]  # any field may change
 
 
@@ -44,22 +56,29 @@ def test_a_gpu_is_named_by_itself_alone(run: Run) -> None:
 def test_times_are_kept(run: Run) -> None:
     """The deadline is ten minutes after the onset."""
     truth = converted(run, run.topology.gpus[0], "gpu")
-    assert (truth.deadline_ns - truth.onset_ns, truth.end_ns - truth.onset_ns) == (600 * NS, 3600 * NS)
+    assert (truth.deadline_ns - truth.onset_ns, truth.end_ns - truth.onset_ns) == (
+        600 * SECOND_NS,
+        3600 * SECOND_NS,
+    )
 
 
 def test_a_fault_that_never_becomes_evident_has_no_deadline_in_the_run(run: Run) -> None:
     """An infinite time to tell it is years, so the case is not watched to its end."""
     truth = converted(run, run.topology.gpus[0], "gpu", detect_by_s=float("inf"))
-    assert truth.deadline_ns - truth.onset_ns > 365 * 86_400 * NS
+    assert truth.deadline_ns - truth.onset_ns > 365 * 86_400 * SECOND_NS
 
 
 def test_a_link_is_named_by_either_end(run: Run) -> None:
-    """Both ports name it, the nodes are wider, a rank's GPU and a collector's node are other names for these."""
+    """Both ports name it, the nodes are wider, a rank's GPU and a collector's node
+    are other names for these.
+    """
     ends = (run.topology.ports[3], run.topology.switch_ports[3])
     truth = converted(run, "node-0000/3", "link", members=ends)
     assert {entity_of(end) for end in ends} <= truth.exact
     assert Entity("node", "node-0000") in truth.wider
-    assert Entity("gpu", run.topology.gpus[0].id) in converted(run, run.topology.gpus[0], "rank").exact
+    assert (
+        Entity("gpu", run.topology.gpus[0].id) in converted(run, run.topology.gpus[0], "rank").exact
+    )
     assert Entity("node", "node-0002") in converted(run, "node-0002", "collector").exact
 
 
@@ -73,14 +92,21 @@ def test_a_rack_is_not_found_by_naming_a_job_in_it(run: Run) -> None:
 
 
 def test_symptoms_are_allowed_where_the_scenario_says(run: Run) -> None:
-    """A straggler on the same GPU only, a hang on any device of its job or node, a drop at the other end of a port."""
+    """A straggler on the same GPU only, a hang on any device of its job or node, a drop at
+    the other end of a port.
+    """
     sick = run.topology.gpus[9]
     allowed = (Secondary("straggler", "same"), Secondary("hang", "job"), Secondary("hang", "node"))
     truth = converted(run, sick, "gpu", allowed_secondary=allowed)
     assert truth.secondary["straggler"] == truth.exact
     assert entity_of(run.topology.gpus[10]) in truth.secondary["hang"]
-    port = converted(run, run.topology.ports[3], "port", allowed_secondary=(Secondary("ib", "peers"),))
-    assert port.secondary["ib"] == {entity_of(run.topology.switch_ports[3]), Entity("switch", run.topology.switch_ports[3].host)}
+    port = converted(
+        run, run.topology.ports[3], "port", allowed_secondary=(Secondary("ib", "peers"),)
+    )
+    assert port.secondary["ib"] == {
+        entity_of(run.topology.switch_ports[3]),
+        Entity("switch", run.topology.switch_ports[3].host),
+    }
 
 
 def test_every_truth_of_a_scenario_converts(run: Run) -> None:

@@ -1,10 +1,21 @@
-"""Nodes as a frame sees them, for tests of the dialect: HGX H100, A100 with MIG, a lost GPU, no NVLink, a vGPU guest."""
+"""Nodes as a frame sees them, for tests of the dialect: HGX H100, A100 with MIG, a lost GPU,
+no NVLink, a vGPU guest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pipeline.dcgm import DEFAULT_FILE, Counters, DcgmDialect, JobLabels, LabelStyle, Options, Selection, load
+from pipeline.dcgm import (
+    DEFAULT_FILE,
+    Counters,
+    DcgmDialect,
+    JobLabels,
+    LabelStyle,
+    Options,
+    Selection,
+    load,
+)
 from pipeline.dcgm.counters import Compat
 from pipeline.dcgm.options import Xids
 from pipeline.dcgm.select import FLEX
@@ -74,7 +85,9 @@ def instance(parent: Device, number: int, profile: str) -> Device:
 
 
 def holder(device: Device, **facts: str) -> tuple[Device, Values]:
-    """A pod or job that holds a GPU or instance; who has a pod is Kubernetes', who has not is Slurm's."""
+    """A pod or job that holds a GPU or instance; who has a pod is
+    Kubernetes', who has not is Slurm's.
+    """
     place = {
         "uuid": device.attributes.get("gpu_uuid", device.id),
         "gpu_instance": device.attributes.get("gpu_instance", ""),
@@ -126,7 +139,10 @@ class Node:
 
     def see(self, **kinds: Iterable[tuple[Device, Values]]) -> Node:
         """Frames of these kinds, now, with their increments as the engine makes them."""
-        frames = [self._rated(frame(self.clock, kind, [(d, only(kind, v)) for d, v in rows])) for kind, rows in kinds.items()]
+        frames = [
+            self._rated(frame(self.clock, kind, [(d, only(kind, v)) for d, v in rows]))
+            for kind, rows in kinds.items()
+        ]
         observation: Observation = observed(self.clock, *frames)
         self._latest.write(observation)
         self.dialect.write(observation)
@@ -134,7 +150,9 @@ class Node:
 
     def page(self, *, openmetrics: bool = False) -> str:
         """The dialect's page."""
-        text, _, self.dropped = self.dialect.render(self._latest.snapshot(), openmetrics=openmetrics)
+        text, _, self.dropped = self.dialect.render(
+            self._latest.snapshot(), openmetrics=openmetrics
+        )
         return text.decode()
 
     def lines(self, name: str) -> list[str]:
@@ -153,7 +171,14 @@ def hgx(node: Node) -> Node:
     """Eight H100, all busy, each a little different."""
     return node.see(
         gpu=[
-            (gpu(i), busy(temperature_celsius=60 + i, energy_millijoules=2**53 + i, memory_used_bytes=62 * GIB + i))
+            (
+                gpu(i),
+                busy(
+                    temperature_celsius=60 + i,
+                    energy_millijoules=2**53 + i,
+                    memory_used_bytes=62 * GIB + i,
+                ),
+            )
             for i in range(8)
         ]
     )
@@ -162,11 +187,20 @@ def hgx(node: Node) -> Node:
 def mig(node: Node) -> Node:
     """Two A100: the first with three instances, the second whole."""
     first, second = gpu(0, A100), gpu(1, A100)
-    inside = [(instance(first, n, p), n) for n, p in ((1, "3g.40gb"), (5, "1g.10gb"), (13, "1g.10gb"))]
-    values = {"memory_total_bytes": 10 * GIB, "memory_free_bytes": 9 * GIB, "memory_reserved_bytes": 0}
+    inside = [
+        (instance(first, n, p), n) for n, p in ((1, "3g.40gb"), (5, "1g.10gb"), (13, "1g.10gb"))
+    ]
+    values = {
+        "memory_total_bytes": 10 * GIB,
+        "memory_free_bytes": 9 * GIB,
+        "memory_reserved_bytes": 0,
+    }
     return node.see(
         gpu=[(first, busy(gpu_utilization_percent=None)), (second, busy(temperature_celsius=44))],
-        gpu_instance=[(d, {**values, "memory_used_bytes": n << 20, "graphics_activity_percent": n}) for d, n in inside],
+        gpu_instance=[
+            (d, {**values, "memory_used_bytes": n << 20, "graphics_activity_percent": n})
+            for d, n in inside
+        ],
     )
 
 
@@ -177,14 +211,24 @@ def lost(node: Node) -> Node:
 
 def without_nvlink(node: Node) -> Node:
     """One PCIe card without NVLink and without memory sensor."""
-    gone = dict.fromkeys(("nvlink_transmit_kibibytes", "nvlink_receive_kibibytes", "memory_temperature_celsius"))
+    gone = dict.fromkeys(
+        ("nvlink_transmit_kibibytes", "nvlink_receive_kibibytes", "memory_temperature_celsius")
+    )
     return node.see(gpu=[(gpu(0, "NVIDIA L40S"), busy(**gone))])
 
 
 def vgpu_guest(node: Node) -> Node:
     """A virtual GPU: utilisation, memory and clocks, and nothing of the board."""
-    names = {"state", "gpu_utilization_percent", "memory_utilization_percent", "sm_clock_megahertz", "memory_clock_megahertz"}
+    names = {
+        "state",
+        "gpu_utilization_percent",
+        "memory_utilization_percent",
+        "sm_clock_megahertz",
+        "memory_clock_megahertz",
+    }
     values = {
-        name: value for name, value in BUSY.items() if name in names or (name.startswith("memory_") and name.endswith("_bytes"))
+        name: value
+        for name, value in BUSY.items()
+        if name in names or (name.startswith("memory_") and name.endswith("_bytes"))
     }
     return node.see(gpu=[(gpu(0, GRID), values)])

@@ -1,4 +1,6 @@
-"""Counters files: what dcgm-exporter takes is taken, what it refuses is refused in its words with file and line."""
+"""Counters files: what dcgm-exporter takes is taken, what it refuses is refused in its
+words with file and line.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,28 @@ from pipeline.dcgm import DEFAULT_FILE, EXTENDED_FILE, CountersError, load, pars
 TEMP = "DCGM_FI_DEV_GPU_TEMP, gauge, GPU temperature (in C).\n"
 
 # dcgm-exporter 4.8.2, etc/default-counters.csv, active rows in file order.
-DEFAULT_IDS = [100, 101, 140, 150, 155, 156, 202, 203, 204, 206, 207, 230, 251, 252, 253, 449, 526, 393, 394, 395]
+DEFAULT_IDS = [
+    100,
+    101,
+    140,
+    150,
+    155,
+    156,
+    202,
+    203,
+    204,
+    206,
+    207,
+    230,
+    251,
+    252,
+    253,
+    449,
+    526,
+    393,
+    394,
+    395,
+]
 DEFAULT_IDS += [1, 1001, 1004, 1005, 1009, 1010]
 
 
@@ -31,7 +54,9 @@ def test_the_default_set_is_that_of_dcgm_exporter() -> None:
 
 def test_the_49_default_set_has_its_one_new_field() -> None:
     """4.9 added the framebuffer's capacity."""
-    assert {row.id for row in load(compat="dcgm-4.9").rows} - {row.id for row in load().rows} == {1625}
+    assert {row.id for row in load(compat="dcgm-4.9").rows} - {row.id for row in load().rows} == {
+        1625
+    }
 
 
 def test_the_extended_set_is_the_default_and_more() -> None:
@@ -44,8 +69,14 @@ def test_the_extended_set_is_the_default_and_more() -> None:
 def test_blanks_around_fields_are_dropped() -> None:
     """The shipped file's own `DCGM_FI_DEV_DEC_UTIL ,` is a good row; tabs are not blanks."""
     (row,) = parse("DCGM_FI_DEV_DEC_UTIL ,  gauge ,  Decoder utilization (in %).  \n", "c.csv").rows
-    assert (row.name, row.type, row.help) == ("DCGM_FI_DEV_DEC_UTIL", "gauge", "Decoder utilization (in %).")
-    assert "could not find Prometheus metric type '\tgauge'" in refused("DCGM_FI_DEV_GPU_TEMP,\tgauge,x\n")
+    assert (row.name, row.type, row.help) == (
+        "DCGM_FI_DEV_DEC_UTIL",
+        "gauge",
+        "Decoder utilization (in %).",
+    )
+    assert "could not find Prometheus metric type '\tgauge'" in refused(
+        "DCGM_FI_DEV_GPU_TEMP,\tgauge,x\n"
+    )
 
 
 def test_a_comment_after_a_blank_is_a_record() -> None:
@@ -57,19 +88,24 @@ def test_the_number_in_the_message_counts_records_from_zero() -> None:
     """dcgm-exporter counts records, we add the line of the file."""
     text = "# one\n\nDCGM_FI_DEV_GPU_TEMP, gauge\n"
     assert refused(text) == (
-        "c.csv, line 3: malformed CSV record; err: failed to parse line 0 (`[DCGM_FI_DEV_GPU_TEMP gauge]`), expected 3 fields"
+        "c.csv, line 3: malformed CSV record; err: failed to parse line 0 "
+        "(`[DCGM_FI_DEV_GPU_TEMP gauge]`), expected 3 fields"
     )
 
 
 def test_an_unquoted_comma_in_a_help_text_is_an_error() -> None:
     """The first record has three fields, so another count is refused as Go refuses it."""
-    assert refused(TEMP + "DCGM_FI_DEV_SM_CLOCK, gauge, clock, in MHz\n") == "c.csv: record on line 2: wrong number of fields"
+    assert (
+        refused(TEMP + "DCGM_FI_DEV_SM_CLOCK, gauge, clock, in MHz\n")
+        == "c.csv: record on line 2: wrong number of fields"
+    )
 
 
 def test_four_columns_everywhere_are_an_error() -> None:
     """Where all records have four fields, it is dcgm-exporter that refuses them."""
-    assert "failed to parse line 0 (`[DCGM_FI_DEV_SM_CLOCK gauge clock in MHz]`), expected 3 fields" in refused(
-        "DCGM_FI_DEV_SM_CLOCK, gauge, clock, in MHz\n"
+    assert (
+        "failed to parse line 0 (`[DCGM_FI_DEV_SM_CLOCK gauge clock in MHz]`), expected 3 fields"
+        in refused("DCGM_FI_DEV_SM_CLOCK, gauge, clock, in MHz\n")
     )
 
 
@@ -80,11 +116,21 @@ def test_a_quoted_comma_is_part_of_the_help_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["DCGM_FI_DEV_GPU_TEMPP", "gpu_temp", "", "DCGM_FI_DEV_gpu_temp", "DCGM_EXP_NOTHING", "DCGM_FI_PROF_SM"]
+    "name",
+    [
+        "DCGM_FI_DEV_GPU_TEMPP",
+        "gpu_temp",
+        "",
+        "DCGM_FI_DEV_gpu_temp",
+        "DCGM_EXP_NOTHING",
+        "DCGM_FI_PROF_SM",
+    ],
 )
 def test_an_unknown_field_is_an_error(name: str) -> None:
     """A typo must not switch monitoring off silently."""
-    wanted = f"c.csv, line 2: could not find DCGM field; err: unknown ExporterCounter field '{name}'"
+    wanted = (
+        f"c.csv, line 2: could not find DCGM field; err: unknown ExporterCounter field '{name}'"
+    )
     assert refused(TEMP + f"{name}, gauge, x\n") == wanted
 
 
@@ -120,7 +166,9 @@ def test_what_cannot_be_a_histogram_is_untyped(kind: str) -> None:
     ],
 )
 def test_aliases_are_accepted_and_kept_as_written(alias: str, number: int) -> None:
-    """Old lower-case names, DCGM 4.6 names and 4.9 names mean the field they mean, under the name that was written."""
+    """Old lower-case names, DCGM 4.6 names and 4.9 names mean the field they mean, under
+    the name that was written.
+    """
     (row,) = parse(f"{alias}, gauge, x\n", "c.csv").rows
     assert (row.id, row.name) == (number, alias)
 
@@ -144,7 +192,9 @@ def test_the_first_row_of_a_field_wins() -> None:
     ],
 )
 def test_what_needs_dcgm_itself_is_left_out_with_a_warning(name: str) -> None:
-    """A file with fields that NVML cannot answer is taken; the log says which of them are missing, with file and line."""
+    """A file with fields that NVML cannot answer is taken; the log says which of them are
+    missing, with file and line.
+    """
     counters = parse(TEMP + f"{name}, gauge, x\n", "c.csv")
     assert [row.id for row in counters.rows] == [150]
     (warning,) = counters.warnings
@@ -154,19 +204,27 @@ def test_what_needs_dcgm_itself_is_left_out_with_a_warning(name: str) -> None:
 
 def test_a_structure_cannot_be_shown() -> None:
     """dcgm-exporter prints an error text as the value, which breaks the page; we refuse the row."""
-    assert "'DCGM_FI_DEV_ACCOUNTING_DATA' is a structure" in refused("DCGM_FI_DEV_ACCOUNTING_DATA, gauge, x\n")
+    assert "'DCGM_FI_DEV_ACCOUNTING_DATA' is a structure" in refused(
+        "DCGM_FI_DEV_ACCOUNTING_DATA, gauge, x\n"
+    )
 
 
-@pytest.mark.parametrize(("compat", "number"), [("dcgm-4.8", 203), ("dcgm-4.9", 1613), ("both", 1613)])
+@pytest.mark.parametrize(
+    ("compat", "number"), [("dcgm-4.8", 203), ("dcgm-4.9", 1613), ("both", 1613)]
+)
 def test_the_ambiguous_name_follows_the_generation(compat: str, number: int) -> None:
-    """DCGM 4.6 and dcgm-exporter 4.9 mean different units by one name: the switch decides, and the log says so once."""
+    """DCGM 4.6 and dcgm-exporter 4.9 mean different units by one name: the switch decides,
+    and the log says so once.
+    """
     counters = parse("DCGM_FI_DEV_GPU_UTIL_RATIO, gauge, x\n", "c.csv", compat)  # type: ignore[arg-type]  # parametrised
     assert counters.rows[0].id == number
     assert len(counters.warnings) == 1
 
 
 def test_profiling_rows_are_skipped_where_the_first_gpu_has_none() -> None:
-    """An old GPU is no error: the rows go, each with dcgm-exporter's warning, records counted from 0."""
+    """An old GPU is no error: the rows go, each with dcgm-exporter's
+    warning, records counted from 0.
+    """
     counters = parse(TEMP + "DCGM_FI_PROF_SM_ACTIVE, gauge, x\n", "c.csv").without_profiling()
     assert [row.id for row in counters.rows] == [150]
     assert counters.warnings == ("Skipping line 1 ('DCGM_FI_PROF_SM_ACTIVE'): metric not enabled",)
@@ -175,7 +233,10 @@ def test_profiling_rows_are_skipped_where_the_first_gpu_has_none() -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     """The message carries the path and the reason."""
     missing = tmp_path / "none.csv"
-    with pytest.raises(CountersError, match=f"Could not read metrics file '{missing}'; err: No such file or directory"):
+    with pytest.raises(
+        CountersError,
+        match=f"Could not read metrics file '{missing}'; err: No such file or directory",
+    ):
         load(missing)
 
 

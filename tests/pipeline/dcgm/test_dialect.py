@@ -10,11 +10,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from pipeline.catalog import FACTS, FIELDS, Dcgm, Field
+from pipeline.clock import SECOND_NS
 from pipeline.dcgm import EXTENDED_FILE, Compat, JobLabels, LabelStyle, load, parse, parse_selection
 from pipeline.dcgm.names import AMBIGUOUS
 from pipeline.dcgm.names import rows as known_rows
 from pipeline.frame import Device
-from tests.fakes import SECOND
 from tests.pipeline.dcgm import nodes
 from tests.pipeline.dcgm.nodes import GIB, Node, busy, gpu, holder, instance
 
@@ -48,21 +48,25 @@ def csv(*rows: str, **options: object) -> Node:
 
 def labels(line: str) -> list[str]:
     """Names of a line's labels in order; no value here holds a comma."""
-    return [pair.partition("=")[0] for pair in line[line.index("{") + 1 : line.rindex("}")].split(",")]
+    return [
+        pair.partition("=")[0] for pair in line[line.index("{") + 1 : line.rindex("}")].split(",")
+    ]
 
 
 def test_a_line_is_that_of_dcgm_exporter() -> None:
     """The whole line, as the README of dcgm-exporter and public captures show it."""
     (line,) = Node().see(gpu=[(gpu(0), busy())]).lines(XID)
     assert line == (
-        'DCGM_FI_DEV_XID_ERRORS{gpu="0",UUID="GPU-5fd4f087-86f3-7a43-b711-4771313afc00",pci_bus_id="00000000:18:00.0",'
-        'device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="n1",DCGM_FI_DRIVER_VERSION="570.86.10",'
-        'err_code="0",err_msg="No Error"} 0'
+        'DCGM_FI_DEV_XID_ERRORS{gpu="0",UUID="GPU-5fd4f087-86f3-7a43-b711-4771313afc00",'
+        'pci_bus_id="00000000:18:00.0",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",'
+        'Hostname="n1",DCGM_FI_DRIVER_VERSION="570.86.10",err_code="0",err_msg="No Error"} 0'
     )
 
 
 def test_labels_come_in_dcgm_exporters_order() -> None:
-    """Own labels, label-typed fields by name, attributes by name: `container` before `err_code` before `namespace`."""
+    """Own labels, label-typed fields by name, attributes by name: `container` before
+    `err_code` before `namespace`.
+    """
     node = csv(
         f"{XID}, gauge, x",
         "DCGM_FI_DEV_SERIAL, label, s",
@@ -102,27 +106,42 @@ def test_switches_change_the_labels(style: LabelStyle, present: str, absent: str
 
 def test_runs_of_blanks_become_one_dash() -> None:
     """--rbmn collapses them."""
-    (line,) = Node(style=LabelStyle("n1", replace_blanks=True)).see(gpu=[(gpu(0, "A  B   C"), busy())]).lines(TEMP)
+    (line,) = (
+        Node(style=LabelStyle("n1", replace_blanks=True))
+        .see(gpu=[(gpu(0, "A  B   C"), busy())])
+        .lines(TEMP)
+    )
     assert 'modelName="A-B-C"' in line
 
 
 def test_a_hostile_pod_name_does_not_break_the_page() -> None:
     """A quote and a newline in an attribute come back from the parser as they were."""
     evil = 'p"}\n# HELP x'
-    node = Node(jobs=JobLabels(kubernetes=True)).see(gpu=[(gpu(0), busy())], device_job=[holder(gpu(0), pod=evil)])
-    found = [sample.labels["pod"] for family in parse_text(node.page()) for sample in family.samples]
+    node = Node(jobs=JobLabels(kubernetes=True)).see(
+        gpu=[(gpu(0), busy())], device_job=[holder(gpu(0), pod=evil)]
+    )
+    found = [
+        sample.labels["pod"] for family in parse_text(node.page()) for sample in family.samples
+    ]
     assert set(found) == {evil}
 
 
 def test_several_holders_copy_the_series() -> None:
-    """Every sample is repeated for each line of the job mapping; a device nobody holds has its one row."""
-    node = Node().see(gpu=[(gpu(0), busy()), (gpu(1), busy())], device_job=[holder(gpu(0), mapped=job) for job in "12"])
+    """Every sample is repeated for each line of the job mapping; a device
+    nobody holds has its one row.
+    """
+    node = Node().see(
+        gpu=[(gpu(0), busy()), (gpu(1), busy())],
+        device_job=[holder(gpu(0), mapped=job) for job in "12"],
+    )
     assert ["hpc_job" in line for line in node.lines(TEMP)] == [True, True, False]
 
 
 def test_a_holder_that_changes_changes_the_labels() -> None:
     """The next scrape after a job has moved shows the new one alone."""
-    node = Node(jobs=JobLabels(kubernetes=True)).see(gpu=[(gpu(0), busy())], device_job=[holder(gpu(0), pod="a")])
+    node = Node(jobs=JobLabels(kubernetes=True)).see(
+        gpu=[(gpu(0), busy())], device_job=[holder(gpu(0), pod="a")]
+    )
     assert 'pod="a"' in node.lines(TEMP)[0]
     (line,) = node.see(device_job=[holder(gpu(0), pod="b")]).lines(TEMP)
     assert 'pod="b"' in line
@@ -130,15 +149,21 @@ def test_a_holder_that_changes_changes_the_labels() -> None:
 
 def test_label_typed_fields_that_are_blank_are_absent() -> None:
     """A fact that is unknown makes no label, an empty one neither."""
-    node = csv(f"{TEMP}, gauge, x", "DCGM_FI_DEV_SERIAL, label, s", "DCGM_FI_DEV_VBIOS_VERSION, label, v")
+    node = csv(
+        f"{TEMP}, gauge, x", "DCGM_FI_DEV_SERIAL, label, s", "DCGM_FI_DEV_VBIOS_VERSION, label, v"
+    )
     (line,) = node.see(gpu=[(gpu(0, serial=""), busy())]).lines(TEMP)
     assert "SERIAL" not in line
     assert "VBIOS" not in line
 
 
 def test_a_number_may_be_a_label() -> None:
-    """A numeric field of type label is a label on every row and no family; its change changes the label."""
-    node = csv(f"{TEMP}, gauge, x", "DCGM_FI_DEV_MIG_MODE, label, m").see(gpu=[(gpu(0), busy(mig_mode_current=0))])
+    """A numeric field of type label is a label on every row and no family; its
+    change changes the label.
+    """
+    node = csv(f"{TEMP}, gauge, x", "DCGM_FI_DEV_MIG_MODE, label, m").see(
+        gpu=[(gpu(0), busy(mig_mode_current=0))]
+    )
     assert node.page().count("# TYPE") == 1
     assert 'DCGM_FI_DEV_MIG_MODE="0"' in node.lines(TEMP)[0]
     node.see(gpu=[(gpu(0), busy(mig_mode_current=1))])
@@ -149,18 +174,26 @@ def test_blank_values_are_omitted_with_their_family() -> None:
     """What was not read has no sample; a family without samples has no HELP either."""
     node = Node().see(gpu=[(gpu(0), busy(temperature_celsius=None)), (gpu(1), busy())])
     assert len(node.lines(TEMP)) == 1
-    node.see(gpu=[(gpu(0), busy(temperature_celsius=None)), (gpu(1), busy(temperature_celsius=None))])
+    node.see(
+        gpu=[(gpu(0), busy(temperature_celsius=None)), (gpu(1), busy(temperature_celsius=None))]
+    )
     assert TEMP not in node.page()
 
 
 @pytest.mark.parametrize("value", [2147483632, 2147483633, 2147483634, 2147483635])
 def test_an_honest_counter_is_never_taken_for_a_sentinel(value: int) -> None:
     """DCGM's blank numbers are real values here: they are shown."""
-    (line,) = Node().see(gpu=[(gpu(0), busy(energy_millijoules=value))]).lines("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION")
+    (line,) = (
+        Node()
+        .see(gpu=[(gpu(0), busy(energy_millijoules=value))])
+        .lines("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION")
+    )
     assert line.endswith(f" {value}")
 
 
-@pytest.mark.parametrize(("field", "native"), [("temperature_celsius", 201), ("memory_temperature_celsius", 255)])
+@pytest.mark.parametrize(
+    ("field", "native"), [("temperature_celsius", 201), ("memory_temperature_celsius", 255)]
+)
 def test_sensor_garbage_is_dropped(field: str, native: int) -> None:
     """DCGM drops temperatures above 200 degrees; 200 itself stands."""
     name = TEMP if field == "temperature_celsius" else "DCGM_FI_DEV_MEMORY_TEMP"
@@ -214,15 +247,26 @@ def test_no_gpu_no_page() -> None:
 def test_flex_shows_instances_instead_of_their_gpu() -> None:
     """A GPU with instances has rows for them alone; its neighbour without instances has its own."""
     node = nodes.mig(Node())
-    assert [("GPU_I_ID" in line, 'gpu="0"' in line) for line in node.lines(TEMP)] == [(True, True)] * 3 + [(False, False)]
-    assert [line.partition('GPU_I_ID="')[2].partition('"')[0] for line in node.lines(TEMP)[:3]] == ["1", "5", "13"]
+    assert [("GPU_I_ID" in line, 'gpu="0"' in line) for line in node.lines(TEMP)] == [
+        (True, True)
+    ] * 3 + [(False, False)]
+    assert [line.partition('GPU_I_ID="')[2].partition('"')[0] for line in node.lines(TEMP)[:3]] == [
+        "1",
+        "5",
+        "13",
+    ]
 
 
 def test_instances_have_their_own_memory_and_their_gpus_temperature() -> None:
     """Fields of GPU level are repeated on each instance, fields of instance level differ."""
     node = nodes.mig(Node())
     assert node.values(TEMP) == [61.0, 61.0, 61.0, 44.0]
-    assert node.values("DCGM_FI_DEV_FB_USED") == [1.0, 5.0, 13.0, float(nodes.BUSY["memory_used_bytes"] >> 20)]
+    assert node.values("DCGM_FI_DEV_FB_USED") == [
+        1.0,
+        5.0,
+        13.0,
+        float(nodes.BUSY["memory_used_bytes"] >> 20),
+    ]
     assert node.values("DCGM_FI_PROF_GR_ENGINE_ACTIVE") == [0.01, 0.05, 0.13, 0.96]
 
 
@@ -230,16 +274,20 @@ def test_an_instance_that_is_gone_gives_its_gpu_back() -> None:
     """When the last instance is destroyed the GPU has its own row again."""
     node = nodes.mig(Node())
     gone: list[tuple[Device, nodes.Values]] = [
-        (instance(gpu(0, nodes.A100), n, p), {}) for n, p in ((1, "3g.40gb"), (5, "1g.10gb"), (13, "1g.10gb"))
+        (instance(gpu(0, nodes.A100), n, p), {})
+        for n, p in ((1, "3g.40gb"), (5, "1g.10gb"), (13, "1g.10gb"))
     ]
     node.see(gpu=[(gpu(0, nodes.A100), busy()), (gpu(1, nodes.A100), busy())], gpu_instance=gone)
     assert ["GPU_I_ID" in line for line in node.lines(TEMP)] == [False, False]
 
 
 @pytest.mark.parametrize(
-    ("option", "rows"), [("g", 2), ("i", 3), ("g+i", 5), ("g:1", 1), ("i:0", 1), ("i:0.5", 1), ("f", 4), ("g:7", 0)]
+    ("option", "rows"),
+    [("g", 2), ("i", 3), ("g+i", 5), ("g:1", 1), ("i:0", 1), ("i:0.5", 1), ("f", 4), ("g:7", 0)],
 )
-def test_the_device_option_chooses_rows(option: str, rows: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_device_option_chooses_rows(
+    option: str, rows: int, caplog: pytest.LogCaptureFixture
+) -> None:
     """-d in all its forms; a GPU that is not there is named once in the log."""
     node = nodes.mig(Node(selection=parse_selection(option)))
     assert len(node.lines(TEMP)) == rows
@@ -259,13 +307,19 @@ def test_xids_of_an_instance_are_its_own() -> None:
 SCALED = [(f, d) for f in FIELDS if f.kind == "gpu" for d in f.dcgm]
 
 
-@pytest.mark.parametrize(("field", "dcgm"), SCALED, ids=lambda x: x.name if isinstance(x, Field) else str(x.id))
+@pytest.mark.parametrize(
+    ("field", "dcgm"), SCALED, ids=lambda x: x.name if isinstance(x, Field) else str(x.id)
+)
 def test_every_field_is_shown_at_dcgms_scale(field: Field, dcgm: Dcgm) -> None:
-    """A value that no other field has comes out exactly: whole numbers truncated, the others as the nearest float."""
+    """A value that no other field has comes out exactly: whole numbers truncated, the
+    others as the nearest float.
+    """
     native = 7 * field.id + 3 if dcgm.id not in (140, 150) else 63
     compat: Compat = "dcgm-4.9" if dcgm.name == AMBIGUOUS else "dcgm-4.8"
     counters = parse(f"{dcgm.name}, gauge, x\n", "c.csv", compat)
-    node = Node(counters=counters, compat=compat).see(gpu=[(gpu(0), {"state": 0, field.name: native})])
+    node = Node(counters=counters, compat=compat).see(
+        gpu=[(gpu(0), {"state": 0, field.name: native})]
+    )
     exact = Fraction(native * dcgm.times, dcgm.per)
     (line,) = node.lines(dcgm.name)
     text = line.rpartition(" ")[2]
@@ -275,6 +329,7 @@ def test_every_field_is_shown_at_dcgms_scale(field: Field, dcgm: Dcgm) -> None:
         assert float(text) == float(exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("native", [2**53 + 1, 2**63, 2**64 - 1])
 @pytest.mark.parametrize(
     ("field", "dcgm"),
@@ -282,8 +337,14 @@ def test_every_field_is_shown_at_dcgms_scale(field: Field, dcgm: Dcgm) -> None:
     ids=lambda x: x.name if isinstance(x, Field) else str(x.id),
 )
 def test_large_counters_are_exact(field: Field, dcgm: Dcgm, native: int) -> None:
-    """Values beyond 53 and 63 bits: every digit where the field is whole, the nearest float where it is not."""
-    (line,) = csv(f"{dcgm.name}, counter, x").see(gpu=[(gpu(0), {"state": 0, field.name: native})]).lines(dcgm.name)
+    """Values beyond 53 and 63 bits: every digit where the field is whole, the
+    nearest float where it is not.
+    """
+    (line,) = (
+        csv(f"{dcgm.name}, counter, x")
+        .see(gpu=[(gpu(0), {"state": 0, field.name: native})])
+        .lines(dcgm.name)
+    )
     text = line.rpartition(" ")[2]
     if dcgm.whole:
         assert text == str(native * dcgm.times // dcgm.per)
@@ -301,15 +362,21 @@ def test_fields_of_an_instance_are_read_from_it(field: Field, dcgm: Dcgm) -> Non
     mine, parents = 5 * field.id, 3
     parent = {"state": 0, field.name: parents}
     node = csv(f"{dcgm.name}, gauge, x")
-    node.see(gpu=[(gpu(0), parent)], gpu_instance=[(instance(gpu(0), 1, "1g.10gb"), {field.name: mine})])
+    node.see(
+        gpu=[(gpu(0), parent)], gpu_instance=[(instance(gpu(0), 1, "1g.10gb"), {field.name: mine})]
+    )
     exact = Fraction(mine * dcgm.times, dcgm.per)
     (value,) = node.values(dcgm.name)
     assert value == float(int(exact) if dcgm.whole else exact)
 
 
-@pytest.mark.parametrize(("fact", "name"), [(f.name, d.name) for f in FACTS if f.kind == "gpu" for d in f.dcgm])
+@pytest.mark.parametrize(
+    ("fact", "name"), [(f.name, d.name) for f in FACTS if f.kind == "gpu" for d in f.dcgm]
+)
 def test_every_fact_can_be_a_label(fact: str, name: str) -> None:
-    """A label row of a fact's field is a label with the fact's text, under the name that was written."""
+    """A label row of a fact's field is a label with the fact's text, under
+    the name that was written.
+    """
     device = Device("n1", "gpu", "GPU-1", {"index": "0", fact: "17"})
     (line,) = csv(f"{TEMP}, gauge, x", f"{name}, label, x").see(gpu=[(device, busy())]).lines(TEMP)
     assert f'{name}="17"' in line
@@ -324,7 +391,9 @@ def test_a_fact_with_a_number_may_be_a_value_and_a_text_may_not() -> None:
 
 
 def test_every_row_the_names_know_can_be_rendered() -> None:
-    """No field of the tables makes the renderer fail, on a GPU with links, on one without, and on an instance."""
+    """No field of the tables makes the renderer fail, on a GPU with links, on one
+    without, and on an instance.
+    """
     everything = "".join(f"{d.name}, gauge, x\n" for d in known_rows().values())
     link = Device("n1", "nvlink", "l", {"index": "0", "gpu_uuid": gpu(0).id, "link": "3"})
     for nvlinks in ([(link, {"state": 1, "crc_flit_errors": 2**53 + 1})], []):
@@ -335,7 +404,9 @@ def test_every_row_the_names_know_can_be_rendered() -> None:
 
 def test_energy_in_joules_is_truncated() -> None:
     """Whole joules, as DCGM's int64 has them."""
-    node = csv("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL, counter, x").see(gpu=[(gpu(0), busy(energy_millijoules=2999))])
+    node = csv("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL, counter, x").see(
+        gpu=[(gpu(0), busy(energy_millijoules=2999))]
+    )
     assert node.values("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL") == [2.0]
 
 
@@ -343,12 +414,30 @@ def test_energy_in_joules_is_truncated() -> None:
 
 
 def test_nvlink_bandwidth_is_dcgms_rate() -> None:
-    """449: KiB of both directions per second / 1000, truncated; 0 on the first sample. The 4.9 field is in bytes."""
-    node = Node(compat="both").see(gpu=[(gpu(0), busy(nvlink_transmit_kibibytes=1000, nvlink_receive_kibibytes=5000))])
-    old, new = "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND"
+    """449: KiB of both directions per second / 1000, truncated; 0 on the first sample.
+
+    The 4.9 field is in bytes.
+    """
+    node = Node(compat="both").see(
+        gpu=[(gpu(0), busy(nvlink_transmit_kibibytes=1000, nvlink_receive_kibibytes=5000))]
+    )
+    old, new = (
+        "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
+        "DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND",
+    )
     assert node.values(old) == [0.0]
     node.clock.advance(2)
-    node.see(gpu=[(gpu(0), busy(nvlink_transmit_kibibytes=1000 + 3_000_000, nvlink_receive_kibibytes=5000 + 999_998))])
+    node.see(
+        gpu=[
+            (
+                gpu(0),
+                busy(
+                    nvlink_transmit_kibibytes=1000 + 3_000_000,
+                    nvlink_receive_kibibytes=5000 + 999_998,
+                ),
+            )
+        ]
+    )
     assert node.values(old) == [1999.0]  # 3,999,998 KiB in 2 s are 1,999,999 KiB/s
     assert node.values(new) == [1_999_999 * 1024]
 
@@ -359,23 +448,36 @@ def test_nvlink_bandwidth_is_zero_without_nvlink() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lane", "number"), [(0, 440), (5, 445), (6, 475), (11, 480), (12, 446), (14, 448), (15, 494), (17, 496)]
+    ("lane", "number"),
+    [(0, 440), (5, 445), (6, 475), (11, 480), (12, 446), (14, 448), (15, 494), (17, 496)],
 )
 def test_lanes_have_their_rates_and_errors(lane: int, number: int) -> None:
-    """A per-lane field is the rate of that link of that GPU; errors are its counters, all digits."""
+    """A per-lane field is the rate of that link of that GPU; errors are
+    its counters, all digits.
+    """
     name = f"DCGM_FI_DEV_NVLINK_BANDWIDTH_L{lane}"
     assert known_rows()[number].name == name
     errors = f"DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_L{lane}"
     node = csv(f"{name}, counter, x", f"{errors}, counter, x")
 
     def link(parent: int, n: int) -> Device:
-        return Device("n1", "nvlink", f"{parent}/{n}", {"index": str(parent), "gpu_uuid": gpu(parent).id, "link": str(n)})
+        return Device(
+            "n1",
+            "nvlink",
+            f"{parent}/{n}",
+            {"index": str(parent), "gpu_uuid": gpu(parent).id, "link": str(n)},
+        )
 
     for step in range(2):
         links = [
             (
                 link(g, n),
-                {"state": 1, "transmit_kibibytes": step * 1000 * (n + 1), "receive_kibibytes": 0, "crc_flit_errors": 2**53 + n},
+                {
+                    "state": 1,
+                    "transmit_kibibytes": step * 1000 * (n + 1),
+                    "receive_kibibytes": 0,
+                    "crc_flit_errors": 2**53 + n,
+                },
             )
             for g in range(2)
             for n in range(18)
@@ -388,11 +490,18 @@ def test_lanes_have_their_rates_and_errors(lane: int, number: int) -> None:
 
 def test_used_memory_as_a_ratio() -> None:
     """254: used / (total - reserved), per instance where there is one."""
-    memory = {"memory_total_bytes": 80 * GIB, "memory_used_bytes": 20 * GIB, "memory_reserved_bytes": 16 * GIB}
+    memory = {
+        "memory_total_bytes": 80 * GIB,
+        "memory_used_bytes": 20 * GIB,
+        "memory_reserved_bytes": 16 * GIB,
+    }
     node = csv("DCGM_FI_DEV_FB_USED_PERCENT, gauge, x").see(gpu=[(gpu(0), {"state": 0, **memory})])
     assert node.values("DCGM_FI_DEV_FB_USED_PERCENT") == [20 / 64]
     inside = {"memory_total_bytes": 10 * GIB, "memory_used_bytes": GIB, "memory_reserved_bytes": 0}
-    node.see(gpu=[(gpu(0), {"state": 0, **memory})], gpu_instance=[(instance(gpu(0), 1, "1g.10gb"), inside)])
+    node.see(
+        gpu=[(gpu(0), {"state": 0, **memory})],
+        gpu_instance=[(instance(gpu(0), 1, "1g.10gb"), inside)],
+    )
     assert node.values("DCGM_FI_DEV_FB_USED_PERCENT") == [0.1]
 
 
@@ -401,19 +510,33 @@ def test_used_memory_as_a_ratio() -> None:
     [
         ("DCGM_FI_DEV_COUNT", {}, {}, 2.0),
         ("DCGM_FI_DEV_CUDA_COMPUTE_CAPABILITY", {}, {"compute_capability": "9.0"}, float(9 << 16)),
-        ("DCGM_FI_DEV_CUDA_COMPUTE_CAPABILITY", {}, {"compute_capability": "8.6"}, float((8 << 16) + 6)),
+        (
+            "DCGM_FI_DEV_CUDA_COMPUTE_CAPABILITY",
+            {},
+            {"compute_capability": "8.6"},
+            float((8 << 16) + 6),
+        ),
         ("DCGM_FI_DEV_COMPUTE_MODE", {"compute_mode": 0}, {}, 0.0),
         ("DCGM_FI_DEV_COMPUTE_MODE", {"compute_mode": 2}, {}, 1.0),
         ("DCGM_FI_DEV_COMPUTE_MODE", {"compute_mode": 3}, {}, 2.0),
         ("DCGM_FI_DEV_FABRIC_MANAGER_STATUS", {"fabric_state": 2, "fabric_error_code": 0}, {}, 2.0),
         ("DCGM_FI_DEV_FABRIC_MANAGER_STATUS", {"fabric_state": 3, "fabric_error_code": 0}, {}, 3.0),
-        ("DCGM_FI_DEV_FABRIC_MANAGER_STATUS", {"fabric_state": 3, "fabric_error_code": 999}, {}, 4.0),
+        (
+            "DCGM_FI_DEV_FABRIC_MANAGER_STATUS",
+            {"fabric_state": 3, "fabric_error_code": 999},
+            {},
+            4.0,
+        ),
         ("DCGM_FI_DEV_VGPU_LICENSE_STATUS", {}, {}, 0.0),
     ],
 )
-def test_fields_that_dcgm_encodes_anew(name: str, values: dict[str, float], facts: dict[str, str], wanted: float) -> None:
+def test_fields_that_dcgm_encodes_anew(
+    name: str, values: dict[str, float], facts: dict[str, str], wanted: float
+) -> None:
     """Ids 4, 63, 65, 170 and 526, with DCGM's own numbers."""
-    node = csv(f"{name}, gauge, x").see(gpu=[(gpu(0, **facts), {**busy(), **values}), (gpu(1), {"state": 1})])
+    node = csv(f"{name}, gauge, x").see(
+        gpu=[(gpu(0, **facts), {**busy(), **values}), (gpu(1), {"state": 1})]
+    )
     assert node.values(name) == [wanted]
 
 
@@ -428,7 +551,7 @@ def test_xids_in_the_window_are_counted_by_code() -> None:
     (line,) = node.lines(name)
     assert labels(line)[-1] == "window_size_in_ms"
     assert line.endswith('window_size_in_ms="300000"} 0')
-    assert xids.asked[-1] == (gpu(0).id, 300 * SECOND, node.clock.time_ns())
+    assert xids.asked[-1] == (gpu(0).id, 300 * SECOND_NS, node.clock.time_ns())
     xids.window = {31: 2, 79: 1}
     assert [line.partition("window_size")[2] for line in node.lines(name)] == [
         '_in_ms="300000",xid="31"} 2',
@@ -446,7 +569,9 @@ def test_xids_since_the_start_are_counted_by_code() -> None:
 
 
 def test_clock_events_are_counted_in_the_window_and_since_start() -> None:
-    """The count is of samples at the collect interval, the total of rising edges; the first sample only sets the stage."""
+    """The count is of samples at the collect interval, the total of rising edges; the first
+    sample only sets the stage.
+    """
     count, total = "DCGM_EXP_CLOCK_EVENTS_COUNT", "DCGM_EXP_CLOCK_EVENTS_TOTAL"
     node = csv(f"{count}, gauge, x", f"{total}, counter, x")
     masks = [0x4, 0x4, 0x0, 0x44] + [0x0] * 27 + [0x4]
@@ -457,12 +582,17 @@ def test_clock_events_are_counted_in_the_window_and_since_start() -> None:
     assert [line.partition('clock_event="')[2] for line in node.lines(count)] == [
         'power_cap",window_size_in_ms="300000"} 1',
     ]
-    assert {line.partition('clock_event="')[2] for line in node.lines(total)} == {'power_cap"} 2', 'hw_thermal"} 1'}
+    assert {line.partition('clock_event="')[2] for line in node.lines(total)} == {
+        'power_cap"} 2',
+        'hw_thermal"} 1',
+    }
 
 
 def test_no_clock_event_is_a_single_zero() -> None:
     """As with XIDs: one row without the event's name."""
-    node = csv("DCGM_EXP_CLOCK_EVENTS_COUNT, gauge, x").see(gpu=[(gpu(0), busy(clock_event_reasons=0))])
+    node = csv("DCGM_EXP_CLOCK_EVENTS_COUNT, gauge, x").see(
+        gpu=[(gpu(0), busy(clock_event_reasons=0))]
+    )
     (line,) = node.lines("DCGM_EXP_CLOCK_EVENTS_COUNT")
     assert "clock_event" not in line.partition("{")[2]
     assert line.endswith(" 0")
@@ -472,7 +602,9 @@ def test_no_clock_event_is_a_single_zero() -> None:
 
 
 def test_links_have_rows_of_their_own() -> None:
-    """Only links that are up, counted from 1 over the GPU's links, with the labels of the link template."""
+    """Only links that are up, counted from 1 over the GPU's links, with the
+    labels of the link template.
+    """
     name = "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_PER_LINK_TOTAL"
     node = csv(f"{name}, counter, x")
     links = [
@@ -484,8 +616,8 @@ def test_links_have_rows_of_their_own() -> None:
     ]
     lines = node.see(gpu=[(gpu(0), busy())], nvlink=links).lines(name)
     assert lines[1] == (
-        f'{name}{{nvlink="3",gpu="0",gpu_uuid="{gpu(0).id}",pci_bus_id="00000000:18:00.0",device="nvidia0",'
-        'model_name="NVIDIA H100 80GB HBM3",Hostname="n1"} 2'
+        f'{name}{{nvlink="3",gpu="0",gpu_uuid="{gpu(0).id}",pci_bus_id="00000000:18:00.0",'
+        'device="nvidia0",model_name="NVIDIA H100 80GB HBM3",Hostname="n1"} 2'
     )
     assert len(lines) == 2
 
@@ -529,7 +661,9 @@ def test_an_alias_is_printed_as_written() -> None:
     for compat in get_args(Compat):
         counters = parse("dcgm_gpu_temp, gauge, t\n", "c.csv", compat)
         node = Node(counters=counters, compat=compat).see(gpu=[(gpu(0), busy())])
-        assert node.page().startswith("# HELP dcgm_gpu_temp t\n# TYPE dcgm_gpu_temp gauge\ndcgm_gpu_temp{")
+        assert node.page().startswith(
+            "# HELP dcgm_gpu_temp t\n# TYPE dcgm_gpu_temp gauge\ndcgm_gpu_temp{"
+        )
         assert node.page().count("# TYPE") == 1
 
 

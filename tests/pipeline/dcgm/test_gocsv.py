@@ -32,7 +32,9 @@ from pipeline.dcgm.gocsv import CsvError, read
     ],
 )
 def test_records_are_those_of_encoding_csv(text: str, records: list[list[str]]) -> None:
-    """Comments only in column 0, empty lines skipped, quotes only around a whole field, only newlines end a line."""
+    """Comments only in column 0, empty lines skipped, quotes only around a whole field,
+    only newlines end a line.
+    """
     assert [record.fields for record in read(text)] == records
 
 
@@ -46,11 +48,19 @@ def test_records_are_those_of_encoding_csv(text: str, records: list[list[str]]) 
         ('é,b"c\n', 'parse error on line 1, column 5: bare " in non-quoted field'),
         ('a,"b"c\n', 'parse error on line 1, column 5: extraneous or missing " in quoted-field'),
         ('a,"b\n', 'parse error on line 1, column 6: extraneous or missing " in quoted-field'),
-        ('x,y\na,"b\nc"d\n', 'record on line 2; parse error on line 3, column 2: extraneous or missing " in quoted-field'),
+        (
+            'x,y\na,"b\nc"d\n',
+            (
+                "record on line 2; parse error on line 3, column 2: extraneous or "
+                'missing " in quoted-field'
+            ),
+        ),
     ],
 )
 def test_errors_are_in_gos_words(text: str, message: str) -> None:
-    """Line and column in bytes as Go's ParseError prints them, so that a search for the message finds its answers."""
+    """Line and column in bytes as Go's ParseError prints them, so that a search for the
+    message finds its answers.
+    """
     with pytest.raises(CsvError) as error:
         read(text)
     assert str(error.value) == message
@@ -59,6 +69,7 @@ def test_errors_are_in_gos_words(text: str, message: str) -> None:
 FIELDS = st.text(st.characters(exclude_characters="\r", exclude_categories=["Cs"]), max_size=12)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(FIELDS, FIELDS, FIELDS), max_size=6))
 def test_what_a_csv_writer_quotes_is_read_back(rows: list[tuple[str, str, str]]) -> None:
     """Whatever the fields hold, quoting brings it through."""

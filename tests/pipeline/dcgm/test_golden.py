@@ -1,4 +1,6 @@
-"""The default counter set as a page: name, TYPE, HELP, labels, order, in both generations, on five kinds of node."""
+"""The default counter set as a page: name, TYPE, HELP, labels, order, in both
+generations, on five kinds of node.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ NODES: dict[str, Callable[[Node], Node]] = {
 }
 MODES = get_args(Compat)
 
-# dcgm-exporter 4.8.2, etc/default-counters.csv, in order of field id: name after DCGM_FI_, type, HELP.
+# dcgm-exporter 4.8.2, etc/default-counters.csv, in order of field id: name
+# after DCGM_FI_, type, HELP.
 DEFAULT = (
     ("DEV_SM_CLOCK", "gauge", "SM clock frequency (in MHz)."),
     ("DEV_MEM_CLOCK", "gauge", "Memory clock frequency (in MHz)."),
@@ -40,10 +43,18 @@ DEFAULT = (
     ("DEV_FB_FREE", "gauge", "Framebuffer memory free (in MiB)."),
     ("DEV_FB_USED", "gauge", "Framebuffer memory used (in MiB)."),
     ("DEV_FB_RESERVED", "gauge", "Framebuffer memory reserved (in MiB)."),
-    ("DEV_UNCORRECTABLE_REMAPPED_ROWS", "counter", "Number of remapped rows for uncorrectable errors"),
+    (
+        "DEV_UNCORRECTABLE_REMAPPED_ROWS",
+        "counter",
+        "Number of remapped rows for uncorrectable errors",
+    ),
     ("DEV_CORRECTABLE_REMAPPED_ROWS", "counter", "Number of remapped rows for correctable errors"),
     ("DEV_ROW_REMAP_FAILURE", "gauge", "Whether remapping of rows has failed"),
-    ("DEV_NVLINK_BANDWIDTH_TOTAL", "counter", "Total number of NVLink bandwidth counters for all lanes."),
+    (
+        "DEV_NVLINK_BANDWIDTH_TOTAL",
+        "counter",
+        "Total number of NVLink bandwidth counters for all lanes.",
+    ),
     ("DEV_VGPU_LICENSE_STATUS", "gauge", "vGPU License status"),
     ("PROF_GR_ENGINE_ACTIVE", "gauge", "Ratio of time the graphics engine is active."),
     ("PROF_PIPE_TENSOR_ACTIVE", "gauge", "Ratio of cycles the tensor (HMMA) pipe is active."),
@@ -55,12 +66,18 @@ DEFAULT = (
     (
         "PROF_PCIE_TX_BYTES",
         "gauge",
-        "The rate of data transmitted over the PCIe bus - including both protocol headers and data payloads - in bytes per second.",
+        (
+            "The rate of data transmitted over the PCIe bus - including both protocol headers and "
+            "data payloads - in bytes per second."
+        ),
     ),
     (
         "PROF_PCIE_RX_BYTES",
         "gauge",
-        "The rate of data received over the PCIe bus - including both protocol headers and data payloads - in bytes per second.",
+        (
+            "The rate of data received over the PCIe bus - including both protocol headers and "
+            "data payloads - in bytes per second."
+        ),
     ),
 )
 
@@ -95,11 +112,14 @@ NEW_IN_49 = "DEV_FB_CAPACITY_BYTES"
 def described(page: str) -> list[tuple[str, str, str]]:
     """(name after DCGM_FI_, type, HELP) of the families of a page in its order."""
     lines = page.splitlines()
-    helps = {line.split(" ", 3)[2]: line.split(" ", 3)[3] for line in lines if line.startswith("# HELP ")}
+    helps = {
+        line.split(" ", 3)[2]: line.split(" ", 3)[3] for line in lines if line.startswith("# HELP ")
+    }
     kinds = [line.split(" ")[2:] for line in lines if line.startswith("# TYPE ")]
     return [(name.removeprefix("DCGM_FI_"), kind, helps[name]) for name, kind in kinds]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compat", MODES)
 @pytest.mark.parametrize("name", NODES)
 def test_the_default_set_is_the_golden_page(name: str, compat: Compat) -> None:
@@ -131,7 +151,10 @@ def test_both_has_each_family_of_either_once() -> None:
     assert found == sorted(wanted)
 
 
-@pytest.mark.parametrize(("old", "new", "factor"), [(old, new, factor) for old, (new, factor) in RENAMED.items()])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new", "factor"), [(old, new, factor) for old, (new, factor) in RENAMED.items()]
+)
 def test_49_values_are_the_same_in_other_units(old: str, new: str, factor: float) -> None:
     """Side by side on one page, up to what the old unit cannot express."""
     node = nodes.hgx(Node(compat="both"))
@@ -148,7 +171,10 @@ def test_49_values_are_the_same_in_other_units(old: str, new: str, factor: float
 def test_the_driver_label_is_that_of_the_familys_generation() -> None:
     """In `both` each family carries the driver label of its own generation."""
     node = nodes.hgx(Node(compat="both"))
-    (old, *_), (new, *_) = node.lines("DCGM_FI_DEV_GPU_TEMP"), node.lines("DCGM_FI_DEV_GPU_TEMP_CELSIUS")
+    (old, *_), (new, *_) = (
+        node.lines("DCGM_FI_DEV_GPU_TEMP"),
+        node.lines("DCGM_FI_DEV_GPU_TEMP_CELSIUS"),
+    )
     assert 'DCGM_FI_DRIVER_VERSION="570.86.10"' in old
     assert "SYSTEM_DRIVER" not in old
     assert 'DCGM_FI_SYSTEM_DRIVER_VERSION="570.86.10"' in new

@@ -22,8 +22,12 @@ from pipeline.dcgm import SelectionError, parse_selection
         ("i:0.7", False, False, False, True),
     ],
 )
-def test_options_choose_devices(option: str, *, gpu0: bool, gpu3: bool, with_instances: bool, first_instance: bool) -> None:
-    """`f` is the GPU or its instances, `g` GPUs, `i` instances by place or as GPU.instance, `g+i` both."""
+def test_options_choose_devices(
+    option: str, *, gpu0: bool, gpu3: bool, with_instances: bool, first_instance: bool
+) -> None:
+    """`f` is the GPU or its instances, `g` GPUs, `i` instances by place or as
+    GPU.instance, `g+i` both.
+    """
     selection = parse_selection(option)
     assert selection.shows_gpu("0", has_instances=False) is gpu0
     assert selection.shows_gpu("3", has_instances=False) is gpu3

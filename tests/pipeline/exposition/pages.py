@@ -30,12 +30,20 @@ def shown(clock: FakeClock, *frames: Frame, profile: Profile = "full") -> Exposi
 
 
 def families(exposition: Exposition, form: Format = TEXT) -> dict[str, Metric]:
-    """The page's families by name, as a Prometheus parser sees them. The parser raises on a page that is not valid."""
+    """The page's families by name, as a Prometheus parser sees them.
+
+    The parser raises on a page that is not valid.
+    """
     text = exposition.render(form).decode()
-    return {f.name: f for f in (parse_openmetrics(text) if form is OPENMETRICS else parse_text(text))}  # type: ignore[no-untyped-call]
+    return {
+        f.name: f
+        for f in (parse_openmetrics(text) if form is OPENMETRICS else parse_text(text))  # type: ignore[no-untyped-call]
+    }
 
 
-def samples(exposition: Exposition, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
+def samples(
+    exposition: Exposition, name: str, **labels: str
+) -> dict[tuple[tuple[str, str], ...], float]:
     """Values of the samples of one name that have these labels, by all their labels, sorted."""
     found = {}
     for family in families(exposition).values():

@@ -25,12 +25,16 @@ def test_equal_pages_have_no_difference() -> None:
 
 def test_a_family_that_is_not_there_is_missing() -> None:
     """Its rules would match no series and never fire."""
-    assert said(PAGE + 'DCGM_FI_DEV_GPU_TEMP{gpu="0"} 40\n', PAGE) == [("missing", "DCGM_FI_DEV_GPU_TEMP")]
+    assert said(PAGE + 'DCGM_FI_DEV_GPU_TEMP{gpu="0"} 40\n', PAGE) == [
+        ("missing", "DCGM_FI_DEV_GPU_TEMP")
+    ]
 
 
 def test_a_device_that_is_not_there_is_missing() -> None:
     """One GPU of two."""
-    assert said(PAGE, "".join(PAGE.splitlines(keepends=True)[:3])) == [("missing", "DCGM_FI_DEV_POWER_USAGE")]
+    assert said(PAGE, "".join(PAGE.splitlines(keepends=True)[:3])) == [
+        ("missing", "DCGM_FI_DEV_POWER_USAGE")
+    ]
 
 
 def test_another_spelling_of_a_label_is_told_unless_ignored() -> None:
@@ -56,4 +60,6 @@ def test_a_line_with_a_stray_quote_costs_only_itself() -> None:
 
 def test_our_own_series_are_not_a_difference_but_new_dcgm_ones_are_told() -> None:
     """tocsin_* is more, not less."""
-    assert said(PAGE, PAGE + 'tocsin_gpu_visible 8\nDCGM_FI_DEV_GPU_TEMP{gpu="0"} 40\n') == [("added", "DCGM_FI_DEV_GPU_TEMP")]
+    assert said(PAGE, PAGE + 'tocsin_gpu_visible 8\nDCGM_FI_DEV_GPU_TEMP{gpu="0"} 40\n') == [
+        ("added", "DCGM_FI_DEV_GPU_TEMP")
+    ]

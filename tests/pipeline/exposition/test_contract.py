@@ -1,4 +1,6 @@
-"""Every field of the catalogue, native value in, sample out: the exact number under the exact name."""
+"""Every field of the catalogue, native value in, sample out: the exact
+number under the exact name.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def identity(field: Field) -> dict[str, str]:
     """The labels a field's series must have: the kind's own and the constant ones."""
     kind = KINDS[field.kind]
     about = device(field.kind)
-    return {label: about.id if fact == "@id" else about.attributes[fact] for label, fact in kind.labels} | dict(field.labels)
+    return {
+        label: about.id if fact == "@id" else about.attributes[fact] for label, fact in kind.labels
+    } | dict(field.labels)
 
 
 def text_of(field: Field, native: float) -> str:
@@ -43,15 +47,21 @@ def text_of(field: Field, native: float) -> str:
 PLAIN = [f for f in FIELDS if not f.states]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", PLAIN, ids=lambda f: f"{f.kind}.{f.name}")
 def test_a_value_is_shown_exactly_scaled(field: Field) -> None:
-    """A value that no other field has comes out as the float nearest to its exact value in base units."""
+    """A value that no other field has comes out as the float nearest to its
+    exact value in base units.
+    """
     native = 3 * field.id + 1
     assert float(text_of(field, native)) == float(Fraction(native * field.times, field.per))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("native", HUGE)
-@pytest.mark.parametrize("field", [f for f in PLAIN if f.type == "counter"], ids=lambda f: f"{f.kind}.{f.name}")
+@pytest.mark.parametrize(
+    "field", [f for f in PLAIN if f.type == "counter"], ids=lambda f: f"{f.kind}.{f.name}"
+)
 def test_counters_beyond_53_bits_keep_their_digits(field: Field, native: int) -> None:
     """Where no division is needed the text has every digit; elsewhere it is the nearest float."""
     text = text_of(field, native)
@@ -61,13 +71,21 @@ def test_counters_beyond_53_bits_keep_their_digits(field: Field, native: int) ->
         assert float(text) == float(Fraction(native * field.times, field.per))
 
 
-@pytest.mark.parametrize("field", [f for f in FIELDS if f.states], ids=lambda f: f"{f.kind}.{f.name}")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "field", [f for f in FIELDS if f.states], ids=lambda f: f"{f.kind}.{f.name}"
+)
 def test_a_state_is_one_series_per_state(field: Field) -> None:
-    """1 for the state the device is in and 0 for each other; a state that was not read is absent."""
+    """1 for the state the device is in and 0 for each other; a state
+    that was not read is absent.
+    """
     clock = FakeClock()
     for code, name in field.states:
         page = shown(clock, frame(clock, field.kind, [(device(field.kind), {field.name: code})]))
-        found = {dict(labels)[field.metric.labels[0]]: value for labels, value in samples(page, field.metric.name).items()}
+        found = {
+            dict(labels)[field.metric.labels[0]]: value
+            for labels, value in samples(page, field.metric.name).items()
+        }
         assert found == {other: float(other == name) for _, other in field.states}
     page = shown(clock, frame(clock, field.kind, [(device(field.kind), {field.name: None})]))
     assert samples(page, field.metric.name) == {}
@@ -79,7 +97,9 @@ def test_facts_are_labels_of_the_info_series(kind: str) -> None:
     clock = FakeClock()
     page = shown(clock, frame(clock, kind, [(device(kind), {})]))
     ((labels, value),) = samples(page, info_metric(kind).name).items()
-    wanted = {fact.name for fact in FACTS if fact.kind == kind and fact.info} | {label for label, _ in KINDS[kind].labels}
+    wanted = {fact.name for fact in FACTS if fact.kind == kind and fact.info} | {
+        label for label, _ in KINDS[kind].labels
+    }
     assert (set(dict(labels)), value) == (wanted, 1.0)
 
 
@@ -90,7 +110,9 @@ def every_family() -> list[Family]:
 
 
 def test_a_family_is_described_once() -> None:
-    """Two fields that share a family agree on type and HELP, and families differ in name, in OpenMetrics too."""
+    """Two fields that share a family agree on type and HELP, and families differ in
+    name, in OpenMetrics too.
+    """
     names = [family.name for family in every_family()]
     assert sorted(set(names)) == sorted(names)
     other = [family.openmetrics_name()[0] for family in every_family()]
@@ -98,7 +120,9 @@ def test_a_family_is_described_once() -> None:
 
 
 def test_a_full_page_is_openmetrics() -> None:
-    """All fields of all kinds on two devices each make a page that the strict parser reads, counters typed as counters."""
+    """All fields of all kinds on two devices each make a page that the strict parser reads,
+    counters typed as counters.
+    """
     clock = FakeClock()
     frames = []
     for kind in KINDS:
@@ -107,7 +131,9 @@ def test_a_full_page_is_openmetrics() -> None:
     page = shown(clock, *frames)
     found = families(page, OPENMETRICS)
     wrong = [
-        f.metric.name for f in FIELDS if f.type == "counter" and found[f.metric.name.removesuffix("_total")].type != "counter"
+        f.metric.name
+        for f in FIELDS
+        if f.type == "counter" and found[f.metric.name.removesuffix("_total")].type != "counter"
     ]
     assert not wrong
 

@@ -8,13 +8,20 @@ from hypothesis import strategies as st
 
 from pipeline.exposition import OPENMETRICS, TEXT, TEXT_1, Format, accepts_gzip, negotiate
 
-# What the servers send: scrape/scrape.go of Prometheus 2.42 and 3.5, client_golang, VictoriaMetrics' lib/promscrape.
-PROMETHEUS_2 = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
-PROMETHEUS_3 = (
-    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,"
-    "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
+# What the servers send: scrape/scrape.go of Prometheus 2.42 and 3.5, client_golang,
+# VictoriaMetrics' lib/promscrape.
+PROMETHEUS_2 = (
+    "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+    "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 )
-TEXT_ONLY = "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.4,*/*;q=0.3"
+PROMETHEUS_3 = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/"
+    "openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/"
+    "plain;version=0.0.4;q=0.2,*/*;q=0.1"
+)
+TEXT_ONLY = (
+    "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.4,*/*;q=0.3"
+)
 VICTORIA = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
 
 
@@ -44,10 +51,13 @@ VICTORIA = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
     ],
 )
 def test_the_weights_decide(accept: str, form: Format) -> None:
-    """The offer with the highest q-value wins, the more exact range decides its q; what nobody offers becomes text 0.0.4."""
+    """The offer with the highest q-value wins, the more exact range decides its q; what nobody
+    offers becomes text 0.0.4.
+    """
     assert negotiate(accept) is form
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_any_header_is_answered(header: str) -> None:
     """Junk gets a format, never an error."""

@@ -39,7 +39,9 @@ def test_an_incident_that_ended_is_absent() -> None:
 
 def test_another_root_takes_the_place_of_the_first() -> None:
     """One series per incident at any time."""
-    ((labels, _),) = samples(page(TOLD, replace(TOLD, root=Device("n1", "node", "n1"))), "tocsin_incident_active").items()
+    ((labels, _),) = samples(
+        page(TOLD, replace(TOLD, root=Device("n1", "node", "n1"))), "tocsin_incident_active"
+    ).items()
     assert dict(labels)["root_kind"] == "node"
 
 
@@ -52,7 +54,9 @@ def test_an_acknowledged_incident_has_a_series_beside_it() -> None:
 
 
 def test_incidents_are_capped_and_the_gravest_are_shown() -> None:
-    """Five hundred series at most; a page is among them though it came last, and the overflow is a number."""
+    """Five hundred series at most; a page is among them though it came last, and
+    the overflow is a number.
+    """
     many = [replace(TOLD, id=str(n), root=gpu(n), severity="ticket") for n in range(600)]
     shown = page(*many, replace(TOLD, id="last", root=gpu(9999)))
     assert len(samples(shown, "tocsin_incident_active")) == 500
@@ -75,5 +79,7 @@ def test_what_was_open_before_a_restart_is_shown_from_the_start() -> None:
 def test_hostile_names_do_not_break_the_page() -> None:
     """Quotes, line ends and backslashes in a device's name are escaped."""
     hostile = 'a"b\\c\nd'
-    ((labels, _),) = samples(page(replace(TOLD, root=Device("n1", "gpu", hostile))), "tocsin_incident_active").items()
+    ((labels, _),) = samples(
+        page(replace(TOLD, root=Device("n1", "gpu", hostile))), "tocsin_incident_active"
+    ).items()
     assert dict(labels)["root_device"] == hostile

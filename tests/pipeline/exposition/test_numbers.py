@@ -14,18 +14,21 @@ from prometheus_client.utils import floatToGoString
 from pipeline.exposition.numbers import float_texts, integer_text, whole_texts
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(), max_size=20))
 def test_floats_are_those_of_the_client(values: list[float]) -> None:
     """Any float64, NaN, infinities, subnormals and negative zero included."""
     assert float_texts(np.array(values)) == [floatToGoString(v).encode() for v in values]  # type: ignore[no-untyped-call]
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(allow_nan=False), max_size=20))
 def test_floats_parse_back_to_themselves(values: list[float]) -> None:
     """Nothing is lost in the text."""
     assert [float(text) for text in float_texts(np.array(values))] == values
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(-(2**62), 2**62), max_size=20))
 def test_whole_numbers_have_all_digits(values: list[int]) -> None:
     """A float64 that is whole is printed as the integer it is."""

@@ -1,4 +1,6 @@
-"""How long a frame is shown: by its source's period, or by its own kind's pace where that is slower."""
+"""How long a frame is shown: by its source's period, or by its own kind's
+pace where that is slower.
+"""
 
 from __future__ import annotations
 

@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline.clock import SECOND_NS
 from pipeline.exposition import Exposition
 from pipeline.finding import Finding
 from pipeline.frame import Device
 from pipeline.selfmetrics import SelfMetrics
 from tests.fakes import FakeClock, observed
 from tests.pipeline.exposition.pages import frame, samples
-
-S = 10**9
 
 
 class House:
@@ -22,23 +21,35 @@ class House:
     def __init__(self, *jobs: str) -> None:
         self.clock = FakeClock()
         self.page = Exposition(SelfMetrics(), clock=self.clock, periods={"nvml": 60.0})
-        self.page.write(observed(self.clock, frame(self.clock, "job", [(Device("n1", "job", job), {}) for job in jobs])), ())
+        self.page.write(
+            observed(
+                self.clock,
+                frame(self.clock, "job", [(Device("n1", "job", job), {}) for job in jobs]),
+            ),
+            (),
+        )
 
     def found(self, fault: str, job: str = "71", gpu: int = 0, ago_s: int = 0) -> Finding:
         """A finding about a GPU of the job, that began so long ago."""
         at = self.clock.time_ns()
         device = Device("n1", "gpu", f"GPU-{gpu}", {"job": job})
-        finding = Finding("nccl", device, fault, "onset", "record", at - ago_s * S, at, "x")
+        finding = Finding("nccl", device, fault, "onset", "record", at - ago_s * SECOND_NS, at, "x")
         self.page.write(observed(self.clock), [finding])
         return finding
 
     def states(self) -> dict[str, str]:
         """By job."""
-        return {dict(labels)["job"]: dict(labels)["state"] for labels in samples(self.page, "tocsin_nccl_job_state")}
+        return {
+            dict(labels)["job"]: dict(labels)["state"]
+            for labels in samples(self.page, "tocsin_nccl_job_state")
+        }
 
     def verdicts(self) -> set[tuple[str, str]]:
         """Job and class of all verdicts that stand."""
-        return {(dict(labels)["job"], dict(labels)["class"]) for labels in samples(self.page, "tocsin_nccl_verdict")}
+        return {
+            (dict(labels)["job"], dict(labels)["class"])
+            for labels in samples(self.page, "tocsin_nccl_verdict")
+        }
 
 
 def test_a_job_that_nothing_is_said_of_runs() -> None:
@@ -63,7 +74,7 @@ def test_no_job_no_series() -> None:
     ],
 )
 def test_a_verdict_gives_the_job_its_state(fault: str, state: str, verdict: str) -> None:
-    """By the class of the fault, whatever its severity: on trial all are records."""
+    """By the class of the fault, whatever its severity: in shadow mode all are records."""
     house = House("71")
     house.found(fault)
     assert (house.states(), house.verdicts()) == ({"71": state}, {("71", verdict)})
@@ -86,13 +97,17 @@ def test_stall_seconds_count_from_the_oldest_stall() -> None:
     house.found("hang/process_lost", gpu=1, ago_s=40)
     house.found("straggler/slow_straggler", gpu=2, ago_s=900)
     house.clock.advance(20)
-    assert list(samples(house.page, "tocsin_nccl_stall_seconds", job="71").values()) == [pytest.approx(120.0)]
+    assert list(samples(house.page, "tocsin_nccl_stall_seconds", job="71").values()) == [
+        pytest.approx(120.0)
+    ]
 
 
 def test_a_cleared_verdict_leaves_no_series() -> None:
     """The job runs again."""
     house = House("71")
-    house.page.write(observed(house.clock), [replace(house.found("hang/host_hang"), phase="cleared")])
+    house.page.write(
+        observed(house.clock), [replace(house.found("hang/host_hang"), phase="cleared")]
+    )
     assert (house.states(), house.verdicts()) == ({"71": "running"}, set())
 
 
@@ -111,7 +126,9 @@ def test_other_faults_of_a_jobs_device_are_no_verdict_on_the_job() -> None:
 
 
 def test_jobs_are_capped_and_those_with_a_verdict_are_shown() -> None:
-    """Whoever sets a job's name in the environment of its processes makes no more than 64 of each series."""
+    """Whoever sets a job's name in the environment of its processes makes no
+    more than 64 of each series.
+    """
     house = House(*(f"job{n}" for n in range(100)))
     house.found("hang/host_hang", job="job99")
     assert len(house.states()) == 64

@@ -21,9 +21,20 @@ TEXT = st.text(max_size=12)
 COUNTS = st.lists(st.tuples(TEXT, NUMBERS), max_size=3).map(tuple)
 TUPLE_OF_TEXT = st.lists(TEXT, max_size=3).map(tuple)
 OPERATIONS = st.builds(
-    Operation, NUMBERS, TEXT, TUPLE_OF_TEXT, st.lists(st.lists(NUMBERS, max_size=3).map(tuple), max_size=2).map(tuple)
+    Operation,
+    NUMBERS,
+    TEXT,
+    TUPLE_OF_TEXT,
+    st.lists(st.lists(NUMBERS, max_size=3).map(tuple), max_size=2).map(tuple),
 )
-TIMINGS = st.builds(Timing, TEXT, NUMBERS, NUMBERS, st.floats(allow_nan=False), st.none() | st.floats(allow_nan=False))
+TIMINGS = st.builds(
+    Timing,
+    TEXT,
+    NUMBERS,
+    NUMBERS,
+    st.floats(allow_nan=False),
+    st.none() | st.floats(allow_nan=False),
+)
 MEMBERS = st.builds(
     Member,
     NUMBERS,
@@ -54,14 +65,20 @@ REPORTS = st.builds(
     job=TEXT,
     distrust=TEXT,
     communicators=st.lists(COMMUNICATORS, max_size=3).map(tuple),
-    groups=st.lists(st.builds(Group, NUMBERS, NUMBERS, NUMBERS, NUMBERS, st.just("ok"), TUPLE_OF_TEXT), max_size=2).map(tuple),
+    groups=st.lists(
+        st.builds(Group, NUMBERS, NUMBERS, NUMBERS, NUMBERS, st.just("ok"), TUPLE_OF_TEXT),
+        max_size=2,
+    ).map(tuple),
     dead=st.lists(PROCESSES, max_size=2).map(tuple),
-    peers=st.lists(st.builds(PeerEvent, NUMBERS, TEXT, TEXT, PROCESSES, TEXT), max_size=2).map(tuple),
+    peers=st.lists(st.builds(PeerEvent, NUMBERS, TEXT, TEXT, PROCESSES, TEXT), max_size=2).map(
+        tuple
+    ),
     parsed=COUNTS,
     discarded=st.lists(st.builds(Discard, TEXT, TEXT, NUMBERS), max_size=2).map(tuple),
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(REPORTS)
 def test_a_report_comes_back_as_it_was(report: Report) -> None:
@@ -70,6 +87,7 @@ def test_a_report_comes_back_as_it_was(report: Report) -> None:
     assert [found for found, _ in reports_in(events)] == [report]
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(REPORTS)
 def test_events_bear_only_what_the_catalogue_names(report: Report) -> None:
@@ -80,14 +98,30 @@ def test_events_bear_only_what_the_catalogue_names(report: Report) -> None:
 
 def test_a_report_that_lost_a_part_is_refused() -> None:
     """A communicator that is missing would make a stall look like health."""
-    events = events_of(Report("ras", communicators=(Communicator("a", 2), Communicator("b", 2))), NODE, 1_000_000)
+    events = events_of(
+        Report("ras", communicators=(Communicator("a", 2), Communicator("b", 2))), NODE, 1_000_000
+    )
     with pytest.raises(WireError, match="1 communicators"):
         list(reports_in(events[:-1]))
 
 
 def test_a_hit_comes_back_as_it_was() -> None:
     """With the fields that its pattern captured."""
-    hit = Hit("cuda", "gpu", "reporter", 5_000, "n1", 7, 3, -1, "0", 2, {"err": "x"}, "the line", "job.out")
+    hit = Hit(
+        "cuda",
+        "gpu",
+        "reporter",
+        5_000,
+        "n1",
+        7,
+        3,
+        -1,
+        "0",
+        2,
+        {"err": "x"},
+        "the line",
+        "job.out",
+    )
     event = line_event(hit, NODE, 1_000_000)
     assert hit_of(event) == hit
     assert event.time_ns == 5_000

@@ -1,4 +1,6 @@
-"""Stores with days of rows in them: random frames of a few kinds, events, findings and changed attributes, hours apart."""
+"""Stores with days of rows in them: random frames of a few kinds, events, findings and changed
+attributes, hours apart.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ import numpy as np
 
 from pipeline.finding import Finding
 from pipeline.observation import Event, Observation, Unread
-from pipeline.store.generations import Pass
+from pipeline.store.keep.generations import Pass
 from tests.fakes import FakeClock, gpu, observed
-from tests.pipeline.store.test_seal import Seen, devices_of, random_frame, store
+from tests.pipeline.store.keep.test_seal import Seen, devices_of, random_frame, store
 
 MIDNIGHT_NS = 1_799_971_200_000_000_000  # 2027-01-15 00:00:00 UTC
 DAY = "date=2027-01-15"
@@ -27,18 +29,28 @@ def later(root: Path, days: float = 30.0) -> Pass:
 
 def at(hour: float) -> FakeClock:
     """A clock at an hour of the first day."""
-    return FakeClock(wall_ns=MIDNIGHT_NS + round(hour * 3_600_000_000_000), mono_ns=round((hour + 1) * 3_600_000_000_000))
+    return FakeClock(
+        wall_ns=MIDNIGHT_NS + round(hour * 3_600_000_000_000),
+        mono_ns=round((hour + 1) * 3_600_000_000_000),
+    )
 
 
-def seen(clock: FakeClock, n: int, first_seq: int, kinds: tuple[str, ...] = KINDS, seed: int = 1) -> Iterator[Seen]:
-    """``n`` observations a second apart; the firmware of one device changes half way; now and then something happens or is found."""
+def seen(
+    clock: FakeClock, n: int, first_seq: int, kinds: tuple[str, ...] = KINDS, seed: int = 1
+) -> Iterator[Seen]:
+    """``n`` observations a second apart; the firmware of one device changes half way; now and then
+    something happens or is found.
+    """
     rng = np.random.default_rng(seed)
     known = {kind: devices_of(kind, 3) for kind in kinds}
     for i in range(n):
         clock.advance(1.0)
         if i == n // 2:
             kind = kinds[0]
-            known[kind] = (*known[kind][:2], replace(known[kind][2], attributes={"firmware": str(seed)}))
+            known[kind] = (
+                *known[kind][:2],
+                replace(known[kind][2], attributes={"firmware": str(seed)}),
+            )
         frames = [random_frame(k, rng, clock, d) for k, d in known.items()]
         # 56 bits: beyond what a float64 holds, and a bucket's sum of them still fits 64.
         frames = [replace(frame, counters=frame.counters >> np.uint64(8)) for frame in frames]
@@ -50,12 +62,29 @@ def _with_happenings(o: Observation, i: int) -> Seen:
     if i % 3:
         return o, ()
     event = Event(o.time_ns - 3_600_000_000_000, 0, gpu(1), "xid", {"code": 79, "share": 0.5})
-    finding = Finding("ecc", gpu(1), "ecc", "onset", "page", o.time_ns, o.time_ns, "Bad.", "COMPONENT_RESET", evidence=("a",))
-    return replace(o, events=(event, replace(event, kind="clock_step")), unread=(Unread("EINVAL", "d"),)), (finding,)
+    finding = Finding(
+        "ecc",
+        gpu(1),
+        "ecc",
+        "onset",
+        "page",
+        o.time_ns,
+        o.time_ns,
+        "Bad.",
+        "COMPONENT_RESET",
+        evidence=("a",),
+    )
+    return replace(
+        o, events=(event, replace(event, kind="clock_step")), unread=(Unread("EINVAL", "d"),)
+    ), (finding,)
 
 
-def two_days(root: Path, kinds: tuple[str, ...] = KINDS, hours: tuple[float, ...] = HOURS) -> list[Seen]:
-    """A store with reads at these hours after midnight, ten seconds each, sealed in small segments."""
+def two_days(
+    root: Path, kinds: tuple[str, ...] = KINDS, hours: tuple[float, ...] = HOURS
+) -> list[Seen]:
+    """A store with reads at these hours after midnight, ten seconds each,
+    sealed in small segments.
+    """
     whole: list[Seen] = []
     for number, hour in enumerate(hours):
         clock = at(hour)

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from collector.simulator.nccl.job import OPERATIONS, Comm, Job, Life, Peer, Seat
+from simulator.nccl.job import OPERATIONS, Comm, Job, Life, Peer, Seat
 from tests.collector.sources.nccl.recordings import reply
 
 
@@ -16,7 +16,9 @@ def job_of(name: str) -> Job:
     peers: dict[tuple[str, int], Peer] = {}
     comms = [_comm(entry, peers) for entry in document["communicators"]]
     ras = document["ras"]
-    job = Job(list(peers.values()), comms, document["nccl_version"], document["cuda_runtime_version"])
+    job = Job(
+        list(peers.values()), comms, document["nccl_version"], document["cuda_runtime_version"]
+    )
     job.collection_s, job.timeouts = ras["collection_time_sec"], ras["timeouts_count"]
     return job
 
@@ -24,7 +26,9 @@ def job_of(name: str) -> Job:
 def without_time(text: str) -> str:
     """A report whose moment does not matter: seconds and timestamp masked."""
     return re.sub(
-        r"\(\d+\.(\d+)s\)", lambda m: f"(0.{'0' * len(m[1])}s)", re.sub(r'"timestamp": "[^"]*"', '"timestamp": ""', text)
+        r"\(\d+\.(\d+)s\)",
+        lambda m: f"(0.{'0' * len(m[1])}s)",
+        re.sub(r'"timestamp": "[^"]*"', '"timestamp": ""', text),
     )
 
 
@@ -32,7 +36,9 @@ def _comm(entry: dict[str, Any], peers: dict[tuple[str, int], Peer]) -> Comm:
     high, low = (int(part, 16) for part in entry["secondary_hash"].split(":"))
     seats: dict[int, Seat] = {}
     for given in [*entry["ranks"], *entry["missing_ranks"]]:
-        peer = peers.setdefault((given["host"], given["pid"]), Peer(given["host"], given["pid"], (given["cuda_dev"],)))
+        peer = peers.setdefault(
+            (given["host"], given["pid"]), Peer(given["host"], given["pid"], (given["cuda_dev"],))
+        )
         seats[given["rank"]] = _seat(given, peer)
     return Comm(int(entry["hash"], 16), (high, low), [seats[rank] for rank in sorted(seats)])
 
@@ -40,7 +46,11 @@ def _comm(entry: dict[str, Any], peers: dict[tuple[str, int], Peer]) -> Comm:
 def _seat(given: dict[str, Any], peer: Peer) -> Seat:
     status = given["status"]
     if "unresponsive" in status:
-        lives: dict[tuple[bool, bool], Life] = {(True, False): "unresponsive", (True, True): "dead", (False, False): "alive"}
+        lives: dict[tuple[bool, bool], Life] = {
+            (True, False): "unresponsive",
+            (True, True): "dead",
+            (False, False): "alive",
+        }
         peer.life = lives[status["unresponsive"], status["considered_dead"]]
         return Seat(peer, given["cuda_dev"], left=peer.life == "alive")
     return Seat(

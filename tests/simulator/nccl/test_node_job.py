@@ -1,4 +1,6 @@
-"""A simulated node's job is found by the real source, and its RAS says what the injected fault did."""
+"""A simulated node's job is found by the real source, and its RAS says
+what the injected fault did.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from collector.simulator.injection import inject
-from collector.simulator.rendering import Rendering
 from collector.sources.nccl.source import NcclSource
 from collector.sources.nccl.suspicion import Suspicions
 from pipeline.finding import Finding
@@ -20,7 +20,11 @@ from pipeline.nccl.report import Report
 from pipeline.nccl.wire import reports_in
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
+from simulator.injection import inject
+from simulator.rendering import Rendering
 from tests.fakes import FakeClock
+
+pytestmark = pytest.mark.slow  # each makes a simulated node or a store
 
 WARM_UP_S = 900.0  # the job is well under way
 
@@ -41,8 +45,12 @@ class Stage:
 
     def report(self) -> Report:
         """What the job says on suspicion."""
-        finding = Finding("hang", Device("n1", "node", "n1"), "hang/waits", "onset", "record", 5000, 5000, "words")
-        self.board.write(Observation("nvml", "n1", "b", 0, 0, self.clock.monotonic_ns(), 0), [finding])
+        finding = Finding(
+            "hang", Device("n1", "node", "n1"), "hang/waits", "onset", "record", 5000, 5000, "words"
+        )
+        self.board.write(
+            Observation("nvml", "n1", "b", 0, 0, self.clock.monotonic_ns(), 0), [finding]
+        )
         (told,) = [report for report, _ in reports_in(self.source.read().events)]
         return told
 
@@ -98,7 +106,9 @@ def test_a_stopped_rank_is_missing_and_then_dead(stage: Stage) -> None:
     """For a minute it does not answer, then it is dead."""
     inject(stage.rendering.node, "nccl_stall@gpu2")
     stage.live(30)
-    assert {gpu: m.state for gpu, m in ranks(stage.report()).items() if m.gone} == {2: "unresponsive"}
+    assert {gpu: m.state for gpu, m in ranks(stage.report()).items() if m.gone} == {
+        2: "unresponsive"
+    }
     stage.live(60)
     assert {gpu: m.state for gpu, m in ranks(stage.report()).items() if m.gone} == {2: "dead"}
 

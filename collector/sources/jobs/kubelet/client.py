@@ -1,27 +1,33 @@
-"""Asks the kubelet which pods have which devices: v1 of its pod-resources API, v1alpha1 where it has no other."""
+"""Asks the kubelet which pods have which devices: v1 of its pod-resources API,
+v1alpha1 where it has no other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from collector.jobs.gpus import Gpus, Place
-from collector.jobs.holding import Holding
-from collector.jobs.kubelet.grpc import DEADLINE_EXCEEDED, UNIMPLEMENTED, GrpcError, call
-from collector.jobs.kubelet.newest import Newest
-from collector.jobs.kubelet.pods import Claim, Pod, allocatable, listed
-from collector.jobs.kubelet.wire import WireError
+from collector.sources.jobs.allocation import Allocation
+from collector.sources.jobs.gpus import GpuKey, Gpus
+from collector.sources.jobs.kubelet.grpc import DEADLINE_EXCEEDED, UNIMPLEMENTED, GrpcError, call
+from collector.sources.jobs.kubelet.newest import Newest
+from collector.sources.jobs.kubelet.pods import Claim, Pod, allocatable, listed
+from collector.sources.jobs.kubelet.wire import WireError
 
 TIMEOUT_S = 2.0  # for one call: a kubelet that is well answers in milliseconds
 VERSIONS = ("v1", "v1alpha1")
-# The resources of NVIDIA's device plugin; dcgm-exporter takes the same, and others by --nvidia-resource-names.
+# The resources of NVIDIA's device plugin; dcgm-exporter takes the same, and others by
+# --nvidia-resource-names.
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-"
 SHARED = f"{GPU}.shared"  # the same where the plugin renames what it shares (renameByDefault)
 DRA_DRIVER = "gpu.nvidia.com"
 
 
 class KubeletError(OSError):
-    """The kubelet did not say who holds what; the message says why. ``slow``: it cost the whole deadline to find that out."""
+    """The kubelet did not say who holds what; the message says why.
+
+    ``slow``: it cost the whole deadline to find that out.
+    """
 
     def __init__(self, message: str, *, slow: bool = False) -> None:
         super().__init__(message)
@@ -29,9 +35,14 @@ class KubeletError(OSError):
 
 
 class Kubelet:
-    """The kubelet of this node behind its socket. ``resources`` are further names of resources whose devices are GPUs."""
+    """The kubelet of this node behind its socket.
 
-    def __init__(self, path: Path, resources: Iterable[str] = (), *, timeout_s: float = TIMEOUT_S) -> None:
+    ``resources`` are further names of resources whose devices are GPUs.
+    """
+
+    def __init__(
+        self, path: Path, resources: Iterable[str] = (), *, timeout_s: float = TIMEOUT_S
+    ) -> None:
         self._path, self._timeout_s = path, timeout_s
         self._resources = frozenset((GPU, SHARED, *resources))
         self._version = VERSIONS[0]
@@ -41,7 +52,9 @@ class Kubelet:
         """All pods of the node with what they were given. KubeletError."""
         for version in dict.fromkeys((self._version, *VERSIONS)):
             try:
-                answer = call(self._path, f"/{version}.PodResourcesLister/List", timeout_s=self._timeout_s)
+                answer = call(
+                    self._path, f"/{version}.PodResourcesLister/List", timeout_s=self._timeout_s
+                )
                 self._version = version
                 return listed(answer)
             except GrpcError as error:
@@ -49,12 +62,22 @@ class Kubelet:
                     raise KubeletError(str(error), slow=error.code == DEADLINE_EXCEEDED) from error
             except WireError as error:
                 raise KubeletError(f"{self._path}: an answer that is none: {error}") from error
-        raise KubeletError(f"{self._path}: speaks neither {' nor '.join(VERSIONS)} of the pod-resources API")
+        raise KubeletError(
+            f"{self._path}: speaks neither {' nor '.join(VERSIONS)} of the pod-resources API"
+        )
 
     def allocatable(self) -> dict[str, int]:
-        """How many GPUs or MIG instances it could give out, by resource; empty where it is too old to say. KubeletError."""
+        """How many GPUs or MIG instances it could give out, by resource; empty
+        where it is too old to say.
+
+        KubeletError.
+        """
         try:
-            answer = call(self._path, "/v1.PodResourcesLister/GetAllocatableResources", timeout_s=self._timeout_s)
+            answer = call(
+                self._path,
+                "/v1.PodResourcesLister/GetAllocatableResources",
+                timeout_s=self._timeout_s,
+            )
             rows = [devices for devices in allocatable(answer) if self._is_gpu(devices.resource)]
         except GrpcError as error:
             if error.code == UNIMPLEMENTED:
@@ -67,11 +90,14 @@ class Kubelet:
             counts[row.resource] += len(row.ids)
         return counts
 
-    def holdings(self, gpus: Gpus) -> list[Holding]:
-        """Who holds which of these GPUs. A device that the node does not have is left out. KubeletError."""
+    def holdings(self, gpus: Gpus) -> list[Allocation]:
+        """Who holds which of these GPUs.
+
+        A device that the node does not have is left out. KubeletError.
+        """
         return self._newest.of(given for pod in self.pods() for given in self._given(pod, gpus))
 
-    def _given(self, pod: Pod, gpus: Gpus) -> Iterator[tuple[Holding, bool]]:
+    def _given(self, pod: Pod, gpus: Gpus) -> Iterator[tuple[Allocation, bool]]:
         """What a pod has, each with whether nobody else can have it at the same time."""
         for container in pod.containers:
             named = {"pod": pod.name, "namespace": pod.namespace, "container": container.name}
@@ -89,11 +115,11 @@ class Kubelet:
         return resource in self._resources or resource.startswith(MIG)
 
 
-def _holding(place: Place, facts: dict[str, str]) -> Holding:
-    return Holding(place.uuid, place.instance, "kubernetes", "kubelet", facts)
+def _holding(place: GpuKey, facts: dict[str, str]) -> Allocation:
+    return Allocation(place.uuid, place.instance, "kubernetes", "kubelet", facts)
 
 
-def _claimed(claim: Claim, gpus: Gpus) -> Iterator[tuple[Place, dict[str, str]]]:
+def _claimed(claim: Claim, gpus: Gpus) -> Iterator[tuple[GpuKey, dict[str, str]]]:
     for one in claim.devices:
         if one.driver == DRA_DRIVER and (place := gpus.claimed(one.device)):
             yield (

@@ -1,6 +1,9 @@
-"""One unary gRPC call over a Unix socket: HTTP/2 by h2, messages as bytes. A tenth of what grpcio keeps in memory.
+"""One unary gRPC call over a Unix socket: HTTP/2 by h2, messages as bytes.
 
-Protocol: gRPC over HTTP/2 (grpc/doc/PROTOCOL-HTTP2.md). No compression is offered, so none may come back.
+A tenth of what grpcio keeps in memory.
+
+Protocol: gRPC over HTTP/2 (grpc/doc/PROTOCOL-HTTP2.md). No compression is
+offered, so none may come back.
 """
 
 from __future__ import annotations
@@ -24,8 +27,9 @@ from h2.events import (
 )
 from h2.exceptions import ProtocolError
 
-MOST_BYTES = 16 << 20  # of an answer: what dcgm-exporter allows the same socket; a node of 110 pods answers 50 kB
-LONGEST_MESSAGE = 200
+# of an answer: what dcgm-exporter allows the same socket; a node of 110 pods answers 50 kB
+MAX_BYTES = 16 << 20
+MAX_MESSAGE = 200
 _HEAD = 5  # a flag for compression and four bytes of length before each message
 _CHUNK = 1 << 16
 
@@ -37,19 +41,24 @@ class GrpcError(OSError):
     """The call gave no answer: ``code`` is gRPC's number for why."""
 
     def __init__(self, code: int, message: str) -> None:
-        said = "".join(c if c.isprintable() else "?" for c in message[:LONGEST_MESSAGE])
+        said = "".join(c if c.isprintable() else "?" for c in message[:MAX_MESSAGE])
         super().__init__(f"gRPC status {code}: {said}")
         self.code = code
 
 
-def call(path: Path, method: str, request: bytes = b"", *, timeout_s: float, most_bytes: int = MOST_BYTES) -> bytes:
-    """The answer to one call, whole. GrpcError with the server's status, or ours where the server is absent, slow or no gRPC server."""
+def call(
+    path: Path, method: str, request: bytes = b"", *, timeout_s: float, max_bytes: int = MAX_BYTES
+) -> bytes:
+    """The answer to one call, whole.
+
+    GrpcError with the server's status, or ours where the server is absent, slow or no gRPC server.
+    """
     deadline = time.monotonic() + timeout_s
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         try:
             connection.settimeout(timeout_s)
             connection.connect(str(path))
-            return _Call(connection, deadline, most_bytes).run(method, request)
+            return _Call(connection, deadline, max_bytes).run(method, request)
         except TimeoutError as error:
             raise GrpcError(DEADLINE_EXCEEDED, f"{path}: no answer in {timeout_s:g} s") from error
         except ProtocolError as error:
@@ -63,8 +72,8 @@ def call(path: Path, method: str, request: bytes = b"", *, timeout_s: float, mos
 class _Call:
     """One call on a connection of its own."""
 
-    def __init__(self, connection: socket.socket, deadline: float, most_bytes: int) -> None:
-        self._connection, self._deadline, self._most = connection, deadline, most_bytes
+    def __init__(self, connection: socket.socket, deadline: float, max_bytes: int) -> None:
+        self._connection, self._deadline, self._most = connection, deadline, max_bytes
         self._http = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
         self._body = bytearray()
         self._headers: dict[str, str] = {}
@@ -94,12 +103,16 @@ class _Call:
             elif isinstance(event, DataReceived):
                 self._body += event.data
                 if len(self._body) > self._most + _HEAD:
-                    raise GrpcError(RESOURCE_EXHAUSTED, f"the answer is longer than {self._most} bytes")
+                    raise GrpcError(
+                        RESOURCE_EXHAUSTED, f"the answer is longer than {self._most} bytes"
+                    )
                 self._http.acknowledge_received_data(event.flow_controlled_length, stream)
             elif isinstance(event, StreamEnded):
                 self._ended = True
             elif isinstance(event, StreamReset | ConnectionTerminated) and not self._ended:
-                raise GrpcError(UNAVAILABLE, f"the server broke off, HTTP/2 error {event.error_code}")
+                raise GrpcError(
+                    UNAVAILABLE, f"the server broke off, HTTP/2 error {event.error_code}"
+                )
 
     def _message(self) -> bytes:
         if (status := self._headers.get(":status")) != "200":
@@ -107,7 +120,10 @@ class _Call:
         code = self._headers.get("grpc-status", "")
         if code != "0":
             said = unquote(self._headers.get("grpc-message", ""), errors="replace")
-            raise GrpcError(int(code) if code.isascii() and code.isdecimal() and len(code) < 3 else INTERNAL, said)
+            raise GrpcError(
+                int(code) if code.isascii() and code.isdecimal() and len(code) < 3 else INTERNAL,
+                said,
+            )
         length = int.from_bytes(self._body[1:_HEAD], "big")
         if len(self._body) < _HEAD or self._body[0] or len(self._body) != _HEAD + length:
             raise GrpcError(INTERNAL, "the answer is not one plain message")

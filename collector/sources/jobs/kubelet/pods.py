@@ -1,15 +1,20 @@
-"""What the pod-resources API says, as values. Field numbers: kubelet/pkg/apis/podresources/v1/api.proto; v1alpha1 has the same."""
+"""What the pod-resources API says, as values.
+
+Field numbers: kubelet/pkg/apis/podresources/v1/api.proto; v1alpha1 has the same.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from collector.jobs.kubelet.wire import inner, text
+from collector.sources.jobs.kubelet.wire import inner, text
 
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """Devices of one resource (``nvidia.com/gpu``), by the ids that their device plugin gave them."""
+    """Devices of one resource (``nvidia.com/gpu``), by the ids that their
+    device plugin gave them.
+    """
 
     resource: str
     ids: tuple[str, ...]

@@ -1,4 +1,6 @@
-"""Protocol buffers as far as a reader needs them: fields of a message, in the order they stand (protobuf.dev, "Encoding")."""
+"""Protocol buffers as far as a reader needs them: fields of a message, in the order they stand
+(protobuf.dev, "Encoding").
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Iterator
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FIXED = {_FIXED64: 8, _FIXED32: 4}
-_LONGEST_VARINT = 10
+_MAX_VARINT = 10
 
 
 class WireError(ValueError):
@@ -14,7 +16,9 @@ class WireError(ValueError):
 
 
 def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    r"""Number and value of each field: integers as they are, everything else as bytes. WireError where the bytes end early or make no sense.
+    r"""Number and value of each field: integers as they are, everything else as bytes.
+
+    WireError where the bytes end early or make no sense.
 
     >>> list(fields(b"\x08\x96\x01\x12\x02ok"))
     [(1, 150), (2, b'ok')]
@@ -49,13 +53,16 @@ def inner(message: bytes, wanted: int) -> Iterator[bytes]:
 
 
 def text(message: bytes, wanted: int) -> str:
-    """The last value of a text field, "" where it is absent: what proto3 says of both. What is no UTF-8 becomes U+FFFD."""
+    """The last value of a text field, "" where it is absent: what proto3 says of both.
+
+    What is no UTF-8 becomes U+FFFD.
+    """
     return next(reversed([value.decode(errors="replace") for value in inner(message, wanted)]), "")
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
     value = 0
-    for place, byte in enumerate(message[at : at + _LONGEST_VARINT]):
+    for place, byte in enumerate(message[at : at + _MAX_VARINT]):
         value |= (byte & 0x7F) << (7 * place)
         if byte < 0x80:
             return value, at + place + 1

@@ -1,1 +1,3 @@
-"""Slurm's jobs and their GPUs, without a question to its controller: control groups, environments, the prolog's files."""
+"""Slurm's jobs and their GPUs, without a question to its controller: control groups,
+environments, the prolog's files.
+"""

@@ -1,7 +1,8 @@
 """Slurm's job in the control group of a process: the kernel's word, which no job can change.
 
-A path counts only where slurmstepd puts it: whoever runs a job may make groups of any name further down, or in the slice of his session.
-Paths: cgroup_v2.html and CHANGELOG of Slurm (s<SLUID> in place of job_<id> since 26.05, unless CgroupJobIdPaths=yes), cgroups.html for v1.
+A path counts only where slurmstepd puts it: whoever runs a job may make groups of any name further
+down, or in the slice of his session. Paths: cgroup_v2.html and CHANGELOG of Slurm (s<SLUID> in
+place of job_<id> since 26.05, unless CgroupJobIdPaths=yes), cgroups.html for v1.
 """
 
 from __future__ import annotations
@@ -14,17 +15,26 @@ SLUID = "s[0-9A-HJKMNP-TV-Z]{13}"  # Crockford's base 32 after an s
 _STEP = r"(?:/step_(?P<step>[\w.+]{1,32}))?(?:/|$)"
 # Several slurmds on one host have their names in front: gpu01_slurmstepd.scope, slurm_gpu01.
 _V2 = re.compile(
-    rf"^0::(?!(?:/\.\.)*/user\.slice/)(?:/[^/\n]+)*?/(?:[\w.-]+_)?slurmstepd\.scope/(?:job_(?P<job>\d{{1,12}})|(?P<sluid>{SLUID})){_STEP}",
+    (
+        r"^0::(?!(?:/\.\.)*/user\.slice/)(?:/[^/\n]+)*?/(?:[\w.-]+_)?slurmstepd\.scope/"
+        rf"(?:job_(?P<job>\d{{1,12}})|(?P<sluid>{SLUID})){_STEP}"
+    ),
     re.MULTILINE,
 )
 _V1 = re.compile(
-    rf"^\d+:[^:\n]*:(?:/\.\.)*/slurm(?:_[\w.-]+)?/uid_\d{{1,10}}/(?:job_(?P<job>\d{{1,12}})|(?P<sluid>{SLUID})){_STEP}",
+    (
+        r"^\d+:[^:\n]*:(?:/\.\.)*/slurm(?:_[\w.-]+)?/uid_\d{1,10}/(?:job_(?P<job>\d{1,12})|"
+        rf"(?P<sluid>{SLUID})){_STEP}"
+    ),
     re.MULTILINE,
 )
 
 
 class Group(NamedTuple):
-    """A job by its id or, where the path has only that, by its SLUID; the other is empty. ``step`` is empty for the job as a whole."""
+    """A job by its id or, where the path has only that, by its SLUID; the other is empty.
+
+    ``step`` is empty for the job as a whole.
+    """
 
     job: str
     sluid: str

@@ -1,7 +1,8 @@
 """The folder in which prologs and epilogs write which job has which GPU, in either of two forms.
 
-dcgm-exporter's (its README, "HPC job mapping"): a file per GPU (``3``) or MIG instance (``3.1``), by index, with one job a line; a blank
-line is no job here. That of deploy/slurm/tocsin-prolog: a file per job (``job-71``) with one GPU a line, as Slurm names it.
+dcgm-exporter's (its README, "HPC job mapping"): a file per GPU (``3``) or MIG instance (``3.1``),
+by index, with one job a line; a blank line is no job here. That of deploy/slurm/tocsin-prolog: a
+file per job (``job-71``) with one GPU a line, as Slurm names it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from collector.jobs.gpus import Gpus, Place
-from collector.jobs.holding import Holding
+from collector.sources.jobs.allocation import Allocation
+from collector.sources.jobs.gpus import GpuKey, Gpus
 from collector.sources.untrusted import read_regular
 from pipeline.observation import Unread
 
-MOST_FILES, MOST_BYTES, MOST_LINES = 256, 1 << 16, 64
+MAX_FILES, MAX_BYTES, MAX_LINES = 256, 1 << 16, 64
 _GPU_FILE = re.compile(r"(?P<gpu>\d{1,4})(?:\.(?P<instance>\d{1,4}))?")
 _JOB_FILE = re.compile(r"job-(?P<job>\d{1,12})")
 
@@ -28,14 +29,17 @@ class JobMapping:
         self._folder = folder
         self.unread: list[Unread] = []
 
-    def holdings(self, gpus: Gpus) -> Iterator[Holding]:
-        """Jobs by GPU. OSError where the folder cannot be listed, FileNotFoundError where there is none."""
+    def holdings(self, gpus: Gpus) -> Iterator[Allocation]:
+        """Jobs by GPU.
+
+        OSError where the folder cannot be listed, FileNotFoundError where there is none.
+        """
         self.unread = []
         for name in self._names():
             if match := _GPU_FILE.fullmatch(name):
                 if uuid := gpus.numbered(match["gpu"]):
                     for job in self._lines(name):
-                        yield _holding(Place(uuid, match["instance"] or ""), job)
+                        yield _holding(GpuKey(uuid, match["instance"] or ""), job)
             elif match := _JOB_FILE.fullmatch(name):
                 for gpu in self._lines(name):
                     if place := _place(gpu, gpus):
@@ -45,27 +49,29 @@ class JobMapping:
 
     def _names(self) -> list[str]:
         with os.scandir(self._folder) as entries:
-            return sorted(entry.name for _, entry in zip(range(MOST_FILES), entries, strict=False))
+            return sorted(entry.name for _, entry in zip(range(MAX_FILES), entries, strict=False))
 
     def _lines(self, name: str) -> list[str]:
         try:
-            text = read_regular(name, root=self._folder, most_bytes=MOST_BYTES).decode(errors="replace")
+            text = read_regular(name, root=self._folder, max_bytes=MAX_BYTES).decode(
+                errors="replace"
+            )
         except FileNotFoundError:  # an epilog was faster
             return []
         except OSError as error:
             self.unread.append(Unread(type(error).__name__, name, "mapping"))
             return []
         lines = (line.strip() for line in text.splitlines())
-        return list(dict.fromkeys(line for line in lines if line))[:MOST_LINES]
+        return list(dict.fromkeys(line for line in lines if line))[:MAX_LINES]
 
 
-def _place(gpu: str, gpus: Gpus) -> Place | None:
+def _place(gpu: str, gpus: Gpus) -> GpuKey | None:
     """The device of a line: a UUID of a GPU or MIG instance, or a number in Slurm's list."""
     if not gpu.isdecimal():
         return gpus.named(gpu)
     uuid = gpus.listed(gpu)
-    return Place(uuid) if uuid else None
+    return GpuKey(uuid) if uuid else None
 
 
-def _holding(place: Place, job: str) -> Holding:
-    return Holding(place.uuid, place.instance, "slurm", "mapping", {"job": job, "mapped": job})
+def _holding(place: GpuKey, job: str) -> Allocation:
+    return Allocation(place.uuid, place.instance, "slurm", "mapping", {"job": job, "mapped": job})

@@ -1,7 +1,9 @@
-"""Which processes of the node belong to which job of Slurm, from /proc alone: new ones are looked at as they come.
+"""Which processes of the node belong to which job of Slurm, from /proc alone: new ones
+are looked at as they come.
 
-A job is known by the control group of its processes; where Slurm has none (proctrack/linuxproc, pgid), by the title of the slurmstepd of root
-that they descend from. What a job says of itself in its environment is only added to that.
+A job is known by the control group of its processes; where Slurm has none (proctrack/linuxproc,
+pgid), by the title of the slurmstepd of root that they descend from. What a job says of itself in
+its environment is only added to that.
 """
 
 from __future__ import annotations
@@ -12,25 +14,40 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collector.jobs.slurm.control_group import Group, group_of
+from collector.sources.jobs.slurm.control_group import Group, group_of
 from collector.sources.nccl.discovery import procfs
 from collector.sources.nccl.discovery.environment import environment_of
 
-MOST_PROCESSES = 100_000
-SETTLED_S = (
-    3.0  # how long a new process is looked at anew: it is moved into its group, and given its environment, after it was forked
-)
-AGAIN_S = 60  # to 120, not all at once, until one that is none of Slurm's is looked at again: its number may be another's by then
+MAX_PROCESSES = 100_000
+# how long a new process is looked at again: it is moved into its group, and given its
+# environment, after it was forked
+SETTLED_S = 3.0
+# to 120, not all at once, until one that is none of Slurm's is looked at again: its number
+# may be another's by then
+AGAIN_S = 60
 
 # Environment variables of a task (man srun, man sbatch: OUTPUT ENVIRONMENT VARIABLES).
 KEPT = frozenset(
     (
-        *("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_JOB_SLUID", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_JOB_USER"),
-        *("SLURM_JOB_ACCOUNT", "SLURM_JOB_PARTITION", "SLURM_JOB_NAME", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"),
+        *(
+            "SLURM_JOB_ID",
+            "SLURM_STEP_ID",
+            "SLURM_JOB_SLUID",
+            "SLURM_JOB_GPUS",
+            "SLURM_STEP_GPUS",
+            "SLURM_JOB_USER",
+        ),
+        *(
+            "SLURM_JOB_ACCOUNT",
+            "SLURM_JOB_PARTITION",
+            "SLURM_JOB_NAME",
+            "SLURM_ARRAY_JOB_ID",
+            "SLURM_ARRAY_TASK_ID",
+        ),
         *("SLURM_JOB_NUM_NODES", "SLURM_HET_SIZE"),
     )
 )
-MOST_USERS = 1000  # whose names are remembered
+MAX_USERS = 1000  # whose names are remembered
 DAEMON = "slurmstepd"
 # Its title: "slurmstepd: [71.batch]", since 24.05 also "slurmstepd: [71.batch stepmgr]".
 _TITLE = re.compile(rb"slurmstepd: \[(\d{1,12})\.([\w+]{1,32})(?: stepmgr)?\]")
@@ -40,7 +57,11 @@ _ROOT = re.compile(rb"^Uid:\s+0\s+0\s", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A process of a job. ``launched``: slurmstepd started it, so its environment is what Slurm gave it, not what a program made of it."""
+    """A process of a job.
+
+    ``launched``: slurmstepd started it, so its environment is what Slurm gave it, not
+    what a program made of it.
+    """
 
     pid: int
     job: str
@@ -52,7 +73,10 @@ class Task:
 
 @dataclass(slots=True)
 class _Known:
-    """What is remembered of a process. ``group`` is its own or its ancestor's; ``daemon``: it is a slurmstepd."""
+    """What is remembered of a process.
+
+    ``group`` is its own or its ancestor's; ``daemon``: it is a slurmstepd.
+    """
 
     parent: int = 0
     started: int = -1
@@ -70,7 +94,10 @@ class Tasks:
         self._known: dict[int, _Known] = {}
 
     def look(self, now_s: float) -> None:
-        """Look at what is new, and whether the tasks are still there; ``now_s`` is monotonic. OSError where /proc cannot be listed."""
+        """Look at what is new, and whether the tasks are still there; ``now_s`` is monotonic.
+
+        OSError where /proc cannot be listed.
+        """
         pids = sorted(self._pids())
         for pid in self._known.keys() - set(pids):
             del self._known[pid]
@@ -92,14 +119,18 @@ class Tasks:
 
     def _pids(self) -> Iterator[int]:
         with os.scandir(self._proc) as entries:
-            for _, entry in zip(range(MOST_PROCESSES), entries, strict=False):
+            for _, entry in zip(range(MAX_PROCESSES), entries, strict=False):
                 if entry.name.isascii() and entry.name.isdecimal():
                     yield int(entry.name)
 
     def _follow(self, pid: int, now_s: float) -> None:
         known = self._known.get(pid)
         stranger = known is not None and known.group is None and not known.daemon
-        if known is not None and stranger and known.settled_s < now_s < known.settled_s + AGAIN_S + pid % AGAIN_S:
+        if (
+            known is not None
+            and stranger
+            and known.settled_s < now_s < known.settled_s + AGAIN_S + pid % AGAIN_S
+        ):
             return
         try:
             stat = procfs.stat(self._read(pid, "stat"))
@@ -109,7 +140,9 @@ class Tasks:
             self._known.pop(pid, None)
             return
         if known is None or known.started != stat.started or (stranger and now_s > known.settled_s):
-            known = self._known[pid] = _Known(stat.parent, stat.started, settled_s=now_s + SETTLED_S)
+            known = self._known[pid] = _Known(
+                stat.parent, stat.started, settled_s=now_s + SETTLED_S
+            )
         if now_s <= known.settled_s:
             self._inspect(pid, known, stat)
 
@@ -129,10 +162,14 @@ class Tasks:
             ours = said if said.get("SLURM_JOB_ID", job) == job else {}
             step = known.group.step or ours.get("SLURM_STEP_ID", "")
             launched = above is not None and above.daemon
-            known.task = Task(pid, job, step, procfs.user(status), launched=launched, environment=ours)
+            known.task = Task(
+                pid, job, step, procfs.user(status), launched=launched, environment=ours
+            )
 
     def _job_of_sluid(self, sluid: str, said: Mapping[str, str]) -> str:
-        """The job of a SLUID by the title of its slurmstepd, else by the environment of a task of it; "" where neither says."""
+        """The job of a SLUID by the title of its slurmstepd, else by the environment of a task of
+        it; "" where neither says.
+        """
         for known in self._known.values():
             if known.daemon and known.group and known.group.sluid == sluid and known.group.job:
                 return known.group.job
@@ -163,7 +200,7 @@ def user_names(name_of: Callable[[int], str]) -> Callable[[int], str]:
 
     def remembered(user: int) -> str:
         if user not in known:
-            if len(known) >= MOST_USERS:
+            if len(known) >= MAX_USERS:
                 known.clear()
             known[user] = name_of(user)
         return known[user]

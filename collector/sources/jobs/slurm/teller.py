@@ -1,4 +1,6 @@
-"""Slurm's jobs and the GPUs they have: by the processes that hold a GPU, and by what slurmstepd gave the tasks it launched."""
+"""Slurm's jobs and the GPUs they have: by the processes that hold a GPU, and by what slurmstepd
+gave the tasks it launched.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,13 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from collector.holders import NO_INSTANCE, Held
-from collector.jobs.gpus import Gpus
-from collector.jobs.holding import Holding
-from collector.jobs.slurm.tasks import Task, Tasks, user_names
+from collector.node.gpu_processes import NO_INSTANCE, Held
+from collector.sources.jobs.allocation import Allocation
+from collector.sources.jobs.gpus import Gpus
+from collector.sources.jobs.slurm.tasks import Task, Tasks, user_names
 from collector.sources.nccl.discovery.environment import number_of
 
-MOST_GPUS = 64
+MAX_GPUS = 64
 _INDICES = re.compile(r"[0-9]{1,3}(?:-[0-9]{1,3})?(?:,[0-9]{1,3}(?:-[0-9]{1,3})?)*")
 # Facts of the catalogue by the variables they stand in.
 _FACTS = {
@@ -26,7 +28,10 @@ _FACTS = {
 
 
 class Slurm:
-    """Jobs of this node below ``proc``. ``user_name`` gives the name of a user id, "" where it has none."""
+    """Jobs of this node below ``proc``.
+
+    ``user_name`` gives the name of a user id, "" where it has none.
+    """
 
     def __init__(self, proc: Path, user_name: Callable[[int], str]) -> None:
         self._tasks = Tasks(proc)
@@ -34,20 +39,35 @@ class Slurm:
         self._owners: dict[str, int] = {}
         self.strangers = self.hidden = 0
 
-    def holdings(self, gpus: Gpus, held: Held, now_s: float) -> Iterator[Holding]:
-        """Which job has which GPU. ``strangers`` counts processes that hold a GPU and are no job's, ``hidden`` those that /proc does not show.
+    def holdings(self, gpus: Gpus, held: Held, now_s: float) -> Iterator[Allocation]:
+        """Which job has which GPU.
+
+        ``strangers`` counts processes that hold a GPU and are no job's, ``hidden`` those
+        that /proc does not show.
 
         OSError where /proc cannot be listed.
         """
         self._tasks.look(now_s)
-        self._owners = {task.job: task.user for task in self._tasks.all() if task.launched and task.step != "extern"}
+        self._owners = {
+            task.job: task.user
+            for task in self._tasks.all()
+            if task.launched and task.step != "extern"
+        }
         self.strangers = self.hidden = 0
         for uuid, holders in held.holders.items():
             for pid, instance in holders:
                 task = self._tasks.of(pid)
                 if task is not None:
                     inside = "" if instance == NO_INSTANCE else str(instance)
-                    yield Holding(uuid, inside, "slurm", "process", self._facts(task), frozenset((pid,)), _hosts(task))
+                    yield Allocation(
+                        uuid,
+                        inside,
+                        "slurm",
+                        "process",
+                        self._facts(task),
+                        frozenset((pid,)),
+                        _hosts(task),
+                    )
                 elif self._tasks.there(pid):
                     self.strangers += 1
                 else:
@@ -56,25 +76,43 @@ class Slurm:
             if task.launched:
                 yield from self._given(task, gpus)
 
-    def _given(self, task: Task, gpus: Gpus) -> Iterator[Holding]:
-        """GPUs of the job by the variables of a task: SLURM_JOB_GPUS and SLURM_STEP_GPUS are numbers of the node, CUDA_VISIBLE_DEVICES is not."""
+    def _given(self, task: Task, gpus: Gpus) -> Iterator[Allocation]:
+        """GPUs of the job by the variables of a task: SLURM_JOB_GPUS and SLURM_STEP_GPUS are
+        numbers of the node, CUDA_VISIBLE_DEVICES is not.
+        """
         said = task.environment
         numbers = indices(said.get("SLURM_STEP_GPUS", "") or said.get("SLURM_JOB_GPUS", ""))
         for uuid in dict.fromkeys(gpus.listed(str(n)) for n in numbers):
             if uuid:
-                yield Holding(uuid, "", "slurm", "environment", self._facts(task), hosts=_hosts(task))
+                yield Allocation(
+                    uuid, "", "slurm", "environment", self._facts(task), hosts=_hosts(task)
+                )
 
     def _facts(self, task: Task) -> dict[str, str]:
-        """``user`` is who was given the job, whoever a process in it has become since: by sudo, or in a container."""
+        """``user`` is who was given the job, whoever a process in it has become since: by
+        sudo, or in a container.
+        """
         said, owner = task.environment, self._owners.get(task.job, task.user)
-        user = self._user_name(owner) or said.get("SLURM_JOB_USER", "") or (str(owner) if owner >= 0 else "")
+        user = (
+            self._user_name(owner)
+            or said.get("SLURM_JOB_USER", "")
+            or (str(owner) if owner >= 0 else "")
+        )
         step = "" if task.step == "extern" else task.step
-        return {"job": task.job, "step": step, "user": user} | {fact: said.get(name, "") for fact, name in _FACTS.items()}
+        return {"job": task.job, "step": step, "user": user} | {
+            fact: said.get(name, "") for fact, name in _FACTS.items()
+        }
 
 
 def _hosts(task: Task) -> int:
-    """Nodes of its job as Slurm counts them, 0 where it does not say; one component of a heterogeneous job is not all of it."""
-    return 0 if "SLURM_HET_SIZE" in task.environment else max(0, number_of(task.environment, "SLURM_JOB_NUM_NODES"))
+    """Nodes of its job as Slurm counts them, 0 where it does not say; one component of a
+    heterogeneous job is not all of it.
+    """
+    return (
+        0
+        if "SLURM_HET_SIZE" in task.environment
+        else max(0, number_of(task.environment, "SLURM_JOB_NUM_NODES"))
+    )
 
 
 def indices(text: str) -> tuple[int, ...]:
@@ -87,7 +125,7 @@ def indices(text: str) -> tuple[int, ...]:
         return ()
     ends = [part.partition("-") for part in text.split(",")]
     spans = [range(int(first), int(last or first) + 1) for first, _, last in ends]
-    return tuple(n for span in spans for n in span)[:MOST_GPUS]
+    return tuple(n for span in spans for n in span)[:MAX_GPUS]
 
 
 def local_user(user: int) -> str:

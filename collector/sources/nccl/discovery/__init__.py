@@ -1,1 +1,3 @@
-"""Which processes of the node hold GPUs and speak NCCL: from /proc alone, without touching the process."""
+"""Which processes of the node hold GPUs and speak NCCL: from /proc alone,
+without touching the process.
+"""

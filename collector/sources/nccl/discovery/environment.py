@@ -1,24 +1,45 @@
-"""What a process was started with that matters here: an environment holds secrets, so only these names are ever looked at."""
+"""What a process was started with that matters here: an environment holds secrets, so only these
+names are ever looked at.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
 
-from collector.sources.nccl.hostile import printable
+from collector.sources.nccl.sanitize import printable
 
-MOST_BYTES = 1 << 20
-LONGEST_VALUE = 512
+MAX_BYTES = 1 << 20
+MAX_VALUE = 512
 
-# The scheduler's or launcher's, NCCL's (its documentation, "Environment Variables"), PyTorch's (ProcessGroupNCCL.hpp).
+# The scheduler's or launcher's, NCCL's (its documentation, "Environment Variables"),
+# PyTorch's (ProcessGroupNCCL.hpp).
 KEPT = frozenset(
     (
-        *("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID", "TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"),
+        *(
+            "SLURM_JOB_ID",
+            "SLURM_STEP_ID",
+            "SLURM_PROCID",
+            "TORCHELASTIC_RUN_ID",
+            "MASTER_ADDR",
+            "MASTER_PORT",
+        ),
         *("SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", "OMPI_COMM_WORLD_SIZE"),
-        *("RANK", "LOCAL_RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "CUDA_VISIBLE_DEVICES"),
+        *(
+            "RANK",
+            "LOCAL_RANK",
+            "WORLD_SIZE",
+            "OMPI_COMM_WORLD_RANK",
+            "PMIX_RANK",
+            "CUDA_VISIBLE_DEVICES",
+        ),
         *("NCCL_RAS_ENABLE", "NCCL_RAS_ADDR", "NCCL_RAS_TIMEOUT_FACTOR", "NCCL_DEBUG_FILE"),
         *("NCCL_INSPECTOR_ENABLE", "NCCL_INSPECTOR_DUMP_DIR"),
-        *("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"),
+        *(
+            "TORCH_FR_DUMP_TEMP_FILE",
+            "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
+            "TORCH_NCCL_DEBUG_INFO_PIPE_FILE",
+        ),
         *("TORCH_WORKER_SERVER_SOCKET", "XDG_CACHE_HOME", "HOME"),
     )
 )
@@ -33,15 +54,21 @@ def environment_of(raw: bytes, kept: Collection[str] = KEPT) -> dict[str, str]:
     >>> environment_of(b"RANK=3\0AWS_SECRET_ACCESS_KEY=x\0NCCL_RAS_ADDR=localhost:28028")
     {'RANK': '3', 'NCCL_RAS_ADDR': 'localhost:28028'}
     """
-    pairs = (item.partition(b"=") for item in raw[:MOST_BYTES].split(b"\0"))
-    found = ((name.decode(errors="replace"), value.decode(errors="replace")) for name, _, value in pairs)
-    return {name: printable(value, LONGEST_VALUE) for name, value in found if name in kept}
+    pairs = (item.partition(b"=") for item in raw[:MAX_BYTES].split(b"\0"))
+    found = (
+        (name.decode(errors="replace"), value.decode(errors="replace")) for name, _, value in pairs
+    )
+    return {name: printable(value, MAX_VALUE) for name, value in found if name in kept}
 
 
 def job_of(environment: Mapping[str, str], cgroup: str) -> str:
-    """What the processes of one job have in common: Slurm's step, the pod, torchrun's run, or the address of rank 0; empty where nothing is.
+    """What the processes of one job have in common: Slurm's step, the pod, torchrun's run, or the
+    address of rank 0; empty where nothing is.
 
-    >>> job_of({"SLURM_JOB_ID": "71", "SLURM_STEP_ID": "0"}, ""), job_of({}, "0::/system.slice/slurmstepd.scope/job_71/step_0/user")
+    >>> (
+    ...     job_of({"SLURM_JOB_ID": "71", "SLURM_STEP_ID": "0"}, ""),
+    ...     job_of({}, "0::/system.slice/slurmstepd.scope/job_71/step_0/user"),
+    ... )
     ('71.0', '71.0')
     """
     if environment.get("SLURM_JOB_ID", "") not in _NOTHING:

@@ -1,6 +1,7 @@
-"""Which NCCL a process speaks: in its library's name, else in the library itself.
+"""Which NCCL version a process uses: in its library's name, else in the library itself.
 
-The library is as large as half a gigabyte and may lie on a network file system that hangs, so the search runs in a child (aside.py).
+The library is as large as half a gigabyte and may lie on a network file system that hangs, so the
+search runs in a child (aside.py).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from collector.sources.nccl.discovery.procfs import Library
 from collector.sources.untrusted import open_regular
 
 CHUNK = 4 << 20
-MOST_BYTES = 4 << 30  # libtorch_cuda with every architecture takes 2
-MOST_KNOWN = 256
+MAX_BYTES = 4 << 30  # libtorch_cuda with every architecture takes 2
+MAX_KNOWN = 256
 
 _IN_NAME = re.compile(r"libnccl\.so\.(\d{1,3}\.\d{1,3}\.\d{1,3})$")
 _INSIDE = re.compile(rb"NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})")
@@ -35,10 +36,13 @@ def version_of(text: str) -> Version:
 
 
 def search(path: str, root: Path) -> str:
-    """The version that a library holds, empty where it holds none. ``path`` is the process's own, ``root`` its /proc/PID/root. OSError."""
+    """The version that a library holds, empty where it holds none.
+
+    ``path`` is the process's own, ``root`` its /proc/PID/root. OSError.
+    """
     kept = b""
     with FileIO(open_regular(path, root=root)) as file:
-        for _ in range(MOST_BYTES // CHUNK):
+        for _ in range(MAX_BYTES // CHUNK):
             piece = file.read(CHUNK)
             if match := _INSIDE.search(kept + piece):
                 return match[1].decode()
@@ -49,7 +53,10 @@ def search(path: str, root: Path) -> str:
 
 
 class Versions:
-    """Remembers the version of each library, so that it is looked for once per file. ``find`` is given root and path; it may say ""."""
+    """Remembers the version of each library, so that it is looked for once per file.
+
+    ``find`` is given root and path; it may say "".
+    """
 
     def __init__(self, proc: Path, find: Callable[[Path, str], str]) -> None:
         self._proc, self._find = proc, find
@@ -64,6 +71,6 @@ class Versions:
     def look(self, library: Library, pid: int) -> str:
         """Look for it, through a process that has it mapped."""
         found = self._find(self._proc / str(pid) / "root", library.path)
-        if len(self._known) >= MOST_KNOWN:
+        if len(self._known) >= MAX_KNOWN:
             self._known.pop(next(iter(self._known)))
         return self._known.setdefault((library.device, library.inode), found)

@@ -1,4 +1,7 @@
-"""The files below /proc/PID that discovery reads, each parsed by a function of its text. Formats: proc(5)."""
+"""The files below /proc/PID that discovery reads, each parsed by a function of its text.
+
+Formats: proc(5).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-MOST_BYTES = 16 << 20  # of one file: the maps of a Python process with PyTorch take 0.5 MB
+MAX_BYTES = 16 << 20  # of one file: the maps of a Python process with PyTorch take 0.5 MB
 TICKS_PER_SECOND = 100  # USER_HZ, the same on all architectures that have NVIDIA drivers
 
 _GPU = re.compile(rb" /dev/nvidia(\d{1,3})$", re.MULTILINE)
@@ -17,7 +20,9 @@ _SPEAKS = re.compile(rb"libnccl\.so[^/]{0,40}|libtorch_cuda\.so")
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A mapped library that speaks NCCL: path in the process's own root, and its identity on disk (device and inode)."""
+    """A mapped library that implements NCCL: path in the process's own root, and its identity on
+    disk (device and inode).
+    """
 
     path: str
     device: str
@@ -34,9 +39,12 @@ class Mapped:
 
 
 def read(path: Path) -> bytes:
-    """The file, at most ``MOST_BYTES``. OSError as it comes: PermissionError where the process may not be inspected."""
+    """The file, at most ``MAX_BYTES``.
+
+    OSError as it comes: PermissionError where the process may not be inspected.
+    """
     with path.open("rb") as file:
-        return file.read(MOST_BYTES)
+        return file.read(MAX_BYTES)
 
 
 def mapped(maps: bytes) -> Mapped:
@@ -44,20 +52,24 @@ def mapped(maps: bytes) -> Mapped:
     if not _ANY_GPU.search(maps):
         return Mapped(holds_gpu=False)
     gpus = tuple(sorted({int(n) for n in _GPU.findall(maps)}))
-    rows = (line.split(None, 5) for line in maps.splitlines() if b"libnccl.so" in line or b"libtorch_cuda" in line)
+    rows = (
+        line.split(None, 5)
+        for line in maps.splitlines()
+        if b"libnccl.so" in line or b"libtorch_cuda" in line
+    )
     libraries = {
         Library(path.decode(errors="replace"), device.decode(errors="replace"), int(inode))
         for _, _, _, device, inode, path in (row for row in rows if len(row) == 6)
         if inode.isdigit() and _SPEAKS.fullmatch(path.rpartition(b"/")[2])
     }
-    # NCCL's own library speaks where both are there.
+    # NCCL's own library counts where both are there.
     chosen = min(libraries, key=lambda x: ("libnccl" not in x.path, x.path), default=None)
     return Mapped(holds_gpu=True, gpus=gpus, library=chosen)
 
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """``started`` is in clock ticks since boot: with the pid it names a process for ever."""
+    """``started`` is in clock ticks since boot: with the pid it names a process forever."""
 
     comm: str
     parent: int
@@ -77,7 +89,8 @@ def stat(text: bytes) -> Stat | None:
 
 
 def inner_pid(status: bytes, pid: int) -> int:
-    r"""The pid as the process itself sees it, which is what RAS reports: the last of NSpid in /proc/PID/status.
+    r"""The pid as the process itself sees it, which is what RAS reports: the last of
+    NSpid in /proc/PID/status.
 
     >>> inner_pid(b"Name: x\nNSpid: 812 7\n", 812), inner_pid(b"", 5)
     (7, 5)

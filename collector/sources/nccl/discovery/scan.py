@@ -1,4 +1,6 @@
-"""The scan over /proc: every process is looked at when it is new, and ever more rarely while it holds no GPU."""
+"""The scan over /proc: every process is looked at when it is new, and ever more
+rarely while it holds no GPU.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,13 @@ from pathlib import Path
 
 from collector.sources.nccl.discovery import procfs
 from collector.sources.nccl.discovery.environment import environment_of, job_of, rank_of
-from collector.sources.nccl.hostile import printable
+from collector.sources.nccl.sanitize import printable
 
-MOST_PROCESSES = 100_000
-MOST_FOUND = 1024  # processes of one node that hold GPUs: 16 GPUs in 7 instances, some of them shared
-FIRST_PAUSE_S, LONGEST_PAUSE_S = (
-    15.0,
-    300.0,
-)  # between two looks at one process: an interpreter loads CUDA seconds after its start
+MAX_PROCESSES = 100_000
+# processes of one node that hold GPUs: 16 GPUs in 7 instances, some of them shared
+MAX_FOUND = 1024
+# between two looks at one process: an interpreter loads CUDA seconds after its start
+FIRST_PAUSE_S, MAX_PAUSE_S = 15.0, 300.0
 KTHREADD = 2  # the parent of all kernel threads
 
 
@@ -24,8 +25,9 @@ KTHREADD = 2  # the parent of all kernel threads
 class Found:
     """A process that holds a GPU.
 
-    ``pid`` and ``parent`` are the host's, ``inner_pid`` what the process calls itself and RAS reports. ``started_s`` is seconds since boot. ``uuids`` are the
-    GPUs it has mapped. ``library`` is where it has NCCL from, None where it has none (yet). ``network`` tells network namespaces
+    ``pid`` and ``parent`` are the host's, ``inner_pid`` what the process calls itself and RAS
+    reports. ``started_s`` is seconds since boot. ``uuids`` are the GPUs it has mapped. ``library``
+    is where it has NCCL from, None where it has none (yet). ``network`` tells network namespaces
     apart, 0 where that is not known.
     """
 
@@ -45,7 +47,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """One look over the node. ``hidden``: processes that could not be inspected, among them perhaps some that hold GPUs."""
+    """One look over the node.
+
+    ``hidden``: processes that could not be inspected, among them perhaps some that hold GPUs.
+    """
 
     processes: tuple[Found, ...]
     hidden: int
@@ -63,25 +68,31 @@ class _Known:
 
 
 class Scanner:
-    """Looks over ``proc`` when asked. A process that was looked at costs one small file, until it is due again."""
+    """Looks over ``proc`` when asked.
+
+    A process that was looked at costs one small file, until it is due again.
+    """
 
     def __init__(self, proc: Path) -> None:
         self._proc = proc
         self._known: dict[int, _Known] = {}
 
     def scan(self, now_s: float) -> Scan:
-        """The processes that hold GPUs now; ``now_s`` is monotonic. OSError where /proc itself cannot be read."""
+        """The processes that hold GPUs now; ``now_s`` is monotonic.
+
+        OSError where /proc itself cannot be read.
+        """
         pids = set(self._pids())
         for pid in self._known.keys() - pids:
             del self._known[pid]
         for pid in pids:
             self._look(pid, now_s)
         found = _ranks([known.found for _, known in sorted(self._known.items()) if known.found])
-        return Scan(tuple(found[:MOST_FOUND]), sum(known.hidden for known in self._known.values()))
+        return Scan(tuple(found[:MAX_FOUND]), sum(known.hidden for known in self._known.values()))
 
     def _pids(self) -> Iterator[int]:
         with os.scandir(self._proc) as entries:
-            for _, entry in zip(range(MOST_PROCESSES), entries, strict=False):
+            for _, entry in zip(range(MAX_PROCESSES), entries, strict=False):
                 if entry.name.isascii() and entry.name.isdecimal():
                     yield int(entry.name)
 
@@ -106,18 +117,23 @@ class Scanner:
         except OSError:
             known.found = None  # it ended meanwhile
         if known.found and known.found.library:
-            known.pause_s = LONGEST_PAUSE_S
+            known.pause_s = MAX_PAUSE_S
         known.due_s = now_s + known.pause_s
-        known.pause_s = min(2 * known.pause_s, LONGEST_PAUSE_S)
+        known.pause_s = min(2 * known.pause_s, MAX_PAUSE_S)
 
-    def _inspect(self, pid: int, process: Path, stat: procfs.Stat, before: Found | None) -> Found | None:
+    def _inspect(
+        self, pid: int, process: Path, stat: procfs.Stat, before: Found | None
+    ) -> Found | None:
         mapped = procfs.mapped(procfs.read(process / "maps"))
         if not mapped.holds_gpu:
             return None
         uuids = tuple(uuid for minor, uuid in self._minors() if minor in mapped.gpus)
         if before is not None:
             return replace(before, uuids=uuids, library=mapped.library or before.library)
-        status, environment = procfs.read(process / "status"), environment_of(procfs.read(process / "environ"))
+        status, environment = (
+            procfs.read(process / "status"),
+            environment_of(procfs.read(process / "environ")),
+        )
         return Found(
             pid,
             procfs.inner_pid(status, pid),
@@ -146,7 +162,9 @@ class Scanner:
 
 
 def _ranks(found: list[Found]) -> list[Found]:
-    """Without the children that a rank forked, such as workers that load its data: they inherit its mappings and its environment."""
+    """Without the children that a rank forked, such as workers that load its data: they inherit its
+    mappings and its environment.
+    """
     ranks = {p.pid: p.rank for p in found}
     return [p for p in found if p.rank < 0 or ranks.get(p.parent) != p.rank]
 

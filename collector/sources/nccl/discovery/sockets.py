@@ -1,4 +1,6 @@
-"""Listening RAS sockets, also those in another network namespace: from /proc/PID/net, which shows the namespace of that process."""
+"""Listening RAS sockets, also those in another network namespace: from /proc/PID/net, which shows
+the namespace of that process.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,13 @@ from pathlib import Path
 
 RAS_PORT = 28028  # NCCL's default (src/ras/ras.cc), on localhost
 LISTEN = "0A"
-MOST_LINES = 200_000
-MOST_DESCRIPTORS = 65_536
+MAX_LINES = 200_000
+MAX_DESCRIPTORS = 65_536
 
-_ROW = re.compile(r"\s*\d+: (?P<host>[0-9A-F]{8}|[0-9A-F]{32}):(?P<port>[0-9A-F]{4}) \S+ (?P<state>[0-9A-F]{2}) .*")
+_ROW = re.compile(
+    r"\s*\d+: (?P<host>[0-9A-F]{8}|[0-9A-F]{32}):(?P<port>[0-9A-F]{4}) \S+ "
+    r"(?P<state>[0-9A-F]{2}) .*"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,10 @@ class Listener:
 
 
 def listeners(net: Path) -> Iterator[Listener]:
-    """Of one network namespace: ``net`` is a /proc/PID/net. A table that is not there has no rows."""
+    """Of one network namespace: ``net`` is a /proc/PID/net.
+
+    A table that is not there has no rows.
+    """
     for name in ("tcp", "tcp6"):
         for line in _lines(net / name):
             if found := _listener(line):
@@ -57,9 +65,12 @@ def _address(text: str) -> str:
 
 
 def addresses(net: Path) -> frozenset[str]:
-    """The addresses of a network namespace, as text: by one of them RAS knows the node. A table that is not there has none.
+    """The addresses of a network namespace, as text: by one of them RAS knows the node.
 
-    /proc/net/fib_trie has local IPv4 addresses as leaves that are followed by ``/32 host LOCAL``, /proc/net/if_inet6 IPv6 ones.
+    A table that is not there has none.
+
+    /proc/net/fib_trie has local IPv4 addresses as leaves that are followed by ``/32 host LOCAL``,
+    /proc/net/if_inet6 IPv6 ones.
     """
     found = set()
     leaf = ""
@@ -77,15 +88,18 @@ def addresses(net: Path) -> frozenset[str]:
 
 def _lines(path: Path) -> Iterator[str]:
     with contextlib.suppress(OSError), path.open(encoding="ascii", errors="replace") as file:
-        for _, line in zip(range(MOST_LINES), file, strict=False):
+        for _, line in zip(range(MAX_LINES), file, strict=False):
             yield line
 
 
 def sockets_of(process: Path) -> frozenset[int]:
-    """Inodes of the sockets a process has open; ``process`` is its /proc/PID. OSError where it may not be inspected."""
+    """Inodes of the sockets a process has open; ``process`` is its /proc/PID.
+
+    OSError where it may not be inspected.
+    """
     found = set()
     with os.scandir(process / "fd") as descriptors:
-        for _, entry in zip(range(MOST_DESCRIPTORS), descriptors, strict=False):
+        for _, entry in zip(range(MAX_DESCRIPTORS), descriptors, strict=False):
             try:
                 target = os.readlink(entry.path)  # noqa: PTH115 - thousands of descriptors: no path object each
             except OSError:
@@ -96,19 +110,28 @@ def sockets_of(process: Path) -> frozenset[int]:
 
 
 def ras_port(address: str) -> int:
-    """The port of a NCCL_RAS_ADDR (``host:port``, ``[v6]:port``); NCCL's default where it is empty or none.
+    """The port of a NCCL_RAS_ADDR (``host:port``, ``[v6]:port``); NCCL's default
+    where it is empty or none.
 
     >>> ras_port(""), ras_port("localhost:30000"), ras_port("[::1]:30001"), ras_port("x")
     (28028, 30000, 30001, 28028)
     """
     port = address.rpartition(":")[2]
-    return int(port) if port.isascii() and port.isdecimal() and 0 < int(port) < 65536 and ":" in address else RAS_PORT
+    return (
+        int(port)
+        if port.isascii() and port.isdecimal() and 0 < int(port) < 65536 and ":" in address
+        else RAS_PORT
+    )
 
 
-def ras_clients(proc: Path, processes: Iterable[tuple[int, int, str]]) -> dict[int, tuple[Listener, ...]]:
-    """The sockets on which processes take RAS clients, by pid; of each process its pid, network namespace and NCCL_RAS_ADDR are given.
+def ras_clients(
+    proc: Path, processes: Iterable[tuple[int, int, str]]
+) -> dict[int, tuple[Listener, ...]]:
+    """The sockets on which processes take RAS clients, by pid; of each process its pid, network
+    namespace and NCCL_RAS_ADDR are given.
 
-    With SO_REUSEPORT every process of a job on a host listens on the same port, and any of them answers for the whole job.
+    With SO_REUSEPORT every process of a job on a host listens on the same port, and any of them
+    answers for the whole job.
     """
     tables: dict[int, tuple[Listener, ...]] = {}
     found: dict[int, tuple[Listener, ...]] = {}

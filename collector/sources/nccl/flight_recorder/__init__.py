@@ -1,1 +1,3 @@
-"""PyTorch's Flight Recorder: dumps of what each rank called, read as the hostile files that they may be."""
+"""PyTorch's Flight Recorder: dumps of what each rank called, read as the
+hostile files that they may be.
+"""

@@ -1,6 +1,8 @@
-"""The child that reads dumps: ``main([requests])`` prints one JSON line for each, with the events that it comes to.
+"""The child that reads dumps: ``main([requests])`` prints one JSON line for each, with the
+events that it comes to.
 
-A request: ``root`` and ``path`` (a file, or with ``http`` the socket of PyTorch's worker server), ``owner``, ``rank``, ``job``, ``host``, ``pid``, ``time_ns``.
+A request: ``root`` and ``path`` (a file, or with ``http`` the socket of PyTorch's worker server),
+``owner``, ``rank``, ``job``, ``host``, ``pid``, ``time_ns``.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from collector.sources.nccl.children import confine
-from collector.sources.nccl.flight_recorder.dump import MOST_BYTES, parse_dump
+from collector.sources.nccl.flight_recorder.dump import MAX_BYTES, parse_dump
 from collector.sources.nccl.flight_recorder.http import fetch
-from collector.sources.nccl.hostile import FormatError, printable
+from collector.sources.nccl.sanitize import FormatError, printable
 from collector.sources.untrusted import read_regular
 from pipeline.frame import Device
 from pipeline.nccl.wire import events_of
@@ -35,7 +37,11 @@ def main(arguments: Sequence[str]) -> None:
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     root, path, owner = Path(request["root"]), request["path"], request["owner"]
-    data = fetch(path, root, owner) if request["http"] else read_regular(path, root=root, owner=owner, most_bytes=MOST_BYTES)
+    data = (
+        fetch(path, root, owner)
+        if request["http"]
+        else read_regular(path, root=root, owner=owner, max_bytes=MAX_BYTES)
+    )
     report = parse_dump(data, path, world_rank=request["rank"], time_ns=request["time_ns"])
     report = replace(report, job=request["job"], host=request["host"], pid=request["pid"])
     events = events_of(report, Device(request["host"], "node", request["host"]), request["time_ns"])

@@ -1,6 +1,8 @@
-"""From a dump, pickle or JSON, of any schema, to what its rank launched and completed in each group.
+"""From a dump, pickle or JSON, of any schema, to what its rank launched and
+completed in each group.
 
-What is read is decided by the fields that are there, never by the version. Fields: torch/csrc/distributed/c10d/FlightRecorder*.
+What is read is decided by the fields that are there, never by the version. Fields:
+torch/csrc/distributed/c10d/FlightRecorder*.
 """
 
 from __future__ import annotations
@@ -15,31 +17,34 @@ import msgspec
 
 from collector.sources.nccl.flight_recorder.entry import Entry, entry_of, number_of
 from collector.sources.nccl.flight_recorder.plain_pickle import load
-from collector.sources.nccl.hostile import FormatError, printable
+from collector.sources.nccl.sanitize import FormatError, printable
 from pipeline.nccl.member import KEPT_OPERATIONS, WHOLE, Member
 from pipeline.nccl.report import Communicator, Discard, Report
 
-MOST_BYTES = 256 << 20
-MOST_ENTRIES = 200_000
-MOST_CONTAINERS, MOST_VALUES = 2_000_000, 20_000_000  # of a JSON dump; each entry has about 8 and 40
-MOST_GROUPS = 10_000
-MOST_RANKS = 1 << 20  # of one group
+MAX_BYTES = 256 << 20
+MAX_ENTRIES = 200_000
+MAX_CONTAINERS, MAX_VALUES = 2_000_000, 20_000_000  # of a JSON dump; each entry has about 8 and 40
+MAX_GROUPS = 10_000
+MAX_RANKS = 1 << 20  # of one group
 
-_RANK_IN_NAME = re.compile(r"(\d{1,7})(?:\.[A-Za-z]{1,12})*$")  # comm_lib_trace_rank_3, fr_rank3.json, nccl_trace_rank_3.pickle
+# comm_lib_trace_rank_3, fr_rank3.json, nccl_trace_rank_3.pickle
+_RANK_IN_NAME = re.compile(r"(\d{1,7})(?:\.[A-Za-z]{1,12})*$")
 
 
 def parse_dump(data: bytes, origin: str = "", *, world_rank: int = -1, time_ns: int = 0) -> Report:
-    """What one rank's dump says. Its rank is ``world_rank``, or the number at the end of its file name.
+    """What one rank's dump says.
+
+    Its rank is ``world_rank``, or the number at the end of its file name.
 
     FormatError where it is no dump, too large, or a pickle that is more than data.
     """
-    if len(data) > MOST_BYTES:
-        raise FormatError(f"a dump of {len(data)} bytes: at most {MOST_BYTES} are read")
+    if len(data) > MAX_BYTES:
+        raise FormatError(f"a dump of {len(data)} bytes: at most {MAX_BYTES} are read")
     found = _document(data)
     given = found.get("entries") if isinstance(found, dict) else found
     if not isinstance(given, list):
         raise FormatError("no Flight Recorder dump: it has no list of entries")
-    entries = [entry for item in given[-MOST_ENTRIES:] if (entry := entry_of(item))]
+    entries = [entry for item in given[-MAX_ENTRIES:] if (entry := entry_of(item))]
     if given and not entries:
         raise FormatError("no Flight Recorder dump: none of its entries has a sequence number")
     top: Mapping[str, Any] = found if isinstance(found, dict) else {}
@@ -60,8 +65,10 @@ def parse_dump(data: bytes, origin: str = "", *, world_rank: int = -1, time_ns: 
 
 def _document(data: bytes) -> Any:
     if data[:1] in (b"{", b"["):
-        if data.count(b"{") + data.count(b"[") > MOST_CONTAINERS or data.count(b",") > MOST_VALUES:
-            raise FormatError(f"a JSON dump of more than {MOST_CONTAINERS} containers or {MOST_VALUES} values")
+        if data.count(b"{") + data.count(b"[") > MAX_CONTAINERS or data.count(b",") > MAX_VALUES:
+            raise FormatError(
+                f"a JSON dump of more than {MAX_CONTAINERS} containers or {MAX_VALUES} values"
+            )
         try:
             return msgspec.json.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -71,16 +78,18 @@ def _document(data: bytes) -> Any:
     return load(data)
 
 
-def _communicators(entries: list[Entry], top: Mapping[str, Any], world_rank: int) -> Iterator[Communicator]:
+def _communicators(
+    entries: list[Entry], top: Mapping[str, Any], world_rank: int
+) -> Iterator[Communicator]:
     groups: dict[str, list[Entry]] = {}
     for entry in entries:
         groups.setdefault(entry.group, []).append(entry)
     config = _mapping(top.get("pg_config"))
-    for name in islice(config, MOST_GROUPS):
+    for name in islice(config, MAX_GROUPS):
         if name:  # gloo keeps the default group under an empty name
             groups.setdefault(printable(name), [])
     status = _mapping(top.get("pg_status"))
-    for name, own in islice(groups.items(), MOST_GROUPS):
+    for name, own in islice(groups.items(), MAX_GROUPS):
         ranks = _ranks(config, name, alone=len(groups) == 1)
         place = ranks.index(world_rank) if world_rank in ranks else -1
         member = replace(_member(own, status), rank=place, world_rank=world_rank)
@@ -89,11 +98,15 @@ def _communicators(entries: list[Entry], top: Mapping[str, Any], world_rank: int
 
 
 def _member(entries: list[Entry], status: Mapping[str, Any]) -> Member:
-    """The progress of the dumping rank in one group. ``pg_status`` may lag behind the entries, so the larger number counts."""
+    """The progress of the dumping rank in one group.
+
+    ``pg_status`` may lag behind the entries, so the larger number counts.
+    """
     told = _mapping(status.get(entries[0].local_id) if entries else None)
     own = [e for e in entries if not e.p2p]
     enqueued, started, completed = (
-        number_of(told.get(f"last_{word}_collective"), 0) for word in ("enqueued", "started", "completed")
+        number_of(told.get(f"last_{word}_collective"), 0)
+        for word in ("enqueued", "started", "completed")
     )
     launched = max([enqueued, *(e.seq for e in own)])
     completed = max([completed, *(e.seq for e in own if e.completed)])
@@ -104,19 +117,28 @@ def _member(entries: list[Entry], status: Mapping[str, Any]) -> Member:
         launched=((WHOLE, launched),),
         started=((WHOLE, started),),
         completed=((WHOLE, completed),),
-        operations=tuple(e.operation() for e in sorted(own, key=lambda e: e.seq)[-KEPT_OPERATIONS:]),
+        operations=tuple(
+            e.operation() for e in sorted(own, key=lambda e: e.seq)[-KEPT_OPERATIONS:]
+        ),
     )
 
 
 def _ranks(config: Mapping[str, Any], name: str, *, alone: bool) -> tuple[int, ...]:
-    """World ranks of a group, empty where the dump does not say. Only digits are looked at: the text is never evaluated."""
+    """World ranks of a group, empty where the dump does not say.
+
+    Only digits are looked at: the text is never evaluated.
+    """
     entry = _mapping(config.get(name) or (config.get("") if alone else None))
     text = entry.get("ranks")
     if isinstance(text, list):
         numbers = [n for n in text if type(n) is int]
     else:
-        numbers = [int(m[0]) for m in islice(re.finditer(r"\d{1,7}", text), MOST_RANKS)] if isinstance(text, str) else []
-    return tuple(dict.fromkeys(numbers[:MOST_RANKS]))
+        numbers = (
+            [int(m[0]) for m in islice(re.finditer(r"\d{1,7}", text), MAX_RANKS)]
+            if isinstance(text, str)
+            else []
+        )
+    return tuple(dict.fromkeys(numbers[:MAX_RANKS]))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -1,4 +1,7 @@
-"""One entry of a dump: one operation that the rank called. A field of the wrong type is a missing field."""
+"""One entry of a dump: one operation that the rank called.
+
+A field of the wrong type is a missing field.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,20 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from collector.sources.nccl.hostile import printable
+from collector.sources.nccl.sanitize import printable
 from pipeline.nccl.member import Operation
 
-MOST_TENSORS = 16  # of one operation that are kept; an all_to_all has as many as ranks
-MOST_DIMENSIONS = 8
-MOST_FRAMES = 200
+MAX_TENSORS = 16  # of one operation that are kept; an all_to_all has as many as ranks
+MAX_DIMENSIONS = 8
+MAX_FRAMES = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """``group`` is the same on all ranks, ``local_id`` only in this dump. ``completed`` and ``started`` are as far as the entry tells."""
+    """``group`` is the same on all ranks, ``local_id`` only in this dump.
+
+    ``completed`` and ``started`` are as far as the entry tells.
+    """
 
     group: str
     description: str
@@ -35,8 +41,13 @@ class Entry:
         return Operation(
             self.seq,
             name.partition(":")[2] or name,
-            dtypes=tuple(_text(t) for t in islice(_list(self.found.get("input_dtypes")), MOST_TENSORS)),
-            sizes=tuple(tuple(number_of(n, -1) for n in _list(s)[:MOST_DIMENSIONS]) for s in sizes[:MOST_TENSORS]),
+            dtypes=tuple(
+                _text(t) for t in islice(_list(self.found.get("input_dtypes")), MAX_TENSORS)
+            ),
+            sizes=tuple(
+                tuple(number_of(n, -1) for n in _list(s)[:MAX_DIMENSIONS])
+                for s in sizes[:MAX_TENSORS]
+            ),
             started=self.started,
             completed=self.completed,
             created_ns=number_of(self.found.get("time_created_ns"), 0),
@@ -45,7 +56,10 @@ class Entry:
 
 
 def entry_of(item: Any) -> Entry | None:
-    """The entry, None where it is none. Dumps of PyTorch 2.2 have ``seq_id`` and no ``process_group``."""
+    """The entry, None where it is none.
+
+    Dumps of PyTorch 2.2 have ``seq_id`` and no ``process_group``.
+    """
     if not isinstance(item, dict):
         return None
     seq = number_of(item.get("collective_seq_id", item.get("seq_id")), -1)
@@ -59,7 +73,11 @@ def entry_of(item: Any) -> Entry | None:
     completed = state == "completed" or bool(number_of(item.get("time_discovered_completed_ns"), 0))
     # gloo never leaves "scheduled"; what is retired is done. NCCL also retires what was given up.
     completed = completed or (call.startswith("gloo:") and item.get("retired") is True)
-    started = completed or state == "started" or bool(number_of(item.get("time_discovered_started_ns"), 0))
+    started = (
+        completed
+        or state == "started"
+        or bool(number_of(item.get("time_discovered_started_ns"), 0))
+    )
     is_p2p = item.get("is_p2p")
     p2p = is_p2p if isinstance(is_p2p, bool) else call.startswith(("nccl:send", "nccl:recv"))
     return Entry(
@@ -75,19 +93,25 @@ def entry_of(item: Any) -> Entry | None:
 
 
 def number_of(value: Any, default: int) -> int:
-    """A whole number given as such or, as JSON dumps do, as text; the default for anything else, and for those beyond 64 bits.
+    """A whole number given as such or, as JSON dumps do, as text; the default for anything else,
+    and for those beyond 64 bits.
 
     >>> number_of("12", 0), number_of(True, 0), number_of(None, 3), number_of(2**80, 0)
     (12, 0, 3, 0)
     """
-    if isinstance(value, str) and len(value) <= 20 and value.removeprefix("-").isdecimal() and value.isascii():
+    if (
+        isinstance(value, str)
+        and len(value) <= 20
+        and value.removeprefix("-").isdecimal()
+        and value.isascii()
+    ):
         value = int(value)
     return value if type(value) is int and -(1 << 63) <= value < 1 << 63 else default
 
 
 def _frame(frames: Any) -> str:
     """The innermost line that is not PyTorch's own: innermost stands first."""
-    for frame in islice(_list(frames), MOST_FRAMES):
+    for frame in islice(_list(frames), MAX_FRAMES):
         if isinstance(frame, dict):
             file = _text(frame.get("filename"))
             if file and "/torch/" not in file:

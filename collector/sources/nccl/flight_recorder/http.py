@@ -1,4 +1,6 @@
-"""PyTorch's worker server on a Unix socket: asks a rank for its Flight Recorder while the job goes on."""
+"""PyTorch's worker server on a Unix socket: asks a rank for its Flight
+Recorder while the job goes on.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,13 @@ import socket
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from collector.sources.nccl.hostile import FormatError
+from collector.sources.nccl.sanitize import FormatError
 from collector.sources.untrusted import socket_path
 
 TIMEOUT_S = 5.0
-MOST_BYTES = 64 << 20
-# The first is in CUDA builds, the second in all (torch/csrc/distributed/c10d/control_plane/Handlers.cpp).
+MAX_BYTES = 64 << 20
+# The first is in CUDA builds, the second in all
+# (torch/csrc/distributed/c10d/control_plane/Handlers.cpp).
 HANDLERS = ("dump_nccl_trace_json", "fr_trace_json")
 QUERY = "includecollectives=true&includestacktraces=false&onlyactive=false"
 
@@ -32,7 +35,10 @@ class _UnixConnection(HTTPConnection):
 
 
 def fetch(path: str, root: Path, owner: int | None) -> bytes:
-    """The dump as JSON, from the socket of one rank. OSError where nobody answers in time, FormatError where no handler has a dump."""
+    """The dump as JSON, from the socket of one rank.
+
+    OSError where nobody answers in time, FormatError where no handler has a dump.
+    """
     fd, reachable = socket_path(path, root=root, owner=owner)
     try:
         for handler in HANDLERS:
@@ -41,7 +47,7 @@ def fetch(path: str, root: Path, owner: int | None) -> bytes:
                 connection.request("POST", f"/handler/{handler}?{QUERY}")
                 response = connection.getresponse()
                 if response.status == 200:
-                    return _body(response.read(MOST_BYTES + 1))
+                    return _body(response.read(MAX_BYTES + 1))
             except HTTPException as error:
                 raise FormatError(f"the worker server answers {error!r}") from error
             finally:
@@ -52,6 +58,6 @@ def fetch(path: str, root: Path, owner: int | None) -> bytes:
 
 
 def _body(data: bytes) -> bytes:
-    if len(data) > MOST_BYTES:
-        raise FormatError(f"the worker server sent more than {MOST_BYTES} bytes")
+    if len(data) > MAX_BYTES:
+        raise FormatError(f"the worker server sent more than {MAX_BYTES} bytes")
     return data

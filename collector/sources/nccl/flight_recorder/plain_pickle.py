@@ -1,7 +1,9 @@
-"""Plain data out of a pickle by an interpreter of our own: no name is ever looked up, nothing is ever called.
+"""Plain data out of a pickle by an interpreter of our own: no name is ever looked
+up, nothing is ever called.
 
-Real dumps are protocol 2 and hold dictionaries, lists, tuples, text, numbers and None (torch/csrc/jit/serialization/pickler.cpp). An opcode that
-could do more is not known here. ``pickle.Unpickler`` with a refusing ``find_class`` would not do: its memo is an array that one
+Real dumps are protocol 2 and hold dictionaries, lists, tuples, text, numbers and None
+(torch/csrc/jit/serialization/pickler.cpp). An opcode that could do more is not known here.
+``pickle.Unpickler`` with a refusing ``find_class`` would not do: its memo is an array that one
 opcode grows to gigabytes.
 """
 
@@ -11,14 +13,15 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from collector.sources.nccl.hostile import FormatError
+from collector.sources.nccl.sanitize import FormatError
 
-# 2000 entries (PyTorch's default) of 30 stack frames each take 1 million opcodes and 0.1 million containers. What a hostile pickle can
-# make of these bounds is half a gigabyte, so the agent reads dumps in a child of bounded memory.
-MOST_OPCODES = 8_000_000
-MOST_CONTAINERS = 1_000_000
-MOST_DEPTH = 64  # marks that are open at once; dumps have 5
-LONGEST_INT = 16  # bytes; dumps hold nanoseconds
+# 2000 entries (PyTorch's default) of 30 stack frames each take 1 million opcodes and 0.1 million
+# containers. What a hostile pickle can make of these bounds is half a gigabyte, so the agent reads
+# dumps in a child of bounded memory.
+MAX_OPCODES = 8_000_000
+MAX_CONTAINERS = 1_000_000
+MAX_DEPTH = 64  # marks that are open at once; dumps have 5
+MAX_INT = 16  # bytes; dumps hold nanoseconds
 
 
 class _Machine:
@@ -47,8 +50,8 @@ class _Machine:
 
     def contain(self, value: Any) -> None:
         self.containers += 1
-        if self.containers > MOST_CONTAINERS:
-            raise FormatError(f"the pickle has more than {MOST_CONTAINERS} containers")
+        if self.containers > MAX_CONTAINERS:
+            raise FormatError(f"the pickle has more than {MAX_CONTAINERS} containers")
         self.stack.append(value)
 
     def pop(self) -> Any:
@@ -70,8 +73,8 @@ class _Machine:
         return self.stack[-1]
 
     def mark(self) -> None:
-        if len(self.marks) >= MOST_DEPTH:
-            raise FormatError(f"the pickle is nested deeper than {MOST_DEPTH}")
+        if len(self.marks) >= MAX_DEPTH:
+            raise FormatError(f"the pickle is nested deeper than {MAX_DEPTH}")
         self.marks.append(len(self.stack))
 
     def text(self, form: str) -> None:
@@ -79,7 +82,7 @@ class _Machine:
 
     def integer(self) -> None:
         size = self.number("<B")
-        if size > LONGEST_INT:
+        if size > MAX_INT:
             raise FormatError(f"the pickle has an integer of {size} bytes")
         self.push(int.from_bytes(self.take(size), "little", signed=True))
 
@@ -146,17 +149,19 @@ _STOP = ord(".")
 
 
 def load(data: bytes) -> Any:
-    """The value: dictionaries with text keys, lists, tuples, text, numbers, booleans and None. FormatError for anything else.
+    """The value: dictionaries with text keys, lists, tuples, text, numbers, booleans and None.
 
-    What was put into a memo and taken out again is one object in two places, and may contain itself: readers walk shapes they know, never
-    "everything".
+    FormatError for anything else.
+
+    What was put into a memo and taken out again is one object in two places, and may contain
+    itself: readers walk shapes they know, never "everything".
 
     >>> import pickle
     >>> load(pickle.dumps({"a": [1, 2.5, None, ("x", True)]}, 2))
     {'a': [1, 2.5, None, ('x', True)]}
     """
     machine = _Machine(data)
-    for _ in range(MOST_OPCODES):
+    for _ in range(MAX_OPCODES):
         if machine.at >= len(data):
             raise FormatError("the pickle is cut off")
         opcode = data[machine.at]
@@ -167,9 +172,11 @@ def load(data: bytes) -> Any:
             return machine.stack[0]
         act = _OPCODES.get(opcode)
         if act is None:
-            raise FormatError(f"the pickle has opcode {opcode:#04x}, which plain data never needs: refused")
+            raise FormatError(
+                f"the pickle has opcode {opcode:#04x}, which plain data never needs: refused"
+            )
         act(machine)
-    raise FormatError(f"the pickle has more than {MOST_OPCODES} opcodes")
+    raise FormatError(f"the pickle has more than {MAX_OPCODES} opcodes")
 
 
 def _protocol(number: int) -> None:

@@ -1,6 +1,8 @@
-"""Watches for dumps of the node's ranks, asks for them when something is suspected, and has new ones read.
+"""Watches for dumps of the node's ranks, asks for them when something is
+suspected, and has new ones read.
 
-Files and their names: torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp and FlightRecorder.hpp, PyTorch 2.2 to 2.13.
+Files and their names: torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp and
+FlightRecorder.hpp, PyTorch 2.2 to 2.13.
 """
 
 from __future__ import annotations
@@ -14,13 +16,14 @@ from typing import Any
 
 from collector.sources.nccl.discovery.scan import Found
 from collector.sources.untrusted import open_fifo, open_regular
+from pipeline.clock import SECOND_NS
 
 log = logging.getLogger("tocsin.nccl")
 
-SETTLED_NS = 2 * 10**9  # a file that changed a moment ago is still being written
+SETTLED_NS = 2 * SECOND_NS  # a file that changed a moment ago is still being written
 ASK_AGAIN_S = 120.0
-READ_AGAIN_S = 30.0  # a job that writes its dump anew all the time costs a child every half minute
-MOST_AT_ONCE = 16  # dumps that one child reads
+READ_AGAIN_S = 30.0  # a job that writes its dump again all the time costs a child every half minute
+MAX_AT_ONCE = 16  # dumps that one child reads
 
 Read = Callable[[Sequence[dict[str, Any]]], list[dict[str, Any]]]
 
@@ -29,7 +32,8 @@ Read = Callable[[Sequence[dict[str, Any]]], list[dict[str, Any]]]
 class _Rank:
     """What is known of the dumps of one process."""
 
-    seen: dict[str, tuple[int, int]] = field(default_factory=dict)  # time and size of what was read, by path
+    # time and size of what was read, by path
+    seen: dict[str, tuple[int, int]] = field(default_factory=dict)
     asked_s: float = float("-inf")
     read_s: float = float("-inf")
 
@@ -50,16 +54,22 @@ class DumpWatch:
         self._host, self._proc, self._read = host, proc, read
         self._ranks: dict[tuple[int, float], _Rank] = {}
 
-    def look(self, processes: Sequence[Found], *, suspected: bool, now_s: float, time_ns: int) -> list[Dumped]:
-        """New dumps of these processes; on suspicion each is asked for one first, at most every two minutes."""
+    def look(
+        self, processes: Sequence[Found], *, suspected: bool, now_s: float, time_ns: int
+    ) -> list[Dumped]:
+        """New dumps of these processes; on suspicion each is asked for one first,
+        at most every two minutes.
+        """
         keys = {(p.pid, p.started_s): p for p in processes if p.rank >= 0}
         self._ranks = {key: self._ranks.get(key) or _Rank() for key in keys}
         wanted: list[tuple[Found, dict[str, Any]]] = []
         for key, process in keys.items():
             rank = self._ranks[key]
-            born_ns = time_ns - int((now_s - process.started_s) * 1e9)
+            born_ns = time_ns - int((now_s - process.started_s) * SECOND_NS)
             if now_s - rank.read_s >= READ_AGAIN_S:
-                found = [(process, request) for request in self._files(process, rank, born_ns, time_ns)]
+                found = [
+                    (process, request) for request in self._files(process, rank, born_ns, time_ns)
+                ]
                 rank.read_s = now_s if found else rank.read_s
                 wanted += found
             if suspected and now_s - rank.asked_s >= ASK_AGAIN_S:
@@ -67,18 +77,24 @@ class DumpWatch:
                 self._ring(process)
                 if path := process.environment.get("TORCH_WORKER_SERVER_SOCKET"):
                     wanted.append((process, self._request(process, path, time_ns, http=True)))
-        return self._have_read(wanted[:MOST_AT_ONCE])
+        return self._have_read(wanted[:MAX_AT_ONCE])
 
     def _have_read(self, wanted: list[tuple[Found, dict[str, Any]]]) -> list[Dumped]:
         if not wanted:
             return []
         answers = self._read([request for _, request in wanted])
         return [
-            Dumped(process, tuple((kind, facts) for kind, facts in answer.get("events", ())), answer.get("refused", ""))
+            Dumped(
+                process,
+                tuple((kind, facts) for kind, facts in answer.get("events", ())),
+                answer.get("refused", ""),
+            )
             for (process, _), answer in zip(wanted, answers, strict=False)
         ]
 
-    def _files(self, process: Found, rank: _Rank, born_ns: int, time_ns: int) -> Iterator[dict[str, Any]]:
+    def _files(
+        self, process: Found, rank: _Rank, born_ns: int, time_ns: int
+    ) -> Iterator[dict[str, Any]]:
         for path in dump_paths(process):
             try:
                 fd = open_regular(path, root=self._root(process), owner=process.user)
@@ -93,7 +109,12 @@ class DumpWatch:
                 yield self._request(process, path, status.st_mtime_ns, http=False)
 
     def _request(self, process: Found, path: str, time_ns: int, *, http: bool) -> dict[str, Any]:
-        place = {"root": str(self._root(process)), "path": path, "owner": process.user, "http": http}
+        place = {
+            "root": str(self._root(process)),
+            "path": path,
+            "owner": process.user,
+            "http": http,
+        }
         return {
             **place,
             "rank": process.rank,
@@ -104,19 +125,33 @@ class DumpWatch:
         }
 
     def _ring(self, process: Found) -> None:
-        """Ask for a dump through the FIFO of its rank, where the job has one: any byte will do, and the job goes on."""
+        """Ask for a dump through the FIFO of its rank, where the job has one: any byte will
+        do, and the job goes on.
+        """
         prefix = process.environment.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
         if not prefix:
             return
         try:
-            fd = open_fifo(f"{prefix}{process.rank}.pipe", root=self._root(process), owner=process.user)
+            fd = open_fifo(
+                f"{prefix}{process.rank}.pipe", root=self._root(process), owner=process.user
+            )
         except OSError as error:
-            log.info("rank %d of job %s takes no request for a dump: %s", process.rank, process.job, error)
+            log.info(
+                "rank %d of job %s takes no request for a dump: %s",
+                process.rank,
+                process.job,
+                error,
+            )
             return
         try:
             os.write(fd, b"1\n")
         except OSError as error:
-            log.info("rank %d of job %s takes no request for a dump: %s", process.rank, process.job, error)
+            log.info(
+                "rank %d of job %s takes no request for a dump: %s",
+                process.rank,
+                process.job,
+                error,
+            )
         finally:
             os.close(fd)
 
@@ -125,9 +160,15 @@ class DumpWatch:
 
 
 def dump_paths(process: Found) -> list[str]:
-    """Where a rank writes its dump: where its environment says, else where PyTorch 2.13, and where older ones do by default."""
+    """Where a rank writes its dump: where its environment says, else where PyTorch 2.13, and where
+    older ones do by default.
+    """
     environment = process.environment
-    given = [environment[n] for n in ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE") if environment.get(n)]
+    given = [
+        environment[n]
+        for n in ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+        if environment.get(n)
+    ]
     if not given:
         home = environment.get("HOME", "/root")
         cache = environment.get("XDG_CACHE_HOME") or f"{home}/.cache"

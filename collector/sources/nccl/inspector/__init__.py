@@ -1,1 +1,3 @@
-"""NCCL's Inspector, a profiler plugin that jobs may load: how long each completed collective took on each rank."""
+"""NCCL's Inspector, a profiler plugin that jobs may load: how long each completed
+collective took on each rank.
+"""

@@ -1,6 +1,7 @@
 """One line of an Inspector log: one completed operation of one rank.
 
-Source: ext-profiler/inspector (NCCL 2.28.3 to 2.29.3) and plugins/profiler/inspector (from 2.29.7), json.cc and inspector.cc.
+Source: ext-profiler/inspector (NCCL 2.28.3 to 2.29.3) and plugins/profiler/inspector (from 2.29.7),
+json.cc and inspector.cc.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from collector.sources.nccl.hostile import FormatError, printable
+from collector.sources.nccl.sanitize import FormatError, printable
 from pipeline.nccl.member import Timing
 
 # The plugin writes infinity as a bare word, and not-a-number as "nan".
@@ -34,7 +35,12 @@ class _Metadata(msgspec.Struct, frozen=True, gc=False):
     dump_timestamp_us: int = 0
 
 
-class _Collective(msgspec.Struct, frozen=True, gc=False, rename=lambda name: name if name == "coll" else f"coll_{name}"):
+class _Collective(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    rename=lambda name: name if name == "coll" else f"coll_{name}",
+):
     coll: str
     sn: int
     msg_size_bytes: int = 0
@@ -50,10 +56,13 @@ class _Line(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """Who completed what. ``timing`` is None for a send or receive, which have a sequence of their own.
+    """Who completed what.
 
-    Its ``microseconds`` may be infinite or no number, as the plugin wrote it.
-    ``communicator`` is the hash as RAS has it, 16 digits. ``time_ns`` is when the plugin wrote the line, by the clock of its node.
+    ``timing`` is None for a send or receive, which have a sequence of their own.
+
+    Its ``microseconds`` may be infinite or no number, as the plugin wrote it. ``communicator`` is
+    the hash as RAS has it, 16 digits. ``time_ns`` is when the plugin wrote the line, by the clock
+    of its node.
     """
 
     communicator: str

@@ -1,4 +1,6 @@
-"""Follows the Inspector's files of the node's processes: the log of each, and the Prometheus file of each GPU."""
+"""Follows the Inspector's files of the node's processes: the log of each, and the
+Prometheus file of each GPU.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from collector.sources.nccl.discovery.scan import Found
-from collector.sources.nccl.hostile import FormatError
 from collector.sources.nccl.inspector.log import InspectorLog
-from collector.sources.nccl.inspector.prometheus import MOST_BYTES, parse_samples
+from collector.sources.nccl.inspector.prometheus import MAX_BYTES, parse_samples
+from collector.sources.nccl.sanitize import FormatError
 from collector.sources.tail import Tail
 from collector.sources.untrusted import names_in, read_regular
 from pipeline.nccl.report import Report
 
-READ_BYTES = 1 << 20  # of one log at one look: 400 lines a second for five seconds and ten times as much
+# of one log at one look: 400 lines a second for five seconds and ten times as much
+READ_BYTES = 1 << 20
 TIMINGS = 32  # told of each rank, of the last minute: stragglers show in a dozen
 PER_SECOND = 0.5  # kept of each operation
 LOOK_AGAIN_S = 60.0  # for a log that is not there
@@ -33,7 +36,9 @@ class _Followed:
 
 
 class InspectorWatch:
-    """Follows what processes write that have the Inspector switched on; what others' environment names is not opened."""
+    """Follows what processes write that have the Inspector switched on; what others'
+    environment names is not opened.
+    """
 
     def __init__(self, proc: Path) -> None:
         self._proc = proc
@@ -41,7 +46,11 @@ class InspectorWatch:
 
     def look(self, processes: Sequence[Found], now_s: float) -> list[tuple[Found, Report]]:
         """A report of each process whose log has grown."""
-        switched = {(p.pid, p.started_s): p for p in processes if p.environment.get("NCCL_INSPECTOR_ENABLE") == "1"}
+        switched = {
+            (p.pid, p.started_s): p
+            for p in processes
+            if p.environment.get("NCCL_INSPECTOR_ENABLE") == "1"
+        }
         for key in self._followed.keys() - switched.keys():
             self._drop(self._followed.pop(key))
         found = []
@@ -51,19 +60,32 @@ class InspectorWatch:
                 followed.due_s = now_s + LOOK_AGAIN_S
                 self._open(process, followed)
             if followed.tail and self._read(followed):
-                found.append((process, followed.log.report(f"{followed.folder}/{process.inner_pid}", timings=TIMINGS)))
+                found.append(
+                    (
+                        process,
+                        followed.log.report(
+                            f"{followed.folder}/{process.inner_pid}", timings=TIMINGS
+                        ),
+                    )
+                )
         return found
 
     def bandwidths(self, processes: Sequence[Found]) -> list[float]:
-        """Bus bandwidth in 10^9 bytes/s that each GPU's Prometheus file shows; a file caught half written is left for the next look."""
+        """Bus bandwidth in 10^9 bytes/s that each GPU's Prometheus file shows; a file caught half
+        written is left for the next look.
+        """
         found = []
         for process in processes:
             followed = self._followed.get((process.pid, process.started_s))
             for uuid in process.uuids if followed and followed.folder else ():
                 path = f"{followed.folder}/nccl_inspector_metrics_{uuid}.prom" if followed else ""
                 with contextlib.suppress(OSError, FormatError):
-                    data = read_regular(path, root=self._root(process), owner=process.user, most_bytes=MOST_BYTES)
-                    found += [sample.value for sample in parse_samples(data) if sample.name == BANDWIDTH]
+                    data = read_regular(
+                        path, root=self._root(process), owner=process.user, max_bytes=MAX_BYTES
+                    )
+                    found += [
+                        sample.value for sample in parse_samples(data) if sample.name == BANDWIDTH
+                    ]
         return found
 
     def close(self) -> None:
@@ -73,14 +95,20 @@ class InspectorWatch:
         self._followed.clear()
 
     def _open(self, process: Found, followed: _Followed) -> None:
-        """The log is ``<hostname>-pid<pid>.log``, with the names that the process itself has for host and pid."""
+        """The log is ``<hostname>-pid<pid>.log``, with the names that the process
+        itself has for host and pid.
+        """
         end = f"-pid{process.inner_pid}.log"
         with contextlib.suppress(OSError):
             folder = self._folder(process)
-            names = [name for name in names_in(folder, root=self._root(process)) if name.endswith(end)]
+            names = [
+                name for name in names_in(folder, root=self._root(process)) if name.endswith(end)
+            ]
             followed.folder = folder
             if names:
-                followed.tail = Tail(f"{folder}/{names[0]}", root=self._root(process), owner=process.user)
+                followed.tail = Tail(
+                    f"{folder}/{names[0]}", root=self._root(process), owner=process.user
+                )
 
     def _folder(self, process: Found) -> str:
         """NCCL's default is relative to where the process runs."""

@@ -1,6 +1,8 @@
-"""Asks a RAS server for one report: every phase has its deadline, every reply its limit, whatever the server does.
+"""Asks a RAS server for one report: every phase has its deadline, every reply its limit,
+whatever the server does.
 
-Protocol: src/ras/client_support.cc of NCCL. Only the JSON form is ever asked for: making the text form has crashed jobs (policy.py).
+Protocol: src/ras/client_support.cc of NCCL. Only the JSON form is ever asked for: making the text
+form has crashed jobs (policy.py).
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-MOST_BYTES = 32 << 20  # 520 bytes per rank and communicator: 1,024 ranks in 60 communicators
-CONNECT_S, READ_S = 1.0, 12.0  # a collection takes at most 10 s: 5 and 5 more per leg (src/ras/ras_internal.h)
+MAX_BYTES = 32 << 20  # 520 bytes per rank and communicator: 1,024 ranks in 60 communicators
+# a collection takes at most 10 s: 5 and 5 more per leg (src/ras/ras_internal.h)
+CONNECT_S, READ_S = 1.0, 12.0
 COLLECT_S = 5  # what the server is told: 0, without limit, makes the job leak memory
-LONGEST_PREFACE = 4096  # bytes of what is said before the report
+MAX_PREFACE = 4096  # bytes of what is said before the report
 
 _ASK = f"CLIENT PROTOCOL 2\nTIMEOUT {COLLECT_S}\nSET FORMAT json\n".encode()
 _STATUS = b"STATUS\n"
@@ -35,19 +38,29 @@ class RasError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a RAS server listens. ``namespace`` is the file of its network namespace, None for our own."""
+    """Where a RAS server listens.
+
+    ``namespace`` is the file of its network namespace, None for our own.
+    """
 
     host: str
     port: int
     namespace: Path | None = None
 
 
-def ask(address: Address, *, connect_s: float = CONNECT_S, read_s: float = READ_S, most_bytes: int = MOST_BYTES) -> bytes:
+def ask(
+    address: Address,
+    *,
+    connect_s: float = CONNECT_S,
+    read_s: float = READ_S,
+    max_bytes: int = MAX_BYTES,
+) -> bytes:
     """One JSON report as it came. RasError: refused, silent, cut, flood, no_json, garbage."""
     end = time.monotonic() + connect_s + read_s
     with connect(address, connect_s) as connection:
-        talk = _Talk(connection, end, most_bytes)
-        # The report is asked for only when the server has said that it will be JSON: text is what crashes.
+        talk = _Talk(connection, end, max_bytes)
+        # The report is asked for only when the server has said that it will be
+        # JSON: text is what crashes.
         talk.send(_ASK)
         replies = [talk.line() for _ in range(3)]
         if not re.fullmatch(r"SERVER PROTOCOL \d{1,9}", replies[0]):
@@ -61,7 +74,8 @@ def ask(address: Address, *, connect_s: float = CONNECT_S, read_s: float = READ_
 
 
 def ask_any(addresses: Iterable[Address], ask: Callable[[Address], bytes] = ask) -> bytes:
-    """The first report that any of these gives: a stopped process accepts and stays silent, its neighbours answer for it.
+    """The first report that any of these gives: a stopped process accepts and stays silent, its
+    neighbours answer for it.
 
     At most as many tries as addresses; RasError of the last where none answers.
     """
@@ -79,8 +93,8 @@ def ask_any(addresses: Iterable[Address], ask: Callable[[Address], bytes] = ask)
 class _Talk:
     """A connection with one deadline for all that is read, and a limit of bytes."""
 
-    def __init__(self, connection: socket.socket, end: float, most_bytes: int) -> None:
-        self._connection, self._end, self._most = connection, end, most_bytes
+    def __init__(self, connection: socket.socket, end: float, max_bytes: int) -> None:
+        self._connection, self._end, self._most = connection, end, max_bytes
         self._kept = bytearray()
 
     def send(self, data: bytes) -> None:
@@ -92,7 +106,7 @@ class _Talk:
 
     def line(self) -> str:
         while (at := self._kept.find(b"\n")) < 0:
-            if len(self._kept) > LONGEST_PREFACE:
+            if len(self._kept) > MAX_PREFACE:
                 raise RasError("garbage", "no RAS server: it says a line without end")
             if not self._more():
                 raise RasError("cut", "the RAS server hung up before it answered")
@@ -123,17 +137,24 @@ class _Talk:
 
 
 def connect(address: Address, timeout_s: float) -> socket.socket:
-    """A connection to the server, made inside its network namespace. RasError (refused) where there is none in time."""
+    """A connection to the server, made inside its network namespace.
+
+    RasError (refused) where there is none in time.
+    """
     try:
         if address.namespace is None:
             return socket.create_connection((address.host, address.port), timeout_s)
-        return _within(address.namespace, lambda: socket.create_connection((address.host, address.port), timeout_s))
+        return _within(
+            address.namespace,
+            lambda: socket.create_connection((address.host, address.port), timeout_s),
+        )
     except OSError as error:
         raise RasError("refused", f"{address.host}:{address.port}: {error}") from error
 
 
 def _within(namespace: Path, dial: Callable[[], socket.socket]) -> socket.socket:
-    """Connect inside another network namespace: in a thread that enters it and ends there; the socket stays in it for good.
+    """Connect inside another network namespace: in a thread that enters it and ends there; the
+    socket stays in it for good.
 
     It needs CAP_SYS_ADMIN; OSError without.
     """

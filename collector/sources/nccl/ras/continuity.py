@@ -1,7 +1,8 @@
 """What one report cannot tell about itself: whether it fits to the one before it.
 
-NVIDIA/nccl#2346: a report made while a communicator is set up may lose a communicator, or ranks of one, that are well. A loss that no
-teardown announced is believed only when the next report says the same.
+NVIDIA/nccl#2346: a report made while a communicator is set up may lose a communicator, or ranks of
+one, that are well. A loss that no teardown announced is believed only when the next report says the
+same.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ Key = tuple[str, str]
 Loss = frozenset[tuple[Key, int]]
 
 _CLOSING = ("finalize", "abort")
-EVERYONE = -1  # stands for the whole communicator
+EVERYONE = -1  # the complete communicator
 
 
 class Continuity:
@@ -25,7 +26,9 @@ class Continuity:
         self._doubted: Loss = frozenset()
 
     def check(self, report: Report) -> Report:
-        """The report, with ``distrust`` where it lost what was well and nobody has confirmed that."""
+        """The report, with ``distrust`` where it lost what was well and
+        nobody has confirmed that.
+        """
         if not report.trusted:
             return report
         now = {c.key: c for c in report.communicators}
@@ -33,7 +36,13 @@ class Continuity:
         if loss and loss != self._doubted:
             self._doubted = loss
             words = ", ".join(sorted({key[0] for key, _ in loss})[:3])
-            return replace(report, distrust=f"ranks of {words} are gone without a teardown: believed when a second report agrees")
+            return replace(
+                report,
+                distrust=(
+                    f"ranks of {words} are gone without a teardown: believed when a "
+                    "second report agrees"
+                ),
+            )
         self._before, self._doubted = now, frozenset()
         return report
 
@@ -47,5 +56,7 @@ class Continuity:
             if key not in now:
                 lost |= {(key, EVERYONE)} if well else set()
             elif not any(m.state in _CLOSING for m in now[key].members):
-                lost |= {(key, m.rank) for m in now[key].members if m.state == "left" and m.rank in well}
+                lost |= {
+                    (key, m.rank) for m in now[key].members if m.state == "left" and m.rank in well
+                }
         return frozenset(lost)

@@ -1,4 +1,6 @@
-"""The JSON report (NCCL 2.28.7 and later), decoded strictly and believed only where its sums are right."""
+"""The JSON report (NCCL 2.28.7 and later), decoded strictly and believed only
+where its sums are right.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,15 @@ from datetime import tzinfo
 
 import msgspec
 
-from collector.sources.nccl.hostile import FormatError, printable
 from collector.sources.nccl.ras.words import ADDRESS_UNKNOWN, OPERATIONS, local_time_ns
+from collector.sources.nccl.sanitize import FormatError, printable
 from pipeline.nccl.member import NO_ERROR, Counts, Member, State
 from pipeline.nccl.report import Communicator, Discard, Report
 
-# Three for each rank of each communicator: 1,024 ranks in 65 communicators. It bounds memory: what is not in the classes below is skipped.
-MOST_OBJECTS = 200_000
-MOST_DOUBTS = 5
+# Three for each rank of each communicator: 1,024 ranks in 65 communicators. It bounds memory: what
+# is not in the classes below is skipped.
+MAX_OBJECTS = 200_000
+MAX_DOUBTS = 5
 
 # 2.28.7 to 2.28.9 leave out this one comma, in missing_ranks.
 _NO_COMMA = re.compile(rb'("nvml_dev": {0,4}-?[0-9]{1,9})([ \t\r]{0,8}\n[ \t]{0,64}"status")')
@@ -75,15 +78,15 @@ class _Report(msgspec.Struct, frozen=True, gc=False):
 def parse_json(data: bytes, origin: str = "", zone: tzinfo | None = None) -> Report:
     """The report in a JSON document, and what the server said before it.
 
-    Impossible sums give a report with ``distrust``; FormatError where it is no report or is cut off. ``zone`` as in
-    ``words.local_time_ns``.
+    Impossible sums give a report with ``distrust``; FormatError where it is no report or is cut
+    off. ``zone`` as in ``words.local_time_ns``.
     """
     before, brace, _ = data.partition(b"{")
     if not brace:
         raise FormatError("no JSON report: there is no object in it")
     body = data[len(before) :]
-    if body.count(b"{") > MOST_OBJECTS:
-        raise FormatError(f"a JSON report of more than {MOST_OBJECTS} objects")
+    if body.count(b"{") > MAX_OBJECTS:
+        raise FormatError(f"a JSON report of more than {MAX_OBJECTS} objects")
     repaired, repairs = _NO_COMMA.subn(rb"\1,\2", body)
     try:
         found = msgspec.json.decode(repaired, type=_Report)
@@ -93,14 +96,18 @@ def parse_json(data: bytes, origin: str = "", zone: tzinfo | None = None) -> Rep
     counts: dict[Counts, Counts] = {}
     communicators = tuple(_communicator(c, counts) for c in found.communicators)
     refused = tuple(Discard(printable(line), "a command was refused") for line in _refusals(before))
-    commas = (Discard("a missing comma", "put in, as NCCL 2.28.7 to 2.28.9 leave it out", repairs),) if repairs else ()
+    commas = (
+        (Discard("a missing comma", "put in, as NCCL 2.28.7 to 2.28.9 leave it out", repairs),)
+        if repairs
+        else ()
+    )
     members = [m for c in communicators for m in c.members]
     return Report(
         "ras",
         origin,
         time_ns=local_time_ns(found.timestamp, zone),
         nccl=printable(found.nccl_version, 32),
-        distrust="; ".join(doubts[:MOST_DOUBTS]),
+        distrust="; ".join(doubts[:MAX_DOUBTS]),
         communicators=communicators,
         processes=len({(m.host, m.pid) for m in members}),
         nodes=len({m.host for m in members}),
@@ -117,16 +124,24 @@ def _refusals(before: bytes) -> list[str]:
 
 
 def _doubts(found: _Report) -> Iterator[str]:
-    """Reasons why nothing in a report may be believed: NCCL 2.29.7 to 2.30.7 print zeroed and lose ranks (NVIDIA/nccl#2346)."""
+    """Reasons why nothing in a report may be believed: NCCL 2.29.7 to 2.30.7 print zeroed and lose
+    ranks (NVIDIA/nccl#2346).
+    """
     if found.communicators_count not in (-1, len(found.communicators)):
-        yield f"{found.communicators_count} communicators are announced and {len(found.communicators)} given"
+        yield (
+            f"{found.communicators_count} communicators are announced and "
+            f"{len(found.communicators)} given"
+        )
     for c in found.communicators:
         name = printable(c.hash, 24)
         numbers = {r.rank for r in c.ranks} | {r.rank for r in c.missing_ranks}
         if _hash(c.hash) in ("", "0" * 16) or c.size <= 0:
             yield f"communicator {name} is empty: one was being initialised"
         elif c.ranks_count + c.missing_ranks_count != c.size:
-            yield f"communicator {name} of {c.size} ranks has {c.ranks_count} and misses {c.missing_ranks_count}"
+            yield (
+                f"communicator {name} of {c.size} ranks has {c.ranks_count} and misses "
+                f"{c.missing_ranks_count}"
+            )
         elif (c.ranks_count, c.missing_ranks_count) != (len(c.ranks), len(c.missing_ranks)):
             yield f"communicator {name} announces other numbers of ranks than it lists"
         elif len(numbers) != c.size or min(numbers) < 0 or max(numbers) >= c.size:
@@ -137,7 +152,12 @@ def _communicator(c: _Communicator, counts: dict[Counts, Counts]) -> Communicato
     members = [_member(r, _state(r.status), counts) for r in c.ranks]
     members += [_member(r, _absence(r.status), counts) for r in c.missing_ranks]
     members.sort(key=lambda m: m.rank)
-    return Communicator(_hash(c.hash) or printable(c.hash, 24), c.size, tuple(members), second=printable(c.secondary_hash, 48))
+    return Communicator(
+        _hash(c.hash) or printable(c.hash, 24),
+        c.size,
+        tuple(members),
+        second=printable(c.secondary_hash, 48),
+    )
 
 
 def _member(r: _Rank, state: State, counts: dict[Counts, Counts]) -> Member:

@@ -1,4 +1,6 @@
-"""What a text report says of each communicator, gathered line by line, and the members that follow from it."""
+"""What a text report says of each communicator, gathered line by line, and the
+members that follow from it.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,10 @@ BY_ITSELF = ("unknown", "unresponsive")  # what one set of ranks may be alone: f
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a rank runs: CUDA device, NVML index, pid and address of the node; -1 and empty where the report does not know."""
+class Endpoint:
+    """Where a rank runs: CUDA device, NVML index, pid and address of the node; -1 and empty where
+    the report does not know.
+    """
 
     gpu: int = -1
     nvml: int = -1
@@ -24,10 +28,10 @@ class Place:
 
 
 @dataclass(slots=True)
-class Said:
+class AskOutcome:
     """What the lines said of one rank."""
 
-    place: Place = field(default_factory=Place)
+    place: Endpoint = field(default_factory=Endpoint)
     state: State = "unknown"
     error: int = 0
     launched: dict[str, int] = field(default_factory=dict)
@@ -50,7 +54,9 @@ class Said:
 
 @dataclass(slots=True)
 class RankSet:
-    """Ranks of which one line says the same thing: how many there are, and those that the lines below it name."""
+    """Ranks of which one line says the same thing: how many there are, and those that
+    the lines below it name.
+    """
 
     told: Unlisted
     named: int = 0
@@ -63,22 +69,23 @@ class Entry:
     group: int
     index: int
     hash: str
-    ranks: dict[int, Said] = field(default_factory=dict)
+    ranks: dict[int, AskOutcome] = field(default_factory=dict)
     sets: list[RankSet] = field(default_factory=list)
-    heads: dict[str, int] = field(default_factory=dict)  # INCOMPLETE, ERROR, MISMATCH: how many lines stand below each
+    # INCOMPLETE, ERROR, MISMATCH: how many lines stand below each
+    heads: dict[str, int] = field(default_factory=dict)
     head: str = ""  # the latest
     failures: int = 0  # ranks in the headlines of an ERROR
 
     def begin(self, told: Unlisted) -> None:
-        """A line that speaks of a set of ranks; the lines below may name them."""
+        """A line about a set of ranks; the lines below may name them."""
         self.sets.append(RankSet(told))
         self.heads[self.head] += 1
 
-    def name(self, rank: int, place: Place) -> None:
+    def name(self, rank: int, place: Endpoint) -> None:
         """One rank of the latest set."""
         latest = self.sets[-1]
         latest.named += 1
-        said = self.ranks.setdefault(rank, Said())
+        said = self.ranks.setdefault(rank, AskOutcome())
         if place.pid >= 0:
             said.place = place
         told = latest.told
@@ -95,7 +102,11 @@ class Entry:
         for head, lines in self.heads.items():
             if not lines and not (head == "ERROR" and self.failures):
                 yield f"{where} is {head} and nothing says why"
-        topics = Counter(each.told.operation for each in self.sets if each.told.operation or each.told.state not in BY_ITSELF)
+        topics = Counter(
+            each.told.operation
+            for each in self.sets
+            if each.told.operation or each.told.state not in BY_ITSELF
+        )
         for topic, sets in topics.items():
             if sets == 1:
                 yield f"{where} says that ranks differ in {topic or 'status'} and tells of one kind"
@@ -104,7 +115,10 @@ class Entry:
                 yield f"{where} speaks of {each.told.ranks} ranks and names {each.named}"
 
     def communicator(self, size: int, dead: Container[tuple[str, int]]) -> Communicator:
-        """The communicator with the members that were named; the others are counted. ``dead`` are (address, pid) of processes."""
+        """The communicator with the members that were named; the others are counted.
+
+        ``dead`` are (address, pid) of processes.
+        """
         unlisted = [each.told for each in self.sets if not each.named and each.told.ranks]
         told = sum(each.told.ranks for each in self.sets if each.told.error)
         if self.failures > told:

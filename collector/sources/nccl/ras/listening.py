@@ -1,6 +1,8 @@
-"""A MONITOR connection to one job, held open and looked at without ever waiting: deaths of its processes, as NCCL tells them.
+"""A MONITOR connection to one job, held open and looked at without ever waiting: deaths of its
+processes, as NCCL tells them.
 
-Only of releases that may be asked, and only where it is switched on (``sources.nccl.monitor``): the first query after a death says the same sooner.
+Only of releases that may be asked, and only where it is switched on (``sources.nccl.monitor``): the
+first query after a death says the same sooner.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ log = logging.getLogger("tocsin.nccl")
 
 CONNECT_S = 1.0
 AGAIN_S = 60.0  # after a connection that failed or ended
-MOST_BYTES = 1 << 20  # at one look: what a server sends beyond waits in its own buffers
+MAX_BYTES = 1 << 20  # at one look: what a server sends beyond waits in its own buffers
 _ASK = b"CLIENT PROTOCOL 2\nSET FORMAT json\nMONITOR lifecycle\n"
 
 
@@ -60,7 +62,7 @@ class Listening:
         assert self._connection is not None  # noqa: S101 - the caller looked
         found: list[PeerEvent] = []
         taken = 0
-        while taken < MOST_BYTES and select.select([self._connection], [], [], 0)[0]:
+        while taken < MAX_BYTES and select.select([self._connection], [], [], 0)[0]:
             try:
                 piece = self._connection.recv(1 << 16)
             except OSError:

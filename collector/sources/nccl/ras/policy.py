@@ -1,8 +1,10 @@
-"""When a live job may be asked: RAS has crashed the jobs it looks after, so there must be a reason, and no reason against it.
+"""When a live job may be asked: RAS has crashed the jobs it looks after, so there must be a reason,
+and no reason against it.
 
-NVIDIA/nccl#1669 and #1718 (before 2.27.3: a query during the set-up of a communicator crashes the job), #1762 (2.26.2 to 2.28.9: out of bounds
-whenever a rank is missing, in JSON too), #2346 (2.29.7 to 2.30.7: the text form crashes on a communicator that is half set up, JSON shows
-a phantom). 2.29.2 is the first release that is considered safe, in JSON.
+NVIDIA/nccl#1669 and #1718 (before 2.27.3: a query during the set-up of a communicator crashes the
+job), #1762 (2.26.2 to 2.28.9: out of bounds whenever a rank is missing, in JSON too), #2346 (2.29.7
+to 2.30.7: the text form crashes on a communicator that is half set up, JSON shows a phantom).
+2.29.2 is the first release that is considered safe, in JSON.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from typing import Literal, get_args
 from collector.sources.nccl.discovery.library import Version
 
 Mode = Literal["auto", "on", "off"]
-"""``auto`` asks on suspicion only; ``on`` also every minute, so that members are known before they are missed."""
+"""``auto`` asks on suspicion only; ``on`` also every minute, so that members are
+known before they are missed.
+"""
 
 Refusal = Literal[
     "off",  # by configuration
@@ -32,18 +36,22 @@ REFUSALS: tuple[Refusal, ...] = get_args(Refusal)
 
 FIRST_SAFE: Version = (2, 29, 2)
 YOUNG_JOB_S, YOUNG_PROCESS_S = 120.0, 60.0
-SPACING_S, CLOSE_LOOKS = 15.0, 3  # the first looks of a suspicion follow closely: two that agree make a verdict
+# the first looks of a suspicion follow closely: two that agree make a verdict
+SPACING_S, CLOSE_LOOKS = 15.0, 3
 ROUTINE_S = 60.0
 OTHERS_FIRST_S = 60.0  # the others wait so long for the node that asks, and up to as long again
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What this node knows of a job when it decides. Times are monotonic seconds, versions those of its processes here.
+class JobSituation:
+    """What this node knows of a job when it decides.
 
-    ``starts_s`` are when its processes here started. ``asked_s`` is when it was last asked, None for never, ``asked_times``
-    how often in this suspicion. ``suspected_s`` is since
-    when something is suspected, None for nothing. ``first_to_ask``: this node is the one that asks for the job, None where it cannot tell.
+    Times are monotonic seconds, versions those of its processes here.
+
+    ``starts_s`` are when its processes here started. ``asked_s`` is when it was last asked, None
+    for never, ``asked_times`` how often in this suspicion. ``suspected_s`` is since when something
+    is suspected, None for nothing. ``first_to_ask``: this node is the one that asks for the job,
+    None where it cannot tell.
     """
 
     starts_s: tuple[float, ...]
@@ -56,7 +64,7 @@ class Standing:
     first_to_ask: bool | None = True
 
 
-def unfit(mode: Mode, job: Standing, now_s: float) -> Refusal | None:
+def unfit(mode: Mode, job: JobSituation, now_s: float) -> Refusal | None:
     """Why the job may not be connected to at all, whatever is suspected; None: it may."""
     if mode == "off":
         return "off"
@@ -73,11 +81,12 @@ def unfit(mode: Mode, job: Standing, now_s: float) -> Refusal | None:
     return None
 
 
-def refusal(mode: Mode, job: Standing, now_s: float, slot: float = 0.0) -> Refusal | None:
+def refusal(mode: Mode, job: JobSituation, now_s: float, slot: float = 0.0) -> Refusal | None:
     """Why the job may not be asked now; None: ask.
 
-    A node that another one asks for looks once in each suspicion all the same, late and in its ``slot`` (0 to 1), which spreads the
-    nodes of a job: the other one may be what died, and after that look all know anew who asks.
+    A node that another one asks for looks once in each suspicion all the same, late and in its
+    ``slot`` (0 to 1), which spreads the nodes of a job: the other one may be what died, and after
+    that look all know again who asks.
     """
     if reason := unfit(mode, job, now_s):
         return reason
@@ -94,11 +103,15 @@ def refusal(mode: Mode, job: Standing, now_s: float, slot: float = 0.0) -> Refus
 
 def slot_of(host: str, job: str) -> float:
     """This node's place among those that cannot tell who asks, 0 to 1: the same at every start."""
-    return int.from_bytes(hashlib.blake2b(f"{host}\0{job}".encode(), digest_size=4).digest(), "big") / 2**32
+    return (
+        int.from_bytes(hashlib.blake2b(f"{host}\0{job}".encode(), digest_size=4).digest(), "big")
+        / 2**32
+    )
 
 
 def poller(members: Iterable[tuple[str, int]]) -> str:
-    """The host that asks for a job of these (host, pid): every node that has seen the same members comes to the same.
+    """The host that asks for a job of these (host, pid): every node that has seen the same
+    members comes to the same.
 
     >>> poller([("10.0.0.1", 5), ("10.0.0.2", 6)]) == poller([("10.0.0.2", 6), ("10.0.0.1", 5)])
     True
@@ -106,11 +119,20 @@ def poller(members: Iterable[tuple[str, int]]) -> str:
     pids: dict[str, list[int]] = {}
     for host, pid in members:
         pids.setdefault(host, []).append(pid)
-    return min(pids, key=lambda host: hashlib.blake2b(f"{host}\0{sorted(set(pids[host]))}".encode()).digest(), default="")
+    return min(
+        pids,
+        key=lambda host: hashlib.blake2b(f"{host}\0{sorted(set(pids[host]))}".encode()).digest(),
+        default="",
+    )
 
 
-def own_host(members: Collection[tuple[str, int]], own_pids: Collection[int], own_addresses: Collection[str] = ()) -> str:
-    """What RAS calls this node: the address that is ours, else the host whose processes have most of the pids that are ours; empty for none.
+def own_host(
+    members: Collection[tuple[str, int]],
+    own_pids: Collection[int],
+    own_addresses: Collection[str] = (),
+) -> str:
+    """What RAS calls this node: the address that is ours, else the host whose processes have most
+    of the pids that are ours; empty for none.
 
     Pids are those the processes themselves see: in containers every node may have the same.
 

@@ -1,4 +1,5 @@
-"""The text report, of NCCL 2.24 to 2.30 and of whatever comes after: a line that is not understood is counted and kept.
+"""The text report, of NCCL 2.24 to 2.30 and of whatever comes after: a line that is not
+understood is counted and kept.
 
 Nothing asks a live job for it (policy.py); people save it and paste it.
 """
@@ -9,23 +10,27 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from collector.sources.nccl.hostile import FormatError, Unread, printable
-from collector.sources.nccl.ras.ledger import Entry, Place
+from collector.sources.nccl.ras.ledger import Endpoint, Entry
 from collector.sources.nccl.ras.words import ADDRESS_UNKNOWN, OPERATIONS, RESULTS, STATES
+from collector.sources.nccl.sanitize import FormatError, Unread, printable
 from pipeline.nccl.member import WHOLE
 from pipeline.nccl.report import Discard, Group, Process, Report, Unlisted
 
-LONGEST_LINE = 4096  # characters
-MOST_LINES = 200_000  # a job of 1,024 ranks that names every one in every communicator stays below
-MOST_REFUSALS = 20
+MAX_LINE = 4096  # characters
+MAX_LINES = 200_000  # a job of 1,024 ranks that names every one in every communicator stays below
+MAX_REFUSALS = 20
 TABLES = ("INCOMPLETE", "ERROR", "MISMATCH")
 
 
 def parse_text(text: str, origin: str = "") -> Report:
-    """The report in a text. What looks cut or impossible gives a report with ``distrust``; FormatError where it is no report."""
+    """The report in a text.
+
+    What looks cut or impossible gives a report with ``distrust``;
+    FormatError where it is no report.
+    """
     reader = _Reader(origin)
-    if text.count("\n") >= MOST_LINES:
-        raise FormatError(f"a RAS report of more than {MOST_LINES} lines")
+    if text.count("\n") >= MAX_LINES:
+        raise FormatError(f"a RAS report of more than {MAX_LINES} lines")
     *lines, fragment = text.split("\n")
     for line in lines:
         reader.feed(line.removesuffix("\r"))
@@ -33,7 +38,11 @@ def parse_text(text: str, origin: str = "") -> Report:
 
 
 class _Reader:
-    """One pass over the lines. What stands below a head belongs to ``entry`` (a communicator) or ``lost`` (processes of the job)."""
+    """One pass over the lines.
+
+    What stands below a head belongs to ``entry`` (a communicator) or
+    ``lost`` (processes of the job).
+    """
 
     def __init__(self, origin: str) -> None:
         self.report = Report("ras", origin)
@@ -53,7 +62,7 @@ class _Reader:
         """One line without its end."""
         if not line.strip(" ="):
             return
-        for pattern, take in _LINES if len(line) <= LONGEST_LINE else ():
+        for pattern, take in _LINES if len(line) <= MAX_LINE else ():
             if match := pattern.fullmatch(line):
                 take(self, match)
                 self.understood += 1
@@ -61,7 +70,11 @@ class _Reader:
         self.unread.add(line)
 
     def end(self, fragment: str) -> Report:
-        """The report. ``fragment`` is a last line without its end: it may say anything, so nothing is read from it."""
+        """The report.
+
+        ``fragment`` is a last line without its end: it may say anything, so
+        nothing is read from it.
+        """
         if not self.report.nccl:
             raise FormatError("no RAS report: no line names the NCCL version")
         dead = {(p.host, p.pid) for p in self.dead}
@@ -71,11 +84,16 @@ class _Reader:
         return replace(
             self.report,
             distrust="; ".join(doubts[:5]),
-            communicators=tuple(e.communicator(sizes.get(e.group, 0), dead) for e in self.entries.values()),
+            communicators=tuple(
+                e.communicator(sizes.get(e.group, 0), dead) for e in self.entries.values()
+            ),
             groups=tuple(self.groups.values()),
             missing=tuple(self.missing),
             dead=tuple(self.dead),
-            parsed=(("line", self.understood), ("communicator", sum(g.communicators for g in self.groups.values()))),
+            parsed=(
+                ("line", self.understood),
+                ("communicator", sum(g.communicators for g in self.groups.values())),
+            ),
             discarded=(*self.refused, *self.unread.discards("not understood"), *cut),
         )
 
@@ -83,29 +101,41 @@ class _Reader:
         doubts = [] if whole and self.section == "Warnings" else ["the report is cut off"]
         for number, group in self.groups.items():
             if not group.size or not group.communicators:
-                doubts.append(f"group {number} has no ranks: NCCL to 2.28 makes such rows up when it walks out of bounds")
+                doubts.append(
+                    f"group {number} has no ranks: NCCL to 2.28 makes such rows up when "
+                    "it walks out of bounds"
+                )
                 continue
             for kind in group.errors:
-                described = sum(e.group == number and kind in e.heads for e in self.entries.values())
+                described = sum(
+                    e.group == number and kind in e.heads for e in self.entries.values()
+                )
                 if described != group.communicators:
-                    doubts.append(f"group {number} has {group.communicators} communicators {kind} and {described} are described")
+                    doubts.append(
+                        f"group {number} has {group.communicators} communicators {kind} and "
+                        f"{described} are described"
+                    )
         for entry in self.entries.values():
             doubts += entry.doubts()
             if entry.group not in self.groups:
                 doubts.append(f"#{entry.group}-{entry.index} stands in no row of the table")
         return doubts
 
-    # What each kind of line does. Groups of a match are digits or words that the pattern has bounded.
+    # What each kind of line does. Groups of a match are digits or words that
+    # the pattern has bounded.
 
     def banner(self, match: re.Match[str]) -> None:
         self.report = replace(self.report, nccl=match[1])
 
     def job(self, match: re.Match[str]) -> None:
         if self.section == "Job summary":
-            # uniform: nodes, processes per node, GPUs per process, processes, GPUs; total: nodes, processes, GPUs
+            # uniform: nodes, processes per node, GPUs per process, processes, GPUs;
+            # total: nodes, processes, GPUs
             numbers = [int(n) for n in match[0].split()]
             if len(numbers) in (3, 5):
-                self.report = replace(self.report, nodes=numbers[0], processes=numbers[3 if len(numbers) == 5 else 1])
+                self.report = replace(
+                    self.report, nodes=numbers[0], processes=numbers[3 if len(numbers) == 5 else 1]
+                )
 
     def heading(self, match: re.Match[str]) -> None:
         self.section = match["name"]
@@ -116,7 +146,9 @@ class _Reader:
     def row(self, match: re.Match[str]) -> None:
         number, communicators, nodes, size, present = (int(match[i]) for i in range(1, 6))
         errors = tuple(e for e in match[7].split(",") if e != "OK")
-        self.groups[number] = Group(communicators, nodes, size, present, STATES.get(match[6], "unknown"), errors)
+        self.groups[number] = Group(
+            communicators, nodes, size, present, STATES.get(match[6], "unknown"), errors
+        )
 
     def head(self, match: re.Match[str]) -> None:
         number, index = int(match[1]), int(match[2])
@@ -160,14 +192,19 @@ class _Reader:
     def old_ranks(self, match: re.Match[str]) -> None:
         """2.24 and 2.25 list missing ranks, and those without the communicator, by number alone."""
         ranks = [int(n) for n in match[2].split(",") if n.strip().isdecimal()]
-        if match[1] == "missing" and self.entry and self.entry.sets and not self.entry.sets[-1].named:
+        if (
+            match[1] == "missing"
+            and self.entry
+            and self.entry.sets
+            and not self.entry.sets[-1].named
+        ):
             self.entry.sets.pop()  # the line above counted the same ranks
         self._begin(Unlisted(len(ranks), state="unresponsive" if match[1] == "missing" else "left"))
         for rank in ranks:
             self._name(rank, "")
 
     def refusal(self, match: re.Match[str]) -> None:
-        if len(self.refused) < MOST_REFUSALS:
+        if len(self.refused) < MAX_REFUSALS:
             self.refused.append(Discard(printable(match[0]), "a command was refused"))
 
     def nothing(self, match: re.Match[str]) -> None:
@@ -178,15 +215,22 @@ class _Reader:
             self.entry.begin(told)
 
     def _name(self, rank: int, place: str) -> None:
-        if self.entry and self.entry.sets and (where := _PLACE.fullmatch(place or "")) and where["pid"]:
+        if (
+            self.entry
+            and self.entry.sets
+            and (where := _PLACE.fullmatch(place or ""))
+            and where["pid"]
+        ):
             nvml = int(where["nvml"]) if where["nvml"] else int(where["gpu"])
             host = "" if where["host"] == ADDRESS_UNKNOWN else where["host"]
-            self.entry.name(rank, Place(int(where["gpu"]), nvml, int(where["pid"]), host))
+            self.entry.name(rank, Endpoint(int(where["gpu"]), nvml, int(where["pid"]), host))
         elif self.entry and self.entry.sets:
-            self.entry.name(rank, Place())
+            self.entry.name(rank, Endpoint())
 
     def _told(self, ranks: int, what: str) -> Unlisted:
-        """What one line says of a set: ``status X``, ``reported ERR``, ``launched up to operation K``, ``not launched any ...``."""
+        """What one line says of a set: ``status X``, ``reported ERR``,
+        ``launched up to operation K``, ``not launched any ...``.
+        """
         verb, _, rest = what.partition(" ")
         if verb == "status":
             return Unlisted(ranks, state=STATES.get(rest, "unknown"))
@@ -198,11 +242,13 @@ class _Reader:
 
 _N = r"(\d{1,18})"
 _PLACE = re.compile(
-    r"GPU (?P<gpu>\d{1,9})(?: \(NVML (?P<nvml>\d{1,9})\))? managed by process (?P<pid>\d{1,10}) on node (?P<host>\S{1,64})"
-    r"|\[process information not found\]|"
+    r"GPU (?P<gpu>\d{1,9})(?: \(NVML (?P<nvml>\d{1,9})\))? managed by process (?P<pid>\d{1,10}) on "
+    r"node (?P<host>\S{1,64})|\[process information not found\]|"
 )
 _DONE = r"(?:launched up to operation \d{1,18}|not launched any operations)"
-_OPERATION = "|".join((*OPERATIONS, "collective"))  # "collective": one count for all operations, 2.24 and 2.25
+_OPERATION = "|".join(
+    (*OPERATIONS, "collective")
+)  # "collective": one count for all operations, 2.24 and 2.25
 _KINDS = "|".join(TABLES)
 
 _LINES: tuple[tuple[re.Pattern[str], Callable[[_Reader, re.Match[str]], None]], ...] = tuple(
@@ -210,26 +256,56 @@ _LINES: tuple[tuple[re.Pattern[str], Callable[[_Reader, re.Match[str]], None]], 
     for pattern, take in (
         (r"  Rank (?P<rank>\d{1,9}) -- (?P<place>.*)", _Reader.rank),
         (
-            rf"  Rank (?P<rank>\d{{1,9}}) (?:has )?(?P<what>status [A-Z]+|reported [A-Za-z ]+?|{_DONE})(?: -- (?P<place>.*))?",
+            (
+                r"  Rank (?P<rank>\d{1,9}) (?:has )?(?P<what>status [A-Z]+|reported [A-Za-z "
+                rf"]+?|{_DONE})(?: -- (?P<place>.*))?"
+            ),
             _Reader.single,
         ),
-        (rf"  (?P<n>\d{{1,9}}) ranks? (?:have |has )?(?P<what>status [A-Z]+|reported [A-Za-z ]+|{_DONE})", _Reader.rank_set),
+        (
+            (
+                r"  (?P<n>\d{1,9}) ranks? (?:have |has )?(?P<what>status [A-Z]+|reported "
+                rf"[A-Za-z ]+|{_DONE})"
+            ),
+            _Reader.rank_set,
+        ),
         (rf"#{_N}-{_N} \(([0-9a-f]{{1,16}})\) ({_KINDS})", _Reader.head),
         (rf" *{_N} +{_N} +{_N} +\d+(?:-\d+)? +{_N} +{_N} +([A-Z]+) +([A-Z,]+)", _Reader.row),
         (rf"  Missing communicator data from {_N} ranks?", _Reader.missing_ranks),
         (rf"  (?:Initialization|Asynchronous) errors? on {_N} ranks?", _Reader.failures),
-        (rf"  Communicator ranks have different ({_OPERATION}) operation counts", _Reader.operations),
+        (
+            rf"  Communicator ranks have different ({_OPERATION}) operation counts",
+            _Reader.operations,
+        ),
         (r"  Communicator ranks have different status", _Reader.nothing),
         (r"  The (missing|unknown) ranks?: ([\d, ]+)", _Reader.old_ranks),
-        (r"  Process (\d{1,10}) on node (\S{1,64}) managing GPUs? ([\d, ]+?)(?: \(NVML [\d, ]+\))?", _Reader.process),
+        (
+            (
+                r"  Process (\d{1,10}) on node (\S{1,64}) managing GPUs? ([\d, "
+                r"]+?)(?: \(NVML [\d, ]+\))?"
+            ),
+            _Reader.process,
+        ),
         (r"  Missing communicator data from \d+ job process(?:es)?", _Reader.nothing),
-        (r"  \d+ job process(?: is|es are) considered dead \(unreachable via the RAS network\)", _Reader.nothing),
+        (
+            r"  \d+ job process(?: is|es are) considered dead \(unreachable via the RAS network\)",
+            _Reader.nothing,
+        ),
         (r"  \[could not find information on \d+ process(?:es)?\]", _Reader.nothing),
-        (rf"  Encountered {_N} communication timeouts? while gathering communicator data", _Reader.timeouts),
+        (
+            rf"  Encountered {_N} communication timeouts? while gathering communicator data",
+            _Reader.timeouts,
+        ),
         (r"INCOMPLETE|DEAD|TIMEOUT", _Reader.job_head),
         (r"NCCL version (\S{1,32}) compiled with CUDA \S+", _Reader.banner),
         (r"CUDA runtime version -?\d+, driver version -?\d+", _Reader.nothing),
-        (r"(?P<name>Job summary|Errors|Warnings|Communicators)(?:\.\.\.(?: \((?P<seconds>\d{1,9}\.\d+)s\))?)?", _Reader.heading),
+        (
+            (
+                r"(?P<name>Job summary|Errors|Warnings|Communicators)(?:\.\.\.(?: "
+                r"\((?P<seconds>\d{1,9}\.\d+)s\))?)?"
+            ),
+            _Reader.heading,
+        ),
         (r" *\d{1,9}(?: +\d{1,9}){1,4}", _Reader.job),
         (r"(?:\(total\)|per node|per process|Nodes|Processes|GPUs| )++", _Reader.nothing),
         (r"Group +Comms +Nodes +Ranks +Ranks +Ranks +Status +Errors", _Reader.nothing),

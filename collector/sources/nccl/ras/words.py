@@ -1,12 +1,14 @@
 """The words of NCCL's RAS reports, and what they are called here.
 
-Source: src/ras/client_support.cc and collectives.cc of NCCL, tags v2.24.3-1 to v2.30.7-1; ncclResult_t of nccl.h.
+Source: src/ras/client_support.cc and collectives.cc of NCCL, tags v2.24.3-1 to
+v2.30.7-1; ncclResult_t of nccl.h.
 """
 
 from __future__ import annotations
 
 from datetime import datetime, tzinfo
 
+from pipeline.clock import SECOND_NS
 from pipeline.nccl.member import State
 
 OPERATIONS = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce")
@@ -36,7 +38,8 @@ ADDRESS_UNKNOWN = "unknown"
 
 
 def local_time_ns(text: str, zone: tzinfo | None = None) -> int:
-    """Unix time of a ``YYYY-mm-dd HH:MM:SS`` that was local where it was written; 0 where it is none.
+    """Unix time of a ``YYYY-mm-dd HH:MM:SS`` that was local where it was
+    written; 0 where it is none.
 
     ``zone`` is that place's; None is this machine's.
 
@@ -45,6 +48,9 @@ def local_time_ns(text: str, zone: tzinfo | None = None) -> int:
     2000000000
     """
     try:
-        return int(datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=zone).timestamp()) * 10**9
+        return (
+            int(datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=zone).timestamp())
+            * SECOND_NS
+        )
     except (ValueError, OverflowError, OSError):
         return 0

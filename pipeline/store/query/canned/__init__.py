@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline.store.canned import device, events, gpus, jobs, links, nodes
-from pipeline.store.canned.question import Question, UnknownDeviceError, resolve
+from pipeline.store.query.canned import device, events, gpus, jobs, links, nodes
+from pipeline.store.query.canned.question import Question, UnknownDeviceError, resolve
 
 QUESTIONS: dict[str, Question] = {
     "ecc": Question(gpus.ecc, gpus.draw_ecc),
@@ -19,6 +19,6 @@ QUESTIONS: dict[str, Question] = {
     "jobs": Question(jobs.jobs, jobs.draw_jobs),
     "nodes": Question(nodes.nodes, nodes.draw_nodes, about_devices=False),
 }
-"""By name; what each is about says pipeline/store/questions.py."""
+"""By name; what each is about says pipeline/store/query/questions.py."""
 
 __all__ = ["QUESTIONS", "Question", "UnknownDeviceError", "resolve"]

@@ -8,15 +8,21 @@ from typing import Any
 import polars as pl
 
 from pipeline.catalog import Field, fields_of
-from pipeline.store.base import base_name, base_value
-from pipeline.store.canned.question import means, names, risen
-from pipeline.store.plot import Panel
-from pipeline.store.query import Store, Window
-from pipeline.store.rises import rises
+from pipeline.store.files.units import base_name, base_value
+from pipeline.store.query.canned.question import means, names, risen
+from pipeline.store.query.increase import increases
+from pipeline.store.query.plot import Panel
+from pipeline.store.query.store import Store, Window
 
 # What is drawn of each kind: gauges in base units, counters.
 GAUGES = {
-    "gpu": ("power_watts", "temperature_celsius", "sm_clock_hertz", "gpu_utilization_ratio", "memory_used_bytes"),
+    "gpu": (
+        "power_watts",
+        "temperature_celsius",
+        "sm_clock_hertz",
+        "gpu_utilization_ratio",
+        "memory_used_bytes",
+    ),
     "gpu_instance": ("memory_used_bytes", "sm_activity_ratio"),
     "ib_port": ("rate_bytes_per_second",),
     "node": ("memory_available_bytes",),
@@ -29,28 +35,49 @@ COUNTERS = {
 
 
 def device(store: Store, window: Window) -> pl.DataFrame:
-    """Per field that was observed: least, mean and highest value of a gauge, increase of a counter, the last value, and samples."""
+    """Per field that was observed: least, mean and highest value of a gauge, increase of a counter,
+    the last value, and samples.
+    """
     found: list[dict[str, Any]] = []
     for kind in _kinds(store, window):
         fields = fields_of(kind)
         gauges = [field for field in fields if field.type == "gauge"]
         counters = [field for field in fields if field.type == "counter"]
         rows = store.table(kind, window)
-        made = store.collect(rows.select(expression for field in fields for expression in _expressions(field))).row(0, named=True)
+        made = store.collect(
+            rows.select(expression for field in fields for expression in _expressions(field))
+        ).row(0, named=True)
         observed = [field.name for field in counters if made[f"{field.name} n"]]
-        rose = rises(store, kind, observed, window)
+        rose = increases(store, kind, observed, window)
         found += [_gauge(field, made) for field in gauges if made[f"{field.name} n"]]
-        found += [_counter(field, made, rose[field.name].to_list()) for field in counters if field.name in observed]
-    kinds = {"field": pl.String, "type": pl.String, "minimum": pl.Float64, "mean": pl.Float64, "maximum": pl.Float64}
-    return pl.DataFrame(found, schema={**kinds, "increase": pl.Float64, "last": pl.String, "samples": pl.Int64})
+        found += [
+            _counter(field, made, rose[field.name].to_list())
+            for field in counters
+            if field.name in observed
+        ]
+    kinds = {
+        "field": pl.String,
+        "type": pl.String,
+        "minimum": pl.Float64,
+        "mean": pl.Float64,
+        "maximum": pl.Float64,
+    }
+    return pl.DataFrame(
+        found, schema={**kinds, "increase": pl.Float64, "last": pl.String, "samples": pl.Int64}
+    )
 
 
 def draw_device(store: Store, window: Window) -> Sequence[Panel]:
     """What people look at first, one panel each."""
     panels = []
     for kind in _kinds(store, window):
-        panels += [Panel(name, "", means(store, kind, name, window)) for name in GAUGES.get(kind, ())]
-        panels += [Panel(f"{name}, increase", "", risen(store, kind, [name], window)) for name in COUNTERS.get(kind, ())]
+        panels += [
+            Panel(name, "", means(store, kind, name, window)) for name in GAUGES.get(kind, ())
+        ]
+        panels += [
+            Panel(f"{name}, increase", "", risen(store, kind, [name], window))
+            for name in COUNTERS.get(kind, ())
+        ]
     return panels
 
 
@@ -60,9 +87,16 @@ def _kinds(store: Store, window: Window) -> list[str]:
 
 
 def _expressions(field: Field) -> list[pl.Expr]:
-    """What is asked of a field: number of samples, last value, and of a gauge that is no state its range and mean."""
+    """What is asked of a field: number of samples, last value, and of a gauge that is no
+    state its range and mean.
+    """
     column, based = pl.col(field.name), base_value(field, pl.col(field.name))
-    last = based.sort_by("time").filter(column.sort_by("time").is_not_null()).last().alias(f"{field.name} last")
+    last = (
+        based.sort_by("time")
+        .filter(column.sort_by("time").is_not_null())
+        .last()
+        .alias(f"{field.name} last")
+    )
     asked = [column.count().alias(f"{field.name} n"), last]
     if field.type == "gauge" and not field.states:
         asked += [
@@ -74,7 +108,8 @@ def _expressions(field: Field) -> list[pl.Expr]:
 
 def _gauge(field: Field, made: dict[str, Any]) -> dict[str, Any]:
     numbers = {
-        long: made.get(f"{field.name} {short}") for long, short in (("minimum", "min"), ("mean", "mean"), ("maximum", "max"))
+        long: made.get(f"{field.name} {short}")
+        for long, short in (("minimum", "min"), ("mean", "mean"), ("maximum", "max"))
     }
     return {**_about(field, made), **numbers}
 
@@ -86,5 +121,12 @@ def _counter(field: Field, made: dict[str, Any], increase: Sequence[int | None])
 
 def _about(field: Field, made: dict[str, Any]) -> dict[str, Any]:
     last = made[f"{field.name} last"]
-    text = last if isinstance(last, str) else f"{last:.15g}" if isinstance(last, float) else str(last)
-    return {"field": base_name(field), "type": field.type, "last": text, "samples": made[f"{field.name} n"]}
+    text = (
+        last if isinstance(last, str) else f"{last:.15g}" if isinstance(last, float) else str(last)
+    )
+    return {
+        "field": base_name(field),
+        "type": field.type,
+        "last": text,
+        "samples": made[f"{field.name} n"],
+    }

@@ -12,16 +12,19 @@ import polars as pl
 
 from pipeline.frame import Device
 from pipeline.observation import Event
-from pipeline.store.canned.question import named, names, step_for
-from pipeline.store.plot import Panel
-from pipeline.store.query import Store, Window
-from pipeline.store.rises import WHO
-from pipeline.xid import xid_entry
-from pipeline.xid_once import Once
+from pipeline.store.query.canned.question import named, names, step_for
+from pipeline.store.query.increase import WHO
+from pipeline.store.query.plot import Panel
+from pipeline.store.query.store import Store, Window
+from pipeline.xid.once import Once
+from pipeline.xid.table import xid_entry
 
 
 def xids(store: Store, window: Window) -> pl.DataFrame:
-    """Per GPU and code: how often, first and last time, and what it means. What was reported or read twice counts once."""
+    """Per GPU and code: how often, first and last time, and what it means.
+
+    What was reported or read twice counts once.
+    """
     found = pl.DataFrame(
         [
             {
@@ -34,11 +37,19 @@ def xids(store: Store, window: Window) -> pl.DataFrame:
             }
             for e, n in _once(store, window)
         ],
-        schema={**dict.fromkeys(WHO, pl.String), "code": pl.Int64, "count": pl.Int64, "time": pl.Int64, "last": pl.Int64},
+        schema={
+            **dict.fromkeys(WHO, pl.String),
+            "code": pl.Int64,
+            "count": pl.Int64,
+            "time": pl.Int64,
+            "last": pl.Int64,
+        },
     )
     moment = pl.Datetime("us", "UTC")
     rows = found.group_by(*WHO, "code").agg(
-        pl.col("count").sum(), pl.col("time").min().cast(moment).alias("first"), pl.col("last").max().cast(moment)
+        pl.col("count").sum(),
+        pl.col("time").min().cast(moment).alias("first"),
+        pl.col("last").max().cast(moment),
     )
     entries = {code: xid_entry(code) for code in rows["code"].unique()}
     rows = rows.with_columns(
@@ -50,20 +61,37 @@ def xids(store: Store, window: Window) -> pl.DataFrame:
 
 def draw_xids(store: Store, window: Window) -> Sequence[Panel]:
     """XIDs of each code over time."""
-    events = [(_us(event), f"XID {event.attributes['code']}", n) for event, n in _once(store, window)]
-    rows = pl.DataFrame(events, schema={"time": pl.Int64, "name": pl.String, "value": pl.Float64}, orient="row")
-    return [Panel("XIDs", "per bucket", _bucketed(rows.with_columns(pl.col("time").cast(pl.Datetime("us", "UTC")))), dots=True)]
+    events = [
+        (_us(event), f"XID {event.attributes['code']}", n) for event, n in _once(store, window)
+    ]
+    rows = pl.DataFrame(
+        events, schema={"time": pl.Int64, "name": pl.String, "value": pl.Float64}, orient="row"
+    )
+    return [
+        Panel(
+            "XIDs",
+            "per bucket",
+            _bucketed(rows.with_columns(pl.col("time").cast(pl.Datetime("us", "UTC")))),
+            dots=True,
+        )
+    ]
 
 
 def health(store: Store, window: Window) -> pl.DataFrame:
-    """Per device: every kind of event, and every detector that found something, with counts, first and last time."""
+    """Per device: every kind of event, and every detector that found something, with
+    counts, first and last time.
+    """
     rows = pl.concat([_events(store, window), _findings(store, window)])
     return named(rows, names(store, window)).sort("host", "device", "what")
 
 
 def draw_health(store: Store, window: Window) -> Sequence[Panel]:
     """Events of each kind over time."""
-    rows = store.collect(store.table("events", window).select("time", pl.col("kind").alias("name"), pl.lit(1.0).alias("value")))
+    rows = store.collect(
+        store.table("events", window).select(
+            "time", pl.col("kind").alias("name"), pl.lit(1.0).alias("value")
+        )
+    )
     return [Panel("Events", "per bucket", _bucketed(rows), dots=True)]
 
 
@@ -75,13 +103,19 @@ def _events(store: Store, window: Window) -> pl.DataFrame:
 
 def _findings(store: Store, window: Window) -> pl.DataFrame:
     asked = store.table("findings", window).filter(pl.col("phase") == "onset")
-    grouped = asked.group_by(*WHO, (pl.lit("finding: ") + pl.col("detector")).alias("what"), "severity")
+    grouped = asked.group_by(
+        *WHO, (pl.lit("finding: ") + pl.col("detector")).alias("what"), "severity"
+    )
     return _counted(store, grouped, pl.len().cast(pl.Int64), None)
 
 
 def _counted(store: Store, grouped: Any, count: pl.Expr, severity: pl.Expr | None) -> pl.DataFrame:
     rows = store.collect(
-        grouped.agg(count.alias("count"), pl.col("time").min().alias("first"), pl.col("time").max().alias("last"))
+        grouped.agg(
+            count.alias("count"),
+            pl.col("time").min().alias("first"),
+            pl.col("time").max().alias("last"),
+        )
     )
     rows = rows if severity is None else rows.with_columns(severity.alias("severity"))
     return rows.select(*WHO, "what", "severity", "count", "first", "last")
@@ -89,11 +123,29 @@ def _counted(store: Store, grouped: Any, count: pl.Expr, severity: pl.Expr | Non
 
 def _once(store: Store, window: Window) -> Iterator[tuple[Event, int]]:
     """XIDs in the order in which they were read, each with how many occurrences it adds."""
-    columns = ("time", "host", "device", "boot_id", "mono_ns", "seq", "n", "device_kind", "attributes")
-    rows = store.collect(store.table("events", window).filter(pl.col("kind") == "xid").select(columns))
-    boots = rows.group_by("boot_id").agg(pl.col("time").min().alias("boot")).with_columns(pl.col("boot").rank("ordinal"))
+    columns = (
+        "time",
+        "host",
+        "device",
+        "boot_id",
+        "mono_ns",
+        "seq",
+        "n",
+        "device_kind",
+        "attributes",
+    )
+    rows = store.collect(
+        store.table("events", window).filter(pl.col("kind") == "xid").select(columns)
+    )
+    boots = (
+        rows.group_by("boot_id")
+        .agg(pl.col("time").min().alias("boot"))
+        .with_columns(pl.col("boot").rank("ordinal"))
+    )
     once = Once()
-    for row in rows.join(boots, on="boot_id", how="left").sort("boot", "seq", "n").iter_rows(named=True):
+    for row in (
+        rows.join(boots, on="boot_id", how="left").sort("boot", "seq", "n").iter_rows(named=True)
+    ):
         event = _event(row)
         if (new := once.new(event, row["boot_id"])) > 0:
             yield event, new
@@ -102,7 +154,11 @@ def _once(store: Store, window: Window) -> Iterator[tuple[Event, int]]:
 def _event(row: Mapping[str, Any]) -> Event:
     time_ns = round(row["time"].timestamp() * 1e6) * 1000
     return Event(
-        time_ns, row["mono_ns"], Device(row["host"], row["device_kind"], row["device"]), "xid", orjson.loads(row["attributes"])
+        time_ns,
+        row["mono_ns"],
+        Device(row["host"], row["device_kind"], row["device"]),
+        "xid",
+        orjson.loads(row["attributes"]),
     )
 
 
@@ -119,5 +175,10 @@ def _bucketed(rows: pl.DataFrame) -> pl.DataFrame:
     if rows.is_empty():
         return rows
     times = rows["time"].dt.timestamp("us").to_numpy()
-    step = timedelta(seconds=step_for(4 * float(np.ptp(times)) / 1e6))  # dots: a quarter of a line's points
-    return rows.group_by(pl.col("time").dt.truncate(step), "name").agg(pl.col("value").sum()).sort("name", "time")
+    # dots: a quarter of a line's points
+    step = timedelta(seconds=step_for(4 * float(np.ptp(times)) / 1e6))
+    return (
+        rows.group_by(pl.col("time").dt.truncate(step), "name")
+        .agg(pl.col("value").sum())
+        .sort("name", "time")
+    )

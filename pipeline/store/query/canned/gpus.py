@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import polars as pl
 
 from pipeline.catalog import fields_of
-from pipeline.store.canned.question import base_of, last_of, means, named, names, risen
-from pipeline.store.plot import Panel
-from pipeline.store.query import Store, Window
-from pipeline.store.rises import WHO, rises
+from pipeline.store.query.canned.question import base_of, last_of, means, named, names, risen
+from pipeline.store.query.increase import WHO, increases
+from pipeline.store.query.plot import Panel
+from pipeline.store.query.store import Store, Window
 
-# Errors over the life of the board where the GPU keeps such a count, else since the driver was loaded.
+# Errors over the life of the board where the GPU keeps such a count, else
+# since the driver was loaded.
 ECC = {"corrected": ("ecc_corrected_aggregate", "ecc_corrected_volatile")}
 ECC |= {"uncorrected": ("ecc_uncorrected_aggregate", "ecc_uncorrected_volatile")}
 REMAPPED = {
@@ -21,14 +22,16 @@ REMAPPED = {
 }
 FLAGS = ("row_remap_pending", "row_remap_failed")
 
-THROTTLED = {f.name: dict(f.labels)["reason"] for f in fields_of("gpu") if f.name.startswith("throttled_")}
+THROTTLED = {
+    f.name: dict(f.labels)["reason"] for f in fields_of("gpu") if f.name.startswith("throttled_")
+}
 HEAT = ("throttled_sw_thermal_nanoseconds", "throttled_hw_thermal_nanoseconds")
 
 
 def ecc(store: Store, window: Window) -> pl.DataFrame:
     """Per GPU: errors and rows replaced in the window, and what the remapper says at its end."""
     counters = [*(name for pair in ECC.values() for name in pair), *REMAPPED.values()]
-    rose = rises(store, "gpu", counters, window)
+    rose = increases(store, "gpu", counters, window)
     made = [pl.coalesce(pair).alias(name) for name, pair in ECC.items()]
     made += [pl.col(native).alias(name) for name, native in REMAPPED.items()]
     rows = rose.select(*WHO, *made).join(_last(store, window, FLAGS), on=WHO, how="left")
@@ -37,13 +40,24 @@ def ecc(store: Store, window: Window) -> pl.DataFrame:
 
 def draw_ecc(store: Store, window: Window) -> Sequence[Panel]:
     """Corrected and uncorrected errors over time."""
-    return [Panel(f"ECC errors, {name}", "", risen(store, "gpu", [pair[0]], window)) for name, pair in ECC.items()]
+    return [
+        Panel(f"ECC errors, {name}", "", risen(store, "gpu", [pair[0]], window))
+        for name, pair in ECC.items()
+    ]
 
 
 def throttle(store: Store, window: Window) -> pl.DataFrame:
-    """Per GPU: seconds in which clocks were held back, by reason (they may overlap), null where the GPU does not count it."""
-    rose = base_of("gpu", rises(store, "gpu", list(THROTTLED), window), [(n, f"{r}_seconds") for n, r in THROTTLED.items()])
-    observed = [column for column in rose.columns if column in WHO or rose[column].null_count() < len(rose)]
+    """Per GPU: seconds in which clocks were held back, by reason (they may overlap), null where
+    the GPU does not count it.
+    """
+    rose = base_of(
+        "gpu",
+        increases(store, "gpu", list(THROTTLED), window),
+        [(n, f"{r}_seconds") for n, r in THROTTLED.items()],
+    )
+    observed = [
+        column for column in rose.columns if column in WHO or rose[column].null_count() < len(rose)
+    ]
     return named(rose.select(observed), names(store, window))
 
 
@@ -52,7 +66,10 @@ def draw_throttle(store: Store, window: Window) -> Sequence[Panel]:
     table = throttle(store, window)
     by_column = {f"{reason}_seconds": (native, reason) for native, reason in THROTTLED.items()}
     busy = [by_column[c] for c in table.columns if c in by_column and (table[c].sum() or 0) > 0]
-    return [Panel(f"Clocks held back: {reason}", "seconds", risen(store, "gpu", [native], window)) for native, reason in busy]
+    return [
+        Panel(f"Clocks held back: {reason}", "seconds", risen(store, "gpu", [native], window))
+        for native, reason in busy
+    ]
 
 
 def power(store: Store, window: Window) -> pl.DataFrame:
@@ -67,11 +84,19 @@ def power(store: Store, window: Window) -> pl.DataFrame:
             last_of("power_limit_enforced_watts").alias("limit_watts"),
         )
     )
-    counters = [("energy_millijoules", "energy_joules"), ("throttled_power_cap_nanoseconds", "power_cap_seconds")]
-    rose = base_of("gpu", rises(store, "gpu", [native for native, _ in counters], window), counters)
+    counters = [
+        ("energy_millijoules", "energy_joules"),
+        ("throttled_power_cap_nanoseconds", "power_cap_seconds"),
+    ]
+    rose = base_of(
+        "gpu", increases(store, "gpu", [native for native, _ in counters], window), counters
+    )
     energy = (pl.col("energy_joules") / 3.6e6).alias("energy_kilowatt_hours")
     rows = rows.join(rose, on=WHO, how="left").with_columns(energy).drop("energy_joules")
-    return named(rows.select(*rows.columns[:-2], "energy_kilowatt_hours", "power_cap_seconds"), names(store, window))
+    return named(
+        rows.select(*rows.columns[:-2], "energy_kilowatt_hours", "power_cap_seconds"),
+        names(store, window),
+    )
 
 
 def draw_power(store: Store, window: Window) -> Sequence[Panel]:
@@ -80,8 +105,13 @@ def draw_power(store: Store, window: Window) -> Sequence[Panel]:
 
 
 def temperature(store: Store, window: Window) -> pl.DataFrame:
-    """Per GPU: mean and highest temperature of core and memory, least margin to slowing down, and seconds slowed by heat."""
-    core, memory, margin = (pl.col(f"{name}_celsius") for name in ("temperature", "memory_temperature", "temperature_margin"))
+    """Per GPU: mean and highest temperature of core and memory, least margin to slowing down,
+    and seconds slowed by heat.
+    """
+    core, memory, margin = (
+        pl.col(f"{name}_celsius")
+        for name in ("temperature", "memory_temperature", "temperature_margin")
+    )
     rows = store.collect(
         store.table("gpu", window)
         .group_by(WHO)
@@ -93,7 +123,7 @@ def temperature(store: Store, window: Window) -> pl.DataFrame:
         )
     )
     heat = [(name, f"{THROTTLED[name]}_seconds") for name in HEAT]
-    rose = base_of("gpu", rises(store, "gpu", HEAT, window), heat)
+    rose = base_of("gpu", increases(store, "gpu", HEAT, window), heat)
     return named(rows.join(rose, on=WHO, how="left"), names(store, window))
 
 
@@ -101,9 +131,15 @@ def draw_temperature(store: Store, window: Window) -> Sequence[Panel]:
     """Core and memory of each GPU."""
     return [
         Panel("Temperature", "Celsius", means(store, "gpu", "temperature_celsius", window)),
-        Panel("Temperature of the memory", "Celsius", means(store, "gpu", "memory_temperature_celsius", window)),
+        Panel(
+            "Temperature of the memory",
+            "Celsius",
+            means(store, "gpu", "memory_temperature_celsius", window),
+        ),
     ]
 
 
 def _last(store: Store, window: Window, columns: Sequence[str]) -> pl.DataFrame:
-    return store.collect(store.table("gpu", window).group_by(WHO).agg(*(last_of(column) for column in columns)))
+    return store.collect(
+        store.table("gpu", window).group_by(WHO).agg(*(last_of(column) for column in columns))
+    )

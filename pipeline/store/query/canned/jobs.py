@@ -8,28 +8,36 @@ import polars as pl
 
 from pipeline.catalog import facts_of
 from pipeline.catalog.device_job import KIND
-from pipeline.store.canned.question import names
-from pipeline.store.plot import Panel
-from pipeline.store.query import Store, Window
+from pipeline.store.query.canned.question import names
+from pipeline.store.query.plot import Panel
+from pipeline.store.query.store import Store, Window
 
 _ALWAYS = ("index", "uuid", "scheduler", "job")
 _FACTS = tuple(fact.name for fact in facts_of(KIND))
 
 
 def jobs(store: Store, window: Window) -> pl.DataFrame:
-    """Per holder and device: its first and last read in the window, the most processes it had there, and who it was.
+    """Per holder and device: its first and last read in the window, the most processes it
+    had there, and who it was.
 
-    Facts of the catalogue that nobody said of any holder have no column. Devices of the window are GPUs: whoever held them is meant.
+    Facts of the catalogue that nobody said of any holder have no column. Devices of the window are
+    GPUs: whoever held them is meant.
     """
     spans = store.collect(
         _rows(store, window)
         .group_by("host", "device")
-        .agg(pl.col("time").min().alias("from"), pl.col("time").max().alias("until"), pl.col("processes").max())
+        .agg(
+            pl.col("time").min().alias("from"),
+            pl.col("time").max().alias("until"),
+            pl.col("processes").max(),
+        )
     )
     known = names(store, Window(window.since, window.until)).facts
     facts = [known.get(pair, {}) for pair in spans.select("host", "device").rows()]
     said = [name for name in _FACTS if name in _ALWAYS or any(name in f for f in facts)]
-    whole = spans.with_columns([pl.Series(name, [f.get(name) for f in facts], pl.String) for name in said])
+    whole = spans.with_columns(
+        [pl.Series(name, [f.get(name) for f in facts], pl.String) for name in said]
+    )
     if window.devices:
         whole = whole.filter(pl.col("uuid").is_in(list(window.devices)))
     return whole.select("host", *said, "processes", "from", "until").sort(
@@ -39,8 +47,16 @@ def jobs(store: Store, window: Window) -> pl.DataFrame:
 
 def draw_jobs(store: Store, window: Window) -> Sequence[Panel]:
     """GPUs and instances that somebody held, minute by minute."""
-    rows = _rows(store, window).group_by(pl.col("time").dt.truncate("1m"), pl.col("host").alias("name"))
-    return [Panel("Holders of devices", "", store.collect(rows.agg(pl.col("device").n_unique().cast(pl.Float64).alias("value"))))]
+    rows = _rows(store, window).group_by(
+        pl.col("time").dt.truncate("1m"), pl.col("host").alias("name")
+    )
+    return [
+        Panel(
+            "Holders of devices",
+            "",
+            store.collect(rows.agg(pl.col("device").n_unique().cast(pl.Float64).alias("value"))),
+        )
+    ]
 
 
 def _rows(store: Store, window: Window) -> pl.LazyFrame:

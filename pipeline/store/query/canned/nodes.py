@@ -8,24 +8,30 @@ from typing import Any
 
 import polars as pl
 
-from pipeline.store.base import divided
-from pipeline.store.canned.question import Names, names
-from pipeline.store.plot import Panel
-from pipeline.store.query import Store, Window
+from pipeline.clock import SECOND_NS
+from pipeline.store.files.units import divided
+from pipeline.store.query.canned.question import Names, names
+from pipeline.store.query.plot import Panel
+from pipeline.store.query.store import Store, Window
 
-LONGEST_PERIODS = 3  # without a good read for longer than this is a gap
+MAX_PERIODS = 3  # without a good read for longer than this is a gap
 OUTCOMES = ("ok", "failed", "overdue")
 
 
 def reads(store: Store, window: Window) -> pl.DataFrame:
-    """Per source: reads by outcome, how long they took, reads in which something could not be read, and the last error."""
-    took = divided(pl.col("duration_ns"), 10**9)
+    """Per source: reads by outcome, how long they took, reads in which something could not be
+    read, and the last error.
+    """
+    took = divided(pl.col("duration_ns"), SECOND_NS)
     return store.collect(
         _reads(store, window)
         .group_by("host", "source")
         .agg(
             pl.len().cast(pl.Int64).alias("reads"),
-            *((pl.col("outcome") == outcome).sum().cast(pl.Int64).alias(outcome) for outcome in OUTCOMES),
+            *(
+                (pl.col("outcome") == outcome).sum().cast(pl.Int64).alias(outcome)
+                for outcome in OUTCOMES
+            ),
             (pl.col("unread") != "[]").sum().cast(pl.Int64).alias("with_unread"),
             took.mean().alias("mean_seconds"),
             took.quantile(0.99, "nearest").alias("p99_seconds"),
@@ -42,7 +48,9 @@ def reads(store: Store, window: Window) -> pl.DataFrame:
 
 def draw_reads(store: Store, window: Window) -> Sequence[Panel]:
     """How long reads of each source took."""
-    rows = _reads(store, window).group_by(pl.col("time").dt.truncate("1m"), pl.col("source").alias("name"))
+    rows = _reads(store, window).group_by(
+        pl.col("time").dt.truncate("1m"), pl.col("source").alias("name")
+    )
     return [
         Panel(
             "Duration of reads, mean of a minute",
@@ -53,7 +61,9 @@ def draw_reads(store: Store, window: Window) -> Sequence[Panel]:
 
 
 def gaps(store: Store, window: Window) -> pl.DataFrame:
-    """Spans in which a source gave nothing for more than three of its periods: from the last good read to the next, and why."""
+    """Spans in which a source gave nothing for more than three of its periods: from the last good
+    read to the next, and why.
+    """
     asked = _reads(store, window).select("time", "host", "boot_id", "source", "outcome", "error")
     rows = store.collect(asked).sort("host", "source", "time")
     found = [
@@ -76,7 +86,9 @@ def gaps(store: Store, window: Window) -> pl.DataFrame:
 def draw_gaps(store: Store, window: Window) -> Sequence[Panel]:
     """Length of each gap where it begins."""
     rows = gaps(store, window).select(
-        pl.col("from").alias("time"), pl.col("source").alias("name"), pl.col("seconds").alias("value")
+        pl.col("from").alias("time"),
+        pl.col("source").alias("name"),
+        pl.col("seconds").alias("value"),
     )
     return [Panel("Gaps", "seconds", rows, dots=True)]
 
@@ -97,7 +109,8 @@ def nodes(store: Store, window: Window) -> pl.DataFrame:
     parts = [_parts(known, host) for host in seen["host"]]
     columns = ("gpus", "gpu_model", "driver", "ib_ports", "ib_firmware", "kernel", "product")
     return seen.with_columns(
-        pl.Series(name, [part[name] for part in parts], pl.Int64 if name in COUNTS else pl.String) for name in columns
+        pl.Series(name, [part[name] for part in parts], pl.Int64 if name in COUNTS else pl.String)
+        for name in columns
     )
 
 
@@ -106,15 +119,25 @@ COUNTS = ("gpus", "ib_ports")
 
 def draw_nodes(store: Store, window: Window) -> Sequence[Panel]:
     """Reads per minute of each node: whether it was there."""
-    rows = _reads(store, window).group_by(pl.col("time").dt.truncate("1m"), pl.col("host").alias("name"))
-    return [Panel("Reads of a minute", "", store.collect(rows.agg(pl.len().cast(pl.Float64).alias("value"))))]
+    rows = _reads(store, window).group_by(
+        pl.col("time").dt.truncate("1m"), pl.col("host").alias("name")
+    )
+    return [
+        Panel(
+            "Reads of a minute",
+            "",
+            store.collect(rows.agg(pl.len().cast(pl.Float64).alias("value"))),
+        )
+    ]
 
 
 def _reads(store: Store, window: Window) -> pl.LazyFrame:
     return store.table("reads", Window(window.since, window.until))
 
 
-def _gaps(host: str, source: str, rows: pl.DataFrame) -> Iterator[tuple[str, str, datetime, datetime, float, str]]:
+def _gaps(
+    host: str, source: str, rows: pl.DataFrame
+) -> Iterator[tuple[str, str, datetime, datetime, float, str]]:
     good = rows.filter(pl.col("outcome") == "ok")
     steps = good["time"].diff().drop_nulls()
     if steps.is_empty():
@@ -123,12 +146,19 @@ def _gaps(host: str, source: str, rows: pl.DataFrame) -> Iterator[tuple[str, str
     assert isinstance(usual, timedelta)  # noqa: S101 - of durations
     before = pl.col("time").shift(1).alias("from")
     wide = good.with_columns(before, pl.col("boot_id").shift(1).alias("boot")).filter(
-        pl.col("time") - pl.col("from") > LONGEST_PERIODS * usual
+        pl.col("time") - pl.col("from") > MAX_PERIODS * usual
     )
     for row in wide.iter_rows(named=True):
         bad = rows.filter((pl.col("time") > row["from"]) & (pl.col("time") < row["time"]))
         why = "boot" if row["boot"] != row["boot_id"] else _why(bad)
-        yield host, source, row["from"], row["time"], (row["time"] - row["from"]).total_seconds(), why
+        yield (
+            host,
+            source,
+            row["from"],
+            row["time"],
+            (row["time"] - row["from"]).total_seconds(),
+            why,
+        )
 
 
 def _why(bad: pl.DataFrame) -> str:
@@ -143,7 +173,11 @@ def _parts(known: Names, host: str) -> dict[str, str | int]:
     """What is in a node, by the slow facts of its devices; several values of a fact with commas."""
 
     def of(kind: str, fact: str) -> str:
-        values = {facts.get(fact, "") for who, facts in known.facts.items() if who[0] == host and known.kinds[who] == kind}
+        values = {
+            facts.get(fact, "")
+            for who, facts in known.facts.items()
+            if who[0] == host and known.kinds[who] == kind
+        }
         return ", ".join(sorted(values - {""}))
 
     def count(kind: str) -> int:

@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 import yaml
 
-from collector.config.given import ConfigError
+from collector.config.raw_setting import ConfigError
+from collector.config.web.security import WebFile
 from collector.web import Web
-from collector.web.security import WebFile
 from pipeline.catalog import agent
 from pipeline.clock import SystemClock
 from pipeline.guard import Guard
 from pipeline.selfmetrics import SelfMetrics
 from tests.certificates import Authority
-from tests.collector.test_web import FakePages
+from tests.collector.web.test_server import FakePages
+from tests.wait import PATIENCE_S
 
 HASH = "$2y$10$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG"
 AUTHORITY, OTHER = Authority(), Authority("other")
@@ -67,7 +68,11 @@ def test_files_are_looked_for_beside_the_configuration(folder: Path) -> None:
     security = WebFile(folder / "web.yml").security
     assert security.context is not None
     assert security.context.verify_mode == ssl.CERT_REQUIRED
-    assert (security.names, dict(security.users), security.scheme) == (("prom",), {"alice": HASH}, "https")
+    assert (security.names, dict(security.users), security.scheme) == (
+        ("prom",),
+        {"alice": HASH},
+        "https",
+    )
 
 
 def test_nothing_is_read_again_while_nothing_changes(folder: Path) -> None:
@@ -80,7 +85,9 @@ def test_nothing_is_read_again_while_nothing_changes(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["web.yml", "node.crt", "node.key", "ca.crt"])
 def test_whichever_file_changes_is_taken_anew(folder: Path, name: str) -> None:
-    """Also where another file took its place with the same content, as a volume of Kubernetes does."""
+    """Also where another file took its place with the same content, as a
+    volume of Kubernetes does.
+    """
     file = WebFile(folder / "web.yml")
     before = file.security
     (folder / "fresh").write_bytes((folder / name).read_bytes())
@@ -91,8 +98,12 @@ def test_whichever_file_changes_is_taken_anew(folder: Path, name: str) -> None:
     assert not file.look()
 
 
-def test_a_rotation_that_is_half_done_waits_for_the_other_half(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A new certificate before its new key: the old pair serves on, one line says why; with the key the new pair is taken."""
+def test_a_rotation_that_is_half_done_waits_for_the_other_half(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A new certificate before its new key: the old pair serves on, one line says why; with the
+    key the new pair is taken.
+    """
     file = WebFile(folder / "web.yml")
     before, pair = file.security, AUTHORITY.server()
     (folder / "node.crt").write_bytes(pair.certificate)
@@ -105,7 +116,9 @@ def test_a_rotation_that_is_half_done_waits_for_the_other_half(folder: Path, cap
     assert file.error == ""
 
 
-@pytest.mark.parametrize("content", ["a: [", "tls_server_config:\n  cert_fil: x\n", "basic_auth_users:\n  a: b\n"])
+@pytest.mark.parametrize(
+    "content", ["a: [", "tls_server_config:\n  cert_fil: x\n", "basic_auth_users:\n  a: b\n"]
+)
 def test_a_broken_file_keeps_the_old_one(folder: Path, content: str) -> None:
     """What is in force stays in force, until the file is good again."""
     file = WebFile(folder / "web.yml")
@@ -135,13 +148,18 @@ def test_a_file_that_is_gone_keeps_the_old_one(folder: Path) -> None:
         (without("basic_auth_users"), "passwords are gone"),
         (without("tls_server_config", "client_allowed_sans"), "client_allowed_sans is gone"),
         (
-            {"tls_server_config": {"cert_file": "node.crt", "key_file": "node.key"}, "basic_auth_users": {"alice": HASH}},
-            "client certificates are no longer asked for",
+            {
+                "tls_server_config": {"cert_file": "node.crt", "key_file": "node.key"},
+                "basic_auth_users": {"alice": HASH},
+            },
+            "client certificates are no longer requested",
         ),
     ],
 )
 def test_a_running_server_never_asks_for_less(folder: Path, content: Any, said: str) -> None:
-    """A file that was caught half written looks just like one that was made weaker: that takes a restart."""
+    """A file that was caught half written looks just like one that was made
+    weaker: that takes a restart.
+    """
     file = WebFile(folder / "web.yml")
     before = file.security
     write(folder, content)
@@ -158,7 +176,9 @@ def web(file: WebFile | None, follows: Web | None = None) -> Web:
 
 
 def test_a_server_that_follows_another_asks_for_no_less(folder: Path) -> None:
-    """A configuration of the agent that no longer names the file, or names one that asks for less, is none to take over with."""
+    """A configuration of the agent that no longer names the file, or names one that asks for less,
+    is none to take over with.
+    """
     full = web(WebFile(folder / "web.yml"))
     with pytest.raises(ConfigError, match=r"web\.config_file: TLS is gone"):
         web(None, follows=full)
@@ -183,7 +203,7 @@ def test_more_may_be_asked_for_at_any_time(folder: Path) -> None:
 
 
 def test_a_limit_that_did_not_change_keeps_its_count(folder: Path) -> None:
-    """A rotated certificate gives nobody a fresh burst; another limit begins anew."""
+    """A rotated certificate gives nobody a fresh burst; another limit begins again."""
     file = WebFile(folder / "web.yml")
     before = file.security.bucket
     os.utime(folder / "node.crt", (1, 1))
@@ -202,15 +222,21 @@ def test_a_configuration_that_everybody_may_write_is_refused(folder: Path) -> No
 
 
 @pytest.mark.parametrize(("content", "named"), [(FULL, True), (without("basic_auth_users"), False)])
-def test_hashes_that_everybody_may_read_are_named(folder: Path, content: dict[str, Any], named: bool) -> None:
+def test_hashes_that_everybody_may_read_are_named(
+    folder: Path, content: dict[str, Any], named: bool
+) -> None:
     """They can be guessed at leisure elsewhere; a file without secrets may be read by all."""
     notices: list[str] = []
     write(folder, content).chmod(0o644)
     WebFile(folder / "web.yml", notices.append)
-    assert [("web.yml" in notice and "may read this secret" in notice) for notice in notices] == [True] * named
+    assert [("web.yml" in notice and "may read this secret" in notice) for notice in notices] == [
+        True
+    ] * named
 
 
-def test_passwords_in_the_clear_are_served_and_named(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_passwords_in_the_clear_are_served_and_named(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The format allows it; the log says once what it means."""
     write(folder, {"basic_auth_users": {"alice": HASH}})
     file = WebFile(folder / "web.yml")
@@ -219,9 +245,11 @@ def test_passwords_in_the_clear_are_served_and_named(folder: Path, caplog: pytes
     assert sum("travel in the clear" in record.message for record in caplog.records) == 1
 
 
-def test_an_error_of_ours_does_not_end_the_watch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_ours_does_not_end_the_watch(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever goes wrong at one look is counted and said to be wrong; the next look is made."""
-    own = SelfMetrics()
+    metrics = SelfMetrics()
 
     class Flawed(WebFile):
         looks = 0
@@ -234,13 +262,15 @@ def test_an_error_of_ours_does_not_end_the_watch(folder: Path, monkeypatch: pyte
         monkeypatch.setattr("collector.web.server.LOOK_S", 0)
         pages: Any = FakePages()
         file = Flawed(folder / "web.yml")
-        served = Web(pages, Guard(own, SystemClock()), ["127.0.0.1:0"], file=file, own=own)
+        served = Web(
+            pages, Guard(metrics, SystemClock()), ["127.0.0.1:0"], file=file, metrics=metrics
+        )
         await served.start()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while file.looks < 3:  # noqa: ASYNC110 - a thread has no event for it
                 await asyncio.sleep(0)
         await served.stop()
-        return own.value(agent.WEB_CONFIG_SUCCESS)
+        return metrics.value(agent.WEB_CONFIG_SUCCESS)
 
     assert asyncio.run(run()) == 0
-    assert (own.value(agent.STAGE_FAILURES, "web", "config", "RuntimeError") or 0) >= 2
+    assert (metrics.value(agent.STAGE_FAILURES, "web", "config", "RuntimeError") or 0) >= 2

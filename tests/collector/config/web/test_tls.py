@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from collector.config.given import ConfigError
-from collector.web.tls import allowed, context
-from collector.web.web_config import TlsServer
+from collector.config.raw_setting import ConfigError
+from collector.config.web.settings import TlsServer
+from collector.config.web.tls import allowed, context
 from tests.certificates import Authority
 
 AUTHORITY = Authority()
@@ -28,7 +28,9 @@ def server(folder: Path, notices: list[str] | None = None, **keys: Any) -> ssl.S
 
 
 def shake(served: ssl.SSLContext, client: ssl.SSLContext) -> tuple[str, str]:
-    """Version and cipher that a handshake in memory ends with; ssl.SSLError where it fails on either side."""
+    """Version and cipher that a handshake in memory ends with; ssl.SSLError where
+    it fails on either side.
+    """
     ends = [(ssl.MemoryBIO(), ssl.MemoryBIO()) for _ in range(2)]
     parties = [
         served.wrap_bio(*ends[0], server_side=True),
@@ -68,7 +70,9 @@ def test_the_newest_version_is_agreed_on(tmp_path: Path) -> None:
         ({"max_version": "TLS12"}, ssl.TLSVersion.TLSv1_3),
     ],
 )
-def test_a_version_that_is_not_wanted_is_refused(tmp_path: Path, keys: dict[str, Any], theirs: ssl.TLSVersion) -> None:
+def test_a_version_that_is_not_wanted_is_refused(
+    tmp_path: Path, keys: dict[str, Any], theirs: ssl.TLSVersion
+) -> None:
     """Bounds hold, and a list with suites of TLS 1.3 alone leaves TLS 1.2 nothing, as in Go."""
     with pytest.raises(ssl.SSLError):
         shake(server(tmp_path, **keys), client(minimum_version=theirs, maximum_version=theirs))
@@ -77,7 +81,10 @@ def test_a_version_that_is_not_wanted_is_refused(tmp_path: Path, keys: dict[str,
 def test_cipher_suites_are_gos_names(tmp_path: Path) -> None:
     """Only what is listed is agreed on below TLS 1.3."""
     made = server(tmp_path, cipher_suites=("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",))
-    assert shake(made, client(maximum_version=ssl.TLSVersion.TLSv1_2))[1] == "ECDHE-ECDSA-CHACHA20-POLY1305"
+    assert (
+        shake(made, client(maximum_version=ssl.TLSVersion.TLSv1_2))[1]
+        == "ECDHE-ECDSA-CHACHA20-POLY1305"
+    )
 
 
 def test_the_servers_order_of_suites_counts_unless_switched_off(tmp_path: Path) -> None:
@@ -105,11 +112,23 @@ def test_a_curve_that_is_demanded_is_the_only_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"cipher_suites": ("TLS_RSA_WITH_RC4_128_SHA",)}, "cipher_suites: 'TLS_RSA_WITH_RC4_128_SHA' is none of"),
-        ({"cipher_suites": ("TLS_AES_128_GCM_SHA256",), "max_version": "TLS12"}, "cipher_suites: names none for TLS12"),
-        ({"curve_preferences": ("P-256",)}, "curve_preferences: 'P-256' is none of"),
-        ({"curve_preferences": ("X25519", "CurveP256")}, "curve_preferences: one curve can be demanded, or all of them"),
-        ({"cert_file": "gone.crt"}, "tls_server_config.cert_file: .*gone.crt: cannot be read: No such file"),
+        (
+            {"cipher_suites": ("TLS_RSA_WITH_RC4_128_SHA",)},
+            "cipher_suites: 'TLS_RSA_WITH_RC4_128_SHA' is not one of",
+        ),
+        (
+            {"cipher_suites": ("TLS_AES_128_GCM_SHA256",), "max_version": "TLS12"},
+            "cipher_suites: names none for TLS12",
+        ),
+        ({"curve_preferences": ("P-256",)}, "curve_preferences: 'P-256' is not one of"),
+        (
+            {"curve_preferences": ("X25519", "CurveP256")},
+            "curve_preferences: one curve can be demanded, or all of them",
+        ),
+        (
+            {"cert_file": "gone.crt"},
+            "tls_server_config.cert_file: .*gone.crt: cannot be read: No such file",
+        ),
         ({"key_file": "other.key"}, "node.crt and .*other.key: they do not belong together"),
         ({"cert_file": "junk"}, "junk and .*node.key: no certificate with its key in PEM"),
         ({"key_file": "locked.key"}, "key_file: the key is encrypted"),
@@ -120,7 +139,9 @@ def test_a_curve_that_is_demanded_is_the_only_one(tmp_path: Path) -> None:
         ({"cert_file": "open.crt"}, r"open.crt: everybody may write it \(mode 0646\): chmod o-w"),
     ],
 )
-def test_a_file_or_name_that_is_no_good_is_refused_by_key(tmp_path: Path, keys: dict[str, Any], said: str) -> None:
+def test_a_file_or_name_that_is_no_good_is_refused_by_key(
+    tmp_path: Path, keys: dict[str, Any], said: str
+) -> None:
     """The message says which key, which file, and why."""
     AUTHORITY.server().write(tmp_path, "other")
     AUTHORITY.server(passphrase=b"tock").write(tmp_path, "locked")
@@ -134,7 +155,9 @@ def test_a_file_or_name_that_is_no_good_is_refused_by_key(tmp_path: Path, keys: 
 
 
 def test_a_key_that_everybody_may_read_is_named(tmp_path: Path) -> None:
-    """It is used, for a Secret's volume is mounted so, and said with its mode; one for its owner and group is not."""
+    """It is used, for a Secret's volume is mounted so, and said with its mode; one for
+    its owner and group is not.
+    """
     notices: list[str] = []
     server(tmp_path, notices)
     assert notices == []
@@ -171,12 +194,16 @@ def test_policies_that_verify_nobody_let_everybody_in(tmp_path: Path, policy: st
         (("DirName", "prom.example.com"), {"prom.example.com"}, False),
     ],
 )
-def test_a_name_is_matched_letter_by_letter(san: tuple[str, str], names: set[str], let_in: bool) -> None:
+def test_a_name_is_matched_letter_by_letter(
+    san: tuple[str, str], names: set[str], let_in: bool
+) -> None:
     """No wildcard, no suffix; DNS, IP, mail and URI alike, as exporter-toolkit does."""
     assert allowed({"subjectAltName": (san,)}, names) is let_in
 
 
-@pytest.mark.parametrize("certificate", [None, {}, {"subject": ((("commonName", "prom.example.com"),),)}])
+@pytest.mark.parametrize(
+    "certificate", [None, {}, {"subject": ((("commonName", "prom.example.com"),),)}]
+)
 def test_a_certificate_without_names_is_let_in_by_none(certificate: Any) -> None:
     """The common name does not count."""
     assert not allowed(certificate, {"prom.example.com"})

@@ -1,4 +1,6 @@
-"""A small API server over TLS: one Node, Events, strategic merge of conditions, and Kubernetes' own schemas over what it is sent."""
+"""A small API server over TLS: one Node, Events, strategic merge of conditions, and Kubernetes' own
+schemas over what it is sent.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,6 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-
-import kubernetes_validate
 
 from tests.certificates import Authority
 
@@ -27,7 +27,10 @@ READY = {
 
 
 class ApiServer:
-    """Use as a context. ``refuse`` is the HTTP status that everything is answered with while it is set."""
+    """Use as a context.
+
+    ``refuse`` is the HTTP status that everything is answered with while it is set.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.node: dict[str, Any] = {
@@ -49,7 +52,9 @@ class ApiServer:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.url = f"https://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}
+        )
 
     def __enter__(self) -> ApiServer:
         self._thread.start()
@@ -68,9 +73,13 @@ class ApiServer:
     @property
     def condition(self) -> dict[str, Any]:
         """Ours, empty while there is none."""
-        return next((c for c in self.node["status"]["conditions"] if c["type"] == "TocsinGpuProblem"), {})
+        return next(
+            (c for c in self.node["status"]["conditions"] if c["type"] == "TocsinGpuProblem"), {}
+        )
 
-    def answer(self, method: str, path: str, token: str | None, form: str, body: Any) -> tuple[int, dict[str, Any]]:
+    def answer(
+        self, method: str, path: str, token: str | None, form: str, body: Any
+    ) -> tuple[int, dict[str, Any]]:
         """As the API server does for the three requests that the agent's role allows."""
         self.requests.append(f"{method} {path}")
         if self.refuse or token != f"Bearer {self._token}":
@@ -92,12 +101,12 @@ class ApiServer:
         for one in body["status"]["conditions"]:
             conditions[one["type"]] = {**conditions.get(one["type"], {}), **one}
         patched["status"]["conditions"] = list(conditions.values())
-        kubernetes_validate.validate(patched, VERSION, strict=True)
+        _validate(patched)
         self.node = patched
         return 200, patched
 
     def _create(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        kubernetes_validate.validate(body, VERSION, strict=True)
+        _validate(body)
         name = body["metadata"]["name"]
         if name in self.events:
             return 409, {"kind": "Status", "status": "Failure", "reason": "AlreadyExists"}
@@ -111,7 +120,9 @@ def _handler(server: ApiServer) -> type[BaseHTTPRequestHandler]:
             content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             form = self.headers.get("Content-Type", "")
             body = json.loads(content) if content else None
-            status, document = server.answer(self.command, self.path, self.headers.get("Authorization"), form, body)
+            status, document = server.answer(
+                self.command, self.path, self.headers.get("Authorization"), form, body
+            )
             said = json.dumps(document).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(said)))
@@ -124,3 +135,9 @@ def _handler(server: ApiServer) -> type[BaseHTTPRequestHandler]:
             pass
 
     return Handler
+
+
+def _validate(manifest: dict[str, Any]) -> None:
+    import kubernetes_validate  # noqa: PLC0415 - takes two seconds
+
+    kubernetes_validate.validate(manifest, VERSION, strict=True)

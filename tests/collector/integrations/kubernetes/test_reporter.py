@@ -1,4 +1,6 @@
-"""What reaches the API server: one condition of our own, Events once each, and nothing in a dry run."""
+"""What reaches the API server: one condition of our own, Events once each,
+and nothing in a dry run.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ from typing import Any
 import pytest
 
 from collector.config.gates import Kubernetes
-from collector.gates.kubernetes.api import Api, ApiError
-from collector.gates.kubernetes.reporter import Reporter
+from collector.integrations.kubernetes.api import Api, ApiError
+from collector.integrations.kubernetes.reporter import Reporter
 from tests.certificates import Authority
-from tests.collector.gates.answers import LOST, document
-from tests.collector.gates.kubernetes.server import READY, ApiServer
+from tests.collector.integrations.answers import LOST, document
+from tests.collector.integrations.kubernetes.server import READY, ApiServer
 from tests.fakes import FakeClock
 
 
@@ -27,13 +29,20 @@ class Agent:
         self.cordons: list[bool] = []
         self.off_file = folder / "gates.off"
         files = {"token_file": str(server.token_file), "ca_file": str(server.ca_file)}
-        self.settings = Kubernetes(**({"report": "on", "node": "gpu07", "api": server.url} | files | settings))
+        self.settings = Kubernetes(
+            **({"report": "on", "node": "gpu07", "api": server.url} | files | settings)
+        )
         self.restart()
 
     def restart(self) -> None:
         """A new life, which remembers nothing."""
         self.reporter = Reporter(
-            self.settings, str(self.off_file), "gpu07.example.com", lambda: self.verdict, self.clock, cordoned=self.cordons.append
+            self.settings,
+            str(self.off_file),
+            "gpu07.example.com",
+            lambda: self.verdict,
+            self.clock,
+            cordoned=self.cordons.append,
         )
 
     def look(self, after_s: float = 10.0) -> dict[str, Any]:
@@ -56,12 +65,18 @@ def agent(server: ApiServer, tmp_path: Path) -> Agent:
     return Agent(server, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_well_node_says_so(agent: Agent) -> None:
     """In node-problem-detector's polarity: False is no problem."""
     said = agent.look()
-    assert (said["status"], said["reason"], said["message"]) == ("False", "NoGpuProblem", "nothing stands against this node")
+    assert (said["status"], said["reason"], said["message"]) == (
+        "False",
+        "NoGpuProblem",
+        "no problems found on this node",
+    )
 
 
+@pytest.mark.slow
 def test_a_page_is_a_problem_that_names_the_class(agent: Agent) -> None:
     """And the condition's transition is when it became one."""
     agent.look()
@@ -102,6 +117,7 @@ def test_nothing_is_written_while_nothing_changes(agent: Agent) -> None:
     assert beat["lastTransitionTime"] == first["lastTransitionTime"]
 
 
+@pytest.mark.slow
 def test_a_restart_keeps_the_time_of_the_transition(agent: Agent) -> None:
     """The Node remembers what the agent does not."""
     agent.verdict = document(LOST)
@@ -123,6 +139,7 @@ def test_an_incident_is_an_event_once(agent: Agent) -> None:
     assert told["message"] == f"GPU 3: {LOST['summary']} Proposed: RESTART_BM."
 
 
+@pytest.mark.slow
 def test_the_end_of_an_incident_is_an_event(agent: Agent) -> None:
     """A normal one."""
     agent.verdict = document(LOST)
@@ -133,6 +150,7 @@ def test_the_end_of_an_incident_is_an_event(agent: Agent) -> None:
     assert (told["type"], told["reason"]) == ("Normal", "GpuLostCleared")
 
 
+@pytest.mark.slow
 def test_a_ticket_that_becomes_a_page_is_another_event(agent: Agent) -> None:
     """Whoever waits for pages hears of it; going back and forth adds none."""
     for severity in ("ticket", "page", "ticket", "page"):
@@ -154,6 +172,7 @@ def test_blame_that_moves_is_told(agent: Agent) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_storm_is_told_in_portions(agent: Agent) -> None:
     """The API server belongs to everybody: ten Events a look."""
     agent.verdict = document(*(LOST | {"id": f"incident-{number}"} for number in range(15)))
@@ -188,7 +207,10 @@ def test_a_dry_run_says_what_it_would_write_and_writes_nothing(
     with caplog.at_level(logging.INFO, logger="tocsin.gates"):
         agent.look()
         agent.look()
-    assert [line.split(":")[1].split()[:2] for line in caplog.messages] == [["would", "set"], ["would", "write"]]
+    assert [line.split(":")[1].split()[:2] for line in caplog.messages] == [
+        ["would", "set"],
+        ["would", "write"],
+    ]
     assert server.requests == []
 
 
@@ -226,6 +248,7 @@ def test_a_server_that_our_authority_does_not_know_gets_no_token(agent: Agent) -
     assert agent.server.requests == []
 
 
+@pytest.mark.slow
 def test_a_cordon_is_noticed_with_the_next_write(server: ApiServer, tmp_path: Path) -> None:
     """The answer to a heartbeat is the whole Node: no request of its own."""
     agent = Agent(server, tmp_path, cordon=True)

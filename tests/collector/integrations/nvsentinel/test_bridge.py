@@ -1,4 +1,6 @@
-"""What NVSentinel's platform connector receives, over real gRPC: events that it stores and never acts on."""
+"""What NVSentinel's platform connector receives, over real gRPC: events that it
+stores and never acts on.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,12 @@ from typing import Any
 import grpc
 import pytest
 
-from collector.gates.nvsentinel.bridge import Bridge
-from collector.gates.nvsentinel.event import ACTIONS, METHOD
-from collector.jobs.kubelet.grpc import UNAVAILABLE, UNIMPLEMENTED, GrpcError
-from collector.jobs.kubelet.wire import fields
+from collector.integrations.nvsentinel.bridge import Bridge
+from collector.integrations.nvsentinel.event import ACTIONS, METHOD
+from collector.sources.jobs.kubelet.grpc import UNAVAILABLE, UNIMPLEMENTED, GrpcError
+from collector.sources.jobs.kubelet.wire import fields
 from pipeline.finding import Action
-from tests.collector.gates.answers import LOST, document
+from tests.collector.integrations.answers import LOST, document
 from tests.fakes import START_NS, FakeClock
 
 STORE_ONLY = bytes.fromhex("800102")  # field 16, value 2
@@ -31,7 +33,9 @@ class Connector:
         self._pool = ThreadPoolExecutor(1)
         self._server = grpc.server(self._pool)
         handler = grpc.unary_unary_rpc_method_handler(self._receive)
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {name: handler}),))
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(service, {name: handler}),)
+        )
         self._server.add_insecure_port(f"unix:{self.socket}")
 
     def __enter__(self) -> Connector:
@@ -62,7 +66,9 @@ class Agent:
 
     def __init__(self, socket: Path) -> None:
         self.verdict = document(LOST)
-        self.bridge = Bridge(socket, "/nowhere/gates.off", "gpu07", lambda: self.verdict, FakeClock())
+        self.bridge = Bridge(
+            socket, "/nowhere/gates.off", "gpu07", lambda: self.verdict, FakeClock()
+        )
 
     def look(self, *problems: dict[str, Any], **changed: Any) -> None:
         """Once, at this verdict."""
@@ -100,13 +106,19 @@ def test_an_incident_is_a_health_event(connector: Connector) -> None:
 
 
 def test_every_event_says_store_only(connector: Connector) -> None:
-    """Left out, NVSentinel would take it for an order to remediate: begin and end alike, ticket and page."""
+    """Left out, NVSentinel would take it for an order to remediate: begin and
+    end alike, ticket and page.
+    """
     agent = Agent(connector.socket)
     agent.look(LOST, LOST | {"id": "2", "severity": "ticket", "kind": "ib_port"})
     agent.look()
-    events = [value for message in connector.received for number, value in fields(message) if number == 2]
+    events = [
+        value for message in connector.received for number, value in fields(message) if number == 2
+    ]
     assert len(events) == 4
-    assert [isinstance(event, bytes) and event.endswith(STORE_ONLY) for event in events] == [True] * 4
+    assert [isinstance(event, bytes) and event.endswith(STORE_ONLY) for event in events] == [
+        True
+    ] * 4
 
 
 def test_the_end_has_the_same_check_and_entity_and_is_healthy(connector: Connector) -> None:
@@ -130,13 +142,21 @@ def test_a_ticket_that_becomes_a_page_is_sent_as_fatal(connector: Connector) -> 
     agent = Agent(connector.socket)
     for severity in ("ticket", "page", "page", "ticket"):
         agent.look(LOST | {"severity": severity})
-    assert [(event.get(5, 0), event.get(6, 0)) for event in connector.events] == [(0, 0), (1, 0), (0, 0)]
+    assert [(event.get(5, 0), event.get(6, 0)) for event in connector.events] == [
+        (0, 0),
+        (1, 0),
+        (0, 0),
+    ]
 
 
 @pytest.mark.parametrize(
-    "moved", [{"device": "GPU-05"}, {"severity": "ticket", "class": "gpu_hung"}], ids=["another part", "milder"]
+    "moved",
+    [{"device": "GPU-05"}, {"severity": "ticket", "class": "gpu_hung"}],
+    ids=["another part", "milder"],
 )
-def test_what_is_told_anew_ends_as_it_was_told_before(connector: Connector, moved: dict[str, str]) -> None:
+def test_what_is_told_anew_ends_as_it_was_told_before(
+    connector: Connector, moved: dict[str, str]
+) -> None:
     """NVSentinel finds what is over by its check and entity, and both may be new."""
     agent = Agent(connector.socket)
     agent.look(LOST)

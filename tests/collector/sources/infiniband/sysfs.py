@@ -1,4 +1,6 @@
-"""A /sys tree with InfiniBand and RoCE ports, as the kernel lays it out, in a folder of the test."""
+"""A /sys tree with InfiniBand and RoCE ports, as the kernel lays it out,
+in a folder of the test.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ PHYSICAL = {1: "Sleep", 2: "Polling", 3: "Disabled", 4: "PortConfigurationTraini
 
 def counter_files(kind: str) -> dict[str, str]:
     """Field to file of all counters that the catalogue reads from ``sysfs`` or ``net``."""
-    ways = {f.name: f.read.split(" | ")[0].split(" ") for f in fields_of("ib_port") if f.type == "counter"}
+    ways = {
+        f.name: f.read.split(" | ")[0].split(" ")
+        for f in fields_of("ib_port")
+        if f.type == "counter"
+    }
     return {name: way[1] for name, way in ways.items() if way[0] == kind}
 
 
@@ -37,7 +43,10 @@ def opened(folder: Path) -> list[str]:
 
 
 class Sysfs:
-    """Writes the tree. Files are written in place, as the kernel's values change under an open descriptor."""
+    """Writes the tree.
+
+    Files are written in place, as the kernel's values change under an open descriptor.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -1,4 +1,6 @@
-"""The contract of the catalogue: every field of a port is found in the frame exactly as its place gives it."""
+"""The contract of the catalogue: every field of a port is found in the frame
+exactly as its place gives it.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from collector.inventory import Inventory
+from collector.node.inventory import Inventory
+from collector.node.state import State
 from collector.sources.infiniband import InfinibandSource
-from collector.sources.infiniband.places import counter_places
-from collector.state import State
+from collector.sources.infiniband.sysfs_port import counter_places
 from pipeline.catalog import Field, facts_of, field, fields_of
 from pipeline.selfmetrics import SelfMetrics
 from tests.collector.sources.infiniband.sysfs import Sysfs, counter_files
@@ -21,7 +23,10 @@ GAUGES = {f.name for f in fields_of("ib_port") if f.type == "gauge"}
 
 
 def distinct(row: Field) -> int:
-    """A value no other field has, and that no float64 holds: above 2**53 and odd. No reader may lose a bit of it."""
+    """A value no other field has, and that no float64 holds: above 2**53 and odd.
+
+    No reader may lose a bit of it.
+    """
     return 2**64 - 1 - 2 * (row.id - 5000)
 
 
@@ -29,11 +34,20 @@ def read(tree: Sysfs, **settings: str) -> tuple[InfinibandSource, FakeClock]:
     """A source over the tree and its clock."""
     clock = FakeClock()
     settings.setdefault("perfquery", "")
-    return InfinibandSource(tree.root, "n1", clock, Inventory("n1", State(None)), SelfMetrics(), **settings), clock  # type: ignore[arg-type]
+    return InfinibandSource(
+        tree.root,
+        "n1",
+        clock,
+        Inventory("n1", State(None)),
+        SelfMetrics(),
+        **settings,  # type: ignore[arg-type]
+    ), clock
 
 
 def test_every_counter_of_sysfs_is_found_exactly(tmp_path: Path) -> None:
-    """Each file's own 64-bit value stands in its own column of an Ethernet port, which has all of them."""
+    """Each file's own 64-bit value stands in its own column of an Ethernet
+    port, which has all of them.
+    """
     tree = Sysfs(tmp_path)
     wanted = {row.name: distinct(row) for row in COUNTERS if row.read.startswith(("sysfs", "net"))}
     wanted["receive_words"] = 2**64 - 1
@@ -43,9 +57,14 @@ def test_every_counter_of_sysfs_is_found_exactly(tmp_path: Path) -> None:
     source.close()
     found = {row.name: frame.value(row.name, 0) for row in COUNTERS}
     assert {name: value for name, value in found.items() if value is not None} == wanted
-    assert len(set(wanted.values())) == len(wanted) == len(counter_files("sysfs")) + len(counter_files("net"))
+    assert (
+        len(set(wanted.values()))
+        == len(wanted)
+        == len(counter_files("sysfs")) + len(counter_files("net"))
+    )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", sorted(counter_places().perfquery))
 def test_every_counter_of_perfquery_is_found_exactly(tmp_path: Path, option: str) -> None:
     """Where sysfs has no counters at all, each value of each set stands in its own column."""
@@ -54,11 +73,18 @@ def test_every_counter_of_perfquery_is_found_exactly(tmp_path: Path, option: str
     for file in counter_files("sysfs").values():
         (port / file).unlink()
     names = counter_places().perfquery[option]
-    lines = "\n".join(f"{counter}:....{distinct(field('ib_port', name))}" for counter, name in names.items())
+    lines = "\n".join(
+        f"{counter}:....{distinct(field('ib_port', name))}" for counter, name in names.items()
+    )
     program = tmp_path / "perfquery"
     condition = f'[ "$1" = "{option}" ]' if option else '[ "$1" = -C ]'
     program.write_text(
-        f"#!/bin/sh\nif {condition}; then cat <<E\n# Port counters: Lid 5 port 1 (CapMask: 0x1200)\n{lines}\nE\nelse exit 2; fi\n"
+        "#!/bin/sh\n"
+        f"if {condition}; then cat <<E\n"
+        "# Port counters: Lid 5 port 1 (CapMask: 0x1200)\n"
+        f"{lines}\n"
+        "E\n"
+        "else exit 2; fi\n"
     )
     program.chmod(0o755)
     source, clock = read(tree, perfquery=str(program))
@@ -145,7 +171,11 @@ def test_counters_end_where_the_kernel_says() -> None:
         "vl15_dropped": 16,
         "transmit_wait_ticks": 32,
     }
-    pma = {row.name: row for row in COUNTERS if "counters/" in row.read and "hw_counters/" not in row.read}
+    pma = {
+        row.name: row
+        for row in COUNTERS
+        if "counters/" in row.read and "hw_counters/" not in row.read
+    }
     assert {name: pma[name].width for name in widths} == widths
     assert all(row.overflow == "sticks" for row in pma.values())
     assert {row.width for name, row in pma.items() if name not in widths} == {64}

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.sources.infiniband.kept import LONGEST_PAUSE_S, SECOND, File, KeptFiles
+from collector.sources.infiniband.open_files import MAX_PAUSE_S, File, KeptFiles
 from collector.sources.infiniband.port import counter
+from pipeline.clock import SECOND_NS
 from tests.collector.sources.infiniband.sysfs import opened
 
 
@@ -31,7 +32,7 @@ class Reads:
 
 def by_name(kept: KeptFiles[int], second: int) -> dict[str, int]:
     """One read: values by the names that hold after it."""
-    values = kept.read(second * SECOND)
+    values = kept.read(second * SECOND_NS)
     return dict(zip(kept.names, values, strict=True))
 
 
@@ -71,12 +72,15 @@ def test_a_failing_file_costs_only_itself(kept: KeptFiles[int], reads: Reads, co
     assert kept.unread == {"b": errno.errorcode[code]}
 
 
+@pytest.mark.slow
 def test_a_failing_file_is_read_ever_more_rarely(kept: KeptFiles[int], reads: Reads) -> None:
-    """A day of reads every second touches a file that fails every time fewer than 40 times: the kernel log is not flooded."""
+    """A day of reads every second touches a file that fails every time fewer than 40 times: the
+    kernel log is not flooded.
+    """
     reads.failing = {"b": errno.EINVAL}
     for second in range(86_400):
-        kept.read(second * SECOND)
-    assert 86_400 / LONGEST_PAUSE_S <= reads.of["b"] < 40
+        kept.read(second * SECOND_NS)
+    assert 86_400 / MAX_PAUSE_S <= reads.of["b"] < 40
     assert reads.of["a"] >= 86_400
 
 
@@ -85,16 +89,23 @@ def test_a_file_that_works_again_is_read_again(kept: KeptFiles[int], reads: Read
     reads.failing = {"b": errno.EINVAL}
     kept.read(0)
     reads.failing = {}
-    kept.read(3600 * SECOND)
+    kept.read(3600 * SECOND_NS)
     assert by_name(kept, 3601) == {"a": 97, "b": 98, "c": 99}
     assert kept.unread == {}
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [("N/A (no PMA)\n", "no_pma"), ("rubbish\n", "garbage"), ("\xff\n", "garbage"), ("12 13\n", "garbage")],
+    [
+        ("N/A (no PMA)\n", "no_pma"),
+        ("rubbish\n", "garbage"),
+        ("\xff\n", "garbage"),
+        ("12 13\n", "garbage"),
+    ],
 )
-def test_contents_that_are_no_number(kept: KeptFiles[int], folder: Path, content: str, reason: str) -> None:
+def test_contents_that_are_no_number(
+    kept: KeptFiles[int], folder: Path, content: str, reason: str
+) -> None:
     """Words instead of a number are a reason, not a value."""
     (folder / "c").write_text(content)
     kept.read(0)
@@ -103,7 +114,9 @@ def test_contents_that_are_no_number(kept: KeptFiles[int], folder: Path, content
 
 
 def test_a_file_made_anew_is_opened_anew(kept: KeptFiles[int], folder: Path, reads: Reads) -> None:
-    """ENODEV, the answer of sysfs for a file whose device was made anew, is no reason to lose a single reading."""
+    """ENODEV, the answer of sysfs for a file whose device was made again, is no reason
+    to lose a single reading.
+    """
     stale = os.open(folder / "b", os.O_RDONLY)
     real = os.pread
 
@@ -116,7 +129,7 @@ def test_a_file_made_anew_is_opened_anew(kept: KeptFiles[int], folder: Path, rea
     os.close(kept._fds["b"])
     kept._fds["b"] = stale
     kept._arrange()
-    assert kept.read(0) == kept.read(SECOND) == [97, 98, 99]
+    assert kept.read(0) == kept.read(SECOND_NS) == [97, 98, 99]
 
 
 def test_a_fifo_or_a_folder_instead_of_a_file(tmp_path: Path) -> None:

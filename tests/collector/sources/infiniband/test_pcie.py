@@ -1,4 +1,6 @@
-"""The PCIe link of an adapter, as the kernel states it: what it runs at, and what it could in this slot."""
+"""The PCIe link of an adapter, as the kernel states it: what it runs at, and
+what it could in this slot.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ import pytest
 from tests.collector.sources.infiniband.sysfs import Sysfs
 from tests.collector.sources.infiniband.test_contract import read
 
-FOLDER = Path("devices", "pci0000:15", "0000:15:01.0", "0000:18:00.0")  # below the bridge 0000:15:01.0
+# below the bridge 0000:15:01.0
+FOLDER = Path("devices", "pci0000:15", "0000:15:01.0", "0000:18:00.0")
 WELL = {
     "current_link_width": "16",
     "max_link_width": "16",
@@ -54,20 +57,41 @@ def test_an_adapter_can_do_no_more_than_its_slot(tree: Sysfs) -> None:
     """A card with 16 lanes of generation 5 in a slot with 8 of generation 4 lacks nothing."""
     put(tree, {"current_link_width": "8", "current_link_speed": "16.0 GT/s PCIe"})
     put(tree, {"max_link_width": "8", "max_link_speed": "16.0 GT/s PCIe"}, bridge=True)
-    assert shown(tree) == {"width current": 8, "width maximum": 8, "generation current": 4, "generation maximum": 4}
+    assert shown(tree) == {
+        "width current": 8,
+        "width maximum": 8,
+        "generation current": 4,
+        "generation maximum": 4,
+    }
 
 
 def test_where_the_bridge_says_nothing_the_adapter_alone_counts(tree: Sysfs) -> None:
     """A root complex has no such files."""
     put(tree, {"current_link_width": "8"})
-    assert shown(tree) == {"width current": 8, "width maximum": 16, "generation current": 5, "generation maximum": 5}
+    assert shown(tree) == {
+        "width current": 8,
+        "width maximum": 16,
+        "generation current": 5,
+        "generation maximum": 5,
+    }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "files",
     [
-        {"current_link_width": "0", "max_link_width": "0", "current_link_speed": "Unknown", "max_link_speed": "Unknown"},
-        {"current_link_width": "63", "max_link_width": "255", "current_link_speed": "", "max_link_speed": "-1"},
+        {
+            "current_link_width": "0",
+            "max_link_width": "0",
+            "current_link_speed": "Unknown",
+            "max_link_speed": "Unknown",
+        },
+        {
+            "current_link_width": "63",
+            "max_link_width": "255",
+            "current_link_speed": "",
+            "max_link_speed": "-1",
+        },
         {
             "current_link_width": "x" * 5000,
             "max_link_width": "x" * 5000,
@@ -78,7 +102,9 @@ def test_where_the_bridge_says_nothing_the_adapter_alone_counts(tree: Sysfs) -> 
     ids=["virtual function", "no answer", "nonsense"],
 )
 def test_what_is_no_width_or_speed_is_not_observed(tree: Sysfs, files: dict[str, str]) -> None:
-    """A virtual function has no link of its own, and a device that does not answer shows all ones."""
+    """A virtual function has no link of its own, and a device that does
+    not answer shows all ones.
+    """
     put(tree, files)
     assert set(shown(tree).values()) == {None}
 

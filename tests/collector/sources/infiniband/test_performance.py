@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from collector.inventory import Inventory
+from collector.node.inventory import Inventory
+from collector.node.state import State
 from collector.sources.infiniband import InfinibandSource
 from collector.sources.infiniband.performance import PerformanceAgents, Question
-from collector.state import State
 from pipeline.catalog.agent import PERFQUERY_RUNS
 from pipeline.child import Finished
 from pipeline.selfmetrics import SelfMetrics
@@ -26,7 +26,8 @@ DATA = frozenset({"receive_words", "transmit_words"})
 FEC = frozenset({"fec_uncorrectable_blocks"})
 PORT = Question("0xa", "mlx5_0", 1, 5, {"-x": ERRORS})
 
-# PortCountersExtended of a device that keeps the error counters in 64 bits too, as infiniband-diags prints it.
+# PortCountersExtended of a device that keeps the error counters in 64 bits too, as
+# infiniband-diags prints it.
 X_ANSWER = """\
 # Port extended counters: Lid 5 port 1 (CapMask: 0x5A00 CapMask2: 0x0000002)
 PortSelect:......................1
@@ -37,20 +38,24 @@ CounterSelect2:..................0x0000
 SymbolErrorCounter:..............70000
 LinkDownedCounter:...............300
 """
-T_ANSWER = "# PortExtendedSpeedsCounters counters: Lid 5 port 1\nPortFECUncorrectableBlockCtr:....12\n"
+T_ANSWER = (
+    "# PortExtendedSpeedsCounters counters: Lid 5 port 1\nPortFECUncorrectableBlockCtr:....12\n"
+)
 SILENT = "perfquery: iberror: failed: classportinfo query\n"
 REFUSED = "perfquery: iberror: failed: cannot query PortExtendedSpeedsCounters\n"
 
 
 class Runs:
-    """Stands in for pipeline.child.run: remembers what was started, answers from a list (the last one for ever)."""
+    """Stands in for pipeline.child.run: remembers what was started, answers from a list
+    (the last one forever).
+    """
 
     def __init__(self, *answers: Finished | OSError) -> None:
         self.answers = list(answers)
         self.started: list[list[str]] = []
 
     def __call__(self, argv: Sequence[str], **limits: object) -> Finished:
-        assert limits.keys() == {"timeout_s", "most_bytes"}
+        assert limits.keys() == {"timeout_s", "max_bytes"}
         self.started.append(list(argv))
         answer = self.answers[min(len(self.started), len(self.answers)) - 1]
         if isinstance(answer, OSError):
@@ -73,20 +78,22 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def own() -> SelfMetrics:
+def metrics() -> SelfMetrics:
     """The agent's own numbers."""
     return SelfMetrics()
 
 
 @pytest.fixture
-def make(clock: FakeClock, own: SelfMetrics) -> Make:
+def make(clock: FakeClock, metrics: SelfMetrics) -> Make:
     """Agents to be asked without a thread, and the record of what was started."""
 
     def build(
         *answers: Finished | OSError, questions: Sequence[Question] = (PORT,), per_minute: int = 30
     ) -> tuple[PerformanceAgents, Runs]:
         runs = Runs(*answers)
-        agents = PerformanceAgents("perfquery", clock, own, interval_s=60, per_minute=per_minute, run=runs)
+        agents = PerformanceAgents(
+            "perfquery", clock, metrics, interval_s=60, per_minute=per_minute, run=runs
+        )
         agents._questions = tuple(questions)
         return agents, runs
 
@@ -100,13 +107,15 @@ def live(agents: PerformanceAgents, clock: FakeClock, seconds: int) -> None:
         clock.advance(5)
 
 
-def test_an_answer_becomes_fields(make: Make, own: SelfMetrics) -> None:
-    """Only what is wanted is taken, under the catalogue's names, and the port is asked about itself, without a LID."""
+def test_an_answer_becomes_fields(make: Make, metrics: SelfMetrics) -> None:
+    """Only what is wanted is taken, under the catalogue's names, and the port is asked
+    about itself, without a LID.
+    """
     agents, runs = make(done(0, X_ANSWER))
     agents.ask_due()
     assert agents.values("0xa") == {"symbol_errors_extended": 70000, "link_downed_extended": 300}
     assert [argv[1:] for argv in runs.started] == [["-x", "-C", "mlx5_0", "-P", "1"]]
-    assert own.value(PERFQUERY_RUNS, "ok") == 1
+    assert metrics.value(PERFQUERY_RUNS, "ok") == 1
 
 
 def test_one_start_per_interval(make: Make, clock: FakeClock) -> None:
@@ -127,7 +136,9 @@ def test_an_answer_grows_old(make: Make, clock: FakeClock) -> None:
 
 
 def test_values_of_the_driver_before_are_not_shown(make: Make) -> None:
-    """A port made anew starts from nothing, and is asked again at once although it refused before."""
+    """A port made again starts from nothing, and is asked again at once
+    although it refused before.
+    """
     agents, runs = make(done(0, X_ANSWER), done(255, REFUSED), done(0, X_ANSWER))
     agents.ask_due()
     assert agents.values("0xa", "2") == {}
@@ -140,10 +151,19 @@ def test_values_of_the_driver_before_are_not_shown(make: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    "refusal", [done(255, REFUSED), done(2, ""), done(0, X_ANSWER.replace("ErrorCounter", "X").replace("Downed", "X"))]
+    "refusal",
+    [
+        done(255, REFUSED),
+        done(2, ""),
+        done(0, X_ANSWER.replace("ErrorCounter", "X").replace("Downed", "X")),
+    ],
 )
-def test_what_is_not_supported_is_remembered(make: Make, clock: FakeClock, refusal: Finished) -> None:
-    """A set that the port refuses, or that holds nothing sysfs lacks, is not asked for again for hours, and is no failure."""
+def test_what_is_not_supported_is_remembered(
+    make: Make, clock: FakeClock, refusal: Finished
+) -> None:
+    """A set that the port refuses, or that holds nothing sysfs lacks, is not asked for again for
+    hours, and is no failure.
+    """
     agents, runs = make(refusal)
     live(agents, clock, 3600)
     assert len(runs.started) == 1
@@ -161,6 +181,7 @@ def test_another_wish_is_asked_at_once(make: Make) -> None:
     assert agents.values("0xa") == {"transmit_words": 1234567890123, "receive_words": 40320}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -182,7 +203,8 @@ def test_a_port_that_gives_no_answer_is_asked_ever_more_rarely(
 
 
 @pytest.mark.parametrize(
-    "answer", [X_ANSWER.replace("Lid 5", "Lid 6"), X_ANSWER.replace("port 1", "port 2"), X_ANSWER + X_ANSWER]
+    "answer",
+    [X_ANSWER.replace("Lid 5", "Lid 6"), X_ANSWER.replace("port 1", "port 2"), X_ANSWER + X_ANSWER],
 )
 def test_an_answer_of_another_port_is_not_taken(make: Make, answer: str) -> None:
     """What another LID or port says, or two say at once, belongs to nobody here."""
@@ -192,8 +214,10 @@ def test_an_answer_of_another_port_is_not_taken(make: Make, answer: str) -> None
     assert agents.failures() == (("perfquery_garbage", "0xa"),)
 
 
-def test_the_budget_holds_and_is_fair(make: Make, clock: FakeClock, own: SelfMetrics) -> None:
-    """With more ports than starts, no minute sees more starts than the budget and every port has its turn."""
+def test_the_budget_holds_and_is_fair(make: Make, clock: FakeClock, metrics: SelfMetrics) -> None:
+    """With more ports than starts, no minute sees more starts than the budget and
+    every port has its turn.
+    """
     questions = [Question(f"0x{i}", f"mlx5_{i}", 1, 0, {"-x": ERRORS}) for i in range(8)]
     agents, runs = make(done(0, X_ANSWER), questions=questions, per_minute=3)
     starts = [0]
@@ -203,13 +227,15 @@ def test_the_budget_holds_and_is_fair(make: Make, clock: FakeClock, own: SelfMet
         clock.advance(5)
     assert max(later - before for before, later in zip(starts, starts[12:], strict=False)) <= 3
     assert {argv[3] for argv in runs.started} == {f"mlx5_{i}" for i in range(8)}
-    assert (own.value(PERFQUERY_RUNS, "over_budget") or 0) > 0
+    assert (metrics.value(PERFQUERY_RUNS, "over_budget") or 0) > 0
 
 
 def test_a_missing_perfquery_is_said_once(
-    make: Make, clock: FakeClock, caplog: pytest.LogCaptureFixture, own: SelfMetrics
+    make: Make, clock: FakeClock, caplog: pytest.LogCaptureFixture, metrics: SelfMetrics
 ) -> None:
-    """No perfquery: one reason, one log line, tried ever more rarely; when it is installed it is used."""
+    """No perfquery: one reason, one log line, tried ever more rarely; when it
+    is installed it is used.
+    """
     missing = FileNotFoundError(2, "No such file or directory")
     agents, _ = make(*[missing] * 7, done(0, X_ANSWER))
     with caplog.at_level(logging.INFO):
@@ -219,11 +245,13 @@ def test_a_missing_perfquery_is_said_once(
         live(agents, clock, 4000)
     assert agents.failures() == ()
     assert agents.values("0xa")
-    assert own.value(PERFQUERY_RUNS, "missing") == 7
+    assert metrics.value(PERFQUERY_RUNS, "missing") == 7
     assert len(caplog.records) == 2
 
 
-def test_failures_are_said_once_per_change(make: Make, clock: FakeClock, caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_are_said_once_per_change(
+    make: Make, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
     """One line when a port falls silent, one when it answers again."""
     agents, _ = make(done(255, SILENT), done(255, SILENT), done(0, X_ANSWER))
     with caplog.at_level(logging.INFO):
@@ -231,9 +259,9 @@ def test_failures_are_said_once_per_change(make: Make, clock: FakeClock, caplog:
     assert [record.levelno for record in caplog.records] == [logging.WARNING, logging.INFO]
 
 
-def test_an_error_of_ours_reaches_the_reader(clock: FakeClock, own: SelfMetrics) -> None:
+def test_an_error_of_ours_reaches_the_reader(clock: FakeClock, metrics: SelfMetrics) -> None:
     """What goes wrong in the thread is raised where a guard counts it, and asking goes on."""
-    agents = PerformanceAgents("perfquery", clock, own, run=Runs(done(0, X_ANSWER)))
+    agents = PerformanceAgents("perfquery", clock, metrics, run=Runs(done(0, X_ANSWER)))
     agents._run = lambda *_, **__: 1 / 0  # type: ignore[assignment]
     agents.ask([PORT])
     until(lambda: agents._asking is not None and agents._asking.done(), "the thread to have failed")
@@ -242,10 +270,10 @@ def test_an_error_of_ours_reaches_the_reader(clock: FakeClock, own: SelfMetrics)
     agents.close()
 
 
-def test_no_program_is_never_started(clock: FakeClock, own: SelfMetrics) -> None:
+def test_no_program_is_never_started(clock: FakeClock, metrics: SelfMetrics) -> None:
     """An empty name switches perfquery off."""
     runs = Runs(done(0, X_ANSWER))
-    agents = PerformanceAgents("", clock, own, run=runs)
+    agents = PerformanceAgents("", clock, metrics, run=runs)
     agents.ask([PORT])
     agents.close()
     assert agents._asking is None
@@ -262,13 +290,29 @@ def script(path: Path, body: str) -> str:
 def whole(tmp_path: Path, clock: FakeClock, program: str, **settings: float) -> InfinibandSource:
     """The source with a program in perfquery's place."""
     inventory = Inventory("n1", State(None))
-    return InfinibandSource(tmp_path / "sys", "n1", clock, inventory, SelfMetrics(), perfquery=program, **settings)  # type: ignore[arg-type]
+    return InfinibandSource(
+        tmp_path / "sys",
+        "n1",
+        clock,
+        inventory,
+        SelfMetrics(),
+        perfquery=program,
+        **settings,  # type: ignore[arg-type]
+    )
 
 
+@pytest.mark.slow
 def test_the_source_shows_what_perfquery_says(tmp_path: Path, clock: FakeClock) -> None:
-    """64-bit errors stand beside the 16-bit ones, and a stuck 32-bit counter is replaced by the wide one."""
-    Sysfs(tmp_path / "sys").add(counters={"symbol_errors": 65535, "transmit_words": 2**32 - 1, "receive_words": 17})
-    program = script(tmp_path / "perfquery", f'case $1 in -x) cat <<E\n{X_ANSWER}E\n;; *) echo "{REFUSED}"; exit 255;; esac')
+    """64-bit errors stand beside the 16-bit ones, and a stuck 32-bit counter is
+    replaced by the wide one.
+    """
+    Sysfs(tmp_path / "sys").add(
+        counters={"symbol_errors": 65535, "transmit_words": 2**32 - 1, "receive_words": 17}
+    )
+    program = script(
+        tmp_path / "perfquery",
+        f'case $1 in -x) cat <<E\n{X_ANSWER}E\n;; *) echo "{REFUSED}"; exit 255;; esac',
+    )
     source = whole(tmp_path, clock, program)
 
     def answered() -> bool:
@@ -284,13 +328,18 @@ def test_the_source_shows_what_perfquery_says(tmp_path: Path, clock: FakeClock) 
     source.close()
 
 
+@pytest.mark.slow
 def test_a_hanging_perfquery_delays_nobody(tmp_path: Path, clock: FakeClock) -> None:
     """Reads go on while perfquery hangs, it is ended by its deadline, and the reason is told."""
     Sysfs(tmp_path / "sys").add()
-    source = whole(tmp_path, clock, script(tmp_path / "perfquery", "exec sleep 60"), perfquery_timeout_s=0.2)
+    source = whole(
+        tmp_path, clock, script(tmp_path / "perfquery", "exec sleep 60"), perfquery_timeout_s=0.2
+    )
     source.read()
     assert [t.name for t in threading.enumerate() if t.name.startswith("perfquery")]
-    assert source.read().frames[0].value("link_downed", 0) == 0  # the thread still waits for the script
+    assert (
+        source.read().frames[0].value("link_downed", 0) == 0
+    )  # the thread still waits for the script
 
     def told() -> bool:
         clock.advance(5)
@@ -300,8 +349,14 @@ def test_a_hanging_perfquery_delays_nobody(tmp_path: Path, clock: FakeClock) -> 
     source.close()
 
 
-@pytest.mark.parametrize(("layer", "state"), [("Ethernet", "4: ACTIVE"), ("InfiniBand", "1: DOWN"), ("InfiniBand", "2: INIT")])
-def test_only_active_infiniband_ports_are_asked(tmp_path: Path, clock: FakeClock, layer: str, state: str) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("layer", "state"),
+    [("Ethernet", "4: ACTIVE"), ("InfiniBand", "1: DOWN"), ("InfiniBand", "2: INIT")],
+)
+def test_only_active_infiniband_ports_are_asked(
+    tmp_path: Path, clock: FakeClock, layer: str, state: str
+) -> None:
     """A RoCE port has no performance agent, and one that is not active no LID to answer from."""
     tree = Sysfs(tmp_path / "sys")
     port = tree.add(layer=layer, guid=GUID)

@@ -1,4 +1,6 @@
-"""The parser over recordings of the real perfquery (infiniband-diags 44.0 over ibsim); what each means stands in its test."""
+"""The parser over recordings of the real perfquery (infiniband-diags 44.0 over ibsim); what each
+means stands in its test.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.sources.infiniband.perfquery import Block, judge, parse
-from collector.sources.infiniband.places import counter_places
+from collector.sources.infiniband.sysfs_port import counter_places
 from pipeline.catalog import field
 
 DATA = Path(__file__).parents[3] / "data" / "infiniband"
-RECORDINGS = {r["file"].removesuffix(".txt"): r for r in json.loads((DATA / "manifest.json").read_text())}
+RECORDINGS = {
+    r["file"].removesuffix(".txt"): r for r in json.loads((DATA / "manifest.json").read_text())
+}
 PERFQUERY = sorted(name for name in RECORDINGS if name.startswith("perfquery-"))
 
 # Whatever no test names is management traffic of the recording itself.
@@ -47,7 +51,12 @@ def test_every_recording_is_used() -> None:
     [
         ("perfquery-clean", 5, 1, {}),
         ("perfquery-x-clean", 5, 1, {}),
-        ("perfquery-x-remote", 6, 1, {}),  # asked from another node: it belongs to the LID that answered
+        (
+            "perfquery-x-remote",
+            6,
+            1,
+            {},
+        ),  # asked from another node: it belongs to the LID that answered
         (
             "perfquery-errors",
             5,
@@ -95,7 +104,9 @@ def test_the_sum_over_all_ports_is_no_port() -> None:
 
 @pytest.mark.parametrize("name", ["perfquery-saturated", "perfquery-r-before"])
 def test_saturated_counters_are_at_the_maximum_the_catalogue_knows(name: str) -> None:
-    """Every error counter at its end is recognised as stuck by the width in the catalogue: at least this, rate unknown."""
+    """Every error counter at its end is recognised as stuck by the width in the catalogue: at
+    least this, rate unknown.
+    """
     block = only(name)
     classic = counter_places().perfquery[""]
     rows = {counter: field("ib_port", name) for counter, name in classic.items()}
@@ -123,11 +134,15 @@ def test_a_reset_between_two_reads_goes_down() -> None:
 
 @pytest.mark.parametrize("name", PERFQUERY)
 def test_the_exit_code_decides(name: str) -> None:
-    """Only exit 0 is an answer; a refused set and an unreachable port are told apart; a failure never gives counters."""
+    """Only exit 0 is an answer; a refused set and an unreachable port are told apart; a
+    failure never gives counters.
+    """
     judgement = judge(RECORDINGS[name]["exit"], recorded(name))
     unsupported = {"perfquery-T-unsupported", "perfquery-bad-option"}
     silent = {"perfquery-unreachable", "perfquery-no-route", "perfquery-no-device"}
-    assert judgement == ("unsupported" if name in unsupported else "no_answer" if name in silent else "ok")
+    assert judgement == (
+        "unsupported" if name in unsupported else "no_answer" if name in silent else "ok"
+    )
     assert judgement == "ok" or parse(recorded(name)) == ()
 
 
@@ -136,6 +151,7 @@ def test_success_without_an_answer_is_garbage() -> None:
     assert judge(0, "") == judge(0, "segfault at 0\n") == "garbage"
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_no_text_breaks_the_parser(text: str) -> None:
     """Hostile output gives blocks or nothing, values within 64 bits, and bounded counts."""
@@ -146,6 +162,9 @@ def test_no_text_breaks_the_parser(text: str) -> None:
 def test_dots_may_shrink_to_none() -> None:
     """Long names leave one dot or none between colon and value."""
     (block,) = parse(
-        "# Port counters: Lid 7 port 1 (CapMask: 0x1200)\nVeryLongName:.5\nOther:18446744073709551615\nTooBig:99999999999999999999\n"
+        "# Port counters: Lid 7 port 1 (CapMask: 0x1200)\n"
+        "VeryLongName:.5\n"
+        "Other:18446744073709551615\n"
+        "TooBig:99999999999999999999\n"
     )
     assert dict(block.counters) == {"VeryLongName": 5, "Other": 2**64 - 1}

@@ -1,4 +1,6 @@
-"""The real perfquery of infiniband-diags over a simulated fabric (ibsim and opensm), asked by the source as on a node."""
+"""The real perfquery of infiniband-diags over a simulated fabric (ibsim and opensm), asked by
+the source as on a node.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +9,22 @@ import os
 import signal
 import subprocess
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from collector.inventory import Inventory
+from collector.node.inventory import Inventory
+from collector.node.state import State
 from collector.sources.infiniband import InfinibandSource
-from collector.state import State
 from pipeline.frame import Frame
 from pipeline.observation import Reading
 from pipeline.selfmetrics import SelfMetrics
 from tests.collector.sources.infiniband.sysfs import GUID, Sysfs, counter_files
 from tests.fakes import FakeClock
 from tests.parts import need
-from tests.wait import until
+from tests.servers import Server
+from tests.wait import PATIENCE_S, until
 
 pytestmark = pytest.mark.integration
 
@@ -35,32 +38,55 @@ class Fabric:
     """ibsim with opensm: two leaves, eight hosts with one port each."""
 
     def __init__(self, folder: Path) -> None:
-        for program, package in (("ibsim", "ibsim-utils"), ("opensm", "opensm"), ("ibstat", "infiniband-diags")):
+        for program, package in (
+            ("ibsim", "ibsim-utils"),
+            ("opensm", "opensm"),
+            ("ibstat", "infiniband-diags"),
+        ):
             need(program, package)
         self.folder = folder
         self.socket = f"tocsin-{uuid.uuid4().hex[:12]}"
         self.log = folder / "ibsim.log"
         path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
         self._environment = {"PATH": path, "IBSIM_SOCKNAME": self.socket}
-        with self.log.open("wb") as log:
-            self.simulator = subprocess.Popen(
-                ["ibsim", "-s", "-N", "64", "-S", "8", str(FABRIC)],
-                cwd=folder,
-                env=self._environment,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-            )
-        until(lambda: b"Network simulator ready" in self.log.read_bytes(), "ibsim")
-        manager = {"SIM_SET_ISSM": "1", "OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder)}
-        self.manager = subprocess.Popen(
-            ["opensm", "-f", str(folder / "opensm.log")],
-            cwd=folder,
-            env=self.client("node00") | manager,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+        self._servers: list[Server] = []
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self) -> None:
+        self.simulator = self._run(
+            ["ibsim", "-s", "-N", "64", "-S", "8", str(FABRIC)],
+            self.log,
+            self._environment,
+            stdin=subprocess.PIPE,
         )
-        until(lambda: "State: Active" in self.run("node02", "ibstat"), "opensm")
+        self.simulator.until(lambda: "Network simulator ready" in self.simulator.log, "ibsim")
+        folder = str(self.folder)
+        manager = {"SIM_SET_ISSM": "1", "OSM_CACHE_DIR": folder, "OSM_TMP_DIR": folder}
+        self._run(
+            ["opensm", "-f", f"{folder}/opensm.log"],
+            self.folder / "opensm.output",
+            self.client("node00") | manager,
+        )
+        until(
+            lambda: "State: Active" in self.run("node02", "ibstat"),
+            "opensm",
+            servers=self._servers,
+        )
+
+    def _run(
+        self,
+        argv: Sequence[str],
+        log: Path,
+        env: Mapping[str, str],
+        stdin: int = subprocess.DEVNULL,
+    ) -> Server:
+        server = Server(argv, log, env=env, cwd=self.folder, stdin=stdin)
+        self._servers.append(server)
+        return server
 
     def client(self, node: str) -> dict[str, str]:
         """Environment that makes a tool run on a node of the fabric."""
@@ -68,14 +94,20 @@ class Fabric:
 
     def run(self, node: str, *argv: str) -> str:
         return subprocess.run(
-            argv, cwd=self.folder, env=self.client(node), capture_output=True, text=True, timeout=20, check=False
+            argv,
+            cwd=self.folder,
+            env=self.client(node),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
         ).stdout
 
     def say(self, command: str) -> None:
         """A line on the simulator's console."""
-        assert self.simulator.stdin is not None
-        self.simulator.stdin.write(f"{command}\n".encode())
-        self.simulator.stdin.flush()
+        assert self.simulator.process.stdin is not None
+        self.simulator.process.stdin.write(f"{command}\n".encode())
+        self.simulator.process.stdin.flush()
 
     def set(self, counter: str, value: int, group: str = "PortCounters") -> None:
         self.say(f"PerformanceSet {NODE} {group}.{counter}={value}")
@@ -83,9 +115,14 @@ class Fabric:
     def perfquery(self, node: str = "node02") -> str:
         """A program that is perfquery on that node. It writes a line per start."""
         program = self.folder / f"perfquery-{node}"
-        variables = " ".join(f"{name}='{value}'" for name, value in self.client(node).items() if name != "PATH")
+        variables = " ".join(
+            f"{name}='{value}'" for name, value in self.client(node).items() if name != "PATH"
+        )
         real = need("perfquery", "infiniband-diags")
-        program.write_text(f'#!/bin/sh\ncd {self.folder} && echo "$@" >> starts-{node} && exec env {variables} {real} "$@"\n')
+        program.write_text(
+            "#!/bin/sh\n"
+            f'cd {self.folder} && echo "$@" >> starts-{node} && exec env {variables} {real} "$@"\n'
+        )
         program.chmod(0o755)
         return str(program)
 
@@ -95,14 +132,11 @@ class Fabric:
         return file.read_text().splitlines() if file.exists() else []
 
     def close(self) -> None:
-        for process in (self.manager, self.simulator):
+        for server in reversed(self._servers):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGCONT)
-            process.kill()
-            process.wait()
-        if self.simulator.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):
-                self.simulator.stdin.close()
+                os.kill(server.process.pid, signal.SIGCONT)
+            server.process.kill()
+            server.end()
 
 
 @pytest.fixture
@@ -116,7 +150,10 @@ def fabric(tmp_path: Path) -> Iterator[Fabric]:
 
 
 class Node:
-    """The source on a node of the fabric. The simulator renders no counters in /sys: ours has the port without them."""
+    """The source on a node of the fabric.
+
+    The simulator renders no counters in /sys: ours has the port without them.
+    """
 
     def __init__(self, folder: Path, program: str, *, lid: int = 5, **settings: float) -> None:
         self.tree = Sysfs(folder / "sys")
@@ -137,8 +174,10 @@ class Node:
         )
 
     def settle(self) -> None:
-        """Until no question is on its way: the next job of the one thread that asks has been reached."""
-        self.source._agents._thread.submit(lambda: None).result(20)
+        """Until no question is on its way: the next job of the one thread
+        that asks has been reached.
+        """
+        self.source._agents._thread.submit(lambda: None).result(PATIENCE_S)
 
     def until(self, condition: Callable[[Frame, Reading], bool], what: str) -> Frame:
         """Read, five seconds of the agent's clock apart, until something shows."""
@@ -148,7 +187,7 @@ class Node:
             reading = self.source.read()
             return reading.frames[0] if condition(reading.frames[0], reading) else None
 
-        frame = until(shown, what, 20)
+        frame = until(shown, what)
         assert frame is not None
         return frame
 
@@ -168,7 +207,10 @@ def test_counters_of_a_real_port(fabric: Fabric, node: Node) -> None:
     fabric.set("PortXmitWait", 4_000_000_000)
     fabric.set("PortXmitData", 1_234_567_890_123, "PortCountersExtended")
     frame = node.until(
-        lambda f, _: f.value("transmit_words", 0) is not None and f.value("symbol_errors", 0) is not None, "counters"
+        lambda f, _: (
+            f.value("transmit_words", 0) is not None and f.value("symbol_errors", 0) is not None
+        ),
+        "counters",
     )
     assert frame.value("symbol_errors", 0) == 123
     assert frame.value("link_downed", 0) == 2
@@ -177,17 +219,31 @@ def test_counters_of_a_real_port(fabric: Fabric, node: Node) -> None:
 
 
 def test_saturated_counters(fabric: Fabric, node: Node) -> None:
-    """Counters at their end read as the maximum of the width the catalogue states, which is how they are known to be stuck."""
-    for counter in ("SymbolErrorCounter", "LinkDownedCounter", "LocalLinkIntegrityErrors", "PortRcvErrors"):
+    """Counters at their end read as the maximum of the width the catalogue states, which is how
+    they are known to be stuck.
+    """
+    for counter in (
+        "SymbolErrorCounter",
+        "LinkDownedCounter",
+        "LocalLinkIntegrityErrors",
+        "PortRcvErrors",
+    ):
         fabric.set(counter, 99_999)
     frame = node.until(lambda f, _: f.value("symbol_errors", 0) is not None, "counters")
     for row in frame.schema.counters:
-        if row.name in ("symbol_errors", "link_downed", "local_link_integrity_errors", "receive_errors"):
+        if row.name in (
+            "symbol_errors",
+            "link_downed",
+            "local_link_integrity_errors",
+            "receive_errors",
+        ):
             assert frame.value(row.name, 0) == 2**row.width - 1
 
 
 def test_what_the_device_refuses_is_asked_once(fabric: Fabric, node: Node) -> None:
-    """The simulated device has no extended speeds: ten minutes of asking for the other sets ask for it once."""
+    """The simulated device has no extended speeds: ten minutes of asking for the
+    other sets ask for it once.
+    """
     node.until(lambda f, _: f.value("transmit_words", 0) is not None, "counters")
     for _ in range(10):
         before = len(fabric.starts())
@@ -212,24 +268,32 @@ def test_an_unlinked_port_is_not_asked(fabric: Fabric, node: Node) -> None:
     fabric.say(f"ReLink {NODE}")
     until(lambda: "State: Active" in fabric.run("node02", "ibstat"), "the link")
     node.tree.state(4, 5, "ibsim0")
-    node.until(lambda f, _: f.value("transmit_words", 0) is not None, "counters after the link came back")
+    node.until(
+        lambda f, _: f.value("transmit_words", 0) is not None, "counters after the link came back"
+    )
 
 
 def test_an_answer_from_another_lid_is_not_taken(fabric: Fabric, tmp_path: Path) -> None:
     """Where /sys and the fabric disagree about the LID the answer is nobody's, and that is told."""
     node = Node(tmp_path, fabric.perfquery(), lid=9)
-    frame = node.until(lambda _, r: any(u.reason == "perfquery_garbage" for u in r.unread), "the reason")
+    frame = node.until(
+        lambda _, r: any(u.reason == "perfquery_garbage" for u in r.unread), "the reason"
+    )
     assert not frame.observed.any()
     node.source.close()
 
 
 def test_a_perfquery_that_hangs(fabric: Fabric, tmp_path: Path) -> None:
-    """With the fabric standing still perfquery hangs for ever: it is ended, reads go on, and it answers again afterwards."""
+    """With the fabric standing still perfquery hangs forever: it is ended, reads go on, and it
+    answers again afterwards.
+    """
     node = Node(tmp_path, fabric.perfquery(), perfquery_timeout_s=0.5)
     node.until(lambda f, _: f.value("transmit_words", 0) is not None, "counters")
-    os.kill(fabric.simulator.pid, signal.SIGSTOP)
+    os.kill(fabric.simulator.process.pid, signal.SIGSTOP)
     node.clock.advance(60)
-    frame = node.until(lambda _, r: any(u.reason == "perfquery_timeout" for u in r.unread), "the deadline")
+    frame = node.until(
+        lambda _, r: any(u.reason == "perfquery_timeout" for u in r.unread), "the deadline"
+    )
     assert frame.value("state", 0) == 4
     node.source.close()
 
@@ -237,10 +301,14 @@ def test_a_perfquery_that_hangs(fabric: Fabric, tmp_path: Path) -> None:
 def test_perfquery_on_a_node_without_a_device(fabric: Fabric, tmp_path: Path) -> None:
     """A perfquery that cannot open the device is a reason, not a healthy port."""
     program = tmp_path / "perfquery"
-    program.write_text(f'#!/bin/sh\nexec {need("perfquery", "infiniband-diags")} "$@"\n')  # without the preload: no device here
+    program.write_text(
+        f'#!/bin/sh\nexec {need("perfquery", "infiniband-diags")} "$@"\n'
+    )  # without the preload: no device here
     program.chmod(0o755)
     node = Node(tmp_path, str(program))
-    frame = node.until(lambda _, r: any(u.reason == "perfquery_no_answer" for u in r.unread), "the reason")
+    frame = node.until(
+        lambda _, r: any(u.reason == "perfquery_no_answer" for u in r.unread), "the reason"
+    )
     assert not frame.observed.any()
     node.source.close()
 
@@ -252,14 +320,19 @@ def test_eight_nodes_at_once(fabric: Fabric, tmp_path: Path) -> None:
     fabric.set("SymbolErrorCounter", 77)
     for each in nodes:
         each.until(lambda f, _: f.value("symbol_errors", 0) is not None, "counters")
-    found = {name: each.source.read().frames[0].value("symbol_errors", 0) for name, each in zip(NODES, nodes, strict=True)}
+    found = {
+        name: each.source.read().frames[0].value("symbol_errors", 0)
+        for name, each in zip(NODES, nodes, strict=True)
+    }
     assert found == {name: 77 if name == "node02" else 0 for name in NODES}
     for each in nodes:
         each.source.close()
 
 
 def test_asking_raises_no_errors_in_the_fabric(fabric: Fabric, node: Node) -> None:
-    """Ten minutes of asking leave PortRcvSwitchRelayErrors of the leaf's port where it was: we never ask a LID that is not there."""
+    """Ten minutes of asking leave PortRcvSwitchRelayErrors of the leaf's port where it was: we
+    never ask a LID that is not there.
+    """
     node.until(lambda f, _: f.value("transmit_words", 0) is not None, "counters")
     for _ in range(10):
         before = len(fabric.starts())

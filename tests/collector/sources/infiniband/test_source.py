@@ -1,4 +1,6 @@
-"""The source over a /sys tree: what people suffered from with other exporters, and what must hold while ports come and go."""
+"""The source over a /sys tree: what people suffered from with other exporters, and what must hold
+while ports come and go.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from collector.inventory import Inventory
+from collector.node.inventory import Inventory
+from collector.node.state import State
 from collector.sources.infiniband import InfinibandSource
-from collector.state import State
 from pipeline.catalog.ib_port import ABSENT, ACTIVE, PHYSICAL_STATES
 from pipeline.frame import Frame
 from pipeline.observation import Reading, Unread
@@ -50,7 +52,9 @@ def state(tmp_path: Path) -> State:
 
 @pytest.fixture
 def make(tree: Sysfs, clock: FakeClock, state: State) -> Iterator[Make]:
-    """Makes sources over the tree; each is a start of the agent with the same state directory. perfquery is off."""
+    """Makes sources over the tree; each is a start of the agent with the same state
+    directory. perfquery is off.
+    """
     made: list[InfinibandSource] = []
 
     def build(**settings: Any) -> InfinibandSource:
@@ -90,7 +94,9 @@ def test_a_node_without_infiniband_is_a_state(make: Make) -> None:
 
 
 def test_a_folder_that_cannot_be_listed_is_an_error(make: Make, tree: Sysfs) -> None:
-    """What is there and is no folder fails the read, so that it is counted, and is not taken for a node without ports."""
+    """What is there and is no folder fails the read, so that it is counted, and is not taken
+    for a node without ports.
+    """
     tree.devices.parent.mkdir(parents=True)
     tree.devices.write_text("")
     with pytest.raises(NotADirectoryError):
@@ -141,8 +147,12 @@ def test_rate_of_a_port_that_is_down_is_no_rate(make: Make, tree: Sysfs) -> None
 
 
 def test_roce_ports_are_read_like_infiniband_ports(make: Make, tree: Sysfs) -> None:
-    """An Ethernet port is a port, with its RoCE counters and those of its net device, known by node GUID and number."""
-    tree.add(layer="Ethernet", net="eth2", counters={"out_of_sequence": 7, "net_carrier_changes": 3})
+    """An Ethernet port is a port, with its RoCE counters and those of its net device, known
+    by node GUID and number.
+    """
+    tree.add(
+        layer="Ethernet", net="eth2", counters={"out_of_sequence": 7, "net_carrier_changes": 3}
+    )
     frame = ports(make().read())
     assert [d.id for d in frame.devices] == [f"{FIRST_ID}/1"]
     assert frame.devices[0].attributes["net_device"] == "eth2"
@@ -171,14 +181,22 @@ def test_ports_stand_in_the_order_of_their_numbers(make: Make, tree: Sysfs) -> N
     """mlx5_10 comes after mlx5_9."""
     for i in (10, 9, 0):
         tree.add(f"mlx5_{i}", guid=GUID + 16 * i, pci="")
-    assert [d.attributes["device"] for d in ports(make().read()).devices] == ["mlx5_0", "mlx5_9", "mlx5_10"]
+    assert [d.attributes["device"] for d in ports(make().read()).devices] == [
+        "mlx5_0",
+        "mlx5_9",
+        "mlx5_10",
+    ]
 
 
 def test_one_unreadable_file_costs_one_field(make: Make, tree: Sysfs) -> None:
-    """A file that answers with an error is one missing value with its reason; everything else of all ports is read."""
+    """A file that answers with an error is one missing value with its reason; everything
+    else of all ports is read.
+    """
 
     def pread(fd: int, count: int, offset: int) -> bytes:
-        if "mlx5_0" in (path := str(Path(f"/proc/self/fd/{fd}").readlink())) and path.endswith("port_rcv_errors"):
+        if "mlx5_0" in (path := str(Path(f"/proc/self/fd/{fd}").readlink())) and path.endswith(
+            "port_rcv_errors"
+        ):
             raise OSError(errno.EINVAL, "Invalid argument")
         return os.pread(fd, count, offset)
 
@@ -191,12 +209,21 @@ def test_one_unreadable_file_costs_one_field(make: Make, tree: Sysfs) -> None:
     assert (frame.value("symbol_errors", 0), frame.value("receive_errors", 1)) == (0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [("N/A (no PMA)", "no_pma"), ("\x00\x01", "garbage"), ("-1", "garbage"), (str(2**64), "garbage"), ("nan", "garbage")],
+    [
+        ("N/A (no PMA)", "no_pma"),
+        ("\x00\x01", "garbage"),
+        ("-1", "garbage"),
+        (str(2**64), "garbage"),
+        ("nan", "garbage"),
+    ],
 )
 def test_contents_that_are_no_counter(make: Make, tree: Sysfs, content: str, reason: str) -> None:
-    """What is no 64-bit number is a missing value with a reason, for as long as it lasts, and never a number."""
+    """What is no 64-bit number is a missing value with a reason, for as long as it
+    lasts, and never a number.
+    """
     tree.add()
     tree.set("symbol_errors", content)
     source = make()
@@ -216,23 +243,33 @@ def test_garbage_instead_of_a_state(make: Make, tree: Sysfs) -> None:
     assert reading.unread == (Unread("garbage", FIRST_ID, "state"),)
 
 
-@pytest.mark.parametrize(("printed", "code"), [("9: <unknown>", 9), ("15: Photonic", 15), ("Photonic", None)])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("printed", "code"), [("9: <unknown>", 9), ("15: Photonic", 15), ("Photonic", None)]
+)
 def test_a_physical_state_that_nobody_knows_is_unknown_and_costs_nothing_else(
     make: Make, tree: Sysfs, clock: FakeClock, printed: str, code: float | None
 ) -> None:
-    """Moneo looks the word up in a table and ends with a KeyError: here the port is in none of the known states, and all else is read."""
+    """Moneo looks the word up in a table and ends with a KeyError: here the port is in none of the
+    known states, and all else is read.
+    """
     port = tree.add()
     tree.write(port / "phys_state", printed)
     reading = make().read()
     assert ports(reading).value("physical_state", 0) == code
     assert reading.unread == (() if code else (Unread("garbage", FIRST_ID, "physical_state"),))
     page = shown(clock, ports(reading))
-    assert [*samples(page, "tocsin_ib_port_physical_state").values()] == [0.0] * len(PHYSICAL_STATES) * bool(code)
+    assert [*samples(page, "tocsin_ib_port_physical_state").values()] == [0.0] * len(
+        PHYSICAL_STATES
+    ) * bool(code)
     assert [*samples(page, "tocsin_ib_port_state", state="active").values()] == [1.0]
 
 
 def test_a_device_without_counters(make: Make, tree: Sysfs) -> None:
-    """As of irdma: no counters folder, other names in hw_counters. The port is there, the rest is not supported."""
+    """As of irdma: no counters folder, other names in hw_counters.
+
+    The port is there, the rest is not supported.
+    """
     port = tree.add("irdma0", layer="Ethernet")
     shutil.rmtree(port / "counters")
     shutil.rmtree(port / "hw_counters")
@@ -244,7 +281,9 @@ def test_a_device_without_counters(make: Make, tree: Sysfs) -> None:
 
 
 def test_a_32_bit_data_counter_at_its_end_is_no_value(make: Make, tree: Sysfs) -> None:
-    """A device that keeps data in 32 bits sticks at 16 GiB: that is no traffic of zero, it is no answer."""
+    """A device that keeps data in 32 bits sticks at 16 GiB: that is no traffic
+    of zero, it is no answer.
+    """
     tree.add(counters={"receive_words": 2**32 - 1, "transmit_wait_ticks": 2**32 - 1})
     reading = make().read()
     assert reading.unread == (Unread("saturated", FIRST_ID, "receive_words"),)
@@ -253,7 +292,9 @@ def test_a_32_bit_data_counter_at_its_end_is_no_value(make: Make, tree: Sysfs) -
 
 
 def test_a_32_bit_data_counter_is_given_up(make: Make, tree: Sysfs, clock: FakeClock) -> None:
-    """A reset by someone else does not bring it back: it would be stuck again within seconds, and perfquery has its place."""
+    """A reset by someone else does not bring it back: it would be stuck again within seconds, and
+    perfquery has its place.
+    """
     tree.add(counters={"receive_words": 2**32 - 1})
     source = make()
     source.read()
@@ -264,7 +305,9 @@ def test_a_32_bit_data_counter_is_given_up(make: Make, tree: Sysfs, clock: FakeC
 
 
 def test_a_port_that_vanishes_stays_absent(make: Make, tree: Sysfs, clock: FakeClock) -> None:
-    """A device that goes in mid-run keeps its row, absent and unobserved; the others keep theirs and their values."""
+    """A device that goes in mid-run keeps its row, absent and unobserved; the others keep
+    theirs and their values.
+    """
     tree.add("mlx5_0")
     tree.add("mlx5_1", guid=GUID + 16, pci="0000:2a:00.0", counters={"symbol_errors": 4})
     source = make()
@@ -278,8 +321,12 @@ def test_a_port_that_vanishes_stays_absent(make: Make, tree: Sysfs, clock: FakeC
     assert counts(reading) == (2, 1)
 
 
-def test_a_port_that_was_given_to_a_pod_is_unknown_and_one_without_a_driver_is_absent(make: Make, tree: Sysfs) -> None:
-    """``rdma system set netns exclusive`` takes a device out of the host's tree while a pod has it: its driver is still bound."""
+def test_a_port_that_was_given_to_a_pod_is_unknown_and_one_without_a_driver_is_absent(
+    make: Make, tree: Sysfs
+) -> None:
+    """``rdma system set netns exclusive`` takes a device out of the host's tree while a pod has it:
+    its driver is still bound.
+    """
     tree.add("mlx5_0", pci="0000:18:00.0")
     source = make()
     source.read()
@@ -315,7 +362,9 @@ def test_a_device_that_appears_is_read(make: Make, tree: Sysfs, clock: FakeClock
 
 
 def test_counters_after_a_driver_reload(make: Make, tree: Sysfs, clock: FakeClock) -> None:
-    """A device made anew under its old name is read from its new files, and its counters count as begun again."""
+    """A device made again under its old name is read from its new files, and its
+    counters count as begun again.
+    """
     tree.add(counters={"symbol_errors": 500})
     source = make()
     rates = Rates(ports(source.read()).schema, 1.0)
@@ -331,7 +380,9 @@ def test_counters_after_a_driver_reload(make: Make, tree: Sysfs, clock: FakeCloc
     assert increments.quality[row, 0] == RESET
 
 
-def test_files_replaced_by_rename_are_opened_anew(make: Make, tree: Sysfs, clock: FakeClock) -> None:
+def test_files_replaced_by_rename_are_opened_anew(
+    make: Make, tree: Sysfs, clock: FakeClock
+) -> None:
     """A saved or simulated tree whose files are replaced whole never shows old values."""
     port = tree.add()
     source = make()
@@ -344,7 +395,9 @@ def test_files_replaced_by_rename_are_opened_anew(make: Make, tree: Sysfs, clock
     assert ports(source.read()).value("symbol_errors", 0) == 9
 
 
-def test_the_other_folders_are_looked_at_each_minute(make: Make, tree: Sysfs, clock: FakeClock) -> None:
+def test_the_other_folders_are_looked_at_each_minute(
+    make: Make, tree: Sysfs, clock: FakeClock
+) -> None:
     """Replaced or new files of hw_counters are seen with the slow facts."""
     port = tree.add()
     (port / "hw_counters" / "out_of_sequence").unlink()
@@ -356,8 +409,12 @@ def test_the_other_folders_are_looked_at_each_minute(make: Make, tree: Sysfs, cl
     assert ports(source.read()).value("out_of_sequence", 0) == 9
 
 
-def test_a_replaced_adapter_takes_the_place_of_the_old_one(make: Make, tree: Sysfs, clock: FakeClock) -> None:
-    """Another GUID at the same PCI address and port is a swap: the old port is no longer expected, and no name is borne twice."""
+def test_a_replaced_adapter_takes_the_place_of_the_old_one(
+    make: Make, tree: Sysfs, clock: FakeClock
+) -> None:
+    """Another GUID at the same PCI address and port is a swap: the old port is no longer expected,
+    and no name is borne twice.
+    """
     tree.add(counters={"symbol_errors": 500})
     source = make()
     rates = Rates(ports(source.read()).schema, 1.0)
@@ -373,8 +430,11 @@ def test_a_replaced_adapter_takes_the_place_of_the_old_one(make: Make, tree: Sys
     assert increments.quality[ports(reading).schema.counter_row["symbol_errors"], 0] == FIRST
 
 
+@pytest.mark.slow
 def test_names_that_move_never_name_two_ports(make: Make, tree: Sysfs) -> None:
-    """One of two adapters is gone after a reboot and the other took its name: the lost one is still missed, under its GUID."""
+    """One of two adapters is gone after a reboot and the other took its name: the lost one is
+    still missed, under its GUID.
+    """
     tree.add("mlx5_0", pci="0000:18:00.0")
     tree.add("mlx5_1", guid=GUID + 16, pci="0000:2a:00.0")
     make().read()
@@ -386,7 +446,9 @@ def test_names_that_move_never_name_two_ports(make: Make, tree: Sysfs) -> None:
     assert [d.attributes["device"] for d in ports(reading).devices] == [FIRST_ID, "mlx5_0"]
 
 
-def test_the_other_function_of_an_adapter_is_no_swap(make: Make, tree: Sysfs, clock: FakeClock) -> None:
+def test_the_other_function_of_an_adapter_is_no_swap(
+    make: Make, tree: Sysfs, clock: FakeClock
+) -> None:
     """Two functions of one adapter are two ports: the loss of one is seen."""
     tree.add("mlx5_0", pci="0000:18:00.0")
     tree.add("mlx5_1", guid=GUID + 16, pci="0000:18:00.1")
@@ -397,9 +459,12 @@ def test_the_other_function_of_an_adapter_is_no_swap(make: Make, tree: Sysfs, cl
     assert states(source.read()) == {FIRST_ID: ACTIVE, SECOND_ID: ABSENT}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ignore", ["mlx5_1", "mlx5_1/1", f"0x{GUID + 16:016x}", "mlx5_[1-9]"])
 def test_a_management_port_can_be_ignored(make: Make, tree: Sysfs, ignore: str) -> None:
-    """A port named by device, device and number, GUID or pattern is not looked at, and nobody misses it."""
+    """A port named by device, device and number, GUID or pattern is not looked
+    at, and nobody misses it.
+    """
     tree.add("mlx5_0")
     tree.add("mlx5_1", guid=GUID + 16, pci="0000:2a:00.0")
     make().read()
@@ -408,8 +473,12 @@ def test_a_management_port_can_be_ignored(make: Make, tree: Sysfs, ignore: str) 
     assert counts(reading) == (1, 1)
 
 
-def test_a_port_that_never_was_active_is_not_expected(make: Make, tree: Sysfs, clock: FakeClock) -> None:
-    """A free management port does not alarm for ever; once it was active, it is expected from then on, restarts included."""
+def test_a_port_that_never_was_active_is_not_expected(
+    make: Make, tree: Sysfs, clock: FakeClock
+) -> None:
+    """A free management port does not alarm forever; once it was active, it is expected from
+    then on, restarts included.
+    """
     tree.add()
     tree.state(1, 2)
     source = make()
@@ -426,6 +495,7 @@ def test_a_port_that_never_was_active_is_not_expected(make: Make, tree: Sysfs, c
     assert ports(reading).devices[0].attributes["expected_by"] == "learned"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlx5_0", "mlx5_0/1", FIRST_ID, "ec0d:9a03:00bf:c1e0"])
 def test_declared_ports_are_the_expected_ones(make: Make, tree: Sysfs, name: str) -> None:
     """With a declaration, those it names are expected, down or not, and no others."""
@@ -437,13 +507,20 @@ def test_declared_ports_are_the_expected_ones(make: Make, tree: Sysfs, name: str
     assert counts(reading) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlx5_7/1", "mlx5_7", f"0x{GUID + 7:016x}"])
-def test_a_declared_port_that_was_never_seen_is_absent(make: Make, tree: Sysfs, clock: FakeClock, name: str) -> None:
-    """A declared port has a row from the first read on; when it comes, the port itself takes the row's place."""
+def test_a_declared_port_that_was_never_seen_is_absent(
+    make: Make, tree: Sysfs, clock: FakeClock, name: str
+) -> None:
+    """A declared port has a row from the first read on; when it comes, the port
+    itself takes the row's place.
+    """
     tree.add("mlx5_0")
     source = make(expected=["mlx5_0", name])
     reading = source.read()
-    assert sorted(str(code) for code in states(reading).values()) == sorted([str(float(ABSENT)), str(float(ACTIVE))])
+    assert sorted(str(code) for code in states(reading).values()) == sorted(
+        [str(float(ABSENT)), str(float(ACTIVE))]
+    )
     assert counts(reading) == (2, 1)
     tree.add("mlx5_7", guid=GUID + 7, pci="0000:9a:00.0")
     clock.advance(1)
@@ -452,8 +529,12 @@ def test_a_declared_port_that_was_never_seen_is_absent(make: Make, tree: Sysfs, 
     assert counts(reading) == (2, 2)
 
 
-def test_a_port_that_answers_slowly_costs_the_others_one_read(make: Make, tree: Sysfs, clock: FakeClock) -> None:
-    """Firmware that lets every read wait for its time-out is left alone for a while, and said to be slow."""
+def test_a_port_that_answers_slowly_costs_the_others_one_read(
+    make: Make, tree: Sysfs, clock: FakeClock
+) -> None:
+    """Firmware that lets every read wait for its time-out is left alone for a
+    while, and said to be slow.
+    """
 
     def pread(fd: int, count: int, offset: int) -> bytes:
         if "mlx5_0" in str(Path(f"/proc/self/fd/{fd}").readlink()):
@@ -486,7 +567,9 @@ def test_slow_facts_are_read_again(make: Make, tree: Sysfs, clock: FakeClock) ->
     assert device.attributes["lid"] == "0x9"
 
 
-def test_devices_are_one_object_while_nothing_changes(make: Make, tree: Sysfs, clock: FakeClock) -> None:
+def test_devices_are_one_object_while_nothing_changes(
+    make: Make, tree: Sysfs, clock: FakeClock
+) -> None:
     """Renderers compare identity: an uneventful hour is one tuple of devices."""
     tree.add()
     source = make()
@@ -511,6 +594,7 @@ def test_increments_of_an_uneventful_second(make: Make, tree: Sysfs, clock: Fake
     assert (frame.increments.delta[row, 0], frame.increments.quality[row, 0]) == (1000, OK)
 
 
+@pytest.mark.slow
 def test_no_descriptor_is_left_behind(make: Make, tree: Sysfs, clock: FakeClock) -> None:
     """A hundred devices that come and go leave nothing open."""
     source = make()

@@ -8,8 +8,19 @@ from hypothesis import strategies as st
 
 from collector.sources.infiniband import text
 
-# Every rate the kernel can print: rate_show of drivers/infiniband/core/sysfs.c, lanes times the speed of one lane.
-SPEEDS = {"": 2.5, " DDR": 5, " QDR": 10, " FDR10": 10, " FDR": 14, " EDR": 25, " HDR": 50, " NDR": 100, " XDR": 200}
+# Every rate the kernel can print: rate_show of drivers/infiniband/core/sysfs.c, lanes
+# times the speed of one lane.
+SPEEDS = {
+    "": 2.5,
+    " DDR": 5,
+    " QDR": 10,
+    " FDR10": 10,
+    " FDR": 14,
+    " EDR": 25,
+    " HDR": 50,
+    " NDR": 100,
+    " XDR": 200,
+}
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 12])
@@ -27,7 +38,10 @@ def test_states_that_the_kernel_has_no_name_for() -> None:
     assert text.code(b"7: Phy Test\n") == 7
 
 
-@pytest.mark.parametrize("raw", [b"", b"\n", b"ACTIVE\n", b"4 ACTIVE", b"-1: DOWN", b"\xff\xfe\x00", b"4: ACTIVE\n5: LinkUp\n"])
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"\n", b"ACTIVE\n", b"4 ACTIVE", b"-1: DOWN", b"\xff\xfe\x00", b"4: ACTIVE\n5: LinkUp\n"],
+)
 def test_what_is_no_state(raw: bytes) -> None:
     """Anything else is refused, not guessed at."""
     with pytest.raises(ValueError, match="not a state"):
@@ -41,7 +55,18 @@ def test_counters_are_exact(value: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", [b"18446744073709551616\n", b"-1\n", b"1_000\n", b"+5\n", b"0x10\n", b"1.5\n", b"", b"12 13\n", b"9" * 64]
+    "raw",
+    [
+        b"18446744073709551616\n",
+        b"-1\n",
+        b"1_000\n",
+        b"+5\n",
+        b"0x10\n",
+        b"1.5\n",
+        b"",
+        b"12 13\n",
+        b"9" * 64,
+    ],
 )
 def test_what_is_no_counter(raw: bytes) -> None:
     """Signs, underscores, more than 64 bits and words are refused."""
@@ -56,9 +81,10 @@ def test_guids_in_any_spelling() -> None:
     assert text.guid("0000:0000:0000:0000") == text.guid("mlx5_0") == text.port_guid("fe80::") == ""
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=4096))
 def test_facts_are_bounded_and_printable(raw: bytes) -> None:
     """Whatever a file holds, a fact is one short printable line."""
     found = text.fact(raw)
-    assert len(found) <= text.LONGEST_TEXT
+    assert len(found) <= text.MAX_TEXT
     assert found.isprintable()

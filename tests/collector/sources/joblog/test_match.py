@@ -1,4 +1,6 @@
-"""Lines of job logs: every wording is recognised, every wrapper taken off, and no line takes long."""
+"""Lines of job logs: every wording is recognised, every wrapper taken
+off, and no line takes long.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.sources.joblog.lines import MOST_LINE, Joiner, unwrap
+from collector.sources.joblog.lines import MAX_LINE, Joiner, unwrap
 from collector.sources.joblog.match import hits
 from collector.sources.joblog.table import PATTERNS
 from tests.sources import ROOT
@@ -21,8 +23,13 @@ DATA = ROOT / "tests/data/nccl/logs/lines.tsv"
 
 def rows(path: Path = DATA) -> list[tuple[set[str], dict[str, str], str]]:
     """Patterns that must match, fields that must be captured, the line."""
-    lines = [line.split("\t", 2) for line in path.read_text().splitlines() if not line.startswith("#")]
-    return [(set() if names == "-" else set(names.split(",")), json.loads(fields), line) for names, fields, line in lines]
+    lines = [
+        line.split("\t", 2) for line in path.read_text().splitlines() if not line.startswith("#")
+    ]
+    return [
+        (set() if names == "-" else set(names.split(",")), json.loads(fields), line)
+        for names, fields, line in lines
+    ]
 
 
 PREFIXES = (
@@ -36,10 +43,15 @@ PREFIXES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prefix", PREFIXES)
 @pytest.mark.parametrize("row", rows(), ids=[f"line{n}" for n in range(len(rows()))])
-def test_every_wording_is_recognised_behind_every_prefix(row: tuple[set[str], dict[str, str], str], prefix: str) -> None:
-    """The recorded lines match exactly the patterns that are named beside them, with these fields."""
+def test_every_wording_is_recognised_behind_every_prefix(
+    row: tuple[set[str], dict[str, str], str], prefix: str
+) -> None:
+    """The recorded lines match exactly the patterns that are named beside
+    them, with these fields.
+    """
     names, fields, line = row
     found = list(hits(unwrap(prefix + line)))
     assert {hit.name for hit in found} == names
@@ -55,13 +67,18 @@ def test_the_table_is_tried_whole() -> None:
 
 def test_the_reporter_of_an_nccl_line_is_its_process() -> None:
     """Host, pid and device stand before the message."""
-    (hit,) = hits(unwrap("[2026-11-01 10:00:00] n3:4711:4900 [5] enqueue.cc:1 NCCL WARN Cuda failure 'x'"))
+    (hit,) = hits(
+        unwrap("[2026-11-01 10:00:00] n3:4711:4900 [5] enqueue.cc:1 NCCL WARN Cuda failure 'x'")
+    )
     assert (hit.host, hit.pid, hit.gpu) == ("n3", 4711, 5)
 
 
 def test_the_wrappers_time_wins_over_the_lines_own() -> None:
     """The runtime's stamp has a zone and fractions, NCCL's is local time in seconds."""
-    line = "2026-11-20T10:00:00.5Z stdout F [2026-11-20 11:00:00] n1:1:2 [0] x.cc:1 NCCL WARN Cuda failure 'x'"
+    line = (
+        "2026-11-20T10:00:00.5Z stdout F [2026-11-20 11:00:00] n1:1:2 [0] x.cc:1 NCCL "
+        "WARN Cuda failure 'x'"
+    )
     (hit,) = hits(unwrap(line))
     assert hit.time_ns % 10**9 == 500_000_000
 
@@ -69,7 +86,10 @@ def test_the_wrappers_time_wins_over_the_lines_own() -> None:
 def test_a_line_that_the_runtime_split_is_joined() -> None:
     """Docker and CRI cut lines at 16 kB and say so."""
     joiner = Joiner()
-    assert joiner.add("2026-11-20T10:00:00Z stderr P n1:1:2 [0] enqueue.cc:1 NCCL WARN Cuda fail") is None
+    assert (
+        joiner.add("2026-11-20T10:00:00Z stderr P n1:1:2 [0] enqueue.cc:1 NCCL WARN Cuda fail")
+        is None
+    )
     whole = joiner.add("2026-11-20T10:00:01Z stderr F ure 'x'")
     assert whole is not None
     assert [hit.name for hit in hits(whole)] == ["cuda"]
@@ -82,17 +102,27 @@ def test_a_line_that_never_ends_takes_bounded_memory() -> None:
         joiner.add("2026-11-20T10:00:00Z stderr P " + "x" * 1000)
     whole = joiner.add("2026-11-20T10:00:00Z stderr F x")
     assert whole is not None
-    assert len(whole.text) == MOST_LINE
+    assert len(whole.text) == MAX_LINE
 
 
 @pytest.mark.parametrize(
-    "text", ['{"log":"a\\n","time":7}', '{"log":' + "[" * 5000, '{"log":7}', "", "\r\r\r", "\x1b[", '{"log":"']
+    "text",
+    [
+        '{"log":"a\\n","time":7}',
+        '{"log":' + "[" * 5000,
+        '{"log":7}',
+        "",
+        "\r\r\r",
+        "\x1b[",
+        '{"log":"',
+    ],
 )
 def test_a_broken_wrapper_is_a_line_like_any_other(text: str) -> None:
     """Nothing that stands in a log makes the reader raise."""
     assert list(hits(unwrap(text))) == []
 
 
+@pytest.mark.slow
 @given(st.text(max_size=300))
 def test_no_text_raises(text: str) -> None:
     """Whatever a program prints."""
@@ -100,7 +130,9 @@ def test_no_text_raises(text: str) -> None:
 
 
 def bombs() -> list[str]:
-    """Lines of 64 kB that repeat the beginnings of real ones: what a pattern that goes back over the line would stumble on."""
+    """Lines of 64 kB that repeat the beginnings of real ones: what a pattern that goes back over
+    the line would stumble on.
+    """
     dice = random.Random(5)
     seeds = [line for _, _, line in rows()]
     cut = [(seed[: dice.randrange(8, len(seed))] * 9000)[:65536] for seed in seeds]
@@ -116,12 +148,20 @@ def bombs() -> list[str]:
         "busId a parent ",
         "Rank 1] ",
     )
-    return [*cut, *((piece * 9000)[:65536] for piece in pieces), "[" * 65536, "1," * 32768, " " * 65536]
+    return [
+        *cut,
+        *((piece * 9000)[:65536] for piece in pieces),
+        "[" * 65536,
+        "1," * 32768,
+        " " * 65536,
+    ]
 
 
 @pytest.mark.parametrize("line", bombs(), ids=[f"bomb{n}" for n in range(len(bombs()))])
 def test_no_line_takes_long(line: str) -> None:
-    """No line of 64 kB takes more than 50 ms of CPU for all patterns together (measured: below 5; the rest is for a busy machine)."""
+    """No line of 64 kB takes more than 50 ms of CPU for all patterns together (measured: below 5;
+    the rest is for a busy machine).
+    """
     begin = time.process_time()
     list(hits(unwrap(line)))
     assert time.process_time() - begin < 0.05

@@ -23,9 +23,9 @@ class Node:
     """A folder of logs and the source that follows it."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.own = folder, SelfMetrics()
+        self.folder, self.metrics = folder, SelfMetrics()
         self.clock = FakeClock(wall_ns=folder.stat().st_mtime_ns)
-        self.source = JobLogSource([f"{folder}/*.out"], "n1", self.clock, self.own)
+        self.source = JobLogSource([f"{folder}/*.out"], "n1", self.clock, self.metrics)
 
     def write(self, text: str, name: str = "slurm-71.out") -> Path:
         """Append."""
@@ -116,16 +116,16 @@ def test_a_link_is_not_followed(node: Node, tmp_path: Path) -> None:
 
 def test_a_flood_is_bounded_and_counted(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """More signs in one read than are kept are dropped, and that is told."""
-    monkeypatch.setattr(joblog, "MOST_EVENTS", 10)
+    monkeypatch.setattr(joblog, "MAX_EVENTS", 10)
     node.write("".join(LOST.format(n) for n in range(25)))
     assert len(node.tasks()) == 10
-    assert node.own.value(agent.JOB_LOG_LINES, "dropped") == 15
+    assert node.metrics.value(agent.JOB_LOG_LINES, "dropped") == 15
 
 
 def test_one_read_takes_no_more_than_its_share(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left of a large log is read with the next ticks."""
     monkeypatch.setattr(joblog, "CHUNK", 1000)
-    monkeypatch.setattr(joblog, "MOST_BYTES", 3000)
+    monkeypatch.setattr(joblog, "MAX_BYTES", 3000)
     node.write("".join(LOST.format(n) for n in range(200)))
     first = node.tasks()
     assert 0 < len(first) < 200

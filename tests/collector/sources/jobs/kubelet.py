@@ -1,4 +1,6 @@
-"""A kubelet's pod-resources server over its real protocol: grpcio's server, and its messages built field by field."""
+"""A kubelet's pod-resources server over its real protocol: grpcio's server, and its
+messages built field by field.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,9 @@ from typing import Any
 
 import grpc
 
-# ListPodResourcesResponse of k8s.io/kubelet's api.proto (v1) for pod ml/train-0, container main, nvidia.com/gpu = GPU-0 on NUMA node 1,
-# cpu_ids 0, 1 and 300, and claim ml/claim of device gpu-0 in pool node1 of gpu.nvidia.com.
+# ListPodResourcesResponse of k8s.io/kubelet's api.proto (v1) for pod ml/train-0, container main,
+# nvidia.com/gpu = GPU-0 on NUMA node 1, cpu_ids 0, 1 and 300, and claim ml/claim of device gpu-0 in
+# pool node1 of gpu.nvidia.com.
 GOLDEN = bytes.fromhex(
     "0a670a07747261696e2d3012026d6c1a580a046d61696e121d0a0e6e76696469612e636f6d2f67707512054750552d301a040a0208011a040001ac02"
     "2a2b1205636c61696d1a026d6c221e120e6770752e6e76696469612e636f6d1a056e6f64653122056770752d30"
@@ -24,9 +27,14 @@ Handler = Callable[[bytes, grpc.ServicerContext], bytes]
 def serving(
     socket: Path, handlers: Mapping[str, Handler | bytes], service: str = "v1.PodResourcesLister"
 ) -> Iterator[grpc.Server]:
-    """A server behind a socket that answers methods with bytes, or as a function says; every other method is UNIMPLEMENTED."""
+    """A server behind a socket that answers methods with bytes, or as a function says; every other
+    method is UNIMPLEMENTED.
+    """
     server = grpc.server(ThreadPoolExecutor(4))
-    methods = {name: grpc.unary_unary_rpc_method_handler(_function(handler)) for name, handler in handlers.items()}
+    methods = {
+        name: grpc.unary_unary_rpc_method_handler(_function(handler))
+        for name, handler in handlers.items()
+    }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
     server.add_insecure_port(f"unix:{socket}")
     server.start()
@@ -72,7 +80,14 @@ def pod(
     return message((1, name), (2, namespace), (3, inside))
 
 
-def claim(name: str, device: str, *, namespace: str = "ml", driver: str = "gpu.nvidia.com", pool: str = "node1") -> bytes:
+def claim(
+    name: str,
+    device: str,
+    *,
+    namespace: str = "ml",
+    driver: str = "gpu.nvidia.com",
+    pool: str = "node1",
+) -> bytes:
     """DynamicResource with one device."""
     return message((2, name), (3, namespace), (4, message((2, driver), (3, pool), (4, device))))
 

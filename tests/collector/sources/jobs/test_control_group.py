@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collector.jobs.slurm.control_group import Group, group_of
+from collector.sources.jobs.slurm.control_group import Group, group_of
 
 SLUID = "s0123456789ABC"
 
@@ -14,24 +14,37 @@ SLUID = "s0123456789ABC"
     [
         ("0::/system.slice/slurmstepd.scope/job_71/step_0/user/task_0", Group("71", "", "0")),
         ("0::/system.slice/slurmstepd.scope/job_71/step_batch/slurm", Group("71", "", "batch")),
-        ("0::/system.slice/slurmstepd.scope/job_71/step_extern/user/task_special", Group("71", "", "extern")),
+        (
+            "0::/system.slice/slurmstepd.scope/job_71/step_extern/user/task_special",
+            Group("71", "", "extern"),
+        ),
         ("0::/system.slice/gpu01_slurmstepd.scope/job_71", Group("71", "", "")),
         (f"0::/system.slice/slurmstepd.scope/{SLUID}/step_0/user/task_0", Group("", SLUID, "0")),
-        ("11:devices:/slurm/uid_1000/job_71/step_0/task_0\n10:memory:/slurm/uid_1000/job_71", Group("71", "", "0")),
+        (
+            "11:devices:/slurm/uid_1000/job_71/step_0/task_0\n10:memory:/slurm/uid_1000/job_71",
+            Group("71", "", "0"),
+        ),
         ("4:freezer:/slurm_gpu01/uid_0/job_9/step_4294967292", Group("9", "", "4294967292")),
         (f"4:freezer:/slurm/uid_0/{SLUID}/step_1", Group("", SLUID, "1")),
         ("0::/../../system.slice/slurmstepd.scope/job_71/step_0", Group("71", "", "0")),
-        ("0::/kubepods.slice/pod1/cri-containerd-1.scope/system.slice/slurmstepd.scope/job_71/step_0", Group("71", "", "0")),
+        (
+            "0::/kubepods.slice/pod1/cri-containerd-1.scope/system.slice/slurmstepd.scope/job_71/step_0",
+            Group("71", "", "0"),
+        ),
     ],
 )
 def test_every_shape_of_path(cgroup: str, group: Group) -> None:
-    """Version 1 and 2, 26.05's SLUIDs, several slurmds on a host, seen from inside another namespace, Slurm in pods."""
+    """Version 1 and 2, 26.05's SLUIDs, several slurmds on a host, seen from inside another
+    namespace, Slurm in pods.
+    """
     assert group_of(cgroup) == group
 
 
 def test_a_container_in_a_job_is_the_job_s() -> None:
     """Groups that a job makes below its own, whatever their names, leave it the job it is."""
-    nested = "0::/system.slice/slurmstepd.scope/job_71/step_0/user/task_0/slurmstepd.scope/job_99/step_1"
+    nested = (
+        "0::/system.slice/slurmstepd.scope/job_71/step_0/user/task_0/slurmstepd.scope/job_99/step_1"
+    )
     assert group_of(nested) == Group("71", "", "0")
 
 
@@ -51,5 +64,7 @@ def test_a_container_in_a_job_is_the_job_s() -> None:
     ],
 )
 def test_what_only_looks_like_a_job_is_none(cgroup: str) -> None:
-    """A user may name groups as he likes in the slice of his session; slurmstepd never works there."""
+    """A user may name groups as he likes in the slice of his session;
+    slurmstepd never works there.
+    """
     assert group_of(cgroup) is None

@@ -1,4 +1,6 @@
-"""Jobs as events, by the real tellers into what the detectors know: who is told, when, and what is left out."""
+"""Jobs as events, by the real tellers into what the detectors know: who is told,
+when, and what is left out.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +9,38 @@ from pathlib import Path
 
 import pytest
 
-from collector.holders import NO_INSTANCE, Holder, Holders
-from collector.inventory import Inventory
-from collector.jobs.source import JobsSource
-from collector.jobs.tellers import KubeletTeller, MappingTeller, SlurmTeller, Teller
-from collector.state import State
-from detectors.jobs import Jobs
+from collector.node.gpu_processes import NO_INSTANCE, GpuProcesses, Holder
+from collector.node.inventory import Inventory
+from collector.node.state import State
+from collector.sources.jobs.providers import (
+    AllocationProvider,
+    KubeletTeller,
+    MappingTeller,
+    SlurmTeller,
+)
+from collector.sources.jobs.source import JobsSource
+from detectors.kit.jobs import JobTracker
 from pipeline.frame import Device
 from pipeline.observation import Event, Value
 from pipeline.selfmetrics import SelfMetrics
-from tests.collector.jobs.kubelet import listing, pod, serving
-from tests.collector.jobs.tree import Proc
+from tests.collector.sources.jobs.kubelet import listing, pod, serving
+from tests.collector.sources.jobs.tree import Proc
 from tests.fakes import FakeClock
 
-GPUS = [Device("n1", "gpu", f"GPU-{n}", {"index": str(n), "minor_number": str(n)}) for n in range(4)]
+GPUS = [
+    Device("n1", "gpu", f"GPU-{n}", {"index": str(n), "minor_number": str(n)}) for n in range(4)
+]
 INSTANCE = Device("n1", "gpu_instance", "MIG-1", {"gpu_uuid": "GPU-3", "gpu_instance": "5"})
 Told = list[tuple[str, dict[str, Value]]]
 
 
 class Node:
-    """A node with a tree below /proc, a folder of a prolog, and what the detectors make of the events; a tick is a second."""
+    """A node with a tree below /proc, a folder of a prolog, and what the detectors make of the
+    events; a tick is a second.
+    """
 
-    def __init__(self, folder: Path, *more: Teller, hidden: Iterable[str] = ()) -> None:
-        self.clock, self.holders, self.jobs = FakeClock(), Holders(), Jobs()
+    def __init__(self, folder: Path, *more: AllocationProvider, hidden: Iterable[str] = ()) -> None:
+        self.clock, self.holders, self.jobs = FakeClock(), GpuProcesses(), JobTracker()
         self.proc, self.mapping = Proc(folder / "proc"), folder / "jobs"
         self.proc.root.mkdir()
         self.mapping.mkdir()
@@ -38,11 +49,19 @@ class Node:
         self.start()
 
     def start(self) -> None:
-        """The agent begins, or begins anew: what the detectors know they still know."""
-        own, inventory = SelfMetrics(), Inventory("n1", State(None))
-        slurm = SlurmTeller(self.proc.root, str, self.clock, own)
-        tellers: list[Teller] = [MappingTeller(self.mapping), slurm, *self.more]
-        self.source = JobsSource(tellers, "n1", self.clock, own, holders=self.holders, inventory=inventory, hidden=self.hidden)
+        """The agent begins, or begins again: what the detectors know they still know."""
+        metrics, inventory = SelfMetrics(), Inventory("n1", State(None))
+        slurm = SlurmTeller(self.proc.root, str, self.clock, metrics)
+        tellers: list[AllocationProvider] = [MappingTeller(self.mapping), slurm, *self.more]
+        self.source = JobsSource(
+            tellers,
+            "n1",
+            self.clock,
+            metrics,
+            holders=self.holders,
+            inventory=inventory,
+            hidden=self.hidden,
+        )
 
     def tick(self, seconds: float = 1.0) -> Told:
         """Read once more after so long; what was told."""
@@ -81,7 +100,9 @@ def ended(job: str) -> tuple[str, dict[str, Value]]:
 
 
 def test_the_prolog_s_jobs_are_the_detectors_jobs(node: Node) -> None:
-    """Told once when it begins, which is also when the agent does, and once when its holder has left."""
+    """Told once when it begins, which is also when the agent does, and once
+    when its holder has left.
+    """
     node.map("71", 0, 1)
     assert node.tick() == [started("71", "GPU-0 GPU-1")]
     assert node.tick() == []
@@ -92,7 +113,9 @@ def test_the_prolog_s_jobs_are_the_detectors_jobs(node: Node) -> None:
 
 
 def test_processes_alone_tell_of_a_job_and_it_grows(node: Node) -> None:
-    """Without a prolog and without a right to read environments: its GPUs are those on which it is seen, one after the other."""
+    """Without a prolog and without a right to read environments: its GPUs are those on which it is
+    seen, one after the other.
+    """
     node.proc.task(10, "71")
     node.proc.task(11, "71")
     node.holds(0, 10)
@@ -124,7 +147,10 @@ def test_the_next_job_takes_the_gpu_at_once(node: Node) -> None:
 
 
 def test_a_gpu_of_several_jobs_is_nobody_s(node: Node) -> None:
-    """Time-slicing or MPS: neither a peer nor somebody to wait for. It is the other's again when one has left."""
+    """Time-slicing or MPS: neither a peer nor somebody to wait for.
+
+    It is the other's again when one has left.
+    """
     node.map("71", 0, 1)
     node.map("72", 1)
     assert node.tick() == [started("71", "GPU-0")]
@@ -152,17 +178,27 @@ def test_an_environment_takes_no_gpu_that_others_are_known_to_have(node: Node) -
 
 
 def test_how_far_a_job_reaches_is_told_where_it_is_one_node(node: Node) -> None:
-    """Of several nodes nobody knows whether one program is on all; neither of one part of a heterogeneous job."""
+    """Of several nodes nobody knows whether one program is on all; neither of one
+    part of a heterogeneous job.
+    """
     node.proc.task(10, "70", SLURM_JOB_ID="70", SLURM_JOB_NUM_NODES="1")
     node.proc.task(11, "71", SLURM_JOB_ID="71", SLURM_JOB_NUM_NODES="4")
     node.proc.task(12, "72", SLURM_JOB_ID="72", SLURM_JOB_NUM_NODES="1", SLURM_HET_SIZE="2")
     for gpu in range(3):
         node.holds(gpu, 10 + gpu)
-    assert node.tick() == [started("70", "GPU-0", hosts=1), started("71", "GPU-1"), started("72", "GPU-2")]
+    assert node.tick() == [
+        started("70", "GPU-0", hosts=1),
+        started("71", "GPU-1"),
+        started("72", "GPU-2"),
+    ]
 
 
-def test_nobody_s_job_ends_because_a_teller_is_blind(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder that cannot be listed says nothing about its jobs; one that answers again ends what is gone."""
+def test_nobody_s_job_ends_because_a_teller_is_blind(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that cannot be listed says nothing about its jobs; one that answers
+    again ends what is gone.
+    """
     node.map("71", 0)
     node.tick()
 
@@ -171,13 +207,15 @@ def test_nobody_s_job_ends_because_a_teller_is_blind(node: Node, monkeypatch: py
 
     (node.mapping / "job-71").unlink()
     with monkeypatch.context() as patch:
-        patch.setattr("collector.jobs.slurm.mapping.JobMapping.holdings", broken)
+        patch.setattr("collector.sources.jobs.slurm.mapping.JobMapping.holdings", broken)
         assert [told for _ in range(100) for told in node.tick()] == []
     assert [told for _ in range(40) for told in node.tick()] == [ended("71")]
 
 
 def test_a_pod_is_no_job(tmp_path: Path) -> None:
-    """One server of many in a deployment, or a part of a training: of neither does the kubelet say what it belongs to."""
+    """One server of many in a deployment, or a part of a training: of neither does the
+    kubelet say what it belongs to.
+    """
     with serving(tmp_path / "k", {"List": listing(pod("a", [GPUS[0].id]))}):
         node = Node(tmp_path, KubeletTeller(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
         assert node.tick() == []
@@ -217,7 +255,9 @@ def nccl(kind: str, job: str, gpus: str = "") -> Event:
 
 @pytest.mark.parametrize("name", ["71.0", "71", "torchrun:x"])
 def test_processes_and_scheduler_do_not_take_gpus_from_each_other(node: Node, name: str) -> None:
-    """The program that speaks NCCL holds its GPUs while it lasts, its job those before, beside and after it, under whatever name."""
+    """The program that speaks NCCL holds its GPUs while it lasts, its job those before, beside and
+    after it, under whatever name.
+    """
     node.map("71", 0, 1, 2)
     node.tick()
     node.jobs.take([nccl("job_started", name, "GPU-0 GPU-1")])
@@ -234,7 +274,10 @@ def test_processes_and_scheduler_do_not_take_gpus_from_each_other(node: Node, na
 
 
 def test_a_program_of_a_job_that_is_over_hides_no_new_one(node: Node) -> None:
-    """Its end was never told: the agent was not there. A step that was found before its job was told stays."""
+    """Its end was never told: the agent was not there.
+
+    A step that was found before its job was told stays.
+    """
     node.jobs.take([nccl("job_started", "71.0", "GPU-0"), nccl("job_started", "72.0", "GPU-1")])
     node.map("71", 0, 1)
     node.tick()
@@ -246,7 +289,9 @@ def test_a_program_of_a_job_that_is_over_hides_no_new_one(node: Node) -> None:
 
 
 def test_a_program_whose_end_was_never_told_ends_with_its_job(node: Node) -> None:
-    """The agent was off when it left, and its job went on: it holds no GPU when that is over, nor when the next job has them."""
+    """The agent was off when it left, and its job went on: it holds no GPU when that is over, nor
+    when the next job has them.
+    """
     node.jobs.take([nccl("job_started", "71.0", "GPU-0"), nccl("job_started", "73.0", "GPU-3")])
     node.map("71", 0, 1)
     node.tick()
@@ -263,7 +308,7 @@ def test_what_the_scheduler_said_survives_a_restart(node: Node) -> None:
     node.map("71", 0, 1)
     node.tick()
     node.jobs.take([nccl("job_started", "71.0", "GPU-0")])
-    other = Jobs()
+    other = JobTracker()
     other.prepare(node.jobs.state())()
     assert [other.of("n1", gpu.id) for gpu in GPUS] == ["71.0", "71", "", ""]
     other.take([nccl("job_ended", "71.0")])

@@ -1,4 +1,6 @@
-"""Slurm's jobs by their processes: who is believed about the job, who about the GPUs, and what goes with a process."""
+"""Slurm's jobs by their processes: who is believed about the job, who about the GPUs, and
+what goes with a process.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,17 @@ from types import MappingProxyType
 
 import pytest
 
-from collector.holders import NO_INSTANCE, Held, Holder
-from collector.jobs.gpus import Gpus
-from collector.jobs.slurm.tasks import AGAIN_S, SETTLED_S
-from collector.jobs.slurm.teller import Slurm
+from collector.node.gpu_processes import NO_INSTANCE, Held, Holder
+from collector.sources.jobs.gpus import Gpus
+from collector.sources.jobs.slurm.tasks import AGAIN_S, SETTLED_S
+from collector.sources.jobs.slurm.teller import Slurm
 from pipeline.frame import Device
-from tests.collector.jobs.tree import GROUP, Proc
+from tests.collector.sources.jobs.tree import GROUP, Proc
 from tests.sources import ROOT
 
-GPUS = Gpus([Device("n1", "gpu", f"GPU-{n}", {"index": str(n), "minor_number": str(n)}) for n in range(4)])
+GPUS = Gpus(
+    [Device("n1", "gpu", f"GPU-{n}", {"index": str(n), "minor_number": str(n)}) for n in range(4)]
+)
 SLUID = "s0123456789ABC"
 
 
@@ -49,9 +53,23 @@ def jobs(slurm: Slurm, held: Held = NOBODY, now_s: float = 0.0) -> list[tuple[st
 
 def test_a_process_that_holds_a_gpu_names_its_job(proc: Proc, slurm: Slurm) -> None:
     """NVML's pid, its control group, the job: with step, user and what the environment adds."""
-    proc.task(10, "71", SLURM_JOB_ID="71", SLURM_JOB_ACCOUNT="physics", SLURM_ARRAY_JOB_ID="70", SLURM_ARRAY_TASK_ID="3")
+    proc.task(
+        10,
+        "71",
+        SLURM_JOB_ID="71",
+        SLURM_JOB_ACCOUNT="physics",
+        SLURM_ARRAY_JOB_ID="70",
+        SLURM_ARRAY_TASK_ID="3",
+    )
     (found,) = slurm.holdings(GPUS, holding(("GPU-2", 10)), 0.0)
-    wanted = {"job": "71", "step": "0", "user": "alice", "account": "physics", "array_job": "70", "array_task": "3"}
+    wanted = {
+        "job": "71",
+        "step": "0",
+        "user": "alice",
+        "account": "physics",
+        "array_job": "70",
+        "array_task": "3",
+    }
     assert (found.uuid, found.evidence, set(found.pids)) == ("GPU-2", "process", {10})
     assert {name: found.facts[name] for name in wanted} == wanted
 
@@ -60,20 +78,29 @@ def test_two_jobs_on_one_gpu_are_two(proc: Proc, slurm: Slurm) -> None:
     """A set: the last one does not win."""
     proc.task(10, "71")
     proc.task(11, "72")
-    assert jobs(slurm, holding(("GPU-0", 10), ("GPU-0", 11))) == [("GPU-0", "71", "process"), ("GPU-0", "72", "process")]
+    assert jobs(slurm, holding(("GPU-0", 10), ("GPU-0", 11))) == [
+        ("GPU-0", "71", "process"),
+        ("GPU-0", "72", "process"),
+    ]
 
 
 def test_the_environment_cannot_claim_another_job(proc: Proc, slurm: Slurm) -> None:
-    """Where the kernel says job 71, a SLURM_JOB_ID of 99 is worth nothing, and neither is what stands beside it."""
+    """Where the kernel says job 71, a SLURM_JOB_ID of 99 is worth nothing, and neither
+    is what stands beside it.
+    """
     proc.task(10, "71", SLURM_JOB_ID="99", SLURM_JOB_ACCOUNT="others", SLURM_JOB_GPUS="0-3")
     (found,) = slurm.holdings(GPUS, holding(("GPU-2", 10)), 0.0)
     assert (found.facts["job"], found.facts["account"]) == ("71", "")
 
 
 def test_gpus_are_taken_from_what_slurmstepd_launched(proc: Proc, slurm: Slurm) -> None:
-    """A task has its GPUs from its first moment; a program below it that says otherwise is not heard."""
+    """A task has its GPUs from its first moment; a program below it that
+    says otherwise is not heard.
+    """
     proc.daemon(9, "71.0")
-    proc.task(10, "71", parent=9, SLURM_JOB_ID="71", SLURM_STEP_GPUS="1,3", CUDA_VISIBLE_DEVICES="0,1")
+    proc.task(
+        10, "71", parent=9, SLURM_JOB_ID="71", SLURM_STEP_GPUS="1,3", CUDA_VISIBLE_DEVICES="0,1"
+    )
     proc.task(11, "71", parent=10, SLURM_JOB_ID="71", SLURM_STEP_GPUS="0-3")
     assert jobs(slurm) == [("GPU-1", "71", "environment"), ("GPU-3", "71", "environment")]
 
@@ -86,11 +113,18 @@ def test_gpus_of_a_batch_job_are_the_job_s(proc: Proc, slurm: Slurm) -> None:
 
 
 def test_a_number_that_may_be_another_gpu_names_none(proc: Proc, slurm: Slurm) -> None:
-    """Slurm numbers GPUs as NVML does or by their device files: where those differ only processes say which one a job has."""
+    """Slurm numbers GPUs as NVML does or by their device files: where those differ only processes
+    say which one a job has.
+    """
     proc.daemon(9, "71.0")
     proc.task(10, "71", parent=9, SLURM_JOB_ID="71", SLURM_JOB_GPUS="0,2")
     minors = ("1", "0", "2")
-    swapped = Gpus([Device("n1", "gpu", f"GPU-{n}", {"index": str(n), "minor_number": m}) for n, m in enumerate(minors)])
+    swapped = Gpus(
+        [
+            Device("n1", "gpu", f"GPU-{n}", {"index": str(n), "minor_number": m})
+            for n, m in enumerate(minors)
+        ]
+    )
     assert [h.uuid for h in slurm.holdings(swapped, NOBODY, 0.0)] == ["GPU-2"]
 
 
@@ -99,7 +133,9 @@ def test_numbers_of_a_node_with_instances_are_not_believed(proc: Proc, slurm: Sl
     proc.daemon(9, "71.0")
     proc.task(10, "71", parent=9, SLURM_JOB_ID="71", SLURM_JOB_GPUS="0,1")
     whole = [Device("n1", "gpu", f"GPU-{n}", {"index": str(n)}) for n in range(2)]
-    divided = Gpus(whole, [Device("n1", "gpu_instance", "MIG-a", {"gpu_uuid": "GPU-0", "gpu_instance": "1"})])
+    divided = Gpus(
+        whole, [Device("n1", "gpu_instance", "MIG-a", {"gpu_uuid": "GPU-0", "gpu_instance": "1"})]
+    )
     assert list(slurm.holdings(divided, NOBODY, 0.0)) == []
 
 
@@ -119,13 +155,21 @@ def test_an_unreadable_environment_leaves_the_job_known(proc: Proc, slurm: Slurm
 
 def test_an_environment_is_split_at_the_first_equals_sign(proc: Proc, slurm: Slurm) -> None:
     """Values hold `=` and bytes that are no UTF-8; neither shifts a name."""
-    proc.put(10, GROUP.format(job="71", step="0"), environ=b"A=b=c\0\xff=\xfe\0SLURM_JOB_NAME=x=y\xff\0SLURM_JOB_ID=71")
+    proc.put(
+        10,
+        GROUP.format(job="71", step="0"),
+        environ=b"A=b=c\0\xff=\xfe\0SLURM_JOB_NAME=x=y\xff\0SLURM_JOB_ID=71",
+    )
     (found,) = slurm.holdings(GPUS, holding(("GPU-0", 10)), 0.0)
     assert found.facts["job_name"] == "x=y\ufffd"
 
 
-def test_without_control_groups_the_step_daemon_of_root_is_believed(proc: Proc, slurm: Slurm) -> None:
-    """proctrack/linuxproc: whoever descends from `slurmstepd: [71.0]` is of job 71, grandchildren too."""
+def test_without_control_groups_the_step_daemon_of_root_is_believed(
+    proc: Proc, slurm: Slurm
+) -> None:
+    """proctrack/linuxproc: whoever descends from `slurmstepd: [71.0]` is of
+    job 71, grandchildren too.
+    """
     proc.daemon(9, "71.0 stepmgr")
     proc.put(10, parent=9)
     proc.put(11, parent=10)
@@ -134,17 +178,23 @@ def test_without_control_groups_the_step_daemon_of_root_is_believed(proc: Proc, 
 
 @pytest.mark.parametrize("uids", ["1000\t1000", "1000\t0"], ids=["user", "set-uid program"])
 def test_a_step_daemon_of_anybody_else_is_not(proc: Proc, slurm: Slurm, uids: str) -> None:
-    """Names and titles are free to choose, also for a program of root's that a user starts: he stays its real user."""
+    """Names and titles are free to choose, also for a program of root's that a user
+    starts: he stays its real user.
+    """
     proc.daemon(9, "99.0", uids=uids)
     proc.put(10, parent=9)
     assert jobs(slurm, holding(("GPU-0", 10))) == []
 
 
 def test_a_sluid_is_resolved_by_the_title_of_its_daemon(proc: Proc, slurm: Slurm) -> None:
-    """26.05: the path has a SLUID, the step daemon's title the job; the environment's word comes after it."""
+    """26.05: the path has a SLUID, the step daemon's title the job; the
+    environment's word comes after it.
+    """
     proc.daemon(9, "3385.0", f"/system.slice/slurmstepd.scope/{SLUID}/step_0/slurm")
     said = f"SLURM_JOB_SLUID={SLUID}\0SLURM_JOB_ID=99".encode()
-    proc.put(10, f"/system.slice/slurmstepd.scope/{SLUID}/step_0/user/task_0", parent=9, environ=said)
+    proc.put(
+        10, f"/system.slice/slurmstepd.scope/{SLUID}/step_0/user/task_0", parent=9, environ=said
+    )
     assert jobs(slurm, holding(("GPU-0", 10))) == [("GPU-0", "3385", "process")]
 
 
@@ -175,7 +225,7 @@ def test_a_job_goes_with_its_processes(proc: Proc, slurm: Slurm) -> None:
 
 
 def test_a_pid_that_is_used_again_is_another_process(proc: Proc, slurm: Slurm) -> None:
-    """The same number with another start is looked at anew."""
+    """The same number with another start is looked at again."""
     proc.task(10, "71")
     held = holding(("GPU-0", 10))
     jobs(slurm, held)
@@ -183,8 +233,12 @@ def test_a_pid_that_is_used_again_is_another_process(proc: Proc, slurm: Slurm) -
     assert jobs(slurm, held, 1.0) == [("GPU-0", "72", "process")]
 
 
-def test_a_pid_of_no_job_that_is_used_again_is_found_within_minutes(proc: Proc, slurm: Slurm) -> None:
-    """Processes of no job are not read every second; after a minute or two they are looked at again."""
+def test_a_pid_of_no_job_that_is_used_again_is_found_within_minutes(
+    proc: Proc, slurm: Slurm
+) -> None:
+    """Processes of no job are not read every second; after a minute or two
+    they are looked at again.
+    """
     proc.put(10)
     held = holding(("GPU-0", 10))
     for second in range(5):

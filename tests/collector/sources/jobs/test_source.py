@@ -1,4 +1,6 @@
-"""The source of jobs, from what tellers say to the page and back: job changes, blind tellers, hostile names, what is hidden."""
+"""The source of jobs, from what tellers say to the page and back: job changes, blind tellers,
+hostile names, what is hidden.
+"""
 
 from __future__ import annotations
 
@@ -14,27 +16,34 @@ import grpc
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from collector.agent.judge import judge_of
 from collector.config.settings import Config, Personal
-from collector.holders import NO_INSTANCE, Holder, Holders
-from collector.inventory import Inventory
-from collector.jobs.gpus import Gpus
-from collector.jobs.holding import LONGEST, Holding
-from collector.jobs.source import MOST_HOLDINGS, JobsSource
-from collector.jobs.tellers import PATIENCE_NS, KubeletTeller, MappingTeller, SlurmTeller, Teller
-from collector.judging import judge_of
-from collector.state import State
+from collector.node.gpu_processes import NO_INSTANCE, GpuProcesses, Holder
+from collector.node.inventory import Inventory
+from collector.node.state import State
+from collector.sources.jobs.allocation import LONGEST, Allocation
+from collector.sources.jobs.gpus import Gpus
+from collector.sources.jobs.providers import (
+    PATIENCE_NS,
+    AllocationProvider,
+    KubeletTeller,
+    MappingTeller,
+    SlurmTeller,
+)
+from collector.sources.jobs.source import MAX_HOLDINGS, JobsSource
 from pipeline.catalog import PROFILES, Profile, agent
 from pipeline.catalog.device_job import KIND, PERSONAL
 from pipeline.dcgm import DEFAULT_FILE, DcgmDialect, JobLabels, Options, load
 from pipeline.exposition import Exposition
 from pipeline.observation import Reading, Unread
 from pipeline.selfmetrics import SelfMetrics
-from tests.collector.jobs.kubelet import listing, message, pod, serving
-from tests.collector.jobs.tree import Proc
+from tests.collector.sources.jobs.kubelet import listing, message, pod, serving
+from tests.collector.sources.jobs.tree import Proc
 from tests.fakes import FakeClock, observed
 from tests.pipeline.dcgm.nodes import busy
 from tests.pipeline.dcgm.nodes import gpu as h100
 from tests.pipeline.exposition.pages import frame
+from tests.wait import PATIENCE_S
 
 INFO = "tocsin_device_job_info"
 
@@ -45,13 +54,13 @@ class Says:
     name = "processes"
     unread: Sequence[Unread] = ()
 
-    def __init__(self, *holdings: Holding) -> None:
-        self.said: list[Holding] | OSError = list(holdings)
+    def __init__(self, *holdings: Allocation) -> None:
+        self.said: list[Allocation] | OSError = list(holdings)
 
     def there(self) -> bool:
         return True
 
-    def holdings(self, gpus: object, held: object) -> Iterable[Holding]:
+    def holdings(self, gpus: object, held: object) -> Iterable[Allocation]:
         if isinstance(self.said, OSError):
             raise self.said
         return self.said
@@ -62,24 +71,37 @@ class House:
 
     def __init__(
         self,
-        *tellers: Teller,
+        *tellers: AllocationProvider,
         hidden: Iterable[str] = (),
         jobs: JobLabels = JobLabels(),  # noqa: B008 - a frozen value
     ) -> None:
-        self.clock, self.own, self.holders = FakeClock(), SelfMetrics(), Holders()
+        self.clock, self.metrics, self.holders = FakeClock(), SelfMetrics(), GpuProcesses()
         self.holders.note([h100(n) for n in range(2)], ())
         inventory = Inventory("n1", State(None))
-        self.source = JobsSource(tellers, "n1", self.clock, self.own, holders=self.holders, inventory=inventory, hidden=hidden)
+        self.source = JobsSource(
+            tellers,
+            "n1",
+            self.clock,
+            self.metrics,
+            holders=self.holders,
+            inventory=inventory,
+            hidden=hidden,
+        )
         dialect = DcgmDialect(Options(load(DEFAULT_FILE, "dcgm-4.8"), jobs=jobs), self.clock)
-        self.page = Exposition(self.own, clock=self.clock, periods={"nvml": 1.0, "jobs": 1.0}, dialect=dialect)
-        self.judge = judge_of(Config(), self.own, self.clock)
+        self.page = Exposition(
+            self.metrics, clock=self.clock, periods={"nvml": 1.0, "jobs": 1.0}, dialect=dialect
+        )
+        self.judge = judge_of(Config(), self.metrics, self.clock)
 
     def tick(self) -> Reading:
         """Read the GPUs and the jobs, judge and show them."""
         self.clock.advance(1)
         reading = self.source.read()
         gpus = frame(self.clock, "gpu", [(h100(n), busy()) for n in range(2)])
-        for observation in (observed(self.clock, gpus), observed(self.clock, *reading.frames, source="jobs")):
+        for observation in (
+            observed(self.clock, gpus),
+            observed(self.clock, *reading.frames, source="jobs"),
+        ):
             judged = self.judge.judge(observation)
             self.page.write(judged.observation, judged.findings, judged.incidents)
         return reading
@@ -99,14 +121,16 @@ def open_files() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
-def job(number: str, gpu: int = 0, pids: Iterable[int] = (), evidence: str = "process", **facts: str) -> Holding:
+def job(
+    number: str, gpu: int = 0, pids: Iterable[int] = (), evidence: str = "process", **facts: str
+) -> Allocation:
     """A job of Slurm that has a GPU."""
-    return Holding(h100(gpu).id, "", "slurm", evidence, {"job": number} | facts, frozenset(pids))
+    return Allocation(h100(gpu).id, "", "slurm", evidence, {"job": number} | facts, frozenset(pids))
 
 
-def held_by_pod(gpu: int, facts: Mapping[str, str]) -> Holding:
+def held_by_pod(gpu: int, facts: Mapping[str, str]) -> Allocation:
     """A pod that has a GPU."""
-    return Holding(h100(gpu).id, "", "kubernetes", "kubelet", facts)
+    return Allocation(h100(gpu).id, "", "kubernetes", "kubelet", facts)
 
 
 def test_a_holder_is_an_info_series_to_join_on() -> None:
@@ -130,7 +154,11 @@ def test_a_holder_is_an_info_series_to_join_on() -> None:
 def test_statements_about_one_job_are_one_series() -> None:
     """The strongest evidence stands, steps come together, and what one knows the other need not."""
     mapping = Says(job("71", evidence="mapping", mapped="71"))
-    processes = Says(job("71", pids=[1], step="0", user="ada"), job("71", pids=[2], step="1"), job("71", evidence="environment"))
+    processes = Says(
+        job("71", pids=[1], step="0", user="ada"),
+        job("71", pids=[2], step="1"),
+        job("71", evidence="environment"),
+    )
     house = House(mapping, processes)
     house.pids(1, 2)
     house.tick()
@@ -149,12 +177,18 @@ def test_a_job_that_holds_a_gpu_and_does_not_use_it_has_no_processes() -> None:
 
 def test_processes_of_a_pod_are_those_of_the_gpu_it_has_alone(tmp_path: Path) -> None:
     """On a GPU that two pods share nobody can say whose they are."""
-    with serving(tmp_path / "k", {"List": listing(pod("a", [h100(0).id]), *(pod(p, [h100(1).id]) for p in "bc"))}):
+    with serving(
+        tmp_path / "k",
+        {"List": listing(pod("a", [h100(0).id]), *(pod(p, [h100(1).id]) for p in "bc"))},
+    ):
         house = House(KubeletTeller(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
         house.pids(1, 2, 3, gpu=0)
         house.pids(4, gpu=1)
         reading = house.tick().frames[0]
-    found = {d.attributes["pod"]: reading.value("processes", row) for row, d in enumerate(reading.devices)}
+    found = {
+        d.attributes["pod"]: reading.value("processes", row)
+        for row, d in enumerate(reading.devices)
+    }
     assert found == {"a": 3, "b": None, "c": None}
 
 
@@ -184,7 +218,9 @@ def test_jobs_are_not_shown_when_the_source_has_fallen_silent() -> None:
 
 
 def test_a_blind_teller_costs_its_own_jobs_only(caplog: pytest.LogCaptureFixture) -> None:
-    """The kubelet is gone: its pods go, Slurm's job and the GPUs stay, a metric and one line say so, and one says that it is back."""
+    """The kubelet is gone: its pods go, Slurm's job and the GPUs stay, a metric and one line say
+    so, and one says that it is back.
+    """
     kubelet, slurm = Says(held_by_pod(0, {"pod": "p"})), Says(job("71", gpu=1))
     kubelet.name = "kubelet"
     pods = kubelet.said
@@ -194,7 +230,7 @@ def test_a_blind_teller_costs_its_own_jobs_only(caplog: pytest.LogCaptureFixture
     with caplog.at_level(logging.INFO, "tocsin.jobs"):
         readings = [house.tick() for _ in range(3)]
         assert [s.get("job") for s in house.shown()] == ["71"]
-        assert house.own.value(agent.JOBS_TELLER_UP, "kubelet") == 0
+        assert house.metrics.value(agent.JOBS_TELLER_UP, "kubelet") == 0
         assert [u.field for u in readings[0].unread] == ["kubelet"]
         assert house.shown("DCGM_FI_DEV_GPU_TEMP")
         kubelet.said = pods
@@ -222,18 +258,23 @@ def test_in_mode_on_a_kubelet_is_missed_from_the_first_read(tmp_path: Path) -> N
     assert [u.field for u in house.tick().unread] == ["kubelet"]
 
 
+@pytest.mark.slow
 def test_a_kubelet_that_hangs_does_not_slow_down_the_others(tmp_path: Path) -> None:
-    """It costs one deadline in a quarter of a minute; Slurm's job is told in every read meanwhile, and a kubelet that wakes is found."""
+    """It costs one deadline in a quarter of a minute; Slurm's job is told in every read meanwhile,
+    and a kubelet that wakes is found.
+    """
     asked, wake = [], Event()
 
     def hang(_request: bytes, _context: grpc.ServicerContext) -> bytes:
         asked.append(1)
-        wake.wait(20)
+        wake.wait(PATIENCE_S)
         return listing(pod("a", [h100(0).id]))
 
     with serving(tmp_path / "k", {"List": hang}):
         clock = FakeClock()
-        house = House(KubeletTeller(tmp_path / "k", (), "auto", clock, SelfMetrics()), Says(job("71", gpu=1)))
+        house = House(
+            KubeletTeller(tmp_path / "k", (), "auto", clock, SelfMetrics()), Says(job("71", gpu=1))
+        )
         for _ in range(10):
             assert [u.field for u in house.tick().unread] == ["kubelet"]
             assert [s.get("job") for s in house.shown()] == ["71"]
@@ -246,24 +287,32 @@ def test_a_kubelet_that_hangs_does_not_slow_down_the_others(tmp_path: Path) -> N
 
 def test_what_a_kubelet_could_give_out_goes_with_it(tmp_path: Path) -> None:
     """A number that nobody vouches for any more is no number."""
-    own, answer = SelfMetrics(), message((1, message((1, "nvidia.com/gpu"), (2, "a"), (2, "b"))))
-    house = House(KubeletTeller(tmp_path / "k", (), "auto", FakeClock(), own))
+    metrics, answer = (
+        SelfMetrics(),
+        message((1, message((1, "nvidia.com/gpu"), (2, "a"), (2, "b")))),
+    )
+    house = House(KubeletTeller(tmp_path / "k", (), "auto", FakeClock(), metrics))
     with serving(tmp_path / "k", {"List": b"", "GetAllocatableResources": answer}):
         house.tick()
-        assert own.value(agent.KUBERNETES_ALLOCATABLE, "nvidia.com/gpu") == 2
+        assert metrics.value(agent.KUBERNETES_ALLOCATABLE, "nvidia.com/gpu") == 2
     (tmp_path / "k").unlink(missing_ok=True)
     house.tick()
-    assert own.value(agent.KUBERNETES_ALLOCATABLE, "nvidia.com/gpu") is None
+    assert metrics.value(agent.KUBERNETES_ALLOCATABLE, "nvidia.com/gpu") is None
 
 
 def test_a_kubelet_that_does_not_count_still_tells_its_pods(tmp_path: Path) -> None:
-    """Before 1.23 a feature gate turns GetAllocatableResources into an error of no particular kind."""
+    """Before 1.23 a feature gate turns GetAllocatableResources into an
+    error of no particular kind.
+    """
 
     def disabled(_request: bytes, context: grpc.ServicerContext) -> bytes:
         context.abort(grpc.StatusCode.UNKNOWN, "Pod Resources API GetAllocatableResources disabled")
         return b""
 
-    with serving(tmp_path / "k", {"List": listing(pod("a", [h100(0).id])), "GetAllocatableResources": disabled}):
+    with serving(
+        tmp_path / "k",
+        {"List": listing(pod("a", [h100(0).id])), "GetAllocatableResources": disabled},
+    ):
         house = House(KubeletTeller(tmp_path / "k", (), "auto", FakeClock(), SelfMetrics()))
         assert house.tick().unread == ()
     assert [s["pod"] for s in house.shown()] == ["a"]
@@ -279,18 +328,35 @@ def test_a_mapping_folder_that_does_not_exist_yet_maps_nothing(tmp_path: Path) -
     assert [s["job"] for s in house.shown()] == ["71"]
 
 
-HOSTILE = ['a"b', "a\nb} 1", "\\", "\x00\x1b[31m", "\ud800", "x" * 10_000, "\u202e", '{job="1"} 2 # EOF']
+HOSTILE = [
+    'a"b',
+    "a\nb} 1",
+    "\\",
+    "\x00\x1b[31m",
+    "\ud800",
+    "x" * 10_000,
+    "\u202e",
+    '{job="1"} 2 # EOF',
+]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evil", HOSTILE)
 def test_a_hostile_name_is_bounded_and_breaks_no_page(evil: str) -> None:
-    """Users choose names of jobs and pods: every page parses, in every dialect and format, and no label is longer than a pod's name may be."""
+    """Users choose names of jobs and pods: every page parses, in every dialect and format, and no
+    label is longer than a pod's name may be.
+    """
     pods = held_by_pod(1, {"pod": evil, "namespace": "ns"})
-    house = House(Says(job("71", job_name=evil, mapped=evil), pods), jobs=JobLabels(kubernetes=True))
+    house = House(
+        Says(job("71", job_name=evil, mapped=evil), pods), jobs=JobLabels(kubernetes=True)
+    )
     house.tick()
     assert len(house.shown()) == 2
     assert all(
-        len(value) <= LONGEST for name in (INFO, "DCGM_FI_DEV_GPU_TEMP") for s in house.shown(name) for value in s.values()
+        len(value) <= LONGEST
+        for name in (INFO, "DCGM_FI_DEV_GPU_TEMP")
+        for s in house.shown(name)
+        for value in s.values()
     )
 
 
@@ -298,7 +364,7 @@ def test_series_are_bounded_whatever_tellers_say() -> None:
     """A mapping of a thousand jobs is cut, and that is told."""
     house = House(Says(*(job(str(n)) for n in range(1000))))
     assert [u.reason for u in house.tick().unread] == ["too many jobs"]
-    assert len(house.shown()) == MOST_HOLDINGS
+    assert len(house.shown()) == MAX_HOLDINGS
 
 
 def test_what_is_hidden_leaves_the_source_by_no_way() -> None:
@@ -306,7 +372,9 @@ def test_what_is_hidden_leaves_the_source_by_no_way() -> None:
     facts = {name: f"secret-{name}" for name in PERSONAL}
     jobs = replace(job("71"), facts={"job": "71", **facts})
     house = House(
-        Says(jobs, held_by_pod(1, {**facts, "claim_device": "gpu-1"})), hidden=PERSONAL, jobs=JobLabels(kubernetes=True, dra=True)
+        Says(jobs, held_by_pod(1, {**facts, "claim_device": "gpu-1"})),
+        hidden=PERSONAL,
+        jobs=JobLabels(kubernetes=True, dra=True),
     )
     reading = house.tick()
     assert b"secret" not in house.page.render()
@@ -320,7 +388,7 @@ def test_holders_that_only_a_hidden_name_tells_apart_are_one() -> None:
     house = House(Says(*pods), hidden=["pod"])
     house.tick()
     assert [s["namespace"] for s in house.shown()] == ["ns"]
-    assert house.own.value(agent.EXPOSITION_DROPPED, "duplicate") == 0
+    assert house.metrics.value(agent.EXPOSITION_DROPPED, "duplicate") == 0
 
 
 def test_the_setting_knows_every_name_that_can_be_hidden() -> None:
@@ -341,18 +409,32 @@ def test_before_the_driver_answers_the_known_gpus_serve() -> None:
     assert Gpus(inventory.devices("gpu")).numbered("3") == h100(3).id
 
 
+@pytest.mark.slow
 def test_a_thousand_job_changes_leave_nothing_behind(tmp_path: Path) -> None:
-    """Other pids, users, pods and mapped jobs a thousand times over: series, descriptors and memory are those of one."""
+    """Other pids, users, pods and mapped jobs a thousand times over: series, descriptors and
+    memory are those of one.
+    """
     proc = Proc(tmp_path / "proc")
     proc.root.mkdir()
     folder = tmp_path / "jobs"
     folder.mkdir()
     clock = FakeClock()
-    house = House(SlurmTeller(proc.root, str, clock, SelfMetrics()), MappingTeller(folder), jobs=JobLabels(kubernetes=True))
+    house = House(
+        SlurmTeller(proc.root, str, clock, SelfMetrics()),
+        MappingTeller(folder),
+        jobs=JobLabels(kubernetes=True),
+    )
 
     def change(number: int) -> None:
         who = f"{number}\t{number}"
-        proc.task(1000, str(number), started=number, uids=who, SLURM_JOB_ID=str(number), SLURM_JOB_NAME=f"run-{number}")
+        proc.task(
+            1000,
+            str(number),
+            started=number,
+            uids=who,
+            SLURM_JOB_ID=str(number),
+            SLURM_JOB_NAME=f"run-{number}",
+        )
         (folder / "0").unlink(missing_ok=True)
         (folder / "0").write_text(f"{number}\n")
         house.pids(1000)

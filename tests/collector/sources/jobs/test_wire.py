@@ -1,4 +1,6 @@
-"""Protocol buffers: what the published .proto describes is read, and nothing else is taken for a message."""
+"""Protocol buffers: what the published .proto describes is read, and nothing
+else is taken for a message.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +8,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.jobs.kubelet.pods import Claim, ClaimedDevice, Container, Devices, Pod, allocatable, listed
-from collector.jobs.kubelet.wire import WireError, fields
-from tests.collector.jobs.kubelet import GOLDEN, listing, message, pod
+from collector.sources.jobs.kubelet.pods import (
+    Claim,
+    ClaimedDevice,
+    Container,
+    Devices,
+    Pod,
+    allocatable,
+    listed,
+)
+from collector.sources.jobs.kubelet.wire import WireError, fields
+from tests.collector.sources.jobs.kubelet import GOLDEN, listing, message, pod
 
 
 def test_the_published_messages_are_read_whole() -> None:
     """Pod, container, devices and claim stand where the published .proto puts them."""
     given_devices = ClaimedDevice("gpu.nvidia.com", "node1", "gpu-0")
-    main = Container("main", (Devices("nvidia.com/gpu", ("GPU-0",)),), (Claim("claim", "ml", (given_devices,)),))
+    main = Container(
+        "main", (Devices("nvidia.com/gpu", ("GPU-0",)),), (Claim("claim", "ml", (given_devices,)),)
+    )
     assert listed(GOLDEN) == (Pod("train-0", "ml", (main,)),)
 
 
 def test_fields_of_a_later_version_are_passed_over() -> None:
     """Unknown fields of every wire type change nothing."""
     later = message((90, 7), (91, "new")) + b"\xe1\x05" + bytes(8) + b"\xed\x05" + bytes(4)
-    assert listed(message((1, pod("a", ["GPU-0"]) + later)) + later) == listed(listing(pod("a", ["GPU-0"])))
+    assert listed(message((1, pod("a", ["GPU-0"]) + later)) + later) == listed(
+        listing(pod("a", ["GPU-0"]))
+    )
 
 
 def test_an_empty_answer_is_no_pods() -> None:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from collector.inventory import Inventory
+from collector.node.inventory import Inventory
+from collector.node.state import State
 from collector.sources.kmsg import KernelLogSource
-from collector.state import State
 from pipeline.catalog.events import strange_attributes
 from pipeline.frame import Device
 from pipeline.observation import Event
@@ -20,15 +20,22 @@ from tests.fakes import FakeClock, gpu
 
 DATA = Path(__file__).parents[3] / "data" / "kmsg"
 BOOT = "0123456789abcdef0123456789abcdef"
-GPUS = {"0000:1b:00": gpu(0, pci_bus_id="00000000:1B:00.0"), "0000:43:00": gpu(1, pci_bus_id="00000000:43:00.0")}
-XID_79 = "NVRM: Xid (PCI:0000:1b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+GPUS = {
+    "0000:1b:00": gpu(0, pci_bus_id="00000000:1B:00.0"),
+    "0000:43:00": gpu(1, pci_bus_id="00000000:43:00.0"),
+}
+XID_79 = (
+    "NVRM: Xid (PCI:0000:1b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+)
 XID_31 = "NVRM: Xid (PCI:0000:43:00): 31, pid=184513, name=python3, Ch 00000010"
 
 
 class Ring:
-    """The kernel's ring of records: whoever connects gets all that is in it, then what is printed, one record per read.
+    """The kernel's ring of records: whoever connects gets all that is in it, then what is
+    printed, one record per read.
 
-    The socket is of type SOCK_SEQPACKET, which has the record semantics of /dev/kmsg: a read gives one record, never a part of two.
+    The socket is of type SOCK_SEQPACKET, which has the record semantics of /dev/kmsg: a read gives
+    one record, never a part of two.
     """
 
     def __init__(self, clock: FakeClock) -> None:
@@ -40,8 +47,15 @@ class Ring:
     def print(self, text: str, priority: int = 3) -> int:
         """The kernel prints a line now; its number."""
         raw = text.encode()
-        escaped = b"".join(bytes((b,)) if 32 <= b < 127 and b != 92 else b"\\x%02x" % b for b in raw)
-        record = b"%d,%d,%d,-;%s\n" % (priority, self.next, self.clock.monotonic_ns() // 1000, escaped)
+        escaped = b"".join(
+            bytes((b,)) if 32 <= b < 127 and b != 92 else b"\\x%02x" % b for b in raw
+        )
+        record = b"%d,%d,%d,-;%s\n" % (
+            priority,
+            self.next,
+            self.clock.monotonic_ns() // 1000,
+            escaped,
+        )
         self.add(record)
         self.next += 1
         return self.next - 1
@@ -78,14 +92,16 @@ class Node:
         self.state = State(folder)
         self.inventory = Inventory("n1", self.state)
         self.inventory.learn("gpu", GPUS.values())
-        self.own = SelfMetrics()
+        self.metrics = SelfMetrics()
         self._sources: list[KernelLogSource] = []
 
     def source(self, **settings: Any) -> KernelLogSource:
         """A source as the agent makes it at its start, reading the ring unless told otherwise."""
         wanted: dict[str, Any] = {"path": Path(os.devnull), "device": self.ring.connect, **settings}
         boot_id = wanted.pop("boot_id", BOOT)
-        source = KernelLogSource("n1", self.clock, boot_id, self.inventory, self.state, self.own, **wanted)
+        source = KernelLogSource(
+            "n1", self.clock, boot_id, self.inventory, self.state, self.metrics, **wanted
+        )
         return self.track(source)
 
     def track(self, source: KernelLogSource) -> KernelLogSource:
@@ -110,7 +126,9 @@ def events(source: KernelLogSource) -> list[Event]:
 
 def told(found: Sequence[Event], kind: str, *names: str) -> list[tuple[object, ...]]:
     """Chosen attributes of the events of one kind, None where an event lacks one."""
-    return [tuple(event.attributes.get(name) for name in names) for event in found if event.kind == kind]
+    return [
+        tuple(event.attributes.get(name) for name in names) for event in found if event.kind == kind
+    ]
 
 
 def read_all(source: KernelLogSource, reads: int = 5) -> list[Event]:
@@ -120,4 +138,6 @@ def read_all(source: KernelLogSource, reads: int = 5) -> list[Event]:
 
 def port(device: str, pci: str, net: str = "") -> Device:
     """An RDMA port of node n1."""
-    return Device("n1", "ib_port", f"guid-{device}", {"device": device, "pci_bus_id": pci, "net_device": net})
+    return Device(
+        "n1", "ib_port", f"guid-{device}", {"device": device, "pci_bus_id": pci, "net_device": net}
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.sources.kmsg.device_reader import MOST_BUFFER, DeviceReader, open_device
+from collector.sources.kmsg.device_reader import MAX_BUFFER, DeviceReader, open_device
 from collector.sources.kmsg.reader import Loss, UnavailableError
 from tests.collector.sources.kmsg.logs import BOOT, Node
 
@@ -42,7 +42,9 @@ def record(seq: int, text: str = "x") -> bytes:
 
 
 def test_one_read_is_one_record() -> None:
-    """Over a sequenced-packet socket each record comes whole, in order, and reading ends without waiting."""
+    """Over a sequenced-packet socket each record comes whole, in order, and
+    reading ends without waiting.
+    """
     node = Node()
     for number in range(5):
         node.ring.print(f"line {number}")
@@ -57,7 +59,9 @@ def test_one_read_is_one_record() -> None:
 
 
 def test_overrun_is_counted_and_survived() -> None:
-    """EPIPE says that the ring went round: the numbers say how many records are lost, and reading goes on."""
+    """EPIPE says that the ring went round: the numbers say how many records are
+    lost, and reading goes on.
+    """
     reader = scripted(record(1), errno.EPIPE, record(40), record(41))
     assert [r.seq for r in reader.read(9)] == [1, 40, 41]
     assert reader.losses() == [Loss("overrun", 38)]
@@ -72,12 +76,14 @@ def test_gap_without_overrun_is_no_loss() -> None:
 
 
 def test_record_longer_than_the_buffer() -> None:
-    """EINVAL says that the record did not fit: the kernel has passed over it; the buffer grows and the loss is counted."""
+    """EINVAL says that the record did not fit: the kernel has passed over it; the buffer grows
+    and the loss is counted.
+    """
     script = Script([record(1), errno.EINVAL, record(3)])
     reader = DeviceReader(-1, BOOT, read=script)
     assert [r.seq for r in reader.read(9)] == [1, 3]
     assert reader.losses() == [Loss("oversize", 1)]
-    assert script.sizes[0] < script.sizes[2] <= MOST_BUFFER
+    assert script.sizes[0] < script.sizes[2] <= MAX_BUFFER
 
 
 def test_endless_einval_is_an_error_not_a_loop() -> None:
@@ -107,7 +113,10 @@ def test_malformed_record_is_counted() -> None:
 def test_resume_passes_over_what_is_known() -> None:
     """A reader that gets a place goes on after it; the place of another boot is void."""
     place = {"stream": BOOT, "seq": 7}
-    assert [r.seq for r in scripted(*map(record, range(5, 10)), after=dict(place)).read(9)] == [8, 9]
+    assert [r.seq for r in scripted(*map(record, range(5, 10)), after=dict(place)).read(9)] == [
+        8,
+        9,
+    ]
     other = scripted(*map(record, range(5, 10)), after={**place, "stream": "f" * 32})
     assert [r.seq for r in other.read(9)] == [5, 6, 7, 8, 9]
 
@@ -121,7 +130,9 @@ def test_what_the_ring_lost_while_no_agent_ran() -> None:
 
 @pytest.mark.parametrize("path", [os.devnull, "/nonexistent/kmsg", "/tmp"])
 def test_only_the_kernels_device_is_opened(path: str) -> None:
-    """Containers often put /dev/null in the device's place: that is said, not read as an empty log."""
+    """Containers often put /dev/null in the device's place: that is said,
+    not read as an empty log.
+    """
     with pytest.raises(UnavailableError, match=path):
         open_device(Path(path))
 

@@ -93,7 +93,9 @@ def test_place_goes_on_in_the_same_file(log: Path) -> None:
 
 
 def test_place_in_another_file_is_void(log: Path) -> None:
-    """A file that was replaced or cut while nobody read is read from its beginning, as another stream."""
+    """A file that was replaced or cut while nobody read is read from its
+    beginning, as another stream.
+    """
     reader = FileReader(log, now)
     texts(reader)
     place = reader.position()
@@ -150,14 +152,20 @@ def test_named_pipe_does_not_block(tmp_path: Path) -> None:
         FileReader(tmp_path / "pipe", now)
 
 
-@given(st.lists(st.binary(max_size=40), max_size=30), st.lists(st.integers(1, 60), min_size=1, max_size=10))
+@pytest.mark.slow
+@given(
+    st.lists(st.binary(max_size=40), max_size=30),
+    st.lists(st.integers(1, 60), min_size=1, max_size=10),
+)
 def test_lines_come_once_and_in_order_however_they_were_written(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], cuts: list[int]
 ) -> None:
     """Writes may end anywhere in a line, and the reader may be replaced at any time."""
     path = tmp_path_factory.mktemp("log") / "kmsg"
     lines = [line.replace(b"\n", b"") for line in lines]
-    data = b"".join(b"3,%d,1,-;%s\n" % (number, line.hex().encode()) for number, line in enumerate(lines))
+    data = b"".join(
+        b"3,%d,1,-;%s\n" % (number, line.hex().encode()) for number, line in enumerate(lines)
+    )
     path.touch()
     reader = FileReader(path, now)
     found: list[str] = []

@@ -22,7 +22,10 @@ LINES: list[tuple[str, str, str, dict[str, Value]]] = [
         {"code": 20034, "severity": "fatal", "switch": 1, "link": 48},
     ),
     (
-        "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)",
+        (
+            "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress "
+            "non-posted PRIV error (First)"
+        ),
         "sxid",
         "0000:05:00.0",
         {"code": 12028, "severity": "nonfatal", "switch": 3, "link": 32},
@@ -33,8 +36,18 @@ LINES: list[tuple[str, str, str, dict[str, Value]]] = [
         "0000:5e:00.1",
         {"driver": "mlx5_core", "interface": "ibp94s0f1"},
     ),
-    ("mlx5_core 0000:5e:00.0 eth2: Link up", "link_up", "0000:5e:00.0", {"driver": "mlx5_core", "interface": "eth2"}),
-    ("pcieport 0000:16:01.0: pciehp: Slot(3): Link Down", "link_down", "0000:16:01.0", {"driver": "pciehp", "interface": "3"}),
+    (
+        "mlx5_core 0000:5e:00.0 eth2: Link up",
+        "link_up",
+        "0000:5e:00.0",
+        {"driver": "mlx5_core", "interface": "eth2"},
+    ),
+    (
+        "pcieport 0000:16:01.0: pciehp: Slot(3): Link Down",
+        "link_down",
+        "0000:16:01.0",
+        {"driver": "pciehp", "interface": "3"},
+    ),
     (
         "pcieport 0000:16:01.0: pciehp: Slot(3): Card not present",
         "link_down",
@@ -42,37 +55,55 @@ LINES: list[tuple[str, str, str, dict[str, Value]]] = [
         {"driver": "pciehp", "interface": "3"},
     ),
     (
-        "mlx5_core 0000:5e:00.0: poll_health:825:(pid 0): device's health compromised - reached miss count",
+        (
+            "mlx5_core 0000:5e:00.0: poll_health:825:(pid 0): device's health compromised "
+            "- reached miss count"
+        ),
         "hca_health",
         "0000:5e:00.0",
         {"reason": "health"},
     ),
     (
-        "mlx5_core 0000:5e:00.0: mlx5_pcie_event:299:(pid 9): Detected insufficient power on the PCIe slot (27W).",
+        (
+            "mlx5_core 0000:5e:00.0: mlx5_pcie_event:299:(pid 9): Detected insufficient power on "
+            "the PCIe slot (27W)."
+        ),
         "hca_health",
         "0000:5e:00.0",
         {"reason": "power"},
     ),
     (
-        "mlx5_core 0000:5e:00.0: Port module event[error]: module 0, Cable error, Bus stuck(I2C or data shorted)",
+        (
+            "mlx5_core 0000:5e:00.0: Port module event[error]: module 0, Cable error, Bus "
+            "stuck(I2C or data shorted)"
+        ),
         "hca_health",
         "0000:5e:00.0",
         {"reason": "cable"},
     ),
     (
-        "nvidia 0000:b8:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (Completer ID)",
+        (
+            "nvidia 0000:b8:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction "
+            "Layer, (Completer ID)"
+        ),
         "pcie_error",
         "0000:b8:00.0",
         {"severity": "fatal", "layer": "transaction", "role": "completer"},
     ),
     (
-        "nvidia 0000:b8:00.0: AER: PCIe Bus Error: severity=Correctable, type=Data Link Layer, (Transmitter ID)",
+        (
+            "nvidia 0000:b8:00.0: AER: PCIe Bus Error: severity=Correctable, type=Data Link "
+            "Layer, (Transmitter ID)"
+        ),
         "pcie_error",
         "0000:b8:00.0",
         {"severity": "corrected", "layer": "data link", "role": "transmitter"},
     ),
     (
-        "Out of memory: Killed process 4242 (python3) total-vm:123kB, anon-rss:1kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:1kB oom_score_adj:0",
+        (
+            "Out of memory: Killed process 4242 (python3) total-vm:123kB, anon-rss:1kB, "
+            "file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:1kB oom_score_adj:0"
+        ),
         "oom_kill",
         "",
         {"pid": 4242, "process": "python3"},
@@ -97,7 +128,10 @@ LINES: list[tuple[str, str, str, dict[str, Value]]] = [
     ),
     ("mce: [Hardware Error]: Machine check events logged", "machine_check", "", {}),
     (
-        "EDAC MC0: 3 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0 page:0x1 offset:0x0)",
+        (
+            "EDAC MC0: 3 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0 "
+            "page:0x1 offset:0x0)"
+        ),
         "edac",
         "",
         {"severity": "corrected", "errors": 3, "dimm": "CPU_SrcID#0_MC#0_Chan#1_DIMM#0"},
@@ -121,19 +155,32 @@ LINES: list[tuple[str, str, str, dict[str, Value]]] = [
         {"cpu": 3, "seconds": 23, "process": "python3", "pid": 99},
     ),
     (
-        "EXT4-fs error (device nvme0n1p2): ext4_find_entry:1455: inode #2: comm ls: reading directory lblock 0",
+        (
+            "EXT4-fs error (device nvme0n1p2): ext4_find_entry:1455: inode #2: comm ls: "
+            "reading directory lblock 0"
+        ),
         "filesystem_error",
         "",
         {"filesystem": "ext4", "block_device": "nvme0n1p2"},
     ),
-    ("EXT4-fs (sda1): Remounting filesystem read-only", "filesystem_error", "", {"filesystem": "ext4", "block_device": "sda1"}),
+    (
+        "EXT4-fs (sda1): Remounting filesystem read-only",
+        "filesystem_error",
+        "",
+        {"filesystem": "ext4", "block_device": "sda1"},
+    ),
     (
         "XFS (dm-0): Corruption detected. Unmount and run xfs_repair",
         "filesystem_error",
         "",
         {"filesystem": "xfs", "block_device": "dm-0"},
     ),
-    ("BTRFS error (device sda1): bad tree block start", "filesystem_error", "", {"filesystem": "btrfs", "block_device": "sda1"}),
+    (
+        "BTRFS error (device sda1): bad tree block start",
+        "filesystem_error",
+        "",
+        {"filesystem": "btrfs", "block_device": "sda1"},
+    ),
     (
         "I/O error, dev nvme1n1, sector 123 op 0x0:(READ) flags 0x0",
         "filesystem_error",
@@ -147,31 +194,46 @@ LINES: list[tuple[str, str, str, dict[str, Value]]] = [
         {"filesystem": "nfs", "server": "10.0.0.9"},
     ),
     (
-        "LustreError: 167-0: work-MDT0000-mdc-ffff8881: This client was evicted by work-MDT0000; in progress operations using this service will fail.",
+        (
+            "LustreError: 167-0: work-MDT0000-mdc-ffff8881: This client was evicted by "
+            "work-MDT0000; in progress operations using this service will fail."
+        ),
         "network_filesystem_error",
         "",
         {"filesystem": "lustre", "server": "work-MDT0000-mdc-ffff8881"},
     ),
     (
-        "Lustre: work-OST0001-osc-ffff8881: Connection to work-OST0001 (at 10.0.0.1@o2ib) was lost; in progress operations will wait",
+        (
+            "Lustre: work-OST0001-osc-ffff8881: Connection to work-OST0001 (at 10.0.0.1@o2ib) was "
+            "lost; in progress operations will wait"
+        ),
         "network_filesystem_error",
         "",
         {"filesystem": "lustre", "server": "work-OST0001"},
     ),
     (
-        "python[21644]: segfault at 0 ip 00007f8cde62b2e0 sp 00007ffec74e0a30 error 6 in libnvidia-ml.so.1[12e0,7f8cde62b000+1000] likely on CPU 0",
+        (
+            "python[21644]: segfault at 0 ip 00007f8cde62b2e0 sp 00007ffec74e0a30 error 6 in "
+            "libnvidia-ml.so.1[12e0,7f8cde62b000+1000] likely on CPU 0"
+        ),
         "segfault",
         "",
         {"process": "python", "pid": 21644, "library": "libnvidia-ml.so.1"},
     ),
     (
-        "traps: pt main thread[7] general protection fault ip:7f sp:7f error:0 in libcuda.so.580.95.05[7f8c+1000]",
+        (
+            "traps: pt main thread[7] general protection fault ip:7f sp:7f error:0 in "
+            "libcuda.so.580.95.05[7f8c+1000]"
+        ),
         "segfault",
         "",
         {"process": "pt main thread", "pid": 7, "library": "libcuda.so.580.95.05"},
     ),
     (
-        "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build  (dvs-builder@x)  Tue",
+        (
+            "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build  "
+            "(dvs-builder@x)  Tue"
+        ),
         "module_loaded",
         "",
         {"module": "nvidia", "version": "580.95.05"},
@@ -182,7 +244,12 @@ LINES: list[tuple[str, str, str, dict[str, Value]]] = [
         "",
         {"module": "nvidia", "version": "535.161.08"},
     ),
-    ("pcieport 0000:16:01.0: pciehp: Slot(3-1): Link Up", "link_up", "0000:16:01.0", {"driver": "pciehp", "interface": "3-1"}),
+    (
+        "pcieport 0000:16:01.0: pciehp: Slot(3-1): Link Up",
+        "link_up",
+        "0000:16:01.0",
+        {"driver": "pciehp", "interface": "3-1"},
+    ),
     (
         "mlx5_core 0000:5e:00.0: mlx5_health_check_fatal_sensors:120: Fatal error 1 detected",
         "hca_health",
@@ -190,7 +257,10 @@ LINES: list[tuple[str, str, str, dict[str, Value]]] = [
         {"reason": "fatal"},
     ),
     (
-        "mlx5_core 0000:5e:00.0 ibp94s0: temp_warn:236: High temperature on sensors with bit set 0 1",
+        (
+            "mlx5_core 0000:5e:00.0 ibp94s0: temp_warn:236: High temperature on "
+            "sensors with bit set 0 1"
+        ),
         "hca_health",
         "0000:5e:00.0",
         {"reason": "temperature", "interface": "ibp94s0"},
@@ -201,8 +271,18 @@ LINES: list[tuple[str, str, str, dict[str, Value]]] = [
         "0000:9c:00.0",
         {"module": "mlx5_core", "version": "28.39.1002"},
     ),
-    ("nvidia-uvm: Loaded the UVM driver, major device number 511.", "module_loaded", "", {"module": "nvidia_uvm"}),
-    ("nvidia-nvlink: Unregistered Nvlink Core, major device number 236", "module_unloaded", "", {"module": "nvidia"}),
+    (
+        "nvidia-uvm: Loaded the UVM driver, major device number 511.",
+        "module_loaded",
+        "",
+        {"module": "nvidia_uvm"},
+    ),
+    (
+        "nvidia-nvlink: Unregistered Nvlink Core, major device number 236",
+        "module_unloaded",
+        "",
+        {"module": "nvidia"},
+    ),
     ("nvidia-uvm: Unloaded the UVM driver.", "module_unloaded", "", {"module": "nvidia_uvm"}),
     (
         "printk: python3: 15 output lines suppressed due to ratelimiting",
@@ -210,7 +290,12 @@ LINES: list[tuple[str, str, str, dict[str, Value]]] = [
         "",
         {"by": "python3", "records": 15},
     ),
-    ("nvidia_read: 812 callbacks suppressed", "kernel_log_suppressed", "", {"by": "nvidia_read", "records": 812}),
+    (
+        "nvidia_read: 812 callbacks suppressed",
+        "kernel_log_suppressed",
+        "",
+        {"by": "nvidia_read", "records": 812},
+    ),
 ]
 
 
@@ -230,16 +315,28 @@ def test_every_kind_of_line_has_an_example() -> None:
             if pattern.expression.match(text):
                 matched.add(pattern.expression.pattern)
                 break
-    without = [pattern.expression.pattern for pattern in PATTERNS if pattern.expression.pattern not in matched]
+    without = [
+        pattern.expression.pattern
+        for pattern in PATTERNS
+        if pattern.expression.pattern not in matched
+    ]
     assert without == []
     for pattern in PATTERNS:
-        assert strange_attributes(pattern.kind, {*pattern.expression.groupindex, *dict(pattern.constants)}) == []
+        assert (
+            strange_attributes(
+                pattern.kind, {*pattern.expression.groupindex, *dict(pattern.constants)}
+            )
+            == []
+        )
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "nvidia-nvswitch2: SXid (PCI:0000:07:00.0): 20034, Severity 1 Engine instance 60 Sub-engine instance 00",
+        (
+            "nvidia-nvswitch2: SXid (PCI:0000:07:00.0): 20034, Severity 1 Engine instance 60 "
+            "Sub-engine instance 00"
+        ),
         "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Data {0x10000000, 0x10000000}",
         "python[1]: segfault at 0 ip 0 sp 0 error 6 in libpython3.11.so[1+2]",
         "nfs: server 10.0.0.9 OK",
@@ -271,9 +368,20 @@ def test_aer_two_lines_are_one_event() -> None:
 
 
 def test_aer_port_line_alone_is_told_late() -> None:
-    """A device that is gone cannot be asked: the port's line alone is an event after a second read."""
+    """A device that is gone cannot be asked: the port's line alone is an
+    event after a second read.
+    """
     joiner = Joiner()
-    assert feed(joiner, "pcieport 0000:b7:01.0: AER: Multiple Uncorrectable (Fatal) error received from 0000:b8:00.0") == []
+    assert (
+        feed(
+            joiner,
+            (
+                "pcieport 0000:b7:01.0: AER: Multiple Uncorrectable (Fatal) error "
+                "received from 0000:b8:00.0"
+            ),
+        )
+        == []
+    )
     assert joiner.overdue() == []
     ((record, happening),) = joiner.overdue()
     assert (happening.kind, happening.pci, happening.facts, record.seq) == (
@@ -297,11 +405,13 @@ def test_held_lines_survive_as_plain_data() -> None:
 def test_oom_kill_names_the_cgroup() -> None:
     """The line before the kill says whose memory ran out."""
     line = (
-        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,mems_allowed=0-1,oom_memcg=/slurm/job_7,"
-        "task_memcg=/slurm/job_7/step_0,task=python3,pid=4242,uid=1000"
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,mems_allowed=0-1,oom_memcg=/"
+        "slurm/job_7,task_memcg=/slurm/job_7/step_0,task=python3,pid=4242,uid=1000"
     )
     kill = "Memory cgroup out of memory: Killed process 4242 (python3) total-vm:1kB"
-    assert feed(Joiner(), line, kill) == [("oom_kill", {"pid": 4242, "process": "python3", "cgroup": "/slurm/job_7"})]
+    assert feed(Joiner(), line, kill) == [
+        ("oom_kill", {"pid": 4242, "process": "python3", "cgroup": "/slurm/job_7"})
+    ]
 
 
 def test_fallen_off_the_bus_in_several_lines() -> None:
@@ -318,13 +428,23 @@ def test_fallen_off_the_bus_in_several_lines() -> None:
 def test_held_lines_are_bounded() -> None:
     """First lines without second ones cost bounded memory."""
     joiner = Joiner()
-    feed(joiner, *(f"pcieport 0000:b7:01.0: AER: Corrected error message received from 0000:{n:02x}:00.0" for n in range(200)))
+    feed(
+        joiner,
+        *(
+            f"pcieport 0000:b7:01.0: AER: Corrected error message received from 0000:{n:02x}:00.0"
+            for n in range(200)
+        ),
+    )
     assert len(joiner.held) == Joiner.MOST
 
 
+@pytest.mark.slow
 @given(
     st.one_of(
-        st.text(max_size=400), st.builds("{}{}".format, st.sampled_from([text for text, *_ in LINES]), st.text(max_size=99))
+        st.text(max_size=400),
+        st.builds(
+            "{}{}".format, st.sampled_from([text for text, *_ in LINES]), st.text(max_size=99)
+        ),
     )
 )
 def test_no_line_breaks_the_parser(text: str) -> None:
@@ -354,7 +474,9 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:40])
 def test_time_is_linear_in_the_line(text: str) -> None:
-    """A line of 90 kB made to mislead costs milliseconds; one that backtracks quadratically costs seconds."""
+    """A line of 90 kB made to mislead costs milliseconds; one that backtracks
+    quadratically costs seconds.
+    """
     began = time.process_time()
     for _ in range(3):
         Joiner().feed(Record(text))

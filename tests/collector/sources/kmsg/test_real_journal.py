@@ -1,4 +1,6 @@
-"""A real journald and journalctl, in a mount namespace of their own, on the machine's real kernel log."""
+"""A real journald and journalctl, in a mount namespace of their own, on the
+machine's real kernel log.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,15 @@ from pipeline.observation import Event
 from tests.collector.sources.kmsg.logs import BOOT, Node, events, told
 from tests.collector.sources.kmsg.real import follow, kernel_log, ours, write, xid
 from tests.parts import need
-from tests.wait import until
+from tests.wait import PATIENCE_S, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.root]
 
 JOURNALD = "/lib/systemd/systemd-journald"
-NAMESPACE = f"mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/journal /run/log/journal && while :; do {JOURNALD}; done"
+NAMESPACE = (
+    "mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/journal /run/log/journal && while :; "
+    f"do {JOURNALD}; done"
+)
 
 
 @pytest.fixture
@@ -37,21 +42,30 @@ def journald(token: str) -> Iterator[Child]:
     """A journald that is started again when it ends; the process is the shell that does so."""
     need("journalctl", "systemd")
     unshare = need("unshare", "util-linux")
-    if run([unshare, "-m", "mount", "-t", "tmpfs", "tmpfs", "/run"], timeout_s=10).returncode:
+    if run(
+        [unshare, "-m", "mount", "-t", "tmpfs", "tmpfs", "/run"], timeout_s=PATIENCE_S
+    ).returncode:
         pytest.skip("no right to mount here: journald needs a /run of its own")
     child = Child([unshare, "-m", "sh", "-c", NAMESPACE])
     yield child
     child.kill()
-    child.wait(5)
+    child.wait(PATIENCE_S)
 
 
 @pytest.fixture
 def journalctl(journald: Child, tmp_path: Path) -> str:
-    """Journalctl inside that namespace, and inside journald's root directory: we may be in a chroot."""
+    """Journalctl inside that namespace, and inside journald's root
+    directory: we may be in a chroot.
+    """
     script = tmp_path / "journalctl"
-    script.write_text(f'#!/bin/sh\nexec {need("nsenter", "util-linux")} -t {journald.pid} -m -r journalctl "$@"\n')
+    script.write_text(
+        f'#!/bin/sh\nexec {need("nsenter", "util-linux")} -t {journald.pid} -m -r journalctl "$@"\n'
+    )
     script.chmod(0o755)
-    until(lambda: run([str(script), "-k", "-n", "1", "-o", "cat"], timeout_s=5).stdout, "journald to read the kernel log", 60)
+    until(
+        lambda: run([str(script), "-k", "-n", "1", "-o", "cat"], timeout_s=PATIENCE_S).stdout,
+        "journald to read the kernel log",
+    )
     return str(script)
 
 
@@ -63,7 +77,7 @@ def source_of(node: Node, journalctl: str) -> KernelLogSource:
         Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         node.inventory,
         node.state,
-        node.own,
+        node.metrics,
         path=Path("/nonexistent/kmsg"),
         real=True,
         user_lines=True,
@@ -80,33 +94,47 @@ def test_following_the_real_journal_over_a_restart(node: Node, journalctl: str, 
     found = follow(source, token, 1)
     assert told(found, "xid", "code", "process", "origin") == [(79, token, "journal")]
     assert found[0].attributes["stream"] != BOOT
-    assert node.own.value(agent.KERNEL_LOG_MODE, "journal") == 1
+    assert node.metrics.value(agent.KERNEL_LOG_MODE, "journal") == 1
     source.close()
     write(xid(48, token), xid(63, token))
     again = node.track(source_of(node, journalctl))
     assert told(follow(again, token, 2), "xid", "code") == [(48,), (63,)]
 
 
-def test_restarted_journald_imports_everything_again(node: Node, journald: Child, journalctl: str, token: str) -> None:
-    """A journald that lost its place reads the kernel's ring from its beginning: no line is told twice."""
+def test_restarted_journald_imports_everything_again(
+    node: Node, journald: Child, journalctl: str, token: str
+) -> None:
+    """A journald that lost its place reads the kernel's ring from its
+    beginning: no line is told twice.
+    """
     write(xid(79, token))
     source = node.track(source_of(node, journalctl))
     follow(source, token, 1)
     forget = ["rm", "/run/systemd/journal/kernel-seqnum"]
-    assert run([need("nsenter", "util-linux"), "-t", str(journald.pid), "-m", "-r", *forget], timeout_s=5).returncode == 0
+    assert (
+        run(
+            [need("nsenter", "util-linux"), "-t", str(journald.pid), "-m", "-r", *forget],
+            timeout_s=PATIENCE_S,
+        ).returncode
+        == 0
+    )
     children = Path(f"/proc/{journald.pid}/task/{journald.pid}/children")
     os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
 
     def copies() -> int:
-        return run([journalctl, "-k", "-o", "cat", "--no-pager"], timeout_s=5, most_bytes=1 << 24).stdout.count(token.encode())
+        return run(
+            [journalctl, "-k", "-o", "cat", "--no-pager"], timeout_s=PATIENCE_S, max_bytes=1 << 24
+        ).stdout.count(token.encode())
 
-    until(lambda: copies() == 2, "the second import", 60)
+    until(lambda: copies() == 2, "the second import")
     write(xid(31, token))
     assert told(follow(source, token, 1), "xid", "code") == [(31,)]
 
 
 def test_cursor_of_another_journal(node: Node, journalctl: str, token: str) -> None:
-    """A journal that was thrown away knows the cursor no more: reading goes on by the kernel's time."""
+    """A journal that was thrown away knows the cursor no more: reading goes
+    on by the kernel's time.
+    """
     write(xid(79, token))
     source = node.track(source_of(node, journalctl))
     follow(source, token, 1)
@@ -125,5 +153,5 @@ def test_cursor_of_another_journal(node: Node, journalctl: str, token: str) -> N
             return False  # the first try, with the cursor
         return bool(found)
 
-    until(told_one, "the journal without its cursor", 60)
+    until(told_one, "the journal without its cursor")
     assert told(found, "xid", "code") == [(48,)]

@@ -1,4 +1,7 @@
-"""The kernel's own /dev/kmsg. The log is the whole machine's: lines carry a token, and others are ignored."""
+"""The kernel's own /dev/kmsg.
+
+The log is the whole machine's: lines carry a token, and others are ignored.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,15 @@ def token() -> Iterator[str]:
 def source_of(node: Node, *, user_lines: bool = True) -> KernelLogSource:
     """A source of the real device; ``user_lines`` makes it believe what tests write into it."""
     made = KernelLogSource(
-        "n1", SystemClock(), BOOT, node.inventory, node.state, node.own, path=KMSG, real=False, user_lines=user_lines
+        "n1",
+        SystemClock(),
+        BOOT,
+        node.inventory,
+        node.state,
+        node.metrics,
+        path=KMSG,
+        real=False,
+        user_lines=user_lines,
     )
     return node.track(made)
 
@@ -41,19 +52,25 @@ def to_the_end(source: KernelLogSource, node: Node) -> list[Event]:
     found: list[Event] = []
 
     def at_the_end() -> bool:
-        before = node.own.value(agent.KERNEL_LOG_RECORDS)
+        before = node.metrics.value(agent.KERNEL_LOG_RECORDS)
         found.extend(events(source))
-        return node.own.value(agent.KERNEL_LOG_RECORDS) == before
+        return node.metrics.value(agent.KERNEL_LOG_RECORDS) == before
 
     until(at_the_end, "the end of the kernel log")
     return found
 
 
 def test_lines_of_the_real_device(node: Node, token: str) -> None:
-    """What is written is read in order, once, with escapes undone, and dated between the two reads."""
+    """What is written is read in order, once, with escapes undone, and
+    dated between the two reads.
+    """
     source, began = source_of(node), SystemClock().monotonic_ns()
     to_the_end(source, node)
-    write(xid(79, token), xid(31, token, f"Ch 00000010 {token}", name=f"café {token[:9]}"), f"systemd[1]: {xid(48, token)}")
+    write(
+        xid(79, token),
+        xid(31, token, f"Ch 00000010 {token}", name=f"café {token[:9]}"),
+        f"systemd[1]: {xid(48, token)}",
+    )
     found = ours(to_the_end(source, node), token)
     assert told(found, "xid", "code", "process") == [(79, token), (31, f"café {token[:9]}")]
     assert all(began <= event.mono_ns <= SystemClock().monotonic_ns() for event in found)
@@ -61,7 +78,9 @@ def test_lines_of_the_real_device(node: Node, token: str) -> None:
 
 
 def test_real_lines_of_user_space_are_not_believed(node: Node, token: str) -> None:
-    """Without the switch, what root writes into the device is no XID: the kernel marks it as user space's."""
+    """Without the switch, what root writes into the device is no XID: the kernel
+    marks it as user space's.
+    """
     write(xid(79, token))
     assert ours(to_the_end(source_of(node, user_lines=False), node), token) == []
 
@@ -90,7 +109,9 @@ def test_real_rate_limit(node: Node, token: str) -> None:
 
 
 def test_real_record_longer_than_the_buffer(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel answers EINVAL and passes over the record: it is counted, and the next one fits the grown buffer."""
+    """The kernel answers EINVAL and passes over the record: it is counted, and the next
+    one fits the grown buffer.
+    """
     monkeypatch.setattr(device_reader, "BUFFER", 128)
     fd = open_device(KMSG)
     os.lseek(fd, 0, os.SEEK_END)

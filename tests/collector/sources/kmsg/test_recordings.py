@@ -39,12 +39,20 @@ def recorded(node: Node, name: str, *, user_lines: bool = True) -> list[Event]:
 
 
 def test_records(node: Node) -> None:
-    """All XIDs, the segfault, the link, the sick HCA, one AER error of two lines; nothing that only looks like an XID."""
+    """All XIDs, the segfault, the link, the sick HCA, one AER error of two lines; nothing
+    that only looks like an XID.
+    """
     found = recorded(node, "kmsg-records.txt")
     assert told(found, "xid", "pci", "code") == XIDS
     assert told(found, "segfault", "library", "pid") == [("libnvidia-ml.so.1", 21644)]
-    assert [e.kind for e in found if e.attributes.get("pci") == "0000:5e:00.0"] == ["link_down", "link_up", "hca_health"]
-    assert told(found, "pcie_error", "pci", "severity", "layer") == [("0000:b8:00.0", "corrected", "physical")]
+    assert [e.kind for e in found if e.attributes.get("pci") == "0000:5e:00.0"] == [
+        "link_down",
+        "link_up",
+        "hca_health",
+    ]
+    assert told(found, "pcie_error", "pci", "severity", "layer") == [
+        ("0000:b8:00.0", "corrected", "physical")
+    ]
     assert told(found, "module_loaded", "version") == [("580.95.05",)]
     assert told(found, "kernel_log_lost", "records") == []
     assert len(found) == len(XIDS) + 6
@@ -63,8 +71,12 @@ def test_details_of_records(node: Node) -> None:
 
 
 def test_user_lines_are_no_xid_without_the_switch(node: Node) -> None:
-    """Any root process can write into the log: lines that are not of the kernel's own facility are not believed."""
-    assert [event.kind for event in recorded(node, "kmsg-records.txt", user_lines=False)] == ["segfault"]
+    """Any root process can write into the log: lines that are not of the kernel's own
+    facility are not believed.
+    """
+    assert [event.kind for event in recorded(node, "kmsg-records.txt", user_lines=False)] == [
+        "segfault"
+    ]
 
 
 def test_ratelimited(node: Node) -> None:
@@ -74,11 +86,13 @@ def test_ratelimited(node: Node) -> None:
     assert sum(int(facts.get("count", 1)) for facts in xids) == 10
     assert [facts["pid"] for facts in xids] == list(range(500, 510))
     assert told(found, "kernel_log_suppressed", "records", "by") == [(15, "python3")]
-    assert node.own.value(agent.KERNEL_LOG_LOST, "suppressed") == 15
+    assert node.metrics.value(agent.KERNEL_LOG_LOST, "suppressed") == 15
 
 
 def test_flood_of_one_xid_with_many_processes_is_bounded(node: Node) -> None:
-    """Beyond 16 different processes the last event stands for the rest: none is lost from the count."""
+    """Beyond 16 different processes the last event stands for the rest:
+    none is lost from the count.
+    """
     for pid in range(500):
         node.ring.print(f"NVRM: Xid (PCI:0000:43:00): 31, pid={pid}, name=python3, Ch 00000010")
     found = read_all(node.source())
@@ -104,7 +118,9 @@ def test_dmesg_file(node: Node, saved: bool) -> None:
 
 
 def test_times_of_a_saved_log(node: Node) -> None:
-    """The newest line of a saved log was printed when the file was written; the others keep their distance."""
+    """The newest line of a saved log was printed when the file was written; the
+    others keep their distance.
+    """
     found = read_all(node.source(path=DATA / "dmesg-x.txt", user_lines=True, saved=True), reads=1)
     assert found[1].time_ns - found[0].time_ns == 3_250_000
     assert found[-1].time_ns <= (DATA / "dmesg-x.txt").stat().st_mtime_ns
@@ -114,11 +130,18 @@ def test_times_of_a_saved_log(node: Node) -> None:
 def journalctl(folder: Path, recording: Path, code: str = "sleep 60") -> str:
     """A stand-in for journalctl that prints a recording of the real one, then does ``code``."""
     script = folder / "journalctl"
-    script.write_text(f'#!/bin/sh\necho "$@" >> {folder}/calls\ncase "$*" in *"-b -1"*) exit 1;; esac\ncat {recording}\n{code}\n')
+    script.write_text(
+        "#!/bin/sh\n"
+        f'echo "$@" >> {folder}/calls\n'
+        'case "$*" in *"-b -1"*) exit 1;; esac\n'
+        f"cat {recording}\n"
+        f"{code}\n"
+    )
     script.chmod(0o755)
     return str(script)
 
 
+@pytest.mark.slow
 def test_journal(node: Node, tmp_path: Path) -> None:
     """The record that journald imported twice is one event; prefixes are whole; UTF-8 is read."""
     source = node.source(
@@ -137,8 +160,11 @@ def test_journal(node: Node, tmp_path: Path) -> None:
         return len(found) >= 4
 
     until(told_all, "the journal")
-    assert told(found, "xid", "pci", "code", "process") == [("0000:1b:00", 79, None), ("0000:43:00", 69, "café")]
+    assert told(found, "xid", "pci", "code", "process") == [
+        ("0000:1b:00", 79, None),
+        ("0000:43:00", 69, "café"),
+    ]
     assert told(found, "segfault", "pid") == [(21644,)]
     assert told(found, "link_down", "interface") == [("ibp94s0",)]
     assert {event.attributes["origin"] for event in found} == {"journal"}
-    assert node.own.value(agent.KERNEL_LOG_MODE, "journal") == 1
+    assert node.metrics.value(agent.KERNEL_LOG_MODE, "journal") == 1

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.sources.kmsg.records import MOST_TEXT, Record, parse_journal, parse_line, parse_record
+from collector.sources.kmsg.records import (
+    MAX_TEXT,
+    Record,
+    parse_journal,
+    parse_line,
+    parse_record,
+)
 from tests.collector.sources.kmsg.logs import DATA
 
 NOW_NS = 1_795_156_800_000_000_000  # 2026-11-20
@@ -16,17 +22,23 @@ NOW_NS = 1_795_156_800_000_000_000  # 2026-11-20
 
 def test_continuation_lines_are_no_text() -> None:
     """What follows the first line names the device; the text ends with the line."""
-    record = parse_record(b"6,204,289656,-;pci 0000:00:00.0: [8086:0d57]\n SUBSYSTEM=pci\n DEVICE=+pci:0000:00:00.0\n")
+    record = parse_record(
+        b"6,204,289656,-;pci 0000:00:00.0: [8086:0d57]\n SUBSYSTEM=pci\n DEVICE=+pci:0000:00:00.0\n"
+    )
     assert record == Record("pci 0000:00:00.0: [8086:0d57]", 204, 289656, 0)
 
 
 def test_priority_holds_level_and_facility() -> None:
     """11 is level 3 of facility 1: a line of user space; 3 is level 3 of the kernel."""
-    assert [r.facility for r in map(parse_record, (b"11,1,1,-;x", b"3,1,1,-;x", b"30,1,1,c;x")) if r] == [1, 0, 3]
+    assert [
+        r.facility for r in map(parse_record, (b"11,1,1,-;x", b"3,1,1,-;x", b"30,1,1,c;x")) if r
+    ] == [1, 0, 3]
 
 
 def test_flags_may_grow() -> None:
-    """The kernel documents that fields may be added before the semicolon; the caller id is one such field."""
+    """The kernel documents that fields may be added before the semicolon; the
+    caller id is one such field.
+    """
     record = parse_record(b"6,339,5140900,-,caller=T1;NET: Registered\n")
     assert record is not None
     assert record.text == "NET: Registered"
@@ -39,9 +51,14 @@ def test_escapes_and_control_characters() -> None:
     assert record.text == "café \ufffd [31m  a\nb"
 
 
-@pytest.mark.parametrize("raw", [b"", b"nonsense", b"3,1;x", b"3,x,1,-;t", b"3,99999999999999999999999,1,-;t", b"-3,1,1,-;t"])
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"nonsense", b"3,1;x", b"3,x,1,-;t", b"3,99999999999999999999999,1,-;t", b"-3,1,1,-;t"],
+)
 def test_what_is_no_record_is_none(raw: bytes) -> None:
-    """A record that cannot be understood is none, and numbers that no kernel gives are not believed."""
+    """A record that cannot be understood is none, and numbers that no
+    kernel gives are not believed.
+    """
     assert parse_record(raw) is None
 
 
@@ -62,7 +79,9 @@ def test_what_is_no_record_is_none(raw: bytes) -> None:
     ],
 )
 def test_lines_of_files(line: bytes, text: str, usec: int, facility: int) -> None:
-    """Each common spelling of a saved log is understood, and a program's line in syslog is not the kernel's."""
+    """Each common spelling of a saved log is understood, and a program's line in
+    syslog is not the kernel's.
+    """
     record = parse_line(line, NOW_NS)
     assert record is not None
     assert (record.text, record.usec, record.facility) == (text, usec, facility)
@@ -89,7 +108,9 @@ def test_syslog_without_year_is_never_in_the_future() -> None:
 
 
 def test_journal_puts_the_prefix_back() -> None:
-    """The prefix NVRM, which journald takes from the text of user-facility lines, is put back; kernel lines are whole."""
+    """The prefix NVRM, which journald takes from the text of user-facility lines, is put
+    back; kernel lines are whole.
+    """
     entries = [json.loads(line) for line in (DATA / "journal-k.jsonl").read_text().splitlines()]
     records = [record for entry in entries if (record := parse_journal(entry))]
     assert records[3].text.startswith("NVRM: Xid (PCI:0000:1b:00): 79,")
@@ -110,13 +131,22 @@ def test_journal_time_is_the_kernels_not_that_of_import() -> None:
 
 def test_journal_message_as_bytes() -> None:
     """A message that is not UTF-8 comes from journalctl as a list of numbers."""
-    record = parse_journal({"MESSAGE": [78, 86, 255], "_TRANSPORT": "kernel", "SYSLOG_FACILITY": "0"})
+    record = parse_journal(
+        {"MESSAGE": [78, 86, 255], "_TRANSPORT": "kernel", "SYSLOG_FACILITY": "0"}
+    )
     assert record is not None
     assert record.text == "NV\ufffd"
 
 
 @pytest.mark.parametrize(
-    "entry", [{}, {"MESSAGE": None}, {"MESSAGE": 7}, {"MESSAGE": "x", "_TRANSPORT": "stdout"}, {"MESSAGE": {}}]
+    "entry",
+    [
+        {},
+        {"MESSAGE": None},
+        {"MESSAGE": 7},
+        {"MESSAGE": "x", "_TRANSPORT": "stdout"},
+        {"MESSAGE": {}},
+    ],
 )
 def test_journal_entries_that_are_no_kernel_record(entry: dict[str, object]) -> None:
     """Other transports and broken entries are none."""
@@ -127,12 +157,15 @@ def test_journal_entries_that_are_no_kernel_record(entry: dict[str, object]) -> 
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
     """No line can break the reader."""
     for record in (parse_record(raw), parse_line(raw, NOW_NS)):
-        assert record is None or (len(record.text) <= MOST_TEXT and "\x00" not in record.text)
+        assert record is None or (len(record.text) <= MAX_TEXT and "\x00" not in record.text)
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
-        st.sampled_from(["MESSAGE", "_TRANSPORT", "SYSLOG_FACILITY", "_BOOT_ID", "__REALTIME_TIMESTAMP"]),
+        st.sampled_from(
+            ["MESSAGE", "_TRANSPORT", "SYSLOG_FACILITY", "_BOOT_ID", "__REALTIME_TIMESTAMP"]
+        ),
         st.one_of(st.text(), st.integers(), st.lists(st.integers()), st.none()),
     )
 )

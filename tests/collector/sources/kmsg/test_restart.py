@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from collector.sources.kmsg import KernelLogSource
 from pipeline.observation import Event, Observation
-from pipeline.xid_counts import XidCounts
+from pipeline.xid.counts import XidCounts
 from tests.collector.sources.kmsg.logs import BOOT, GPUS, XID_31, XID_79, Node, events, told
 
 LINES = [
@@ -39,7 +39,9 @@ class Disk:
 
 
 class Agent:
-    """One life of an agent: the source and the sink that counts, joined as the engine joins them."""
+    """One life of an agent: the source and the sink that counts, joined
+    as the engine joins them.
+    """
 
     def __init__(self, node: Node, disk: Disk) -> None:
         self.node = node
@@ -50,7 +52,9 @@ class Agent:
     def tick(self) -> list[Event]:
         """One read, delivered."""
         found = events(self.source)
-        self.counts.write(Observation("kmsg", "n1", BOOT, 0, self.node.clock.time_ns(), 0, 0, events=tuple(found)))
+        self.counts.write(
+            Observation("kmsg", "n1", BOOT, 0, self.node.clock.time_ns(), 0, 0, events=tuple(found))
+        )
         return found
 
     def crash(self) -> None:
@@ -108,7 +112,9 @@ def test_place_is_written_at_most_every_second(node: Node, monkeypatch: pytest.M
 
 
 def test_event_read_twice_has_the_same_identity(node: Node) -> None:
-    """After a crash the last seconds are read again: stream and number say that it is the same event."""
+    """After a crash the last seconds are read again: stream and number say
+    that it is the same event.
+    """
     node.ring.print(XID_79)
     agent = Agent(node, Disk())
     (first,) = agent.tick()
@@ -116,7 +122,11 @@ def test_event_read_twice_has_the_same_identity(node: Node) -> None:
     (again,) = events(node.source())
     same = ("stream", "seq", "code", "pci", "origin", "text")
     assert [first.attributes[name] for name in same] == [again.attributes[name] for name in same]
-    assert (first.device, first.time_ns, first.mono_ns) == (again.device, again.time_ns, again.mono_ns)
+    assert (first.device, first.time_ns, first.mono_ns) == (
+        again.device,
+        again.time_ns,
+        again.mono_ns,
+    )
 
 
 steps = st.lists(
@@ -129,6 +139,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(steps)
 def test_orderly_restarts_lose_and_repeat_nothing(plan: list[tuple[str, int]]) -> None:
@@ -151,10 +162,15 @@ def test_orderly_restarts_lose_and_repeat_nothing(plan: list[tuple[str, int]]) -
             assert stood_for(found)[line] == printed[line]
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(steps, st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=6))
-def test_killed_at_any_point_each_xid_counts_once(plan: list[tuple[str, int]], kills: list[tuple[int, bool]]) -> None:
-    """Killed between any two steps, or between reading and counting: no XID is lost, and none counts twice."""
+def test_killed_at_any_point_each_xid_counts_once(
+    plan: list[tuple[str, int]], kills: list[tuple[int, bool]]
+) -> None:
+    """Killed between any two steps, or between reading and counting: no XID is
+    lost, and none counts twice.
+    """
     node, disk, when = Node(), Disk(), dict(kills)
     with contextlib.closing(node):
         agent, found = Agent(node, disk), list[Event]()
@@ -174,6 +190,10 @@ def test_killed_at_any_point_each_xid_counts_once(plan: list[tuple[str, int]], k
         found += agent.tick()
         printed = Counter(LINES[number] for step, number in plan if step == "print")
         counts = {code: count for _, code, count, _ in agent.counts.series() if count}
-        wanted = {79: printed[LINES[0]], 31: printed[LINES[1]] + printed[LINES[2]], 94: printed[LINES[3]]}
+        wanted = {
+            79: printed[LINES[0]],
+            31: printed[LINES[1]] + printed[LINES[2]],
+            94: printed[LINES[3]],
+        }
         assert counts == {code: count for code, count in wanted.items() if count}
         assert all(stood_for(found)[line] >= printed[line] for line in LINES[:4])

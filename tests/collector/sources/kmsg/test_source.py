@@ -11,9 +11,19 @@ import pytest
 from collector.sources.kmsg import source as source_module
 from collector.sources.kmsg.reader import UnavailableError
 from pipeline.catalog import agent
+from pipeline.clock import SECOND_NS
 from pipeline.interfaces import Closable, Source
-from tests.collector.sources.kmsg.logs import BOOT, GPUS, XID_31, XID_79, Node, events, port, read_all, told
-from tests.fakes import SECOND
+from tests.collector.sources.kmsg.logs import (
+    BOOT,
+    GPUS,
+    XID_31,
+    XID_79,
+    Node,
+    events,
+    port,
+    read_all,
+    told,
+)
 from tests.wait import until
 
 UUID = "GPU-b6c3b2be-c55b-d076-fa0e-d464e4c7e08b"
@@ -33,15 +43,27 @@ def test_xid_belongs_to_the_gpu_at_the_address(node: Node) -> None:
     node.ring.print(XID_79)
     (event,) = events(node.source())
     assert event.device == GPUS["0000:1b:00"]
-    assert (event.attributes["code"], event.attributes["pci"], event.attributes["text"]) == (79, "0000:1b:00", XID_79)
-    assert (event.attributes["origin"], event.attributes["stream"], event.attributes["seq"]) == ("kmsg", BOOT, 0)
+    assert (event.attributes["code"], event.attributes["pci"], event.attributes["text"]) == (
+        79,
+        "0000:1b:00",
+        XID_79,
+    )
+    assert (event.attributes["origin"], event.attributes["stream"], event.attributes["seq"]) == (
+        "kmsg",
+        BOOT,
+        0,
+    )
 
 
 def test_xid_of_an_unknown_gpu_is_the_nodes(node: Node) -> None:
     """No device is invented for an address: the event stays with the node and keeps the address."""
     node.ring.print("NVRM: Xid (PCI:0000:5d:00): 119, pid=1, name=a, Timeout")
     (event,) = events(node.source())
-    assert (event.device.kind, event.device.id, event.attributes["pci"]) == ("node", "n1", "0000:5d:00")
+    assert (event.device.kind, event.device.id, event.attributes["pci"]) == (
+        "node",
+        "n1",
+        "0000:5d:00",
+    )
 
 
 def test_driver_names_the_gpu_before_its_first_xid(node: Node) -> None:
@@ -61,19 +83,33 @@ def test_a_driver_that_takes_on_a_virtual_function_says_nothing_of_its_adapter(n
 
 
 def test_link_event_belongs_to_the_port_of_the_function(node: Node) -> None:
-    """A card with two ports has two functions: the event is of the right one, by net device or by function."""
-    node.inventory.learn("ib_port", [port("mlx5_0", "0000:5e:00.0", "ibp94s0f0"), port("mlx5_1", "0000:5e:00.1", "ibp94s0f1")])
+    """A card with two ports has two functions: the event is of the right one, by
+    net device or by function.
+    """
+    node.inventory.learn(
+        "ib_port",
+        [port("mlx5_0", "0000:5e:00.0", "ibp94s0f0"), port("mlx5_1", "0000:5e:00.1", "ibp94s0f1")],
+    )
     node.ring.print("mlx5_core 0000:5e:00.1 ibp94s0f1: Link down")
-    node.ring.print("mlx5_core 0000:5e:00.1: poll_health:825:(pid 0): device's health compromised - reached miss count")
+    node.ring.print(
+        "mlx5_core 0000:5e:00.1: poll_health:825:(pid 0): device's health compromised "
+        "- reached miss count"
+    )
     node.ring.print("mlx5_core 0000:5e:00.0: Link up")
-    assert [e.device.id for e in events(node.source())] == ["guid-mlx5_1", "guid-mlx5_1", "guid-mlx5_0"]
+    assert [e.device.id for e in events(node.source())] == [
+        "guid-mlx5_1",
+        "guid-mlx5_1",
+        "guid-mlx5_0",
+    ]
 
 
 def test_pcie_error_belongs_to_gpu_or_port(node: Node) -> None:
     """AER names an address: it may be a GPU, a port, or a bridge of the node."""
     node.inventory.learn("ib_port", [port("mlx5_0", "0000:5e:00.0")])
     for pci in ("0000:1b:00.0", "0000:5e:00.0", "0000:b7:01.0"):
-        node.ring.print(f"x {pci}: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)")
+        node.ring.print(
+            f"x {pci}: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)"
+        )
     assert [e.device.kind for e in events(node.source())] == ["gpu", "ib_port", "node"]
 
 
@@ -90,18 +126,24 @@ def test_event_has_the_kernels_time(node: Node) -> None:
 
 
 def test_drift_of_the_kernels_clock_is_bounded_by_the_reads(node: Node) -> None:
-    """A kernel clock that is 60 s late after months cannot date a line before the read that did not see it."""
+    """A kernel clock that is 60 s late after months cannot date a line before the
+    read that did not see it.
+    """
     source = node.source()
     events(source)
     seen_ns = node.clock.monotonic_ns()
     node.clock.advance(1)
-    node.ring.add(b"3,0,%d,-;%s\n" % ((node.clock.monotonic_ns() - 60 * SECOND) // 1000, XID_79.encode()))
+    node.ring.add(
+        b"3,0,%d,-;%s\n" % ((node.clock.monotonic_ns() - 60 * SECOND_NS) // 1000, XID_79.encode())
+    )
     (event,) = events(source)
     assert seen_ns <= event.mono_ns <= node.clock.monotonic_ns()
 
 
 def test_wall_clock_step_moves_no_event(node: Node) -> None:
-    """Wall time is boot time plus kernel time by the clock of now: after a step, new events carry the new wall time."""
+    """Wall time is boot time plus kernel time by the clock of now: after a step, new events
+    carry the new wall time.
+    """
     source = node.source()
     events(source)
     node.clock.step(-3600)
@@ -112,19 +154,23 @@ def test_wall_clock_step_moves_no_event(node: Node) -> None:
 
 
 def test_gcm_old_xids_are_not_news(node: Node) -> None:
-    """At the very first start, what happened before it carries its own time and the mark before_start."""
+    """At the very first start, what happened before it carries its own time
+    and the mark before_start.
+    """
     node.ring.print(XID_79)
     node.clock.advance(86_400)
     source = node.source()
     node.ring.print(XID_31)
     old, new = events(source)
-    assert node.clock.time_ns() - old.time_ns == 86_400 * SECOND
+    assert node.clock.time_ns() - old.time_ns == 86_400 * SECOND_NS
     assert old.attributes["before_start"] is True
     assert "before_start" not in new.attributes
 
 
 def test_xid_while_the_agent_was_down_is_news(node: Node) -> None:
-    """Who has watched this boot before missed it only: it is told with its own time and without the mark."""
+    """Who has watched this boot before missed it only: it is told with its own
+    time and without the mark.
+    """
     source = node.source()
     events(source)
     node.clock.advance(1)
@@ -137,7 +183,7 @@ def test_xid_while_the_agent_was_down_is_news(node: Node) -> None:
     (event,) = events(node.source())
     assert event.attributes["code"] == 79
     assert "before_start" not in event.attributes
-    assert node.clock.time_ns() - event.time_ns == 30 * SECOND
+    assert node.clock.time_ns() - event.time_ns == 30 * SECOND_NS
 
 
 def test_new_boot_starts_anew(node: Node) -> None:
@@ -165,7 +211,10 @@ def test_boot_id_in_both_spellings_is_one_boot(node: Node) -> None:
 
 def flood(node: Node, lines: int) -> tuple[int, int, int]:
     """Feed equal lines as fast as they are read: lines counted in events, events, reads."""
-    line = b"NVRM: Xid (PCI:0000:1b:00): 95, pid=1234, name=python3, Uncontained: LTC TAG (0x2,0x0). RST: Yes, D-RST: No"
+    line = (
+        b"NVRM: Xid (PCI:0000:1b:00): 95, pid=1234, name=python3, Uncontained: LTC TAG (0x2,0x0). "
+        b"RST: Yes, D-RST: No"
+    )
     source = node.source()
     events(source)
     (end,) = node.ring.ends
@@ -183,14 +232,18 @@ def flood(node: Node, lines: int) -> tuple[int, int, int]:
     return counted, found, reads
 
 
+@pytest.mark.slow
 def test_flood_of_800000_lines_is_counted_to_the_last(node: Node) -> None:
-    """NVSentinel#1120: 800,000 lines of one XID 95 give one event per read, and each line is in a count."""
+    """NVSentinel#1120: 800,000 lines of one XID 95 give one event per read, and
+    each line is in a count.
+    """
     counted, found, reads = flood(node, 800_000)
     assert counted == 800_000
     assert found == reads
-    assert node.own.value(agent.KERNEL_LOG_RECORDS) == 800_000
+    assert node.metrics.value(agent.KERNEL_LOG_RECORDS) == 800_000
 
 
+@pytest.mark.slow
 def test_flood_costs_bounded_memory(node: Node) -> None:
     """Memory does not grow with the number of equal lines."""
     tracemalloc.start()
@@ -204,8 +257,10 @@ def test_flood_costs_bounded_memory(node: Node) -> None:
 def test_one_read_has_a_budget(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A log that is longer than one read may take is told in several reads, whole and in order."""
     log = tmp_path / "kmsg"
-    log.write_text("".join(f"3,{n},{n},-;NVRM: Xid (PCI:0000:1b:00): {n}\n" for n in range(1, 1500)))
-    monkeypatch.setattr(source_module, "MOST_RECORDS", 512)
+    log.write_text(
+        "".join(f"3,{n},{n},-;NVRM: Xid (PCI:0000:1b:00): {n}\n" for n in range(1, 1500))
+    )
+    monkeypatch.setattr(source_module, "MAX_RECORDS", 512)
     source = node.source(path=log)
     reads = [events(source) for _ in range(4)]
     source.close()
@@ -216,7 +271,9 @@ def test_one_read_has_a_budget(node: Node, tmp_path: Path, monkeypatch: pytest.M
 def test_clock_ends_a_read(node: Node, tmp_path: Path) -> None:
     """A slow machine ends a read after its share of the period, not after its share of the log."""
     log = tmp_path / "kmsg"
-    log.write_text("".join(f"3,{n},{n},-;NVRM: Xid (PCI:0000:1b:00): {n}\n" for n in range(1, 2000)))
+    log.write_text(
+        "".join(f"3,{n},{n},-;NVRM: Xid (PCI:0000:1b:00): {n}\n" for n in range(1, 2000))
+    )
     source = node.source(path=log)
     mono_ns = node.clock.monotonic_ns
     ticks = iter(range(10_000))
@@ -226,12 +283,16 @@ def test_clock_ends_a_read(node: Node, tmp_path: Path) -> None:
 
 
 def test_too_many_different_things_are_dropped_and_counted(node: Node, tmp_path: Path) -> None:
-    """More different codes than any fault gives are noise: bounded, and the number that says so is there."""
+    """More different codes than any fault gives are noise: bounded, and the
+    number that says so is there.
+    """
     log = tmp_path / "kmsg"
-    log.write_text("".join(f"3,{n},{n},-;NVRM: Xid (PCI:0000:1b:00): {n}\n" for n in range(1, 1001)))
+    log.write_text(
+        "".join(f"3,{n},{n},-;NVRM: Xid (PCI:0000:1b:00): {n}\n" for n in range(1, 1001))
+    )
     source = node.source(path=log)
     assert len(events(source)) == 512
-    assert node.own.value(agent.KERNEL_LOG_DROPPED, "xid") == 488
+    assert node.metrics.value(agent.KERNEL_LOG_DROPPED, "xid") == 488
     source.close()
 
 
@@ -240,8 +301,14 @@ def test_order_of_a_flapping_link(node: Node) -> None:
     for words in ("down", "up", "down"):
         node.ring.print(f"mlx5_core 0000:5e:00.0 ibp94s0: Link {words}")
     found = events(node.source())
-    assert [(e.kind, e.attributes.get("count", 1)) for e in found] == [("link_down", 2), ("link_up", 1)]
-    assert max(found, key=lambda e: e.attributes.get("last_seq", e.attributes["seq"])).kind == "link_down"
+    assert [(e.kind, e.attributes.get("count", 1)) for e in found] == [
+        ("link_down", 2),
+        ("link_up", 1),
+    ]
+    assert (
+        max(found, key=lambda e: e.attributes.get("last_seq", e.attributes["seq"])).kind
+        == "link_down"
+    )
 
 
 def test_lost_records_are_an_event_and_a_number(node: Node) -> None:
@@ -255,7 +322,7 @@ def test_lost_records_are_an_event_and_a_number(node: Node) -> None:
     node.ring.print(XID_79)
     found = events(node.source())
     assert told(found, "kernel_log_lost", "reason", "records") == [("down", 99)]
-    assert node.own.value(agent.KERNEL_LOG_LOST, "down") == 99
+    assert node.metrics.value(agent.KERNEL_LOG_LOST, "down") == 99
 
 
 def test_forged_lines_are_no_xid(node: Node) -> None:
@@ -267,30 +334,40 @@ def test_forged_lines_are_no_xid(node: Node) -> None:
 
 
 def test_no_log_is_an_error_until_there_is_one(node: Node, tmp_path: Path) -> None:
-    """A log that is missing fails the read with its path, never falls back to this machine's, and is picked up when it is there."""
+    """A log that is missing fails the read with its path, never falls back to this machine's, and
+    is picked up when it is there.
+    """
     log = tmp_path / "dev" / "kmsg"
     source = node.source(path=log)
     with pytest.raises(UnavailableError, match=str(log)):
         source.read()
-    assert node.own.value(agent.KERNEL_LOG_MODE, "none") == 1
+    assert node.metrics.value(agent.KERNEL_LOG_MODE, "none") == 1
     log.parent.mkdir()
     log.write_text(f"3,0,99000000,-;{XID_79}\n")
     assert told(events(source), "xid", "code") == [(79,)]
-    assert node.own.value(agent.KERNEL_LOG_MODE, "file") == 1
-    assert node.own.value(agent.KERNEL_LOG_MODE, "none") is None
+    assert node.metrics.value(agent.KERNEL_LOG_MODE, "file") == 1
+    assert node.metrics.value(agent.KERNEL_LOG_MODE, "none") is None
     source.close()
 
 
+@pytest.mark.slow
 def test_syslog_file_stands_in_when_there_is_no_journal(node: Node, tmp_path: Path) -> None:
     """Without device and journal, the file of a syslog daemon is read."""
     log = tmp_path / "kern.log"
     log.write_text(f"2027-01-15T07:59:00+00:00 n1 kernel: {XID_79}\n")
-    source = node.source(path=Path("/nonexistent/kmsg"), real=True, journalctl="/nonexistent/journalctl", files=(log,), pstore=())
+    source = node.source(
+        path=Path("/nonexistent/kmsg"),
+        real=True,
+        journalctl="/nonexistent/journalctl",
+        files=(log,),
+        pstore=(),
+    )
     found = [event for _ in range(3) for event in events(source)]
     assert told(found, "xid", "code", "origin") == [(79, "file")]
     source.close()
 
 
+@pytest.mark.slow
 def test_journal_that_gives_nothing_makes_way(node: Node, tmp_path: Path) -> None:
     """A journalctl that ends at once (no permission) is tried, and then the syslog file is."""
     script = tmp_path / "journalctl"
@@ -298,7 +375,9 @@ def test_journal_that_gives_nothing_makes_way(node: Node, tmp_path: Path) -> Non
     script.chmod(0o755)
     log = tmp_path / "kern.log"
     log.write_text(f"2027-01-15T07:59:00+00:00 n1 kernel: {XID_79}\n")
-    source = node.source(path=Path("/nonexistent/kmsg"), real=True, journalctl=str(script), files=(log,), pstore=())
+    source = node.source(
+        path=Path("/nonexistent/kmsg"), real=True, journalctl=str(script), files=(log,), pstore=()
+    )
 
     def told_by_now() -> list[tuple[object, ...]]:
         try:
@@ -311,7 +390,7 @@ def test_journal_that_gives_nothing_makes_way(node: Node, tmp_path: Path) -> Non
 
 
 def test_broken_reader_is_replaced_and_goes_on(node: Node, tmp_path: Path) -> None:
-    """A log that vanishes and comes back is read on, not anew."""
+    """A log that vanishes and comes back is read on, not again."""
     log = tmp_path / "kmsg"
     log.write_text(f"3,0,1,-;{XID_79}\n")
     source = node.source(path=log)
@@ -325,7 +404,13 @@ def test_broken_reader_is_replaced_and_goes_on(node: Node, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     "document",
-    [{"places": 7}, {"places": {"kmsg": []}}, {"held": {"aer": [1]}}, {"uuids": [1]}, {"previous": "x", "time_ns": "y"}],
+    [
+        {"places": 7},
+        {"places": {"kmsg": []}},
+        {"held": {"aer": [1]}},
+        {"uuids": [1]},
+        {"previous": "x", "time_ns": "y"},
+    ],
 )
 def test_damaged_place_is_no_place(node: Node, document: dict[str, object]) -> None:
     """A state file that somebody has edited costs the place, not the agent."""

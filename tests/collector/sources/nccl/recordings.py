@@ -1,4 +1,6 @@
-"""The recorded replies and dumps of tests/data/nccl, and their conclusions as the tests state them."""
+"""The recorded replies and dumps of tests/data/nccl, and their conclusions
+as the tests state them.
+"""
 
 from __future__ import annotations
 

@@ -10,10 +10,11 @@ import pytest
 from collector.sources.nccl.discovery.environment import environment_of
 from collector.sources.nccl.discovery.scan import Found
 from collector.sources.nccl.jobs import LOSS_S, ORDERLY_S, Jobs
+from pipeline.clock import Instant
 from pipeline.observation import Event
 from tests.collector.sources.nccl.processes import process
 
-AT = (10**18, 10**12)
+AT = Instant(10**18, 10**12)
 
 
 @pytest.fixture
@@ -47,7 +48,11 @@ def test_a_process_that_is_outlived_makes_its_job_suspect(ranks: list[Found]) ->
     jobs = Jobs("n1")
     jobs.update(ranks, 0, AT)
     (lost,) = jobs.update(ranks[1:], 15, AT)
-    assert (lost.kind, lost.attributes["rank"], lost.attributes["own_pid"]) == ("nccl_process_lost", 0, 800)
+    assert (lost.kind, lost.attributes["rank"], lost.attributes["own_pid"]) == (
+        "nccl_process_lost",
+        0,
+        800,
+    )
     job = jobs.now["71"]
     assert job.bereft_s(15 + ORDERLY_S - 1) is None
     assert job.bereft_s(15 + ORDERLY_S) == 15
@@ -66,11 +71,15 @@ def test_a_job_without_processes_has_ended(ranks: list[Found]) -> None:
 def test_two_jobs_on_a_node_are_two(tmp_path: Path) -> None:
     """Each has its own processes and GPUs."""
     jobs = Jobs("n1")
-    jobs.update([process(tmp_path, 1, rank=0, job="a"), process(tmp_path, 2, rank=1, job="b")], 0, AT)
+    jobs.update(
+        [process(tmp_path, 1, rank=0, job="a"), process(tmp_path, 2, rank=1, job="b")], 0, AT
+    )
     assert {name: job.gpus for name, job in jobs.now.items()} == {"a": ("GPU-0",), "b": ("GPU-1",)}
 
 
-def test_a_job_that_starts_again_under_its_name_is_followed(ranks: list[Found], tmp_path: Path) -> None:
+def test_a_job_that_starts_again_under_its_name_is_followed(
+    ranks: list[Found], tmp_path: Path
+) -> None:
     """Other processes with the same pids: the old are lost, the new found."""
     jobs = Jobs("n1")
     jobs.update(ranks, 0, AT)
@@ -90,18 +99,26 @@ def test_the_number_of_hosts_is_told_only_where_it_follows(tmp_path: Path, size:
 def hosts(folder: Path, environ: str) -> object:
     """How many hosts are told of a job with four processes here that were started with this."""
     started = environment_of(environ.replace(" ", "\0").encode())
-    found = [replace(process(folder, 800 + rank, rank=rank), environment=started) for rank in range(4)]
+    found = [
+        replace(process(folder, 800 + rank, rank=rank), environment=started) for rank in range(4)
+    ]
     return Jobs("n1").update(found, 0, AT)[-1].attributes.get("hosts")
 
 
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
-        ("OMPI_COMM_WORLD_SIZE=64 SLURM_STEP_NUM_NODES=1 SLURM_JOB_NUM_NODES=2", 16),  # mpirun: the step is that of its daemons
+        (
+            "OMPI_COMM_WORLD_SIZE=64 SLURM_STEP_NUM_NODES=1 SLURM_JOB_NUM_NODES=2",
+            16,
+        ),  # mpirun: the step is that of its daemons
         ("SLURM_STEP_NUM_NODES=64 SLURM_JOB_NUM_NODES=64", 64),
         ("SLURM_STEP_NUM_NODES=1 SLURM_JOB_NUM_NODES=1", 1),
         ("SLURM_JOB_NUM_NODES=1", 1),  # no step: started by the batch script itself
-        ("SLURM_STEP_NUM_NODES=1 SLURM_JOB_NUM_NODES=64", None),  # a step on each node, as Ray is begun
+        (
+            "SLURM_STEP_NUM_NODES=1 SLURM_JOB_NUM_NODES=64",
+            None,
+        ),  # a step on each node, as Ray is begun
         ("SLURM_JOB_NUM_NODES=64", None),  # whatever the batch script starts may stay on its node
         ("WORLD_SIZE=10 SLURM_STEP_NUM_NODES=2 SLURM_JOB_NUM_NODES=2", 2),
     ],

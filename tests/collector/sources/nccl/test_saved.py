@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.sources.nccl.hostile import FormatError
+from collector.sources.nccl.sanitize import FormatError
 from collector.sources.nccl.saved import parse_saved
 from tests.collector.sources.nccl.inspector.lines import line
 from tests.collector.sources.nccl.recordings import DUMPS, RAS
@@ -17,7 +17,9 @@ from tests.collector.sources.nccl.recordings import DUMPS, RAS
 @pytest.mark.parametrize("path", sorted([*RAS.iterdir(), *DUMPS.iterdir()]), ids=lambda p: p.name)
 def test_every_recording_is_recognised(path: Path) -> None:
     """Reports, streams and dumps are told apart without looking at the name."""
-    assert parse_saved(path.read_bytes()).teller == ("ras" if path.parent == RAS else "flight_recorder")
+    assert parse_saved(path.read_bytes()).teller == (
+        "ras" if path.parent == RAS else "flight_recorder"
+    )
 
 
 def test_an_inspector_log_is_recognised() -> None:
@@ -35,6 +37,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 def test_memory_stays_within_a_multiple_of_the_file(name: str) -> None:
     """16 MiB of what costs a loader most: none takes more than 256 MiB above the file itself."""

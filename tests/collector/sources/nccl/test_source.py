@@ -1,4 +1,6 @@
-"""The NCCL source: quiet while all is well, and on suspicion it has the reports that a verdict needs."""
+"""The NCCL source: quiet while all is well, and on suspicion it has the
+reports that a verdict needs.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from collector.simulator.nccl.job import Job, Seat, build
-from collector.simulator.nccl.json_reply import render_json
-from collector.simulator.nccl.monitor_event import MonitorEvent
-from collector.simulator.nccl.server import RasServer
 from collector.sources.nccl.ras.client import Address, RasError
 from collector.sources.nccl.ras.policy import Mode
 from collector.sources.nccl.source import SCAN_S, NcclSource
@@ -25,6 +23,10 @@ from pipeline.nccl.report import Report
 from pipeline.nccl.wire import reports_in
 from pipeline.observation import Observation, Reading
 from pipeline.selfmetrics import SelfMetrics
+from simulator.nccl.job import Job, Seat, build
+from simulator.nccl.json_reply import render_json
+from simulator.nccl.monitor_event import MonitorEvent
+from simulator.nccl.server import RasServer
 from tests.collector.sources.nccl.discovery.proctree import add_gpus, add_process
 from tests.collector.sources.nccl.discovery.test_sockets import HEAD, row
 from tests.collector.sources.nccl.recordings import DUMPS
@@ -39,7 +41,7 @@ class Bench:
     """A node with one job of 8 ranks, whose RAS answers from a model."""
 
     def __init__(self, proc: Path, mode: Mode = "auto", library: str = SAFE) -> None:
-        self.proc, self.clock, self.own = proc, FakeClock(mono_ns=1000 * 10**9), SelfMetrics()
+        self.proc, self.clock, self.metrics = proc, FakeClock(mono_ns=1000 * 10**9), SelfMetrics()
         self.job: Job = build(8)
         self.board = Suspicions()
         self.asked: list[Sequence[Address]] = []
@@ -51,7 +53,7 @@ class Bench:
             proc,
             "n1",
             self.clock,
-            self.own,
+            self.metrics,
             suspicions=self.board,
             mode=mode,
             ask=self.answer,
@@ -62,7 +64,15 @@ class Bench:
     def add(self, pid: int, rank: int, library: str) -> None:
         """A rank that listens, as all ranks of a node do."""
         environ = f"SLURM_JOB_ID=71 RANK={rank} WORLD_SIZE=8"
-        folder = add_process(self.proc, pid, gpus=(rank,), library=library, environ=environ, started=100, user=os.getuid())
+        folder = add_process(
+            self.proc,
+            pid,
+            gpus=(rank,),
+            library=library,
+            environ=environ,
+            started=100,
+            user=os.getuid(),
+        )
         (folder / "net").mkdir(exist_ok=True)
         (folder / "net/tcp").write_text(HEAD + row("0100007F:6D7C", inode=pid))
         (folder / "fd").mkdir(exist_ok=True)
@@ -78,7 +88,9 @@ class Bench:
     def suspect(self) -> None:
         """A detector of stalls says something."""
         finding = Finding("hang", NODE, "hang/waits", "onset", "record", 5000, 5000, "words")
-        self.board.write(Observation("nvml", "n1", "b", 0, 0, self.clock.monotonic_ns(), 0), [finding])
+        self.board.write(
+            Observation("nvml", "n1", "b", 0, 0, self.clock.monotonic_ns(), 0), [finding]
+        )
 
     def read(self, after_s: float = 5.0) -> Reading:
         """The next read."""
@@ -165,9 +177,15 @@ def test_a_job_that_ends_is_not_asked(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("library", "reason"), [("/usr/lib/libnccl.so.2.28.9", "version_unsafe"), ("/usr/lib/libnccl.so.2.27.3", "version_unsafe")]
+    ("library", "reason"),
+    [
+        ("/usr/lib/libnccl.so.2.28.9", "version_unsafe"),
+        ("/usr/lib/libnccl.so.2.27.3", "version_unsafe"),
+    ],
 )
-def test_a_version_that_is_not_safe_is_never_asked(tmp_path: Path, library: str, reason: str) -> None:
+def test_a_version_that_is_not_safe_is_never_asked(
+    tmp_path: Path, library: str, reason: str
+) -> None:
     """Whatever is suspected; the reason is shown."""
     bench = Bench(tmp_path, library=library)
     bench.read()
@@ -175,7 +193,7 @@ def test_a_version_that_is_not_safe_is_never_asked(tmp_path: Path, library: str,
     for _ in range(10):
         assert reports(bench.read()) == []
     assert bench.asked == []
-    assert bench.own.value(agent.NCCL_NOT_POLLED, reason) == 1
+    assert bench.metrics.value(agent.NCCL_NOT_POLLED, reason) == 1
     bench.source.close()
 
 
@@ -192,7 +210,7 @@ def test_a_server_that_fails_is_counted_and_ends_nothing(bench: Bench) -> None:
     bench.suspect()
     bench.error = RasError("silent", "no answer")
     assert value(bench.read(), "processes") == 8
-    assert bench.own.value(agent.NCCL_POLLS, "silent") == 1
+    assert bench.metrics.value(agent.NCCL_POLLS, "silent") == 1
 
 
 def test_another_job_on_the_same_port_is_not_mistaken_for_ours(bench: Bench) -> None:
@@ -225,7 +243,7 @@ def test_new_dumps_are_read_and_refusals_told(bench: Bench) -> None:
     wall = bench.clock.time_ns() - 3 * 10**9
     os.utime(path, ns=(wall, wall))
     reading = bench.read(0)
-    assert bench.own.value(agent.NCCL_DUMPS, "refused") == 1
+    assert bench.metrics.value(agent.NCCL_DUMPS, "refused") == 1
     assert [(u.reason, u.field) for u in reading.unread] == [("refused", "flight_recorder")]
 
 
@@ -235,6 +253,7 @@ def test_a_node_without_gpus_costs_a_look_now_and_then(tmp_path: Path) -> None:
     assert source.read().frames[0].devices == ()
 
 
+@pytest.mark.slow
 def test_a_death_that_is_heard_is_reason_enough(tmp_path: Path) -> None:
     """With the event stream switched on, a peer that NCCL calls dead is told, and its job asked."""
     bench = Bench(tmp_path)
@@ -243,8 +262,12 @@ def test_a_death_that_is_heard_is_reason_enough(tmp_path: Path) -> None:
             folder = tmp_path / str(peer.pid)
             with (folder / "environ").open("ab") as environ:
                 environ.write(f"\0NCCL_RAS_ADDR=localhost:{server.port}".encode())
-            (folder / "net/tcp").write_text(HEAD + row(f"0100007F:{server.port:04X}", inode=peer.pid))
-        source = NcclSource(tmp_path, "n1", bench.clock, SelfMetrics(), suspicions=bench.board, monitor=True)
+            (folder / "net/tcp").write_text(
+                HEAD + row(f"0100007F:{server.port:04X}", inode=peer.pid)
+            )
+        source = NcclSource(
+            tmp_path, "n1", bench.clock, SelfMetrics(), suspicions=bench.board, monitor=True
+        )
         source.read()
         until(lambda: bool(server.listeners), "the server to know its listener")
         server.tell(MonitorEvent("PEER_DEAD", bench.job.peers[2]))
@@ -257,14 +280,18 @@ def test_a_death_that_is_heard_is_reason_enough(tmp_path: Path) -> None:
 
 
 def test_a_real_server_is_asked_over_the_network(tmp_path: Path) -> None:
-    """The same with the real client and the fake server: discovery finds its port in the job's environment."""
+    """The same with the real client and the fake server: discovery finds its port
+    in the job's environment.
+    """
     bench = Bench(tmp_path)
     with RasServer(lambda: bench.job, bench.clock) as server:
         for peer in bench.job.peers:
             folder = tmp_path / str(peer.pid)
             with (folder / "environ").open("ab") as environ:
                 environ.write(f"\0NCCL_RAS_ADDR=localhost:{server.port}".encode())
-            (folder / "net/tcp").write_text(HEAD + row(f"0100007F:{server.port:04X}", inode=peer.pid))
+            (folder / "net/tcp").write_text(
+                HEAD + row(f"0100007F:{server.port:04X}", inode=peer.pid)
+            )
         source = NcclSource(tmp_path, "n1", bench.clock, SelfMetrics(), suspicions=bench.board)
         source.read()
         bench.suspect()
@@ -276,14 +303,18 @@ def test_a_real_server_is_asked_over_the_network(tmp_path: Path) -> None:
 
 
 def test_pods_of_equal_pids_are_one_job(tmp_path: Path) -> None:
-    """Two nodes whose processes have the same pids: the report is ours, and only our own ranks are joined."""
+    """Two nodes whose processes have the same pids: the report is ours, and only
+    our own ranks are joined.
+    """
     bench = Bench(tmp_path)
     peers = list(bench.job.peers)
     there = [replace(peer, host="10.9.9.9") for peer in peers]
     bench.job.peers += there
     bench.job.comms[0].seats += [Seat(peer, peer.gpus[0]) for peer in there]
     for peer in peers:
-        (tmp_path / str(peer.pid) / "net/fib_trie").write_text(f"  |-- {peer.host}\n     /32 host LOCAL\n")
+        (tmp_path / str(peer.pid) / "net/fib_trie").write_text(
+            f"  |-- {peer.host}\n     /32 host LOCAL\n"
+        )
     bench.read()
     bench.suspect()
     (report,) = reports(bench.read())

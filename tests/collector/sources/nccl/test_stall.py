@@ -1,4 +1,6 @@
-"""From a stalled job to the rank that is to blame: simulated node, real source, real client, all detectors, on a clock that jumps."""
+"""From a stalled job to the rank that is to blame: simulated node, real source, real client, all
+detectors, on a clock that jumps.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from collector.simulator.frames import FrameRenderer
-from collector.simulator.injection import inject
-from collector.simulator.rendering import Rendering
 from collector.sources.nccl.source import NcclSource
 from collector.sources.nccl.suspicion import Suspicions
-from detectors.service import judge_in_service
+from detectors.paging import judge_in_service
 from pipeline.finding import Finding
 from pipeline.observation import Observation, Reading
 from pipeline.selfmetrics import SelfMetrics
+from simulator.frames import FrameRenderer
+from simulator.injection import inject
+from simulator.rendering import Rendering
 from tests.fakes import FakeClock
 
 HOST = "n1"
@@ -32,15 +34,17 @@ class Agent:
 
     rendering: Rendering
     clock: FakeClock
-    own: SelfMetrics = field(default_factory=SelfMetrics)
+    metrics: SelfMetrics = field(default_factory=SelfMetrics)
     seconds: int = 0
 
     def __post_init__(self) -> None:
         self.board = Suspicions()
         self.gpus = FrameRenderer(self.rendering.node, HOST)
         proc = self.rendering.directory / "proc"
-        self.source = NcclSource(proc, HOST, self.clock, self.own, suspicions=self.board)
-        self.judge = judge_in_service(self.own, self.clock, {"nvml": 1.0, "nccl": float(EVERY_S)})
+        self.source = NcclSource(proc, HOST, self.clock, self.metrics, suspicions=self.board)
+        self.judge = judge_in_service(
+            self.metrics, self.clock, {"nvml": 1.0, "nccl": float(EVERY_S)}
+        )
 
     def live(self, seconds: int) -> list[Finding]:
         """What is said of stalled jobs in these seconds."""
@@ -49,14 +53,26 @@ class Agent:
             self.seconds += 1
             self.clock.advance(1)
             self.rendering.step(1)
-            said += self._take("nvml", self.gpus.nvml(self.clock.time_ns(), self.clock.monotonic_ns()))
+            said += self._take(
+                "nvml", self.gpus.nvml(self.clock.time_ns(), self.clock.monotonic_ns())
+            )
             if self.seconds % EVERY_S == 0:
                 said += self._take("nccl", self.source.read())
         return [finding for finding in said if finding.detector == "nccl" and finding.active]
 
     def _take(self, source: str, reading: Reading) -> tuple[Finding, ...]:
         now = (self.clock.time_ns(), self.clock.monotonic_ns())
-        seen = Observation(source, HOST, "boot", self.seconds, *now, 0, reading.frames, reading.events, reading.unread)
+        seen = Observation(
+            source,
+            HOST,
+            "boot",
+            self.seconds,
+            *now,
+            0,
+            reading.frames,
+            reading.events,
+            reading.unread,
+        )
         judged = self.judge.judge(seen)
         self.board.write(*judged)
         return judged.findings
@@ -75,6 +91,7 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
     rendering.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("how", "gpu"), [("late", 5), ("stopped", 2), ("mismatched", 7)])
 def test_a_rank_that_others_wait_for_is_named(agent: Agent, how: str, gpu: int) -> None:
     """Its GPU, within a minute and a half, and nobody else."""
@@ -84,12 +101,14 @@ def test_a_rank_that_others_wait_for_is_named(agent: Agent, how: str, gpu: int) 
     assert {finding.device.id for finding in said} == {node.uuids[gpu]}
 
 
+@pytest.mark.slow
 def test_what_is_in_flight_names_no_gpu(agent: Agent) -> None:
     """All ranks have come: RAS cannot tell whose fault it is."""
     inject(agent.rendering.node, "nccl_stall@gpu1:how=in_flight")
     assert not [finding for finding in agent.live(2 * SOON_S) if finding.device.kind == "gpu"]
 
 
+@pytest.mark.slow
 def test_a_stall_that_ends_is_over(agent: Agent) -> None:
     """The job goes on, and nothing stands any more."""
     inject(agent.rendering.node, "nccl_stall@gpu5:how=late,lasts=100")

@@ -13,7 +13,8 @@ from pipeline.frame import Device, frame_of, schema_of
 from pipeline.observation import Observation
 from pipeline.rates import Rates
 
-WORKS, SPINS, IDLE = (100.0, 650.0, 50e9), (100.0, 120.0, 0.0), (0.0, 120.0, 0.0)  # utilisation, watts, bytes per second
+# utilisation, watts, bytes per second
+WORKS, SPINS, IDLE = (100.0, 650.0, 50e9), (100.0, 120.0, 0.0), (0.0, 120.0, 0.0)
 
 
 @dataclass
@@ -45,10 +46,17 @@ class Node:
                     "mig_mode_current": 0.0,
                     "state": 0.0,
                 }
-                values |= {"nvlink_transmit_kibibytes": int(self.sent[n]), "nvlink_receive_kibibytes": int(self.sent[n])}
+                values |= {
+                    "nvlink_transmit_kibibytes": int(self.sent[n]),
+                    "nvlink_receive_kibibytes": int(self.sent[n]),
+                }
                 rows.append((Device("n1", "gpu", f"GPU-{n}"), values))
-            frame = self.rates.add(frame_of("gpu", rows, self.second * 10**9, self.second * 10**9), "boot")
-            self.board.write(Observation("nvml", "n1", "boot", 0, 0, frame.mono_ns, 0, (frame,)), ())
+            frame = self.rates.add(
+                frame_of("gpu", rows, self.second * 10**9, self.second * 10**9), "boot"
+            )
+            self.board.write(
+                Observation("nvml", "n1", "boot", 0, 0, frame.mono_ns, 0, (frame,)), ()
+            )
 
     @property
     def since_s(self) -> float | None:
@@ -85,6 +93,7 @@ def test_one_that_works_is_waited_for_with_reason(node: Node) -> None:
     assert node.since_s is None
 
 
+@pytest.mark.slow
 def test_a_node_whose_gpus_all_idle_is_not_suspect(node: Node) -> None:
     """A checkpoint, or no data: nobody waits in a kernel."""
     node.live(2 * STILL_S, [IDLE] * 4)

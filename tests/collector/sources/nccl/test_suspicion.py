@@ -11,10 +11,16 @@ from pipeline.observation import Observation
 
 
 def said(
-    detector: str, severity: Severity = "record", phase: Phase = "onset", device: str = "GPU-1", onset_ns: int = 5_000
+    detector: str,
+    severity: Severity = "record",
+    phase: Phase = "onset",
+    device: str = "GPU-1",
+    onset_ns: int = 5_000,
 ) -> Finding:
     """A finding."""
-    return Finding(detector, Device("n1", "gpu", device), "x", phase, severity, onset_ns, onset_ns, "words")
+    return Finding(
+        detector, Device("n1", "gpu", device), "x", phase, severity, onset_ns, onset_ns, "words"
+    )
 
 
 def seen(at_ns: int) -> Observation:
@@ -27,7 +33,9 @@ def test_nothing_is_suspected_at_first() -> None:
     assert Suspicions().since_ns(10**12) is None
 
 
-@pytest.mark.parametrize(("detector", "severity"), [("hang", "record"), ("nccl", "ticket"), ("xid", "page")])
+@pytest.mark.parametrize(
+    ("detector", "severity"), [("hang", "record"), ("nccl", "ticket"), ("xid", "page")]
+)
 def test_a_stall_or_a_page_is_a_reason(detector: str, severity: Severity) -> None:
     """From the moment it is said."""
     board = Suspicions()

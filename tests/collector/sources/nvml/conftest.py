@@ -26,7 +26,11 @@ def scripted(tmp_path: Path, stub: Path) -> Iterator[Scripted]:
     nodes: list[ScriptedNode] = []
 
     def make(*arguments: Any, **named: Any) -> ScriptedNode:
-        nodes.append(ScriptedNode(tmp_path / f"node{len(nodes)}", named.pop("stub", stub), *arguments, **named))
+        nodes.append(
+            ScriptedNode(
+                tmp_path / f"node{len(nodes)}", named.pop("stub", stub), *arguments, **named
+            )
+        )
         return nodes[-1]
 
     yield make

@@ -1,20 +1,22 @@
-"""A node whose driver is a script: the table that the C stub reads, and an NvmlSource over it with the real pynvml."""
+"""A node whose driver is a script: the table that the C stub reads, and an NvmlSource over
+it with the real pynvml.
+"""
 
 from __future__ import annotations
 
 import random
 from pathlib import Path
 
-from collector.holders import Holders
-from collector.inventory import Inventory
-from collector.simulator.nvml_state import NvmlState
+from collector.node.gpu_processes import GpuProcesses
+from collector.node.inventory import Inventory
+from collector.node.state import State
 from collector.sources.nvml.source import NvmlSource
 from collector.sources.nvml.states import NAMES
 from collector.sources.nvml.worker import Deadlines
-from collector.state import State
 from pipeline.frame import Frame
 from pipeline.observation import Reading
 from pipeline.selfmetrics import SelfMetrics
+from simulator.nvml_state import NvmlState
 from tests.fakes import FakeClock
 from tests.stub.library import environment
 
@@ -28,7 +30,10 @@ def uuid(gpu: int) -> str:
 
 
 class ScriptedNode:
-    """GPUs that answer a few questions; tests change the answers while it runs. ``stub`` is None for the simulated client."""
+    """GPUs that answer a few questions; tests change the answers while it runs.
+
+    ``stub`` is None for the simulated client.
+    """
 
     def __init__(
         self,
@@ -44,12 +49,12 @@ class ScriptedNode:
         proc: Path = Path("/nonexistent"),
         sysfs: Path = Path("/nonexistent"),
         state: State | None = None,
-        holders: Holders | None = None,
+        holders: GpuProcesses | None = None,
     ) -> None:
         folder.mkdir(exist_ok=True)
         self.table = NvmlState(folder / "nvml.state", create=True)
         self.clock = FakeClock()
-        self.own = SelfMetrics()
+        self.metrics = SelfMetrics()
         self.inventory = Inventory("n1", state or State(None))
         self._environment = None if stub is None else environment(stub, folder / "nvml.state")
         self.table.set("-/nvmlDeviceGetCount()", gpus)
@@ -57,11 +62,11 @@ class ScriptedNode:
         for gpu in range(gpus):
             self.add_gpu(gpu)
         self.source = NvmlSource(
-            "" if stub else f"simulated:{folder}",
+            "" if stub else f"simulator.nvml_client:open_client:{folder}",
             "n1",
             self.clock,
             self.inventory,
-            self.own,
+            self.metrics,
             deadlines=deadlines,
             links_every=links_every,
             facts_every_s=facts_every_s,

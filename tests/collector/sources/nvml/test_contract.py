@@ -1,6 +1,8 @@
-"""For every field of the catalogue: a raw value scripted in the driver is found, exactly, in the frame.
+"""For every field of the catalogue: a raw value scripted in the driver is
+found, exactly, in the frame.
 
-The real pynvml asks the C stub. Each field is read in every way its ``read`` names: the n-th reading scripts the n-th way alone.
+The real pynvml asks the C stub. Each field is read in every way its ``read`` names: the n-th
+reading scripts the n-th way alone.
 """
 
 from __future__ import annotations
@@ -10,11 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from collector.simulator.nvml_state import DOUBLE, INT, SLONGLONG, ULONGLONG, UNSIGNED, USHORT, NvmlState
 from pipeline.catalog import Field, facts_of, fields_of
 from pipeline.frame import Frame
+from simulator.nvml_state import (
+    DOUBLE,
+    INT,
+    SLONGLONG,
+    ULONGLONG,
+    UNSIGNED,
+    USHORT,
+    NvmlState,
+)
 from tests.collector.sources.nvml.conftest import Scripted
 from tests.collector.sources.nvml.node import ScriptedNode, frame, uuid, values
+
+pytestmark = pytest.mark.slow
 
 KINDS = ("gpu", "gpu_instance", "nvlink")
 LINK = 7
@@ -25,7 +37,8 @@ CASES = [(field, number) for field in FIELDS for number in range(len(field.read.
 
 # C types narrower than what a field value can carry (nvml.h).
 NATURAL_64 = re.compile(
-    r"field|MemoryInfo|BAR1|ClocksEvent|ClocksThrottle|TotalEnergy|NvLinkErrorCounter|EccErrors|MemoryErrorCounter|(aggregate|volatile)\w+$"
+    r"field|MemoryInfo|BAR1|ClocksEvent|ClocksThrottle|TotalEnergy|NvLinkErrorCounter|EccErrors|"
+    r"MemoryErrorCounter|(aggregate|volatile)\w+$"
 )
 BYTE = re.compile(r"FabricInfoV\(\)\.(state|healthSummary)")
 
@@ -36,7 +49,9 @@ def ways(field: Field) -> list[str]:
 
 
 def raw(field: Field, asked: str) -> tuple[int | float, int]:
-    """A value that no other field of its kind has, as large as its C type allows, and its type as a field value."""
+    """A value that no other field of its kind has, as large as its C type allows, and
+    its type as a field value.
+    """
     if asked.startswith("gpm"):
         return field.id + 0.5, DOUBLE
     if asked.endswith("as bit_error_ratio"):
@@ -66,12 +81,18 @@ def wanted(field: Field, asked: str) -> float | int:
 
 def question(asked: str) -> str:
     """Key of a way in the table: without the codec, the link filled in."""
-    return asked.partition(" as ")[0].replace("scope link", f"scope {LINK}").replace("(link", f"({LINK}")
+    return (
+        asked.partition(" as ")[0]
+        .replace("scope link", f"scope {LINK}")
+        .replace("(link", f"({LINK}")
+    )
 
 
 def script(table: NvmlState, number: int) -> None:
     """Let every field that has an n-th way be answered in that way, and nothing else."""
-    for field, asked in ((field, ways(field)[number]) for field in FIELDS if number < len(ways(field))):
+    for field, asked in (
+        (field, ways(field)[number]) for field in FIELDS if number < len(ways(field))
+    ):
         value, kind = raw(field, asked)
         table.set(f"{DEVICE[field.kind]}/{question(asked)}", value, type=kind)
 
@@ -107,9 +128,13 @@ def readings(stub: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[
 
 
 @pytest.mark.parametrize(
-    ("field", "number"), CASES, ids=lambda case: f"{case.kind}-{case.name}" if isinstance(case, Field) else None
+    ("field", "number"),
+    CASES,
+    ids=lambda case: f"{case.kind}-{case.name}" if isinstance(case, Field) else None,
 )
-def test_a_scripted_value_is_found_exactly(readings: list[dict[str, Frame]], field: Field, number: int) -> None:
+def test_a_scripted_value_is_found_exactly(
+    readings: list[dict[str, Frame]], field: Field, number: int
+) -> None:
     """What the driver says is what the frame holds, whichever way it was asked."""
     row = LINK if field.kind == "nvlink" else 0
     assert readings[number][field.kind].value(field.name, row) == wanted(field, ways(field)[number])
@@ -136,8 +161,12 @@ def test_values_tell_fields_apart() -> None:
         (7, 99, None),
     ],
 )
-def test_a_counter_takes_every_type(scripted: Scripted, value: float, kind: int, expected: int | None) -> None:
-    """Counters survive at full width in every value type; negative and unknown ones are unobserved, never wrapped."""
+def test_a_counter_takes_every_type(
+    scripted: Scripted, value: float, kind: int, expected: int | None
+) -> None:
+    """Counters survive at full width in every value type; negative and unknown ones are
+    unobserved, never wrapped.
+    """
     node = scripted(1)
     node.table.set("0/field 83", value, type=kind)
     assert values(node.read())[0].get("energy_millijoules") == expected
@@ -145,9 +174,17 @@ def test_a_counter_takes_every_type(scripted: Scripted, value: float, kind: int,
 
 @pytest.mark.parametrize(
     ("value", "kind", "expected"),
-    [(-3, INT, -3), (-3, SLONGLONG, -3), (0.25, DOUBLE, 0.25), (2**32 - 5, UNSIGNED, 2**32 - 5), (7, 99, None)],
+    [
+        (-3, INT, -3),
+        (-3, SLONGLONG, -3),
+        (0.25, DOUBLE, 0.25),
+        (2**32 - 5, UNSIGNED, 2**32 - 5),
+        (7, 99, None),
+    ],
 )
-def test_a_gauge_takes_every_type(scripted: Scripted, value: float, kind: int, expected: float | None) -> None:
+def test_a_gauge_takes_every_type(
+    scripted: Scripted, value: float, kind: int, expected: float | None
+) -> None:
     """Gauges bear the sign and fraction of their value type."""
     node = scripted(1)
     node.table.set("0/field 186", value, type=kind)
@@ -190,8 +227,16 @@ FACTS: dict[str, tuple[str, str | int, str]] = {
         "44e08fa2-5a6e-5ac5-9f72-2ad6de66f9a5",
         "44e08fa2-5a6e-5ac5-9f72-2ad6de66f9a5",
     ),
-    "platform_guid": ("0/nvmlDeviceGetPlatformInfo().ibGuid", "a088c203006ca9ad", "a088c203006ca9ad"),
-    "chassis_serial": ("0/nvmlDeviceGetPlatformInfo().chassisSerialNumber", "1852663560621", "1852663560621"),
+    "platform_guid": (
+        "0/nvmlDeviceGetPlatformInfo().ibGuid",
+        "a088c203006ca9ad",
+        "a088c203006ca9ad",
+    ),
+    "chassis_serial": (
+        "0/nvmlDeviceGetPlatformInfo().chassisSerialNumber",
+        "1852663560621",
+        "1852663560621",
+    ),
     "chassis_slot": ("0/nvmlDeviceGetPlatformInfo().slotNumber", 200, "200"),
     "tray": ("0/nvmlDeviceGetPlatformInfo().trayIndex", 5, "5"),
     "platform_host": ("0/nvmlDeviceGetPlatformInfo().hostId", 2, "2"),
@@ -207,7 +252,9 @@ def test_every_fact_is_found(scripted: Scripted) -> None:
     for key, value, _ in FACTS.values():
         node.table.set(key, value)
     attributes = frame(node.read(), "gpu").devices[0].attributes
-    assert {name: attributes[name] for name in FACTS} == {name: text for name, (_, _, text) in FACTS.items()}
+    assert {name: attributes[name] for name in FACTS} == {
+        name: text for name, (_, _, text) in FACTS.items()
+    }
 
 
 def test_facts_of_links_are_found(scripted: Scripted) -> None:

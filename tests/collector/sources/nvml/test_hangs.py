@@ -1,4 +1,6 @@
-"""A hang in any driver call: for every function that is asked, the GPU is left out and the others are read."""
+"""A hang in any driver call: for every function that is asked, the GPU is left out
+and the others are read.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,11 @@ from tests.collector.sources.nvml.conftest import Scripted
 from tests.collector.sources.nvml.node import frame, states, uuid
 from tests.wait import until
 
-HASTY = Deadlines(call_s=0.3, slow_s=0.3, silent_s=20, sweep_s=20)
-BEFORE_THE_UUID = {"nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID"}  # a GPU that was never seen has no row yet
+pytestmark = pytest.mark.slow
+
+HASTY = Deadlines(call_s=1, slow_s=1, silent_s=20, sweep_s=20)
+# a GPU that was never seen has no row yet
+BEFORE_THE_UUID = {"nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID"}
 AT_ONCE = 6  # GPUs that hang at the same time, each in another function
 HANG, NOT_SUPPORTED = -1, 3
 
@@ -42,7 +47,9 @@ def functions() -> dict[str, str]:
     keys = dict(OTHERS)
     for way in asked():
         if isinstance(way, Call) and not way.function.startswith("nvmlSystem"):
-            keys.setdefault(way.function, f"{{gpu}}/{way.function}({', '.join(map(str, way.arguments))})")
+            keys.setdefault(
+                way.function, f"{{gpu}}/{way.function}({', '.join(map(str, way.arguments))})"
+            )
     return keys
 
 
@@ -51,21 +58,33 @@ BATCHES = [FUNCTIONS[at : at + AT_ONCE] for at in range(0, len(FUNCTIONS), AT_ON
 
 
 def test_the_driver_has_many_calls_to_hang_in() -> None:
-    """The list covers getters, batches, GPM, discovery and facts: it cannot shrink to nothing unseen."""
+    """The list covers getters, batches, GPM, discovery and facts: it cannot
+    shrink to nothing unseen.
+    """
     assert len(FUNCTIONS) > 60
-    assert {"nvmlDeviceGetFieldValues", "nvmlDeviceGetUUID", "nvmlDeviceGetPowerUsage", "nvmlGpmSampleGet"} <= set(FUNCTIONS)
+    assert {
+        "nvmlDeviceGetFieldValues",
+        "nvmlDeviceGetUUID",
+        "nvmlDeviceGetPowerUsage",
+        "nvmlGpmSampleGet",
+    } <= set(FUNCTIONS)
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: batch[0].removeprefix("nvmlDevice"))
 def test_a_hang_in_any_call_leaves_out_that_gpu_alone(scripted: Scripted, batch: list[str]) -> None:
-    """Each GPU hangs in another function; one after the other is left out, and the last one is read."""
+    """Each GPU hangs in another function; one after the other is left out,
+    and the last one is read.
+    """
     node = scripted(len(batch) + 1, deadlines=HASTY)
     keys = functions()
     for gpu, function in enumerate(batch):
         node.table.set(f"{gpu}/nvmlGpmQueryDeviceSupport().isSupportedDevice", 1)
         node.table.set(f"{gpu}/nvmlDeviceGetMigMode()[0]", 1)
         node.table.set(f"{gpu}/field 91", 1)
-        for supported in ("field 83", "nvmlDeviceGetTemperature(0)"):  # so that what is asked instead is asked
+        for supported in (
+            "field 83",
+            "nvmlDeviceGetTemperature(0)",
+        ):  # so that what is asked instead is asked
             node.table.fail(f"{gpu}/{supported}", NOT_SUPPORTED)
         node.table.fail(keys[function].format(gpu=gpu), HANG)
     hung: list[str] = []
@@ -75,11 +94,15 @@ def test_a_hang_in_any_call_leaves_out_that_gpu_alone(scripted: Scripted, batch:
         hung.extend(str(e.attributes["call"]) for e in reading.events if e.kind == "driver_hang")
         return len(hung) >= len(batch)
 
-    until(all_left_out, f"hangs in {batch}", seconds=30)
+    until(all_left_out, f"hangs in {batch}")
     assert sorted(hung) == batch
     reading = node.read(0.1)
     named = [device.id for device in frame(reading, "gpu").devices]
     assert dict(zip(named, states(reading), strict=True)) == {
-        **{uuid(gpu): "hung" for gpu, function in enumerate(batch) if function not in BEFORE_THE_UUID},
+        **{
+            uuid(gpu): "hung"
+            for gpu, function in enumerate(batch)
+            if function not in BEFORE_THE_UUID
+        },
         uuid(len(batch)): "ok",
     }

@@ -7,11 +7,13 @@ import signal
 
 import pytest
 
-from collector.simulator.nvml_state import SEGFAULT
 from collector.sources.nvml.library import LOST
 from collector.sources.nvml.worker import Deadlines
+from simulator.nvml_state import SEGFAULT
 from tests.collector.sources.nvml.conftest import Scripted
 from tests.collector.sources.nvml.node import uuid
+
+pytestmark = pytest.mark.slow
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -26,24 +28,36 @@ def _every_level(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "tocsin.nvml")
 
 
-def test_gpus_that_are_well_from_the_start_are_no_news(scripted: Scripted, caplog: pytest.LogCaptureFixture) -> None:
+def test_gpus_that_are_well_from_the_start_are_no_news(
+    scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
     """Nothing is said of a healthy node."""
     node = scripted(3)
     assert node.states() == ["ok"] * 3
     assert said(caplog) == []
 
 
-def test_a_driver_that_goes_is_a_line_not_one_per_gpu(scripted: Scripted, caplog: pytest.LogCaptureFixture) -> None:
-    """Eight GPUs fall silent for one reason: the child ended, by which signal, and who is concerned."""
+def test_a_driver_that_goes_is_a_line_not_one_per_gpu(
+    scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Eight GPUs fall silent for one reason: the child ended, by which
+    signal, and who is concerned.
+    """
     node = scripted(3)
     node.read()
     os.kill(node.source.child_pid, signal.SIGSEGV)
     assert node.states() == ["unreadable"] * 3
     assert node.states() == ["ok"] * 3
-    assert said(caplog) == ["driver child ended by SIGSEGV", "GPUs 0, 1, 2 are unreadable", "GPUs 0, 1, 2 are ok"]
+    assert said(caplog) == [
+        "driver child ended by SIGSEGV",
+        "GPUs 0, 1, 2 are unreadable",
+        "GPUs 0, 1, 2 are ok",
+    ]
 
 
-def test_a_crash_within_a_call_names_the_call(scripted: Scripted, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_crash_within_a_call_names_the_call(
+    scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
     """Which function of the driver it was, for a report to its vendor."""
     node = scripted(1)
     node.read()
@@ -52,7 +66,9 @@ def test_a_crash_within_a_call_names_the_call(scripted: Scripted, caplog: pytest
     assert said(caplog)[0] == "driver child ended in nvmlDeviceGetTemperature by SIGSEGV"
 
 
-def test_one_lost_gpu_is_said_with_its_identity_and_once(scripted: Scripted, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_lost_gpu_is_said_with_its_identity_and_once(
+    scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
     """Index for people, UUID for the ticket; not once per reading."""
     node = scripted(2)
     node.read()
@@ -62,8 +78,12 @@ def test_one_lost_gpu_is_said_with_its_identity_and_once(scripted: Scripted, cap
     assert said(caplog) == [f"GPU 1 ({uuid(1)}) is lost"]
 
 
-def test_a_child_that_is_stopped_is_replaced(scripted: Scripted, caplog: pytest.LogCaptureFixture) -> None:
-    """A child in which no call runs has no device to blame: it is given up after its time, and another one serves."""
+def test_a_child_that_is_stopped_is_replaced(
+    scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A child in which no call runs has no device to blame: it is given up after its
+    time, and another one serves.
+    """
     node = scripted(2, deadlines=Deadlines(call_s=20, slow_s=20, silent_s=0.5, sweep_s=20))
     node.read()
     stopped = node.source.child_pid

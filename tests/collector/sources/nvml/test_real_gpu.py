@@ -8,18 +8,20 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from collector.inventory import Inventory
+from collector.node.inventory import Inventory
+from collector.node.state import State
 from collector.sources.nvml.source import NvmlSource
-from collector.state import State
 from pipeline.child import run
 from pipeline.clock import SystemClock
 from pipeline.frame import Frame
 from pipeline.selfmetrics import SelfMetrics
 from tests.collector.sources.nvml.node import frame, states
+from tests.wait import PATIENCE_S
 
 pytestmark = pytest.mark.gpu
 
-# Field, path in `nvidia-smi -q -x`, factor from its unit to ours, and how much may change between two looks.
+# Field, path in `nvidia-smi -q -x`, factor from its unit to ours, and how much may
+# change between two looks.
 COMPARED = (
     ("temperature_celsius", "temperature/gpu_temp", 1, 5),
     ("memory_total_bytes", "fb_memory_usage/total", 2**20, 2**20),
@@ -34,10 +36,25 @@ COMPARED = (
     ("ecc_corrected_aggregate", "ecc_errors/aggregate/dram_correctable", 1, 10**6),
     ("remapped_rows_correctable", "remapped_rows/remapped_row_corr", 1, 0),
     ("remapped_rows_uncorrectable", "remapped_rows/remapped_row_unc", 1, 0),
-    ("row_remap_banks_max", "remapped_rows/row_remapper_histogram/row_remapper_histogram_max", 1, 0),
-    ("row_remap_banks_none", "remapped_rows/row_remapper_histogram/row_remapper_histogram_none", 1, 0),
+    (
+        "row_remap_banks_max",
+        "remapped_rows/row_remapper_histogram/row_remapper_histogram_max",
+        1,
+        0,
+    ),
+    (
+        "row_remap_banks_none",
+        "remapped_rows/row_remapper_histogram/row_remapper_histogram_none",
+        1,
+        0,
+    ),
 )
-FACTS = (("name", "product_name"), ("serial", "serial"), ("vbios", "vbios_version"), ("board_part_number", "board_part_number"))
+FACTS = (
+    ("name", "product_name"),
+    ("serial", "serial"),
+    ("vbios", "vbios_version"),
+    ("board_part_number", "board_part_number"),
+)
 
 
 def number(text: str | None) -> float | None:
@@ -55,7 +72,7 @@ def said() -> ET.Element:
     program = shutil.which("nvidia-smi")
     if program is None:
         pytest.skip("nvidia-smi is missing: this machine has no NVIDIA driver")
-    finished = run([program, "-q", "-x"], timeout_s=60)
+    finished = run([program, "-q", "-x"], timeout_s=PATIENCE_S)
     if finished.returncode:
         pytest.skip(f"nvidia-smi finds no GPU: {finished.stdout.decode(errors='replace').strip()}")
     return ET.fromstring(finished.stdout)  # noqa: S314 - written by the driver's own tool

@@ -10,12 +10,14 @@ import pytest
 
 from collector.sources.nvml import wire
 from collector.sources.nvml.callboard import NO_DEVICE, QUICK, Running
-from collector.sources.nvml.supervisor import MOST_ABANDONED, Supervisor, Sweep
+from collector.sources.nvml.supervisor import MAX_ABANDONED, Supervisor, Sweep
 from collector.sources.nvml.wire import Message, Stream, pack, pack_document
 from collector.sources.nvml.worker import ChildLostError, Worker
 from pipeline.catalog import agent
 from pipeline.selfmetrics import SelfMetrics
 from tests.fakes import FakeClock
+
+pytestmark = pytest.mark.slow
 
 
 class FakeWorker:
@@ -35,12 +37,16 @@ class FakeWorker:
     def collect(self, wait_s: float, messages: list[Message], *, until: str = "done") -> None:
         if not self.ready:
             self.ready = True
-            messages += Stream().feed(pack_document(wire.FOUND, 0, id="GPU-0") + pack_document(wire.READY, count=2))
+            messages += Stream().feed(
+                pack_document(wire.FOUND, 0, id="GPU-0") + pack_document(wire.READY, count=2)
+            )
         if until == "done" and self.busy:
             end = self._ends.pop(0) if self._ends else None
             if end is not None:
                 raise end
-            messages += Stream().feed(pack(wire.VALUES, 0, b"") + pack_document(wire.DONE, seconds=0.0))
+            messages += Stream().feed(
+                pack(wire.VALUES, 0, b"") + pack_document(wire.DONE, seconds=0.0)
+            )
             self.busy = False
 
     def kill(self) -> None:
@@ -58,13 +64,18 @@ class House:
     """A supervisor over fake workers."""
 
     def __init__(self) -> None:
-        self.clock, self.own = FakeClock(), SelfMetrics()
+        self.clock, self.metrics = FakeClock(), SelfMetrics()
         self.workers: list[FakeWorker] = []
         self.ends: list[ChildLostError | None] = []
         self.immortal = False
         self.refused = False
         self.supervisor = Supervisor(
-            self._start, self.clock, self.own, random.Random(3), wait_s=1.0, uuid_at=lambda index: f"GPU-{index}"
+            self._start,
+            self.clock,
+            self.metrics,
+            random.Random(3),
+            wait_s=1.0,
+            uuid_at=lambda index: f"GPU-{index}",
         )
 
     def _start(self, *, skip: Sequence[int], events: bool) -> Worker:
@@ -80,7 +91,9 @@ class House:
 
 def hung(gpu: int) -> ChildLostError:
     """A call that did not return on this GPU."""
-    return ChildLostError("hung", "nvmlX did not return for 0.5 s", Running("nvmlX", gpu, 1, QUICK), seconds=0.5)
+    return ChildLostError(
+        "hung", "nvmlX did not return for 0.5 s", Running("nvmlX", gpu, 1, QUICK), seconds=0.5
+    )
 
 
 @pytest.fixture
@@ -90,29 +103,33 @@ def house() -> House:
 
 
 def test_three_children_stuck_in_the_kernel_are_put_up_with(house: House) -> None:
-    """A child that survives SIGKILL is abandoned and counted; after the third no other is started, until one ends."""
+    """A child that survives SIGKILL is abandoned and counted; after the third no other is
+    started, until one ends.
+    """
     house.immortal = True
-    for number in range(MOST_ABANDONED):
+    for number in range(MAX_ABANDONED):
         house.ends[:] = [hung(number)]
         house.sweep()
     started = len(house.workers)
     blind = house.sweep(1000)
-    assert len(house.workers) == started == MOST_ABANDONED
+    assert len(house.workers) == started == MAX_ABANDONED
     assert blind.trouble.startswith("blind")
     assert not blind.complete
-    assert house.own.value(agent.NVML_ABANDONED) == MOST_ABANDONED
-    assert house.own.value(agent.NVML_BLIND) == 1
+    assert house.metrics.value(agent.NVML_ABANDONED) == MAX_ABANDONED
+    assert house.metrics.value(agent.NVML_BLIND) == 1
     house.workers[0].stuck = False
     house.immortal = False
     assert house.sweep().complete
-    assert house.own.value(agent.NVML_ABANDONED) == MOST_ABANDONED - 1
-    assert house.own.value(agent.NVML_BLIND) == 0
+    assert house.metrics.value(agent.NVML_ABANDONED) == MAX_ABANDONED - 1
+    assert house.metrics.value(agent.NVML_BLIND) == 0
 
 
 def test_a_hung_gpu_is_not_tried_at_the_price_of_the_last_child(house: House) -> None:
-    """With two children stuck, a GPU that is left out is not tried: the third would blind the source."""
+    """With two children stuck, a GPU that is left out is not tried: the
+    third would blind the source.
+    """
     house.immortal = True
-    for number in range(MOST_ABANDONED - 1):
+    for number in range(MAX_ABANDONED - 1):
         house.ends[:] = [hung(number)]
         house.sweep()
     house.sweep()
@@ -131,7 +148,9 @@ def test_a_child_that_cannot_be_started_is_a_state(house: House) -> None:
 
 
 def test_pauses_grow_to_five_minutes(house: House) -> None:
-    """A GPU that hangs every time it is tried is tried ever more rarely, at most each five minutes."""
+    """A GPU that hangs every time it is tried is tried ever more rarely,
+    at most each five minutes.
+    """
     house.ends[:] = [None, hung(1)]
     house.sweep()
     house.sweep()
@@ -139,7 +158,9 @@ def test_pauses_grow_to_five_minutes(house: House) -> None:
     tries: list[int] = []
     for second in range(7200):
         before = len(house.workers)
-        house.ends[:] = [hung(1)] if house.supervisor.quarantine.due(house.clock.monotonic_ns() + 10**9) else []
+        house.ends[:] = (
+            [hung(1)] if house.supervisor.quarantine.due(house.clock.monotonic_ns() + 10**9) else []
+        )
         house.sweep()
         if len(house.workers) > before:
             tries.append(second)
@@ -155,12 +176,15 @@ def test_garbage_from_a_child_replaces_it(house: House) -> None:
     assert house.sweep().complete
     assert len(house.workers) == 2
     assert house.supervisor.quarantine.indices() == []
-    assert house.own.value(agent.NVML_CHILD_ENDS, "garbage") == 1
+    assert house.metrics.value(agent.NVML_CHILD_ENDS, "garbage") == 1
 
 
 def test_a_child_that_dies_at_once_again_and_again_is_not_started_each_second(house: House) -> None:
     """A library that kills its child at every start is tried ever more rarely."""
-    house.ends[:] = [ChildLostError("died", "ended", Running("nvmlInit", NO_DEVICE, 1, QUICK)) for _ in range(1000)]
+    house.ends[:] = [
+        ChildLostError("died", "ended", Running("nvmlInit", NO_DEVICE, 1, QUICK))
+        for _ in range(1000)
+    ]
     for _ in range(120):
         house.sweep()
     assert 2 < len(house.workers) < 30

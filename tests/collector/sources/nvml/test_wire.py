@@ -15,9 +15,14 @@ from collector.sources.nvml.targets import Targets
 from collector.sources.nvml.wire import ENTRY, GarbageError, Message, Stream, pack, pack_document
 from pipeline.catalog import fields_of
 
-MESSAGES = [pack_document(wire.READY, count=8), pack(wire.VALUES, 3, b"x" * 100), pack_document(wire.DONE, seconds=0.1)]
+MESSAGES = [
+    pack_document(wire.READY, count=8),
+    pack(wire.VALUES, 3, b"x" * 100),
+    pack_document(wire.DONE, seconds=0.1),
+]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 150)))
 def test_messages_come_in_any_pieces(cuts: list[int]) -> None:
     """However the pipe cuts them, the messages are the same."""
@@ -29,6 +34,7 @@ def test_messages_come_in_any_pieces(cuts: list[int]) -> None:
     assert (got[1].gpu, got[1].body) == (3, b"x" * 100)
 
 
+@pytest.mark.slow
 @given(st.binary(min_size=12, max_size=200))
 def test_garbage_is_recognised(data: bytes) -> None:
     """Bytes that are no message are an error of their own, whatever they are."""
@@ -40,7 +46,7 @@ def test_garbage_is_recognised(data: bytes) -> None:
 def test_a_length_beyond_reason_is_garbage() -> None:
     """A child gone wrong cannot make its parent wait for a gigabyte."""
     with pytest.raises(GarbageError):
-        Stream().feed(pack(wire.VALUES, 0, b"x" * (wire.MOST_BYTES + 1)))
+        Stream().feed(pack(wire.VALUES, 0, b"x" * (wire.MAX_BYTES + 1)))
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'"text"', b"\xff"])
@@ -57,7 +63,9 @@ def device(**changes: object) -> Message:
     return message
 
 
-@pytest.mark.parametrize("changes", [{"kind": "cat"}, {"id": ""}, {"id": 7}, {"facts": []}, {"target": "one"}])
+@pytest.mark.parametrize(
+    "changes", [{"kind": "cat"}, {"id": ""}, {"id": 7}, {"facts": []}, {"target": "one"}]
+)
 def test_a_device_that_is_none_is_garbage(changes: dict[str, object]) -> None:
     """What a child says of its devices is checked."""
     with pytest.raises(GarbageError):
@@ -88,9 +96,16 @@ def test_values_that_do_not_fit_are_garbage(body: bytes) -> None:
     """Values are taken only where they are as many as the columns."""
     targets = Targets()
     targets.note(device())
-    (layout,) = Stream().feed(pack_document(wire.LAYOUT, 0, target=1, columns=["temperature_celsius"], gpm=[]))
+    (layout,) = Stream().feed(
+        pack_document(wire.LAYOUT, 0, target=1, columns=["temperature_celsius"], gpm=[])
+    )
     targets.note(layout)
-    assert targets.values(Message(wire.VALUES, 0, wire.VALUES_HEAD.pack(1, 1, 0, 5) + bytes(ENTRY.size)))[2] == 5
+    assert (
+        targets.values(
+            Message(wire.VALUES, 0, wire.VALUES_HEAD.pack(1, 1, 0, 5) + bytes(ENTRY.size))
+        )[2]
+        == 5
+    )
     with pytest.raises(GarbageError):
         targets.values(Message(wire.VALUES, 0, body))
 
@@ -126,8 +141,14 @@ def test_every_read_of_the_catalogue_is_a_question() -> None:
         ("field 222 scope link as bit_error_ratio", FieldValue(222, 6, "bit_error_ratio")),
         ("gpm 12", Gpm(12)),
         ("nvmlDeviceGetEccMode()[1]", Call("nvmlDeviceGetEccMode", (), (1,))),
-        ("nvmlDeviceGetMemoryErrorCounter(1, 0, 7)", Call("nvmlDeviceGetMemoryErrorCounter", (1, 0, 7))),
-        ("nvmlDeviceGetNvLinkRemotePciInfo(link).busId", Call("nvmlDeviceGetNvLinkRemotePciInfo", (6,), ("busId",))),
+        (
+            "nvmlDeviceGetMemoryErrorCounter(1, 0, 7)",
+            Call("nvmlDeviceGetMemoryErrorCounter", (1, 0, 7)),
+        ),
+        (
+            "nvmlDeviceGetNvLinkRemotePciInfo(link).busId",
+            Call("nvmlDeviceGetNvLinkRemotePciInfo", (6,), ("busId",)),
+        ),
     ],
 )
 def test_a_question_is_read_as_documented(text: str, way: FieldValue | Gpm | Call) -> None:
@@ -135,7 +156,9 @@ def test_a_question_is_read_as_documented(text: str, way: FieldValue | Gpm | Cal
     assert ways(text, link=6) == (way,)
 
 
-@pytest.mark.parametrize("text", ["field", "field x", "gpm", "nvidia()", "nvmlDeviceGetName", "source | field 1"])
+@pytest.mark.parametrize(
+    "text", ["field", "field x", "gpm", "nvidia()", "nvmlDeviceGetName", "source | field 1"]
+)
 def test_a_question_outside_the_grammar_is_named(text: str) -> None:
     """A typing mistake in the catalogue is an error that shows the text."""
     with pytest.raises(ValueError, match=r"no question to NVML"):

@@ -1,4 +1,6 @@
-"""Robust moments: equal to the textbook loop, not carried away by outliers, silent about what is missing."""
+"""Robust moments: equal to the textbook loop, not carried away by outliers,
+silent about what is missing.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detectors.stats import Moments, alpha_of, ew_update
+from detectors.kit.stats import Moments, alpha_of, ew_update
 
 SAMPLES = st.lists(st.one_of(st.floats(-1e3, 1e3), st.just(nan)), max_size=80)
 
@@ -27,8 +29,11 @@ def textbook(samples: list[float], alpha: float, floor: float) -> tuple[float, f
     return m, v, n
 
 
+@pytest.mark.slow
 @given(st.lists(SAMPLES, min_size=1, max_size=3), st.floats(0.001, 0.5), st.floats(0.01, 10))
-def test_moments_of_many_devices_equal_the_loop_over_each(streams: list[list[float]], alpha: float, floor: float) -> None:
+def test_moments_of_many_devices_equal_the_loop_over_each(
+    streams: list[list[float]], alpha: float, floor: float
+) -> None:
     """Vectorised and one at a time are the same thing."""
     moments = Moments.zeros(len(streams))
     for i in range(max(map(len, streams))):
@@ -48,8 +53,11 @@ def test_a_cold_start_is_the_running_mean() -> None:
     assert moments.m[0] == pytest.approx(5)
 
 
+@pytest.mark.slow
 def test_the_variance_of_gaussian_noise_is_found_in_spite_of_the_clip() -> None:
-    """Unit noise: the mean of the estimates is 1 within 3 percent, so the offset is right, and it does not diverge."""
+    """Unit noise: the mean of the estimates is 1 within 3 percent, so the offset is right,
+    and it does not diverge.
+    """
     rng = np.random.default_rng(7)
     moments = Moments.zeros(400)
     for _ in range(4000):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from detectors.stats import (
+from detectors.kit.stats import (
     add_sample,
     block_mean,
     grouped_median,
@@ -21,12 +21,17 @@ from detectors.stats import (
 )
 
 VALUES = st.one_of(st.floats(-1e6, 1e6), st.just(nan))
-MATRIX = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=9), elements=VALUES)
+MATRIX = hnp.arrays(
+    np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=9), elements=VALUES
+)
 
 
+@pytest.mark.slow
 @given(MATRIX)
 def test_median_and_mad_equal_nanmedian(x: NDArray[np.float64]) -> None:
-    """Selection in place gives what sorting gives, for odd and even counts, and NaN where nothing is observed."""
+    """Selection in place gives what sorting gives, for odd and even counts, and NaN
+    where nothing is observed.
+    """
     before = x.copy()
     median, spread = median_mad(x)
     for row in range(len(x)):
@@ -34,13 +39,20 @@ def test_median_and_mad_equal_nanmedian(x: NDArray[np.float64]) -> None:
         assert np.isnan(median[row]) == (not len(seen))
         if len(seen):
             assert median[row] == pytest.approx(np.median(seen), abs=1e-9)
-            assert spread[row] == pytest.approx(1.4826 * np.median(np.abs(seen - np.median(seen))), abs=1e-6)
+            assert spread[row] == pytest.approx(
+                1.4826 * np.median(np.abs(seen - np.median(seen))), abs=1e-6
+            )
     assert np.array_equal(x, before, equal_nan=True)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(VALUES, st.integers(-1, 3)), max_size=40), st.booleans())
-def test_grouped_median_equals_the_median_of_each_group(rows: list[tuple[float, int]], in_order: bool) -> None:
-    """One sort for all groups, or a table of groups that lie in order, gives what one median per group gives."""
+def test_grouped_median_equals_the_median_of_each_group(
+    rows: list[tuple[float, int]], in_order: bool
+) -> None:
+    """One sort for all groups, or a table of groups that lie in order, gives what
+    one median per group gives.
+    """
     rows = sorted(rows, key=lambda row: row[1]) if in_order else rows
     x, group = np.array([r[0] for r in rows], float), np.array([r[1] for r in rows], np.int64)
     median, count = grouped_median(x, group, 4)
@@ -52,7 +64,9 @@ def test_grouped_median_equals_the_median_of_each_group(rows: list[tuple[float, 
 
 
 def test_too_few_peers_are_no_peers() -> None:
-    """Two of a group of two may be compared where two are asked for, not where three are; outsiders never."""
+    """Two of a group of two may be compared where two are asked for, not where
+    three are; outsiders never.
+    """
     x, group = np.array([1.0, 2.0, 9.0]), np.array([0, 0, -1])
     assert peer_deviation(x, group, 1, least=2).tolist()[:2] == [-0.5, 0.5]
     assert np.isnan(peer_deviation(x, group, 1, least=3)).all()
@@ -71,7 +85,9 @@ def test_an_outlier_does_not_tilt_the_slope() -> None:
 
 def test_equal_times_are_no_pair() -> None:
     """A duplicate timestamp must not divide by zero."""
-    assert theil_sen(np.array([0.0, 0.0, 1.0, 2.0]), np.array([[0.0], [0.0], [3.0], [6.0]])).tolist() == [3.0]
+    assert theil_sen(
+        np.array([0.0, 0.0, 1.0, 2.0]), np.array([[0.0], [0.0], [3.0], [6.0]])
+    ).tolist() == [3.0]
 
 
 def test_a_block_needs_half_of_its_samples() -> None:

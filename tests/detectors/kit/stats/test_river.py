@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from detectors.stats import Moments, cusum, ew_update
-from detectors.stats.moments import OFFSET
+from detectors.kit.stats import Moments, cusum, ew_update
+from detectors.kit.stats.moments import OFFSET
 
 WHY = "the extra `baselines` is not installed: river"
 UNCLIPPED = 1e9  # a floor of the spread by which nothing is wild
@@ -14,7 +14,9 @@ UNCLIPPED = 1e9  # a floor of the spread by which nothing is wild
 
 @pytest.mark.parametrize("alpha", [0.5, 0.1, 0.01])
 def test_moments_are_those_of_river(alpha: float) -> None:
-    """Mean and variance of 200 samples, none of them clipped, once the running mean of a cold start is over; ours is 2 % larger by OFFSET."""
+    """Mean and variance of 200 samples, none of them clipped, once the running mean of a cold start
+    is over; ours is 2 % larger by OFFSET.
+    """
     stats = pytest.importorskip("river.stats", reason=WHY)
     first, *samples = np.random.default_rng(5).normal(600, 20, 200).tolist()
     mean, variance = stats.EWMean(alpha), stats.EWVar(alpha)
@@ -26,13 +28,20 @@ def test_moments_are_those_of_river(alpha: float) -> None:
         mean.update(x)
         variance.update(x)
         assert ours.m[0] == pytest.approx(mean.get(), rel=1e-12)
-        assert ours.v[0] == pytest.approx(OFFSET * variance.get(), rel=1e-6, abs=1e-6)  # river's is a difference of squares
+        assert ours.v[0] == pytest.approx(
+            OFFSET * variance.get(), rel=1e-6, abs=1e-6
+        )  # river's is a difference of squares
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("h", [4.0, 10.0, 40.0])
 @pytest.mark.parametrize(("shift", "mode"), [(1.0, "up"), (-1.0, "down")])
-def test_a_cusum_of_distances_from_the_running_mean_alarms_with_page_hinkley(shift: float, mode: str, h: float) -> None:
-    """River's test without forgetting is that: the same step of the first alarm in both directions, with k its delta and h its threshold."""
+def test_a_cusum_of_distances_from_the_running_mean_alarms_with_page_hinkley(
+    shift: float, mode: str, h: float
+) -> None:
+    """River's test without forgetting is that: the same step of the first alarm in both directions,
+    with k its delta and h its threshold.
+    """
     drift = pytest.importorskip("river.drift", reason=WHY)
     samples = np.random.default_rng(6).uniform(-0.8, 0.8, 500)  # our CUSUM clips at 3: here nothing
     samples[200:] += shift

@@ -1,4 +1,6 @@
-"""Export: the rows of one device or incident, each once, from files and log; readable, checkable, and without people's programs."""
+"""Export: the rows of one device or incident, each once, from files and log; readable, checkable,
+and without people's programs.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +17,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
 from pipeline.frame import frame_of
 from pipeline.observation import Event, Observation
 from pipeline.selfmetrics import SelfMetrics
-from pipeline.store.export import export
-from pipeline.store.redact import MASK, Redaction
-from pipeline.store.schema import schema
-from pipeline.store.seal import seal
-from pipeline.store.slice import Window
-from pipeline.store.subject import NothingToExportError, Subject, about_device, about_incident, about_time
-from pipeline.store.wal import Wal, segments
-from tests.fakes import SECOND, START_NS, FakeClock, gpu, observed
+from pipeline.store.export.export import export
+from pipeline.store.export.redact import MASK, Redaction
+from pipeline.store.export.subject import (
+    NothingToExportError,
+    Subject,
+    about_device,
+    about_incident,
+    about_time,
+)
+from pipeline.store.files.schema import schema
+from pipeline.store.files.slice import Window
+from pipeline.store.files.wal import Wal, segments
+from pipeline.store.keep.seal import seal
+from tests.fakes import START_NS, FakeClock, gpu, observed
 
 START_US = START_NS // 1000
 HOUR = Window(START_US, START_US + 3_600_000_000)
@@ -43,16 +52,24 @@ class Store:
     def __post_init__(self) -> None:
         self.wal = Wal(self.root / "wal", self.clock, SelfMetrics())
 
-    def second(self, *events: Event, findings: tuple[Finding, ...] = (), outcome: str = "ok") -> None:
+    def second(
+        self, *events: Event, findings: tuple[Finding, ...] = (), outcome: str = "ok"
+    ) -> None:
         """One read of two GPUs and a link of the first."""
         self.clock.advance(1)
         when = (self.clock.time_ns(), self.clock.monotonic_ns())
-        gpus = frame_of("gpu", [(gpu(i, serial=f"S{i}"), {"power_milliwatts": self.seq}) for i in range(2)], *when)
+        gpus = frame_of(
+            "gpu",
+            [(gpu(i, serial=f"S{i}"), {"power_milliwatts": self.seq}) for i in range(2)],
+            *when,
+        )
         link = replace(gpu(0), kind="nvlink", id=f"{gpu(0).id}/3", attributes={})
         links = frame_of("nvlink", [(link, {})], *when)
         o = replace(observed(self.clock, gpus, links, seq=self.seq), events=events)
         if outcome != "ok":
-            o = Observation("nvml", "n1", "boot-1", self.seq, *when, 5, outcome="failed", error=outcome)
+            o = Observation(
+                "nvml", "n1", "boot-1", self.seq, *when, 5, outcome="failed", error=outcome
+            )
         self.wal.write(o, findings)
         self.seq += 1
 
@@ -66,14 +83,18 @@ class Store:
         for segment in segments(self.root / "wal"):
             seal(segment, self.root, "c1")
 
-    def device(self, target: Path, device: str = gpu(0).id, *, redact: bool = False, window: Window = HOUR) -> Archive:
+    def device(
+        self, target: Path, device: str = gpu(0).id, *, redact: bool = False, window: Window = HOUR
+    ) -> Archive:
         """Export of one device."""
         return self.out(about_device(self.root, device, window), target, redact=redact)
 
     def out(self, subject: Subject, target: Path, *, redact: bool = False) -> Archive:
         """Export, and open what came out."""
         self.wal.sync()
-        export(self.root, subject, target / "case.zip", version="9.9.9", now_us=START_US, redact=redact)
+        export(
+            self.root, subject, target / "case.zip", version="9.9.9", now_us=START_US, redact=redact
+        )
         return Archive(target / "case.zip")
 
 
@@ -82,7 +103,9 @@ class Archive:
 
     def __init__(self, path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
-            self.files = {name.removeprefix("case/"): archive.read(name) for name in archive.namelist()}
+            self.files = {
+                name.removeprefix("case/"): archive.read(name) for name in archive.namelist()
+            }
 
     def text(self, name: str) -> str:
         return self.files[name].decode()
@@ -103,8 +126,12 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
 
 
-def test_a_device_goes_with_its_parts_and_what_concerns_its_node(store: Store, tmp_path: Path) -> None:
-    """Rows of the GPU and its links; events, findings, reads and slow facts of the whole node; nothing of other GPUs."""
+def test_a_device_goes_with_its_parts_and_what_concerns_its_node(
+    store: Store, tmp_path: Path
+) -> None:
+    """Rows of the GPU and its links; events, findings, reads and slow facts of the whole
+    node; nothing of other GPUs.
+    """
     store.second(store.event(1, "xid", code=13))
     archive = store.device(tmp_path)
     assert archive.column("gpu", "device") == [gpu(0).id]
@@ -113,7 +140,10 @@ def test_a_device_goes_with_its_parts_and_what_concerns_its_node(store: Store, t
     assert archive.tables() == {"gpu", "nvlink", "events", "devices", "reads"}
 
 
-def test_the_log_of_a_running_agent_counts_and_no_row_counts_twice(store: Store, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_log_of_a_running_agent_counts_and_no_row_counts_twice(
+    store: Store, tmp_path: Path
+) -> None:
     """Sealed, sealed but with its segment still there, and only written: each second once."""
     for _ in range(10):
         store.second()
@@ -133,6 +163,7 @@ def test_the_log_of_a_running_agent_counts_and_no_row_counts_twice(store: Store,
     assert sorted(archive.column("reads", "seq")) == list(range(30))
 
 
+@pytest.mark.slow
 def test_the_window_holds_its_begin_and_not_its_end(store: Store, tmp_path: Path) -> None:
     """Half open, to the microsecond; slow facts from before it are there."""
     for _ in range(10):
@@ -143,7 +174,10 @@ def test_the_window_holds_its_begin_and_not_its_end(store: Store, tmp_path: Path
     assert gpu(0).id in archive.column("devices", "device")
 
 
-def test_what_the_kernel_said_in_its_last_moments_is_found_though_read_after_the_reboot(store: Store, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_what_the_kernel_said_in_its_last_moments_is_found_though_read_after_the_reboot(
+    store: Store, tmp_path: Path
+) -> None:
     """Rows lie in the hour of their read; the window is about when things happened."""
     last = store.event(0, "xid", code=79, text="NVRM: Xid: 79", origin="pstore", previous_boot=True)
     store.second()
@@ -154,12 +188,23 @@ def test_what_the_kernel_said_in_its_last_moments_is_found_though_read_after_the
     assert "pstore  NVRM: Xid: 79" in archive.text("kernel.log")
 
 
-def test_a_finding_is_exported_with_a_quarter_of_an_hour_around_it(store: Store, tmp_path: Path) -> None:
-    """The id is enough: device and time are found in the store."""
+@pytest.mark.slow
+def test_a_finding_is_exported_with_a_quarter_of_an_hour_around_it(
+    store: Store, tmp_path: Path
+) -> None:
+    """Its short id is enough: device and time are found in the store."""
     for _ in range(1200):
         store.second()
     found = Finding(
-        "ecc", gpu(1), "ecc", "onset", "page", store.clock.time_ns(), store.clock.time_ns(), "Bad.", "COMPONENT_RESET"
+        "ecc",
+        gpu(1),
+        "ecc",
+        "onset",
+        "page",
+        store.clock.time_ns(),
+        store.clock.time_ns(),
+        "Bad.",
+        "COMPONENT_RESET",
     )
     store.second(findings=(found,))
     for _ in range(1200):
@@ -170,6 +215,11 @@ def test_a_finding_is_exported_with_a_quarter_of_an_hour_around_it(store: Store,
     assert (subject.devices, set(archive.column("gpu", "device"))) == ((gpu(1).id,), {gpu(1).id})
     assert archive.column("gpu", "seq") == list(range(1200 - 901, 1200 + 899))
     assert f"finding {found.id} onset [page] ecc: Bad." in archive.text("timeline.txt")
+    assert about_incident(store.root, found.id[:8]) == subject
+    with pytest.raises(NothingToExportError, match=f"the newest: {found.id[:8]} "):
+        about_incident(store.root, "none")
+    with pytest.raises(NothingToExportError, match="no incident in that time"):
+        about_incident(store.root, "latest")
 
 
 def test_everything_of_a_time_can_go_too(store: Store, tmp_path: Path) -> None:
@@ -182,7 +232,10 @@ def test_everything_of_a_time_can_go_too(store: Store, tmp_path: Path) -> None:
 def test_an_unknown_device_is_refused_with_the_known_ones(store: Store) -> None:
     """Whoever mistypes an id sees what there is."""
     store.second()
-    with pytest.raises(NothingToExportError, match=rf"no device GPU-x in that time; there are {gpu(0).id}, {gpu(1).id}"):
+    with pytest.raises(
+        NothingToExportError,
+        match=rf"no device GPU-x in that time; there are {gpu(0).id}, {gpu(1).id}",
+    ):
         about_device(store.root, "GPU-x", HOUR)
 
 
@@ -195,6 +248,7 @@ def test_an_empty_store_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "x.zip").exists()
 
 
+@pytest.mark.slow
 def test_the_store_is_only_read(store: Store, tmp_path: Path) -> None:
     """Neither a dead agent's directory nor a running agent's is changed."""
     store.second()
@@ -206,6 +260,7 @@ def test_the_store_is_only_read(store: Store, tmp_path: Path) -> None:
     assert {p: p.stat().st_mtime_ns for p in store.root.rglob("*")} == before
 
 
+@pytest.mark.slow
 def test_sums_hold_and_equal_contents_give_equal_files(store: Store, tmp_path: Path) -> None:
     """The receiver can check every file; two exports of the same rows are the same bytes."""
     store.second(store.event(0, "xid", code=31, text="x"))
@@ -213,11 +268,16 @@ def test_sums_hold_and_equal_contents_give_equal_files(store: Store, tmp_path: P
     listed = {e["name"]: e for e in json.loads(archive.text("manifest.json"))["files"]}
     assert listed.keys() == archive.files.keys() - {"manifest.json", "SHA256SUMS"}
     for name, entry in listed.items():
-        assert (entry["sha256"], entry["bytes"]) == (hashlib.sha256(archive.files[name]).hexdigest(), len(archive.files[name]))
+        assert (entry["sha256"], entry["bytes"]) == (
+            hashlib.sha256(archive.files[name]).hexdigest(),
+            len(archive.files[name]),
+        )
     assert listed["tables/gpu.parquet"]["rows"] == 1
     lines = [line.split("  ") for line in archive.text("SHA256SUMS").splitlines()]
     assert {name: digest for digest, name in lines} == {
-        n: hashlib.sha256(data).hexdigest() for n, data in archive.files.items() if n != "SHA256SUMS"
+        n: hashlib.sha256(data).hexdigest()
+        for n, data in archive.files.items()
+        if n != "SHA256SUMS"
     }
     first = (tmp_path / "case.zip").read_bytes()
     store.device(tmp_path)
@@ -229,14 +289,21 @@ def test_the_readme_says_what_it_is_in_words(store: Store, tmp_path: Path) -> No
     store.second(store.event(0, "xid", code=31))
     archive = store.device(tmp_path)
     text = archive.text("README.txt")
-    for said in ("tocsin 9.9.9", f"device {gpu(0).id}", "2027-01-15 08:00:00.000000Z", "power_milliwatts, energy_millijoules"):
+    for said in (
+        "tocsin 9.9.9",
+        f"device {gpu(0).id}",
+        "2027-01-15 08:00:00.000000Z",
+        "power_milliwatts, energy_millijoules",
+    ):
         assert said in text
     assert [line for line in text.splitlines() if line.split()[:2] == ["serial:", "S0"]]
     columns = {line.split()[0] for line in text.splitlines() if line}
     assert not {c.name for name in archive.tables() for c in schema(name)} - columns
 
 
-def test_the_timeline_is_in_order_and_tells_of_failing_reads_once(store: Store, tmp_path: Path) -> None:
+def test_the_timeline_is_in_order_and_tells_of_failing_reads_once(
+    store: Store, tmp_path: Path
+) -> None:
     """Events and changes of what could be read, oldest first."""
     store.second()
     store.second(outcome="OSError: gone")
@@ -258,15 +325,28 @@ def test_a_line_of_the_kernel_cannot_forge_another(store: Store, tmp_path: Path)
         assert r"a\n2027-01-15 forged\x1b[2J" in line
 
 
+@pytest.mark.slow
 def test_redaction_leaves_no_program_anywhere(store: Store, tmp_path: Path) -> None:
-    """Names, ids, command lines and control groups are in no file of the archive; what is about the hardware stays."""
+    """Names, ids, command lines and control groups are in no file of the archive; what is
+    about the hardware stays.
+    """
     program = "train_llm.py"
     events = (
         store.event(
-            0, "xid", code=31, process=program, pid=4711, text=f"NVRM: Xid (PCI:0000:1b:00): 31, pid=4711, name={program}, Ch 8"
+            0,
+            "xid",
+            code=31,
+            process=program,
+            pid=4711,
+            text=f"NVRM: Xid (PCI:0000:1b:00): 31, pid=4711, name={program}, Ch 8",
         ),
         store.event(
-            0, "oom_kill", process=program, pid=4711, cgroup="/kubepods/4711x", text=f"Killed process 4711 ({program}) total-vm"
+            0,
+            "oom_kill",
+            process=program,
+            pid=4711,
+            cgroup="/kubepods/4711x",
+            text=f"Killed process 4711 ({program}) total-vm",
         ),
         store.event(0, "gpu_process_started", process=program, pid=4711),
         store.event(0, "pcie_error", severity="fatal", text=f"AER while {program} ran"),
@@ -286,14 +366,23 @@ def test_redaction_leaves_no_program_anywhere(store: Store, tmp_path: Path) -> N
     archive = store.device(tmp_path, redact=True)
     said_in = {name: str(archive.table(name).to_pylist()) for name in archive.tables()}
     said_in |= {name: archive.text(name) for name in ("README.txt", "timeline.txt", "kernel.log")}
-    assert not [(name, word) for name, text in said_in.items() for word in (program, "4711", "kubepods") if word in text]
+    assert not [
+        (name, word)
+        for name, text in said_in.items()
+        for word in (program, "4711", "kubepods")
+        if word in text
+    ]
     assert "NVRM: Xid (PCI:0000:1b:00): 31, pid=***, name=***, Ch 8" in archive.text("kernel.log")
     assert "AER while *** ran" in archive.text("kernel.log")
     assert json.loads(archive.text("manifest.json"))["redacted"] == "yes"
     kept = [orjson.loads(a) for a in archive.column("events", "attributes")]
-    assert {"code": 31, "text": f"NVRM: Xid (PCI:0000:1b:00): 31, pid={MASK}, name={MASK}, Ch 8"} in kept
+    assert {
+        "code": 31,
+        "text": f"NVRM: Xid (PCI:0000:1b:00): 31, pid={MASK}, name={MASK}, Ch 8",
+    } in kept
 
 
+@pytest.mark.slow
 def test_without_redaction_nothing_is_masked(store: Store, tmp_path: Path) -> None:
     """The switch does something, and only when it is on."""
     store.second(store.event(0, "gpu_process_started", process="python3", pid=1))
@@ -316,6 +405,7 @@ def test_names_of_programs_are_masked_where_they_stand(text: str, masked: str) -
     assert Redaction().text(text) == masked
 
 
+@pytest.mark.slow
 def test_a_damaged_file_costs_its_own_rows(store: Store, tmp_path: Path) -> None:
     """It is named; the rest goes out."""
     store.second()
@@ -337,8 +427,19 @@ def test_a_device_that_moved_to_another_host_is_followed(tmp_path: Path) -> None
         wal = Wal(tmp_path / "wal", clock, SelfMetrics())
         device = replace(gpu(0), host=host)
         clock.advance(10 if host == "n2" else 1)
-        frame = frame_of("gpu", [(device, {"power_milliwatts": 1})], clock.time_ns(), clock.monotonic_ns())
-        o = Observation("nvml", host, f"boot-{host}", 1, clock.time_ns(), clock.monotonic_ns(), SECOND, (frame,))
+        frame = frame_of(
+            "gpu", [(device, {"power_milliwatts": 1})], clock.time_ns(), clock.monotonic_ns()
+        )
+        o = Observation(
+            "nvml",
+            host,
+            f"boot-{host}",
+            1,
+            clock.time_ns(),
+            clock.monotonic_ns(),
+            SECOND_NS,
+            (frame,),
+        )
         wal.write(o, ())
         wal.close()
         for segment in segments(tmp_path / "wal"):

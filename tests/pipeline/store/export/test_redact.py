@@ -7,11 +7,21 @@ from json import loads
 
 from pipeline.finding import Incident
 from pipeline.frame import Device, frame_of
-from pipeline.store.redact import MASK, Redaction
-from pipeline.store.tables import Gathered
+from pipeline.store.export.redact import MASK, Redaction
+from pipeline.store.files.tables import Gathered
 from tests.fakes import START_NS, FakeClock, gpu, observed
 
-TOLD = Incident("i", gpu(0), "ecc", "page", "COMPONENT_RESET", START_NS, (), "Uncorrectable.", reason="Reset it.")
+TOLD = Incident(
+    "i",
+    gpu(0),
+    "ecc",
+    "page",
+    "COMPONENT_RESET",
+    START_NS,
+    (),
+    "Uncorrectable.",
+    reason="Reset it.",
+)
 
 
 def test_who_took_an_incident_on_and_their_note_are_masked() -> None:
@@ -26,16 +36,37 @@ def test_who_took_an_incident_on_and_their_note_are_masked() -> None:
 
 def test_users_in_events_are_left_out() -> None:
     """Of maintenance and of acknowledgements."""
-    assert Redaction().attributes("maintenance_started", {"reason": "firmware", "user": "ada"}) == {"reason": "firmware"}
-    assert Redaction().attributes("incident_acknowledged", {"incident": "i", "note": "Ada", "user": "ada"}) == {"incident": "i"}
+    assert Redaction().attributes("maintenance_started", {"reason": "firmware", "user": "ada"}) == {
+        "reason": "firmware"
+    }
+    assert Redaction().attributes(
+        "incident_acknowledged", {"incident": "i", "note": "Ada", "user": "ada"}
+    ) == {"incident": "i"}
 
 
 def test_whose_job_it_was_stays_here() -> None:
-    """Names of users, accounts, pods and jobs leave the slow facts of a holder; job id, GPU and a GPU's own facts stay."""
-    facts = {"uuid": "GPU-1", "job": "71", "user": "ada", "account": "physics", "pod": "p", "namespace": "ns", "job_name": "x"}
+    """Names of users, accounts, pods and jobs leave the slow facts of a holder; job id, GPU
+    and a GPU's own facts stay.
+    """
+    facts = {
+        "uuid": "GPU-1",
+        "job": "71",
+        "user": "ada",
+        "account": "physics",
+        "pod": "p",
+        "namespace": "ns",
+        "job_name": "x",
+    }
     holder = Device("n1", "device_job", "GPU-1/slurm/71", facts)
     gathered = Gathered()
-    gathered.add(observed(FakeClock(), frame_of("device_job", [(holder, {})], 0, 0), frame_of("gpu", [(gpu(0), {})], 0, 0)), ())
+    gathered.add(
+        observed(
+            FakeClock(),
+            frame_of("device_job", [(holder, {})], 0, 0),
+            frame_of("gpu", [(gpu(0), {})], 0, 0),
+        ),
+        (),
+    )
     rows = Redaction().table("devices", dict(gathered.tables())["devices"]).to_pylist()
     kept = {row["kind"]: loads(row["attributes"]) for row in rows}
     assert kept == {"device_job": {"uuid": "GPU-1", "job": "71"}, "gpu": dict(gpu(0).attributes)}

@@ -12,37 +12,43 @@ from pathlib import Path
 import pytest
 
 from pipeline.child import Child
-from pipeline.store.lock import DirectoryTakenError, lock
-from tests.wait import until
+from pipeline.store.files.lock import DirectoryTakenError, lock
+from tests.wait import PATIENCE_S, until
 
 
 @contextlib.contextmanager
 def holder(directory: Path) -> Iterator[Child]:
     """Another process that holds the directory, after it has said so."""
     code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[3])!r})\n"
-        "from pathlib import Path; from pipeline.store.lock import lock\n"
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[4])!r})\n"
+        "from pathlib import Path; from pipeline.store.files.lock import lock\n"
         "with lock(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     )
     child = Child([sys.executable, "-I", "-c", code, str(directory)])
     try:
-        assert child.receive(20) == b"held\n"
+        assert child.receive(PATIENCE_S) == b"held\n"
         yield child
     finally:
         child.kill()
         until(lambda: child.poll() is not None, "the holder's end")
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused_with_the_number_of_the_first(tmp_path: Path) -> None:
-    """Two agents in one directory would write each other's segments: the second says who is there and what to do."""
+    """Two agents in one directory would write each other's segments: the second says who
+    is there and what to do.
+    """
     with (
         holder(tmp_path) as first,
-        pytest.raises(DirectoryTakenError, match=rf"{tmp_path}.*process {first.pid}.*--storage\.path"),
+        pytest.raises(
+            DirectoryTakenError, match=rf"{tmp_path}.*process {first.pid}.*--storage\.path"
+        ),
         lock(tmp_path),
     ):
         pass
 
 
+@pytest.mark.slow
 def test_a_killed_holder_leaves_no_lock(tmp_path: Path) -> None:
     """After kill -9 the next agent starts without anybody's help."""
     with holder(tmp_path) as first:
@@ -58,8 +64,10 @@ def test_different_work_goes_on_side_by_side(tmp_path: Path) -> None:
         assert (tmp_path / "new" / "agent.lock").read_text() == f"{os.getpid()}\n"
 
 
-def test_a_directory_that_cannot_be_written_is_no_reason_not_to_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_directory_that_cannot_be_written_is_no_reason_not_to_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """It is said, and the agent goes on: hardware is judged with or without a disk."""
     (tmp_path / "file").write_text("in the way")
     with lock(tmp_path / "file" / "below"):
-        assert "going on without" in caplog.text
+        assert "continuing without" in caplog.text

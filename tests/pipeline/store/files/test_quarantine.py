@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.replay import replay
-from pipeline.store.compact import compact
-from pipeline.store.live import live_files
-from pipeline.store.parquet import ForeignError, named, read
+from pipeline.store.files.live import live_files
+from pipeline.store.files.parquet import ForeignError, named, read
+from pipeline.store.keep.compact import compact
 from tests.pipeline.store.days import files, later, two_days
-from tests.pipeline.store.test_seal import same
+from tests.pipeline.store.keep.test_seal import same
 
 
 def truncated(path: Path) -> None:
@@ -52,7 +52,9 @@ def of_another_table(path: Path) -> None:
 def newer(path: Path) -> None:
     """Of a layout that this version does not know."""
     table = pq.read_table(path, partitioning=None)
-    pq.write_table(table.replace_schema_metadata({**table.schema.metadata, b"tocsin.format": b"99"}), path)
+    pq.write_table(
+        table.replace_schema_metadata({**table.schema.metadata, b"tocsin.format": b"99"}), path
+    )
 
 
 def without_seq(path: Path) -> None:
@@ -61,13 +63,18 @@ def without_seq(path: Path) -> None:
     pq.write_table(table.drop_columns(["seq"]), path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "damage", [truncated, empty, flipped, foreign, of_another_table, newer, without_seq], ids=lambda d: d.__name__
+    "damage",
+    [truncated, empty, flipped, foreign, of_another_table, newer, without_seq],
+    ids=lambda d: d.__name__,
 )
 def test_a_file_that_cannot_be_read_is_moved_and_the_rest_answers(
     tmp_path: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its place below quarantine/ is its place in the layout; one line names it; the day is compacted without it."""
+    """Its place below quarantine/ is its place in the layout; one line names it; the day
+    is compacted without it.
+    """
     whole = two_days(tmp_path, hours=(1,))
     bad, *_ = live_files(tmp_path, "ib_port")
     damage(bad)
@@ -88,6 +95,7 @@ def test_a_file_that_cannot_be_read_is_moved_and_the_rest_answers(
     assert compact(later(tmp_path)).quarantined == []
 
 
+@pytest.mark.slow
 def test_a_compacted_file_that_rots_is_moved_when_its_day_is_reopened(tmp_path: Path) -> None:
     """Its rows are lost, the late file's are not."""
     two_days(tmp_path, hours=(1,))
@@ -100,6 +108,7 @@ def test_a_compacted_file_that_rots_is_moved_when_its_day_is_reopened(tmp_path: 
     assert read(live_files(tmp_path, "node")[0], "node").num_rows == 30
 
 
+@pytest.mark.slow
 def test_two_files_of_one_name_are_both_kept(tmp_path: Path) -> None:
     """Evidence is not overwritten."""
     for content in (b"a", b"b"):
@@ -111,8 +120,11 @@ def test_two_files_of_one_name_are_both_kept(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in kept] == [b"a", b"b"]
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_seen_wherever_the_values_are(tmp_path: Path) -> None:
-    """Pages carry checksums: whatever bit of a column's data flips, it is refused or changes nothing; wrong values never come back."""
+    """Pages carry checksums: whatever bit of a column's data flips, it is refused or changes
+    nothing; wrong values never come back.
+    """
     two_days(tmp_path, ("node",), (1,))
     path, *_ = live_files(tmp_path, "node")
     good, raw = read(path, "node"), path.read_bytes()
@@ -133,8 +145,11 @@ def test_a_flipped_bit_is_seen_wherever_the_values_are(tmp_path: Path) -> None:
     assert refused > len(columns)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_the_footer_never_gets_out_as_anything_else(tmp_path: Path) -> None:
-    """Whatever pyarrow makes of a damaged footer, it is a ForeignError that names the file, or a table."""
+    """Whatever pyarrow makes of a damaged footer, it is a ForeignError that
+    names the file, or a table.
+    """
     two_days(tmp_path, ("node",), (1,))
     path, *_ = live_files(tmp_path, "node")
     raw = path.read_bytes()
@@ -151,13 +166,16 @@ def test_a_flipped_bit_in_the_footer_never_gets_out_as_anything_else(tmp_path: P
 
 
 def test_the_systems_own_trouble_is_not_the_files(tmp_path: Path) -> None:
-    """A disk that fails, or too many open files, is no reason to move a file: pyarrow's own errors have no number."""
+    """A disk that fails, or too many open files, is no reason to move a file: pyarrow's
+    own errors have no number.
+    """
     with pytest.raises(OSError, match="5"), named(tmp_path):
         raise OSError(errno.EIO, "Input/output error")
     with pytest.raises(ForeignError), named(tmp_path):
         raise OSError("Couldn't deserialize thrift")
 
 
+@pytest.mark.slow
 def test_replay_of_an_intact_store_says_nothing_is_missing(tmp_path: Path) -> None:
     """The reason not_stored is for lost rows only."""
     whole = two_days(tmp_path, hours=(1,))

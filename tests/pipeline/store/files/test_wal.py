@@ -1,4 +1,6 @@
-"""The write-ahead log: what was written is read back bit for bit; damage ends a segment and costs nothing before it."""
+"""The write-ahead log: what was written is read back bit for bit; damage ends a segment and
+costs nothing before it.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,24 @@ from pipeline.finding import Finding, Incident
 from pipeline.frame import Frame, schema_of
 from pipeline.observation import Event, Observation, Unread
 from pipeline.selfmetrics import SelfMetrics
-from pipeline.store.record import CorruptError
-from pipeline.store.wal import Wal, read_segment, segments
+from pipeline.store.files.record import CorruptError
+from pipeline.store.files.wal import Wal, read_segment, segments
 from tests.fakes import FakeClock, gpu, gpu_frame, observed
 
 FINDING = Finding(
-    "ecc", gpu(1), "ecc", "onset", "page", 5, 6, "Uncorrectable.", "COMPONENT_RESET", 3.0, float("nan"), "errors", ("a", "b")
+    "ecc",
+    gpu(1),
+    "ecc",
+    "onset",
+    "page",
+    5,
+    6,
+    "Uncorrectable.",
+    "COMPONENT_RESET",
+    3.0,
+    float("nan"),
+    "errors",
+    ("a", "b"),
 )
 
 
@@ -29,20 +43,28 @@ class Log:
     """A log in a directory, with its clock and numbers."""
 
     def __init__(self, directory: Path, **options: float) -> None:
-        self.directory, self.clock, self.own = directory, FakeClock(), SelfMetrics()
-        self.wal = Wal(directory, self.clock, self.own, **options)  # type: ignore[arg-type]
+        self.directory, self.clock, self.metrics = directory, FakeClock(), SelfMetrics()
+        self.wal = Wal(directory, self.clock, self.metrics, **options)  # type: ignore[arg-type]
 
     def frame(self, *values: dict[str, float | int | None]) -> Frame:
         return gpu_frame(self.clock, *values)
 
     def read(self) -> list[tuple[Observation, tuple[Finding, ...]]]:
-        return [judged[:2] for segment in segments(self.directory) for judged in read_segment(segment)]
+        return [
+            judged[:2] for segment in segments(self.directory) for judged in read_segment(segment)
+        ]
 
 
 def events(clock: FakeClock) -> tuple[Event, ...]:
     """One event with a value of every type."""
     return (
-        Event(clock.time_ns(), 7, gpu(1), "xid", {"code": 79, "text": 'a "quoted"\n line', "ratio": float("nan"), "flag": True}),
+        Event(
+            clock.time_ns(),
+            7,
+            gpu(1),
+            "xid",
+            {"code": 79, "text": 'a "quoted"\n line', "ratio": float("nan"), "flag": True},
+        ),
     )
 
 
@@ -50,7 +72,13 @@ def test_what_was_written_is_read_back_with_everything(tmp_path: Path) -> None:
     """Frames, missing values, counters above 2^53, events, reasons and findings survive."""
     log = Log(tmp_path)
     first = replace(
-        observed(log.clock, log.frame({"power_milliwatts": 0, "energy_millijoules": 2**64 - 1}, {"energy_millijoules": None})),
+        observed(
+            log.clock,
+            log.frame(
+                {"power_milliwatts": 0, "energy_millijoules": 2**64 - 1},
+                {"energy_millijoules": None},
+            ),
+        ),
         events=events(log.clock),
         unread=(Unread("EINVAL", "d", "f"),),
     )
@@ -69,15 +97,27 @@ def test_incidents_are_kept_beside_findings(tmp_path: Path) -> None:
     """An open and a cleared one come back as they were."""
     log = Log(tmp_path)
     opened = Incident(
-        "i1", gpu(1), "ecc", "page", "COMPONENT_RESET", 5000, (FINDING.id,), "Uncorrectable.", reason="It is stuck."
+        "i1",
+        gpu(1),
+        "ecc",
+        "page",
+        "COMPONENT_RESET",
+        5000,
+        (FINDING.id,),
+        "Uncorrectable.",
+        reason="It is stuck.",
     )
-    told = (opened, replace(opened, cleared_ns=9000, acknowledged_ns=8000, note="mine", acknowledged_by="ada"))
+    told = (
+        opened,
+        replace(opened, cleared_ns=9000, acknowledged_ns=8000, note="mine", acknowledged_by="ada"),
+    )
     log.wal.write(observed(log.clock), (FINDING,), told)
     log.wal.close()
     (segment,) = segments(tmp_path)
     assert [judged.incidents for judged in read_segment(segment)] == [told]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_frame_is_read_back_bit_for_bit(tmp_path: Path, data: st.DataObject) -> None:
@@ -85,7 +125,9 @@ def test_any_frame_is_read_back_bit_for_bit(tmp_path: Path, data: st.DataObject)
     schema, devices = schema_of("gpu"), tuple(gpu(i) for i in range(data.draw(st.integers(0, 3))))
     n, seed = len(devices), data.draw(st.integers(0, 2**32))
     rng = np.random.default_rng(seed)
-    gauges = rng.normal(size=(len(schema.gauges), n)) * 10.0 ** rng.integers(-300, 300, (len(schema.gauges), n))
+    gauges = rng.normal(size=(len(schema.gauges), n)) * 10.0 ** rng.integers(
+        -300, 300, (len(schema.gauges), n)
+    )
     gauges[rng.random(gauges.shape) < 0.3] = np.nan
     counters = rng.integers(0, 2**64, (len(schema.counters), n), dtype=np.uint64)
     mask = rng.random(counters.shape) < 0.7
@@ -108,7 +150,10 @@ def test_a_changed_attribute_begins_a_new_generation(tmp_path: Path) -> None:
     for seq, frame in enumerate(frames):
         log.wal.write(observed(log.clock, frame, seq=seq), ())
     log.wal.close()
-    assert [o.frames[0].devices[0].attributes.get("driver_version") for o, _ in log.read()] == [None, "580"]
+    assert [o.frames[0].devices[0].attributes.get("driver_version") for o, _ in log.read()] == [
+        None,
+        "580",
+    ]
 
 
 @pytest.mark.parametrize("cut", [1, 7, 9, 50, 200])
@@ -150,23 +195,28 @@ def test_records_are_synced_at_the_interval(tmp_path: Path) -> None:
     for seq in range(17):
         log.wal.write(observed(log.clock, seq=seq), ())
         log.clock.advance(0.25)
-    assert log.own.value(agent.WAL_SYNCS) == 4
+    assert log.metrics.value(agent.WAL_SYNCS) == 4
 
 
+@pytest.mark.slow
 def test_segments_end_by_size_and_by_age_and_are_bounded_together(tmp_path: Path) -> None:
     """The oldest segments go first, and are counted."""
-    log = Log(tmp_path, segment_bytes=60_000, segment_s=900.0, most_bytes=200_000)
+    log = Log(tmp_path, segment_bytes=60_000, segment_s=900.0, max_bytes=200_000)
     for seq in range(200):
         log.wal.write(observed(log.clock, log.frame({"power_milliwatts": seq}), seq=seq), ())
         log.clock.advance(1.0)
     log.wal.close()
     assert sum(s.stat().st_size for s in segments(tmp_path)) <= 200_000 + 60_000
-    assert (log.own.value(agent.WAL_DROPPED_SEGMENTS) or 0) > 0
+    assert (log.metrics.value(agent.WAL_DROPPED_SEGMENTS) or 0) > 0
     assert log.read()[-1][0].seq == 199
 
 
-def test_after_a_failed_write_the_segment_is_whole_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Disk full in the middle of a record: it is cut off, and the next one is written when there is room again."""
+def test_after_a_failed_write_the_segment_is_whole_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Disk full in the middle of a record: it is cut off, and the next one is written
+    when there is room again.
+    """
     log = Log(tmp_path)
     log.wal.write(observed(log.clock, log.frame({"power_milliwatts": 0}), seq=0), ())
     write = os.write
@@ -176,4 +226,7 @@ def test_after_a_failed_write_the_segment_is_whole_and_goes_on(tmp_path: Path, m
     monkeypatch.undo()
     log.wal.write(observed(log.clock, log.frame({"power_milliwatts": 2}), seq=2), ())
     log.wal.close()
-    assert [(o.seq, o.frames[0].value("power_milliwatts", 0)) for o, _ in log.read()] == [(0, 0.0), (2, 2.0)]
+    assert [(o.seq, o.frames[0].value("power_milliwatts", 0)) for o, _ in log.read()] == [
+        (0, 0.0),
+        (2, 2.0),
+    ]

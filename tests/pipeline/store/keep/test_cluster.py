@@ -1,4 +1,6 @@
-"""Compaction for a cluster: few large files with manifests, each row in one place for every reader at every moment."""
+"""Compaction for a cluster: few large files with manifests, each row in one place for
+every reader at every moment.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.store import cluster
-from pipeline.store.cluster import EXPIRE_US, ORPHAN_US, Cluster, Merged
-from pipeline.store.manifest import Manifest, live_objects
-from pipeline.store.objects import Directory, Objects
-from pipeline.store.query import Store
+from pipeline.store.keep import cluster
+from pipeline.store.keep.cluster import EXPIRE_US, ORPHAN_US, Cluster, Merged
+from pipeline.store.query.store import Store
+from pipeline.store.remote.manifest import Manifest, live_objects
+from pipeline.store.remote.objects import Directory, Objects
 from tests.fakes import gpu_frame, observed
 from tests.pipeline.store.days import MIDNIGHT_NS, at, seen, two_days
-from tests.pipeline.store.test_seal import store
+from tests.pipeline.store.keep.test_seal import store
 
 MIDNIGHT_US = MIDNIGHT_NS // 1000
 HOUR_US = 3_600_000_000
@@ -27,10 +29,14 @@ Rows = list[tuple[object, ...]]
 
 
 def rows(objects: Objects, table: str = "node") -> Rows:
-    """What a reader finds, as (host, boot, number, device), sorted; of the objects that count at this moment."""
+    """What a reader finds, as (host, boot, number, device), sorted; of the objects
+    that count at this moment.
+    """
     found: Rows = []
     for key, _ in live_objects(objects, f"{table}/"):
-        got = pq.read_table(io.BytesIO(objects.get(key)), columns=["host", "boot_id", "seq", "device"])
+        got = pq.read_table(
+            io.BytesIO(objects.get(key)), columns=["host", "boot_id", "seq", "device"]
+        )
         found += zip(*(column.to_pylist() for column in got.columns), strict=True)
     return sorted(found, key=str)
 
@@ -64,11 +70,15 @@ class Fleet:
         shutil.rmtree(self.root / "wal")
         self.objects = Directory(self.root)
         for path in list(self.root.glob("*/*/*/*.parquet")):
-            shutil.copy(path, path.with_name(path.name.replace("-n1-", "-n0-")))  # a node that sorts before the other
+            shutil.copy(
+                path, path.with_name(path.name.replace("-n1-", "-n0-"))
+            )  # a node that sorts before the other
 
     def compact(self, hour: float = 72, objects: Objects | None = None) -> Merged:
         """One run at an hour after midnight."""
-        return Cluster(objects or self.objects, MIDNIGHT_US + round(hour * HOUR_US), self.scratch).compact()
+        return Cluster(
+            objects or self.objects, MIDNIGHT_US + round(hour * HOUR_US), self.scratch
+        ).compact()
 
     def late(self) -> None:
         """A file that a node could not send before."""
@@ -85,18 +95,26 @@ def fleet(tmp_path: Path) -> Fleet:
     return Fleet(tmp_path)
 
 
+@pytest.mark.slow
 def test_each_closed_hour_becomes_one_file_that_holds_every_row_once(fleet: Fleet) -> None:
     """Nodes' own files stay for a while, and do not count beside it."""
     before = {table: rows(fleet.objects, table) for table in ("node", "reads", "events", "devices")}
     fleet.compact()
-    assert len(fleet.files("compacted/node/*/hour=01/*.parquet")) == len(fleet.files("compacted/node/*/hour=07/*.parquet")) == 1
+    assert (
+        len(fleet.files("compacted/node/*/hour=01/*.parquet"))
+        == len(fleet.files("compacted/node/*/hour=07/*.parquet"))
+        == 1
+    )
     assert len(fleet.files("node/*/*/*.parquet")) > 4
     for table in ("node", "reads", "events"):
         assert rows(fleet.objects, table) == before[table]
-        assert all(key.startswith("compacted/") for key, _ in live_objects(fleet.objects, f"{table}/"))
+        assert all(
+            key.startswith("compacted/") for key, _ in live_objects(fleet.objects, f"{table}/")
+        )
     assert set(rows(fleet.objects, "devices")) <= set(before["devices"])
 
 
+@pytest.mark.slow
 def test_an_hour_that_is_not_closed_is_left_alone(fleet: Fleet) -> None:
     """Nodes seal and send within another hour where all is well."""
     fleet.compact(2.99)
@@ -105,7 +123,10 @@ def test_an_hour_that_is_not_closed_is_left_alone(fleet: Fleet) -> None:
     assert {path.parent.name for path in fleet.files("compacted/node/*/*/*.parquet")} == {"hour=01"}
 
 
-def test_files_are_sorted_by_host_device_and_time_and_of_bounded_size(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_files_are_sorted_by_host_device_and_time_and_of_bounded_size(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Large stores get several files an hour, nodes in order; engines prune by host."""
     monkeypatch.setattr(cluster, "TARGET_BYTES", 1)
     monkeypatch.setattr(cluster, "BATCH_BYTES", 1)
@@ -115,10 +136,14 @@ def test_files_are_sorted_by_host_device_and_time_and_of_bounded_size(fleet: Fle
     keys: Rows = []
     for path in found:
         got = pq.read_table(path, partitioning=None, columns=["device", "time"])
-        keys += [(path.name[:10], d, t.isoformat()) for d, t in zip(*(c.to_pylist() for c in got.columns), strict=True)]
+        keys += [
+            (path.name[:10], d, t.isoformat())
+            for d, t in zip(*(c.to_pylist() for c in got.columns), strict=True)
+        ]
     assert keys == sorted(keys, key=str)
 
 
+@pytest.mark.slow
 def test_a_late_file_adds_a_part_under_the_next_generation(fleet: Fleet) -> None:
     """What was written is not written again."""
     fleet.compact()
@@ -135,8 +160,11 @@ def test_a_late_file_adds_a_part_under_the_next_generation(fleet: Fleet) -> None
     assert done.hours == 5  # node, events, findings, devices, reads
 
 
-def test_readers_see_every_row_once_at_every_moment_and_a_killed_run_is_made_up_for(fleet: Fleet, tmp_path: Path) -> None:
-    """After each change in turn: looked at, killed there, looked at again, and run anew."""
+@pytest.mark.slow
+def test_readers_see_every_row_once_at_every_moment_and_a_killed_run_is_made_up_for(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    """After each change in turn: looked at, killed there, looked at again, and run again."""
     fleet.compact(2.5)
     fleet.late()
     before, changes = rows(fleet.objects), 0
@@ -167,6 +195,7 @@ def test_readers_see_every_row_once_at_every_moment_and_a_killed_run_is_made_up_
             assert rows(fleet.objects) == before
 
 
+@pytest.mark.slow
 def test_nodes_files_go_two_days_after_they_were_merged(fleet: Fleet) -> None:
     """Late ones two days after the manifest that covers them, whatever their hour."""
     before = rows(fleet.objects)
@@ -175,14 +204,19 @@ def test_nodes_files_go_two_days_after_they_were_merged(fleet: Fleet) -> None:
     fleet.compact(100)
     assert fleet.compact(72 + EXPIRE_US / HOUR_US - 0.1).expired == 0
     assert fleet.compact(72 + EXPIRE_US / HOUR_US + 0.1).expired > 10
-    assert [path.name for path in fleet.files("node/*/hour=01/*.parquet")] == ["c1-n1-boot_1-0000000000000777.parquet"]
+    assert [path.name for path in fleet.files("node/*/hour=01/*.parquet")] == [
+        "c1-n1-boot_1-0000000000000777.parquet"
+    ]
     fleet.compact(100 + EXPIRE_US / HOUR_US + 0.1)
     assert not fleet.files("node/**/*.parquet")
     assert set(before) < set(rows(fleet.objects))
 
 
+@pytest.mark.slow
 def test_a_file_that_is_sent_again_after_it_went_adds_nothing(fleet: Fleet) -> None:
-    """A node whose answer was lost sends anew, days later: put-if-absent finds nothing there any more."""
+    """A node whose answer was lost sends again, days later: put-if-absent
+    finds nothing there any more.
+    """
     kept = {path: path.read_bytes() for path in fleet.files("node/*/*/*.parquet")}
     before = rows(fleet.objects)
     fleet.compact(72)
@@ -195,6 +229,7 @@ def test_a_file_that_is_sent_again_after_it_went_adds_nothing(fleet: Fleet) -> N
     assert not fleet.files("node/**/*.parquet")
 
 
+@pytest.mark.slow
 def test_two_compactors_at_once_do_no_harm(fleet: Fleet) -> None:
     """The manifest that comes first counts; the other's files are removed."""
     before = rows(fleet.objects)
@@ -212,6 +247,7 @@ def test_two_compactors_at_once_do_no_harm(fleet: Fleet) -> None:
     assert len(fleet.files("compacted/node/*/hour=01/*.parquet")) == 1
 
 
+@pytest.mark.slow
 def test_what_a_killed_run_left_goes_a_day_later(fleet: Fleet) -> None:
     """Files that no manifest names are garbage, unless somebody is about to name them."""
     folder = fleet.root / "compacted/node/date=2027-01-15/hour=01"
@@ -226,9 +262,12 @@ def test_what_a_killed_run_left_goes_a_day_later(fleet: Fleet) -> None:
     assert (orphan.exists(), other.exists()) == (False, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("newer", [False, True], ids=["damaged", "newer catalogue"])
-def test_a_source_that_cannot_be_merged_is_named_and_left(fleet: Fleet, newer: bool, caplog: pytest.LogCaptureFixture) -> None:
-    """It stays where it is for ever, does not hold up its hour, and is said once."""
+def test_a_source_that_cannot_be_merged_is_named_and_left(
+    fleet: Fleet, newer: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It stays where it is forever, does not hold up its hour, and is said once."""
     bad = fleet.files("node/*/hour=01/*.parquet")[0]
     if newer:
         table = pq.read_table(bad, partitioning=None)
@@ -245,12 +284,15 @@ def test_a_source_that_cannot_be_merged_is_named_and_left(fleet: Fleet, newer: b
     assert rows(fleet.objects)
 
 
+@pytest.mark.slow
 def test_a_manifest_that_cannot_be_read_is_named_and_its_table_left_alone(fleet: Fleet) -> None:
     """Guessing would double rows or lose them: readers and the compactor say which one it is."""
     fleet.compact()
     manifest = fleet.files("compacted/node/*/hour=01/manifest-*")[0]
     manifest.write_bytes(Manifest().to_json().replace(b'"format": 1', b'"format": 9'))
-    with pytest.raises(ValueError, match=r"hour=01/manifest-000001\.json: written by a newer version"):
+    with pytest.raises(
+        ValueError, match=r"hour=01/manifest-000001\.json: written by a newer version"
+    ):
         live_objects(fleet.objects, "node/")
     done = fleet.compact(200)
     assert list(done.damaged) == ["node"]
@@ -259,7 +301,15 @@ def test_a_manifest_that_cannot_be_read_is_named_and_its_table_left_alone(fleet:
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"[]", b"{}", b'{"format": 1, "generation": 1, "parts": [{}]}', b"\xff", b'{"format": null}']
+    "text",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"format": 1, "generation": 1, "parts": [{}]}',
+        b"\xff",
+        b'{"format": null}',
+    ],
 )
 def test_anything_else_is_no_manifest(text: bytes) -> None:
     """Hostile bytes end in a ValueError."""
@@ -267,12 +317,19 @@ def test_anything_else_is_no_manifest(text: bytes) -> None:
         Manifest.from_json(text)
 
 
-def test_a_node_with_more_columns_begins_a_file_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file cannot grow columns: what the node before it lacked goes into the next file, and no value is lost."""
+@pytest.mark.slow
+def test_a_node_with_more_columns_begins_a_file_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file cannot grow columns: what the node before it lacked goes into the next
+    file, and no value is lost.
+    """
     monkeypatch.setattr(cluster, "BATCH_BYTES", 1)  # so that each node is merged by itself
     share, scratch, clock = tmp_path / "share", tmp_path / "scratch", at(1)
     scratch.mkdir()
-    for seq, (owner, reading) in enumerate({"n0": "power_milliwatts", "n1": "energy_millijoules"}.items()):
+    for seq, (owner, reading) in enumerate(
+        {"n0": "power_milliwatts", "n1": "energy_millijoules"}.items()
+    ):
         clock.advance(1.0)
         store(share, [(observed(clock, gpu_frame(clock, {reading: 7.0}), seq=seq), ())], clock)
         for path in share.glob(f"*/*/*/*-n1-*{seq:016d}.parquet"):

@@ -1,4 +1,6 @@
-"""Compaction: one file per table and day, the same observations before and after, whatever happens in between."""
+"""Compaction: one file per table and day, the same observations before and after,
+whatever happens in between.
+"""
 
 from __future__ import annotations
 
@@ -11,46 +13,69 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.replay import replay
-from pipeline.store import merge
-from pipeline.store.compact import compact
-from pipeline.store.generations import Pass
-from pipeline.store.live import hours_of, live_files
-from pipeline.store.parquet import read
+from pipeline.store.files import merge
+from pipeline.store.files.live import hours_of, live_files
+from pipeline.store.files.parquet import read
+from pipeline.store.keep.compact import compact
+from pipeline.store.keep.generations import Pass
 from tests.pipeline.store.days import MIDNIGHT_NS, at, files, later, seen, two_days
-from tests.pipeline.store.test_seal import same, store
+from tests.pipeline.store.keep.test_seal import same, store
 
 
 class Killed(BaseException):
     """The process ends here: nothing of ours catches this."""
 
 
+@pytest.mark.slow
 def test_a_day_becomes_one_file_per_table_and_replays_the_same(tmp_path: Path) -> None:
     """Frames bit for bit, events, findings, reasons and changed attributes, across two days."""
     whole = two_days(tmp_path)
     same(list(replay(tmp_path)), whole)
     compact(later(tmp_path))
-    for table in ("ib_port", "node", "events", "findings", "devices", "reads", "node_1m", "ib_port_15m"):
+    for table in (
+        "ib_port",
+        "node",
+        "events",
+        "findings",
+        "devices",
+        "reads",
+        "node_1m",
+        "ib_port_15m",
+    ):
         assert files(tmp_path, table) == ["c1-n1-day-0001.parquet"]
     same(list(replay(tmp_path)), whole)
 
 
+@pytest.mark.slow
 def test_hours_are_found_in_a_compacted_day(tmp_path: Path) -> None:
     """Replay walks hour by hour before and after."""
     two_days(tmp_path)
     before = hours_of(tmp_path)
     compact(later(tmp_path))
     assert hours_of(tmp_path) == before
-    assert [(hour * 1000 - MIDNIGHT_NS) // 3_600_000_000_000 for hour in before] == [1, 7, 13, 19, 25, 31]
+    assert [(hour * 1000 - MIDNIGHT_NS) // 3_600_000_000_000 for hour in before] == [
+        1,
+        7,
+        13,
+        19,
+        25,
+        31,
+    ]
 
 
+@pytest.mark.slow
 def test_a_slice_of_a_compacted_day_is_that_slice(tmp_path: Path) -> None:
     """Bounds of replay hold within a day's file."""
     whole = two_days(tmp_path)
     compact(later(tmp_path))
     since, until = (MIDNIGHT_NS // 1000 + round(h * 3_600_000_000) for h in (6.5, 13 + 5 / 3600))
-    same(list(replay(tmp_path, since_us=since, until_us=until)), [s for s in whole if since <= s[0].time_ns // 1000 < until])
+    same(
+        list(replay(tmp_path, since_us=since, until_us=until)),
+        [s for s in whole if since <= s[0].time_ns // 1000 < until],
+    )
 
 
+@pytest.mark.slow
 def test_a_day_that_is_not_over_is_left_alone(tmp_path: Path) -> None:
     """The last segment of a day may be sealed half an hour after midnight."""
     two_days(tmp_path)
@@ -61,6 +86,7 @@ def test_a_day_that_is_not_over_is_left_alone(tmp_path: Path) -> None:
     assert len(files(tmp_path, "ib_port", "date=2027-01-16")) > 1
 
 
+@pytest.mark.slow
 def test_a_second_compaction_changes_nothing(tmp_path: Path) -> None:
     """What is compact stays as it is, byte for byte."""
     two_days(tmp_path)
@@ -70,7 +96,10 @@ def test_a_second_compaction_changes_nothing(tmp_path: Path) -> None:
     assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.parquet")} == before
 
 
-def test_rows_are_sorted_and_groups_hold_few_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_rows_are_sorted_and_groups_hold_few_devices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A question about one device and a few hours decodes a small part of the day."""
     monkeypatch.setattr(merge, "GROUP_ROWS", 16)
     two_days(tmp_path)
@@ -85,8 +114,13 @@ def test_rows_are_sorted_and_groups_hold_few_devices(tmp_path: Path, monkeypatch
     assert len(sizes) >= 3 * 40 // 24
 
 
-def test_merging_within_little_memory_gives_what_sorting_at_once_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scratch files, chunks and overlapping files (the wall clock was set back by an hour) change nothing."""
+@pytest.mark.slow
+def test_merging_within_little_memory_gives_what_sorting_at_once_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scratch files, chunks and overlapping files (the wall clock was set back by
+    an hour) change nothing.
+    """
     clock = at(5)
     store(tmp_path, list(seen(clock, 20, 0)), clock, segment_bytes=12_000)
     clock.step(-3600 - 10)
@@ -101,8 +135,13 @@ def test_merging_within_little_memory_gives_what_sorting_at_once_gives(tmp_path:
     assert read(path, "ib_port").equals(at_once)
 
 
-def test_killed_before_any_step_no_row_is_lost_or_doubled_and_the_next_run_finishes(tmp_path: Path) -> None:
-    """Before every change of the disk in turn: readers see each row once, and the next run ends where an undisturbed one does."""
+@pytest.mark.slow
+def test_killed_before_any_step_no_row_is_lost_or_doubled_and_the_next_run_finishes(
+    tmp_path: Path,
+) -> None:
+    """Before every change of the disk in turn: readers see each row once, and the next run ends
+    where an undisturbed one does.
+    """
     house = tmp_path / "house"
     whole = two_days(house, ("node",), (1, 13))
     compact(later(house))
@@ -141,6 +180,7 @@ def killed(root: Path, number: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_a_late_file_reopens_its_day_under_the_next_generation(tmp_path: Path) -> None:
     """A segment found after a crash still gets into its day, and the roll-ups follow."""
     whole = two_days(tmp_path, hours=(1, 7))
@@ -155,8 +195,11 @@ def test_a_late_file_reopens_its_day_under_the_next_generation(tmp_path: Path) -
     same(list(replay(tmp_path)), [*whole[:10], *late, *whole[10:]])
 
 
+@pytest.mark.slow
 def test_a_source_that_comes_back_is_still_replaced(tmp_path: Path) -> None:
-    """A segment that is sealed a second time (killed before it was removed) after its day was compacted twice adds nothing."""
+    """A segment that is sealed a second time (killed before it was removed) after its day was
+    compacted twice adds nothing.
+    """
     whole = two_days(tmp_path, hours=(1,))
     kept = {p: p.read_bytes() for p in tmp_path.glob("*/*/*/*.parquet")}
     compact(later(tmp_path))
@@ -172,8 +215,9 @@ def test_a_source_that_comes_back_is_still_replaced(tmp_path: Path) -> None:
     same(list(replay(tmp_path)), [*whole, *late])
 
 
+@pytest.mark.slow
 def test_a_reader_that_began_before_goes_on_over_a_compaction(tmp_path: Path) -> None:
-    """Files that vanish under its hands are looked for anew."""
+    """Files that vanish under its hands are looked for again."""
     whole = two_days(tmp_path)
     reader = replay(tmp_path)
     first = [next(reader) for _ in range(15)]
@@ -181,6 +225,7 @@ def test_a_reader_that_began_before_goes_on_over_a_compaction(tmp_path: Path) ->
     same([*first, *reader], whole)
 
 
+@pytest.mark.slow
 def test_several_nodes_in_one_directory_keep_files_of_their_own(tmp_path: Path) -> None:
     """Each has its own compacted file, and a file speaks for its own node only."""
     whole = two_days(tmp_path, hours=(1,))
@@ -191,18 +236,35 @@ def test_several_nodes_in_one_directory_keep_files_of_their_own(tmp_path: Path) 
     assert read(live_files(tmp_path, "reads")[1], "reads").num_rows == len(whole)
 
 
+@pytest.mark.slow
 def test_devices_keep_their_first_row_of_the_day_and_changes(tmp_path: Path) -> None:
-    """Segments introduce every device anew; a day needs to say it once, and again when an attribute changed."""
+    """Segments introduce every device again; a day needs to say it once, and again
+    when an attribute changed.
+    """
     two_days(tmp_path, hours=(1, 7, 13))
     compact(later(tmp_path))
     rows = read(live_files(tmp_path, "devices")[0], "devices")
-    port = [a for d, a in zip(rows["device"].to_pylist(), rows["attributes"].to_pylist(), strict=True) if d == "ib_port-2"]
-    assert port == ['{"index":"2"}', '{"firmware":"0"}', '{"index":"2"}', '{"firmware":"1"}', '{"index":"2"}', '{"firmware":"2"}']
+    port = [
+        a
+        for d, a in zip(rows["device"].to_pylist(), rows["attributes"].to_pylist(), strict=True)
+        if d == "ib_port-2"
+    ]
+    assert port == [
+        '{"index":"2"}',
+        '{"firmware":"0"}',
+        '{"index":"2"}',
+        '{"firmware":"1"}',
+        '{"index":"2"}',
+        '{"firmware":"2"}',
+    ]
     assert rows["device"].to_pylist().count("node-1") == 1
 
 
+@pytest.mark.slow
 def test_a_file_of_a_newer_catalogue_is_not_merged(tmp_path: Path) -> None:
-    """Merging would lose the columns that this version does not know: its day waits, and is still read."""
+    """Merging would lose the columns that this version does not know: its day
+    waits, and is still read.
+    """
     whole = two_days(tmp_path, hours=(1,))
     path = live_files(tmp_path, "node")[0]
     table = pq.read_table(path, partitioning=None)
@@ -214,10 +276,14 @@ def test_a_file_of_a_newer_catalogue_is_not_merged(tmp_path: Path) -> None:
     same(list(replay(tmp_path)), whole)
 
 
+@pytest.mark.slow
 def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     """A scratch file an hour old has no writer any more; a fresh one may."""
     two_days(tmp_path, hours=(1,))
-    old, fresh = (tmp_path / "node" / "date=2027-01-15" / "hour=01" / f".{name}.parquet.new" for name in ("old", "fresh"))
+    old, fresh = (
+        tmp_path / "node" / "date=2027-01-15" / "hour=01" / f".{name}.parquet.new"
+        for name in ("old", "fresh")
+    )
     now = later(tmp_path).now_us
     for path, age_s in ((old, 7200), (fresh, 60)):
         path.touch()
@@ -228,8 +294,11 @@ def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     assert (old.exists(), fresh.exists(), (tmp_path / ".compact").exists()) == (False, True, False)
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_set_back_costs_nothing(tmp_path: Path) -> None:
-    """Two hours back in the middle of a segment, over midnight: rows lie in the hours that the clock said, and all come back."""
+    """Two hours back in the middle of a segment, over midnight: rows lie in the hours that the
+    clock said, and all come back.
+    """
     clock, whole = at(24.5), []
     story = seen(clock, 40, 0, ("node",))
     for number in range(40):
@@ -237,7 +306,10 @@ def test_a_clock_that_is_set_back_costs_nothing(tmp_path: Path) -> None:
         if number == 20:
             clock.step(-7200)
     store(tmp_path, whole, clock)
-    assert [(hour * 1000 - MIDNIGHT_NS) // 3_600_000_000_000 for hour in hours_of(tmp_path)] == [22, 24]
+    assert [(hour * 1000 - MIDNIGHT_NS) // 3_600_000_000_000 for hour in hours_of(tmp_path)] == [
+        22,
+        24,
+    ]
     by_hour = [*whole[21:], *whole[:21]]
     same(list(replay(tmp_path)), by_hour)
     compact(later(tmp_path))

@@ -1,4 +1,6 @@
-"""Increases of counters are the sum of what Rates makes frame by frame, however the rows are stored and whatever is skipped."""
+"""Increases of counters are the sum of what Rates makes frame by frame, however the rows are stored
+and whatever is skipped.
+"""
 
 from __future__ import annotations
 
@@ -16,36 +18,39 @@ from pipeline.frame import Device, Frame, blank, schema_of
 from pipeline.observation import Observation
 from pipeline.rates import Rates
 from pipeline.selfmetrics import SelfMetrics
-from pipeline.store import merge, query
-from pipeline.store.compact import compact
-from pipeline.store.query import Store, Window
-from pipeline.store.rises import rises
-from pipeline.store.wal import Wal
+from pipeline.store.files import merge
+from pipeline.store.files.wal import Wal
+from pipeline.store.keep.compact import compact
+from pipeline.store.query import store as query
+from pipeline.store.query.increase import increases
+from pipeline.store.query.store import Store, Window
 from tests.fakes import FakeClock
 from tests.pipeline.store.days import at, later
-from tests.pipeline.store.test_seal import store
+from tests.pipeline.store.keep.test_seal import store
 
 KIND = "ib_port"
-COUNTERS = [
-    "receive_words",
-    "symbol_errors",
-    "link_downed",
-    "out_of_sequence",
-]  # 64 bits with a pace, 16 and 8 bits that stick, plain
+# 64 bits with a pace, 16 and 8 bits that stick, plain
+COUNTERS = ["receive_words", "symbol_errors", "link_downed", "out_of_sequence"]
 DEVICES = 3
 ALL = Window()
-# What a device's counter does from one second to the next: stands, rises, is reset, goes to its end, is not read.
+# What a device's counter does from one second to the next: stands, rises, is reset, goes
+# to its end, is not read.
 MOVES = ["still"] * 6 + ["rise", "jump", "reset", "fall", "top", "missing"]
 
 
-def frames(moves: dict[tuple[str, int], list[str]], lives: list[int], clock: FakeClock) -> list[Observation]:
-    """One observation per second; ``lives`` are the seconds at which all devices begin anew."""
+def frames(
+    moves: dict[tuple[str, int], list[str]], lives: list[int], clock: FakeClock
+) -> list[Observation]:
+    """One observation per second; ``lives`` are the seconds at which all devices begin again."""
     schema, n = schema_of(KIND), len(next(iter(moves.values())))
     value = dict.fromkeys(moves, 10)
     made = []
     for second in range(n):
         clock.advance(1.0)
-        devices = tuple(Device("n1", KIND, f"port-{i}", {"epoch": str(sum(s <= second for s in lives))}) for i in range(DEVICES))
+        devices = tuple(
+            Device("n1", KIND, f"port-{i}", {"epoch": str(sum(s <= second for s in lives))})
+            for i in range(DEVICES)
+        )
         gauges, counters, observed = blank(KIND, devices)
         for (name, i), steps in moves.items():
             width = next(f.width for f in schema.counters if f.name == name)
@@ -61,14 +66,34 @@ def frames(moves: dict[tuple[str, int], list[str]], lives: list[int], clock: Fak
             counters[schema.counter_row[name], i] = value[name, i]
             observed[schema.counter_row[name], i] = steps[second] != "missing"
         frame = Frame(
-            schema, clock.time_ns(), clock.monotonic_ns(), devices, gauges, counters, observed, np.zeros(DEVICES, np.int64)
+            schema,
+            clock.time_ns(),
+            clock.monotonic_ns(),
+            devices,
+            gauges,
+            counters,
+            observed,
+            np.zeros(DEVICES, np.int64),
         )
-        made.append(Observation("infiniband", "n1", "boot-1", second, clock.time_ns(), clock.monotonic_ns(), 1, (frame,)))
+        made.append(
+            Observation(
+                "infiniband",
+                "n1",
+                "boot-1",
+                second,
+                clock.time_ns(),
+                clock.monotonic_ns(),
+                1,
+                (frame,),
+            )
+        )
     return made
 
 
 def expected(observations: list[Observation]) -> dict[str, dict[str, int | None]]:
-    """Increase by device and counter: frame by frame, through the one place where counters are subtracted."""
+    """Increase by device and counter: frame by frame, through the one place where
+    counters are subtracted.
+    """
     rates, schema = Rates(schema_of(KIND), 1.0), schema_of(KIND)
     total: dict[str, dict[str, int | None]] = {}
     for o in observations:
@@ -84,14 +109,23 @@ def expected(observations: list[Observation]) -> dict[str, dict[str, int | None]
 
 def found(root: Path, window: Window = ALL) -> dict[str, dict[str, int | None]]:
     """The same from the store."""
-    rows = rises(Store(root), KIND, COUNTERS, window)
-    return {row["device"]: {name: row[name] for name in COUNTERS} for row in rows.iter_rows(named=True)}
+    rows = increases(Store(root), KIND, COUNTERS, window)
+    return {
+        row["device"]: {name: row[name] for name in COUNTERS} for row in rows.iter_rows(named=True)
+    }
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.data(), st.lists(st.integers(1, 24), max_size=2))
-def test_increases_are_those_of_rates(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, lives: list[int]) -> None:
-    """Resets, new lives, saturation, what was not read: sealed, in many small files, compacted, and still in the log."""
+def test_increases_are_those_of_rates(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, lives: list[int]
+) -> None:
+    """Resets, new lives, saturation, what was not read: sealed, in many small files,
+    compacted, and still in the log.
+    """
     root = tmp_path_factory.mktemp("rises")
     n = data.draw(st.integers(2, 25))
     steps = st.lists(st.sampled_from(MOVES), min_size=n, max_size=n)
@@ -101,7 +135,9 @@ def test_increases_are_those_of_rates(tmp_path_factory: pytest.TempPathFactory, 
     cut = data.draw(st.one_of(st.just(n), st.integers(0, n)))
     store(root, [(o, ()) for o in whole[:cut]], clock, segment_bytes=8_000)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(merge, "GROUP_ROWS", 4)  # so that devices have row groups of their own, as they have in a real day
+        patch.setattr(
+            merge, "GROUP_ROWS", 4
+        )  # so that devices have row groups of their own, as they have in a real day
         if data.draw(st.booleans()):
             compact(later(root))
     wal = Wal(root / "wal", clock, SelfMetrics())
@@ -111,23 +147,32 @@ def test_increases_are_those_of_rates(tmp_path_factory: pytest.TempPathFactory, 
     assert found(root) == expected(whole)
 
 
+@pytest.mark.slow
 def test_a_window_cuts_increases(tmp_path: Path) -> None:
     """Only samples within count, each against the sample before it within."""
     clock = at(1)
-    whole = frames({(name, i): ["rise"] * 20 for name in COUNTERS for i in range(DEVICES)}, [], clock)
+    whole = frames(
+        {(name, i): ["rise"] * 20 for name in COUNTERS for i in range(DEVICES)}, [], clock
+    )
     store(tmp_path, [(o, ()) for o in whole], clock)
     times = [datetime.fromtimestamp(o.time_ns / 1e9, UTC) for o in whole]
     assert found(tmp_path, Window(times[5], times[15])) == expected(whole[5:15])
-    assert found(tmp_path, Window(times[0] - timedelta(days=3), times[-1] + timedelta(days=3), ("port-1",))) == {
-        "port-1": expected(whole)["port-1"]
-    }
+    assert found(
+        tmp_path, Window(times[0] - timedelta(days=3), times[-1] + timedelta(days=3), ("port-1",))
+    ) == {"port-1": expected(whole)["port-1"]}
     assert found(tmp_path, Window(times[-1] + timedelta(days=3))) == {}
 
 
-def test_counters_that_stand_still_are_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A day in which nothing rose is answered from the footer alone, and the answer is 0, not nothing."""
+def test_counters_that_stand_still_are_not_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day in which nothing rose is answered from the footer alone, and the
+    answer is 0, not nothing.
+    """
     clock = at(1)
-    whole = frames({(name, i): ["still"] * 40 for name in COUNTERS for i in range(DEVICES)}, [], clock)
+    whole = frames(
+        {(name, i): ["still"] * 40 for name in COUNTERS for i in range(DEVICES)}, [], clock
+    )
     store(tmp_path, [(o, ()) for o in whole], clock)
     compact(later(tmp_path))
     asked: list[str] = []
@@ -142,8 +187,13 @@ def test_counters_that_stand_still_are_not_decoded(tmp_path: Path, monkeypatch: 
     assert not [columns for columns in asked if set(columns.split()) & set(COUNTERS)]
 
 
-def test_a_counter_that_only_rises_is_answered_from_its_own_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times, boots and numbers are decoded only where a counter fell; then that device's answer is still that of Rates."""
+@pytest.mark.slow
+def test_a_counter_that_only_rises_is_answered_from_its_own_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Times, boots and numbers are decoded only where a counter fell; then that device's
+    answer is still that of Rates.
+    """
     clock = at(1)
     moves = {(name, i): ["rise"] * 40 for name in COUNTERS for i in range(DEVICES)}
     moves["out_of_sequence", 1] = ["rise"] * 20 + ["reset"] + ["rise"] * 19

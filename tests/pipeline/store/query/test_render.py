@@ -14,8 +14,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline.store.plot import Panel, moments, nice, svg
-from pipeline.store.render import FORMS, LONGEST_CELL, parquet
+from pipeline.store.query.plot import Panel, moments, nice, svg
+from pipeline.store.query.render import FORMS, MAX_CELL, parquet
 
 WHEN = datetime(2027, 1, 15, 8, 30, 0, 123456, UTC)
 ROWS = pl.DataFrame(
@@ -51,18 +51,24 @@ def test_csv_reads_back() -> None:
     """Quotes and newlines survive; what is missing is empty."""
     first, second = csv.DictReader(io.StringIO(text("csv")))
     assert first["device"] == ROWS["device"][0]
-    assert (first["counter"], float(first["ratio"]), first["time"]) == (str(2**64 - 1), 1 / 3, "2027-01-15T08:30:00.123456Z")
+    assert (first["counter"], float(first["ratio"]), first["time"]) == (
+        str(2**64 - 1),
+        1 / 3,
+        "2027-01-15T08:30:00.123456Z",
+    )
     assert (second["counter"], second["time"]) == ("", "")
 
 
 def test_a_table_keeps_terminals_safe() -> None:
-    """No control character of what is stored reaches the screen, a cell is bounded, numbers stand to the right."""
+    """No control character of what is stored reaches the screen, a cell is bounded,
+    numbers stand to the right.
+    """
     shown = text("table", ROWS.with_columns(pl.lit("x" * 1000).alias("long")))
     assert "\x1b" not in shown
     lines = shown.splitlines()
     assert len(lines) == 3
     assert max(map(len, lines)) < 300
-    assert "x" * (LONGEST_CELL + 1) not in shown
+    assert "x" * (MAX_CELL + 1) not in shown
     assert lines[2].split()[-3:-1] == ["nan", "[]"]
     assert " -  " in lines[2]
 
@@ -73,13 +79,23 @@ def test_parquet_reads_back(tmp_path: Path) -> None:
     assert pl.read_parquet(tmp_path / "answer.parquet").equals(ROWS)
 
 
+@pytest.mark.slow
 @given(
-    st.lists(st.tuples(st.integers(0, 10**6), st.sampled_from(["a", "&" * 40, 'c"<\x1b\0']), st.floats(-1e12, 1e12)), max_size=30)
+    st.lists(
+        st.tuples(
+            st.integers(0, 10**6),
+            st.sampled_from(["a", "&" * 40, 'c"<\x1b\0']),
+            st.floats(-1e12, 1e12),
+        ),
+        max_size=30,
+    )
 )
 @example([(0, "a", 5e-324)])
 @example([(0, "a", 1e12), (1, "a", 1e12 + 1e-3)])
 def test_every_plot_is_well_formed(points: list[tuple[int, str, float]]) -> None:
-    """Whatever the numbers and names, XML that a browser takes, with coordinates inside the picture."""
+    """Whatever the numbers and names, XML that a browser takes, with
+    coordinates inside the picture.
+    """
     times = [WHEN + timedelta(seconds=s) for s, _, _ in points]
     columns = {
         "time": pl.Series(times, dtype=pl.Datetime("us", "UTC")),

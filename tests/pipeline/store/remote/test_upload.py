@@ -1,4 +1,6 @@
-"""Uploading: what waits, in which order it goes, what is given up first, and how long a failing store is left alone."""
+"""Uploading: what waits, in which order it goes, what is given up first, and how long a
+failing store is left alone.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,10 @@ import pytest
 
 from pipeline.catalog import agent
 from pipeline.selfmetrics import SelfMetrics
-from pipeline.store import outbox
-from pipeline.store.objects import RefusedError, cause_of, open_objects
-from pipeline.store.upload import LONGEST_BOUND_S, MORE_WAITS_S, upload
-from pipeline.store.upload_plan import CAUSES, Plan, Report, Target
+from pipeline.store.remote import outbox
+from pipeline.store.remote.objects import RefusedError, cause_of, open_objects
+from pipeline.store.remote.upload import MAX_BOUND_S, MORE_WAITS_S, upload
+from pipeline.store.remote.upload_plan import CAUSES, Plan, Report, Target
 from tests.fakes import FakeClock
 
 HOUR = "date=2027-01-15/hour=08"
@@ -55,7 +57,9 @@ class Node:
         self.root, self.clock, self.shelf, self.rng = root, FakeClock(), Shelf(), random.Random(7)
         self.plan = Plan(Target("/unused"))
 
-    def seal(self, seq: int, *tables: str, size: int = 10, page: bool = False, hour: str = HOUR) -> None:
+    def seal(
+        self, seq: int, *tables: str, size: int = 10, page: bool = False, hour: str = HOUR
+    ) -> None:
         files = [self.root / table / hour / f"c-n1-b-{seq:016d}.parquet" for table in tables]
         for file in files:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +67,15 @@ class Node:
         outbox.post(self.root, files, page=page)
 
     def run(self, *, urgent: bool = False, stop: Callable[[], bool] = lambda: False) -> Report:
-        return upload(self.root, self.plan, self.clock, self.rng, urgent=urgent, stop=stop, open_=lambda _target: self.shelf)
+        return upload(
+            self.root,
+            self.plan,
+            self.clock,
+            self.rng,
+            urgent=urgent,
+            stop=stop,
+            open_=lambda _target: self.shelf,
+        )
 
     def waiting(self) -> list[str]:
         return [p.key for p in outbox.waiting(self.root)]
@@ -79,29 +91,45 @@ def test_sealed_files_get_to_the_store_under_the_same_names(node: Node) -> None:
     """The layout there is the layout here, and nothing waits afterwards."""
     node.seal(1, "gpu", "reads")
     report = node.run()
-    assert node.shelf.objects.keys() == {f"{t}/{HOUR}/c-n1-b-{1:016d}.parquet" for t in ("gpu", "reads")}
-    assert (report.sent_files, report.sent_bytes, report.pending_files, report.retry_s) == (2, 20, 0, None)
+    assert node.shelf.objects.keys() == {
+        f"{t}/{HOUR}/c-n1-b-{1:016d}.parquet" for t in ("gpu", "reads")
+    }
+    assert (report.sent_files, report.sent_bytes, report.pending_files, report.retry_s) == (
+        2,
+        20,
+        0,
+        None,
+    )
     assert not node.waiting()
 
 
 def test_pages_go_first_newest_first_then_the_rest_oldest_first(node: Node) -> None:
-    """Evidence leaves the node before the backlog; of one segment, findings go before measurements."""
+    """Evidence leaves the node before the backlog; of one segment,
+    findings go before measurements.
+    """
     node.seal(1, "gpu")
     node.seal(2, "gpu", "findings", page=True)
     node.seal(3, "gpu")
     node.seal(4, "gpu", "findings", page=True)
     node.run()
     order = [(int(key[-24:-8]), key.split("/")[0]) for key in node.shelf.asked]
-    assert order == [(4, "findings"), (4, "gpu"), (2, "findings"), (2, "gpu"), (1, "gpu"), (3, "gpu")]
+    assert order == [
+        (4, "findings"),
+        (4, "gpu"),
+        (2, "findings"),
+        (2, "gpu"),
+        (1, "gpu"),
+        (3, "gpu"),
+    ]
 
 
 def test_a_put_whose_answer_was_lost_is_done_at_the_second_try(node: Node) -> None:
-    """The retry finds the name taken: nothing is duplicated, nothing waits for ever."""
+    """The retry finds the name taken: nothing is duplicated, nothing waits forever."""
     node.seal(1, "gpu")
     node.shelf.lose_answers = True
     assert node.run().failures == {"timeout": 1}
     node.shelf.lose_answers = False
-    node.clock.advance(LONGEST_BOUND_S)
+    node.clock.advance(MAX_BOUND_S)
     assert node.run().sent_files == 1
     assert not node.waiting()
 
@@ -125,16 +153,20 @@ def test_a_write_only_store_is_believed(node: Node) -> None:
 
 
 def test_a_name_that_is_taken_without_an_object_is_tried_again(node: Node) -> None:
-    """An earlier request that is still under way (S3 answers 409) may yet fail: the file goes on waiting."""
+    """An earlier request that is still under way (S3 answers 409) may yet fail:
+    the file goes on waiting.
+    """
     node.seal(1, "gpu")
     node.shelf.half_done = True
     assert node.run().failures == {"other": 1}
     node.shelf.half_done = False
-    node.clock.advance(LONGEST_BOUND_S)
+    node.clock.advance(MAX_BOUND_S)
     assert node.run().sent_files == 1
 
 
-@pytest.mark.parametrize("cause", ["throttled", "denied", "no_bucket", "unreachable", "timeout", "clock_skew"])
+@pytest.mark.parametrize(
+    "cause", ["throttled", "denied", "no_bucket", "unreachable", "timeout", "clock_skew"]
+)
 def test_trouble_with_the_store_ends_the_run_at_once(node: Node, cause: str) -> None:
     """One refusal says enough: the others are not tried, and all wait."""
     node.seal(1, "gpu", "reads", "events")
@@ -166,7 +198,7 @@ def test_pauses_grow_with_jitter_outlive_the_child_and_stay_bounded(node: Node) 
         assert len(node.shelf.asked) == asked or pause <= 1.0
         node.clock.advance(pause / 2 + 1)
         pauses.append(pause)
-    assert max(pauses) <= LONGEST_BOUND_S
+    assert max(pauses) <= MAX_BOUND_S
     assert max(pauses[:4]) <= 80
     assert max(pauses[10:]) > 400
     assert len(set(pauses)) > 30
@@ -199,7 +231,12 @@ def test_a_run_keeps_to_its_bytes_and_says_when_to_go_on(node: Node) -> None:
         node.seal(seq, "gpu", size=100)
     node.plan = replace(node.plan, run_bytes=350)
     report = node.run()
-    assert (report.sent_files, report.pending_files, report.pending_bytes, report.retry_s) == (3, 7, 700, MORE_WAITS_S)
+    assert (report.sent_files, report.pending_files, report.pending_bytes, report.retry_s) == (
+        3,
+        7,
+        700,
+        MORE_WAITS_S,
+    )
     assert node.waiting()[0].endswith(f"{3:016d}.parquet")
 
 
@@ -226,7 +263,9 @@ def test_a_run_ends_where_something_more_urgent_came(node: Node) -> None:
 
 
 def test_what_is_given_up_first_when_too_much_waits(node: Node) -> None:
-    """Oldest routine measurements, then routine events, last what belongs to a page; counted in files and bytes."""
+    """Oldest routine measurements, then routine events, last what belongs to a page;
+    counted in files and bytes.
+    """
     node.shelf.refuse = lambda _key: "unreachable"
     node.seal(1, "gpu", "findings", size=100, page=True)
     node.seal(2, "gpu", "events", size=100)
@@ -239,7 +278,14 @@ def test_what_is_given_up_first_when_too_much_waits(node: Node) -> None:
         assert (report.given_up_files, report.given_up_bytes) == (1, 100)
         (key,) = before - set(node.waiting())
         gone.append((int(key[-24:-8]), key.split("/")[0]))
-    assert gone == [(2, "gpu"), (3, "gpu"), (2, "events"), (3, "events"), (1, "gpu"), (1, "findings")]
+    assert gone == [
+        (2, "gpu"),
+        (3, "gpu"),
+        (2, "events"),
+        (3, "events"),
+        (1, "gpu"),
+        (1, "findings"),
+    ]
 
 
 def test_what_waits_survives_compaction_and_retention(node: Node) -> None:
@@ -280,15 +326,18 @@ def test_a_store_that_cannot_be_opened_is_a_failure_like_others(node: Node) -> N
 
 def test_a_report_becomes_the_agents_numbers() -> None:
     """Counters add up over runs; what waits and since when is shown only while something waits."""
-    own = SelfMetrics()
-    Report(2, 20, 1, 5, {"denied": 1}, 3, 30, 7.0, 9.0, "denied: no").tell(own, 10**9)
-    Report(1, 10, pending_files=3, pending_bytes=30, oldest_s=7.0).tell(own, 2 * 10**9)
-    assert (own.value(agent.UPLOAD_FILES), own.value(agent.UPLOAD_BYTES)) == (3, 30)
-    assert own.value(agent.UPLOAD_FAILURES, "denied") == 1
-    assert (own.value(agent.UPLOAD_PENDING_FILES), own.value(agent.UPLOAD_OLDEST)) == (3, 7)
-    Report().tell(own, 3 * 10**9)
-    assert (own.value(agent.UPLOAD_PENDING_FILES), own.value(agent.UPLOAD_OLDEST)) == (0, None)
-    assert own.value(agent.UPLOAD_LAST_SUCCESS) == 2
+    metrics = SelfMetrics()
+    Report(2, 20, 1, 5, {"denied": 1}, 3, 30, 7.0, 9.0, "denied: no").tell(metrics, 10**9)
+    Report(1, 10, pending_files=3, pending_bytes=30, oldest_s=7.0).tell(metrics, 2 * 10**9)
+    assert (metrics.value(agent.UPLOAD_FILES), metrics.value(agent.UPLOAD_BYTES)) == (3, 30)
+    assert metrics.value(agent.UPLOAD_FAILURES, "denied") == 1
+    assert (metrics.value(agent.UPLOAD_PENDING_FILES), metrics.value(agent.UPLOAD_OLDEST)) == (3, 7)
+    Report().tell(metrics, 3 * 10**9)
+    assert (metrics.value(agent.UPLOAD_PENDING_FILES), metrics.value(agent.UPLOAD_OLDEST)) == (
+        0,
+        None,
+    )
+    assert metrics.value(agent.UPLOAD_LAST_SUCCESS) == 2
 
 
 def test_plan_and_report_survive_the_pipe() -> None:
@@ -310,7 +359,11 @@ def test_a_shared_directory_takes_each_name_once(tmp_path: Path) -> None:
     assert store.put("gpu/a.parquet", file)
     file.write_bytes(b"second!")
     assert not store.put("gpu/a.parquet", file)
-    assert (store.get("gpu/a.parquet"), store.size("gpu/a.parquet"), [*store.names("gpu/")]) == (b"first", 5, ["gpu/a.parquet"])
+    assert (store.get("gpu/a.parquet"), store.size("gpu/a.parquet"), [*store.names("gpu/")]) == (
+        b"first",
+        5,
+        ["gpu/a.parquet"],
+    )
     assert [p.name for p in share.rglob("*")] == ["gpu", "a.parquet"]
 
 
@@ -333,7 +386,9 @@ def test_a_directory_that_is_not_mounted_is_not_created(tmp_path: Path) -> None:
         ("[default]\nAKIDVERYSECRET\n", "has no aws_access_key_id"),
     ],
 )
-def test_a_bad_credentials_file_is_named_without_its_content(tmp_path: Path, content: str, said: str) -> None:
+def test_a_bad_credentials_file_is_named_without_its_content(
+    tmp_path: Path, content: str, said: str
+) -> None:
     """The message helps and gives nothing away."""
     file = tmp_path / "credentials"
     file.write_text(content)

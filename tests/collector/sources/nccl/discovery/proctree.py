@@ -14,7 +14,9 @@ def add_gpus(proc: Path, count: int = 8) -> None:
     for minor in range(count):
         folder = proc / "driver/nvidia/gpus" / f"0000:{minor:02x}:00.0"
         folder.mkdir(parents=True)
-        (folder / "information").write_text(f"Model: \t\t NVIDIA H100\nGPU UUID: \t {UUIDS[minor]}\nDevice Minor: \t {minor}\n")
+        (folder / "information").write_text(
+            f"Model: \t\t NVIDIA H100\nGPU UUID: \t {UUIDS[minor]}\nDevice Minor: \t {minor}\n"
+        )
 
 
 def add_process(
@@ -34,9 +36,13 @@ def add_process(
     """A process; with GPUs and a library it speaks NCCL. ``environ`` is words."""
     folder = proc / str(pid)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "stat").write_text(f"{pid} ({comm}) S {parent} {' '.join(['0'] * 17)} {started} 0 0\n")
+    (folder / "stat").write_text(
+        f"{pid} ({comm}) S {parent} {' '.join(['0'] * 17)} {started} 0 0\n"
+    )
     inner = pid if inner is None else inner
-    (folder / "status").write_text(f"Name:\t{comm}\nUid:\t{user}\t{user}\t{user}\t{user}\nNSpid:\t{pid}\t{inner}\n")
+    (folder / "status").write_text(
+        f"Name:\t{comm}\nUid:\t{user}\t{user}\t{user}\t{user}\nNSpid:\t{pid}\t{inner}\n"
+    )
     rows = ["55d0-55d1 r-xp 00000000 08:01 11 /usr/bin/python3"]
     rows += [f"7f00-7f01 rw-s 00000000 00:05 9{n} /dev/nvidia{n}" for n in gpus]
     rows += ["7f02-7f03 rw-s 00000000 00:05 77 /dev/nvidiactl"] if gpus else []

@@ -12,10 +12,14 @@ from collector.sources.nccl.discovery.procfs import Library
 from collector.sources.untrusted import UntrustedFileError
 
 
-@pytest.mark.parametrize("before", [0, 10, library.CHUNK - 5, library.CHUNK - 20, 2 * library.CHUNK])
+@pytest.mark.parametrize(
+    "before", [0, 10, library.CHUNK - 5, library.CHUNK - 20, 2 * library.CHUNK]
+)
 def test_the_version_is_found_wherever_it_stands(tmp_path: Path, before: int) -> None:
     """Also across two pieces of the file."""
-    (tmp_path / "lib.so").write_bytes(b"\0" * before + b"NCCL version 2.30.7 compiled with CUDA 13.0\0")
+    (tmp_path / "lib.so").write_bytes(
+        b"\0" * before + b"NCCL version 2.30.7 compiled with CUDA 13.0\0"
+    )
     assert search("/lib.so", tmp_path) == "2.30.7"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from collector.sources.nccl.discovery.procfs import Library, mapped
-from collector.sources.nccl.discovery.scan import FIRST_PAUSE_S, LONGEST_PAUSE_S, Scanner
+from collector.sources.nccl.discovery.scan import FIRST_PAUSE_S, MAX_PAUSE_S, Scanner
 from tests.collector.sources.nccl.discovery.proctree import LIBRARY, UUIDS, add_gpus, add_process
 
 
@@ -26,7 +26,13 @@ def test_a_process_with_gpus_and_the_library_is_found(proc: Path) -> None:
     environ = "SLURM_JOB_ID=71 SLURM_STEP_ID=0 RANK=11 LOCAL_RANK=3"
     add_process(proc, 812, gpus=(3,), library=LIBRARY, environ=environ, inner=7, started=4200)
     (found,) = Scanner(proc).scan(0).processes
-    assert (found.pid, found.inner_pid, found.user, found.comm, found.started_s) == (812, 7, 1000, "python3", 42.0)
+    assert (found.pid, found.inner_pid, found.user, found.comm, found.started_s) == (
+        812,
+        7,
+        1000,
+        "python3",
+        42.0,
+    )
     assert (found.job, found.rank, found.uuids) == ("71.0", 11, (UUIDS[3],))
     assert found.library == Library(LIBRARY, "08:01", 4711)
 
@@ -47,7 +53,9 @@ def test_workers_that_a_rank_forked_are_no_ranks(proc: Path) -> None:
 
 def test_secrets_in_an_environment_are_not_kept(proc: Path) -> None:
     """Only known names are."""
-    add_process(proc, 812, gpus=(0,), environ="RANK=1 WANDB_API_KEY=secret NCCL_RAS_ADDR=localhost:30000")
+    add_process(
+        proc, 812, gpus=(0,), environ="RANK=1 WANDB_API_KEY=secret NCCL_RAS_ADDR=localhost:30000"
+    )
     (found,) = Scanner(proc).scan(0).processes
     assert found.environment == {"RANK": "1", "NCCL_RAS_ADDR": "localhost:30000"}
 
@@ -59,7 +67,10 @@ def test_secrets_in_an_environment_are_not_kept(proc: Path) -> None:
         ("", "0::/system.slice/slurmstepd.scope/job_71/step_batch/user/task_0", "71.batch"),
         (
             "MASTER_ADDR=10.0.0.1",
-            "0::/kubepods.slice/kubepods-pod0a1b2c3d_1111_2222_3333_444455556666.slice/cri-containerd-1.scope",
+            (
+                "0::/kubepods.slice/kubepods-pod0a1b2c3d_1111_2222_3333_444455556666.slice/"
+                "cri-containerd-1.scope"
+            ),
             "pod0a1b2c3d-1111-2222-3333-444455556666",
         ),
         ("TORCHELASTIC_RUN_ID=exp7 MASTER_ADDR=n1", "0::/", "torchrun:exp7"),
@@ -67,7 +78,9 @@ def test_secrets_in_an_environment_are_not_kept(proc: Path) -> None:
         ("", "0::/user.slice", ""),
     ],
 )
-def test_a_job_is_known_by_its_scheduler_or_launcher(proc: Path, environ: str, cgroup: str, job: str) -> None:
+def test_a_job_is_known_by_its_scheduler_or_launcher(
+    proc: Path, environ: str, cgroup: str, job: str
+) -> None:
     """Slurm first, then the pod, then torchrun, then the address of rank 0."""
     add_process(proc, 5, gpus=(0,), environ=environ, cgroup=cgroup)
     assert Scanner(proc).scan(0).processes[0].job == job
@@ -83,8 +96,11 @@ def test_a_process_that_loads_cuda_later_is_found_then(proc: Path) -> None:
     assert len(scanner.scan(FIRST_PAUSE_S).processes) == 1
 
 
+@pytest.mark.slow
 def test_what_never_holds_a_gpu_is_looked_at_ever_more_rarely(proc: Path) -> None:
-    """A node has thousands of processes: within a day each is read a few hundred times, not thousands."""
+    """A node has thousands of processes: within a day each is read a few
+    hundred times, not thousands.
+    """
     scanner = Scanner(proc)
     folder = add_process(proc, 1)
     read = 0
@@ -93,7 +109,7 @@ def test_what_never_holds_a_gpu_is_looked_at_ever_more_rarely(proc: Path) -> Non
         known = scanner._known.get(1)
         read += known is None or known.due_s <= second
         scanner.scan(second)
-    assert read <= 86_400 / LONGEST_PAUSE_S + 6
+    assert read <= 86_400 / MAX_PAUSE_S + 6
 
 
 def test_a_pid_that_is_used_again_is_another_process(proc: Path) -> None:
@@ -130,7 +146,9 @@ def test_processes_that_may_not_be_inspected_are_counted() -> None:
     assert Scanner(Path("/proc")).scan(0).hidden > 0
 
 
-def test_a_file_that_may_not_be_read_hides_its_process(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_may_not_be_read_hides_its_process(
+    proc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Counted, and looked at again later: privileges may come."""
     add_process(proc, 812, gpus=(0,))
 
@@ -153,5 +171,10 @@ def test_maps_of_any_names_are_read_in_a_moment() -> None:
     """Whoever runs a job names its files: names that look like rows cost no more than others."""
     row = b"7f00-7f01 r-xp 00000000 08:01 11 /" + b"08:01 1 /" * 400 + b"libnccl.so.x/y"
     began = time.process_time()
-    assert mapped(b"\n".join([b"7f02-7f03 rw-s 00000000 00:05 77 /dev/nvidiactl", *[row] * 4000])).library is None
+    assert (
+        mapped(
+            b"\n".join([b"7f02-7f03 rw-s 00000000 00:05 77 /dev/nvidiactl", *[row] * 4000])
+        ).library
+        is None
+    )
     assert time.process_time() - began < 2

@@ -14,19 +14,30 @@ import pytest
 from collector.sources.nccl.discovery.sockets import Listener, addresses, listeners, ras_clients
 from tests.parts import need
 
-HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+HEAD = (
+    "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   "
+    "uid  timeout inode\n"
+)
 
 
 def row(address: str, state: str = "0A", user: int = 1000, inode: int = 55) -> str:
     """One line of the kernel's table (net/ipv4/tcp_ipv4.c)."""
-    return f"   0: {address} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000  {user}        0 {inode} 1 0000 100 0 0 10 0\n"
+    return (
+        f"   0: {address} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000  "
+        f"{user}        0 {inode} 1 0000 100 0 0 10 0\n"
+    )
 
 
 def test_listening_sockets_are_read_with_owner_and_inode(tmp_path: Path) -> None:
     """Connections of the same port are not listeners."""
-    (tmp_path / "tcp").write_text(HEAD + row("0100007F:6D7C") + row("0100007F:6D7C", "01") + "junk\n")
+    (tmp_path / "tcp").write_text(
+        HEAD + row("0100007F:6D7C") + row("0100007F:6D7C", "01") + "junk\n"
+    )
     (tmp_path / "tcp6").write_text(HEAD + row("00000000000000000000000001000000:6D7C", inode=56))
-    assert list(listeners(tmp_path)) == [Listener("127.0.0.1", 28028, 1000, 55), Listener("::1", 28028, 1000, 56)]
+    assert list(listeners(tmp_path)) == [
+        Listener("127.0.0.1", 28028, 1000, 55),
+        Listener("::1", 28028, 1000, 56),
+    ]
 
 
 @pytest.fixture
@@ -50,7 +61,8 @@ def test_another_process_on_the_port_is_not_ours(listening: int) -> None:
 def test_the_addresses_of_a_namespace_are_read(tmp_path: Path) -> None:
     """Local ones, not networks and broadcasts."""
     (tmp_path / "fib_trie").write_text(
-        "Main:\n  +-- 10.0.0.0/24 2 0 2\n     |-- 10.0.0.0\n        /24 link UNICAST\n     |-- 10.0.0.7\n        /32 host LOCAL\n"
+        "Main:\n  +-- 10.0.0.0/24 2 0 2\n     |-- 10.0.0.0\n        /24 link UNICAST\n     |-- "
+        "10.0.0.7\n        /32 host LOCAL\n"
         "     |-- 10.0.0.255\n        /32 link BROADCAST\n"
     )
     (tmp_path / "if_inet6").write_text("fe800000000000000000000000000001 02 40 20 80 eth0\n")
@@ -67,11 +79,18 @@ def test_this_machine_has_addresses() -> None:
 def test_a_socket_in_another_network_namespace_is_found() -> None:
     """A pod's listener is in no table of ours, and in that of its process."""
     unshare = need("unshare", "util-linux")
-    code = "import socket,sys; s=socket.create_server(('0.0.0.0', 28028)); print('ready', flush=True); sys.stdin.read()"
-    with subprocess.Popen([unshare, "-n", sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    code = (
+        "import socket,sys; s=socket.create_server(('0.0.0.0', 28028)); print('ready', "
+        "flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [unshare, "-n", sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         if process.stdout.readline() != b"ready\n":
             pytest.skip("this machine does not let us make a network namespace")
-        found = ras_clients(Path("/proc"), [(process.pid, Path(f"/proc/{process.pid}/ns/net").stat().st_ino, "")])
+        found = ras_clients(
+            Path("/proc"), [(process.pid, Path(f"/proc/{process.pid}/ns/net").stat().st_ino, "")]
+        )
         assert [(x.host, x.port) for x in found[process.pid]] == [("0.0.0.0", 28028)]
         process.communicate()

@@ -1,4 +1,6 @@
-"""Flight Recorder dumps: what each rank launched and completed, in every schema, and nothing from what is no dump."""
+"""Flight Recorder dumps: what each rank launched and completed, in every schema, and
+nothing from what is no dump.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.sources.nccl.flight_recorder.dump import parse_dump
-from collector.sources.nccl.hostile import FormatError
+from collector.sources.nccl.sanitize import FormatError
 from pipeline.nccl.member import KEPT_OPERATIONS, Member
 from pipeline.nccl.report import Communicator, Report
 from tests.collector.sources.nccl.recordings import DUMPS
@@ -22,8 +24,16 @@ MISSING_2 = {0: (5, 4), 1: (5, 4), 2: (4, 4)}
 TYPE_MIX = {0: (5, 4), 1: (5, 4), 2: (5, 4)}
 EXPECTED = [
     *((f"fr_gloo_missing_rank{r}.json", r, p) for r, p in MISSING.items()),
-    *((f"fr_gloo_missing2_rank{r}.{form}", r, p) for r, p in MISSING_2.items() for form in ("json", "pickle")),
-    *((f"fr_gloo_typemix_rank{r}.{form}", r, p) for r, p in TYPE_MIX.items() for form in ("json", "pickle")),
+    *(
+        (f"fr_gloo_missing2_rank{r}.{form}", r, p)
+        for r, p in MISSING_2.items()
+        for form in ("json", "pickle")
+    ),
+    *(
+        (f"fr_gloo_typemix_rank{r}.{form}", r, p)
+        for r, p in TYPE_MIX.items()
+        for form in ("json", "pickle")
+    ),
 ]
 
 
@@ -40,13 +50,29 @@ def only(report: Report) -> tuple[Communicator, Member]:
 
 def entry(seq: int, **fields: Any) -> dict[str, Any]:
     """A made-up entry of an NCCL all_reduce."""
-    base = {"record_id": seq, "pg_id": 0, "process_group": ["tp_3", "tensor"], "collective_seq_id": seq, "is_p2p": False}
-    return {**base, "profiling_name": "nccl:all_reduce", "state": "scheduled", "retired": False, **fields}
+    base = {
+        "record_id": seq,
+        "pg_id": 0,
+        "process_group": ["tp_3", "tensor"],
+        "collective_seq_id": seq,
+        "is_p2p": False,
+    }
+    return {
+        **base,
+        "profiling_name": "nccl:all_reduce",
+        "state": "scheduled",
+        "retired": False,
+        **fields,
+    }
 
 
 @pytest.mark.parametrize(("name", "rank", "progress"), EXPECTED)
-def test_recorded_dumps_tell_the_progress_of_their_rank(name: str, rank: int, progress: tuple[int, int]) -> None:
-    """Launched and completed are those of the recorded situation, though pg_status lags behind the entries."""
+def test_recorded_dumps_tell_the_progress_of_their_rank(
+    name: str, rank: int, progress: tuple[int, int]
+) -> None:
+    """Launched and completed are those of the recorded situation, though pg_status
+    lags behind the entries.
+    """
     report = read(name)
     group, member = only(report)
     assert (report.world_rank, member.world_rank) == (rank, rank)
@@ -54,7 +80,9 @@ def test_recorded_dumps_tell_the_progress_of_their_rank(name: str, rank: int, pr
     assert (group.ranks, group.size, member.rank) == ((0, 1, 2), 3, rank)
 
 
-@pytest.mark.parametrize("name", [n.removesuffix(".pickle") for n, _, _ in EXPECTED if n.endswith(".pickle")])
+@pytest.mark.parametrize(
+    "name", [n.removesuffix(".pickle") for n, _, _ in EXPECTED if n.endswith(".pickle")]
+)
 def test_pickle_and_json_of_one_moment_say_the_same(name: str) -> None:
     """The two forms differ in types only."""
     assert read(f"{name}.pickle").communicators == read(f"{name}.json").communicators
@@ -62,7 +90,9 @@ def test_pickle_and_json_of_one_moment_say_the_same(name: str) -> None:
 
 def test_operations_say_what_each_rank_called() -> None:
     """At 5 the rank in the minority calls a broadcast, the others an all_reduce."""
-    assert [only(read(f"fr_gloo_typemix_rank{r}.json"))[1].operations[-1].name for r in range(3)] == [
+    assert [
+        only(read(f"fr_gloo_typemix_rank{r}.json"))[1].operations[-1].name for r in range(3)
+    ] == [
         "all_reduce",
         "broadcast",
         "all_reduce",
@@ -87,7 +117,11 @@ def test_what_counts_as_completed(fields: dict[str, Any], completed: int) -> Non
 
 def test_the_list_of_pytorch_2_2_is_read() -> None:
     """A bare list whose entries have seq_id and no group: the group is known by its number."""
-    group, member = only(parse_dump(pickle.dumps([{"pg_id": 1, "seq_id": n, "state": "completed"} for n in (1, 2)], 2)))
+    group, member = only(
+        parse_dump(
+            pickle.dumps([{"pg_id": 1, "seq_id": n, "state": "completed"} for n in (1, 2)], 2)
+        )
+    )
     assert (group.id, dict(member.launched), dict(member.completed)) == ("1", {"*": 2}, {"*": 2})
 
 
@@ -98,7 +132,9 @@ def test_groups_are_known_by_name_and_status_by_local_number() -> None:
         "pg_status": {"0": {"last_enqueued_collective": "9", "last_completed_collective": "8"}},
         "entries": [entry(4)],
     }
-    groups = {c.id: c for c in parse_dump(json.dumps(document).encode(), "dump_rank_7").communicators}
+    groups = {
+        c.id: c for c in parse_dump(json.dumps(document).encode(), "dump_rank_7").communicators
+    }
     tensor, data = groups["tp_3"].members[0], groups["dp_1"].members[0]
     assert (dict(tensor.launched), dict(tensor.completed), tensor.rank) == ({"*": 9}, {"*": 8}, 1)
     assert (dict(data.launched), data.rank) == ({"*": 0}, 1)
@@ -107,7 +143,11 @@ def test_groups_are_known_by_name_and_status_by_local_number() -> None:
 def test_sends_and_receives_are_no_collectives() -> None:
     """Point-to-point calls have a sequence of their own."""
     _, member = only(
-        parse_dump(json.dumps({"entries": [entry(1), entry(50, is_p2p=True, profiling_name="nccl:send 0->1")]}).encode())
+        parse_dump(
+            json.dumps(
+                {"entries": [entry(1), entry(50, is_p2p=True, profiling_name="nccl:send 0->1")]}
+            ).encode()
+        )
     )
     assert dict(member.launched) == {"*": 1}
 
@@ -122,23 +162,31 @@ def test_the_innermost_line_of_the_users_code_is_kept() -> None:
     assert member.operations[0].frame == "/job/train.py:42 step"
 
 
+@pytest.mark.slow
 def test_of_a_full_ring_the_latest_operations_are_kept() -> None:
     """The counts come from all entries, the operations from the last ones."""
-    _, member = only(parse_dump(json.dumps({"entries": [entry(n) for n in range(1, 2001)]}).encode()))
+    _, member = only(
+        parse_dump(json.dumps({"entries": [entry(n) for n in range(1, 2001)]}).encode())
+    )
     assert dict(member.launched) == {"*": 2000}
     assert [o.seq for o in member.operations] == list(range(2001 - KEPT_OPERATIONS, 2001))
 
 
 def test_entries_that_are_none_are_dropped_and_counted() -> None:
     """Wrong types are missing fields; an entry without a number is no entry."""
-    report = parse_dump(json.dumps({"entries": [entry(1, input_sizes="x", frames=3), 7, None, {"a": 1}]}).encode())
+    report = parse_dump(
+        json.dumps({"entries": [entry(1, input_sizes="x", frames=3), 7, None, {"a": 1}]}).encode()
+    )
     assert report.parsed == (("entry", 1),)
     assert [d.count for d in report.discarded] == [3]
 
 
 def test_ranks_are_digits_and_are_never_evaluated() -> None:
     """Text that is a program is only looked at for its numbers."""
-    document = {"pg_config": {"tp_3": {"ranks": "__import__('os').abort() or [1, 2]"}}, "entries": [entry(1)]}
+    document = {
+        "pg_config": {"tp_3": {"ranks": "__import__('os').abort() or [1, 2]"}},
+        "entries": [entry(1)],
+    }
     group, _ = only(parse_dump(json.dumps(document).encode()))
     assert group.ranks == (1, 2)
 
@@ -150,7 +198,10 @@ def test_a_pickle_that_contains_itself_is_read() -> None:
     assert only(parse_dump(pickle.dumps(cycle, 2)))[1].launched == (("*", 1),)
 
 
-@pytest.mark.parametrize("data", [b"", b"hello", b"{}", b"[1]", b'{"entries": {}}', b"[" * 100_000, b'{"entries": [{"a": 1}]}'])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"hello", b"{}", b"[1]", b'{"entries": {}}', b"[" * 100_000, b'{"entries": [{"a": 1}]}'],
+)
 def test_what_is_no_dump_is_refused(data: bytes) -> None:
     """Other JSON, other text, and nothing."""
     with pytest.raises(FormatError):
@@ -165,7 +216,14 @@ def test_no_bytes_raise_anything_but_its_own_error(junk: bytes, at: int, cut: in
         parse_dump(whole[:at] + junk + whole[at + cut :])
 
 
-VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=9), st.lists(st.integers(), max_size=3))
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=9),
+    st.lists(st.integers(), max_size=3),
+)
 FIELDS = [
     "pg_id",
     "process_group",
@@ -179,10 +237,14 @@ FIELDS = [
 ]
 
 
+@pytest.mark.slow
 @given(
-    st.lists(st.dictionaries(st.sampled_from(FIELDS), VALUES), max_size=4), st.dictionaries(st.sampled_from(["0", ""]), VALUES)
+    st.lists(st.dictionaries(st.sampled_from(FIELDS), VALUES), max_size=4),
+    st.dictionaries(st.sampled_from(["0", ""]), VALUES),
 )
-def test_fields_of_any_type_do_no_harm(entries: list[dict[str, Any]], status: dict[str, Any]) -> None:
+def test_fields_of_any_type_do_no_harm(
+    entries: list[dict[str, Any]], status: dict[str, Any]
+) -> None:
     """A field of the wrong type is a missing field."""
     with contextlib.suppress(FormatError):
         parse_dump(pickle.dumps({"entries": entries, "pg_status": status, "pg_config": status}, 2))

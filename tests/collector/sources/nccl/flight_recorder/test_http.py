@@ -13,7 +13,7 @@ import pytest
 
 from collector.sources.nccl.flight_recorder import http
 from collector.sources.nccl.flight_recorder.http import fetch
-from collector.sources.nccl.hostile import FormatError
+from collector.sources.nccl.sanitize import FormatError
 from tests.collector.sources.nccl.recordings import DUMPS
 
 DUMP = (DUMPS / "fr_gloo_missing_rank0.json").read_bytes()
@@ -54,7 +54,9 @@ def test_a_rank_gives_its_dump(worker: Path) -> None:
     assert fetch("/s", worker, os.getuid()) == DUMP
 
 
-def test_a_server_without_a_handler_is_no_source(worker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_without_a_handler_is_no_source(
+    worker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """PyTorch before 2.8 has none."""
     monkeypatch.setattr(Worker, "has", "ping")
     with pytest.raises(FormatError, match="no handler"):
@@ -63,7 +65,7 @@ def test_a_server_without_a_handler_is_no_source(worker: Path, monkeypatch: pyte
 
 def test_a_body_that_is_too_large_is_refused(worker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flood ends at the limit."""
-    monkeypatch.setattr(http, "MOST_BYTES", 100)
+    monkeypatch.setattr(http, "MAX_BYTES", 100)
     with pytest.raises(FormatError, match="more than"):
         fetch("/s", worker, os.getuid())
 

@@ -1,4 +1,6 @@
-"""Pickles: plain data comes out as it went in; whatever could do more is refused before it does anything."""
+"""Pickles: plain data comes out as it went in; whatever could do more is refused
+before it does anything.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,17 @@ from hypothesis import strategies as st
 
 from collector.sources.nccl.flight_recorder import plain_pickle
 from collector.sources.nccl.flight_recorder.plain_pickle import load
-from collector.sources.nccl.hostile import FormatError
+from collector.sources.nccl.sanitize import FormatError
 from tests.collector.sources.nccl.recordings import DUMPS
 
 PLAIN = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text(max_size=20)),
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**63), 2**63 - 1),
+        st.floats(allow_nan=False),
+        st.text(max_size=20),
+    ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=4),
         st.dictionaries(st.text(max_size=5), inner, max_size=4),
@@ -40,6 +48,7 @@ class Weapon:
         return (Path.touch, (self.mark,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 @given(value=PLAIN)
 def test_plain_data_comes_out_as_it_went_in(protocol: int, value: Any) -> None:
@@ -134,11 +143,12 @@ def test_a_list_of_lists_ten_thousand_deep_is_read_without_recursion() -> None:
 
 def test_containers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of nothing but empty dictionaries does not fill the memory."""
-    monkeypatch.setattr(plain_pickle, "MOST_CONTAINERS", 1000)
+    monkeypatch.setattr(plain_pickle, "MAX_CONTAINERS", 1000)
     with pytest.raises(FormatError, match="containers"):
         load(b"\x80\x02(" + b"}" * 2000)
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=60), st.integers(0, 600), st.integers(0, 40))
 def test_no_bytes_raise_anything_but_its_own_error(junk: bytes, at: int, cut: int) -> None:
     """Junk anywhere in a dump gives a value or FormatError."""

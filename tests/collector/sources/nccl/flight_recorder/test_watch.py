@@ -1,4 +1,6 @@
-"""The dump watch: new dumps are read once, traps are not opened, and requests are made on suspicion only."""
+"""The dump watch: new dumps are read once, traps are not opened, and requests
+are made on suspicion only.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ import pytest
 
 from collector.sources.nccl.children import read_dumps
 from collector.sources.nccl.discovery.scan import Found
-from collector.sources.nccl.flight_recorder.watch import ASK_AGAIN_S, READ_AGAIN_S, SETTLED_NS, Dumped, DumpWatch
+from collector.sources.nccl.flight_recorder.watch import (
+    ASK_AGAIN_S,
+    READ_AGAIN_S,
+    SETTLED_NS,
+    Dumped,
+    DumpWatch,
+)
 from pipeline.frame import Device
 from pipeline.nccl.wire import reports_in
 from pipeline.observation import Event
@@ -54,7 +62,9 @@ def put(path: Path, data: bytes = DUMP, *, age_ns: int = 10 * 10**9) -> None:
     os.utime(path, ns=(NOW_NS - age_ns, NOW_NS - age_ns))
 
 
-def look(watch: DumpWatch, found: Found, *, suspected: bool = False, now_s: float = NOW_S) -> list[Dumped]:
+def look(
+    watch: DumpWatch, found: Found, *, suspected: bool = False, now_s: float = NOW_S
+) -> list[Dumped]:
     """One look at one process."""
     return watch.look([found], suspected=suspected, now_s=now_s, time_ns=NOW_NS)
 
@@ -65,7 +75,9 @@ def test_a_new_dump_is_read_once(watch: DumpWatch, reader: Reader, tmp_path: Pat
     put(root_of(tmp_path, found) / "dumps/r_3")
     look(watch, found)
     look(watch, found)
-    assert [(r["path"], r["rank"], r["job"], r["http"]) for r in reader.requests] == [("/dumps/r_3", 3, "71", False)]
+    assert [(r["path"], r["rank"], r["job"], r["http"]) for r in reader.requests] == [
+        ("/dumps/r_3", 3, "71", False)
+    ]
     put(root_of(tmp_path, found) / "dumps/r_3", age_ns=5 * 10**9)
     look(watch, found, now_s=NOW_S + READ_AGAIN_S - 1)
     assert len(reader.requests) == 1
@@ -103,7 +115,9 @@ def test_a_dump_that_is_being_written_or_older_than_its_process_waits(
     assert reader.requests == []
 
 
-def test_a_link_in_the_place_of_a_dump_is_not_followed(watch: DumpWatch, reader: Reader, tmp_path: Path) -> None:
+def test_a_link_in_the_place_of_a_dump_is_not_followed(
+    watch: DumpWatch, reader: Reader, tmp_path: Path
+) -> None:
     """Anybody may write to /tmp."""
     found = process(tmp_path)
     put(root_of(tmp_path, found) / "elsewhere")
@@ -136,7 +150,9 @@ def test_a_rank_is_rung_on_suspicion_only(watch: DumpWatch, tmp_path: Path) -> N
     os.close(listening)
 
 
-def test_a_worker_server_is_asked_on_suspicion_only(watch: DumpWatch, reader: Reader, tmp_path: Path) -> None:
+def test_a_worker_server_is_asked_on_suspicion_only(
+    watch: DumpWatch, reader: Reader, tmp_path: Path
+) -> None:
     """Through its socket, in the job's own root."""
     found = process(tmp_path, TORCH_WORKER_SERVER_SOCKET="/run/worker.sock")
     look(watch, found)
@@ -147,14 +163,19 @@ def test_a_worker_server_is_asked_on_suspicion_only(watch: DumpWatch, reader: Re
     ]
 
 
-def test_a_process_without_a_rank_has_no_dump(watch: DumpWatch, reader: Reader, tmp_path: Path) -> None:
+def test_a_process_without_a_rank_has_no_dump(
+    watch: DumpWatch, reader: Reader, tmp_path: Path
+) -> None:
     """Nobody knows which file would be its own."""
     look(watch, process(tmp_path, rank=-1, TORCH_WORKER_SERVER_SOCKET="/s"), suspected=True)
     assert reader.requests == []
 
 
+@pytest.mark.slow
 def test_the_child_gives_events_and_refusals(tmp_path: Path) -> None:
-    """A good dump, a hostile one and a missing one: each is answered for itself, by a real child."""
+    """A good dump, a hostile one and a missing one: each is answered for
+    itself, by a real child.
+    """
     watch = DumpWatch("n1", tmp_path, read_dumps)
     good, bad = process(tmp_path, 1, rank=1), process(tmp_path, 2, rank=2)
     put(root_of(tmp_path, good) / "tmp/nccl_trace_rank_1")
@@ -163,6 +184,13 @@ def test_the_child_gives_events_and_refusals(tmp_path: Path) -> None:
     assert (first.process, second.process) == (good, bad)
     assert "refused" in second.refused
     node = Device("n1", "node", "n1")
-    ((report, _),) = reports_in([Event(NOW_NS, 0, node, kind, facts) for kind, facts in first.events])
-    assert (report.teller, report.job, report.world_rank, report.pid) == ("flight_recorder", "71", 1, 1)
+    ((report, _),) = reports_in(
+        [Event(NOW_NS, 0, node, kind, facts) for kind, facts in first.events]
+    )
+    assert (report.teller, report.job, report.world_rank, report.pid) == (
+        "flight_recorder",
+        "71",
+        1,
+        1,
+    )
     assert dict(report.communicators[0].members[0].launched) == {"*": 5}

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 
 def line(
-    seq: int, *, rank: int = 0, us: str = "120.5", coll: str = "AllReduce", pid: int = 77, head: str = "0xc7075c59e2491f69"
+    seq: int,
+    *,
+    rank: int = 0,
+    us: str = "120.5",
+    coll: str = "AllReduce",
+    pid: int = 77,
+    head: str = "0xc7075c59e2491f69",
 ) -> bytes:
     """One completed collective of a rank of a communicator of 8."""
     return (

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.sources.nccl.hostile import FormatError
 from collector.sources.nccl.inspector.line import parse_line
 from collector.sources.nccl.inspector.log import InspectorLog, looks_like_inspector, parse_log
+from collector.sources.nccl.sanitize import FormatError
 from pipeline.nccl.member import KEPT_TIMINGS, Member, Timing
 from pipeline.nccl.report import Report
 from tests.collector.sources.nccl.inspector.lines import P2P, line
@@ -29,7 +29,13 @@ def only(report: Report) -> Member:
 def test_a_line_is_one_timing_of_one_rank() -> None:
     """The hash is RAS's, the size and time those of the operation."""
     found = parse_line(line(407, rank=3))
-    assert (found.communicator, found.rank, found.size, found.host, found.pid) == (WORLD, 3, 8, "n1", 77)
+    assert (found.communicator, found.rank, found.size, found.host, found.pid) == (
+        WORLD,
+        3,
+        8,
+        "n1",
+        77,
+    )
     assert found.timing == Timing("AllReduce", 407, 4194304, 120.5, 1.75)
     assert found.time_ns == 1795151188 * 10**9
 
@@ -41,7 +47,9 @@ def test_completed_operations_are_counted_from_one() -> None:
     assert dict(only(log.report()).completed) == {"AllReduce": 10, "AllGather": 4}
 
 
-@pytest.mark.parametrize(("word", "value"), [('"nan"', math.nan), ("inf", math.inf), ('"inf"', math.inf), ("3", 3.0)])
+@pytest.mark.parametrize(
+    ("word", "value"), [('"nan"', math.nan), ("inf", math.inf), ('"inf"', math.inf), ("3", 3.0)]
+)
 def test_numbers_that_are_none_are_read(word: str, value: float) -> None:
     """The plugin writes them as words, one of them without quotes."""
     timing = parse_line(line(1, us=word)).timing
@@ -67,8 +75,11 @@ def test_the_latest_timings_are_kept() -> None:
     assert dict(member.completed) == {"AllReduce": KEPT_TIMINGS + 100}
 
 
+@pytest.mark.slow
 def test_of_many_operations_the_same_are_kept_on_all_ranks() -> None:
-    """500 a second of two ranks whose logs are written at different moments: of the kept ones most are on both."""
+    """500 a second of two ranks whose logs are written at different moments: of the
+    kept ones most are on both.
+    """
     logs = [InspectorLog(per_second=1.0), InspectorLog(per_second=1.0)]
     for log, shift in zip(logs, (0, 333), strict=True):
         log.feed(
@@ -92,7 +103,11 @@ def test_sends_are_no_collectives() -> None:
     log = InspectorLog()
     log.feed([P2P])
     (found,) = log.report().communicators
-    assert (found.id, found.members[0].completed, found.members[0].timings) == ("0" * 15 + "1", (), ())
+    assert (found.id, found.members[0].completed, found.members[0].timings) == (
+        "0" * 15 + "1",
+        (),
+        (),
+    )
 
 
 def test_a_last_line_without_end_is_not_read() -> None:
@@ -126,6 +141,7 @@ def test_a_line_that_is_none_is_refused(bad: bytes) -> None:
         parse_line(bad)
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=40), st.integers(0, 500), st.integers(0, 30))
 def test_no_bytes_raise_anything_but_its_own_error(junk: bytes, at: int, cut: int) -> None:
     """Junk anywhere in a log gives a report or FormatError."""

@@ -8,13 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.sources.nccl.hostile import FormatError
 from collector.sources.nccl.inspector.prometheus import Sample, parse_samples
+from collector.sources.nccl.sanitize import FormatError
 
 FILE = (
-    b"# HELP nccl_bus_bandwidth_gbs NCCL bus bandwidth in GB/s\n# TYPE nccl_bus_bandwidth_gbs gauge\n"
-    b'nccl_bus_bandwidth_gbs{collective="AllReduce",comm="0xc7075c59e2491f69",hostname="n1"} 187.5\n'
-    b'nccl_collective_exec_time_microseconds{collective="AllReduce",comm="0xc7075c59e2491f69",hostname="n1"} 912.25\n'
+    b"# HELP nccl_bus_bandwidth_gbs NCCL bus bandwidth in GB/s\n"
+    b"# TYPE nccl_bus_bandwidth_gbs gauge\n"
+    b'nccl_bus_bandwidth_gbs{collective="AllReduce",comm="0xc7075c59e2491f69",hostname="n1"} '
+    b"187.5\n"
+    b'nccl_collective_exec_time_microseconds{collective="AllReduce",comm="0xc7075c59e2491f69",'
+    b'hostname="n1"} 912.25\n'
 )
 
 
@@ -33,7 +36,10 @@ def test_a_file_that_is_being_written_is_refused() -> None:
         parse_samples(FILE[:-3])
 
 
-@pytest.mark.parametrize("junk", [b"\n", b'other_family{a="b"} 1\n', b"nccl_bus_bandwidth_gbs{} NaN\n", b"x" * 10_000 + b"\n"])
+@pytest.mark.parametrize(
+    "junk",
+    [b"\n", b'other_family{a="b"} 1\n', b"nccl_bus_bandwidth_gbs{} NaN\n", b"x" * 10_000 + b"\n"],
+)
 def test_a_file_of_something_else_is_refused(junk: bytes) -> None:
     """Other families, values that are no numbers, lines without end."""
     with pytest.raises(FormatError, match="families"):

@@ -1,4 +1,6 @@
-"""The Inspector watch: logs of processes that have it switched on are followed, in their own root."""
+"""The Inspector watch: logs of processes that have it switched on are
+followed, in their own root.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,10 @@ def switched_on(proc: Path) -> Found:
 
 def completed(watch: InspectorWatch, found: Found, now_s: float = 0.0) -> list[dict[str, int]]:
     """What each report of a look says is complete, of its one rank."""
-    return [dict(report.communicators[0].members[0].completed) for _, report in watch.look([found], now_s)]
+    return [
+        dict(report.communicators[0].members[0].completed)
+        for _, report in watch.look([found], now_s)
+    ]
 
 
 def test_a_growing_log_is_followed(watch: InspectorWatch, tmp_path: Path) -> None:
@@ -63,7 +68,9 @@ def test_a_process_without_the_inspector_has_no_log(watch: InspectorWatch, tmp_p
     assert completed(watch, found) == []
 
 
-def test_the_default_folder_is_where_the_process_runs(watch: InspectorWatch, tmp_path: Path) -> None:
+def test_the_default_folder_is_where_the_process_runs(
+    watch: InspectorWatch, tmp_path: Path
+) -> None:
     """Named after the job."""
     found = process(tmp_path, NCCL_INSPECTOR_ENABLE="1", SLURM_JOB_ID="71")
     folder = root_of(tmp_path, found) / "work/nccl-inspector-71"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collector.simulator.nccl.job import Comm, Job, Seat, build
-from collector.simulator.nccl.json_reply import render_json
 from collector.sources.nccl.ras.continuity import Continuity
 from collector.sources.nccl.ras.json_report import parse_json
 from pipeline.nccl.report import Report
+from simulator.nccl.job import Comm, Job, Seat, build
+from simulator.nccl.json_reply import render_json
 
 
 def report(job: Job) -> Report:

@@ -1,4 +1,6 @@
-"""JSON reports: the recorded ones are read to their conclusion, and only sums that are right are believed."""
+"""JSON reports: the recorded ones are read to their conclusion, and only sums
+that are right are believed.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.sources.nccl.hostile import FormatError
-from collector.sources.nccl.ras.json_report import MOST_OBJECTS, parse_json
+from collector.sources.nccl.ras.json_report import MAX_OBJECTS, parse_json
+from collector.sources.nccl.sanitize import FormatError
 from pipeline.nccl.report import Report
-from tests.collector.sources.nccl.recordings import FIRST_NODE, SECOND_NODE, WORLD, communicator, gone, member, reply
+from tests.collector.sources.nccl.recordings import (
+    FIRST_NODE,
+    SECOND_NODE,
+    WORLD,
+    communicator,
+    gone,
+    member,
+    reply,
+)
 
 
 def read(name: str) -> Report:
@@ -24,7 +34,10 @@ def test_a_healthy_job_is_whole_and_counts_alike() -> None:
     """All ranks of three communicators run, and all of one communicator have launched the same."""
     report = read("ok.json")
     assert report.trusted
-    assert {c.id: (len(c.members), {dict(m.launched)["AllReduce"] for m in c.members}) for c in report.communicators} == {
+    assert {
+        c.id: (len(c.members), {dict(m.launched)["AllReduce"] for m in c.members})
+        for c in report.communicators
+    } == {
         WORLD: (8, {6650}),
         FIRST_NODE: (4, {0}),
         SECOND_NODE: (4, {0}),
@@ -54,16 +67,29 @@ def test_an_error_names_the_rank_that_reports_it() -> None:
 
 
 def test_a_teardown_is_read_as_states() -> None:
-    """Two ranks left, one finalises, one aborts, one is initialising: trusted, and nobody is dead."""
+    """Two ranks left, one finalises, one aborts, one is initialising:
+    trusted, and nobody is dead.
+    """
     report = read("nocomm.json")
     states = {m.rank: m.state for m in communicator(report, WORLD).members}
-    assert states == {0: "finalize", 1: "abort", 2: "ok", 3: "ok", 4: "ok", 5: "left", 6: "left", 7: "init"}
+    assert states == {
+        0: "finalize",
+        1: "abort",
+        2: "ok",
+        3: "ok",
+        4: "ok",
+        5: "left",
+        6: "left",
+        7: "init",
+    }
     assert report.trusted
     assert not list(gone(report))
 
 
 def test_a_half_initialised_communicator_discredits_the_report() -> None:
-    """An entry without hash and size, and a world that has lost a rank: nothing in it may be believed."""
+    """An entry without hash and size, and a world that has lost a rank:
+    nothing in it may be believed.
+    """
     report = read("half_init.json")
     assert "being initialised" in report.distrust
     assert "has 3 and misses 0" in report.distrust
@@ -104,7 +130,10 @@ def test_a_cut_document_is_refused_wherever_it_ends() -> None:
         (b'"ranks_count": 8', b'"ranks_count": 7'),
         (b'"size": 8', b'"size": 9'),
         (b'"hash": "0xc7075c59e2491f69"', b'"hash": "0x0"'),
-        (b'"rank": 3,\n          "host": "127.0.1.2"', b'"rank": 2,\n          "host": "127.0.1.2"'),
+        (
+            b'"rank": 3,\n          "host": "127.0.1.2"',
+            b'"rank": 2,\n          "host": "127.0.1.2"',
+        ),
     ],
 )
 def test_sums_that_are_wrong_discredit_the_report(old: bytes, new: bytes) -> None:
@@ -117,7 +146,7 @@ def test_sums_that_are_wrong_discredit_the_report(old: bytes, new: bytes) -> Non
 def test_a_report_of_too_many_objects_is_refused_before_it_is_decoded() -> None:
     """Memory follows the number of objects: one that would fill it is not looked at."""
     with pytest.raises(FormatError, match="objects"):
-        parse_json(b'{"nccl_version":"2.30.7","communicators":[' + b"{}," * MOST_OBJECTS + b"{}]}")
+        parse_json(b'{"nccl_version":"2.30.7","communicators":[' + b"{}," * MAX_OBJECTS + b"{}]}")
 
 
 def test_counters_that_are_not_known_cost_nothing() -> None:
@@ -134,7 +163,14 @@ def test_fields_that_a_later_nccl_adds_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize(
-    "junk", [b"{" * 100_000, b"[" * 100_000, b'{"nccl_version":"x","communicators":' + b"[" * 200_000, b"{\xff}", b""]
+    "junk",
+    [
+        b"{" * 100_000,
+        b"[" * 100_000,
+        b'{"nccl_version":"x","communicators":' + b"[" * 200_000,
+        b"{\xff}",
+        b"",
+    ],
 )
 def test_hostile_documents_are_refused(junk: bytes) -> None:
     """Deep nesting, bad characters and nothing at all are FormatError."""
@@ -142,6 +178,7 @@ def test_hostile_documents_are_refused(junk: bytes) -> None:
         parse_json(junk)
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=80), st.integers(0, 2000), st.integers(0, 40))
 def test_no_bytes_raise_anything_but_its_own_error(junk: bytes, at: int, cut: int) -> None:
     """Junk anywhere in a report gives a report or FormatError."""

@@ -9,20 +9,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.sources.nccl.hostile import FormatError
-from collector.sources.nccl.ras.monitor import LONGEST_LINE, LONGEST_OBJECT, MonitorStream, parse_monitor
+from collector.sources.nccl.ras.monitor import (
+    MAX_LINE,
+    MAX_OBJECT,
+    MonitorStream,
+    parse_monitor,
+)
+from collector.sources.nccl.sanitize import FormatError
 from pipeline.nccl.report import Process
 from tests.collector.sources.nccl.recordings import reply
 
 NAMES = ("kill_monitor.json", "kill_monitor_best.txt")
 
 
-@pytest.mark.parametrize(("name", "events", "pid"), [("kill_monitor.json", 9, 18892), ("kill_monitor_best.txt", 8, 21349)])
+@pytest.mark.parametrize(
+    ("name", "events", "pid"),
+    [("kill_monitor.json", 9, 18892), ("kill_monitor_best.txt", 8, 21349)],
+)
 def test_a_death_is_a_fact_of_the_lifecycle(name: str, events: int, pid: int) -> None:
     """The only lifecycle event is the death of the killed process."""
     report = parse_monitor(reply(name), name, UTC)
     assert len(report.peers) == events
-    assert [(e.event, e.peer.pid) for e in report.peers if e.group == "lifecycle"] == [("PEER_DEAD", pid)]
+    assert [(e.event, e.peer.pid) for e in report.peers if e.group == "lifecycle"] == [
+        ("PEER_DEAD", pid)
+    ]
     assert report.dead == (Process("127.0.1.2", pid, (1,)),)
     assert report.discarded == ()
 
@@ -38,9 +48,14 @@ def test_death_comes_a_minute_after_the_connection_broke() -> None:
 def test_a_peer_may_be_an_address_alone() -> None:
     """Before a connection has introduced itself only its socket is known."""
     (unnamed,) = (e for e in parse_monitor(reply("kill_monitor_best.txt")).peers if e.peer.address)
-    assert (unnamed.peer.address, unnamed.peer.pid, unnamed.group) == ("127.0.0.1<52198>", -1, "trace")
+    assert (unnamed.peer.address, unnamed.peer.pid, unnamed.group) == (
+        "127.0.0.1<52198>",
+        -1,
+        "trace",
+    )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @given(cuts=st.lists(st.integers(0, 4000), max_size=6))
 def test_a_stream_says_the_same_in_any_pieces(name: str, cuts: list[int]) -> None:
@@ -53,22 +68,33 @@ def test_a_stream_says_the_same_in_any_pieces(name: str, cuts: list[int]) -> Non
     assert tuple(found) == parse_monitor(data, zone=UTC).peers
 
 
+@pytest.mark.slow
 @given(
     st.lists(
-        st.one_of(st.binary(max_size=100), st.sampled_from([b"{\n", b"}\n", b"}{\n", b"OK\n", b'"event": "X"\n'])), max_size=30
+        st.one_of(
+            st.binary(max_size=100),
+            st.sampled_from([b"{\n", b"}\n", b"}{\n", b"OK\n", b'"event": "X"\n']),
+        ),
+        max_size=30,
     )
 )
 def test_junk_is_counted_and_raises_nothing(pieces: list[bytes]) -> None:
-    """A stream has no end at which it could be refused: junk is counted, and what follows is read."""
+    """A stream has no end at which it could be refused: junk is counted,
+    and what follows is read.
+    """
     stream = MonitorStream(UTC)
     for piece in pieces:
         stream.feed(piece)
     stream.feed(b"\n}\n\n" * 2)
-    assert [e.event for e in stream.feed(b"[2026-11-20 05:08:21] PEER_DEAD: Process 1 on node n1 managing GPU 0 \n")] == [
-        "PEER_DEAD"
-    ]
+    assert [
+        e.event
+        for e in stream.feed(
+            b"[2026-11-20 05:08:21] PEER_DEAD: Process 1 on node n1 managing GPU 0 \n"
+        )
+    ] == ["PEER_DEAD"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flood", [b"x" * 1000, b"{\n" + b'"a":\n' * 200])
 def test_memory_is_bounded_by_one_object(flood: bytes) -> None:
     """A line or an object without end is dropped, however long it goes on."""
@@ -76,7 +102,7 @@ def test_memory_is_bounded_by_one_object(flood: bytes) -> None:
     for _ in range(1000):
         stream.feed(flood)
         held = len(stream._rest) + sum(map(len, stream._object))
-        assert held <= LONGEST_LINE + LONGEST_OBJECT
+        assert held <= MAX_LINE + MAX_OBJECT
 
 
 @pytest.mark.parametrize("junk", [b"", b"OK\n", b"hello\n"])

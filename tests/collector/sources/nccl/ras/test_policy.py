@@ -18,7 +18,7 @@ from collector.sources.nccl.ras.policy import (
     SPACING_S,
     YOUNG_JOB_S,
     YOUNG_PROCESS_S,
-    Standing,
+    JobSituation,
     own_host,
     poller,
     refusal,
@@ -27,7 +27,9 @@ from collector.sources.nccl.ras.policy import (
 from tests.sources import ROOT
 
 NOW = 10_000.0
-FIT = Standing(starts_s=(100.0, 100.0), versions=((2, 30, 7), (2, 30, 7)), listeners=2, suspected_s=NOW - 1)
+FIT = JobSituation(
+    starts_s=(100.0, 100.0), versions=((2, 30, 7), (2, 30, 7)), listeners=2, suspected_s=NOW - 1
+)
 
 
 def test_a_suspected_job_of_a_safe_version_is_asked() -> None:
@@ -57,6 +59,7 @@ def test_each_reason_alone_is_enough(change: dict[str, Any], reason: str) -> Non
     assert refusal("auto", replace(FIT, **change), NOW) == reason
 
 
+@pytest.mark.slow
 @given(st.tuples(st.integers(2, 2), st.integers(0, 40), st.integers(0, 20)))
 def test_no_version_before_the_first_safe_one_is_ever_asked(version: tuple[int, int, int]) -> None:
     """Whatever is suspected."""
@@ -106,7 +109,11 @@ def test_slots_are_spread_over_the_nodes() -> None:
     assert max(b - a for a, b in itertools.pairwise(slots)) < 0.02
 
 
-@given(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(1, 99)), min_size=1), st.randoms())
+@pytest.mark.slow
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(1, 99)), min_size=1),
+    st.randoms(),
+)
 def test_all_nodes_agree_who_asks(members: list[tuple[str, int]], rng: Any) -> None:
     """In whatever order they have seen the members."""
     shuffled = list(members)

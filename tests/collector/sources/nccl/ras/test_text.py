@@ -9,10 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.sources.nccl.hostile import FormatError
 from collector.sources.nccl.ras.text import parse_text
+from collector.sources.nccl.sanitize import FormatError
 from pipeline.nccl.report import Process, Report, Unlisted
-from tests.collector.sources.nccl.recordings import SECOND_NODE, WORLD, communicator, gone, member, replies, reply
+from tests.collector.sources.nccl.recordings import (
+    SECOND_NODE,
+    WORLD,
+    communicator,
+    gone,
+    member,
+    replies,
+    reply,
+)
 
 REPORTS = [name for name in replies("*.txt") if "monitor" not in name]
 LOST = [name for name in REPORTS if name.startswith(("kill", "stop"))]
@@ -41,7 +49,8 @@ def test_a_healthy_job_is_trusted_and_blames_nobody(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "communicators"), [("ok.txt", [1, 2]), ("ok_2.28.9-1.txt", [1, 2, 4]), ("ok_2.27.7-1.txt", [1, 2, 4])]
+    ("name", "communicators"),
+    [("ok.txt", [1, 2]), ("ok_2.28.9-1.txt", [1, 2, 4]), ("ok_2.27.7-1.txt", [1, 2, 4])],
 )
 def test_groups_are_rows_of_the_table(name: str, communicators: list[int]) -> None:
     """Each row says how many communicators are alike."""
@@ -50,7 +59,9 @@ def test_groups_are_rows_of_the_table(name: str, communicators: list[int]) -> No
 
 @pytest.mark.parametrize("name", LOST)
 def test_a_lost_process_is_missing_in_each_of_its_communicators(name: str) -> None:
-    """The killed or stopped process is world rank 5 and rank 1 of its node's communicator, at every age of the loss."""
+    """The killed or stopped process is world rank 5 and rank 1 of its node's communicator,
+    at every age of the loss.
+    """
     pid = 18892 if name.startswith("kill") else 18874
     report = read(name)
     assert report.trusted
@@ -69,7 +80,9 @@ def test_a_process_is_dead_only_after_a_minute(name: str) -> None:
 
 
 def test_a_first_query_of_a_stopped_process_times_out() -> None:
-    """The collection took the five seconds of its deadline, and says how many peers did not answer."""
+    """The collection took the five seconds of its deadline, and says how
+    many peers did not answer.
+    """
     report = read("stop_t0.2.txt")
     assert (report.collection_seconds, report.timeouts) == (4.801, 2)
 
@@ -84,14 +97,17 @@ def test_ranks_that_are_behind_are_named_and_the_others_counted() -> None:
     """Four ranks are at 10, the twelve others at 11."""
     world = communicator(read("mismatch_4of16.txt"), WORLD)
     assert {m.rank: (m.pid, m.gpu, dict(m.launched)) for m in world.members} == {
-        12 + i: (pid, 4 + i, {"AllReduce": 10}) for i, pid in enumerate((23883, 23885, 23887, 23889))
+        12 + i: (pid, 4 + i, {"AllReduce": 10})
+        for i, pid in enumerate((23883, 23885, 23887, 23889))
     }
     assert world.unlisted == (Unlisted(12, "AllReduce", 11),)
     assert world.size == 16
 
 
 def test_a_teardown_is_read_as_states() -> None:
-    """Two ranks have left, one finalises, one aborts, one is initialising, three run; nobody is dead."""
+    """Two ranks have left, one finalises, one aborts, one is initialising,
+    three run; nobody is dead.
+    """
     report = read("nocomm.txt")
     world = communicator(report, WORLD)
     states = {m.rank: m.state for m in world.members}
@@ -102,7 +118,9 @@ def test_a_teardown_is_read_as_states() -> None:
 
 
 def test_a_phantom_row_discredits_the_report() -> None:
-    """NCCL 2.27.7 walked out of bounds: a communicator of no ranks, a head without a body, and the world is missing."""
+    """NCCL 2.27.7 walked out of bounds: a communicator of no ranks, a head without a body,
+    and the world is missing.
+    """
     report = read("nocomm_2.27.7-1.txt")
     assert not report.trusted
     assert "no ranks" in report.distrust
@@ -123,6 +141,7 @@ def test_refused_commands_are_told_and_the_cut_report_is_not_believed() -> None:
 CUT = ["kill_t75.txt", "mismatch_4of16.txt", "nocomm.txt", "async_one.txt"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CUT)
 def test_a_report_cut_within_a_line_is_never_believed(name: str) -> None:
     """Wherever the connection breaks, what came is refused or not trusted."""
@@ -140,11 +159,16 @@ def test_a_report_cut_between_lines_says_nothing_that_the_whole_does_not(name: s
     for end in range(len(lines)):
         with contextlib.suppress(FormatError):
             report = parse_text("".join(lines[:end]))
-            assert not report.trusted or {(c.id, m) for c in report.communicators for m in c.members} <= whole, end
+            assert (
+                not report.trusted
+                or {(c.id, m) for c in report.communicators for m in c.members} <= whole
+            ), end
 
 
 def test_a_mismatch_with_one_side_is_cut() -> None:
-    """Where ranks differ there are two kinds of them: a report that tells of one has lost the other."""
+    """Where ranks differ there are two kinds of them: a report that tells
+    of one has lost the other.
+    """
     text = reply("mismatch_4of16.txt").decode()
     assert not parse_text(text[: text.index("  4 ranks have launched")]).trusted
 
@@ -154,7 +178,9 @@ def test_unknown_lines_are_kept_and_counted() -> None:
     text = reply("kill_t7.txt").decode().replace("Warnings\n", "  A new kind of line\nWarnings\n")
     report = parse_text(text)
     assert report.trusted
-    assert [(d.what, d.why) for d in report.discarded] == [("  A new kind of line", "not understood")]
+    assert [(d.what, d.why) for d in report.discarded] == [
+        ("  A new kind of line", "not understood")
+    ]
 
 
 def test_old_wording_counts_all_operations_at_once() -> None:
@@ -177,7 +203,12 @@ def test_old_wording_counts_all_operations_at_once() -> None:
     assert member(report, "00000000000000aa", 3).launched == (("*", 0),)
 
 
-@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=300), st.integers(0, 1200), st.integers(0, 60))
+@pytest.mark.slow
+@given(
+    st.text(alphabet=st.characters(codec="utf-8"), max_size=300),
+    st.integers(0, 1200),
+    st.integers(0, 60),
+)
 def test_no_text_raises_anything_but_its_own_error(junk: str, at: int, cut: int) -> None:
     """Junk anywhere in a report gives a report or FormatError."""
     whole = reply("kill_t75.txt").decode()
@@ -186,7 +217,13 @@ def test_no_text_raises_anything_but_its_own_error(junk: str, at: int, cut: int)
 
 
 @pytest.mark.parametrize(
-    "line", ["  Rank " + "1" * 100_000, "  The missing ranks: " + "1," * 100_000, "#" * 100_000, " " * 100_000 + "x"]
+    "line",
+    [
+        "  Rank " + "1" * 100_000,
+        "  The missing ranks: " + "1," * 100_000,
+        "#" * 100_000,
+        " " * 100_000 + "x",
+    ],
 )
 def test_a_line_without_end_is_not_looked_at(line: str) -> None:
     """Length alone makes a line unknown: no pattern ever sees it."""
@@ -217,7 +254,10 @@ BOMBS += [
 
 @pytest.mark.parametrize("bomb", BOMBS, ids=range(len(BOMBS)))
 def test_no_line_takes_more_than_a_moment(bomb: str) -> None:
-    """The time is linear in the length: a line that is nearly right costs no more than one that is. Quadratic took 300 ms."""
+    """The time is linear in the length: a line that is nearly right costs no more than one that is.
+
+    Quadratic took 300 ms.
+    """
     began = time.process_time()
     parse_text(reply("ok.txt").decode().replace("\nErrors\n", f"\n{bomb}\nErrors\n"))
     assert time.process_time() - began < 0.1

@@ -1,0 +1,1 @@
+"""The deployed process: what the agent is made of, started, watched, reloaded and stopped."""

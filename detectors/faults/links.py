@@ -1,0 +1,134 @@
+"""Faults of links: PCIe, NVLink, InfiniBand and RoCE ports and their adapters."""
+
+from __future__ import annotations
+
+from detectors.faults.model import NEARBY, Fault, Strength
+
+CABLE = "Check the cable and both its connectors"
+
+PCIE = Fault(
+    "pcie",
+    ("pcie",),
+    certain=True,
+    why="a narrow or erring PCIe path slows every transfer of its device",
+    strength=Strength.LINK,
+    shared=NEARBY,
+    alert="GpuLink",
+)
+NVLINK = Fault(
+    "nvlink",
+    ("nvlink",),
+    certain=True,
+    why="a link between GPUs that is down or errs slows or stops the whole node's collectives",
+    strength=Strength.LINK,
+    shared=NEARBY | {"nvlink_domain"},
+    alert="GpuLink",
+)
+IB = Fault(
+    "ib",
+    ("ib_link",),
+    certain=True,
+    why="a port that is down or slow holds up every rank of the job behind it",
+    inspect=CABLE,
+    strength=Strength.LINK,
+    shared=NEARBY,
+    alert="Fabric",
+)
+IB_BER = Fault(
+    "ib_ber",
+    ("ib_ber",),
+    "page",
+    ("CONTACT_SUPPORT",),
+    why="the error rate of a link grows before the link fails",
+    inspect=CABLE,
+    strength=Strength.TREND,
+    prediction=True,
+    alert="Fabric",
+    score="ib-ber",
+)
+IB_FLAP = Fault(
+    "ib_flap",
+    ("ib_flap",),
+    "page",
+    ("CONTACT_SUPPORT",),
+    certain=True,
+    why="a link that goes down again and again interrupts collectives each time",
+    inspect=CABLE,
+    strength=Strength.LINK,
+    alert="Fabric",
+    score="ib-flap",
+)
+CONGESTION = Fault(
+    "congestion",
+    ("ib_congestion",),
+    "record",
+    ("NONE",),
+    origin="site",
+    why="waiting for credits without errors is load, no fault of a device",
+    symptom=True,
+    alert="Fabric",
+)
+COUNTER_SATURATED = Fault(
+    "counter_saturated",
+    ("ib_saturation",),
+    "ticket",
+    ("NONE",),
+    origin="agent",
+    certain=True,
+    why="a counter that stands at its end counts nothing more until it is reset",
+    alert="Fabric",
+    score="observability",
+)
+
+CLASSES = (PCIE, NVLINK, IB, IB_BER, IB_FLAP, CONGESTION, COUNTER_SATURATED)
+FAULTS = (
+    PCIE.sub("width", "page", "CONTACT_SUPPORT"),
+    PCIE.sub("generation", "page", "CONTACT_SUPPORT"),
+    PCIE.sub("replays", "ticket", "CONTACT_SUPPORT", certain=False),
+    PCIE.sub("fatal", "page", "RESTART_BM"),
+    NVLINK.sub("link_down", "page", "COMPONENT_RESET", "RUN_DCGMEUD"),
+    NVLINK.sub("none_up", "ticket", "NONE", origin="site"),
+    NVLINK.sub("replays", "ticket", "RUN_DCGMEUD"),
+    NVLINK.sub("crc", "ticket", "RUN_DCGMEUD"),
+    NVLINK.sub("bit_errors", "ticket", "RUN_DCGMEUD"),
+    NVLINK.sub(
+        "fec_tail",
+        "ticket",
+        "CONTACT_SUPPORT",
+        detectors=("fec_tail",),
+        certain=False,
+        prediction=True,
+    ),
+    IB.sub("link_down", "page", "CONTACT_SUPPORT"),
+    IB.sub("slow_link", "page", "CONTACT_SUPPORT"),
+    IB.sub("switch_down", "page", "CONTACT_SUPPORT"),
+    IB.sub("port_disabled", "record", "NONE", origin="site"),
+    IB.sub("adapter_gone", "page", "RESTART_BM", internal=True),
+    *(
+        IB.sub(f"adapter_{reason}", "page", "RESTART_BM", detectors=("ib_adapter",), internal=True)
+        for reason in ("health", "fatal")
+    ),
+    *(
+        IB.sub(
+            f"adapter_{reason}",
+            "ticket",
+            "CONTACT_SUPPORT",
+            detectors=("ib_adapter",),
+            internal=True,
+        )
+        for reason in ("temperature", "power", "cable", "unknown")
+    ),
+    IB.sub("errors", "ticket", "CONTACT_SUPPORT", "NONE", detectors=("ib_errors",)),
+    IB.sub(
+        "fec_tail",
+        "ticket",
+        "CONTACT_SUPPORT",
+        detectors=("fec_tail",),
+        certain=False,
+        prediction=True,
+    ),
+    IB_BER,
+    IB_FLAP,
+    CONGESTION,
+    COUNTER_SATURATED,
+)

@@ -1,0 +1,82 @@
+"""A row of the table of faults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any, Literal
+
+from pipeline.finding import Action, Severity
+
+# "site": settings, load, storage; "agent": the fault hides what happens to devices.
+Origin = Literal["hardware", "application", "site", "agent", "unknown"]
+# Levels of the topology (detectors/incidents/graph.py).
+Level = Literal["link", "switch", "node", "rack", "nvlink_domain", "job"]
+
+NEARBY: frozenset[Level] = frozenset({"link", "switch", "node"})
+
+
+class Strength(IntEnum):
+    """How strong the evidence for a root cause is, the weakest first."""
+
+    STATISTIC = 0
+    TREND = 1
+    SLOWDOWN = 2
+    MEMORY = 3
+    LINK = 4
+    GPU = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault, or a class of faults: its faults inherit from it (``sub``).
+
+    ``detectors`` emit it, with ``severity`` at most and one of ``actions``. ``certain``: a
+    device, a driver or a counter states it; otherwise it is inferred. ``why`` is the reason for
+    the action, ``inspect`` the step where the action is CONTACT_SUPPORT. ``shared``: other devices
+    of the same link, switch, node, rack, NVLink domain or job may have it from the same cause;
+    ``internal``: no switch can cause it. ``symptom``: any other fault nearby may cause it.
+    ``exonerates``: it clears the program whose fault the GPU repeats. ``prediction``: the device
+    still works. ``alert`` is the stem of the alert in rules/findings.py, ``score`` the class of
+    the scenario suite, by default the class of the fault.
+    """
+
+    name: str
+    detectors: tuple[str, ...] = ()
+    severity: Severity = "record"
+    actions: tuple[Action, ...] = ()
+    origin: Origin = "hardware"
+    certain: bool = False
+    why: str = ""
+    inspect: str = ""
+    strength: Strength = Strength.STATISTIC
+    shared: frozenset[Level] = frozenset()
+    internal: bool = False
+    symptom: bool = False
+    exonerates: bool = False
+    prediction: bool = False
+    alert: str = "Other"
+    score: str = ""
+
+    def sub(self, name: str, severity: Severity, *actions: Action, **changes: Any) -> Fault:
+        """A fault of this class, which inherits what is not given.
+
+        >>> Fault("ecc", ("ecc",), why="wrong bits").sub("sram", "page", "RUN_FIELDDIAG").why
+        'wrong bits'
+        """
+        full = f"{self.name}/{name}"
+        return replace(self, name=full, severity=severity, actions=actions, **changes)
+
+    @property
+    def scored_as(self) -> str:
+        """The class of the scenario suite.
+
+        >>> Fault("power_limit/low").scored_as
+        'power-limit'
+        """
+        return self.score or self.name.partition("/")[0].replace("_", "-")
+
+    @property
+    def halts_job(self) -> bool:
+        """Whether it stops a job by itself: a GPU or a link."""
+        return self.strength >= Strength.LINK

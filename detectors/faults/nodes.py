@@ -1,0 +1,76 @@
+"""Faults of nodes, of their configuration and use, and of the agent."""
+
+from __future__ import annotations
+
+from detectors.faults.model import Fault
+
+OBSERVABILITY = Fault(
+    "observability",
+    ("frozen",),
+    origin="agent",
+    why="values that do not move say nothing: what happens to the device goes unseen",
+)
+DETECTOR_FAILED = Fault(
+    "detector_failed",
+    ("engine",),
+    "ticket",
+    ("CONTACT_SUPPORT",),
+    origin="agent",
+    certain=True,
+    why="what the detector would have found is missed until it works again",
+    score="observability",
+)
+LEMON = Fault(
+    "lemon",
+    ("incidents",),
+    "ticket",
+    ("RUN_FIELDDIAG",),
+    why="many small faults of one node have a common cause that none of them shows",
+)
+DRIFT = Fault(
+    "drift",
+    ("drift",),
+    origin="site",
+    certain=True,
+    why="jobs on nodes with different versions or settings run at different speed or fail",
+)
+WASTE = Fault("waste", ("waste",), origin="site", certain=True, why="no job uses this GPU")
+
+CLASSES = (OBSERVABILITY, DETECTOR_FAILED, LEMON, DRIFT, WASTE)
+FAULTS = (
+    OBSERVABILITY.sub("frozen", "ticket", "CONTACT_SUPPORT"),
+    OBSERVABILITY.sub(
+        "unread",
+        "ticket",
+        "CONTACT_SUPPORT",
+        why="what happens to GPUs that cannot be read goes unseen",
+    ),
+    DETECTOR_FAILED,
+    LEMON,
+    *(
+        DRIFT.sub(f"{kind}_{fact}", "ticket", "CONTACT_SUPPORT", "NONE")
+        for kind, facts in (
+            (
+                "gpu",
+                (
+                    "driver_version",
+                    "vbios",
+                    "inforom_image",
+                    "ecc_mode_current",
+                    "persistence_mode",
+                    "power_limit",
+                ),
+            ),
+            ("ib_port", ("firmware", "mtu", "gid")),
+            ("node", ("kernel", "mlx5_driver")),
+        )
+        for fact in facts
+    ),
+    WASTE.sub(
+        "memory",
+        "ticket",
+        "COMPONENT_RESET",
+        why="memory that no process holds is missing to the next job until a reset",
+    ),
+    WASTE.sub("idle", "record", "NONE", why="a GPU that its job does not use is missing to others"),
+)

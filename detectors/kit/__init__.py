@@ -1,0 +1,1 @@
+"""What detectors are built from: state arrays, baselines, persistence, peers, statistics."""

@@ -1,0 +1,1 @@
+"""Exports: a slice of the store that can be read without Tocsin."""

@@ -1,0 +1,1 @@
+"""Keeping: write, seal, compact, roll up, retain."""

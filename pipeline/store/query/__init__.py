@@ -1,0 +1,1 @@
+"""Asking: tables as lazy frames, and the canned questions."""

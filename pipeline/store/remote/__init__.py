@@ -1,0 +1,1 @@
+"""Remote stores: object storage, uploads, fetched copies, manifests."""

@@ -1,0 +1,1 @@
+"""XIDs: their table, and each one counted once."""

@@ -1,0 +1,91 @@
+"""Parts of alert descriptions as Prometheus templates: device, number, proposed action."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+INSTANCE = "{{ $labels.instance }}"
+NODE = "{{ or $labels.node $labels.instance }}"
+
+# The proposed action (pipeline/finding.py, Action) as an instruction. What CONTACT_SUPPORT asks for
+# differs by class of fault and comes from the alert's row.
+STEPS: Mapping[str, str] = {
+    "COMPONENT_RESET": "Drain the node and reset the device",
+    "RUN_FIELDDIAG": (
+        "Drain the node, run the field diagnostic and replace the part (RMA) if it fails"
+    ),
+    "RESTART_VM": "Restart the virtual machine",
+    "RESTART_BM": "Drain the node and power-cycle it",
+    "REPLACE_VM": "Replace the virtual machine",
+    "RUN_DCGMEUD": "Drain the node and run the DCGM diagnostics",
+    "RESTART_APP": "Restart the job",
+}
+NO_STEP = "No action proposed"  # NONE and UNKNOWN
+
+
+def _query(selector: str, *labels: str) -> str:
+    """The last sample of a series, for five minutes: a lost GPU has no current readings."""
+    quoted = f"last_over_time({selector}[5m])".replace('"', '\\"')
+    return f'printf "{quoted}" {" ".join(f"$labels.{label}" for label in labels)} | query'
+
+
+def _label(name: str) -> str:
+    return f'{{{{ . | first | label "{name}" }}}}'
+
+
+# GPU 2 on node1 (GPU-8a.., serial 1656..); Port mlx5_3/1 on node1 (GUID 0xa1); Job 4711 on node1.
+DEVICE = (
+    f"{{{{ with {_query('tocsin_gpu_info{instance=%q,uuid=%q}', 'instance', 'root_device')} }}}}"
+    f"GPU {_label('gpu')} on {NODE} ({{{{ $labels.root_device }}}}, serial {_label('serial')})"
+    "{{ else }}{{ with "
+    f"{_query('tocsin_ib_port_info{instance=%q,port_guid=%q}', 'instance', 'root_device')} }}}}"
+    f"Port {_label('device')}/{_label('port')} on {NODE} (GUID {{{{ $labels.root_device }}}})"
+    "{{ else }}"
+    '{{ if eq $labels.root_kind "gpu" }}GPU{{ else }}{{ $labels.root_kind | title }}{{ end }} '
+    f'{{{{ $labels.root_device }}}}{{{{ if ne $labels.root_kind "node" }}}} on {NODE}{{{{ end }}}}'
+    "{{ end }}{{ end }}"
+)
+
+
+def of_gpu(metric: str, text: str, matchers: str = "") -> str:
+    """A number of the GPU that is the root cause, in place of ``#``; empty where unknown."""
+    query = _query(f"{metric}{{instance=%q,uuid=%q{matchers}}}", "instance", "root_device")
+    return _number(query, text)
+
+
+def of_node(metric: str, text: str) -> str:
+    """The same for a number of the node."""
+    return _number(_query(f"{metric}{{instance=%q}}", "instance"), text)
+
+
+def of_port(metric: str, text: str) -> str:
+    """The same for a number of the port, whose series are labelled by adapter and port number."""
+    port = "last_over_time(tocsin_ib_port_info{instance=%q,port_guid=%q}[5m])"
+    query = (
+        f'printf "last_over_time({metric}{{instance=%q}}[5m]) and on (instance, device, port) '
+        f'{port}"'
+        " $labels.instance $labels.instance $labels.root_device | query"
+    )
+    return _number(query, text)
+
+
+def _number(query: str, text: str) -> str:
+    """``#`` is a whole number, ``~`` one with a prefix such as k or G."""
+    value = text.replace("#", '{{ . | first | value | printf "%.0f" }}').replace(
+        "~", "{{ . | first | value | humanize }}"
+    )
+    return f"{{{{ with {query} }}}} {value}{{{{ end }}}}"
+
+
+def action(inspect: str, *, urgent: bool) -> str:
+    """The proposed action as an instruction; without urgency it waits for the end of the jobs."""
+    steps = {**STEPS, "CONTACT_SUPPORT": inspect}
+    branches = "{{ else if ".join(
+        f'eq $labels.proposed "{name}" }}}}{_when(step, urgent=urgent)}.'
+        for name, step in steps.items()
+    )
+    return f"{{{{ if {branches}{{{{ else }}}}{NO_STEP}.{{{{ end }}}}"
+
+
+def _when(step: str, *, urgent: bool) -> str:
+    return step if urgent or not step.startswith("Drain") else f"{step} when its jobs have ended"

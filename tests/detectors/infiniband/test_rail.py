@@ -1,0 +1,67 @@
+"""A rail that carries less than the others of its node."""
+
+from __future__ import annotations
+
+import pytest
+
+from detectors.infiniband import IbRail
+from tests.detectors.feed import stands
+from tests.detectors.port_feed import DOWN, PortFeed, a_link, a_port
+
+RAILS = [a_port("n1", rail) for rail in range(8)]
+
+
+ONE = RAILS[3]
+
+
+WORDS: dict[str, float] = {
+    "transmit_words": 10 * 12_500_000_000 // 8,
+    "receive_words": 10 * 12_500_000_000 // 8,
+}  # a quarter of NDR
+
+
+@pytest.mark.slow
+def test_a_rail_at_half_its_traffic_is_a_ticket_within_seven_minutes() -> None:
+    """Half of what the other rails carry, in a job that uses all of them; silent
+    while the whole node pauses.
+    """
+    feed = PortFeed(IbRail(), RAILS)
+    assert feed.run(1800, dict.fromkeys([p.id for p in RAILS], WORDS)) == []
+    assert feed.run(300, transmit_words=0, receive_words=0) == []
+    half = {name: value // 2 for name, value in WORDS.items()}
+    said = feed.run(420, {**dict.fromkeys([p.id for p in RAILS], WORDS), ONE.id: half})
+    assert stands(said) == [("ib_port", ONE.id, "straggler", "ticket")]
+    assert said[0].value == pytest.approx(-50, abs=0.5)
+
+
+@pytest.mark.slow
+def test_a_rail_that_always_carries_less_is_normal() -> None:
+    """Its own past counts: a rail of another kind of traffic is not slow."""
+    half = {name: value // 2 for name, value in WORDS.items()}
+    feed = PortFeed(IbRail(), RAILS)
+    assert feed.run(7200, {**dict.fromkeys([p.id for p in RAILS], WORDS), ONE.id: half}) == []
+
+
+@pytest.mark.slow
+def test_a_rail_that_was_down_is_not_slow() -> None:
+    """Down for twenty of every sixty seconds for ten minutes (H13): what it carries meanwhile is
+    no measure of its speed.
+    """
+    feed, rails = PortFeed(IbRail(), RAILS), dict.fromkeys([p.id for p in RAILS], WORDS)
+    feed.run(1800, rails)
+    said = []
+    for _ in range(10):
+        said += feed.run(
+            20, {**rails, ONE.id: {"state": DOWN, "transmit_words": 0, "receive_words": 0}}
+        )
+        said += feed.run(40, rails)
+    assert said == []
+
+
+def test_ports_of_a_switch_alone_are_no_rails() -> None:
+    """A view that holds no node's port has nobody to compare, and says nothing."""
+    feed = PortFeed(IbRail(), [a_link(f"n{n}")[1] for n in range(8)])
+    assert (
+        feed.run(1200, transmit_words=WORDS["transmit_words"], receive_words=WORDS["receive_words"])
+        == []
+    )
