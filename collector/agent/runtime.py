@@ -14,6 +14,7 @@ from collector.agent.environment import HostEnvironment
 from collector.agent.findings_log import FindingsLog
 from collector.agent.snapshots import Snapshots
 from collector.config.settings import Config
+from collector.node.deferred_save import DeferredSave
 from collector.node.inventory import Inventory
 from collector.node.out_of_service import OutOfService
 from collector.node.state import State
@@ -57,11 +58,8 @@ class Runtime:
         self.metrics = SelfMetrics()
         self.state = State(root / "state")
         self.inventory = Inventory(world.host, self.state)
-        self.xids = XidCounts(
-            lambda document: self.state.save("xids", document),
-            self.state.load("xids"),
-            world.boot_id,
-        )
+        xids_file = DeferredSave("xid_counts", lambda document: self.state.save("xids", document))
+        self.xids = XidCounts(xids_file.put, self.state.load("xids"), world.boot_id)
         self.exposition = Exposition(
             self.metrics,
             clock=world.clock,
@@ -104,10 +102,12 @@ class Runtime:
         # These write to disk: each behind a queue of its own, so that a slow disk delays neither
         # readings nor one another.
         self._outlets = [
-            Outlet(self.xids, self.metrics, world.clock),
+            Outlet(xids_file, self.metrics, world.clock),
             Outlet(store_writer, self.metrics, world.clock),
         ]
+        # XIDs are counted before the findings about them are shown: a page has its numbers at once.
         self.sinks: tuple[Sink, ...] = (
+            self.xids,
             self.exposition,
             self.told,
             self.out,

@@ -121,8 +121,14 @@ def test_gpus_that_are_given_to_virtual_machines_are_no_incident(tmp_path: Path)
         )
         assert agent.values("tocsin_gpu_expected") == {"": 0.0}
         assert incidents(agent) == []
-        verdict = json.loads(agent.get("/api/v1/status")[1])["verdict"]
-        assert verdict["text"] == "Healthy. No GPUs and 8 ports monitored, no open findings."
+        # On a busy machine a reading of the ports may be late, and then one of them is unknown.
+        agent.until(
+            lambda: (
+                json.loads(agent.get("/api/v1/status")[1])["verdict"]["text"]
+                == "Healthy. No GPUs and 8 ports monitored, no open findings."
+            ),
+            what="the page to say that all is well",
+        )
 
 
 def node_time(agent: AgentProcess) -> float:

@@ -153,7 +153,7 @@ def _without_numbers(line: str) -> str:
     device, fact, text = line.partition("): ")
     text = re.sub(r"[\d.]+(ms|[dhms])( [\d.]+(ms|[dhms]))*", "SPAN", text)
     text = re.sub(r"\d+([.]\d+)?", "N", text)
-    # Which of the XIDs of a burst were counted when the alert fired depends on the scrape.
+    # How many XIDs of a burst were counted when the alert fired depends on the scrape.
     return device + fact + re.sub(r"( XID N count: N[.])+", " XID N count: N.", text)
 
 
