@@ -15,6 +15,7 @@ from collector.cli.parser import Parser
 from collector.config.load import Inputs, load
 from collector.config.raw_setting import ConfigError
 from collector.config.settings import Config
+from pipeline.observation import Observation
 
 NAME = "read"
 USAGE = "read [--source NAME] [--format table|json|prometheus] [options]"
@@ -54,7 +55,7 @@ def options(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read and print; 1 where no source could be read."""
+    """Read and print; 1 where nothing could be read, or lines of a saved log are not understood."""
     from collector.cli import reading, show  # noqa: PLC0415 - help and errors need neither sources nor numpy
 
     given = inputs(args)
@@ -70,7 +71,15 @@ def run(args: argparse.Namespace) -> int:
             logging.getLogger("tocsin.read").error(
                 "%s could not be read: %s", one.source, one.error
             )
-    return 0 if any(one.outcome == "ok" for one in taken) else 1
+    not_understood = unread_lines(taken) if saved else []
+    for reason in not_understood:
+        logging.getLogger("tocsin.read").error("%s: %s", config.path.kernel_log, reason)
+    return 0 if any(one.outcome == "ok" for one in taken) and not not_understood else 1
+
+
+def unread_lines(taken: Sequence[Observation]) -> list[str]:
+    """What is not understood of a saved kernel log: an answer without it may lack events."""
+    return [unread.reason for one in taken if one.source == "kmsg" for unread in one.unread]
 
 
 def from_saved(given: Inputs) -> list[str]:

@@ -252,10 +252,18 @@ KERNEL_LOG_LOST = Metric(
     "tocsin_kernel_log_lost_records_total",
     "counter",
     (
-        "Records lost before they were read: overrun, oversize, malformed, down (while no agent "
-        "ran), suppressed (by the kernel)."
+        "Records lost before they were read: overrun, oversize, malformed, format (not "
+        "understood), down (while no agent ran), suppressed (by the kernel)."
     ),
     ("reason",),
+)
+KERNEL_LOG_PROGRAM_RECORDS = Metric(
+    "tocsin_kernel_log_program_records_total",
+    "counter",
+    (
+        "Records of the kernel log that programs wrote (facility other than kernel): they give "
+        "no event."
+    ),
 )
 KERNEL_LOG_DROPPED = Metric(
     "tocsin_kernel_log_dropped_events_total",

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from collector.sources.kmsg.lines import Lines
 from collector.sources.kmsg.reader import Loss, UnavailableError, number
-from collector.sources.kmsg.records import Record, parse_line
+from collector.sources.kmsg.records import Record
 
 CHUNK = 1 << 18
 MAX_LINE = 16384  # bytes; /dev/kmsg ends at 8192, syslog daemons at 8192 by default
@@ -72,6 +73,7 @@ class FileReader:
         self._pending = b""
         self._skipping = False
         self._lines: deque[tuple[bytes, int]] = deque()
+        self._text = Lines()
 
     def _name(self) -> None:
         """The stream: which file this is, as far as known."""
@@ -82,20 +84,18 @@ class FileReader:
         self.stream = f"file:{self._inode}:{self._lives}:{digest}"
 
     def read(self, most: int) -> list[Record]:
-        """See Reader."""
+        """See Reader. A record of several lines is given with all that are there."""
         records: list[Record] = []
-        while len(records) < most:
+        text, now_ns = self._text, self._time_ns()
+        while self._lines or self._more():
             if not self._lines:
-                if self._more():
-                    continue
-                break
+                continue
+            if len(records) >= most and not text.continues(self._lines[0][0]):
+                return records + text.flush()
             raw, end = self._lines.popleft()
             self._offset = end
-            if record := parse_line(raw, self._time_ns()):
-                records.append(
-                    record._replace(seq=end - len(raw) - 1) if record.seq < 0 else record
-                )
-        return records
+            records += text.feed(raw, now_ns, end - len(raw) - 1)
+        return records + (text.finish() if self._saved else text.flush())
 
     def _more(self) -> bool:
         """Read on; False at the end of the file."""
@@ -157,6 +157,9 @@ class FileReader:
     def losses(self) -> list[Loss]:
         """See Reader."""
         taken, self._losses = self._losses, []
+        if self._text.unread:
+            taken.append(Loss("format", self._text.unread, self._text.example))
+            self._text.unread, self._text.example = 0, ""
         return taken
 
     def close(self) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 
 from collector.sources.kmsg.journal_reader import JournalReader, previous_arguments
 from collector.sources.kmsg.kernel_time import saved_time
+from collector.sources.kmsg.lines import Lines
 from collector.sources.kmsg.reader import UnavailableError
-from collector.sources.kmsg.records import Record, parse_line
+from collector.sources.kmsg.records import Record
 from pipeline.clock import Clock
 
 # systemd-pstore moves the first into the second at boot
@@ -135,9 +136,9 @@ def _dated(data: bytes, written_ns: int) -> Iterator[Record]:
     Each part of a dump begins with a line such as ``Panic#1 Part2``, which has
     no time and is left out.
     """
-    records = [
-        record for line in data.split(b"\n") if (record := parse_line(line)) and record.usec >= 0
-    ]
+    lines = Lines()
+    found = [record for line in data.split(b"\n") for record in lines.feed(line, written_ns)]
+    records = [record for record in found + lines.flush() if record.usec >= 0]
     newest = max((record.usec for record in records), default=0)
     for record in records:
         yield record._replace(seq=record.usec, time_ns=saved_time(record.usec, newest, written_ns))

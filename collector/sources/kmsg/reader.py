@@ -9,10 +9,11 @@ from collector.sources.kmsg.records import Record
 
 
 class Loss(NamedTuple):
-    """Records that were lost before they could be read: why, and how many."""
+    """Records that were lost before they could be read: why, how many, and an example."""
 
     reason: str
     records: int
+    example: str = ""
 
 
 class UnavailableError(RuntimeError):

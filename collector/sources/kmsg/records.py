@@ -1,5 +1,4 @@
-"""One record of the kernel log, in each spelling it is found in: /dev/kmsg, dmesg,
-syslog, pstore, journal.
+"""One record of the kernel log as /dev/kmsg and the journal give it; lines of files: spellings.py.
 
 The format of /dev/kmsg: Documentation/ABI/testing/dev-kmsg of the kernel.
 """
@@ -8,10 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, NamedTuple
-
-from pipeline.clock import SECOND_NS
 
 # syslog facilities: only the kernel itself can write 0; root can write any other
 KERNEL, USER = 0, 1
@@ -36,7 +32,6 @@ class Record(NamedTuple):
 
 _ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
 _CONTROLS = dict.fromkeys((*range(10), *range(11, 32), 127), " ")
-_CONTINUATION = re.compile(rb" [A-Z_]{1,32}=")
 _KMSG = re.compile(rb"(\d{1,10}),(\d{1,18}),(\d{1,15}),[^;\n]{0,200};([^\n]*)")
 
 
@@ -70,89 +65,12 @@ def clean(text: bytes | str) -> str:
     )  # nearly every line is printable; translate costs ten times that
 
 
-_DMESG = re.compile(
-    r"(?:<(?P<priority>\d{1,4})>|(?P<facility>[a-z]{2,8}) *:[a-z]{2,8} *: )?"
-    r"\[ *(?P<seconds>\d{1,12})\.(?P<fraction>\d{6})\] (?:\[ *[TC]\d{1,10}\] )?(?P<text>.*)",
-    re.DOTALL,
-)
-_SYSLOG = re.compile(
-    (
-        r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^ ]{0,20}|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) "
-        r"[^ ]{1,256} (?P<tag>[^ ]{1,64}): (?P<text>.*)"
-    ),
-    re.DOTALL,
-)
-_HUMAN = re.compile(
-    r"\[(?P<time>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] (?P<text>.*)",
-    re.DOTALL,
-)
-
-
-def parse_line(raw: bytes, now_ns: int = 0) -> Record | None:
-    """One line of a file: as in /dev/kmsg, as dmesg prints it (plain, -x, -r, -T), as syslog
-    writes it, or the bare text.
-
-    A syslog line of another program than the kernel gets facility ``USER``. Syslog's times without
-    a year are taken as the last such day before ``now_ns``, in local time. None for an empty line
-    and for a continuation line of /dev/kmsg.
-    """
-    record = parse_record(raw)
-    if record is not None or _CONTINUATION.match(raw):
-        return record
-    text = clean(raw)
-    if match := _DMESG.match(text):
-        return _dmesg(match)
-    if match := _SYSLOG.match(text):
-        facility = KERNEL if match["tag"] == "kernel" else USER
-        inner = _DMESG.match(match["text"]) if facility == KERNEL else None
-        return Record(
-            inner["text"] if inner else match["text"],
-            facility=facility,
-            time_ns=_syslog_time(match["time"], now_ns),
-        )
-    if match := _HUMAN.match(text):
-        return Record(match["text"], time_ns=_nanoseconds(match["time"], "%a %b %d %H:%M:%S %Y"))
-    return Record(text) if text.strip() else None
-
-
-def _dmesg(match: re.Match[str]) -> Record:
-    priority, facility = match["priority"], match["facility"]
-    number = int(priority) >> 3 if priority else KERNEL if facility in (None, "kern") else USER
-    return Record(
-        match["text"],
-        usec=int(match["seconds"]) * 1_000_000 + int(match["fraction"]),
-        facility=number,
-    )
-
-
-def _syslog_time(text: str, now_ns: int) -> int:
-    if text[0].isdigit():
-        try:
-            return int(datetime.fromisoformat(text).timestamp() * 1e6) * 1000
-        except ValueError:
-            return 0
-    year = datetime.fromtimestamp(now_ns / 1e9).year  # noqa: DTZ006 - syslog writes local time
-    time_ns = _nanoseconds(f"{year} {text}", "%Y %b %d %H:%M:%S")
-    return (
-        time_ns
-        if time_ns <= now_ns + 86_400_000_000_000
-        else _nanoseconds(f"{year - 1} {text}", "%Y %b %d %H:%M:%S")
-    )
-
-
-def _nanoseconds(text: str, form: str) -> int:
-    try:
-        return int(datetime.strptime(text, form).timestamp()) * SECOND_NS  # noqa: DTZ007 - local time is what stands there
-    except ValueError:
-        return 0
-
-
 def parse_journal(entry: Mapping[str, Any]) -> Record | None:
     """One entry of ``journalctl -o json``; None where it is no record of the kernel log.
 
     journald moves the prefix of user-facility lines into SYSLOG_IDENTIFIER; it is put back. A
     message that is not UTF-8 comes as a list of bytes. Wall time is the boot's wall time plus the
-    kernel's: __REALTIME_TIMESTAMP is when journald read the line.
+    kernel's: __REALTIME_TIMESTAMP is when journald read the line, and taken only without the other.
     """
     message = entry.get("MESSAGE")
     if isinstance(message, list):
@@ -163,12 +81,13 @@ def parse_journal(entry: Mapping[str, Any]) -> Record | None:
     if identifier != "kernel" and isinstance(identifier, str):
         text = f"{clean(identifier)}: {text}"
     usec = _number(entry, "_SOURCE_MONOTONIC_TIMESTAMP", -1)
-    booted = _number(entry, "__REALTIME_TIMESTAMP", 0) - _number(entry, "__MONOTONIC_TIMESTAMP", 0)
+    read_usec = _number(entry, "__REALTIME_TIMESTAMP", 0)
+    booted = read_usec - _number(entry, "__MONOTONIC_TIMESTAMP", 0)
     return Record(
         text,
         usec=usec,
         facility=_number(entry, "SYSLOG_FACILITY", KERNEL),
-        time_ns=(booted + usec) * 1000 if booted > 0 and usec >= 0 else 0,
+        time_ns=(booted + usec if booted > 0 and usec >= 0 else read_usec) * 1000,
         boot_id=str(entry.get("_BOOT_ID", "")),
         cursor=str(entry.get("__CURSOR", "")),
     )

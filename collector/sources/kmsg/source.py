@@ -4,6 +4,7 @@ which device they speak.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,19 +17,22 @@ from collector.sources.kmsg.collapse import Collapse, Run
 from collector.sources.kmsg.device_reader import open_device
 from collector.sources.kmsg.kernel_time import KernelTime, saved_time
 from collector.sources.kmsg.opening import KMSG, SYSLOG_FILES, Opening, is_own_log
-from collector.sources.kmsg.parse import Joiner, parse_uuid
+from collector.sources.kmsg.parse import Joiner, parse_text, parse_uuid
 from collector.sources.kmsg.previous_boot import PreviousBoot
 from collector.sources.kmsg.previous_records import PSTORE, PreviousRecords
-from collector.sources.kmsg.reader import Reader, UnavailableError
+from collector.sources.kmsg.reader import Loss, Reader, UnavailableError
 from collector.sources.kmsg.records import KERNEL, Record
 from collector.sources.kmsg.to_events import Log, tell, tell_losses
 from pipeline.catalog import agent
 from pipeline.clock import Clock, Instant, instant
 from pipeline.frame import Device
-from pipeline.observation import Event, Reading
+from pipeline.observation import Event, Reading, Unread
 from pipeline.selfmetrics import SelfMetrics
 
+log = logging.getLogger("tocsin.kmsg")
+
 BATCH = 512
+MAX_SHOWN = 120  # characters of a line in a message
 # of one read, a quarter of its period: what is left waits in the kernel's ring
 BUDGET_NS = 250_000_000
 MAX_RECORDS = 200_000  # of one read, whatever the clock says
@@ -72,6 +76,8 @@ class KernelLogSource:
         self._metrics = metrics
         self._user_lines = user_lines
         self._saved = path if saved else None
+        self._unread: list[Unread] = []
+        self._imitated = False  # a saved log's line of a program that looks like an event was shown
         self._newest = -1  # kernel time of the newest record so far
         self._node = Device(host, "node", host)
         self._began = self._now()
@@ -126,7 +132,8 @@ class KernelLogSource:
             if not events:
                 raise
         self._bookmark.set(self._place(), now.mono_ns)
-        return Reading(events=tuple(events))
+        unread, self._unread = tuple(self._unread), []
+        return Reading(events=tuple(events), unread=unread)
 
     def close(self) -> None:
         """Keep the exact place and let go of everything."""
@@ -186,11 +193,7 @@ class KernelLogSource:
         collapse = Collapse()
         began_ns = self._clock.monotonic_ns()
         stream, records, ended = reader.stream, 0, False
-        while (
-            not ended
-            and records < MAX_RECORDS
-            and self._clock.monotonic_ns() - began_ns < BUDGET_NS
-        ):
+        while not ended and (self._saved is not None or self._within(records, began_ns)):
             batch = reader.read(BATCH)
             stream = reader.stream
             for record in batch:
@@ -202,10 +205,11 @@ class KernelLogSource:
         self._metrics.add(agent.KERNEL_LOG_RECORDS, amount=records)
         self._places[reader.mode] = reader.position()
         now = self._now()
-        log = Log(reader.mode, stream)
-        events = [self._event(run, log, now) for run in collapse.runs()]
+        where = Log(reader.mode, stream)
+        events = [self._event(run, where, now) for run in collapse.runs()]
         losses = reader.losses()
-        events += tell_losses(losses, self._node, log, now)
+        events += tell_losses(losses, self._node, where, now)
+        self._unread += [_not_understood(loss, records) for loss in losses if loss.example]
         for reason, count in [
             *((loss.reason, loss.records) for loss in losses),
             *_suppressed(events),
@@ -220,14 +224,33 @@ class KernelLogSource:
         }
         return events
 
+    def _within(self, records: int, began_ns: int) -> bool:
+        """Whether the read may go on: the rest of a saved log would never be read, but the rest of
+        this machine's waits.
+        """
+        return records < MAX_RECORDS and self._clock.monotonic_ns() - began_ns < BUDGET_NS
+
     def _take(self, record: Record, collapse: Collapse) -> None:
         self._newest = max(self._newest, record.usec)
         if record.facility != KERNEL and not self._user_lines:
+            self._not_believed(record)
             return
         if named := parse_uuid(record.text):
             self._attribution.learn(*named)
         if parsed := self._joiner.feed(record):
             collapse.add(record, parsed)
+
+    def _not_believed(self, record: Record) -> None:
+        """Count the line of a program; in a saved log, one that looks like an event is shown."""
+        self._metrics.add(agent.KERNEL_LOG_PROGRAM_RECORDS)
+        if self._saved is not None and not self._imitated and parse_text(record.text):
+            self._imitated = True
+            log.warning(
+                "%s: written by a program, not by the kernel (facility %d), so no event: %r",
+                self._saved,
+                record.facility,
+                record.text[:MAX_SHOWN],
+            )
 
     def _event(self, run: Run, log: Log, now: Instant) -> Event:
         first, last = (self._when(record, log.origin, now) for record in (run.first, run.last))
@@ -247,14 +270,24 @@ class KernelLogSource:
 
         A saved log's newest line was printed when it was written.
         """
+        if record.time_ns and (record.usec < 0 or mode == "file"):
+            return Instant(record.time_ns, 0)
         if record.usec < 0:
-            return Instant(record.time_ns, 0) if record.time_ns else now
+            return now
         if self._saved is not None and mode == "file":
             return Instant(saved_time(record.usec, self._newest, self._saved.stat().st_mtime_ns), 0)
         mono_ns = self._kernel_time.monotonic(
             record.usec, max(0, self._drained_ns - SLACK_NS[mode]), now.mono_ns
         )
         return Instant(now.time_ns - now.mono_ns + mono_ns, mono_ns)
+
+
+def _not_understood(loss: Loss, records: int) -> Unread:
+    """What is reported of lines in an unknown format."""
+    lines = "1 line is" if loss.records == 1 else f"{loss.records} lines are"
+    return Unread(
+        f"{lines} in a format that is not understood ({records} records were read); {loss.example}"
+    )
 
 
 def _suppressed(events: Sequence[Event]) -> list[tuple[str, int]]:

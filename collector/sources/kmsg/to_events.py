@@ -41,13 +41,14 @@ def tell(run: Run, device: Device, log: Log, first: Instant, last: Instant, **ma
 def tell_losses(losses: Iterable[Loss], node: Device, log: Log, when: Instant) -> Iterator[Event]:
     """One event per reason.
 
-    Malformed records are counted, but nothing is known to be lost with them.
+    Malformed records and lines in an unknown format are counted, but nothing is known to be lost
+    with them.
     """
     sums: dict[str, int] = {}
     for loss in losses:
         sums[loss.reason] = sums.get(loss.reason, 0) + loss.records
     for reason, records in sums.items():
-        if reason != "malformed":
+        if reason not in ("malformed", "format"):
             facts: dict[str, Value] = {
                 "reason": reason,
                 "records": records,

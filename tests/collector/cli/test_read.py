@@ -66,6 +66,46 @@ def test_a_saved_log_is_printed_as_json_lines(tmp_path: Path, read: Read) -> Non
     assert [event["attributes"]["code"] for event in events if event.get("event") == "xid"] == [79]
 
 
+@pytest.mark.slow
+def test_lines_of_a_saved_log_that_are_not_understood_are_a_failure(
+    tmp_path: Path, read: Read, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their number and the first of them are shown, beside the events of the others."""
+    saved = tmp_path / "messages"
+    xid = "NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus."
+    saved.write_text(f"Dec  1 14:54:40 n1 kernel: {xid}\n2025/01/21 04:41:44 {xid}\n")
+    code, out = read("--path.kmsg", str(saved))
+    event, unread = (json.loads(line) for line in out.splitlines())
+    assert code == 1
+    assert event["attributes"]["code"] == 79
+    assert unread["unread"].startswith(
+        "1 line is in a format that is not understood (1 records were read); line 2: "
+    )
+    code = main(["read", "--path.kmsg", str(saved)])
+    assert f"{saved}: 1 line is in a format that is not understood" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_large_saved_log_is_read_to_its_end(tmp_path: Path, read: Read) -> None:
+    """No budget of the agent's reads ends it early."""
+    path = log_file(
+        tmp_path, *["nothing of interest"] * 60_000, "NVRM: Xid (PCI:0000:1b:00): 79, pid=1"
+    )
+    assert '"code": 79' in read("--path.kmsg", path)[1]
+
+
+def test_a_program_that_imitates_the_kernel_is_not_believed(
+    tmp_path: Path, read: Read, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its line gives no event, and one such line is shown."""
+    saved = tmp_path / "dmesg.txt"
+    saved.write_text("user  :err   : [  12.345678] NVRM: Xid (PCI:0000:1b:00): 79, pid=1\n")
+    assert main(["read", "--path.kmsg", str(saved)]) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "written by a program, not by the kernel (facility 1)" in said.err
+
+
 def test_an_empty_tree_has_no_ports(tmp_path: Path, read: Read) -> None:
     """A saved tree without InfiniBand is a state, not a failure."""
     code, out = read("--path.sysfs", str(tmp_path), "--format", "json")

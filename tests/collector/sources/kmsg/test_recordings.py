@@ -77,6 +77,7 @@ def test_user_lines_are_no_xid_without_the_switch(node: Node) -> None:
     assert [event.kind for event in recorded(node, "kmsg-records.txt", user_lines=False)] == [
         "segfault"
     ]
+    assert node.metrics.value(agent.KERNEL_LOG_PROGRAM_RECORDS) == 17
 
 
 def test_ratelimited(node: Node) -> None:

@@ -8,16 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.sources.kmsg.lines import Lines
 from collector.sources.kmsg.records import (
     MAX_TEXT,
     Record,
     parse_journal,
-    parse_line,
     parse_record,
 )
 from tests.collector.sources.kmsg.logs import DATA
 
 NOW_NS = 1_795_156_800_000_000_000  # 2026-11-20
+
+
+def parse_line(line: bytes, now_ns: int) -> Record | None:
+    """The record of a file with this one line."""
+    lines = Lines()
+    return next(iter([*lines.feed(line, now_ns), *lines.finish()]), None)
 
 
 def test_continuation_lines_are_no_text() -> None:
