@@ -43,7 +43,7 @@ from pipeline.frame import Device, Frame
 from pipeline.gpu_state import GpuState
 from pipeline.observation import Event, Observation
 from pipeline.xid.counts import HISTORY_NS
-from pipeline.xid.table import xid_entry
+from pipeline.xid.table import xid_entry, xid_words
 
 RECOVERY_READS = 2  # of NVML's recovery action, before it is believed or gone
 SETTLED_NS = 600 * SECOND_NS  # after a reset without the code: it helped
@@ -428,7 +428,7 @@ class Xid(Stateful):
 
 def _verdict(reading: BurstDiagnosis, burst: Burst, node: NodeBurst, at: Instant) -> Verdict:
     entry, severity = xid_entry(reading.lead), reading.severity
-    summary = f"XID {reading.lead}: {entry.description}. Next: {entry.action}."
+    summary = f"{xid_words(reading.lead)}. Next: {entry.action}."
     evidence: tuple[Any, ...] = burst.evidence()
     if node.before:  # the reboot was the remedy; what is still broken tells of itself
         severity = _at_most(severity, "ticket")

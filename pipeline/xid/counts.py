@@ -19,7 +19,7 @@ from pipeline.xid.table import critical_codes
 log = logging.getLogger("tocsin.xid")
 
 OTHER = 0  # the code under which codes beyond the cap are counted; 0 is no XID
-# per device beyond the critical ones: the table has 172, a healthy device shows a handful
+# per device beyond the critical ones: the table has 176, a healthy device shows a handful
 MAX_CODES = 64
 MAX_DEVICES = 256  # of all ever counted; the one silent for longest makes room
 # 1 h: a cold reboot takes up to half of it; what is older than that at first sight is history

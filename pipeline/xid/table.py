@@ -15,6 +15,7 @@ from pathlib import Path
 from pipeline.finding import SEVERITIES, Severity
 
 TABLE = Path(__file__).with_name("xid.csv")
+NOT_IN_CATALOGUE = "not in the catalogue"  # the description of a code that the table does not know
 HEADER = "code,mnemonic,description,bucket,class,level,action,notes"
 CATEGORIES = frozenset(
     (
@@ -182,9 +183,20 @@ def xid_entry(code: int) -> XidEntry:
     return known or XidEntry(
         code,
         "",
-        "Unknown Error",
+        NOT_IN_CATALOGUE,
         "NONE",
         "review",
         "ticket",
         "look the code up in NVIDIA's XID catalogue",
     )
+
+
+def xid_words(code: int) -> str:
+    """A code with what it means, for people.
+
+    >>> xid_words(79), xid_words(999)
+    ('XID 79: GPU no longer answers on the PCIe bus', 'XID 999 (not in the catalogue)')
+    """
+    description = xid_entry(code).description
+    known = description != NOT_IN_CATALOGUE
+    return f"XID {code}: {description}" if known else f"XID {code} ({description})"

@@ -224,7 +224,7 @@ def test_the_xid_label_changes_with_the_code() -> None:
     assert 'err_code="0",err_msg="No Error"} 0' in node.lines(XID)[0]
     xids.codes[gpu(0).id] = 9999
     (line,) = node.lines(XID)
-    assert 'err_code="9999",err_msg="Unknown Error"} 9999' in line
+    assert 'err_code="9999",err_msg="not in the catalogue"} 9999' in line
 
 
 def test_readings_of_a_silent_source_are_gone() -> None:
