@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -85,13 +87,34 @@ def two_days(
     """A store with reads at these hours after midnight, ten seconds each,
     sealed in small segments.
     """
+    whole, made = _two_days(kinds, hours)
+    (root / "wal").mkdir(parents=True, exist_ok=True)
+    for name, content in made.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return list(whole)
+
+
+@cache  # the same store for many tests: sealing it costs more than looking at it
+def _two_days(
+    kinds: tuple[str, ...], hours: tuple[float, ...]
+) -> tuple[tuple[Seen, ...], dict[str, bytes]]:
+    """What was seen, and the store's files by their paths."""
     whole: list[Seen] = []
-    for number, hour in enumerate(hours):
-        clock = at(hour)
-        part = list(seen(clock, 10, number * 1000, kinds, number))
-        store(root, part, clock, segment_bytes=12_000)
-        whole += part
-    return whole
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        for number, hour in enumerate(hours):
+            clock = at(hour)
+            part = list(seen(clock, 10, number * 1000, kinds, number))
+            store(root, part, clock, segment_bytes=8_000 * (1 + len(kinds)))
+            whole += part
+        made = {
+            path.relative_to(root).as_posix(): path.read_bytes()
+            for path in root.rglob("*")
+            if path.is_file()
+        }
+    return tuple(whole), made
 
 
 def files(root: Path, table: str, date: str = DAY) -> list[str]:

@@ -122,11 +122,11 @@ def test_merging_within_little_memory_gives_what_sorting_at_once_gives(
     an hour) change nothing.
     """
     clock = at(5)
-    store(tmp_path, list(seen(clock, 20, 0)), clock, segment_bytes=12_000)
+    store(tmp_path, list(seen(clock, 20, 0)), clock, segment_bytes=24_000)
     clock.step(-3600 - 10)
-    store(tmp_path, list(seen(clock, 20, 1000, seed=2)), clock, segment_bytes=12_000)
+    store(tmp_path, list(seen(clock, 20, 1000, seed=2)), clock, segment_bytes=24_000)
     clock.step(3600)
-    store(tmp_path, list(seen(clock, 20, 2000, seed=3)), clock, segment_bytes=12_000)
+    store(tmp_path, list(seen(clock, 20, 2000, seed=3)), clock, segment_bytes=24_000)
     paths = live_files(tmp_path, "ib_port")
     at_once = merge.sorted_rows(paths, "ib_port")
     monkeypatch.setattr(merge, "CHUNK_BYTES", 30 * 8 * len(at_once.schema))
