@@ -55,7 +55,7 @@ OF_A_RUN = (
 
 def score(args: argparse.Namespace) -> int:
     """Run what is not done yet, report and log all; 1 where a job failed
-    or somebody interrupted.
+    or it was interrupted.
     """
     if args.report:
         _refuse(args, OF_A_RUN, "--report runs nothing, and says what the folders hold")
@@ -109,7 +109,7 @@ def score(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> int:
-    """What is kept, whichever states of the code it is of: the report names them all.
+    """Saved results, of any state of the code: the report names them all.
 
     It is no run, and logged only where --log asks for it.
     """
@@ -146,7 +146,7 @@ def _document(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _wanted(args: argparse.Namespace) -> Wanted:
     """What was asked for. ConfigError where it makes no sense."""
-    ours, baselines = _contestants(args.detectors or ALL)
+    ours, baselines = _candidates(args.detectors or ALL)
     return Wanted(
         split=args.suite,
         scenarios=tuple(args.scenario or scenario_ids()),
@@ -201,29 +201,30 @@ def _announced(remaining: Sequence[Job], done: int, workers: int) -> str:
     return f"tocsin: {len(remaining)} runs{kept}; about {left} with {workers} processes"
 
 
-def _contestants(text: str) -> tuple[bool, tuple[str, ...]]:
+def _candidates(text: str) -> tuple[bool, tuple[str, ...]]:
     """Whether ours take part, and which baselines.
 
-    One that was asked for by name must be installed; others are left out with a word.
+    One that was asked for by name must be installed; others are left out with a message.
     """
     groups = {"ours": (), "baselines": tuple(BASELINES), ALL: tuple(BASELINES)}
-    words = text.split(",")
+    names = text.split(",")
     chosen: list[str] = []
-    for word in words:
-        if word not in groups and word not in BASELINES:
+    for wanted in names:
+        if wanted not in groups and wanted not in BASELINES:
             raise ConfigError(
-                f"--detectors: {word!r} is none of {', '.join((*groups, *BASELINES))}"
+                f"--detectors: {wanted!r} is none of {', '.join((*groups, *BASELINES))}"
             )
-        for name in groups.get(word, (word,)):
+        for name in groups.get(wanted, (wanted,)):
             try:
                 BASELINES[name]()
             except NotInstalledError as error:
-                if word == name:
+                if wanted == name:
                     raise ConfigError(f"--detectors: {error}") from error
                 print(f"tocsin: left out: {error}", file=sys.stderr)
             else:
                 chosen.append(name)
-    return "ours" in words or ALL in words, tuple(dict.fromkeys(chosen))
+
+    return "ours" in names or ALL in names, tuple(dict.fromkeys(chosen))
 
 
 def _run(
@@ -272,9 +273,7 @@ def _write(to: str | None, document: Mapping[str, Any]) -> None:
 
 
 def _logged(args: argparse.Namespace, wanted: Wanted, commit: str) -> bool:
-    """Whether a run goes on the page: the suite as it stands, where there is a checkout to add it
-    to; or wherever a page was named.
-    """
+    """Whether a run is logged: the unchanged suite in a checkout, or where a log file was named."""
     if args.suite != "test" or args.log == NOWHERE or not wanted.ours:
         return False
     return args.log is not None or not (commit == log.UNKNOWN or wanted.days or wanted.nodes)

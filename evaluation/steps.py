@@ -38,7 +38,7 @@ class Steps:
 
 
 def span(seconds: float) -> str:
-    """A duration as people say it.
+    """A duration for people.
 
     >>> span(59), span(61), span(7300)
     ('59 s', '1 min', '2 h 1 min')

@@ -1,5 +1,5 @@
-"""What every baseline needs: findings that stand until their condition ends, and
-sums over a sliding window.
+"""What every baseline needs: findings that are open until their condition ends, and sums over a
+sliding window.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pipeline.frame import Device, Frame
 
 
 class Board:
-    """Findings of one detector that stand, one per rule and device."""
+    """Open findings of one detector, one per rule and device."""
 
     def __init__(self, detector: str) -> None:
         self._detector = detector
-        self._standing: dict[str, dict[Device, Finding]] = {}
+        self._open: dict[str, dict[Device, Finding]] = {}
         self._rows: dict[str, tuple[tuple[Device, ...], dict[Device, int]]] = {}
 
     def judge(
@@ -43,13 +43,13 @@ class Board:
 
         Where it is not ``known`` nothing changes. What is ``sticky`` never clears.
         """
-        standing = self._standing.setdefault(rule, {})
-        if standing and not sticky:
-            yield from self._clear(frame, standing, bad, known)
+        active = self._open.setdefault(rule, {})
+        if active and not sticky:
+            yield from self._clear(frame, active, bad, known)
         if bad.any():
             for row in np.flatnonzero(bad).tolist():
                 number = nan if value is None else float(value[row])
-                yield from self.tell(
+                yield from self.open(
                     frame.devices[row],
                     frame.time_ns,
                     rule,
@@ -59,7 +59,7 @@ class Board:
                     expected=expected,
                 )
 
-    def tell(
+    def open(
         self,
         device: Device,
         time_ns: int,
@@ -70,9 +70,9 @@ class Board:
         value: float = nan,
         expected: float = nan,
     ) -> Iterator[Finding]:
-        """An onset unless it stands; one that is more serious than before is told again."""
-        standing = self._standing.setdefault(rule, {})
-        before = standing.get(device)
+        """An onset unless it is open; an update where it is more severe than before."""
+        active = self._open.setdefault(rule, {})
+        before = active.get(device)
         if before is None:
             made = Finding(
                 self._detector,
@@ -90,42 +90,42 @@ class Board:
             made = replace(before, phase="ongoing", severity=severity, time_ns=time_ns, value=value)
         else:
             return
-        standing[device] = made
+        active[device] = made
         yield made
 
     def clear(self, device: Device, time_ns: int, rule: str) -> Iterator[Finding]:
-        """The end of what stands, if it stands."""
-        active = self._standing.get(rule, {}).pop(device, None)
+        """The end of a finding, if it is open."""
+        active = self._open.get(rule, {}).pop(device, None)
         if active is not None:
             yield replace(active, phase="cleared", time_ns=time_ns, device=device)
 
-    def reborn(self, frame: Frame, rules: str) -> Iterator[Finding]:
-        """Clear what stands under rules that begin so, for devices that were reset or
-        rebooted since it was told.
+    def clear_after_reset(self, frame: Frame, rules: str) -> Iterator[Finding]:
+        """Clear open findings of the rules that begin so, for devices that were reset or rebooted
+        since the onset.
         """
         for rule in [
-            rule for rule, standing in self._standing.items() if standing and rule.startswith(rules)
+            rule for rule, active in self._open.items() if active and rule.startswith(rules)
         ]:
-            standing = self._standing[rule]
+            active = self._open[rule]
             now = {
                 device: device.attributes.get("epoch", "")
                 for device in frame.devices
-                if device in standing
+                if device in active
             }
             for device, epoch in now.items():
-                if epoch != standing[device].device.attributes.get("epoch", epoch):
+                if epoch != active[device].device.attributes.get("epoch", epoch):
                     yield replace(
-                        standing.pop(device), phase="cleared", time_ns=frame.time_ns, device=device
+                        active.pop(device), phase="cleared", time_ns=frame.time_ns, device=device
                     )
 
-    def stands(self, rule: str) -> tuple[Device, ...]:
-        """Devices that a rule stands for."""
-        return tuple(self._standing.get(rule, ()))
+    def devices(self, rule: str) -> tuple[Device, ...]:
+        """Devices with an open finding of a rule."""
+        return tuple(self._open.get(rule, ()))
 
     def _clear(
         self,
         frame: Frame,
-        standing: dict[Device, Finding],
+        active: dict[Device, Finding],
         bad: NDArray[np.bool_],
         known: NDArray[np.bool_] | None,
     ) -> Iterator[Finding]:
@@ -133,11 +133,11 @@ class Board:
         if devices is not frame.devices:
             rows = {device: row for row, device in enumerate(frame.devices)}
             self._rows[frame.kind] = (frame.devices, rows)
-        for device in [*standing]:
+        for device in [*active]:
             row = rows.get(device)
             if row is not None and not bad[row] and (known is None or known[row]):
                 yield replace(
-                    standing.pop(device),
+                    active.pop(device),
                     phase="cleared",
                     time_ns=frame.time_ns,
                     device=frame.devices[row],

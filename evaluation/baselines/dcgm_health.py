@@ -87,7 +87,7 @@ class DcgmHealth:
     def _event(self, event: Event) -> Iterator[Finding]:
         code = event.attributes.get("code")
         if event.kind == "xid" and code in critical_codes():
-            yield from self._board.tell(
+            yield from self._board.open(
                 event.device, event.time_ns, f"XID {code}", "page", fault="xid"
             )
 

@@ -1,4 +1,4 @@
-"""Alerting rules over dcgm-exporter's metrics as people publish them, as a detector.
+"""Published alerting rules over dcgm-exporter's metrics, as a detector.
 
 Rules: the common ground of awesome-prometheus-alerts and of public dashboards' rule files for
 dcgm-exporter. Critical is a page here, warning a ticket.
@@ -58,13 +58,13 @@ class ExporterRules:
     def _xid(self, event: Event) -> Iterator[Finding]:
         code, before = int(event.attributes["code"]), self._last.get(event.device, 0)
         self._last[event.device] = code
-        yield from self._board.tell(
+        yield from self._board.open(
             event.device, event.time_ns, "XID_ERRORS > 0", "page", fault="xid", value=float(code)
         )
         if code == before:  # the gauge does not move: nothing increases
             return
         self._recent.setdefault(event.device, deque()).append(event.mono_ns or event.time_ns)
-        yield from self._board.tell(
+        yield from self._board.open(
             event.device,
             event.time_ns,
             "increase(XID_ERRORS)",
@@ -75,7 +75,7 @@ class ExporterRules:
 
     def _frame(self, frame: Frame) -> Iterator[Finding]:
         judge, window = self._board.judge, self._windows
-        for device in self._board.stands("increase(XID_ERRORS)"):
+        for device in self._board.devices("increase(XID_ERRORS)"):
             times = self._recent[device]
             if frame.mono_ns - times[-1] > WINDOW_S * SECOND_NS:
                 yield from self._board.clear(device, frame.time_ns, "increase(XID_ERRORS)")

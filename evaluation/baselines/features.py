@@ -27,7 +27,7 @@ def features(frame: Frame) -> NDArray[np.float64]:
     """Peer-centred quantities scaled to [0, 1] with 0.5 = as the median, (device, feature); NaN
     where there are no peers.
 
-    Peers are the busy GPUs of the frame: with one node in it its mates, with the fleet all.
+    Peers are the busy GPUs of the frame: with one node the others of that node, with the fleet all.
     """
     busy = np.where(frame.gauge("gpu_utilization_percent") >= 50, 0, -1).astype(np.int64)
     columns = [

@@ -38,7 +38,7 @@ class _Port:
 class Gpud:
     """Its blind spots are part of it.
 
-    ECC counts never change health, RoCE ports are skipped, a flap stands until somebody sets it
+    ECC counts never change health, RoCE ports are skipped, a flap stays until an operator sets it
     healthy by hand, and an XID event with a MIG instance in it is not recognised.
     """
 
@@ -72,13 +72,13 @@ class Gpud:
             return  # left to the row-remapping component
         level = xid_entry(code).level
         if level != "record":
-            yield from self._board.tell(
+            yield from self._board.open(
                 event.device, event.time_ns, f"XID {code}", level, fault="xid"
             )
 
     def _gpus(self, frame: Frame) -> Iterator[Finding]:
         judge = self._board.judge
-        yield from self._board.reborn(frame, "XID")
+        yield from self._board.clear_after_reset(frame, "XID")
         for rule, name in (
             ("row remapping failed", "row_remap_failed"),
             ("row remapping pending", "row_remap_pending"),
@@ -116,7 +116,7 @@ class Gpud:
         if not active:
             port.down_since_ns = port.down_since_ns or now
             if now - port.down_since_ns >= DROP_NS:
-                yield from self._board.tell(
+                yield from self._board.open(
                     device, frame.time_ns, "port dropped", "page", fault="ib"
                 )
             return
@@ -124,7 +124,7 @@ class Gpud:
             port.flaps += now - port.down_since_ns >= FLAP_DOWN_NS
             port.down_since_ns, port.active_since_ns = 0, now
         if port.flaps >= FLAPS:
-            yield from self._board.tell(
+            yield from self._board.open(
                 device, frame.time_ns, "port flaps", "page", fault="ib-flap"
             )
         if now - port.active_since_ns >= DROP_STICKY_NS:

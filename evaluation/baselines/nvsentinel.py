@@ -34,7 +34,7 @@ class Limit:
 
     @property
     def rule(self) -> str:
-        """In words."""
+        """The limit as text."""
         return f"{self.counter} > {self.most:g} in {self.seconds:g} s"
 
 
@@ -61,8 +61,8 @@ class NvSentinel:
     """Its reading of counters is part of it: rates are not normalised by link speed, and a counter
     that sticks at its maximum has none.
 
-    Application and hardware XIDs are told one by one, without looking at what came beside them; a
-    reset or reboot clears them.
+    Application and hardware XIDs are reported one by one, without regard to those that came with
+    them; a reset or reboot clears them.
     """
 
     name = "nvsentinel"
@@ -88,11 +88,11 @@ class NvSentinel:
         code = int(event.attributes["code"])
         entry = xid_entry(code)
         if entry.level == "page" or code in ALSO_FATAL:
-            yield from self._board.tell(
+            yield from self._board.open(
                 event.device, event.time_ns, f"XID {code}", "page", fault="xid"
             )
         elif entry.level == "ticket":
-            yield from self._board.tell(
+            yield from self._board.open(
                 event.device, event.time_ns, f"XID {code}", "ticket", fault="xid"
             )
 
@@ -101,7 +101,7 @@ class NvSentinel:
         double-bit errors are fatal.
         """
         judge = self._board.judge
-        yield from self._board.reborn(frame, "XID")
+        yield from self._board.clear_after_reset(frame, "XID")
         failed, known = gauge(frame, "row_remap_failed")
         yield from judge(
             frame, "row remap failed", known & (failed > 0), "page", fault="ecc", known=known
@@ -145,6 +145,6 @@ class NvSentinel:
             times.popleft()
         if len(times) >= ESCALATE_AT:
             times.clear()
-            yield from self._board.tell(
+            yield from self._board.open(
                 finding.device, finding.time_ns, "escalated", "page", fault=finding.fault
             )

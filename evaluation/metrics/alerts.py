@@ -1,5 +1,5 @@
-"""Findings and incidents as alerts: what somebody is told, once per episode, with who was blamed
-for what, how seriously, and when.
+"""Findings and incidents as alerts: one per episode, with root device, fault, severity and time of
+each statement.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ RANK: Mapping[Severity, int] = {severity: rank for rank, severity in enumerate(S
 
 @dataclass(frozen=True, slots=True)
 class AlertStatement:
-    """One statement: when, how serious, how far the evidence was from normal (inf where it is not a
-    number), and who was blamed for what then.
+    """One statement of an alert: its time, severity, distance of the evidence from normal (inf
+    where it is not a number), and the root device and fault as known then.
 
-    ``ranked`` names who is to blame, best guess first. ``also`` are the other faults that an
-    incident tells of its root: an uncorrectable error is its counter and its XID.
+    ``ranked`` are the candidates for the root, best guess first. ``also`` are the other faults of
+    the root in an incident: an uncorrectable error is its counter and its XID.
     """
 
     time_ns: int
@@ -31,8 +31,8 @@ class AlertStatement:
     also: frozenset[str] = frozenset()
 
     @property
-    def words(self) -> frozenset[str]:
-        """Every fault that was told of the root."""
+    def faults(self) -> frozenset[str]:
+        """Every fault of the root."""
         return self.also | {self.fault}
 
 
@@ -40,59 +40,61 @@ class AlertStatement:
 class Alert:
     """One episode of one detector about one device, or one incident.
 
-    ``cleared_ns`` is 0 while it stands.
+    ``cleared_ns`` is 0 while it is open.
 
-    ``said`` are the statements that went beyond all before them, in severity or in strength, or
-    that blamed somebody else or for more.
+    ``statements`` are those that exceed all before them in severity or in strength, or that name
+    another root or more faults.
     """
 
     id: str
     detector: str
-    said: list[AlertStatement] = field(default_factory=list)
+    statements: list[AlertStatement] = field(default_factory=list)
     cleared_ns: int = 0
 
     @property
     def root(self) -> Entity:
-        """Who is blamed in the end."""
-        return self.said[-1].ranked[0]
+        """Root device of the last statement."""
+        return self.statements[-1].ranked[0]
 
     @property
     def fault(self) -> str:
-        """For what, in the end."""
-        return self.said[-1].fault
+        """Fault of the last statement."""
+        return self.statements[-1].fault
 
     @property
     def severity(self) -> Severity:
-        """The highest it got to."""
-        return max((s.severity for s in self.said), key=RANK.__getitem__)
+        """The highest of all statements."""
+        return max((s.severity for s in self.statements), key=RANK.__getitem__)
 
     def at(self, level: Severity, least: float = -inf) -> int | None:
-        """When it was first told at this severity or a higher one with at least this
-        strength; None if never.
+        """Time of the first statement at this severity or a higher one with at least this strength,
+        unix ns; None if there is none.
         """
         return next(
             (
                 s.time_ns
-                for s in self.said
+                for s in self.statements
                 if RANK[s.severity] >= RANK[level] and s.strength >= least
             ),
             None,
         )
 
     def strength(self, level: Severity) -> float:
-        """The greatest strength it was told with at this severity or a
-        higher one; -inf if never.
+        """Greatest strength of the statements at this severity or a higher one; -inf if there is
+        none.
         """
-        return max((s.strength for s in self.said if RANK[s.severity] >= RANK[level]), default=-inf)
+        return max(
+            (s.strength for s in self.statements if RANK[s.severity] >= RANK[level]), default=-inf
+        )
 
-    def say(self, said: AlertStatement) -> None:
-        """Keep a statement if it says more or something else."""
-        alike = [s for s in self.said if (s.ranked, s.words) == (said.ranked, said.words)]
-        as_before = bool(alike) and self.said[-1] in alike
+    def add(self, new: AlertStatement) -> None:
+        """Keep a statement if it has more than those before, or something else."""
+        alike = [s for s in self.statements if (s.ranked, s.faults) == (new.ranked, new.faults)]
+        as_before = bool(alike) and self.statements[-1] in alike
         if not as_before or not any(
-            RANK[s.severity] >= RANK[said.severity] and s.strength >= said.strength for s in alike
+            RANK[s.severity] >= RANK[new.severity] and s.strength >= new.strength for s in alike
         ):
-            self.said.append(said)
+            self.statements.append(new)
 
 
 def strength_of(finding: Finding) -> float:
@@ -123,9 +125,9 @@ def strength_of(finding: Finding) -> float:
 
 
 def alerts_of(findings: Iterable[Finding]) -> list[Alert]:
-    """Alerts in the order they were first told.
+    """Alerts in the order of their first statement.
 
-    A finding told again after it cleared is another alert: somebody is woken again.
+    A finding that opens again after it cleared is another alert: it pages again.
     """
     alerts: list[Alert] = []
     open_: dict[str, Alert] = {}
@@ -137,10 +139,10 @@ def alerts_of(findings: Iterable[Finding]) -> list[Alert]:
         if finding.id not in open_:
             open_[finding.id] = Alert(finding.id, finding.detector)
             alerts.append(open_[finding.id])
-        blamed = (entity_of(finding.device),)
-        open_[finding.id].say(
+        root = (entity_of(finding.device),)
+        open_[finding.id].add(
             AlertStatement(
-                finding.time_ns, finding.severity, strength_of(finding), blamed, finding.fault
+                finding.time_ns, finding.severity, strength_of(finding), root, finding.fault
             )
         )
     return alerts
@@ -149,46 +151,42 @@ def alerts_of(findings: Iterable[Finding]) -> list[Alert]:
 def alerts_of_incidents(
     updates: Iterable[tuple[int, Incident]], findings: Iterable[Finding]
 ) -> list[Alert]:
-    """Alerts from incidents as they were told, (unix ns, incident), in order; their
-    members stand behind the root.
+    """Alerts from the updates of incidents, (unix ns, incident), in order; the devices of the
+    members follow the root in ``ranked``.
 
-    Each update blames whom it blamed then: what is known later helps nobody earlier. An alert is
-    the detector's whose finding it blames, and as strong as the evidence was when it was told;
-    evidence that grew later is said when it grew. What ended in the moment it opened, as part of
-    another, was told to nobody.
+    Each update keeps the root of its time: what is known later is no help earlier. An alert belongs
+    to the detector of the finding about its fault, and is as strong as the evidence was at the time
+    of the update; evidence that grew later is a statement of the time when it grew. An incident
+    that ended in the moment it opened, as part of another, is no alert.
     """
-    statements: dict[str, list[Finding]] = {}
+    by_id: dict[str, list[Finding]] = {}
     for finding in findings:
-        statements.setdefault(finding.id, []).append(finding)
+        by_id.setdefault(finding.id, []).append(finding)
     alerts: dict[str, Alert] = {}
-    told: dict[str, list[tuple[Incident, AlertStatement]]] = {}
+    stated: dict[str, list[tuple[Incident, AlertStatement]]] = {}
     for time_ns, incident in updates:
         by_then = [
-            s
-            for name in incident.findings
-            for s in statements.get(name, ())
-            if s.time_ns <= time_ns
+            f for name in incident.findings for f in by_id.get(name, ()) if f.time_ns <= time_ns
         ]
-        blamed = next(
+        detector = next(
             (member.detector for member in by_then if member.fault == incident.fault), "incidents"
         )
-        alert = alerts.setdefault(incident.id, Alert(incident.id, blamed))
-        alert.detector, alert.cleared_ns = blamed, incident.cleared_ns
+        alert = alerts.setdefault(incident.id, Alert(incident.id, detector))
+        alert.detector, alert.cleared_ns = detector, incident.cleared_ns
         if not incident.cleared_ns:
-            told.setdefault(incident.id, []).append((incident, _said(incident, by_then, time_ns)))
-    for name, updated in told.items():
-        newest, then = updated[-1][0], [said for _, said in updated]
-        grown = (
-            _grown(g, then) for i in newest.findings for g in statements.get(i, ()) if g.active
-        )
+            update = _statement(incident, by_then, time_ns)
+            stated.setdefault(incident.id, []).append((incident, update))
+    for name, updated in stated.items():
+        newest, then = updated[-1][0], [statement for _, statement in updated]
+        grown = (_grown(g, then) for i in newest.findings for g in by_id.get(i, ()) if g.active)
         for one in sorted((*then, *filter(None, grown)), key=lambda s: s.time_ns):
-            alerts[name].say(one)
-    return [alert for alert in alerts.values() if alert.said]
+            alerts[name].add(one)
+    return [alert for alert in alerts.values() if alert.statements]
 
 
-def _said(incident: Incident, members: list[Finding], time_ns: int) -> AlertStatement:
-    """An update in the words of its own time; as strong as the strongest evidence of its severity,
-    inf where there is none, as for a fault that is no number.
+def _statement(incident: Incident, members: list[Finding], time_ns: int) -> AlertStatement:
+    """An update as known at its time; as strong as the strongest evidence of its severity, inf
+    where there is none, as for a fault that is no number.
     """
     ranked = tuple(
         dict.fromkeys([entity_of(incident.root), *(entity_of(member.device) for member in members)])
@@ -197,19 +195,19 @@ def _said(incident: Incident, members: list[Finding], time_ns: int) -> AlertStat
     also = frozenset(
         m.fault for m in newest if m.active and m.device == incident.root and RANK[m.severity] > 0
     )
-    grave = (
+    severe = (
         strength_of(m) for m in members if m.active and RANK[m.severity] >= RANK[incident.severity]
     )
     return AlertStatement(
-        time_ns, incident.severity, max(grave, default=inf), ranked, incident.fault, also
+        time_ns, incident.severity, max(severe, default=inf), ranked, incident.fault, also
     )
 
 
-def _grown(finding: Finding, told: list[AlertStatement]) -> AlertStatement | None:
-    """Evidence that grew between two updates, in the words of the one before; None where nothing
-    had been told by then, or an update says it.
+def _grown(finding: Finding, stated: list[AlertStatement]) -> AlertStatement | None:
+    """Evidence that grew between two updates, as a copy of the update before with its strength;
+    None where there is no update before, or one at the same time.
     """
-    then = next((said for said in reversed(told) if said.time_ns <= finding.time_ns), None)
+    then = next((one for one in reversed(stated) if one.time_ns <= finding.time_ns), None)
     if then is None or then.time_ns == finding.time_ns:
         return None
     severity = min(finding.severity, then.severity, key=RANK.__getitem__)

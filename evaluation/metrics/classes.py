@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from detectors.faults import fault_of
 
-# A detector of anything unusual names no class: what it says of the right device fits every fault.
+# A detector of anything unusual names no class: about the right device it matches every fault.
 ANY = "outlier"
 
 

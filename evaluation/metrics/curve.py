@@ -36,7 +36,7 @@ def cuts(alarms: Iterable[FalseAlarm], level: Severity, most: float) -> Mapping[
 
 
 def found_with(case: Case, cut: Mapping[str, float]) -> bool:
-    """Whether a case is still found in time when weaker evidence than the cut is not told."""
+    """Whether a case is still found in time without the evidence below the cut."""
     return any(
         evidence.delay_s <= case.deadline_s and evidence.strength > cut.get(evidence.detector, -inf)
         for evidence in case.evidence
@@ -50,7 +50,7 @@ def operating_curve(
     same class over these months.
 
     Cases of each severity are cut at their own severity. Where the months are too few to show a
-    rate as low as the budget, that is said: then the recall is of no false alarm at all.
+    rate as low as the budget, the point is marked: its recall is then at no false alarm at all.
     """
     points = []
     for budget in BUDGETS:

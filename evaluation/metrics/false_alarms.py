@@ -38,7 +38,7 @@ class Exposure:
 
 @dataclass(frozen=True, slots=True)
 class FalseAlarm:
-    """An alert that tells of no fault: who raised it, about what, and how strong it got as a ticket
+    """An alert that matches no fault: its detector and fault, and its greatest strength as a ticket
     and as a page (-inf: never).
     """
 
@@ -56,9 +56,9 @@ class FalseAlarm:
 
 
 def false_alarms(alerts: Iterable[Alert]) -> list[FalseAlarm]:
-    """Those that somebody would see.
+    """Alerts that an operator would see.
 
-    Records are nobody's alarm; neither are tickets to the owner of a job about its own XIDs.
+    Records are no alarms; neither are tickets to the owner of a job about its own XIDs.
     """
     return [
         FalseAlarm(
@@ -70,19 +70,20 @@ def false_alarms(alerts: Iterable[Alert]) -> list[FalseAlarm]:
             a.strength("page"),
         )
         for a in alerts
-        if a.severity == "page" or (a.severity == "ticket" and not all(map(_of_program, a.said)))
+        if a.severity == "page"
+        or (a.severity == "ticket" and not all(map(_of_program, a.statements)))
     ]
 
 
-def _of_program(said: AlertStatement) -> bool:
-    return class_of(said.fault) == "xid" and said.ranked[0].kind == "job"
+def _of_program(statement: AlertStatement) -> bool:
+    return class_of(statement.fault) == "xid" and statement.ranked[0].kind == "job"
 
 
 def rates(alarms: Sequence[FalseAlarm], exposure: Exposure) -> dict[str, Any]:
-    """Pages and tickets apart, as JSON: count, rate and interval, and who raised them.
+    """Pages and tickets separately, as JSON: count, rate and interval, and count by detector.
 
-    What is about ports is counted per port-month, all else per GPU-month, and ``of_all`` together
-    per GPU-month: people live with both. A ticket is an alarm that never became a page.
+    Alarms about ports are counted per port-month, all others per GPU-month; ``of_all`` is both per
+    GPU-month, since operators get both. A ticket is an alarm that never became a page.
     """
     return {"gpu_months": exposure.gpu_months, "port_months": exposure.port_months} | {
         f"{severity}s": {

@@ -72,9 +72,9 @@ def figures(cases: Sequence[Case]) -> dict[str, Any]:
 
     Cases whose deadline lies beyond the end of the run are left out. A miss, late ones too, has an
     infinite delay: a percentile that falls among misses is null. Attribution and duplicates are of
-    the cases found in time; ``class`` is the share with the right class among those that anybody
-    was told of in time. What was told and not cleared by the end of the run has an infinite time to
-    clear; some of it would have cleared later. ``too_loud``: paged for less than a page.
+    the cases found in time; ``class`` is the share with the right class among those with
+    any alert in time. An alert that is open at the end of the run has an infinite time to clear;
+    some would have cleared later. ``too_loud``: paged for less than a page.
     """
     every, cases = cases, [case for case in cases if case.watched]
     found = [case for case in cases if case.in_time]

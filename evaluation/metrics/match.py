@@ -1,11 +1,11 @@
-"""Alerts against truths: which fault each alert tells of, and what each fault got."""
+"""Alerts against truths: which fault each alert is about, and which alerts each fault got."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from evaluation.metrics.alert_match import SETTLE_NS, AlertMatch, heard
+from evaluation.metrics.alert_match import SETTLE_NS, AlertMatch, match_alert
 from evaluation.metrics.alerts import RANK, Alert, AlertStatement
 from evaluation.metrics.truth import LEVELS, Entity, Truth
 from pipeline.clock import SECOND_NS
@@ -14,8 +14,8 @@ from pipeline.finding import Severity
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """An own statement of sufficient severity: which detector said it, how long
-    after the onset, how strong.
+    """A statement with the role ``own`` and sufficient severity: its detector, delay after the
+    onset and strength.
     """
 
     detector: str
@@ -25,18 +25,17 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What one fault got.
+    """The result for one fault.
 
-    Delays are seconds from the onset, None = never; ``deadline_s`` is what they should be below.
+    Delays are seconds from the onset, None = never; the goal is below ``deadline_s``.
 
     ``detected_s``: own class, sufficient severity. ``noticed_s``: any alert of it, whatever class.
-    ``top1``, ``top3``, ``level``: who was blamed when it was detected in time, else None.
-    ``cleared_s``: after the end of the fault, None = not (yet). ``before``: alerts that had told of
-    the very same before the onset and was open; ``signed``: whether its signs had been told as
-    loudly, and were open; ``within``: alerts that blame somebody else and hold what was found of
-    it; ``too_loud``: whether somebody was paged for what is a ticket. ``watched``: the run went on
-    until the deadline, so that a miss is a miss. ``evidence`` is what the operating curve is made
-    of.
+    ``top1``, ``top3``, ``level``: whether the root is right when it was detected in time, else
+    None. ``cleared_s``: after the end of the fault, None = not (yet). ``before``: alerts that
+    reported exactly this before the onset and are open; ``signed``: whether early signs of the same
+    severity were reported and open; ``within``: alerts with another root that contain the findings
+    about it; ``too_loud``: whether a ticket-level fault paged. ``watched``: the run went on until
+    the deadline, so that a miss is a miss. ``evidence`` is the input of the operating curve.
     """
 
     id: str
@@ -72,12 +71,12 @@ class Case:
 def match(
     truths: Iterable[Truth], alerts: Sequence[Alert], until_ns: int
 ) -> tuple[list[Case], list[Alert]]:
-    """A case per truth, and the alerts that tell of none: the false ones.
+    """A case per truth, and the alerts that match none: the false ones.
 
     ``until_ns`` is the end of what was observed.
     """
     every = [
-        (truth, [one for alert in alerts if (one := heard(alert, truth)) is not None])
+        (truth, [one for alert in alerts if (one := match_alert(alert, truth)) is not None])
         for truth in truths
     ]
     explained: dict[int, int] = {}  # from when on
@@ -85,17 +84,15 @@ def match(
         for one in about:
             if (since := one.explained) is not None:
                 explained[id(one.alert)] = min(since, explained.get(id(one.alert), since))
-    # What tells of one fault, or of its very entity, says nothing about a
-    # neighbour that has another.
+    # An alert about one fault, or about its entity, is none about a neighbour with another fault.
     taken = {id(one.alert) for truth, about in every for one in about if _of_it(truth, one)}
-    # A page is due where a fault deserves one; the same statement may tell of
-    # a lesser fault beside it.
+    # A page is due where a fault requires one; the same statement may cover a lesser fault as well.
     due = {
-        id(said)
+        id(statement)
         for truth, about in every
         if truth.severity == "page"
         for one in about
-        for said in one.by("own")
+        for statement in one.by("own")
     }
     cases = [
         _case(
@@ -113,21 +110,23 @@ def match(
 
 
 def _stray(alert: Alert, explained_ns: int | None) -> Alert | None:
-    """What an alert had said before any fault explained it, None where that is nothing: evidence
-    within minutes is joined.
+    """The statements of an alert before any fault explained it, None where there are none: evidence
+    within minutes is merged.
     """
     if explained_ns is None:
         return alert
-    said = [one for one in alert.said if one.time_ns < explained_ns - SETTLE_NS]
-    return replace(alert, said=said) if said else None
+    early = [one for one in alert.statements if one.time_ns < explained_ns - SETTLE_NS]
+    return replace(alert, statements=early) if early else None
 
 
 def _of_it(truth: Truth, one: AlertMatch) -> bool:
-    return one.role == "own" or any(said.ranked[0] in truth.exact for _, said in one.said)
+    return one.role == "own" or any(
+        statement.ranked[0] in truth.exact for _, statement in one.statements
+    )
 
 
 def _within(about: Iterable[AlertMatch]) -> int:
-    """How many alerts hold what was found of an entity and blame somebody else, rightly or not."""
+    """How many alerts contain the findings about an entity and have another root."""
     return sum(one.role == "within" for one in about)
 
 
@@ -136,17 +135,20 @@ def _case(
 ) -> Case:
     roles = [one.role for one in about]
     own = [one for one in about if one.role == "own"]
-    told = [
-        said for one in own for said in one.by("own") if RANK[said.severity] >= RANK[truth.severity]
+    times = [
+        statement.time_ns
+        for one in own
+        for statement in one.by("own")
+        if RANK[statement.severity] >= RANK[truth.severity]
     ]
     noticed = [
         at
         for one in about
         if (at := one.at(truth.severity, "own", "secondary", "misnamed")) is not None
     ]
-    detected_s = (min(said.time_ns for said in told) - truth.onset_ns) / SECOND_NS if told else None
+    detected_s = (min(times) - truth.onset_ns) / SECOND_NS if times else None
     deadline_s = (truth.deadline_ns - truth.onset_ns) / SECOND_NS
-    blamed = _blamed(about, truth) if detected_s is not None and detected_s <= deadline_s else ()
+    ranked = _ranked(about, truth) if detected_s is not None and detected_s <= deadline_s else ()
     keys = {
         (one.alert.detector, first.ranked[0], first.fault)
         for one in own
@@ -161,9 +163,9 @@ def _case(
         deadline_s=deadline_s,
         detected_s=detected_s,
         noticed_s=(min(noticed) - truth.onset_ns) / SECOND_NS if noticed else None,
-        top1=blamed[0] in truth.exact if blamed else None,
-        top3=bool(truth.exact & set(blamed[:3])) if blamed else None,
-        level=blamed[0] in truth.exact or blamed[0].kind in LEVELS[truth.kind] if blamed else None,
+        top1=ranked[0] in truth.exact if ranked else None,
+        top3=bool(truth.exact & set(ranked[:3])) if ranked else None,
+        level=ranked[0] in truth.exact or ranked[0].kind in LEVELS[truth.kind] if ranked else None,
         duplicates=max(len(keys) - 1, 0),
         secondaries=roles.count("secondary"),
         misnamed=roles.count("misnamed"),
@@ -171,13 +173,13 @@ def _case(
         before=roles.count("before"),
         within=elsewhere,
         signed=any(
-            RANK[said.severity] >= RANK[truth.severity] for one in about for said in one.signs
+            RANK[sign.severity] >= RANK[truth.severity] for one in about for sign in one.signs
         ),
         flaps=len(own) - len(keys),
         too_loud=any(
-            said.severity == "page" != truth.severity and id(said) not in due
+            statement.severity == "page" != truth.severity and id(statement) not in due
             for one in own
-            for said in one.by("own")
+            for statement in one.by("own")
         ),
         cleared_s=max(0.0, (max(cleared) - truth.end_ns) / SECOND_NS)
         if own and all(cleared)
@@ -188,41 +190,41 @@ def _case(
     )
 
 
-def _blamed(about: Sequence[AlertMatch], truth: Truth) -> tuple[Entity, ...]:
-    """Everybody blamed by the deadline, as somebody would look then: what still stands first, the
-    most serious first, then the earliest.
+def _ranked(about: Sequence[AlertMatch], truth: Truth) -> tuple[Entity, ...]:
+    """Candidates for the root at the deadline, in the order of an operator's list: open alerts
+    first, the most severe first, then the earliest.
     """
     by_then = [(one.alert, _until(one, truth.deadline_ns)) for one in about]
-    told = [
+    rows = [
         (
-            said[-1],
+            statements[-1],
             0 < alert.cleared_ns <= truth.deadline_ns,
-            -max(RANK[s.severity] for s in said),
-            said[0].time_ns,
+            -max(RANK[s.severity] for s in statements),
+            statements[0].time_ns,
         )
-        for alert, said in by_then
-        if said
+        for alert, statements in by_then
+        if statements
     ]
     return tuple(
         dict.fromkeys(
-            entity for last, *_ in sorted(told, key=lambda t: t[1:]) for entity in last.ranked
+            entity for last, *_ in sorted(rows, key=lambda row: row[1:]) for entity in last.ranked
         )
     )
 
 
 def _until(one: AlertMatch, at_ns: int) -> list[AlertStatement]:
-    """All that an alert had said by then, where any of it was about the fault."""
-    if not any(said.time_ns <= at_ns and role != "before" for role, said in one.said):
+    """The statements of an alert by then, where any of them is about the fault."""
+    if not any(s.time_ns <= at_ns and role != "before" for role, s in one.statements):
         return []
-    return [said for said in one.alert.said if said.time_ns <= at_ns]
+    return [s for s in one.alert.statements if s.time_ns <= at_ns]
 
 
 def _evidence(own: Iterable[AlertMatch], truth: Truth) -> tuple[Evidence, ...]:
     """Statements of sufficient severity, in the order of time."""
     found = [
-        Evidence(one.alert.detector, (said.time_ns - truth.onset_ns) / SECOND_NS, said.strength)
+        Evidence(one.alert.detector, (s.time_ns - truth.onset_ns) / SECOND_NS, s.strength)
         for one in own
-        for said in one.by("own")
-        if RANK[said.severity] >= RANK[truth.severity]
+        for s in one.by("own")
+        if RANK[s.severity] >= RANK[truth.severity]
     ]
     return tuple(sorted(found, key=lambda e: e.delay_s))

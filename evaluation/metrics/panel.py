@@ -1,5 +1,5 @@
-"""Detectors at work on a fleet, in one of two scopes; they may be restarted on the way, to see
-whether anybody notices.
+"""Detectors run over a fleet in one of two scopes; they may be restarted on the way, to compare
+the results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Fuse = Callable[[], Fusion]
 
 @dataclass(frozen=True, slots=True)
 class _Set:
-    """The detectors of one host, or of the fleet, and what joins their findings."""
+    """The detectors of one host, or of the fleet, and the fusion of their findings."""
 
     detectors: Sequence[Detector]
     fusion: Fusion | None
@@ -46,10 +46,10 @@ class _Set:
 class Panel:
     """One set of detectors over the whole fleet, or one set per host.
 
-    What a detector raises is not caught: a score with a hole is none.
+    An exception of a detector is not caught: a score with a hole is none.
 
-    With ``fuse`` people are told of incidents, otherwise of findings. ``only``: the hosts whose
-    agents are asked in scope node, None for all.
+    With ``fuse`` alerts are made from incidents, otherwise from findings. ``only``: the hosts whose
+    agents are run in scope node, None for all.
     """
 
     def __init__(
@@ -65,20 +65,22 @@ class Panel:
         self._sets: dict[str, _Set] = {}
 
     def update(self, observation: Observation) -> list[JudgedObservation]:
-        """What they say about an observation whose frames have their
-        increments, each about its part.
-        """
+        """Findings about an observation whose frames have their increments, one result per part."""
         parts = [("", observation)] if self._by_host is None else self._by_host.split(observation)
         return [self._set(host).update(part) for host, part in parts]
 
-    def alerts(self, said: Sequence[Finding], told: Sequence[tuple[int, Incident]]) -> list[Alert]:
-        """What people were told, from everything that was said, and what was only
-        recorded: that opens no incident.
+    def alerts(
+        self, findings: Sequence[Finding], incidents: Sequence[tuple[int, Incident]]
+    ) -> list[Alert]:
+        """Alerts from everything found, and the findings of severity record that are in no
+        incident.
         """
-        return alerts_of(said) if self._fuse is None else told_of(said, told)
+        return (
+            alerts_of(findings) if self._fuse is None else alerts_and_records(findings, incidents)
+        )
 
     def restarted(self) -> Self:
-        """A new panel that remembers what could be written down."""
+        """A new panel with the saved state of this one."""
         other = self.fresh()
         for host, one in self._sets.items():
             new = self._new()
@@ -87,13 +89,13 @@ class Panel:
         return other
 
     def fresh(self) -> Self:
-        """A new panel that remembers nothing: what was written down was too old, or damaged."""
+        """A new panel without state: the saved one was too old, or damaged."""
         return type(self)(
             self._make, "fleet" if self._by_host is None else "node", self._fuse, only=self._only
         )
 
     def forgetful(self) -> tuple[str, ...]:
-        """Detectors that have no memory to write down: whatever they know is lost in a restart."""
+        """Detectors that save no state: what they know is lost in a restart."""
         return tuple(one.name for one in self._new().memories if not isinstance(one, Snapshotable))
 
     def _new(self) -> _Set:
@@ -105,86 +107,92 @@ class Panel:
         return self._sets[host]
 
 
-def told_of(said: Sequence[Finding], told: Sequence[tuple[int, Incident]]) -> list[Alert]:
-    """What people were told as incidents, and what was only recorded: that opens none."""
-    members = {name for _, incident in told for name in incident.findings}
-    recorded = [
-        alert for alert in alerts_of(said) if alert.severity == "record" and alert.id not in members
+def alerts_and_records(
+    findings: Sequence[Finding], incidents: Sequence[tuple[int, Incident]]
+) -> list[Alert]:
+    """Alerts from incidents, and the findings of severity record that are in none."""
+    members = {name for _, incident in incidents for name in incident.findings}
+    records = [
+        alert
+        for alert in alerts_of(findings)
+        if alert.severity == "record" and alert.id not in members
     ]
-    return [*alerts_of_incidents(told, said), *recorded]
+    return [*alerts_of_incidents(incidents, findings), *records]
 
 
-class Asked(Protocol):
-    """Whoever says something about observations, may be restarted, and is told to people."""
+class Evaluated(Protocol):
+    """What can be scored: it judges observations, may be restarted, and makes alerts."""
 
     def update(self, observation: Observation, /) -> list[JudgedObservation]:
-        """What it says about an observation."""
+        """Findings and incidents of an observation."""
 
-    def alerts(self, said: Sequence[Finding], told: Sequence[tuple[int, Incident]]) -> list[Alert]:
-        """What people were told, from everything that it said."""
+    def alerts(
+        self, findings: Sequence[Finding], incidents: Sequence[tuple[int, Incident]]
+    ) -> list[Alert]:
+        """Alerts from everything that it found."""
 
     def restarted(self) -> Self:
-        """Another that remembers what could be written down."""
+        """Another with the saved state of this one."""
 
     def fresh(self) -> Self:
-        """Another that remembers nothing."""
+        """Another without state."""
 
     def forgetful(self) -> tuple[str, ...]:
-        """Detectors that have no memory to write down."""
+        """Detectors that save no state."""
 
 
 @dataclass(slots=True)
 class Candidate:
-    """Detectors in a scope, what they said, and whether a restarted twin, if one is to be had
-    (``restarts``), said the same.
+    """Detectors in a scope, their results, and whether a restarted twin, where it can have one
+    (``restarts``), has the same results.
 
-    ``latest`` is what they said of the last observation.
+    ``latest`` are the results of the last observation.
     """
 
     name: str
     scope: Scope
-    panel: Asked
+    panel: Evaluated
     restarts: bool = True
     findings: list[Finding] = field(default_factory=list)
-    # with when they were told, unix ns
+    # with the time of the update, unix ns
     incidents: list[tuple[int, Incident]] = field(default_factory=list)
     latest: list[JudgedObservation] = field(default_factory=list)
-    twin: Asked | None = None
+    twin: Evaluated | None = None
     compared: bool = False  # whether it ever had a twin
     differences: list[str] = field(default_factory=list)
 
     def update(self, observation: Observation) -> None:
-        """Ask it, and its twin where there is one."""
+        """Judge an observation, also by the twin where there is one."""
         judged = self.latest = self.panel.update(observation)
         for one in judged:
             self.findings += one.findings
             self.incidents += [(one.observation.time_ns, incident) for incident in one.incidents]
         if self.twin is not None:
-            said, again = _words(judged), _words(self.twin.update(observation))
-            if said != again:
-                names = sorted({name for name, _ in (*said, *again)})
+            ours, twins = _as_text(judged), _as_text(self.twin.update(observation))
+            if ours != twins:
+                names = sorted({name for name, _ in (*ours, *twins)})
                 self.differences.append(
                     f"observation {observation.seq} of {observation.source}: {', '.join(names)}"
                 )
 
     @property
     def alerts(self) -> list[Alert]:
-        """What people were told."""
+        """Alerts from all results so far."""
         return self.panel.alerts(self.findings, self.incidents)
 
-    def begin_anew(self, saved: str) -> None:
-        """The agents restart, and go on with what they saved where that is ``whole``."""
+    def restart(self, saved: str) -> None:
+        """The agents restart, with their saved state where that is ``whole``."""
         if self.restarts:
             self.panel = self.panel.restarted() if saved == "whole" else self.panel.fresh()
 
-    def restart(self) -> None:
-        """From here on a restarted twin is asked too."""
+    def start_twin(self) -> None:
+        """From here on a restarted twin judges too."""
         if self.restarts:
             self.twin, self.compared = self.panel.restarted(), True
 
 
-def _words(judged: Iterable[JudgedObservation]) -> list[tuple[str, str]]:
-    """Who said what.
+def _as_text(judged: Iterable[JudgedObservation]) -> list[tuple[str, str]]:
+    """Each finding and incident, with its detector.
 
     As text: two findings without a number are equal too, though their NaN are not.
     """
@@ -196,19 +204,19 @@ def _words(judged: Iterable[JudgedObservation]) -> list[tuple[str, str]]:
 
 def judge(
     observations: Iterable[Observation],
-    contestants: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     periods_s: Mapping[str, float],
     *,
     restart_at_ns: int | None = None,
     compare_ns: int | None = None,
     restarts: Sequence[tuple[int, str]] = (),
 ) -> int:
-    """Show every observation to every contestant; the time of the last one,
-    unix ns (0 without any).
+    """Run every candidate over every observation; the time of the last one, unix ns (0 without
+    any).
 
-    Increments are made once, by the rules of the agent's engine. From ``restart_at_ns`` on whoever
-    restarts has a restarted twin, for ``compare_ns`` or to the end. At each of ``restarts`` (unix
-    ns, how what was saved looks then) whoever restarts really does.
+    Increments are made once, by the rules of the agent's engine. From ``restart_at_ns`` on each
+    candidate that can restart has a restarted twin, for ``compare_ns`` or to the end. At each of
+    ``restarts`` (unix ns, state of what was saved) it restarts itself.
     """
     rates: dict[tuple[str, str], Rates] = {}
     running: dict[tuple[str, str], Event] = {}
@@ -217,28 +225,29 @@ def judge(
         if restart_at_ns is not None and observation.time_ns >= restart_at_ns:
             part_at_ns = None if compare_ns is None else observation.time_ns + compare_ns
             restart_at_ns = None
-            for contestant in contestants:
-                contestant.restart()
+            for candidate in candidates:
+                candidate.start_twin()
         if part_at_ns is not None and observation.time_ns >= part_at_ns:
             part_at_ns = None
-            for contestant in contestants:
-                contestant.twin = None
-        whole = _with_increments(observation, rates, periods_s)
+            for candidate in candidates:
+                candidate.twin = None
+
+        complete = _with_increments(observation, rates, periods_s)
         while ahead and observation.time_ns >= ahead[0][0]:
             _, saved = ahead.pop(0)
-            for contestant in contestants:
-                contestant.begin_anew(saved)
-            # a source that starts tells of the jobs it finds
-            whole = replace(whole, events=(*running.values(), *whole.events))
+            for candidate in candidates:
+                candidate.restart(saved)
+            # a source that starts reports the jobs it finds
+            complete = replace(complete, events=(*running.values(), *complete.events))
         _follow(running, observation)
-        for contestant in contestants:
-            contestant.update(whole)
+        for candidate in candidates:
+            candidate.update(complete)
         last_ns = max(last_ns, observation.time_ns)
     return last_ns
 
 
 def _follow(running: dict[tuple[str, str], Event], observation: Observation) -> None:
-    """The jobs of now, by host and job."""
+    """Keep the running jobs, by host and job."""
     for event in observation.events:
         key = (event.device.host, str(event.attributes.get("job", "")))
         if event.kind == "job_started":

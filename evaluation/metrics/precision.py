@@ -11,7 +11,7 @@ from typing import Any
 # arXiv 2407.21783, table 5).
 BASE_RATE = 0.0142
 
-# Cause -> (how often, the scenarios that stand for it; none: the suite does not know it).
+# Cause -> (how often, the scenarios that represent it; none: the suite does not cover it).
 Mix = Mapping[str, tuple[int, tuple[str, ...]]]
 
 # The InfiniteHBD production trace (arXiv 2502.03885): 584 node faults of 400
@@ -52,7 +52,7 @@ def mixed_recall(recall: Mapping[str, float], mix: Mix) -> tuple[float | None, f
     """Recall over a mix of causes: (of the causes that were scored, of all causes with the
     others taken as missed).
 
-    A cause has the mean recall of the scenarios that stand for it and were scored. The
+    A cause has the mean recall of the scenarios that represent it and were scored. The
     first is None where none was.
 
     >>> mixed_recall({"F1": 1.0, "F2": 0.5}, {"a": (10, ("F1", "F2")), "b": (30, ())})
@@ -87,12 +87,12 @@ def precisions(recall: Mapping[str, float], rate: float, high95: float) -> dict[
     """
     made: dict[str, Any] = {"base_rate_per_gpu_month": BASE_RATE}
     for name, mix in MIXES.items():
-        scored, whole = mixed_recall(recall, mix)
+        scored, of_all = mixed_recall(recall, mix)
         made[name] = {
             "recall_of_scored_causes": scored,
-            "recall_of_all_causes": whole,
+            "recall_of_all_causes": of_all,
             "precision": precision(scored, rate),
             "precision_at_high95": precision(scored, high95),
-            "precision_of_all_causes_at_high95": precision(whole, high95),
+            "precision_of_all_causes_at_high95": precision(of_all, high95),
         }
     return made

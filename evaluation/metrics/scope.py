@@ -1,4 +1,4 @@
-"""Two ways to look at a fleet: whole, as a gateway does, or each node alone, as its agent does."""
+"""Two scopes of a fleet: all nodes together, as a gateway, or each node alone, as its agent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Rows = slice | NDArray[np.intp]
 class ByHost:
     """Cuts observations of a fleet into what each host's agent would have seen.
 
-    Nothing is copied where a host's rows lie together.
+    Nothing is copied where the rows of a host are contiguous.
     """
 
     def __init__(self, only: frozenset[str] | None = None) -> None:
@@ -31,7 +31,7 @@ class ByHost:
         ] = {}
 
     def split(self, observation: Observation) -> Iterator[tuple[str, Observation]]:
-        """Each host that the observation says anything about, with its own part of it."""
+        """Each host that is in the observation, with its own part of it."""
         frames: dict[str, list[Frame]] = {}
         events: dict[str, list[Event]] = {}
         for frame in observation.frames:
@@ -50,11 +50,15 @@ class ByHost:
             )
 
     def _observation(
-        self, whole: Observation, host: str, frames: tuple[Frame, ...], events: tuple[Event, ...]
+        self, complete: Observation, host: str, frames: tuple[Frame, ...], events: tuple[Event, ...]
     ) -> Observation:
-        ids = {device.id for frame in frames for device in frame.devices} if whole.unread else set()
-        unread: tuple[Unread, ...] = tuple(u for u in whole.unread if u.device in ids)
-        return replace(whole, host=host, frames=frames, events=events, unread=unread)
+        ids = (
+            {device.id for frame in frames for device in frame.devices}
+            if complete.unread
+            else set()
+        )
+        unread: tuple[Unread, ...] = tuple(u for u in complete.unread if u.device in ids)
+        return replace(complete, host=host, frames=frames, events=events, unread=unread)
 
     def _parts(self, source: str, frame: Frame) -> Iterator[tuple[str, Frame]]:
         devices, cut = self._cuts.get((source, frame.kind), ((), []))
@@ -72,13 +76,13 @@ def _cut(devices: tuple[Device, ...]) -> list[tuple[str, Rows, tuple[Device, ...
     for row, device in enumerate(devices):
         rows.setdefault(device.host, []).append(row)
     return [
-        (host, _together(own), tuple(devices[row] for row in own)) for host, own in rows.items()
+        (host, _as_slice(own), tuple(devices[row] for row in own)) for host, own in rows.items()
     ]
 
 
-def _together(rows: list[int]) -> Rows:
-    whole = rows == list(range(rows[0], rows[-1] + 1))
-    return slice(rows[0], rows[-1] + 1) if whole else np.array(rows, np.intp)
+def _as_slice(rows: list[int]) -> Rows:
+    contiguous = rows == list(range(rows[0], rows[-1] + 1))
+    return slice(rows[0], rows[-1] + 1) if contiguous else np.array(rows, np.intp)
 
 
 def _part(frame: Frame, rows: Rows, devices: tuple[Device, ...]) -> Frame:

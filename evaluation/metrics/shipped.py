@@ -1,5 +1,5 @@
 """Alerts of agents as shipped: findings of detectors in shadow mode are records, and incidents are
-fused from the rest.
+merged from the others.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Self
 from detectors.kit.snapshot import dump, load
 from detectors.paging import PROVED, recorded
 from evaluation.metrics.alerts import Alert
-from evaluation.metrics.panel import Candidate, Fuse, told_of
+from evaluation.metrics.panel import Candidate, Fuse, alerts_and_records
 from pipeline.finding import Finding, Incident
 from pipeline.interfaces import Fusion
 from pipeline.judged import JudgedObservation
@@ -18,8 +18,8 @@ from pipeline.observation import Observation
 
 
 class Shipped:
-    """Hears what another contestant's detectors just found, which must have been asked first: the
-    same findings, those in shadow mode as records, joined again.
+    """Takes the results of another candidate, which must have judged the observation before: the
+    same findings, those in shadow mode as records, merged again.
     """
 
     def __init__(self, source: Candidate, fuse: Fuse) -> None:
@@ -27,15 +27,17 @@ class Shipped:
         self._fusions: dict[str, Fusion] = {}
 
     def update(self, _observation: Observation) -> list[JudgedObservation]:
-        """What people hear about an observation that the source has judged."""
-        return [self._heard(judged) for judged in self._source.latest]
+        """Results of an observation that the source has judged."""
+        return [self._as_shipped(judged) for judged in self._source.latest]
 
-    def alerts(self, said: Sequence[Finding], told: Sequence[tuple[int, Incident]]) -> list[Alert]:
-        """What people were told, from everything that was said."""
-        return told_of(said, told)
+    def alerts(
+        self, findings: Sequence[Finding], incidents: Sequence[tuple[int, Incident]]
+    ) -> list[Alert]:
+        """Alerts from everything found."""
+        return alerts_and_records(findings, incidents)
 
     def restarted(self) -> Self:
-        """Another that remembers what could be written down."""
+        """Another with the saved state of this one."""
         other = self.fresh()
         for host, fusion in self._fusions.items():
             other._fusions[host] = self._fuse()  # noqa: SLF001 - another of its kind
@@ -43,14 +45,14 @@ class Shipped:
         return other
 
     def fresh(self) -> Self:
-        """Another that remembers nothing."""
+        """Another without state."""
         return type(self)(self._source, self._fuse)
 
     def forgetful(self) -> tuple[str, ...]:
         """Its detectors are the source's."""
         return ()
 
-    def _heard(self, judged: JudgedObservation) -> JudgedObservation:
+    def _as_shipped(self, judged: JudgedObservation) -> JudgedObservation:
         host = judged.observation.host if self._source.scope == "node" else ""
         if host not in self._fusions:
             self._fusions[host] = self._fuse()

@@ -1,6 +1,4 @@
-"""What was really wrong, in plain values: scoring knows no simulator and no
-topology, only sets of names.
-"""
+"""The true faults as plain values: scoring knows no simulator and no topology, only names."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from pipeline.frame import Device
 
 
 class Entity(NamedTuple):
-    """Somebody to blame: kind and hardware identity, or the name of a rack, switch or job."""
+    """A possible root: kind and hardware identity, or the name of a rack, switch or job."""
 
     kind: str
     id: str
@@ -28,8 +26,8 @@ def entity_of(device: Device) -> Entity:
     return Entity(device.kind, device.id)
 
 
-# Kinds of device that stand on the same level as a kind of truth: a link is told by naming one of
-# its ports, a rank by its GPU.
+# Kinds of device on the same level as a kind of truth: naming one of its ports names a link, naming
+# its GPU names a rank.
 LEVELS: Mapping[str, frozenset[str]] = {
     "gpu": frozenset({"gpu", "gpu_instance"}),
     "port": frozenset({"ib_port"}),
@@ -47,13 +45,13 @@ LEVELS: Mapping[str, frozenset[str]] = {
 class Truth:
     """One fault. Times are unix ns; an alert is in time until ``deadline_ns``.
 
-    ``since_ns``: what is told from then to the onset are signs of what comes, neither false nor yet
-    the fault; None where there are none.
+    ``since_ns``: alerts from then to the onset are early signs, neither false nor the fault itself;
+    None where there are none.
 
-    ``kind`` is the level of the entity to blame (see LEVELS). ``exact`` are all names that blame it
-    rightly, ``wider`` what contains it or is contained in it (its node, rack, job; its members):
-    found, on another level. ``near`` are its neighbours, which a detector might blame wrongly.
-    ``secondary`` maps classes of symptoms that may be told beside the fault to where.
+    ``kind`` is the level of the root (see LEVELS). ``exact`` are all its right names, ``wider``
+    what contains it or is contained in it (its node, rack, job; its members): another level.
+    ``near`` are its neighbours, which a detector might name by mistake. ``secondary`` maps classes
+    of permitted symptoms to their devices.
     """
 
     id: str
@@ -71,5 +69,5 @@ class Truth:
 
     @property
     def name(self) -> str:
-        """The entity in words, for lists of misses."""
+        """Name of the entity, for lists of misses."""
         return " | ".join(sorted(f"{e.kind} {e.id}" for e in self.exact)[:2])

@@ -20,7 +20,7 @@ CHECKPOINT_S = 60.0  # the width of a stratum
 
 
 def by_checkpoint(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One row per contestant, scope, scenario of stalls, magnitude and length of checkpoints, with
+    """One row per candidate, scope, scenario of stalls, magnitude and length of checkpoints, with
     all figures of its cases.
     """
     groups: dict[tuple[str, str, str, str, float], list[Case]] = defaultdict(list)

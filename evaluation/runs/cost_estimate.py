@@ -1,4 +1,4 @@
-"""What a run costs, so that the dearest begins first and the time left can be told."""
+"""What a run costs, so that the dearest begins first and the time left can be estimated."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MAX_BYTES = 1 << 50  # nothing is dropped: a segment is sealed as soon as it is 
 
 
 class Dump:
-    """A folder with ``store/``, ``truth.jsonl``, and for each contestant and scope
+    """A folder with ``store/``, ``truth.jsonl``, and for each candidate and scope
     ``findings-*.jsonl`` and ``incidents-*.jsonl``.
     """
 
@@ -45,16 +45,16 @@ class Dump:
             self._seal()
 
     def truth(self, lines: Iterable[str]) -> None:
-        """Keep what was really wrong."""
+        """Keep the true faults."""
         (self._folder / "truth.jsonl").write_text(
             "".join(f"{line}\n" for line in lines), encoding="utf-8"
         )
 
-    def said(
+    def results(
         self, name: str, findings: Sequence[Finding], incidents: Sequence[tuple[int, Incident]]
     ) -> None:
-        """Keep what somebody found, and what people were told of it, each update
-        with its unix time in ns.
+        """Keep the findings and incidents of a candidate, each update of an incident with its unix
+        time in ns.
         """
         self._lines(f"findings-{name}", (finding_document(finding) for finding in findings))
         self._lines(

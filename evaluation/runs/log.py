@@ -1,6 +1,4 @@
-"""docs/scoring.md: every run of the test suite, with the commit and what came out;
-never edited, only added to.
-"""
+"""docs/scoring.md: every run of the test suite with its commit and figures; only appended to."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ GIT_TIMEOUT_S = 20.0
 
 
 def commit_of(root: Path) -> str:
-    """Short commit of a checkout, `` dirty`` behind it where something is changed;
+    """Short commit of a checkout, followed by `` dirty`` where something is changed;
     ``unknown`` outside of one.
     """
     try:
@@ -49,8 +47,8 @@ def commit_of(root: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """What a row says of a run beside its figures: ``done`` runs of ``asked``, which is not known
-    of results that were only kept.
+    """The columns of a row other than its figures: ``done`` runs of ``asked``, which is unknown for
+    saved results.
     """
 
     day: str
@@ -87,7 +85,7 @@ def rows(report: Mapping[str, Any], run: Logged) -> list[str]:
 
 
 def state_of(codes: Sequence[str], here: str, commit: str) -> str:
-    """Which code results are of: the commit where it is the one that lies here, else its hash.
+    """The code that made the results: the commit where it is the one checked out, else its hash.
 
     >>> state_of(["051501e2", "0c254b7c"], here="0c254b7c", commit="5203bc4")
     'code 051501e2, 5203bc4'

@@ -32,7 +32,7 @@ class Wanted:
     """What was asked for.
 
     ``magnitudes`` beyond nominal apply to scenarios that have a swept parameter;
-    ``sweep`` stands for its values.
+    ``sweep`` means all its values.
     """
 
     split: Split
@@ -49,10 +49,10 @@ class Wanted:
 def jobs_of(wanted: Wanted) -> list[Job]:
     """All jobs, the first seed of all scenarios first. ValueError for an unknown scenario.
 
-    Ours are restarted half-way in the nominal runs. Baselines look at each device by itself: they
-    are asked once, over the whole fleet.
+    Ours are restarted half-way in the nominal runs. Baselines judge each device by itself: they
+    are run once, over the complete fleet.
     """
-    contestants: tuple[tuple[str, Scope], ...] = (
+    candidates: tuple[tuple[str, Scope], ...] = (
         *((OURS, scope) for scope in wanted.scopes if wanted.ours),
         *((name, "fleet") for name in wanted.baselines),
     )
@@ -62,7 +62,7 @@ def jobs_of(wanted: Wanted) -> list[Job]:
             magnitude=magnitude,
             seed=seed,
             split=wanted.split,
-            contestants=contestants,
+            contestants=candidates,
             restart=magnitude == "nominal" and wanted.ours,
             days=wanted.days,
             nodes=wanted.nodes,

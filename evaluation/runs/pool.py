@@ -17,7 +17,7 @@ KILLED_WITHIN_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """How a job ended: ``error`` is empty, or the worker's last words."""
+    """How a job ended: ``error`` is empty, or the worker's standard error."""
 
     job: Job
     error: str = ""
@@ -49,11 +49,11 @@ def run_jobs(
                 if worker.job is None:
                     _give(worker, waiting)
                     continue
-                said = worker.child.receive(POLL_S)
-                if said is None:
+                answer = worker.child.receive(POLL_S)
+                if answer is None:
                     continue
                 done, worker.job = worker.job, None
-                if said:
+                if answer:
                     yield Done(done)
                 else:
                     _end(worker)

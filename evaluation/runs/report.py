@@ -24,13 +24,13 @@ SAME_RUNS = (
     "ours, same runs"  # ours once more, in those runs alone in which the baselines were asked too
 )
 OF_OURS = (OURS, SHIPPED, SAME_RUNS)
-SEVERITIES = ("page", "ticket")  # that people are told of
+SEVERITIES = ("page", "ticket")  # those that alert
 STRAGGLER, HANG = "F16", "F25"  # whose delays the acceptance names
 
 
 @dataclass(slots=True)
 class Group:
-    """All that one contestant got in one scope."""
+    """All results of one candidate in one scope."""
 
     cases: dict[tuple[str, str], list[Case]] = field(default_factory=lambda: defaultdict(list))
     alarms: list[FalseAlarm] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Groups by (contestant, scope), and which scenarios need the whole fleet."""
+    """Groups by (candidate, scope), and which scenarios need the complete fleet."""
 
     groups: Mapping[tuple[str, Scope], Group]
     needs_fleet: frozenset[str]
@@ -108,9 +108,9 @@ class Report:
         """What the acceptance asks for, at nominal magnitude, of the faults that
         can be known in this scope.
 
-        ``signs``: a fault that builds up counts as found in its class where its signs had been told
-        and were open. Peers tell of an error and leave it standing, so they are compared in this
-        way, and ours beside them.
+        ``signs``: a fault that builds up counts as found in its class where its early signs were
+        reported and open. Peers report an error and leave it open, so they are compared in this
+        way, and ours with them.
         """
         known = {
             name: cases
@@ -316,9 +316,7 @@ def _curves(name: str, scope: Scope, group: Group) -> list[dict[str, Any]]:
 
 
 def _misses(name: str, scope: Scope, group: Group) -> list[dict[str, Any]]:
-    """Every case that was watched to its deadline and not found by then, with
-    what was said of it instead.
-    """
+    """Every case that was watched to its deadline and not found by then, with the reason."""
     return [
         {
             "contestant": name,

@@ -1,4 +1,4 @@
-"""One run of one scenario: everybody sees the same frames, and what each said is judged."""
+"""One run of one scenario: all candidates get the same frames, and the results are scored."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from pipeline.observation import Observation
 from simulator.fleet import Run, Scenario, load_scenario, render
 
 OURS = "ours"
-SHIPPED = "as-shipped"  # ours once more, with shadow mode: whenever ours take part
+SHIPPED = "as-shipped"  # ours with shadow mode, in every run that has ours
 Split = Literal["dev", "test"]
 STEP_S = 10.0
-# so long a restarted twin is asked too: whatever it had forgotten is missed by then
+# how long a restarted twin judges too: a lost state shows by then
 COMPARED_NS = 12 * 3600 * SECOND_NS
 HOST_PERIOD_S = 60.0  # slow facts are read once a minute, everything else at each step
 
@@ -37,12 +37,12 @@ HOST_PERIOD_S = 60.0  # slow facts are read once a minute, everything else at ea
 @dataclass(frozen=True, slots=True)
 class Job:
     """One rendering to judge: scenario, magnitude (nominal, half, range or a number), seed and
-    split, and who takes part.
+    split, and the candidates.
 
-    ``contestants`` are (name, scope): ``ours`` or a baseline. With ``restart`` ours are restarted
-    half-way, beside going on, and compared for half a day. With more or fewer ``nodes`` than the
-    scenario says it has more or fewer cases, unless ``cases`` says how many. ``agents`` is how many
-    nodes are judged in scope node at most.
+    ``contestants`` are the candidates, (name, scope): ``ours`` or a baseline; the name is a key of
+    saved results. With ``restart`` a copy of ours is restarted half-way and compared for half a
+    day. With more or fewer ``nodes`` than the scenario says it has more or fewer cases, unless
+    ``cases`` says how many. ``agents`` is how many nodes are judged in scope node at most.
     """
 
     scenario: str
@@ -72,7 +72,7 @@ class Job:
 
 
 def make_of(name: str) -> Callable[[], Sequence[Detector]]:
-    """What a contestant is made of. KeyError for an unknown baseline."""
+    """The detectors of a candidate. KeyError for an unknown baseline."""
     if name == OURS:
         return all_detectors
     baseline = BASELINES[name]
@@ -80,8 +80,8 @@ def make_of(name: str) -> Callable[[], Sequence[Detector]]:
 
 
 def fusion_of(name: str) -> Callable[[], Fusion] | None:
-    """What joins a contestant's findings: people get ours as incidents, those
-    of a baseline as they are.
+    """The fusion of a candidate's findings: ours alert as incidents, those of a baseline as they
+    are.
     """
     return Incidents if name == OURS else None
 
@@ -157,16 +157,17 @@ def _long_enough(
 def run_job(
     job: Job,
     watch: Callable[[Observation], None] | None = None,
-    said: Callable[[str, Sequence[Finding], Sequence[tuple[int, Incident]]], None] | None = None,
+    keep: Callable[[str, Sequence[Finding], Sequence[tuple[int, Incident]]], None] | None = None,
 ) -> dict[str, Any]:
-    """Render, ask, judge; the result as JSON.
+    """Render, run, score; the result as JSON.
 
-    ``watch`` sees every observation as it passes, ``said`` what each contestant found and told.
+    ``watch`` gets every observation as it passes, ``keep`` the findings and incidents of each
+    candidate.
     """
     run = rendered(job)
     truths, agents = plain_truths(run), judged_agents(run, job.agents)
-    contestants = [
-        one for name, scope in job.contestants for one in _contestants(name, scope, agents)
+    candidates = [
+        one for name, scope in job.contestants for one in _candidates(name, scope, agents)
     ]
     restart_at_ns = (
         run.topology.begin_ns + round(run.seconds / 2 * SECOND_NS) if job.restart else None
@@ -176,39 +177,37 @@ def run_job(
     }
     until_ns = judge(
         _watched(run, watch),
-        contestants,
+        candidates,
         periods,
         restart_at_ns=restart_at_ns,
         compare_ns=COMPARED_NS,
         restarts=run.restarts,
     )
-    if said is not None:
-        for contestant in contestants:
-            said(f"{contestant.name}-{contestant.scope}", contestant.findings, contestant.incidents)
+    if keep is not None:
+        for candidate in candidates:
+            keep(f"{candidate.name}-{candidate.scope}", candidate.findings, candidate.incidents)
     return {
         "job": asdict(job),
         "kind": run.scenario.kind,
         "needs": run.scenario.scope,
         "skipped": run.skipped,
         "truth": [truth.line() for truth in run.truth],
-        "results": [
-            _result(contestant, truths, until_ns, run, agents) for contestant in contestants
-        ],
+        "results": [_result(candidate, truths, until_ns, run, agents) for candidate in candidates],
     }
 
 
 def judged_agents(run: Run, most: int | None) -> frozenset[str]:
-    """Nodes whose agents are asked in scope node: those that something is wrong with, in a healthy
-    run any; the first so many of them.
+    """Nodes whose agents are run in scope node: the first ``most`` of those with a fault, in a
+    healthy run of all.
 
-    An agent sees nothing of other nodes, so what the others would say changes nothing for these;
-    theirs would be healthy life only, which is counted in healthy runs.
+    An agent sees nothing of other nodes, so leaving out healthy nodes changes nothing for these;
+    healthy operation is counted in healthy runs.
     """
     struck = [host for truth in run.truth for host in hosts_of(run, truth)]
     return frozenset(list(dict.fromkeys(struck or run.topology.hosts))[:most])
 
 
-def _contestants(name: str, scope: Scope, agents: frozenset[str]) -> Iterator[Candidate]:
+def _candidates(name: str, scope: Scope, agents: frozenset[str]) -> Iterator[Candidate]:
     first = Candidate(
         name,
         scope,
@@ -228,29 +227,29 @@ def _watched(run: Run, watch: Callable[[Observation], None] | None) -> Iterable[
 
 
 def _result(
-    contestant: Candidate, truths: Sequence[Truth], until_ns: int, run: Run, agents: frozenset[str]
+    candidate: Candidate, truths: Sequence[Truth], until_ns: int, run: Run, agents: frozenset[str]
 ) -> dict[str, Any]:
     watched = 1.0
-    if contestant.scope == "node":
+    if candidate.scope == "node":
         watched = len(agents) / run.topology.nodes
         truths = [
             truth
-            for truth, told in zip(truths, run.truth, strict=True)
-            if set(hosts_of(run, told)) <= agents
+            for truth, simulated in zip(truths, run.truth, strict=True)
+            if set(hosts_of(run, simulated)) <= agents
         ]
-    cases, stray = match(truths, contestant.alerts, until_ns)
+    cases, stray = match(truths, candidate.alerts, until_ns)
     return {
-        "contestant": contestant.name,
-        "scope": contestant.scope,
+        "contestant": candidate.name,
+        "scope": candidate.scope,
         "gpu_s": run.gpu_seconds * watched,
         "port_s": run.port_seconds * watched,
         "cases": [_finite(asdict(case)) for case in cases],
         "false": [_finite(asdict(alarm)) for alarm in false_alarms(stray)],
-        "findings": len(contestant.findings),
-        "incidents": len({incident.id for _, incident in contestant.incidents}),
-        "restarted": contestant.compared,
-        "differences": contestant.differences[:100],
-        "forgetful": list(contestant.panel.forgetful()) if contestant.compared else [],
+        "findings": len(candidate.findings),
+        "incidents": len({incident.id for _, incident in candidate.incidents}),
+        "restarted": candidate.compared,
+        "differences": candidate.differences[:100],
+        "forgetful": list(candidate.panel.forgetful()) if candidate.compared else [],
     }
 
 

@@ -13,7 +13,7 @@ PARTS = frozenset({"job", "code", "kind", "needs", "results"})
 
 
 def kept(folders: Iterable[str]) -> list[dict[str, Any]]:
-    """Every result in these folders; of runs with the same name and contestants the
+    """Every result in these folders; of runs with the same name and candidates the
     one in the later folder.
 
     ConfigError names a folder or file that holds none.

@@ -1,5 +1,5 @@
-"""The plan of the claim: which runs give every class enough cases and the fleet enough
-healthy life, at what price.
+"""The plan of the claim: which runs give every class enough cases and enough healthy GPU-months,
+and their cost.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from evaluation.runs.cost_estimate import every_scenario, seconds_of
 from evaluation.runs.run import OURS, Job, Split
 from simulator.fleet import Scenario, load_scenario
 
-Contestants = tuple[tuple[str, Scope], ...]
+Candidates = tuple[tuple[str, Scope], ...]
 
 # of every class at each magnitude: with 200 of 200 found the recall is at least 0.98, with 189
 # still at least 0.9 (exact, 95 %)
@@ -37,12 +37,12 @@ ROOM = {
     "F28": 0.62,
     "F30": 0.86,
 }
-# nodes: congestion takes a whole part of the fabric, and a larger run has room for no more
+# nodes: congestion takes a complete part of the fabric, and a larger run has room for no more
 SMALLER = {"F24": 64}
 WANTED = {"F23": 315}  # two of three are of NVLink, which has no other scenario
 # Times as many nodes for as many cases: at its own size nearly every node has a GPU whose paste
-# ages, and when a large job loads them again all are told within the minute, which is taken for one
-# common cause.
+# ages, and when a large job loads them again all are reported within a minute, which is taken for
+# one common cause.
 SPARSE = {"F11": 3}
 # Node-days that are looked at in scope node, of each run; an agent at a time is a hundred times the
 # price of the fleet at once.
@@ -54,7 +54,7 @@ GPUS_PER_NODE, MONTH_DAYS = 8, 30.0
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What is to be shown, by whom, in which scopes, on which split; ``cases`` of every class.
+    """What is to be shown, for which candidates, scopes and split; ``cases`` of every class.
 
     ``scenarios`` narrow it to a part.
     """
@@ -71,9 +71,10 @@ class Claim:
 def suite(claim: Claim) -> list[Job]:
     """All runs, the dearest first, so that no core waits for the last one.
 
-    Every scenario once at its own size with everybody: ours in both scopes, restarted half-way, and
-    the baselines. Then ours over the fleet in runs with as many nodes as the cases need, at nominal
-    and half magnitude, and a healthy fleet of 4,096 GPUs.
+
+    Every scenario once at its own size with all candidates: ours in both scopes, restarted
+    half-way, and the baselines. Then ours over the fleet in runs with as many nodes as the cases
+    need, at nominal and half magnitude, and a healthy fleet of 4,096 GPUs.
     """
     scenarios = [every_scenario().get(name) or load_scenario(name) for name in claim.scenarios]
     jobs = [_own_size(scenario, claim) for scenario in scenarios]
@@ -84,20 +85,20 @@ def suite(claim: Claim) -> list[Job]:
 
 
 def _own_size(scenario: Scenario, claim: Claim) -> Job:
-    everybody: Contestants = (
+    candidates: Candidates = (
         *((OURS, scope) for scope in claim.scopes if claim.ours),
         *((name, "fleet") for name in claim.baselines),
     )
     agents = max(MIN_AGENTS, int(AGENT_DAYS[scenario.kind] / scenario.days))
-    if scenario.id == LARGE_AND_LONG:  # a month of everybody would cost more than all the rest
-        everybody = tuple(one for one in everybody if one == (OURS, "fleet"))
+    if scenario.id == LARGE_AND_LONG:  # a month of all would cost more than all other runs
+        candidates = tuple(one for one in candidates if one == (OURS, "fleet"))
     restart = claim.ours and scenario.kind == "fault"
     return Job(
         scenario.id,
         "nominal",
         claim.first_seed,
         claim.split,
-        everybody,
+        candidates,
         restart=restart,
         agents=agents,
     )

@@ -1,4 +1,4 @@
-"""The report in words: tables for a terminal and the log of runs."""
+"""The report as tables for a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def tables(report: Mapping[str, Any]) -> Iterator[str]:
     yield from _grid(
         (
             "scope",
-            "contestant",
+            "candidate",
             "scenario",
             "magnitude",
             "cases",
@@ -35,7 +35,7 @@ def tables(report: Mapping[str, Any]) -> Iterator[str]:
     yield from _grid(
         (
             "scope",
-            "contestant",
+            "candidate",
             "healthy",
             "GPU-months",
             "pages",
@@ -56,7 +56,7 @@ def tables(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def side_by_side(scope: str, summary: Mapping[str, Any]) -> Iterator[str]:
-    """One table of all classes: recall of each contestant, and its false alarms in all."""
+    """One table of all classes: recall of each candidate, and its false alarms in all."""
     who = {**({"ours": summary} if "recall_by_class" in summary else {}), **summary["baselines"]}
     classes = sorted({fault for figures in who.values() for fault in figures["recall_by_class"]})
     rows = []
@@ -66,12 +66,12 @@ def side_by_side(scope: str, summary: Mapping[str, Any]) -> Iterator[str]:
         rates = [_rate(false[severity]["of_all"]) for severity in ("pages", "tickets")]
         rows.append((scope, name, *rates, *cells))
     yield from _grid(
-        ("scope", "contestant", "false pages per GPU-month", "false tickets", *classes), rows
+        ("scope", "candidate", "false pages per GPU-month", "false tickets", *classes), rows
     )
 
 
 def _fault(row: Mapping[str, Any]) -> Row:
-    recall, delay, blame = row["recall"], row["delay_s"], row["attribution"]
+    recall, delay, attribution = row["recall"], row["delay_s"], row["attribution"]
     return (
         row["scope"],
         row["contestant"],
@@ -81,7 +81,7 @@ def _fault(row: Mapping[str, Any]) -> Row:
         _number(recall["value"]),
         f"{recall['low95']:.2f}-{recall['high95']:.2f}",
         *(_seconds(delay[name]) for name in ("p50", "p90", "p99")),
-        _number(blame["top1"]["value"]),
+        _number(attribution["top1"]["value"]),
         _number(row["class"]["value"]),
         _number(row["duplicates_per_incident"]),
         _number(row["flaps_per_incident"]),
@@ -89,7 +89,7 @@ def _fault(row: Mapping[str, Any]) -> Row:
     )
 
 
-def _healthy(scope: str, contestant: str, scenario: str, row: Mapping[str, Any]) -> Row:
+def _healthy(scope: str, candidate: str, scenario: str, row: Mapping[str, Any]) -> Row:
     cells = []
     for severity in ("pages", "tickets"):
         rate = row[severity]["per_gpu_month"]
@@ -98,7 +98,7 @@ def _healthy(scope: str, contestant: str, scenario: str, row: Mapping[str, Any])
             _small(rate["rate"]),
             f"{_small(rate['low95'])}-{_small(rate['high95'])}",
         ]
-    return (scope, contestant, scenario, f"{row['gpu_months']:.1f}", *cells)
+    return (scope, candidate, scenario, f"{row['gpu_months']:.1f}", *cells)
 
 
 def _grid(head: Row, rows: Sequence[Row]) -> Iterator[str]:

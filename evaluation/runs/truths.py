@@ -1,4 +1,4 @@
-"""The simulator's truth as scoring wants it: every way to name the entity, what contains it, its
+"""The simulator's truth as scoring needs it: all names of the entity, what contains it, its
 neighbours, where symptoms may show.
 """
 
@@ -13,8 +13,8 @@ from pipeline.frame import Device
 from simulator.fleet import Run, Truth
 from simulator.fleet.topology import GPUS
 
-# a fault that nobody can tell within the run (a flap that does not come a third
-# time) has no deadline in it
+# a fault that cannot be detected within the run (a flap that does not come a third time) has no
+# deadline in it
 NEVER_S = 10 * 365 * 86_400.0
 
 # Other kinds of device under which a detector may name the same thing.

@@ -1,6 +1,6 @@
 """The child that runs jobs: one JSON line in, one result file and one line out.
 
-What goes wrong ends it, its last words lie beside the result.
+An error ends it; its standard error is then in a file next to the result.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str]) -> None:
 
     ``arguments``: folder of results, hash of the code, folder of dumps or nothing.
     """
-    end_with_parent()  # a run takes minutes: nobody waits for it once the suite was ended
+    end_with_parent()  # a run takes minutes, and is of no use once the suite has ended
     folder, code, dumps = (
         Path(arguments[0]),
         arguments[1],
@@ -30,11 +30,11 @@ def main(arguments: Sequence[str]) -> None:
     )
     for line in sys.stdin:
         job = Job.from_json(line)
-        last_words = folder / f"{job.name}.err"
-        with last_words.open("wb") as file:
+        errors = folder / f"{job.name}.err"
+        with errors.open("wb") as file:
             os.dup2(file.fileno(), 2)
         _write(folder / f"{job.name}.json", {"code": code, **_run(job, dumps)})
-        last_words.unlink()
+        errors.unlink()
         sys.stdout.write(f"{job.name}\n")
         sys.stdout.flush()
 
@@ -44,13 +44,13 @@ def _run(job: Job, dumps: Path | None) -> dict[str, object]:
         return run_job(job)
     with Dump(dumps / job.name) as dump:
         watch: Callable[[Observation], None] = dump.observation
-        result = run_job(job, watch, dump.said)
+        result = run_job(job, watch, dump.results)
         dump.truth(result["truth"])
         return result
 
 
 def _write(path: Path, document: object) -> None:
-    """All of it or nothing: a result that is there is whole."""
+    """All of it or nothing: a result that is there is complete."""
     part = path.with_suffix(".part")
     part.write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
     part.replace(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evaluation.baselines.dcgm_health import DcgmHealth
-from tests.evaluation.baselines.world import Node, Values, words
+from tests.evaluation.baselines.world import Node, Values, outcomes
 
 
 def test_any_growth_of_the_power_violation_counter_in_a_minute_warns() -> None:
@@ -14,10 +14,10 @@ def test_any_growth_of_the_power_violation_counter_in_a_minute_warns() -> None:
     """
     node = Node(DcgmHealth())
     node.gpus({"throttled_power_cap_nanoseconds": 0})
-    assert words(node.gpus({"throttled_power_cap_nanoseconds": 1_000_000})) == [
+    assert outcomes(node.gpus({"throttled_power_cap_nanoseconds": 1_000_000})) == [
         ("power violation", "onset", "ticket")
     ]
-    assert words(node.gpus({"throttled_power_cap_nanoseconds": 1_000_000}, steps=7)) == [
+    assert outcomes(node.gpus({"throttled_power_cap_nanoseconds": 1_000_000}, steps=7)) == [
         ("power violation", "cleared", "ticket")
     ]
 
@@ -42,7 +42,7 @@ def test_a_severe_xid_is_remembered_for_ever() -> None:
     of the host engine only.
     """
     node = Node(DcgmHealth())
-    assert words(node.xid(79)) == [("XID 79", "onset", "page")]
+    assert outcomes(node.xid(79)) == [("XID 79", "onset", "page")]
     assert node.gpus({}, epoch="b", steps=144, every_s=600) == []
 
 
@@ -58,8 +58,8 @@ def test_a_severe_xid_is_remembered_for_ever() -> None:
     ],
 )
 def test_states_that_fail_or_warn(shows: Values, verdict: tuple[str, str, str]) -> None:
-    """Each state is told at the first reading, as a failure or a warning."""
-    assert words(Node(DcgmHealth()).gpus(shows)) == [verdict]
+    """Each state is reported at the first reading, as a failure or a warning."""
+    assert outcomes(Node(DcgmHealth()).gpus(shows)) == [verdict]
 
 
 def test_replays_are_allowed_eight_a_minute() -> None:
@@ -68,7 +68,7 @@ def test_replays_are_allowed_eight_a_minute() -> None:
     eight.gpus({"pcie_replays": 0})
     nine.gpus({"pcie_replays": 0})
     assert eight.gpus({"pcie_replays": 8}) == []
-    assert words(nine.gpus({"pcie_replays": 9})) == [("PCIe replay rate", "onset", "ticket")]
+    assert outcomes(nine.gpus({"pcie_replays": 9})) == [("PCIe replay rate", "onset", "ticket")]
 
 
 def test_single_bit_errors_are_no_verdict() -> None:
@@ -79,7 +79,7 @@ def test_single_bit_errors_are_no_verdict() -> None:
 
 
 def test_a_reading_that_is_missing_clears_nothing() -> None:
-    """A state that stood before still stands when it could not be read."""
+    """A state that was open before is still open when it could not be read."""
     node = Node(DcgmHealth())
     node.gpus({"row_remap_failed": 1, "ecc_uncorrected_volatile": 2})
     assert node.gpus({}, {"row_remap_failed": None}) == []

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from evaluation.baselines.gpud import Gpud
-from tests.evaluation.baselines.world import Node, words
+from tests.evaluation.baselines.world import Node, outcomes
 
 DOWN, SLOW = {"state": 1}, {"clock_event_reasons": 0x40}
 
 
 def test_three_flaps_are_unhealthy_until_somebody_says_otherwise() -> None:
-    """Three times down for 30 s: told when it is active for the third time, and a clean
-    day later it still stands.
+    """Three times down for 30 s: reported when it is active for the third time, and a clean
+    day later it is still open.
     """
     node = Node(Gpud())
     for _ in range(3):
         node.ports(DOWN, steps=4)
         node.ports({}, steps=10)
-    assert words(node.said) == [("port flaps", "onset", "page")]
+    assert outcomes(node.findings) == [("port flaps", "onset", "page")]
     assert node.ports({}, steps=144, every_s=600) == []
 
 
 def test_a_port_down_for_four_minutes_is_dropped_and_sticks_for_ten() -> None:
-    """Down for 240 s it is told, not before; ten minutes after it came back it is cleared."""
+    """Down for 240 s it is reported, not before; ten minutes after it came back it is cleared."""
     node = Node(Gpud())
     assert node.ports(DOWN, steps=24) == []
-    assert words(node.ports(DOWN)) == [("port dropped", "onset", "page")]
+    assert outcomes(node.ports(DOWN)) == [("port dropped", "onset", "page")]
     assert node.ports({}, steps=60) == []
-    assert words(node.ports({})) == [("port dropped", "cleared", "page")]
+    assert outcomes(node.ports({})) == [("port dropped", "cleared", "page")]
 
 
 def test_roce_ports_are_not_looked_at() -> None:
@@ -44,20 +44,20 @@ def test_ecc_errors_never_change_health() -> None:
 
 
 def test_an_xid_of_a_mig_instance_is_missed() -> None:
-    """Its pattern does not know ``GPU-I:02 GPU-CI:00``; the same code of a whole GPU is told."""
+    """Its pattern does not know ``GPU-I:02 GPU-CI:00``; the same code of a complete GPU is
+    reported.
+    """
     node = Node(Gpud())
     assert node.xid(95, gpu_instance=2) == []
-    assert words(node.xid(95)) == [("XID 95", "onset", "page")]
+    assert outcomes(node.xid(95)) == [("XID 95", "onset", "page")]
 
 
 def test_a_reboot_clears_xids() -> None:
-    """Another life of the GPU's driver ends what was told of the one
-    before; time alone does not.
-    """
+    """A reload of the GPU's driver ends what was reported before it; time alone does not."""
     node = Node(Gpud())
     node.xid(79, epoch="a")
     assert node.gpus({}, epoch="a", steps=144, every_s=600) == []
-    assert words(node.gpus({}, epoch="b")) == [("XID 79", "cleared", "page")]
+    assert outcomes(node.gpus({}, epoch="b")) == [("XID 79", "cleared", "page")]
 
 
 def test_hardware_slowdown_in_six_of_ten_minutes_is_degraded() -> None:
@@ -65,4 +65,4 @@ def test_hardware_slowdown_in_six_of_ten_minutes_is_degraded() -> None:
     node = Node(Gpud())
     node.gpus({})
     assert node.gpus(SLOW, steps=33) == []
-    assert words(node.gpus(SLOW, steps=3)) == [("hardware slowdown", "onset", "ticket")]
+    assert outcomes(node.gpus(SLOW, steps=3)) == [("hardware slowdown", "onset", "ticket")]

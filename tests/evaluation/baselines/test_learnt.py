@@ -49,7 +49,7 @@ def test_ewma_tells_a_drop_of_the_clock_at_once() -> None:
 @pytest.mark.slow
 def test_ewma_pages_for_a_new_job_and_never_learns_it() -> None:
     """A job that draws 200 W less is flagged, flagged samples are not learnt, so it stays
-    flagged: why nobody ships this.
+    flagged: why this is not shipped.
     """
     node = Node(EwmaZ())
     node.gpus(busy(watts=600), steps=360)
@@ -121,7 +121,7 @@ def test_half_space_trees_find_one_gpu_that_is_far_out() -> None:
                 for _ in range(8)
             )
         )
-    node.said.clear()
+    node.findings.clear()
     for _ in range(36):
         node.gpus(
             *(
@@ -129,7 +129,7 @@ def test_half_space_trees_find_one_gpu_that_is_far_out() -> None:
                 for i in range(8)
             )
         )
-    assert {f.device for f in node.said if f.phase == "onset"} == {gpu(3)}
+    assert {f.device for f in node.findings if f.phase == "onset"} == {gpu(3)}
 
 
 def eight(rng: np.random.Generator, odd: Collection[int] = ()) -> list[dict[str, float]]:
@@ -154,8 +154,8 @@ def test_half_space_trees_say_nothing_in_their_first_window() -> None:
 
 @pytest.mark.slow
 def test_half_space_trees_get_used_to_anomalies_that_are_packed_into_a_window() -> None:
-    """River's page says that they do not work well then: two GPUs that stay as sick as they were
-    are told, and cleared within a window.
+    """River's page says that they do not work well then: two GPUs that stay as degraded as they
+    were are reported, and cleared within a window.
     """
     pytest.importorskip("river", reason="the extra `baselines` is not installed: river")
     node, rng = Node(HalfSpaceTrees()), np.random.default_rng(1)
@@ -163,7 +163,7 @@ def test_half_space_trees_get_used_to_anomalies_that_are_packed_into_a_window() 
         assert node.gpus(*eight(rng)) == []
     for _ in range(2 * 32 * 6):
         node.gpus(*eight(rng, odd={1, 3}))
-    assert [(f.device, f.phase) for f in node.said] == [
+    assert [(f.device, f.phase) for f in node.findings] == [
         (gpu(i), phase) for phase in ("onset", "cleared") for i in (1, 3)
     ]
 
@@ -171,35 +171,37 @@ def test_half_space_trees_get_used_to_anomalies_that_are_packed_into_a_window() 
 @pytest.mark.slow
 def test_isolation_forest_lists_the_odd_gpu_hour() -> None:
     """After 40 hours of eight equal GPUs (it wants 256 GPU-hours), one that is far off for an hour
-    is on the list of the next; nobody before.
+    is on the list of the next; not before.
     """
     pytest.importorskip("sklearn", reason="the extra `baselines` is not installed: scikit-learn")
     node, rng = Node(IsolationForest()), np.random.default_rng(1)
     for hour in range(42):
-        for _ in range(12):  # twelve readings stand for an hour
+        for _ in range(12):  # twelve readings represent an hour
             node.clock.advance(290)
-            sick = 3 if hour == 40 else -1
+            degraded = 3 if hour == 40 else -1
             node.gpus(
                 *(
                     busy(1600, 300, 88)
-                    if i == sick
+                    if i == degraded
                     else busy(float(rng.normal(1900, 20)), float(rng.normal(600, 9)))
                     for i in range(8)
                 )
             )
-    onsets = [f for f in node.said if f.phase == "onset"]
+    onsets = [f for f in node.findings if f.phase == "onset"]
     assert [f.device for f in onsets] == [gpu(3)]
 
 
-def sixteen(judge: IsolationForest, hours: int, sick: Collection[int], since_hour: int = 0) -> Node:
+def sixteen(
+    judge: IsolationForest, hours: int, degraded: Collection[int], since_hour: int = 0
+) -> Node:
     """Sixteen GPUs, their first 256 hours in 16; some are off from an hour on, with as
     much noise as the others.
     """
     node, rng = Node(judge), np.random.default_rng(1)
     for hour in range(hours):
-        for _ in range(6):  # six readings stand for an hour
+        for _ in range(6):  # six readings represent an hour
             node.clock.advance(590)
-            off = sick if hour >= since_hour else ()
+            off = degraded if hour >= since_hour else ()
             noise = rng.normal(0, (20, 9), (16, 2)).tolist()
             node.gpus(
                 *(
@@ -214,11 +216,11 @@ def sixteen(judge: IsolationForest, hours: int, sick: Collection[int], since_hou
 def test_isolation_forest_scores_gpus_that_are_all_alike_at_about_one_half() -> None:
     """No distinct anomaly in the sample, says Liu et al.
 
-    (2008, section 2), when all scores are near 0.5: at the limit of 0.65 nobody is listed.
+    (2008, section 2), when all scores are near 0.5: at the limit of 0.65 none is listed.
     """
     pytest.importorskip("sklearn", reason="the extra `baselines` is not installed: scikit-learn")
     scores = [
-        f.value for f in sixteen(IsolationForest(limit=0.4), 18, ()).said if f.phase == "onset"
+        f.value for f in sixteen(IsolationForest(limit=0.4), 18, ()).findings if f.phase == "onset"
     ]
     assert len(scores) >= 8
     assert max(scores) < IsolationForest().limit
@@ -230,5 +232,7 @@ def test_isolation_forest_is_masked_by_many_alike() -> None:
     four that were so from the start are not.
     """
     pytest.importorskip("sklearn", reason="the extra `baselines` is not installed: scikit-learn")
-    assert {f.device for f in sixteen(IsolationForest(), 19, {3}, since_hour=17).said} == {gpu(3)}
-    assert sixteen(IsolationForest(), 19, {3, 4, 5, 6}).said == []
+    assert {f.device for f in sixteen(IsolationForest(), 19, {3}, since_hour=17).findings} == {
+        gpu(3)
+    }
+    assert sixteen(IsolationForest(), 19, {3, 4, 5, 6}).findings == []

@@ -29,12 +29,12 @@ def port(number: int = 0, link_layer: str = "InfiniBand") -> Device:
 
 
 class Node:
-    """Shows a detector what a test says; ``said`` is everything it answered."""
+    """Gives a detector the readings of a test; ``findings`` are all its findings."""
 
     def __init__(self, detector: Detector) -> None:
         self.detector = detector
         self.clock = FakeClock()
-        self.said: list[Finding] = []
+        self.findings: list[Finding] = []
         self._rates = {kind: Rates(schema_of(kind), STEP_S) for kind in ("gpu", "ib_port")}
 
     def gpus(
@@ -75,13 +75,13 @@ class Node:
 
     def _show(self, frames: tuple[Frame, ...], events: tuple[Event, ...]) -> list[Finding]:
         now = self.clock.time_ns(), self.clock.monotonic_ns()
-        said = list(
+        new = list(
             self.detector.update(Observation("any", "n1", "boot", 0, *now, 0, frames, events))
         )
-        self.said += said
-        return said
+        self.findings += new
+        return new
 
 
-def words(findings: list[Finding]) -> list[tuple[str, str, str]]:
-    """What was said: rule, phase, severity."""
+def outcomes(findings: list[Finding]) -> list[tuple[str, str, str]]:
+    """Rule, phase and severity of each finding."""
     return [(f.summary, f.phase, f.severity) for f in findings]

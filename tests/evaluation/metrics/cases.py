@@ -1,4 +1,4 @@
-"""Small worlds for tests of scoring: one GPU at fault, alerts said at seconds after its onset."""
+"""Small worlds for tests of scoring: one GPU at fault, alerts at seconds after its onset."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from pipeline.clock import SECOND_NS
 from pipeline.finding import Severity
 
 ONSET = 1_000 * SECOND_NS
-SICK, MATE = Entity("gpu", "GPU-sick"), Entity("gpu", "GPU-mate")
+FAULTY, PEER = Entity("gpu", "GPU-faulty"), Entity("gpu", "GPU-peer")
 NODE, JOB = Entity("node", "n1"), Entity("job", "job-7")
 
 
 def truth(
     *,
     kind: str = "gpu",
-    exact: Sequence[Entity] = (SICK,),
+    exact: Sequence[Entity] = (FAULTY,),
     severity: Severity = "page",
     lasts_s: float = 3600,
     by_s: float = 300,
 ) -> Truth:
-    """A thermal fault of one GPU of n1, whose node-mates may be blamed wrongly and whose
-    job may be said to be slow.
+    """A thermal fault of one GPU of n1, whose peers in the node may be named by mistake and whose
+    job may be reported as slow.
     """
     return Truth(
         id="t1",
@@ -37,28 +37,28 @@ def truth(
         fault="thermal",
         severity=severity,
         wider=frozenset({NODE}),
-        near=frozenset({MATE}),
-        secondary={"straggler": frozenset({SICK, JOB})},
+        near=frozenset({PEER}),
+        secondary={"straggler": frozenset({FAULTY, JOB})},
     )
 
 
 def alert(
     at_s: float,
     *,
-    entity: Entity = SICK,
+    entity: Entity = FAULTY,
     fault: str = "thermal",
     severity: Severity = "page",
     cleared_s: float | None = None,
     strength: float = inf,
     detector: str = "",
 ) -> Alert:
-    """One alert, told once, at this many seconds after the onset."""
+    """One alert with one statement, at this many seconds after the onset."""
     cleared_ns = 0 if cleared_s is None else ONSET + round(cleared_s * SECOND_NS)
-    first = said(at_s, entity, fault=fault, severity=severity, strength=strength)
+    first = statement(at_s, entity, fault=fault, severity=severity, strength=strength)
     return Alert(f"{entity}-{fault}-{at_s}", detector or fault, [first], cleared_ns)
 
 
-def said(
+def statement(
     at_s: float,
     *ranked: Entity,
     fault: str = "thermal",
@@ -71,7 +71,7 @@ def said(
         ONSET + round(at_s * SECOND_NS),
         severity,
         strength,
-        ranked or (SICK,),
+        ranked or (FAULTY,),
         fault,
         frozenset(also),
     )
@@ -83,5 +83,5 @@ def case_of(*alerts: Alert, of: Truth | None = None, until_s: float = 10_000) ->
 
 
 def strays_of(*alerts: Alert, of: Truth | None = None) -> list[Alert]:
-    """The alerts that tell of no fault."""
+    """The alerts that match no fault."""
     return match([of or truth()], alerts, ONSET + 10_000 * SECOND_NS)[1]

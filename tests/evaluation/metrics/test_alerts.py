@@ -1,4 +1,4 @@
-"""Findings become alerts: one per episode, with what was said when."""
+"""Findings become alerts: one per episode, with the time of each statement."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ FIRST = Finding(
 
 
 def at(seconds: int, **changes: object) -> Finding:
-    """The same finding, said again."""
+    """An update of the same finding."""
     return replace(FIRST, time_ns=seconds * SECOND_NS, **changes)  # type: ignore[arg-type]  # any field may change
 
 
 def test_an_episode_is_one_alert() -> None:
-    """Onset, two updates and the clearance make one alert that stood from 10 to 40 s."""
+    """Onset, two updates and the clearance make one alert that was open from 10 to 40 s."""
     (alert,) = alerts_of(
         [FIRST, at(20, phase="ongoing"), at(30, phase="ongoing"), at(40, phase="cleared")]
     )
@@ -45,7 +45,7 @@ def test_an_episode_is_one_alert() -> None:
 
 
 def test_a_finding_that_comes_back_is_another_alert() -> None:
-    """Somebody is woken twice, even where the id is the same."""
+    """It pages twice, even where the id is the same."""
     assert len(alerts_of([FIRST, at(20, phase="cleared"), at(30)])) == 2
 
 
@@ -86,9 +86,9 @@ def test_strength_is_the_distance_from_what_was_expected(
     assert strength_of(at(10, value=value, expected=expected)) == strength
 
 
-def test_an_incident_blames_its_root_before_its_members_and_whom_it_blamed_then() -> None:
-    """Re-rooted at 20 s from GPU 0 to GPU 1: who looks at 10 s is told GPU 0, who looks at 20 s
-    GPU 1 first, GPU 0 second.
+def test_an_incident_ranks_its_root_before_its_members_as_known_at_the_time() -> None:
+    """Re-rooted at 20 s from GPU 0 to GPU 1: at 10 s it names GPU 0, at 20 s GPU 1 first,
+    GPU 0 second.
     """
     second = replace(FIRST, device=gpu(1))
     ids = tuple(finding_id(f.detector, f.device, f.onset_ns) for f in (FIRST, second))
@@ -98,16 +98,16 @@ def test_an_incident_blames_its_root_before_its_members_and_whom_it_blamed_then(
         [(10 * SECOND_NS, early), (20 * SECOND_NS, late)], [FIRST, second]
     )
     assert [
-        (said.time_ns // SECOND_NS, [entity.id for entity in said.ranked]) for said in alert.said
+        (s.time_ns // SECOND_NS, [entity.id for entity in s.ranked]) for s in alert.statements
     ] == [
         (10, [gpu(0).id]),
         (20, [gpu(1).id, gpu(0).id]),
     ]
 
 
-def test_an_incident_tells_of_every_fault_of_its_root_that_somebody_is_told_of() -> None:
-    """The XID of a GPU beside its error counter; not what is only recorded, nor what
-    is said of other devices.
+def test_an_incident_has_every_fault_of_its_root_that_alerts() -> None:
+    """The XID of a GPU with its error counter; not what is only recorded, nor the faults of other
+    devices.
     """
     xid = replace(FIRST, detector="xid", fault="xid/memory")
     kept, other = (
@@ -126,11 +126,11 @@ def test_an_incident_tells_of_every_fault_of_its_root_that_somebody_is_told_of()
         "hot",
     )
     (alert,) = alerts_of_incidents([(10 * SECOND_NS, incident)], members)
-    assert alert.said[-1].also == {FIRST.fault, "xid/memory"}
+    assert alert.statements[-1].also == {FIRST.fault, "xid/memory"}
 
 
-def test_what_was_over_by_then_is_not_told_again() -> None:
-    """The XID of the root ended at 15 s: the update at 20 s tells of the counter alone."""
+def test_what_was_over_by_then_is_not_reported_again() -> None:
+    """The XID of the root ended at 15 s: the update at 20 s has the counter alone."""
     xid = replace(FIRST, detector="xid", fault="xid/memory")
     incident = Incident(
         "i", gpu(0), "thermal", "ticket", "NONE", 10 * SECOND_NS, (FIRST.id, xid.id), "hot"
@@ -139,12 +139,12 @@ def test_what_was_over_by_then_is_not_told_again() -> None:
     (alert,) = alerts_of_incidents(
         [(10 * SECOND_NS, incident), (20 * SECOND_NS, replace(incident, severity="page"))], findings
     )
-    assert [said.also for said in alert.said] == [{"thermal", "xid/memory"}, {"thermal"}]
+    assert [s.also for s in alert.statements] == [{"thermal", "xid/memory"}, {"thermal"}]
 
 
 def test_an_incident_is_as_strong_as_its_evidence_and_its_detector_s() -> None:
-    """Told at 10 s by a finding 3 above what was expected; at 25 s the same finding says 5, though
-    the incident was not told again.
+    """Reported at 10 s by a finding 3 above what was expected; at 25 s the same finding has 5,
+    though the incident had no update.
     """
     name = FIRST.id
     incident = Incident("i", gpu(0), "thermal", "ticket", "NONE", 10 * SECOND_NS, (name,), "hot")
@@ -152,15 +152,15 @@ def test_an_incident_is_as_strong_as_its_evidence_and_its_detector_s() -> None:
         [(10 * SECOND_NS, incident)], [FIRST, at(25, phase="ongoing", value=6.0)]
     )
     assert alert.detector == "thermal"
-    assert [(s.time_ns // SECOND_NS, s.severity, s.strength) for s in alert.said] == [
+    assert [(s.time_ns // SECOND_NS, s.severity, s.strength) for s in alert.statements] == [
         (10, "ticket", 3.0),
         (25, "ticket", 5.0),
     ]
 
 
-def test_what_an_update_says_is_not_said_again_in_the_words_of_the_one_before() -> None:
-    """Told of GPU 0 at 10 s; at 20 s GPU 1 is found and the incident is its: the last word
-    of that moment is GPU 1.
+def test_an_update_is_not_repeated_with_the_root_of_the_one_before() -> None:
+    """GPU 0 at 10 s; at 20 s GPU 1 is found and the incident is its: the last root of that moment
+    is GPU 1.
     """
     second = replace(at(20), device=gpu(1), onset_ns=20 * SECOND_NS)
     early = Incident("i", gpu(0), "thermal", "ticket", "NONE", 10 * SECOND_NS, (FIRST.id,), "hot")
@@ -171,7 +171,7 @@ def test_what_an_update_says_is_not_said_again_in_the_words_of_the_one_before() 
     assert alert.root == Entity("gpu", gpu(1).id)
 
 
-def test_an_incident_without_findings_is_nobody_s_number() -> None:
+def test_an_incident_without_findings_has_no_number() -> None:
     """A node with many small faults: no single one is the reason."""
     lemon = Incident("i", gpu(0), "lemon", "ticket", "RUN_FIELDDIAG", 10 * SECOND_NS, (), "Again.")
     (alert,) = alerts_of_incidents(
@@ -184,9 +184,9 @@ def test_an_incident_without_findings_is_nobody_s_number() -> None:
     )
 
 
-def test_an_incident_that_ended_as_it_opened_was_told_to_nobody() -> None:
+def test_an_incident_that_ended_as_it_opened_is_no_alert() -> None:
     """Eleven devices have the same fault in one reading: the incidents of ten end as part of the
-    first before anybody heard of them.
+    first, so that none of them is an alert.
     """
     part = Incident(
         "i",

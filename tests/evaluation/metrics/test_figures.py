@@ -13,7 +13,7 @@ from evaluation.metrics.intervals import poisson_interval, share_interval
 from evaluation.metrics.precision import INFINITE_HBD, LLAMA_3, MIXES, precision, precisions
 from evaluation.metrics.truth import Entity
 from pipeline.finding import Severity
-from tests.evaluation.metrics.cases import JOB, MATE, NODE, alert, case_of, said, truth
+from tests.evaluation.metrics.cases import JOB, NODE, PEER, alert, case_of, statement, truth
 
 
 def test_recall_and_delay_of_ten_cases() -> None:
@@ -49,7 +49,7 @@ def test_a_case_that_was_not_watched_to_its_end_is_neither_found_nor_missed() ->
 
 
 def test_attribution_is_of_the_cases_that_were_found() -> None:
-    """Of three found ones two blame the GPU, one its node; the missed one blames nobody: 2
+    """Of three found ones two name the GPU, one its node; the missed one names none: 2
     of 3, the level likewise.
     """
     made = figures(
@@ -62,8 +62,8 @@ def test_attribution_is_of_the_cases_that_were_found() -> None:
     ]
 
 
-def test_class_is_of_the_cases_that_somebody_was_told_of() -> None:
-    """One told rightly, one told as a straggler, one not told: class 1 of 2,
+def test_class_is_of_the_cases_with_any_alert() -> None:
+    """One reported rightly, one reported as a straggler, one not reported: class 1 of 2,
     recall 1 of 3, noticed 2 of 3.
     """
     made = figures([case_of(alert(1)), case_of(alert(1, fault="straggler")), case_of()])
@@ -182,10 +182,10 @@ def test_no_false_page_in_two_thousand_months_is_below_the_one_sided_page_budget
     ("severity", "fault", "entity", "counted"),
     [
         ("page", "xid", JOB, True),
-        ("ticket", "xid", JOB, False),  # tells the job's owner of the application's own error
-        ("ticket", "xid", MATE, True),
+        ("ticket", "xid", JOB, False),  # reports the application's own error to the job's owner
+        ("ticket", "xid", PEER, True),
         ("ticket", "hang", JOB, True),
-        ("record", "thermal", MATE, False),
+        ("record", "thermal", PEER, False),
     ],
 )
 def test_what_counts_as_a_false_alarm(
@@ -196,9 +196,9 @@ def test_what_counts_as_a_false_alarm(
 
 
 def test_a_false_ticket_that_becomes_a_job_s_later_was_false() -> None:
-    """Told of a GPU first: whoever looked then went to the GPU."""
-    turned = alert(1, severity="ticket", fault="xid", entity=MATE)
-    turned.say(said(60, JOB, fault="xid", severity="ticket"))
+    """Reported for a GPU first: an operator then went to the GPU."""
+    turned = alert(1, severity="ticket", fault="xid", entity=PEER)
+    turned.add(statement(60, JOB, fault="xid", severity="ticket"))
     assert len(false_alarms([turned])) == 1
 
 
@@ -233,7 +233,7 @@ def test_evidence_must_be_stronger_than_the_cut_in_time() -> None:
 def test_operating_curve_of_a_detector_that_buys_recall_with_false_alarms() -> None:
     """In 1,000 months false pages of strength 1 ... 50; faults of strength 10.5, 30.5, 49.5 and 60.
 
-    Budgets leave 1, 5, 20 and 100 of them, so the cut stands at 49, 45, 30 and nowhere: 2, 2, 3 and
+    Budgets leave 1, 5, 20 and 100 of them, so the cut is at 49, 45, 30 and nowhere: 2, 2, 3 and
     4 of 4 faults are found.
     """
     alarms = [alarm(strength=float(s), detector="thermal") for s in range(1, 51)]
@@ -245,7 +245,7 @@ def test_operating_curve_of_a_detector_that_buys_recall_with_false_alarms() -> N
 
 
 def test_too_few_months_cannot_resolve_a_budget() -> None:
-    """In 100 months a rate of 0.0015 would be 0.15 alarms: said, not guessed."""
+    """In 100 months a rate of 0.0015 would be 0.15 alarms: marked, not guessed."""
     assert [
         point["resolved"] for point in operating_curve([case_of(alert(1), of=truth())], [], 100)
     ] == [

@@ -1,4 +1,4 @@
-"""Which alert tells of which fault: deadlines, entities, classes,
+"""Which alert is about which fault: deadlines, entities, classes,
 severities; every figure by hand.
 """
 
@@ -13,14 +13,14 @@ from evaluation.metrics.truth import Entity
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Severity
 from tests.evaluation.metrics.cases import (
+    FAULTY,
     JOB,
-    MATE,
     NODE,
     ONSET,
-    SICK,
+    PEER,
     alert,
     case_of,
-    said,
+    statement,
     strays_of,
     truth,
 )
@@ -60,7 +60,7 @@ def test_ten_minutes_after_the_end_an_alert_is_late_and_not_false() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "wanted", "found"),
+    ("reported", "wanted", "found"),
     [
         ("ticket", "page", False),
         ("page", "page", True),
@@ -70,33 +70,33 @@ def test_ten_minutes_after_the_end_an_alert_is_late_and_not_false() -> None:
         ("record", "record", True),
     ],
 )
-def test_a_fault_must_be_told_as_loudly_as_it_deserves(
-    told: Severity, wanted: Severity, *, found: bool
+def test_a_fault_must_be_reported_as_severely_as_it_is(
+    reported: Severity, wanted: Severity, *, found: bool
 ) -> None:
     """A ticket is no page; a page is a ticket; a record counts only where no more is asked for."""
-    assert case_of(alert(10, severity=told), of=truth(severity=wanted)).in_time is found
+    assert case_of(alert(10, severity=reported), of=truth(severity=wanted)).in_time is found
 
 
 def test_severity_that_rises_counts_from_when_it_rose() -> None:
     """Ticket after 10 s, page after 100 s: the page-level fault was found after 100 s."""
     both = alert(10, severity="ticket")
-    both.say(replace(both.said[0], time_ns=ONSET + 100 * SECOND_NS, severity="page"))
+    both.add(replace(both.statements[0], time_ns=ONSET + 100 * SECOND_NS, severity="page"))
     assert case_of(both).detected_s == 100
 
 
 @pytest.mark.parametrize(
     ("entity", "fault", "own", "noticed", "false"),
     [
-        (SICK, "thermal", True, True, False),  # right
+        (FAULTY, "thermal", True, True, False),  # right
         (NODE, "thermal", True, True, False),  # found, on another level
-        (SICK, "straggler", False, True, False),  # an allowed symptom
+        (FAULTY, "straggler", False, True, False),  # an allowed symptom
         (JOB, "straggler", False, True, False),  # the same, where it is allowed
         (NODE, "straggler", False, False, True),  # where it is not
-        (SICK, "pcie", False, True, True),  # right GPU, wrong story
-        (MATE, "thermal", False, False, True),  # right story, wrong GPU
-        (MATE, "pcie", False, False, True),  # somebody else
+        (FAULTY, "pcie", False, True, True),  # right GPU, wrong story
+        (PEER, "thermal", False, False, True),  # right story, wrong GPU
+        (PEER, "pcie", False, False, True),  # neither
         (Entity("gpu", "GPU-far"), "thermal", False, False, True),
-        (SICK, "outlier", True, True, False),  # claims no class, so none can be wrong
+        (FAULTY, "outlier", True, True, False),  # claims no class, so none can be wrong
         (NODE, "outlier", False, False, True),  # but it has to name the GPU
     ],
 )
@@ -106,9 +106,9 @@ def test_class_and_entity_decide(
     """Recall asks for the right class of the entity or what contains it; symptoms are no false
     alarms; wrong stories are.
     """
-    told = alert(10, entity=entity, fault=fault)
-    case = case_of(told)
-    assert (case.in_time, case.noticed_s is not None, bool(strays_of(told))) == (
+    one = alert(10, entity=entity, fault=fault)
+    case = case_of(one)
+    assert (case.in_time, case.noticed_s is not None, bool(strays_of(one))) == (
         own,
         noticed,
         false,
@@ -116,16 +116,16 @@ def test_class_and_entity_decide(
 
 
 def test_attribution_takes_the_most_serious_then_the_earliest() -> None:
-    """Told by the deadline: a ticket on the mate after 5 s, a page on the mate after 20 s, a page
-    on the sick GPU after 10 s. The sick GPU is first.
+    """Reported by the deadline: a ticket on the peer after 5 s, a page on the peer after 20 s, a
+    page on the faulty GPU after 10 s. The faulty GPU is first.
     """
-    case = case_of(alert(5, entity=MATE, severity="ticket"), alert(20, entity=MATE), alert(10))
+    case = case_of(alert(5, entity=PEER, severity="ticket"), alert(20, entity=PEER), alert(10))
     assert (case.top1, case.top3, case.level) == (True, True, True)
 
 
 def test_a_neighbour_blamed_first_costs_top_1() -> None:
-    """The mate is paged 5 s before the sick GPU: second place, right level."""
-    case = case_of(alert(5, entity=MATE), alert(10))
+    """The peer is paged 5 s before the faulty GPU: second place, right level."""
+    case = case_of(alert(5, entity=PEER), alert(10))
     assert (case.top1, case.top3, case.level) == (False, True, True)
 
 
@@ -136,7 +136,7 @@ def test_the_node_instead_of_the_gpu_is_the_wrong_level() -> None:
 
 
 def test_blame_after_the_deadline_does_not_count() -> None:
-    """The node is paged in time, the GPU too late: nobody knew by then."""
+    """The node is paged in time, the GPU too late: it was not known by then."""
     assert case_of(alert(10, entity=NODE), alert(301)).top3 is False
 
 
@@ -154,18 +154,18 @@ def test_a_link_is_blamed_rightly_by_either_of_its_ends() -> None:
     ) == (False, False)
 
 
-def test_an_incident_that_stood_before_and_became_a_page_since_tells_of_the_fault() -> None:
+def test_an_incident_that_was_open_before_and_became_a_page_since_reports_the_fault() -> None:
     """A bank without spare rows has a ticket for days; the remap that then
-    fails is told by raising it.
+    fails is reported by raising it.
     """
-    stood = alert(-3600, severity="ticket")
-    assert case_of(stood).in_time is False
-    stood.say(said(5))
-    assert (case_of(stood).detected_s, case_of(stood).top1) == (5.0, True)
+    earlier = alert(-3600, severity="ticket")
+    assert case_of(earlier).in_time is False
+    earlier.add(statement(5))
+    assert (case_of(earlier).detected_s, case_of(earlier).top1) == (5.0, True)
 
 
-def test_who_was_blamed_earlier_and_cleared_stands_behind_whom_is_blamed_now() -> None:
-    """A program's failure was told of its job an hour ago and is over; the GPU is told of now."""
+def test_a_root_named_earlier_and_cleared_ranks_below_the_one_named_now() -> None:
+    """A program's failure was reported for its job an hour ago and is over; now the GPU's is."""
     case = case_of(alert(10, entity=NODE, cleared_s=60), alert(200))
     assert (case.top1, case.level) == (True, True)
 
@@ -174,11 +174,11 @@ def test_an_nvlink_is_on_its_level_when_its_gpu_is_its_name() -> None:
     """Where frames hold no single NVLinks the truth itself names the GPU: to name
     just that is no wrong level.
     """
-    case = case_of(alert(10), of=truth(kind="link", exact=[SICK]))
+    case = case_of(alert(10), of=truth(kind="link", exact=[FAULTY]))
     assert (case.top1, case.level) == (True, True)
 
 
-def test_duplicates_flaps_and_secondaries_are_told_apart() -> None:
+def test_duplicates_flaps_and_secondaries_are_counted_separately() -> None:
     """Thermal on the GPU three times (two flaps), thermal on the node (one duplicate), straggler on
     the GPU (one secondary).
     """
@@ -204,7 +204,7 @@ def test_duplicates_flaps_and_secondaries_are_told_apart() -> None:
 def test_time_to_clear_counts_from_the_end_of_the_fault(
     cleared_s: float | None, until_s: float, expected: float | None, *, clearable: bool
 ) -> None:
-    """The fault ends after 3600 s; an alert that stands forever is not cleared, one whose
+    """The fault ends after 3600 s; an alert that is open forever is not cleared, one whose
     fault never ended cannot be.
     """
     case = case_of(alert(10, cleared_s=cleared_s), until_s=until_s)
@@ -220,31 +220,31 @@ def test_one_alert_may_tell_of_two_faults_of_one_entity() -> None:
     assert strays == []
 
 
-def test_an_alert_of_one_fault_blames_no_neighbour_for_another() -> None:
-    """Two mates have the same fault: the page about one is right for it and says
+def test_an_alert_of_one_fault_is_none_of_a_neighbour_with_another() -> None:
+    """Two peers have the same fault: the page about one is right for it and says
     nothing about the other.
     """
-    mate = replace(truth(exact=(MATE,)), id="t2", near=frozenset({SICK}))
-    (sick, other), strays = match(
-        [truth(), mate], [alert(5, entity=MATE), alert(10)], ONSET + 10_000 * SECOND_NS
+    peer = replace(truth(exact=(PEER,)), id="t2", near=frozenset({FAULTY}))
+    (faulty, other), strays = match(
+        [truth(), peer], [alert(5, entity=PEER), alert(10)], ONSET + 10_000 * SECOND_NS
     )
-    assert (sick.top1, sick.misplaced, other.top1, other.misplaced) == (True, 0, True, 0)
+    assert (faulty.top1, faulty.misplaced, other.top1, other.misplaced) == (True, 0, True, 0)
     assert strays == []
 
 
-def test_a_symptom_on_one_sick_gpu_blames_no_other_sick_gpu() -> None:
-    """Both GPUs of a job are sick and the first symptom is told of the mate: it counts for the mate
-    alone, and is false for nobody.
+def test_a_symptom_on_one_faulty_gpu_is_none_of_another_faulty_gpu() -> None:
+    """Both GPUs of a job are faulty and the first symptom is reported for the peer: it counts for
+    the peer alone, and is no false alarm.
     """
-    anywhere = {"straggler": frozenset({SICK, MATE})}
-    mate = replace(truth(exact=(MATE,)), id="t2", near=frozenset({SICK}), secondary=anywhere)
-    symptom = alert(5, entity=MATE, fault="straggler")
-    (sick, other), strays = match(
-        [replace(truth(), secondary=anywhere), mate],
+    anywhere = {"straggler": frozenset({FAULTY, PEER})}
+    peer = replace(truth(exact=(PEER,)), id="t2", near=frozenset({FAULTY}), secondary=anywhere)
+    symptom = alert(5, entity=PEER, fault="straggler")
+    (faulty, other), strays = match(
+        [replace(truth(), secondary=anywhere), peer],
         [symptom, alert(10)],
         ONSET + 10_000 * SECOND_NS,
     )
-    assert (sick.top1, sick.secondaries, other.secondaries) == (True, 0, 1)
+    assert (faulty.top1, faulty.secondaries, other.secondaries) == (True, 0, 1)
     assert strays == []
 
 
@@ -256,22 +256,22 @@ def test_a_case_is_watched_when_the_run_reaches_its_deadline(
     assert case_of(until_s=until_s).watched is watched
 
 
-def test_who_is_blamed_later_was_not_blamed_before() -> None:
-    """An incident pages the mate at 5 s and the sick GPU at 1,000 s, long after the deadline: found
-    late, whatever it says in the end.
+def test_a_root_named_later_was_not_named_before() -> None:
+    """An incident pages the peer at 5 s and the faulty GPU at 1,000 s, long after the deadline:
+    found late, whatever its last root is.
     """
-    turned = alert(5, entity=MATE)
-    turned.say(said(1000, SICK, MATE))
+    turned = alert(5, entity=PEER)
+    turned.add(statement(1000, FAULTY, PEER))
     case = case_of(turned)
     assert (case.detected_s, case.in_time, case.top1) == (1000, False, None)
 
 
-def test_blame_that_moves_away_in_time_is_wrong() -> None:
-    """The sick GPU is paged at 5 s, and its node in its place at 100 s: found, and whoever looks at
-    the deadline goes to the node.
+def test_a_root_that_moves_away_in_time_is_wrong() -> None:
+    """The faulty GPU is paged at 5 s, and its node in its place at 100 s: found, and an operator
+    looks at the node at the deadline.
     """
     turned = alert(5)
-    turned.say(said(100, NODE, SICK))
+    turned.add(statement(100, NODE, FAULTY))
     assert (case_of(turned).in_time, case_of(turned).top1, case_of(turned).top3) == (
         True,
         False,
@@ -280,54 +280,54 @@ def test_blame_that_moves_away_in_time_is_wrong() -> None:
 
 
 def test_what_was_false_for_hours_stays_false_when_it_turns_out_right() -> None:
-    """A page on the mate ten hours before anything was wrong: a false page, though the incident
-    names the sick GPU since it is hot.
+    """A page on the peer ten hours before anything was wrong: a false page, though the incident
+    names the faulty GPU since it is hot.
     """
-    turned = alert(-36_000, entity=MATE)
-    turned.say(said(10, SICK, MATE))
+    turned = alert(-36_000, entity=PEER)
+    turned.add(statement(10, FAULTY, PEER))
     (stray,) = strays_of(turned)
-    assert (case_of(turned).detected_s, stray.root, stray.severity) == (10, MATE, "page")
+    assert (case_of(turned).detected_s, stray.root, stray.severity) == (10, PEER, "page")
 
 
-def test_blame_that_goes_astray_and_comes_back_is_heard_each_time() -> None:
-    """A page on the mate, a ticket on the sick GPU, then the page on the sick GPU: as loud as
-    before, and of somebody else.
+def test_a_root_that_changes_and_changes_back_is_reported_each_time() -> None:
+    """A page on the peer, a ticket on the faulty GPU, then the page on the faulty GPU: the same
+    severity as before, and another root.
     """
-    turned = alert(1, entity=MATE)
-    turned.say(said(2, SICK, severity="ticket"))
-    turned.say(said(3, SICK))
+    turned = alert(1, entity=PEER)
+    turned.add(statement(2, FAULTY, severity="ticket"))
+    turned.add(statement(3, FAULTY))
     assert case_of(turned).detected_s == 3
 
 
 def test_another_class_that_joins_makes_no_news_of_what_was_known() -> None:
-    """The GPU has been hot for hours when an XID joins: nobody is told again that it is hot."""
-    stood = alert(-3600)
-    stood.say(said(20, SICK, also=["thermal", "xid/gpu"]))
-    assert (case_of(stood).detected_s, case_of(stood).before) == (None, 1)
+    """The GPU has been hot for hours when an XID joins: the heat is not reported again."""
+    earlier = alert(-3600)
+    earlier.add(statement(20, FAULTY, also=["thermal", "xid/gpu"]))
+    assert (case_of(earlier).detected_s, case_of(earlier).before) == (None, 1)
 
 
-def test_a_class_that_joins_later_was_not_told_before() -> None:
+def test_a_class_that_joins_later_was_not_reported_before() -> None:
     """A page for something else about the GPU at 5 s; that it is hot too
-    is told at 200 s, in time.
+    is reported at 200 s, in time.
     """
     grows = alert(5, fault="xid/gpu")
-    grows.say(said(200, SICK, fault="xid/gpu", also=["xid/gpu", "thermal"]))
+    grows.add(statement(200, FAULTY, fault="xid/gpu", also=["xid/gpu", "thermal"]))
     assert (case_of(grows).detected_s, case_of(grows).noticed_s) == (200, 5)
 
 
-def test_what_stood_before_and_tells_of_more_since_is_news() -> None:
-    """A page about the GPU stands for days; a second fault of the same class
+def test_an_open_alert_that_names_more_faults_since_is_news() -> None:
+    """A page about the GPU is open for days; a second fault of the same class
     joins it when it strikes.
     """
-    stood = alert(-3600, fault="thermal")
-    assert case_of(stood).before == 1
-    stood.say(said(20, SICK, also=["thermal", "thermal/fan"]))
-    assert case_of(stood).detected_s == 20
+    earlier = alert(-3600, fault="thermal")
+    assert case_of(earlier).before == 1
+    earlier.add(statement(20, FAULTY, also=["thermal", "thermal/fan"]))
+    assert case_of(earlier).detected_s == 20
 
 
 def test_signs_before_the_evidence_are_neither_false_nor_the_fault() -> None:
-    """Single errors for an hour before the threshold: telling them is right and does not find it;
-    what is told at the threshold does.
+    """Single errors for an hour before the threshold: reporting them is right and does not find the
+    fault; what is reported at the threshold does.
     """
     builds_up = replace(truth(), since_ns=ONSET - 3600 * SECOND_NS)
     sign, fault = alert(-1800), alert(5)
@@ -343,7 +343,7 @@ def test_signs_before_the_evidence_are_neither_false_nor_the_fault() -> None:
 
 
 def test_a_job_that_may_show_the_symptom_is_not_found_by_it() -> None:
-    """Where the class may be told of the job as a symptom, telling it of the job finds no GPU,
+    """Where the class may be reported for the job as a symptom, that finds no GPU,
     though the job contains it.
     """
     of = replace(truth(), wider=frozenset({JOB, NODE}), secondary={"thermal": frozenset({JOB})})
@@ -354,21 +354,21 @@ def test_a_job_that_may_show_the_symptom_is_not_found_by_it() -> None:
     assert case_of(alert(5, entity=NODE), of=of).in_time
 
 
-def test_a_fault_that_was_told_as_a_neighbour_s_says_so() -> None:
-    """The sick GPU stands behind its mate in one incident: missed, and the report can say why,
-    though the mate has a fault of its own.
+def test_a_fault_that_was_reported_as_a_neighbour_s_is_marked_so() -> None:
+    """The faulty GPU is below its peer in one incident: missed, and the report can give the reason,
+    though the peer has a fault of its own.
     """
-    both = alert(5, entity=MATE)
-    both.say(said(6, MATE, SICK))
-    mate = replace(truth(exact=(MATE,)), id="t2", near=frozenset({SICK}))
-    (sick, _), _ = match([truth(), mate], [both], ONSET + 10_000 * SECOND_NS)
-    assert (sick.in_time, sick.within) == (False, 1)
+    both = alert(5, entity=PEER)
+    both.add(statement(6, PEER, FAULTY))
+    peer = replace(truth(exact=(PEER,)), id="t2", near=frozenset({FAULTY}))
+    (faulty, _), _ = match([truth(), peer], [both], ONSET + 10_000 * SECOND_NS)
+    assert (faulty.in_time, faulty.within) == (False, 1)
 
 
 @pytest.mark.parametrize(("wanted", "too_loud"), [("ticket", True), ("page", False)])
 def test_a_page_for_a_ticket_is_too_loud(wanted: Severity, *, too_loud: bool) -> None:
-    """Found, and somebody was woken for nothing; unless another fault of the
-    same GPU deserves the page.
+    """Found, and a page for nothing; unless another fault of the
+    same GPU requires the page.
     """
     assert case_of(alert(5), of=truth(severity=wanted)).too_loud is too_loud
     (case, _), _ = match(

@@ -1,4 +1,4 @@
-"""Detectors at work on a fleet: whole or host by host, restarted or not."""
+"""Detectors run over a fleet: together or host by host, restarted or not."""
 
 from __future__ import annotations
 
@@ -98,17 +98,17 @@ def test_a_device_that_comes_is_seen() -> None:
     ]
 
 
-def test_a_detector_that_needs_no_peers_says_the_same_in_both_scopes() -> None:
+def test_a_detector_that_needs_no_peers_has_the_same_findings_in_both_scopes() -> None:
     """Findings of each host alone are those of the fleet, and both are right: n1 at 22
     s until 40 s, n2 at 30 s.
     """
     both = [Candidate(scope, scope, Panel(lambda: [Hot()], scope)) for scope in ("node", "fleet")]
     judge(day(), both, {"nvml": 1.0})
-    said = [
-        [(f.device.host, f.phase, f.time_ns // SECOND_NS) for f in contestant.findings]
-        for contestant in both
+    found = [
+        [(f.device.host, f.phase, f.time_ns // SECOND_NS) for f in candidate.findings]
+        for candidate in both
     ]
-    assert said[0] == said[1] == [("n1", "onset", 22), ("n2", "onset", 30), ("n1", "cleared", 40)]
+    assert found[0] == found[1] == [("n1", "onset", 22), ("n2", "onset", 30), ("n1", "cleared", 40)]
 
 
 class Sums:
@@ -135,11 +135,11 @@ def test_a_restarted_detector_that_remembers_is_not_noticed() -> None:
     """Restarted at 29 s, when n2 has been hot for one reading: the page at
     30 s comes all the same.
     """
-    contestant = Candidate("c", "fleet", Panel(lambda: [Hot()], "fleet"))
-    judge(day(), [contestant], {"nvml": 1.0}, restart_at_ns=29 * SECOND_NS)
-    assert contestant.twin is not None
-    assert contestant.differences == []
-    assert contestant.panel.forgetful() == ()
+    candidate = Candidate("c", "fleet", Panel(lambda: [Hot()], "fleet"))
+    judge(day(), [candidate], {"nvml": 1.0}, restart_at_ns=29 * SECOND_NS)
+    assert candidate.twin is not None
+    assert candidate.differences == []
+    assert candidate.panel.forgetful() == ()
 
 
 class Forgets(Hot):
@@ -154,9 +154,9 @@ def test_a_restarted_detector_that_forgets_is_noticed() -> None:
     """n2's page comes two seconds late, n1 never clears: the differences
     say in which observations.
     """
-    contestant = Candidate("c", "fleet", Panel(lambda: [Forgets()], "fleet"))
-    judge(day(), [contestant], {"nvml": 1.0}, restart_at_ns=29 * SECOND_NS)
-    assert [line.split(" of ")[0] for line in contestant.differences][:1] == ["observation 30"]
+    candidate = Candidate("c", "fleet", Panel(lambda: [Forgets()], "fleet"))
+    judge(day(), [candidate], {"nvml": 1.0}, restart_at_ns=29 * SECOND_NS)
+    assert [line.split(" of ")[0] for line in candidate.differences][:1] == ["observation 30"]
 
 
 def test_a_detector_without_memory_is_named() -> None:
@@ -164,9 +164,9 @@ def test_a_detector_without_memory_is_named() -> None:
     assert Panel(lambda: [Sums([])], "fleet").forgetful() == ("sums",)
 
 
-def test_what_is_only_recorded_is_told_though_it_opens_no_incident() -> None:
+def test_what_is_only_recorded_counts_though_it_opens_no_incident() -> None:
     """Congestion is a record: it counts as found, and what an incident holds
-    already is not told twice.
+    already is not reported twice.
     """
     record = Finding("d", gpu("n1"), "f", "onset", "record", 0, 0, "s")
     page, held = (
@@ -183,22 +183,22 @@ def test_what_is_only_recorded_is_told_though_it_opens_no_incident() -> None:
     ]
 
 
-def test_agents_that_restart_go_on_with_what_they_saved_if_it_is_whole() -> None:
-    """Restarted at 30 s, when n1 is hot: with a whole memory it is told once; without, it is told
+def test_agents_that_restart_go_on_with_a_complete_saved_state() -> None:
+    """Restarted at 30 s, when n1 is hot: with a complete state it is reported once; without, it is
     again, as a new agent would.
     """
-    said = {}
+    onsets = {}
     for saved in ("whole", "damaged"):
         one = Candidate("hot", "fleet", Panel(lambda: [Hot()], "fleet"))
         judge(day(), [one], {"nvml": 1.0}, restarts=[(30 * SECOND_NS, saved)])
-        said[saved] = sum(f.phase == "onset" and f.device.host == "n1" for f in one.findings)
-    assert said == {"whole": 1, "damaged": 2}
+        onsets[saved] = sum(f.phase == "onset" and f.device.host == "n1" for f in one.findings)
+    assert onsets == {"whole": 1, "damaged": 2}
 
 
-class Hears:
-    """Keeps the jobs it was told of."""
+class KeepsJobs:
+    """Keeps the events of jobs."""
 
-    name = "hears"
+    name = "keeps-jobs"
 
     def __init__(self, makes: list[list[str]]) -> None:
         self.jobs: list[str] = []
@@ -210,10 +210,11 @@ class Hears:
 
 
 def test_agents_that_restart_find_the_jobs_that_run() -> None:
-    """A source of jobs that starts tells of those it finds, and not of those that are over."""
+    """A source of jobs that starts reports those it finds, and not those that are over."""
 
     def jobs() -> Iterator[Observation]:
-        told = {5: ("a", "job_started"), 6: ("b", "job_started"), 20: ("a", "job_ended")}
+
+        changes = {5: ("a", "job_started"), 6: ("b", "job_started"), 20: ("a", "job_ended")}
         for t in range(40):
             events = (
                 [
@@ -221,24 +222,24 @@ def test_agents_that_restart_find_the_jobs_that_run() -> None:
                         t * SECOND_NS,
                         0,
                         Device("n1", "node", "n1"),
-                        told[t][1],
-                        {"job": told[t][0]},
+                        changes[t][1],
+                        {"job": changes[t][0]},
                     )
                 ]
-                if t in told
+                if t in changes
                 else []
             )
             yield fleet((gpu("n1"), 50.0), at_s=t, events=tuple(events))
 
-    heard: list[list[str]] = []
-    one = Candidate("hears", "fleet", Panel(lambda: [Hears(heard)], "fleet"))
+    kept: list[list[str]] = []
+    one = Candidate("keeps-jobs", "fleet", Panel(lambda: [KeepsJobs(kept)], "fleet"))
     judge(jobs(), [one], {"nvml": 1.0}, restarts=[(30 * SECOND_NS, "damaged")])
-    assert heard == [["a job_started", "b job_started", "a job_ended"], ["b job_started"]]
+    assert kept == [["a job_started", "b job_started", "a job_ended"], ["b job_started"]]
 
 
-def test_a_twin_is_asked_no_longer_than_was_said() -> None:
-    """Restarted at 35 s, one that forgets tells all heat again at 37 s:
-    nobody compares it by then.
+def test_a_twin_judges_no_longer_than_was_asked_for() -> None:
+    """Restarted at 35 s, one that forgets reports all heat again at 37 s:
+    it is not compared by then.
     """
     differences = {}
     for compare_s in (2, 10):

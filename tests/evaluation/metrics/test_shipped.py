@@ -1,4 +1,4 @@
-"""What people hear from agents as they are shipped."""
+"""What agents report as they are shipped."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Named(Hot):
         return [replace(finding, detector=self.name) for finding in super().update(observation)]
 
 
-def told(name: str, *, restart: bool = False) -> list[tuple[str, str]]:
-    """Who is told how seriously by agents with this one detector."""
+def alerted(name: str, *, restart: bool = False) -> list[tuple[str, str]]:
+    """Device and severity of each alert of agents with this one detector."""
     ours = Candidate("ours", "fleet", Panel(lambda: [Named(name)], "fleet", Incidents))
     shipped = Candidate("as-shipped", "fleet", Shipped(ours, Incidents))
     judge(
@@ -45,13 +45,13 @@ def told(name: str, *, restart: bool = False) -> list[tuple[str, str]]:
     return [(alert.root.id, alert.severity) for alert in shipped.alerts]
 
 
-def test_what_a_detector_on_trial_finds_is_recorded_and_wakes_nobody() -> None:
-    """The same findings: pages of a detector that was let, records of one that was not."""
+def test_what_a_detector_in_shadow_mode_finds_is_recorded_and_does_not_page() -> None:
+    """The same findings: pages of a detector that may page, records of one that may not."""
     assert {ON_TRIAL in PROVED, PAGES in PROVED} == {False, True}
-    assert told(ON_TRIAL) == [("GPU-n1-0", "record"), ("GPU-n2-0", "record")]
-    assert told(PAGES) == [("GPU-n1-0", "page"), ("GPU-n2-0", "page")]
+    assert alerted(ON_TRIAL) == [("GPU-n1-0", "record"), ("GPU-n2-0", "record")]
+    assert alerted(PAGES) == [("GPU-n1-0", "page"), ("GPU-n2-0", "page")]
 
 
 def test_incidents_as_shipped_outlive_a_restart() -> None:
-    """Restarted at 25 s while n1 is hot: nobody is told twice."""
-    assert told(PAGES, restart=True) == told(PAGES)
+    """Restarted at 25 s while n1 is hot: nothing is reported twice."""
+    assert alerted(PAGES, restart=True) == alerted(PAGES)

@@ -8,7 +8,7 @@ MONTH_S = 30 * 86_400.0
 
 
 def case(delay_s: float | None, **changes: Any) -> dict[str, Any]:
-    """A page-level straggler with a deadline of 600 s, blamed rightly when found."""
+    """A page-level straggler with a deadline of 600 s, with the right root when found."""
     found = delay_s is not None and delay_s <= 600
     return {
         "id": "F16/0",

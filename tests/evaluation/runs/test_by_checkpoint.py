@@ -1,4 +1,4 @@
-"""Stalls told apart by how long the checkpoints of their jobs take."""
+"""Stalls by how long the checkpoints of their jobs take."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_each_stall_is_in_the_stratum_of_its_own_job() -> None:
         bound = ceil(job.work.checkpoint_s / CHECKPOINT_S) * CHECKPOINT_S
         expected[bound] = expected.get(bound, 0) + 1
     cases = [case(100.0, id=truth.id, fault="hang") for truth in run.truth]
-    told = result("F25", part(cases=cases)) | {"job": asdict(JOB)}
-    rows = by_checkpoint([told])
+    one = result("F25", part(cases=cases)) | {"job": asdict(JOB)}
+    rows = by_checkpoint([one])
     assert {row["checkpoint_s_at_most"]: row["recall"]["of"] for row in rows} == expected
 
 

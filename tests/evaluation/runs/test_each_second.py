@@ -44,7 +44,7 @@ def slice_of(run: Run) -> Iterator[Observation]:
 
 
 def judged(scenario: str, step_s: float) -> list[Case]:
-    """What all detectors over the joined frames make of it; nothing but the fault may be told."""
+    """Findings of all detectors over the joined frames; nothing but the fault may be reported."""
     run = rendered(scenario, step_s)
     ours = Candidate("ours", "fleet", Panel(all_detectors, "fleet", Incidents), restarts=False)
     periods = dict.fromkeys(("nvml", "infiniband", "kmsg", "jobs"), step_s) | {"host": 60.0}

@@ -1,4 +1,4 @@
-"""The plan of the claim: enough cases, enough healthy life, each run once, and
+"""The plan of the claim: enough cases, enough healthy months, each run once, and
 a word before it begins.
 """
 
@@ -111,7 +111,7 @@ def test_a_run_too_short_says_how_long_it_must_be() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
+    ("option", "value", "message"),
     [
         ("--days", "1", "--days: the plan says"),
         ("--nodes", "8", "--nodes: the plan says"),
@@ -120,10 +120,10 @@ def test_a_run_too_short_says_how_long_it_must_be() -> None:
     ],
 )
 def test_what_the_plan_decides_itself_is_not_asked(
-    option: str, value: str, said: str, capsys: pytest.CaptureFixture[str]
+    option: str, value: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An option that would have no effect beside --plan is refused by
     name, its default value too.
     """
     assert main(["score", "--plan", option, value]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

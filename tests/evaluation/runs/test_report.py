@@ -1,4 +1,4 @@
-"""The report: figures of many runs, by hand; words for people; the page of runs."""
+"""The report: figures of many runs, by hand; tables; the page of runs."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_baselines_stand_beside_ours_in_every_scope() -> None:
 
 
 def test_baselines_are_compared_in_the_runs_that_they_took_part_in() -> None:
-    """Ours missed a case in a run without them, and stand beside them with the one that they
+    """Ours missed a case in a run without them, and are listed with the one that they
     found in the shared run.
     """
     made = document(
@@ -133,8 +133,8 @@ def test_baselines_are_compared_in_the_runs_that_they_took_part_in() -> None:
     assert (summary["recall_by_class"]["straggler"]["of"], summary["better_baselines"]) == (2, [])
 
 
-def test_peers_are_compared_with_their_standing_signs_as_found() -> None:
-    """An error that a peer told of and left standing counts for its class beside ours; our own
+def test_peers_are_compared_with_their_open_signs_as_found() -> None:
+    """An error that a peer reported and left open counts for its class beside ours; our own
     recall asks for the fault itself.
     """
     signed = case(None, signed=True)
@@ -148,7 +148,7 @@ def test_peers_are_compared_with_their_standing_signs_as_found() -> None:
 
 
 def test_ours_as_shipped_stand_beside_ours_and_are_no_baseline() -> None:
-    """What is on trial finds nothing that people hear of: its misses are no
+    """A detector in shadow mode finds nothing that alerts: its misses are no
     misses of the detectors.
     """
     made = document(result("F16", part(cases=[case(1)]), part("as-shipped", cases=[case(None)])))
@@ -202,7 +202,7 @@ def test_a_baseline_that_finds_more_and_is_wrong_less_often_is_named(
 def test_restart_equivalence_is_claimed_only_where_it_was_tried(
     changes: dict[str, Any], *, equivalent: bool | None
 ) -> None:
-    """Not restarted: unknown. Restarted: no difference, and nobody without a memory."""
+    """Not restarted: unknown. Restarted: no difference, and every detector saves its state."""
     assert (
         document(result("F16", part(cases=[case(1)], **changes)))["summary"]["fleet"][
             "restart_equivalent"
@@ -236,7 +236,7 @@ def test_delays_of_the_acceptance() -> None:
     ],
 )
 def test_every_miss_is_listed_with_its_cause(missed: dict[str, Any], cause: str) -> None:
-    """Found ones are not in the list, missed ones with what was said instead."""
+    """Found ones are not in the list, missed ones with the reason."""
     misses = document(result("F16", part(cases=[case(1), missed])))["misses"]
     assert [miss["cause"] for miss in misses] == [cause]
 

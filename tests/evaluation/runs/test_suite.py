@@ -75,7 +75,7 @@ def test_a_worker_gives_the_same_result(tmp_path: Path, first: dict[str, Any]) -
 
 @pytest.mark.slow
 def test_a_worker_that_dies_costs_its_job_only(tmp_path: Path) -> None:
-    """An unknown scenario kills its worker; its last words are told, and the
+    """An unknown scenario ends its worker; its standard error is shown, and the
     next job runs in a new one.
     """
     bad, good = replace(JOB, scenario="F99"), replace(JOB, scenario="H05", days=0.01)
@@ -172,7 +172,7 @@ def figures(text: str) -> dict[str, Any]:
 
 
 def without_commit(text: str) -> str:
-    """A report without what other people's commits change meanwhile."""
+    """A report without what other commits change meanwhile."""
     return re.sub(r'"(commit|code)": "[^"]*"', "", text)
 
 
@@ -291,7 +291,7 @@ def test_a_dump_holds_what_others_need_to_score_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Frames as Parquet in the store's layout, the truth, and what each contestant
-    found and told as JSON lines.
+    found as JSON lines.
     """
     argv = (
         "--scenario",
@@ -310,8 +310,8 @@ def test_a_dump_holds_what_others_need_to_score_again(
     assert score(capsys, *argv, "--dump", str(tmp_path))[0] == 0
     (run,) = tmp_path.iterdir()
     who = ("ours-node", "ours-fleet", "as-shipped-node", "as-shipped-fleet", "gpud-fleet")
-    said = {f"{kind}-{name}.jsonl" for kind in ("findings", "incidents") for name in who}
-    assert {path.name for path in run.iterdir()} == {"store", "truth.jsonl", *said}
+    results = {f"{kind}-{name}.jsonl" for kind in ("findings", "incidents") for name in who}
+    assert {path.name for path in run.iterdir()} == {"store", "truth.jsonl", *results}
     assert {path.name for path in (run / "store").iterdir()} >= {"gpu", "ib_port", "reads"}
     assert list((run / "store" / "gpu").rglob("*.parquet"))
 

@@ -41,15 +41,15 @@ def converted(run: Run, entity: Device | str, kind: str, **changes: object) -> P
 
 
 def test_a_gpu_is_named_by_itself_alone(run: Run) -> None:
-    """Its node and its job contain it, its seven mates are near, itself is in none of these."""
-    sick = run.topology.gpus[9]
-    truth = converted(run, sick, "gpu")
-    mates = {entity_of(device) for device in run.topology.gpus[8:16]} - {entity_of(sick)}
-    job = run.topology.job_at(sick.host, truth.onset_ns)
-    assert truth.exact == {entity_of(sick)}
-    assert Entity("node", sick.host) in truth.wider
+    """Its node and its job contain it, its seven peers are near, itself is in none of these."""
+    faulty = run.topology.gpus[9]
+    truth = converted(run, faulty, "gpu")
+    peers = {entity_of(device) for device in run.topology.gpus[8:16]} - {entity_of(faulty)}
+    job = run.topology.job_at(faulty.host, truth.onset_ns)
+    assert truth.exact == {entity_of(faulty)}
+    assert Entity("node", faulty.host) in truth.wider
     assert job is None or Entity("job", job.id) in truth.wider
-    assert mates <= truth.near
+    assert peers <= truth.near
     assert not truth.exact & (truth.near | truth.wider)
 
 
@@ -63,7 +63,7 @@ def test_times_are_kept(run: Run) -> None:
 
 
 def test_a_fault_that_never_becomes_evident_has_no_deadline_in_the_run(run: Run) -> None:
-    """An infinite time to tell it is years, so the case is not watched to its end."""
+    """An infinite time to detect it is years, so the case is not watched to its end."""
     truth = converted(run, run.topology.gpus[0], "gpu", detect_by_s=float("inf"))
     assert truth.deadline_ns - truth.onset_ns > 365 * 86_400 * SECOND_NS
 
@@ -95,9 +95,9 @@ def test_symptoms_are_allowed_where_the_scenario_says(run: Run) -> None:
     """A straggler on the same GPU only, a hang on any device of its job or node, a drop at
     the other end of a port.
     """
-    sick = run.topology.gpus[9]
+    faulty = run.topology.gpus[9]
     allowed = (Secondary("straggler", "same"), Secondary("hang", "job"), Secondary("hang", "node"))
-    truth = converted(run, sick, "gpu", allowed_secondary=allowed)
+    truth = converted(run, faulty, "gpu", allowed_secondary=allowed)
     assert truth.secondary["straggler"] == truth.exact
     assert entity_of(run.topology.gpus[10]) in truth.secondary["hang"]
     port = converted(
