@@ -22,11 +22,11 @@ from collector.sources.infiniband import InfinibandSource
 from collector.sources.joblog.source import JobLogSource
 from collector.sources.jobs.providers import (
     AllocationProvider,
-    KubeletTeller,
-    MappingTeller,
-    SlurmTeller,
+    KubeletProvider,
+    MappingProvider,
+    SlurmProvider,
 )
-from collector.sources.jobs.slurm.teller import local_user, nameless
+from collector.sources.jobs.slurm.allocations import local_user, nameless
 from collector.sources.jobs.source import JobsSource
 from collector.sources.kmsg import KernelLogSource
 from collector.sources.nccl.source import NcclSource
@@ -163,24 +163,24 @@ def _nccl(parts: Parts) -> Source:
 
 def _jobs(parts: Parts) -> Source:
     section, world = parts.config.sources.jobs, parts.world
-    tellers: list[AllocationProvider] = []
+    providers: list[AllocationProvider] = []
     # A simulated node has no kubelet: that of this machine knows nothing of its GPUs, unless
     # somebody says otherwise.
     if section.kubernetes == "on" or (section.kubernetes == "auto" and not world.simulated):
         socket = Path(section.kubelet_socket)
-        tellers.append(
-            KubeletTeller(
+        providers.append(
+            KubeletProvider(
                 socket, section.resource_names, section.kubernetes, world.clock, parts.metrics
             )
         )
     if section.mapping_dir:
-        tellers.append(MappingTeller(Path(section.mapping_dir)))
+        providers.append(MappingProvider(Path(section.mapping_dir)))
     if section.slurm:
         # User ids of another machine, or of a simulated one, have no names here.
         names = local_user if world.procfs == Path("/proc") else nameless
-        tellers.append(SlurmTeller(world.procfs, names, world.clock, parts.metrics))
+        providers.append(SlurmProvider(world.procfs, names, world.clock, parts.metrics))
     return JobsSource(
-        tellers,
+        providers,
         world.host,
         world.clock,
         parts.metrics,

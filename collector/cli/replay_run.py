@@ -21,7 +21,7 @@ from collector.config.load import load
 from collector.config.raw_setting import ConfigError
 from collector.config.settings import Config
 from collector.config.units import Seconds
-from collector.replaying.fleet import judged_together
+from collector.replaying.fleet import rejudge_fleet
 from collector.replaying.lines import differences, lines
 from collector.replaying.rejudge import Rejudged, rejudge
 from collector.replaying.stored import Span, extent, stored
@@ -50,7 +50,7 @@ def replay(args: argparse.Namespace) -> int:
             fetch(TABLES, _window(read), tuple(args.host))
             observations = stored(root, read, frozenset(args.host))
             if args.scope == "fleet":
-                every = judged_together(observations, _judge(config, (), shadow=True), judge())
+                every = rejudge_fleet(observations, _judge(config, (), shadow=True), judge())
             else:
                 every = rejudge(observations, judge)
             with contextlib.closing(Progress(sys.stderr, streaming=True)) as bar:

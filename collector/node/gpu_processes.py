@@ -1,5 +1,5 @@
-"""What the NVML source knows of the node's GPUs that others need: which are there, which MIG
-instances they have, which processes hold them.
+"""GPUs of the node as the NVML source knows them, for other sources: GPUs, their MIG instances, and
+the processes that use them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NO_INSTANCE = -1
 
 
 class Holder(NamedTuple):
-    """A process that holds a GPU, or one of its instances (NO_INSTANCE: the whole).
+    """A process that uses a GPU, or one of its instances (NO_INSTANCE: the complete GPU).
 
     ``pid`` is the host's.
     """
@@ -24,8 +24,8 @@ class Holder(NamedTuple):
     instance: int
 
 
-class Held(NamedTuple):
-    """One look.
+class ProcessesByGpu(NamedTuple):
+    """GPUs, MIG instances and processes at one time.
 
     ``holders`` is by UUID of the GPU; a GPU whose processes were never listed is not in it.
     """
@@ -36,25 +36,25 @@ class Held(NamedTuple):
 
 
 class GpuProcesses:
-    """Written by one source, looked at by others, each in a thread of its own."""
+    """Written by one source, read by others, each in a thread of its own."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._held = Held((), (), MappingProxyType({}))
+        self._latest = ProcessesByGpu((), (), MappingProxyType({}))
 
     def note(self, gpus: Sequence[Device], instances: Sequence[Device]) -> None:
         """GPUs and MIG instances that are known now."""
         with self._lock:
-            self._held = Held(tuple(gpus), tuple(instances), self._held.holders)
+            self._latest = ProcessesByGpu(tuple(gpus), tuple(instances), self._latest.holders)
 
     def hold(self, uuid: str, holders: Iterable[Holder]) -> None:
-        """The processes that hold a GPU now, instances and all."""
+        """The processes that use a GPU or its instances now."""
         with self._lock:
-            self._held = self._held._replace(
-                holders=MappingProxyType({**self._held.holders, uuid: tuple(holders)})
+            self._latest = self._latest._replace(
+                holders=MappingProxyType({**self._latest.holders, uuid: tuple(holders)})
             )
 
-    def look(self) -> Held:
+    def look(self) -> ProcessesByGpu:
         """What is known now."""
         with self._lock:
-            return self._held
+            return self._latest

@@ -1,5 +1,5 @@
-"""Judges stored observations of many nodes as one: what a job did on all of its nodes, which
-no agent alone has seen.
+"""Runs the detectors over stored observations of many nodes together: a job on all of its nodes,
+which no agent alone has seen.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pipeline.judged import JudgedObservation
 HOUR_NS = 3600 * SECOND_NS
 
 
-def judged_together(
+def rejudge_fleet(
     observations: Iterable[JudgedObservation], counting: Callable[[], Judge], fleet: Judge
 ) -> Iterator[Rejudged]:
-    """What ``fleet`` says of the observations of all nodes, in the order of their wall clocks.
+    """Results of ``fleet`` for the observations of all nodes, in the order of their wall clocks.
 
-    ``counting`` makes a judge without detectors for each host: increments are a node's own. A store
-    gives one node after the other, so that an hour of all nodes is held in memory at a time. What
-    agents found then is left out: they answered another question.
+    ``counting`` makes a judge without detectors for each host: increments are made per node. A
+    store gives one node after the other, so that an hour of all nodes is held in memory at a time.
+    Findings of the agents are left out: agents see one node only.
     """
     for _, hour in groupby(rejudge(observations, counting), key=_hour):
         for again in sorted(hour, key=lambda one: one.now.observation.time_ns):

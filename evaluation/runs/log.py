@@ -10,13 +10,13 @@ from typing import Any
 from pipeline.child import run
 
 HEAD = """\
-# Runs of the test suite
+# Scoring log
 
-Written by `tocsin score --suite test`, one row per run and scope, newest last; also of runs that were interrupted or in which something
-failed: under *runs* stands how many of those asked for are in the figures. `tocsin score --report DIR... --log FILE` adds what was put together from
-several. *Commit*: `dirty` behind it, the tree had changes that are in no commit; `code`, the hash of what a result depends on, where the commit is
-not known. What the figures mean: [evaluation/metrics](../evaluation/metrics). Faults at nominal magnitude; an interval is exact, 95 %.
-A dash: not known, or nothing to count.
+Runs of the test suite, written by `tocsin score --suite test`: one row per run and scope, newest last,
+including interrupted runs and runs with failures. *runs* is the number of runs in the figures.
+`tocsin score --report DIR... --log FILE` adds a row for combined results of several runs. In *commit*,
+`dirty` means uncommitted changes, and `code` is a hash of the code where the commit is unknown.
+Faults have nominal magnitude; intervals are exact, 95 %. A dash means unknown, or nothing to count.
 
 | day (UTC) | commit | seeds | scope | scenarios | runs | healthy GPU-months | false pages | per GPU-month | false tickets per GPU-month | recall, page-level | top-1 | straggler p90 s | hang p99 s | restart equivalent |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|

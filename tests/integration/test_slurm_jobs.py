@@ -14,8 +14,8 @@ import pytest
 from collector.node.gpu_processes import NO_INSTANCE, GpuProcesses, Holder
 from collector.node.inventory import Inventory
 from collector.node.state import State
-from collector.sources.jobs.providers import AllocationProvider, MappingTeller, SlurmTeller
-from collector.sources.jobs.slurm.teller import local_user
+from collector.sources.jobs.providers import AllocationProvider, MappingProvider, SlurmProvider
+from collector.sources.jobs.slurm.allocations import local_user
 from collector.sources.jobs.source import JobsSource
 from pipeline.clock import SystemClock
 from pipeline.frame import Device
@@ -40,10 +40,10 @@ class Node:
             for n in range(GPUS)
         ]
         self.holders.note(gpus, ())
-        tellers = [*others, SlurmTeller(Path("/proc"), local_user, clock, metrics)]
+        providers = [*others, SlurmProvider(Path("/proc"), local_user, clock, metrics)]
         inventory = Inventory("n1", State(None))
         self.source = JobsSource(
-            tellers, "n1", clock, metrics, holders=self.holders, inventory=inventory
+            providers, "n1", clock, metrics, holders=self.holders, inventory=inventory
         )
 
     def held(self, job: str) -> Found:
@@ -132,7 +132,7 @@ def test_the_prolog_s_word_is_taken_for_granted(cluster: Slurm) -> None:
     """What our prolog wrote as root is the strongest evidence, names the same GPUs as the job's
     own, and goes with our epilog.
     """
-    node = Node(MappingTeller(cluster.directory / "jobs"))
+    node = Node(MappingProvider(cluster.directory / "jobs"))
     job = cluster.submit("sleep 600", "--gres=gpu:2", "--mem=10")
     until(
         lambda: any(facts.get("step") for facts in node.held(job).values()), "the job's processes"

@@ -1,3 +1,3 @@
-"""Who holds which GPU: pods as the kubelet tells them, Slurm's jobs as their processes
-and its prolog tell them.
+"""Which job or pod has which GPU: pods from the kubelet, Slurm's jobs from their processes and its
+prolog.
 """

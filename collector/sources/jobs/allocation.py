@@ -1,4 +1,4 @@
-"""Holding: one statement that a job or pod has a GPU, and how several about the same become one."""
+"""Allocation: a job or pod has a GPU; several allocations of the same job and GPU become one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pipeline.catalog.device_job import IDENTITY, MERGED
 LONGEST = 253  # of a name: what Kubernetes allows one (RFC 1123 subdomain)
 
 Scheduler = Literal["kubernetes", "slurm"]
-# From weakest to strongest: what the job says of itself, where its processes are, what the prolog
-# wrote as root, what the kubelet says.
+# From weakest to strongest: the environment of the job, the GPUs of its processes, what the prolog
+# wrote as root, the answer of the kubelet.
 EVIDENCE = ("environment", "process", "mapping", "kubelet")
 
 
@@ -38,7 +38,7 @@ class Allocation:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What tells it from others on the page."""
+        """Key that is unique on a page."""
         return (
             self.uuid,
             self.instance,

@@ -22,7 +22,7 @@ _CLAIMED = re.compile(r"gpu-(?P<number>\d{1,4})")
 
 
 class GpuKey(NamedTuple):
-    """A GPU, or one MIG instance of it (``instance`` "" is the whole).
+    """A GPU, or one MIG instance of it (``instance`` "" is the complete GPU).
 
     ``replica`` numbers the shares of one that several containers share.
     """
@@ -56,13 +56,13 @@ class Gpus:
 
     def device_file(self, number: str) -> str:
         """UUID of the GPU of /dev/nvidiaN, as GKE counts; its index where
-        the driver does not say.
+        the driver does not report it.
         """
         return self._by_minor.get(number, "") if self._by_minor else self._by_index.get(number, "")
 
     def listed(self, number: str) -> str:
-        """UUID of the GPU that has a number in Slurm's own list; "" where no number says
-        for certain which it is.
+        """UUID of the GPU that has a number in Slurm's own list; "" where the number is
+        ambiguous.
 
         That list is in NVML's order where Slurm found the GPUs itself (gres_gpu.c,
         _sort_gpu_by_links_order), else in that of the device files in gres.conf: both must mean the
@@ -87,7 +87,7 @@ class Gpus:
     def claimed(self, device: str) -> GpuKey | None:
         """The device of a claim, as NVIDIA's DRA driver names it.
 
-        MIG devices are not told apart by name: those are None.
+        The name does not identify MIG devices: those are None.
         """
         match = _CLAIMED.fullmatch(device)
         uuid = self.device_file(match["number"]) if match else ""

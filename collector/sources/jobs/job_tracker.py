@@ -1,4 +1,4 @@
-"""Jobs as events: told when one begins, has other GPUs than before, and is gone.
+"""Jobs as events: a job begins, has other GPUs than before, or is gone.
 
 From them the detectors know whose GPU it is.
 """
@@ -13,28 +13,30 @@ from pipeline.clock import SECOND_NS, Instant
 from pipeline.frame import Device
 from pipeline.observation import Event, Value
 
-# a job unheard of for so long is over: the processes of a program that begins
-# again are away for moments
+# a job that is not listed for this long is over: the processes of a program that restarts are away
+# for moments
 GONE_NS = 30 * SECOND_NS
 
 
 @dataclass(slots=True)
 class _Job:
-    """``gpus`` are what was told of it; ``hosts`` is how many nodes it has, 0 where nobody said."""
+    """``gpus`` and ``reported_hosts`` are those of its last event; ``hosts`` is how many nodes it
+    has, 0 where that is unknown.
+    """
 
-    heard_ns: int = 0
+    seen_ns: int = 0
     hosts: int = 0
     gpus: tuple[str, ...] = ()
-    told_hosts: int = 0
+    reported_hosts: int = 0
 
 
 class JobTracker:
-    """Follows Slurm's jobs and says what changed, as the processes that speak NCCL are followed
+    """Follows Slurm's jobs and reports changes, as the processes that use NCCL are followed
     (collector/sources/nccl/jobs.py).
 
-    Only what is surely one job: pods are not told, for a pod may be a part of a job, or one of many
-    servers that have nothing in common. A GPU that several jobs share, or that is divided, is
-    nobody's.
+    Only what is surely one job: pods are left out, for a pod may be a part of a job, or one of many
+    servers that have nothing in common. A GPU that several jobs share, or that is divided, has
+    no job.
     """
 
     def __init__(self, host: str) -> None:
@@ -44,16 +46,16 @@ class JobTracker:
     def update(
         self, holdings: Iterable[Allocation], at: Instant, *, blind: bool = False
     ) -> list[Event]:
-        """What changed; ``at`` is unix and monotonic time in ns.
+        """Events of what changed; ``at`` is unix and monotonic time in ns.
 
-        ``blind``: who is not named now may still be there.
+        ``blind``: a job that is not listed now may still run.
         """
-        said, now_ns = list(holdings), at.mono_ns
-        for one in said:
+        listed, now_ns = list(holdings), at.mono_ns
+        for one in listed:
             if name := _name(one):
                 job = self._jobs.setdefault(name, _Job())
-                job.heard_ns, job.hosts = now_ns, job.hosts or one.hosts
-        owners = _owners(said)
+                job.seen_ns, job.hosts = now_ns, job.hosts or one.hosts
+        owners = _owners(listed)
         return [
             event
             for name, job in list(self._jobs.items())
@@ -67,8 +69,8 @@ class JobTracker:
         that is what to look for.
         """
         if blind:
-            job.heard_ns = at.mono_ns
-        over = at.mono_ns - job.heard_ns >= GONE_NS
+            job.seen_ns = at.mono_ns
+        over = at.mono_ns - job.seen_ns >= GONE_NS
         if over:
             del self._jobs[name]
         kept = (uuid for uuid in job.gpus if owners.get(uuid, name) == name)
@@ -77,16 +79,16 @@ class JobTracker:
             if over
             else tuple(sorted({*kept, *(uuid for uuid, owner in owners.items() if owner == name)}))
         )
-        if gpus == job.gpus and job.hosts == job.told_hosts:
+        if gpus == job.gpus and job.hosts == job.reported_hosts:
             return
         facts: dict[str, Value] = {"job": name, "scheduler": "slurm"}
         if gpus:
-            # Of a job on several nodes nobody knows whether it is one program, or another on each.
+            # A job on several nodes may be one program, or another one on each.
             only = {"hosts": 1} if job.hosts == 1 else {}
             yield Event(*at, self._node, "job_started", {**facts, "gpus": " ".join(gpus), **only})
         elif job.gpus:
             yield Event(*at, self._node, "job_ended", facts)
-        job.gpus, job.told_hosts = gpus, job.hosts
+        job.gpus, job.reported_hosts = gpus, job.hosts
 
 
 def _name(holding: Allocation) -> str:
@@ -94,10 +96,10 @@ def _name(holding: Allocation) -> str:
 
 
 def _owners(holdings: Sequence[Allocation]) -> dict[str, str]:
-    """By UUID the job that has a whole GPU to itself, "" where several have it or parts of it.
+    """By UUID the job that has a complete GPU to itself, "" where several have it or parts of it.
 
-    A job writes its environment itself: what it claims there counts only where nobody
-    better knows whose the GPU is.
+    A job writes its environment itself: what it claims there counts only where no
+    stronger evidence names an owner.
     """
     sure = {h.uuid for h in holdings if _name(h) and h.evidence != "environment"}
     owners: dict[str, str] = {}

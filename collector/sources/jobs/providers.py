@@ -1,6 +1,4 @@
-"""Those who know which job or pod has which GPU, each behind the same three words, and
-which of them a node asks.
-"""
+"""Providers of the allocations of GPUs to jobs and pods, each with the same interface."""
 
 from __future__ import annotations
 
@@ -8,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from collector.node.gpu_processes import Held
+from collector.node.gpu_processes import ProcessesByGpu
 from collector.sources.jobs.allocation import Allocation
 from collector.sources.jobs.gpus import Gpus
+from collector.sources.jobs.slurm.allocations import Slurm
 from collector.sources.jobs.slurm.mapping import JobMapping
-from collector.sources.jobs.slurm.teller import Slurm
 from pipeline.catalog import agent
 from pipeline.clock import SECOND_NS, Clock
 from pipeline.observation import Unread
@@ -47,12 +45,12 @@ class AllocationProvider(Protocol):
         """
         ...
 
-    def holdings(self, gpus: Gpus, held: Held) -> Iterable[Allocation]:
-        """Who holds what. OSError where it cannot be asked."""
+    def holdings(self, gpus: Gpus, processes: ProcessesByGpu) -> Iterable[Allocation]:
+        """The current allocations. OSError where they cannot be read."""
         ...
 
 
-class KubeletTeller:
+class KubeletProvider:
     """The kubelet. In mode ``auto`` it is missed only once its socket was seen."""
 
     name = "kubelet"
@@ -74,11 +72,11 @@ class KubeletTeller:
         self._wanted = self._wanted or self._socket.is_socket()
         return self._wanted
 
-    def holdings(self, gpus: Gpus, held: Held) -> list[Allocation]:  # noqa: ARG002 - the kubelet knows nothing of processes
+    def holdings(self, gpus: Gpus, processes: ProcessesByGpu) -> list[Allocation]:  # noqa: ARG002 - the kubelet knows nothing of processes
         """See AllocationProvider.
 
-        One that did not answer in time is left alone for a while: Slurm's jobs are
-        told in the same breath.
+        One that did not answer in time is left alone for a while: Slurm's jobs are read
+        in the same thread.
         """
         from collector.sources.jobs.kubelet.client import Kubelet, KubeletError  # noqa: PLC0415 - nodes without a kubelet need no HTTP/2
 
@@ -102,7 +100,7 @@ class KubeletTeller:
                 self._count(kubelet.allocatable())
             except (
                 KubeletError
-            ):  # off by a feature gate before 1.23: who holds what is known all the same
+            ):  # off by a feature gate before 1.23: allocations are known without it
                 self._count({})
         return found
 
@@ -113,7 +111,7 @@ class KubeletTeller:
         )
 
 
-class MappingTeller:
+class MappingProvider:
     """The folder that prolog and epilog write."""
 
     name = "mapping"
@@ -132,12 +130,12 @@ class MappingTeller:
         """
         return self._folder.exists()
 
-    def holdings(self, gpus: Gpus, held: Held) -> Iterator[Allocation]:  # noqa: ARG002 - files know nothing of processes
+    def holdings(self, gpus: Gpus, processes: ProcessesByGpu) -> Iterator[Allocation]:  # noqa: ARG002 - files know nothing of processes
         """See AllocationProvider."""
         yield from self._mapping.holdings(gpus)
 
 
-class SlurmTeller:
+class SlurmProvider:
     """Slurm's tasks below /proc. On a node without any it costs a listing of /proc."""
 
     name = "processes"
@@ -152,8 +150,8 @@ class SlurmTeller:
         """See AllocationProvider."""
         return True
 
-    def holdings(self, gpus: Gpus, held: Held) -> Iterator[Allocation]:
+    def holdings(self, gpus: Gpus, processes: ProcessesByGpu) -> Iterator[Allocation]:
         """See AllocationProvider."""
-        yield from self._slurm.holdings(gpus, held, self._clock.monotonic_ns() / 1e9)
-        self._metrics.set(agent.JOBS_UNATTRIBUTED, float(self._slurm.strangers), "no_job")
+        yield from self._slurm.holdings(gpus, processes, self._clock.monotonic_ns() / 1e9)
+        self._metrics.set(agent.JOBS_UNATTRIBUTED, float(self._slurm.unattributed), "no_job")
         self._metrics.set(agent.JOBS_UNATTRIBUTED, float(self._slurm.hidden), "not_visible")

@@ -1,5 +1,5 @@
-"""The source of jobs: asks everybody who knows which job or pod has which GPU; a frame of what they
-say, events of what changed.
+"""The source of jobs: reads the allocations of all providers; a frame of allocations, events of
+changes.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from collector.node.gpu_processes import NO_INSTANCE, GpuProcesses, Held
+from collector.node.gpu_processes import NO_INSTANCE, GpuProcesses, ProcessesByGpu
 from collector.node.inventory import Inventory
 from collector.sources.jobs.allocation import Allocation, clean, identity_of, merged
 from collector.sources.jobs.gpus import Gpus
 from collector.sources.jobs.job_tracker import JobTracker
-from collector.sources.jobs.providers import AllocationProvider, KubeletTeller
+from collector.sources.jobs.providers import AllocationProvider, KubeletProvider
 from pipeline.catalog import agent
 from pipeline.catalog.device_job import KIND
 from pipeline.clock import Clock, instant
@@ -26,26 +26,26 @@ from pipeline.selfmetrics import SelfMetrics
 log = logging.getLogger("tocsin.jobs")
 
 # Rows of one node: 16 GPUs in 7 instances, each shared by two. Beyond it
-# attribution is cut, and says so.
+# attribution is cut, and the reading reports that.
 MAX_HOLDINGS = 256
 BLIND = "cannot be asked"
 
 
 class JobsSource:
-    """Asks ``tellers``.
+    """Reads ``providers``.
 
-    ``hidden`` are facts that nobody shall see: they are left out here, before
-    anything is shown or stored.
+    ``hidden`` are facts that must not be seen: they are left out here, before anything is shown or
+    stored.
 
-    A provider that does not answer reports nothing: what it said before is not repeated, for
-    it may no longer be true.
+    A provider that does not answer reports nothing: its earlier answer is not repeated, for it may
+    no longer be true.
     """
 
     name = "jobs"
 
     def __init__(
         self,
-        tellers: Sequence[AllocationProvider],
+        providers: Sequence[AllocationProvider],
         host: str,
         clock: Clock,
         metrics: SelfMetrics,
@@ -54,53 +54,59 @@ class JobsSource:
         inventory: Inventory,
         hidden: Iterable[str] = (),
     ) -> None:
-        self._tellers, self._holders, self._inventory = tuple(tellers), holders, inventory
+        self._providers, self._holders, self._inventory = tuple(providers), holders, inventory
         self._host, self._clock, self._metrics, self._hidden = host, clock, metrics, tuple(hidden)
         self._up: dict[str, bool] = {}
         self._devices: tuple[Device, ...] = ()
-        self._begun = JobTracker(host)
+        self._tracker = JobTracker(host)
 
     def read(self) -> Reading:
         """Current allocations. Never raises for a provider's failure."""
         now = instant(self._clock)
-        held = self._holders.look()
-        gpus = Gpus(held.gpus or self._inventory.devices("gpu"), held.instances)
+        processes = self._holders.look()
+        gpus = Gpus(processes.gpus or self._inventory.devices("gpu"), processes.instances)
         unread: list[Unread] = []
-        said = [
-            holding for teller in self._tellers for holding in self._ask(teller, gpus, held, unread)
+        answers = [
+            holding
+            for provider in self._providers
+            for holding in self._ask(provider, gpus, processes, unread)
         ]
-        holdings = merged(replace(h, facts=clean(h.facts, self._hidden)) for h in said)
+        holdings = merged(replace(h, facts=clean(h.facts, self._hidden)) for h in answers)
         holdings.sort(key=lambda h: gpus.index.get(h.uuid, "").zfill(4))
         if len(holdings) > MAX_HOLDINGS:
             unread.append(Unread("too many jobs", field=f"{len(holdings) - MAX_HOLDINGS} more"))
         rows = [
             (self._device(h, gpus), {"processes": n})
-            for h, n in _counted(holdings[:MAX_HOLDINGS], held)
+            for h, n in _counted(holdings[:MAX_HOLDINGS], processes)
         ]
         frame = frame_of(KIND, rows, *now)
         if _same(frame.devices, self._devices):
             frame = replace(frame, devices=self._devices)
         self._devices = frame.devices
-        blind = any(u.reason == BLIND and u.field != KubeletTeller.name for u in unread)
-        events = self._begun.update(holdings[:MAX_HOLDINGS], now, blind=blind)
+        blind = any(u.reason == BLIND and u.field != KubeletProvider.name for u in unread)
+        events = self._tracker.update(holdings[:MAX_HOLDINGS], now, blind=blind)
         return Reading((frame,), tuple(events), tuple(unread))
 
     def _ask(
-        self, teller: AllocationProvider, gpus: Gpus, held: Held, unread: list[Unread]
+        self,
+        provider: AllocationProvider,
+        gpus: Gpus,
+        processes: ProcessesByGpu,
+        unread: list[Unread],
     ) -> list[Allocation]:
         try:
-            if not teller.there():
+            if not provider.there():
                 return []
-            found = list(teller.holdings(gpus, held))
+            found = list(provider.holdings(gpus, processes))
         except OSError as error:
-            self._tell(teller.name, up=False, why=str(error))
-            unread.append(Unread(BLIND, field=teller.name))
+            self._note_answer(provider.name, up=False, why=str(error))
+            unread.append(Unread(BLIND, field=provider.name))
             return []
-        self._tell(teller.name, up=True)
-        unread += teller.unread
+        self._note_answer(provider.name, up=True)
+        unread += provider.unread
         return found
 
-    def _tell(self, name: str, *, up: bool, why: str = "") -> None:
+    def _note_answer(self, name: str, *, up: bool, why: str = "") -> None:
         if self._up.get(name, True) != up:
             if up:
                 log.info("%s answers again: job attribution resumed", name)
@@ -133,16 +139,18 @@ class JobsSource:
         )
 
 
-def _counted(holdings: Sequence[Allocation], held: Held) -> list[tuple[Allocation, float]]:
+def _counted(
+    holdings: Sequence[Allocation], processes: ProcessesByGpu
+) -> list[tuple[Allocation, float]]:
     """Each with the processes that hold its device, NaN where that is not known.
 
-    A pod's processes cannot be told from another's by the kubelet's word: those of a device that
-    it has alone are its own.
+    A pod's processes cannot be distinguished from another's by the kubelet: those of a device
+    that it has alone are its own.
     """
     alone = Counter((h.uuid, h.instance) for h in holdings)
     counts: list[tuple[Allocation, float]] = []
     for h in holdings:
-        holders = held.holders.get(h.uuid)
+        holders = processes.holders.get(h.uuid)
         if holders is None or (h.scheduler == "kubernetes" and alone[h.uuid, h.instance] > 1):
             counts.append((h, math.nan))
         elif h.scheduler == "kubernetes":

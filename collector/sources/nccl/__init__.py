@@ -1,3 +1,3 @@
-"""What NCCL says about a job: RAS, the Flight Recorder, the Inspector, and which processes of
-the node speak it at all.
+"""What NCCL reports about a job: RAS, the Flight Recorder, the Inspector, and which processes of
+the node use it.
 """

@@ -17,7 +17,7 @@ def joined(report: Report, job: str, host: str, processes: Iterable[Found]) -> R
     job and their GPU's UUID.
 
     ``host`` is what the report calls this node; of others nothing is known here. A process of
-    several GPUs has one rank in the job and several members: only its rank is told then.
+    several GPUs has one rank in the job and several members: then only its rank is set.
     """
     here = {found.inner_pid: found for found in processes}
 

@@ -21,7 +21,7 @@ MEMORY_BYTES = 2 << 30  # of address space, most of which is shared libraries' a
 CPU_S = 60
 LIBRARY_S = 20.0  # half a gigabyte from a cold disk
 DUMPS_S = 30.0
-MAX_BYTES = 32 << 20  # of what a child may say
+MAX_BYTES = 32 << 20  # that a child may write
 
 
 def find_version(root: Path, path: str) -> str:
@@ -71,5 +71,7 @@ def confine() -> None:
 
 def _end(returncode: int | None) -> str:
     return (
-        "took too long or said too much" if returncode in (None, -9) else f"ended with {returncode}"
+        "took too long or wrote too much"
+        if returncode in (None, -9)
+        else f"ended with {returncode}"
     )

@@ -104,10 +104,10 @@ def name_of(process: Found) -> str:
 
 
 def _hosts(processes: Sequence[Found]) -> dict[str, int]:
-    """How many hosts the job holds: its launcher said how many ranks there are and the hosts are
-    alike, or Slurm how many nodes.
+    """How many hosts the job has: its launcher gave the number of ranks and the hosts are alike, or
+    Slurm gave the number of nodes.
 
-    A step of one node in an allocation of several says nothing: some programs begin one on each
+    A step of one node in an allocation of several gives no number: some programs begin one on each
     node, and join them later.
     """
     environment, here = processes[0].environment, len({p.rank for p in processes})

@@ -14,7 +14,7 @@ MEGABYTES = 1000  # in what the Inspector counts in, 10^9 bytes
 
 
 def of_ras(report: Report | None) -> Values:
-    """What the last trusted RAS report says of the whole job; nothing where there is none."""
+    """Values of the last trusted RAS report, of all nodes of the job; empty where there is none."""
     if report is None:
         return {}
     members = [c.members for c in report.communicators]
@@ -30,7 +30,7 @@ def of_ras(report: Report | None) -> Values:
 
 
 def of_inspector(reports: Iterable[Report], bandwidths: Iterable[float]) -> Values:
-    """What the Inspector's files of this node say; nothing where there are none.
+    """Values of the Inspector's files of this node; empty where there are none.
 
     ``bandwidths`` are those of the Prometheus files.
     """

@@ -1,5 +1,5 @@
-"""The one error of every parser here: input was written by whoever runs a
-job, and may be anything.
+"""The one error of every parser here: input was written by the owner of a job, and may be
+anything.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class FormatError(ValueError):
 
 
 def printable(text: str, most: int = MAX_UNKNOWN) -> str:
-    r"""Foreign text, cut and without control characters, as it may stand in a log line or an event.
+    r"""Foreign text, cut and without control characters, for a log line or an event.
 
     >>> printable("a\x1b[31mb\n", 5)
     'a?[31'
@@ -30,7 +30,7 @@ def printable(text: str, most: int = MAX_UNKNOWN) -> str:
 
 @dataclass(slots=True)
 class Unread:
-    """Counts what a parser did not understand, and keeps the first pieces of it for people."""
+    """Counts what a parser did not understand, and keeps the first pieces for logs and events."""
 
     count: int = 0
     first: list[str] = field(default_factory=list)

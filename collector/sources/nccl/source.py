@@ -1,5 +1,5 @@
-"""The NCCL source: which jobs of the node speak NCCL, how far they are, and, when something is
-suspected, what they say about it.
+"""The NCCL source: which jobs of the node use NCCL, their progress, and, when a stall is suspected,
+their reports.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from collector.sources.nccl.asking import Asking, Present
 from collector.sources.nccl.children import find_version, read_dumps
 from collector.sources.nccl.discovery.library import Versions, version_of
 from collector.sources.nccl.discovery.scan import Found, Scanner
@@ -19,6 +18,7 @@ from collector.sources.nccl.jobs import Job, Jobs, name_of
 from collector.sources.nccl.progress import Values, of_inspector, of_ras
 from collector.sources.nccl.ras.client import Address, ask_any
 from collector.sources.nccl.ras.policy import Mode
+from collector.sources.nccl.ras_poller import LocalJob, RasPoller
 from collector.sources.nccl.suspicion import Suspicions
 from pipeline.catalog import agent
 from pipeline.clock import SECOND_NS, Clock, Instant, instant
@@ -33,7 +33,7 @@ log = logging.getLogger("tocsin.nccl")
 # between two looks over /proc; every read looks while something is suspected, or a job loses
 # processes and may be ending
 SCAN_S = 15.0
-TELL_S = 60.0  # between two reports of what the Inspector saw
+REPORT_S = 60.0  # between two reports of what the Inspector saw
 # shown; a node of 16 GPUs in 7 instances holds at most 112, and one to four in practice
 MAX_JOBS = 64
 
@@ -69,14 +69,15 @@ class NcclSource:
         self._scanner = Scanner(proc)
         self._versions = Versions(proc, find)
         self._jobs = Jobs(host)
-        self._asking = Asking(host, proc, mode, metrics, ask)
+
+        self._ras = RasPoller(host, proc, mode, metrics, ask)
         self._dumps = DumpWatch(host, proc, read)
         self._inspector = InspectorWatch(proc)
         self._scanned_s = float("-inf")
         self._completed: dict[
             str, dict[int, Report]
         ] = {}  # by job and pid: what the Inspector saw last
-        self._told_s: dict[str, float] = {}
+        self._reported_s: dict[str, float] = {}
 
     def read(self) -> Reading:
         """The present jobs, changes and reports. OSError where /proc cannot be read."""
@@ -108,17 +109,17 @@ class NcclSource:
     def close(self) -> None:
         """Let go of all files."""
         self._inspector.close()
-        self._asking.close()
+        self._ras.close()
 
     def _scan(self, now_s: float, at: Instant) -> list[Event]:
         scan = self._scanner.scan(now_s)
         self._metrics.set(agent.NCCL_HIDDEN, scan.hidden)
         events = self._jobs.update(scan.processes, now_s, at)
-        for known in (*self._completed, *self._told_s):
+        for known in (*self._completed, *self._reported_s):
             if known not in self._jobs.now:
                 self._completed.pop(known, None)
-                self._told_s.pop(known, None)
-                self._asking.forget(known)
+                self._reported_s.pop(known, None)
+                self._ras.forget(known)
         for job in self._jobs.now.values():
             strange = next(
                 (p for p in job.present if p.library and self._versions.known(p.library) is None),
@@ -137,20 +138,21 @@ class NcclSource:
         """The numbers of one job, and its events of this read."""
         reports: list[Report] = []
         versions = tuple(version_of(self._version(p)) for p in job.present)
-        present = Present(job.name, job.present, versions, since_s)
-        if report := self._asking.look(present, now_s, time_ns):
+
+        local = LocalJob(job.name, job.present, versions, since_s)
+        if report := self._ras.look(local, now_s, time_ns):
             reports.append(report)
             unread += [Unread("untrusted", job.name, "ras")] if not report.trusted else []
-        if self._monitor and (heard := self._asking.listen(present, now_s, time_ns)):
-            reports.append(heard)
-            job.lost_s = now_s if heard.dead else job.lost_s
+        if self._monitor and (changes := self._ras.listen(local, now_s, time_ns)):
+            reports.append(changes)
+            job.lost_s = now_s if changes.dead else job.lost_s
         seen = self._completed.setdefault(job.name, {})
         for process, seen_now in self._inspector.look(job.present, now_s):
             seen[process.pid] = replace(seen_now, job=job.name, world_rank=process.rank)
-        if seen and now_s - self._told_s.get(job.name, float("-inf")) >= TELL_S:
-            self._told_s[job.name] = now_s
+        if seen and now_s - self._reported_s.get(job.name, float("-inf")) >= REPORT_S:
+            self._reported_s[job.name] = now_s
             reports += seen.values()
-        asked = self._asking.of(job.name)
+        asked = self._ras.of(job.name)
         usable = asked.refused not in {
             "off",
             "disabled",
@@ -194,7 +196,7 @@ class NcclSource:
     def _count_refusals(self) -> None:
         counts: dict[tuple[str, ...], float] = {}
         for name in self._jobs.now:
-            if reason := self._asking.of(name).refused:
+            if reason := self._ras.of(name).refused:
                 counts[(reason,)] = counts.get((reason,), 0.0) + 1
         self._metrics.replace(agent.NCCL_NOT_POLLED, counts)
 

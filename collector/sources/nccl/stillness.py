@@ -40,7 +40,7 @@ class Stillness:
             self._still_s = 0.0
 
     def since_ns(self) -> int | None:
-        """Since when all stand still (monotonic), None where they do
+        """Since when all GPUs make no progress (monotonic), None where they do
         not, or not for long enough.
         """
         return self._since_ns if self._still_s >= STILL_S else None

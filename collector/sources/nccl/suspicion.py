@@ -1,5 +1,5 @@
-"""What the detectors suspect, fed back to the NCCL source: jobs are asked for reports
-only when there is a reason.
+"""What the detectors suspect, fed back to the NCCL source: jobs are polled only when there is a
+reason.
 
 This is the one place where something flows upstream. It decides what is read, never what is
 concluded: whatever is read is in the observation.
@@ -16,7 +16,7 @@ from pipeline.finding import Finding, Incident
 from pipeline.observation import Observation
 
 # detectors whose every finding is about a stall: as long as one is active
-TELLERS = frozenset({"hang", "nccl"})
+STALL_DETECTORS = frozenset({"hang", "nccl"})
 HARD_NS = 600 * SECOND_NS  # any other page on a node explains a stall that follows within this time
 MOST = 1000
 
@@ -29,9 +29,9 @@ class Suspicions:
     def __init__(self) -> None:
         self._lock = Lock()
         self._stillness = Stillness()
-        self._standing: dict[
+        self._active: dict[
             str, tuple[int, bool]
-        ] = {}  # finding: monotonic time it was first said, and whether it lasts
+        ] = {}  # finding: monotonic time of the first report, and whether it lasts
 
     def write(
         self,
@@ -39,24 +39,24 @@ class Suspicions:
         findings: Sequence[Finding],
         incidents: Sequence[Incident] = (),  # noqa: ARG002 - a sink gets all
     ) -> None:
-        """See Sink. Incidents say nothing that their findings did not."""
+        """See Sink. Incidents add nothing to their findings."""
         with self._lock:
             for frame in observation.frames:
                 if frame.kind == "gpu":
                     self._stillness.look(frame, observation.boot_id)
             for finding in findings:
                 if not finding.active:
-                    self._standing.pop(finding.id, None)
-                elif finding.detector in TELLERS or finding.severity == "page":
-                    self._standing.setdefault(
-                        finding.id, (observation.mono_ns, finding.detector in TELLERS)
+                    self._active.pop(finding.id, None)
+                elif finding.detector in STALL_DETECTORS or finding.severity == "page":
+                    self._active.setdefault(
+                        finding.id, (observation.mono_ns, finding.detector in STALL_DETECTORS)
                     )
-            while len(self._standing) > MOST:
-                del self._standing[next(iter(self._standing))]
+            while len(self._active) > MOST:
+                del self._active[next(iter(self._active))]
 
     def since_ns(self, now_ns: int) -> int | None:
         """Since when something is suspected (monotonic), None where nothing is."""
         with self._lock:
-            since = [at for at, lasts in self._standing.values() if lasts or now_ns - at < HARD_NS]
+            since = [at for at, lasts in self._active.values() if lasts or now_ns - at < HARD_NS]
             still = self._stillness.since_ns()
             return min(since if still is None else [*since, still], default=None)

@@ -14,7 +14,7 @@ from collector.sources.jobs.kubelet.newest import Newest
 from collector.sources.jobs.kubelet.pods import Claim, Pod, allocatable, listed
 from collector.sources.jobs.kubelet.wire import WireError
 
-TIMEOUT_S = 2.0  # for one call: a kubelet that is well answers in milliseconds
+TIMEOUT_S = 2.0  # for one call: a healthy kubelet answers in milliseconds
 VERSIONS = ("v1", "v1alpha1")
 # The resources of NVIDIA's device plugin; dcgm-exporter takes the same, and others by
 # --nvidia-resource-names.
@@ -24,9 +24,9 @@ DRA_DRIVER = "gpu.nvidia.com"
 
 
 class KubeletError(OSError):
-    """The kubelet did not say who holds what; the message says why.
+    """The kubelet gave no allocations; the message has the reason.
 
-    ``slow``: it cost the whole deadline to find that out.
+    ``slow``: it took until the deadline.
     """
 
     def __init__(self, message: str, *, slow: bool = False) -> None:
@@ -63,12 +63,12 @@ class Kubelet:
             except WireError as error:
                 raise KubeletError(f"{self._path}: an answer that is none: {error}") from error
         raise KubeletError(
-            f"{self._path}: speaks neither {' nor '.join(VERSIONS)} of the pod-resources API"
+            f"{self._path}: serves neither {' nor '.join(VERSIONS)} of the pod-resources API"
         )
 
     def allocatable(self) -> dict[str, int]:
         """How many GPUs or MIG instances it could give out, by resource; empty
-        where it is too old to say.
+        where it is too old to answer.
 
         KubeletError.
         """
@@ -91,14 +91,16 @@ class Kubelet:
         return counts
 
     def holdings(self, gpus: Gpus) -> list[Allocation]:
-        """Who holds which of these GPUs.
+        """Which pod has which of these GPUs.
 
         A device that the node does not have is left out. KubeletError.
         """
         return self._newest.of(given for pod in self.pods() for given in self._given(pod, gpus))
 
     def _given(self, pod: Pod, gpus: Gpus) -> Iterator[tuple[Allocation, bool]]:
-        """What a pod has, each with whether nobody else can have it at the same time."""
+        """Allocations of a pod, each with whether no other pod can have the device at the same
+        time.
+        """
         for container in pod.containers:
             named = {"pod": pod.name, "namespace": pod.namespace, "container": container.name}
             for devices in container.devices:

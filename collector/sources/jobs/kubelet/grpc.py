@@ -41,15 +41,16 @@ class GrpcError(OSError):
     """The call gave no answer: ``code`` is gRPC's number for why."""
 
     def __init__(self, code: int, message: str) -> None:
-        said = "".join(c if c.isprintable() else "?" for c in message[:MAX_MESSAGE])
-        super().__init__(f"gRPC status {code}: {said}")
+
+        shown = "".join(c if c.isprintable() else "?" for c in message[:MAX_MESSAGE])
+        super().__init__(f"gRPC status {code}: {shown}")
         self.code = code
 
 
 def call(
     path: Path, method: str, request: bytes = b"", *, timeout_s: float, max_bytes: int = MAX_BYTES
 ) -> bytes:
-    """The answer to one call, whole.
+    """The complete answer to one call.
 
     GrpcError with the server's status, or ours where the server is absent, slow or no gRPC server.
     """
@@ -119,10 +120,10 @@ class _Call:
             raise GrpcError(UNAVAILABLE, f"HTTP status {status}")
         code = self._headers.get("grpc-status", "")
         if code != "0":
-            said = unquote(self._headers.get("grpc-message", ""), errors="replace")
+            reason = unquote(self._headers.get("grpc-message", ""), errors="replace")
             raise GrpcError(
                 int(code) if code.isascii() and code.isdecimal() and len(code) < 3 else INTERNAL,
-                said,
+                reason,
             )
         length = int.from_bytes(self._body[1:_HEAD], "big")
         if len(self._body) < _HEAD or self._body[0] or len(self._body) != _HEAD + length:

@@ -10,8 +10,8 @@ from collector.sources.jobs.allocation import Allocation
 
 
 class Newest:
-    """Remembers since which answer each pod is listed with each device; of those that were there
-    from the first one nobody knows who came last.
+    """Remembers since which answer each pod is listed with each device; of those that
+    were in the first one it is unknown which came last.
     """
 
     def __init__(self) -> None:
@@ -19,8 +19,8 @@ class Newest:
         self._answers = 0
 
     def of(self, given: Iterable[tuple[Allocation, bool]]) -> list[Allocation]:
-        """What an answer says, each with whether a device like this has one pod at a time, without
-        pods that must have finished.
+        """The allocations of an answer, each given with whether a device like this has one pod at a
+        time, without pods that must have finished.
         """
         listed = [
             (holding, exclusive, _place(holding), _key(holding)) for holding, exclusive in given

@@ -1,4 +1,4 @@
-"""What the pod-resources API says, as values.
+"""Answers of the pod-resources API as values.
 
 Field numbers: kubelet/pkg/apis/podresources/v1/api.proto; v1alpha1 has the same.
 """

@@ -1,5 +1,5 @@
-"""Protocol buffers as far as a reader needs them: fields of a message, in the order they stand
-(protobuf.dev, "Encoding").
+"""Protocol buffers as far as a reader needs them: fields of a message, in the order in which they
+come (protobuf.dev, "Encoding").
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def inner(message: bytes, wanted: int) -> Iterator[bytes]:
 
 
 def text(message: bytes, wanted: int) -> str:
-    """The last value of a text field, "" where it is absent: what proto3 says of both.
+    """The last value of a text field, "" where it is absent: proto3's rule for both.
 
     What is no UTF-8 becomes U+FFFD.
     """

@@ -1,7 +1,7 @@
-"""Slurm's job in the control group of a process: the kernel's word, which no job can change.
+"""Slurm's job in the control group of a process: kept by the kernel, so that no job can change it.
 
-A path counts only where slurmstepd puts it: whoever runs a job may make groups of any name further
-down, or in the slice of his session. Paths: cgroup_v2.html and CHANGELOG of Slurm (s<SLUID> in
+A path counts only where slurmstepd puts it: the owner of a job may make groups of any name further
+down, or in the slice of the session. Paths: cgroup_v2.html and CHANGELOG of Slurm (s<SLUID> in
 place of job_<id> since 26.05, unless CgroupJobIdPaths=yes), cgroups.html for v1.
 """
 
@@ -33,7 +33,7 @@ _V1 = re.compile(
 class Group(NamedTuple):
     """A job by its id or, where the path has only that, by its SLUID; the other is empty.
 
-    ``step`` is empty for the job as a whole.
+    ``step`` is empty for the complete job.
     """
 
     job: str

@@ -2,8 +2,8 @@
 are looked at as they come.
 
 A job is known by the control group of its processes; where Slurm has none (proctrack/linuxproc,
-pgid), by the title of the slurmstepd of root that they descend from. What a job says of itself in
-its environment is only added to that.
+pgid), by the title of the slurmstepd of root that they descend from. The environment
+of a job only adds to that.
 """
 
 from __future__ import annotations
@@ -156,28 +156,28 @@ class Tasks:
         known.group = group or (above.group if above else None) or known.group
         if known.group is None:
             return
-        said = environment_of(self._bytes(pid, "environ"), KEPT)
-        job = known.group.job or self._job_of_sluid(known.group.sluid, said)
+        variables = environment_of(self._bytes(pid, "environ"), KEPT)
+        job = known.group.job or self._job_of_sluid(known.group.sluid, variables)
         if job:
-            ours = said if said.get("SLURM_JOB_ID", job) == job else {}
+            ours = variables if variables.get("SLURM_JOB_ID", job) == job else {}
             step = known.group.step or ours.get("SLURM_STEP_ID", "")
             launched = above is not None and above.daemon
             known.task = Task(
                 pid, job, step, procfs.user(status), launched=launched, environment=ours
             )
 
-    def _job_of_sluid(self, sluid: str, said: Mapping[str, str]) -> str:
+    def _job_of_sluid(self, sluid: str, variables: Mapping[str, str]) -> str:
         """The job of a SLUID by the title of its slurmstepd, else by the environment of a task of
-        it; "" where neither says.
+        it; "" where neither has it.
         """
         for known in self._known.values():
             if known.daemon and known.group and known.group.sluid == sluid and known.group.job:
                 return known.group.job
-        job = said.get("SLURM_JOB_ID", "") if said.get("SLURM_JOB_SLUID") == sluid else ""
+        job = variables.get("SLURM_JOB_ID", "") if variables.get("SLURM_JOB_SLUID") == sluid else ""
         return job if re.fullmatch("[0-9]{1,12}", job) else ""
 
     def _titled(self, pid: int, group: Group | None) -> Group | None:
-        """The group of a slurmstepd, completed by what its title says."""
+        """The group of a slurmstepd, completed from its title."""
         match = _TITLE.match(self._bytes(pid, "cmdline"))
         if match is None:
             return group

@@ -1,1 +1,1 @@
-"""NCCL's RAS subsystem: what its reports say, how to ask for one, and when asking is safe."""
+"""NCCL's RAS subsystem: its reports, how to request one, and when that is safe."""

@@ -20,8 +20,8 @@ from pathlib import Path
 MAX_BYTES = 32 << 20  # 520 bytes per rank and communicator: 1,024 ranks in 60 communicators
 # a collection takes at most 10 s: 5 and 5 more per leg (src/ras/ras_internal.h)
 CONNECT_S, READ_S = 1.0, 12.0
-COLLECT_S = 5  # what the server is told: 0, without limit, makes the job leak memory
-MAX_PREFACE = 4096  # bytes of what is said before the report
+COLLECT_S = 5  # limit sent to the server: 0, without limit, makes the job leak memory
+MAX_PREFACE = 4096  # bytes before the report
 
 _ASK = f"CLIENT PROTOCOL 2\nTIMEOUT {COLLECT_S}\nSET FORMAT json\n".encode()
 _STATUS = b"STATUS\n"
@@ -29,7 +29,7 @@ CLONE_NEWNET = 0x40000000  # sched.h
 
 
 class RasError(OSError):
-    """No report was to be had; ``cause`` is one word for a metric."""
+    """No report was available; ``cause`` is one word for a metric."""
 
     def __init__(self, cause: str, message: str) -> None:
         super().__init__(message)
@@ -58,19 +58,18 @@ def ask(
     """One JSON report as it came. RasError: refused, silent, cut, flood, no_json, garbage."""
     end = time.monotonic() + connect_s + read_s
     with connect(address, connect_s) as connection:
-        talk = _Talk(connection, end, max_bytes)
-        # The report is asked for only when the server has said that it will be
-        # JSON: text is what crashes.
-        talk.send(_ASK)
-        replies = [talk.line() for _ in range(3)]
+        session = _Session(connection, end, max_bytes)
+        # The report is requested only after the server has confirmed JSON: the text form crashes.
+        session.send(_ASK)
+        replies = [session.line() for _ in range(3)]
         if not re.fullmatch(r"SERVER PROTOCOL \d{1,9}", replies[0]):
-            raise RasError("garbage", f"no RAS server: it says {replies[0]!r:.80}")
+            raise RasError("garbage", f"no RAS server: it answers {replies[0]!r:.80}")
         if replies[2].startswith("ERROR: Unknown command"):
             raise RasError("no_json", "the RAS server has no JSON (NCCL before 2.28.7)")
         if replies[1:] != ["OK", "OK"]:
             raise RasError("garbage", f"the RAS server answers {replies[1:]!r:.120}")
-        talk.send(_STATUS)
-        return talk.rest()
+        session.send(_STATUS)
+        return session.rest()
 
 
 def ask_any(addresses: Iterable[Address], ask: Callable[[Address], bytes] = ask) -> bytes:
@@ -90,7 +89,7 @@ def ask_any(addresses: Iterable[Address], ask: Callable[[Address], bytes] = ask)
     raise error
 
 
-class _Talk:
+class _Session:
     """A connection with one deadline for all that is read, and a limit of bytes."""
 
     def __init__(self, connection: socket.socket, end: float, max_bytes: int) -> None:
@@ -102,14 +101,14 @@ class _Talk:
         try:
             self._connection.sendall(data)
         except OSError as error:
-            raise RasError("cut", f"the RAS server hung up: {error}") from error
+            raise RasError("cut", f"the RAS server closed the connection: {error}") from error
 
     def line(self) -> str:
         while (at := self._kept.find(b"\n")) < 0:
             if len(self._kept) > MAX_PREFACE:
-                raise RasError("garbage", "no RAS server: it says a line without end")
+                raise RasError("garbage", "no RAS server: it sent a line without end")
             if not self._more():
-                raise RasError("cut", "the RAS server hung up before it answered")
+                raise RasError("cut", "the RAS server closed the connection before it answered")
         text = bytes(self._kept[:at]).decode(errors="replace").rstrip("\r")
         del self._kept[: at + 1]
         return text
@@ -131,7 +130,7 @@ class _Talk:
         except TimeoutError as error:
             raise RasError("silent", "the RAS server did not answer in time") from error
         except OSError as error:
-            raise RasError("cut", f"the RAS server hung up: {error}") from error
+            raise RasError("cut", f"the RAS server closed the connection: {error}") from error
         self._kept += piece
         return bool(piece)
 

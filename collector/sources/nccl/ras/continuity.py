@@ -1,8 +1,8 @@
-"""What one report cannot tell about itself: whether it fits to the one before it.
+"""What one report does not show by itself: whether it agrees with the one before it.
 
 NVIDIA/nccl#2346: a report made while a communicator is set up may lose a communicator, or ranks of
-one, that are well. A loss that no teardown announced is believed only when the next report says the
-same.
+one, that are healthy. A loss that no teardown announced is accepted only when the next report has
+it too.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Continuity:
         self._doubted: Loss = frozenset()
 
     def check(self, report: Report) -> Report:
-        """The report, with ``distrust`` where it lost what was well and
-        nobody has confirmed that.
+        """The report, with ``distrust`` where it lost healthy ranks and no second report has
+        confirmed that.
         """
         if not report.trusted:
             return report
@@ -35,11 +35,11 @@ class Continuity:
         loss = self._loss(now)
         if loss and loss != self._doubted:
             self._doubted = loss
-            words = ", ".join(sorted({key[0] for key, _ in loss})[:3])
+            names = ", ".join(sorted({key[0] for key, _ in loss})[:3])
             return replace(
                 report,
                 distrust=(
-                    f"ranks of {words} are gone without a teardown: believed when a "
+                    f"ranks of {names} are gone without a teardown: accepted when a "
                     "second report agrees"
                 ),
             )
@@ -52,11 +52,15 @@ class Continuity:
         for key, before in self._before.items():
             if any(m.state in _CLOSING for m in before.members):
                 continue
-            well = {m.rank for m in before.members if m.state == "ok" and (m.host, m.pid) in alive}
+            healthy = {
+                m.rank for m in before.members if m.state == "ok" and (m.host, m.pid) in alive
+            }
             if key not in now:
-                lost |= {(key, EVERYONE)} if well else set()
+                lost |= {(key, EVERYONE)} if healthy else set()
             elif not any(m.state in _CLOSING for m in now[key].members):
                 lost |= {
-                    (key, m.rank) for m in now[key].members if m.state == "left" and m.rank in well
+                    (key, m.rank)
+                    for m in now[key].members
+                    if m.state == "left" and m.rank in healthy
                 }
         return frozenset(lost)

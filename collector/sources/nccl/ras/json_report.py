@@ -76,7 +76,7 @@ class _Report(msgspec.Struct, frozen=True, gc=False):
 
 
 def parse_json(data: bytes, origin: str = "", zone: tzinfo | None = None) -> Report:
-    """The report in a JSON document, and what the server said before it.
+    """The report in a JSON document, and the refusals before it.
 
     Impossible sums give a report with ``distrust``; FormatError where it is no report or is cut
     off. ``zone`` as in ``words.local_time_ns``.
@@ -162,8 +162,8 @@ def _communicator(c: _Communicator, counts: dict[Counts, Counts]) -> Communicato
 
 def _member(r: _Rank, state: State, counts: dict[Counts, Counts]) -> Member:
     """``counts`` keeps one tuple for all ranks that count alike: in a job at work nearly all do."""
-    told = zip(OPERATIONS, msgspec.structs.astuple(r.collective_counts), strict=True)
-    launched = tuple((name, count) for name, count in told if count is not None)
+    counted = zip(OPERATIONS, msgspec.structs.astuple(r.collective_counts), strict=True)
+    launched = tuple((name, count) for name, count in counted if count is not None)
     return Member(
         r.rank,
         host="" if r.host == ADDRESS_UNKNOWN else printable(r.host, 64),

@@ -1,5 +1,5 @@
-"""What a text report says of each communicator, gathered line by line, and the
-members that follow from it.
+"""The contents of a text report by communicator, gathered line by line, and the members that
+follow from it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Endpoint:
 
 
 @dataclass(slots=True)
-class AskOutcome:
-    """What the lines said of one rank."""
+class RankStatus:
+    """What the lines report of one rank."""
 
     place: Endpoint = field(default_factory=Endpoint)
     state: State = "unknown"
@@ -54,74 +54,74 @@ class AskOutcome:
 
 @dataclass(slots=True)
 class RankSet:
-    """Ranks of which one line says the same thing: how many there are, and those that
-    the lines below it name.
+    """Ranks with the same status in one line: how many there are, and those that the lines below it
+    name.
     """
 
-    told: Unlisted
+    status: Unlisted
     named: int = 0
 
 
 @dataclass(slots=True)
 class Entry:
-    """One communicator of the report: its row in the table, its hash, and what was said of it."""
+    """One communicator of the report: its row in the table, its hash, and its lines."""
 
     group: int
     index: int
     hash: str
-    ranks: dict[int, AskOutcome] = field(default_factory=dict)
+    ranks: dict[int, RankStatus] = field(default_factory=dict)
     sets: list[RankSet] = field(default_factory=list)
-    # INCOMPLETE, ERROR, MISMATCH: how many lines stand below each
+    # INCOMPLETE, ERROR, MISMATCH: how many lines are below each
     heads: dict[str, int] = field(default_factory=dict)
     head: str = ""  # the latest
     failures: int = 0  # ranks in the headlines of an ERROR
 
-    def begin(self, told: Unlisted) -> None:
+    def begin(self, status: Unlisted) -> None:
         """A line about a set of ranks; the lines below may name them."""
-        self.sets.append(RankSet(told))
+        self.sets.append(RankSet(status))
         self.heads[self.head] += 1
 
     def name(self, rank: int, place: Endpoint) -> None:
         """One rank of the latest set."""
         latest = self.sets[-1]
         latest.named += 1
-        said = self.ranks.setdefault(rank, AskOutcome())
+        known = self.ranks.setdefault(rank, RankStatus())
         if place.pid >= 0:
-            said.place = place
-        told = latest.told
-        if told.state != "unknown":
-            said.state = told.state
-        if told.error:
-            said.error = told.error
-        if told.operation:
-            said.launched[told.operation] = told.launched
+            known.place = place
+        new = latest.status
+        if new.state != "unknown":
+            known.state = new.state
+        if new.error:
+            known.error = new.error
+        if new.operation:
+            known.launched[new.operation] = new.launched
 
     def doubts(self) -> Iterable[str]:
         """Reasons why these lines cannot be all that NCCL wrote."""
         where = f"#{self.group}-{self.index}"
         for head, lines in self.heads.items():
             if not lines and not (head == "ERROR" and self.failures):
-                yield f"{where} is {head} and nothing says why"
+                yield f"{where} is {head} without a reason"
         topics = Counter(
-            each.told.operation
+            each.status.operation
             for each in self.sets
-            if each.told.operation or each.told.state not in BY_ITSELF
+            if each.status.operation or each.status.state not in BY_ITSELF
         )
         for topic, sets in topics.items():
             if sets == 1:
-                yield f"{where} says that ranks differ in {topic or 'status'} and tells of one kind"
+                yield f"{where} reports that ranks differ in {topic or 'status'} and lists one kind"
         for each in self.sets:
-            if each.named not in (0, each.told.ranks):
-                yield f"{where} speaks of {each.told.ranks} ranks and names {each.named}"
+            if each.named not in (0, each.status.ranks):
+                yield f"{where} counts {each.status.ranks} ranks and names {each.named}"
 
     def communicator(self, size: int, dead: Container[tuple[str, int]]) -> Communicator:
         """The communicator with the members that were named; the others are counted.
 
         ``dead`` are (address, pid) of processes.
         """
-        unlisted = [each.told for each in self.sets if not each.named and each.told.ranks]
-        told = sum(each.told.ranks for each in self.sets if each.told.error)
-        if self.failures > told:
-            unlisted.append(Unlisted(self.failures - told, error=TIMED_OUT))
-        members = tuple(said.member(rank, dead) for rank, said in sorted(self.ranks.items()))
+        unlisted = [each.status for each in self.sets if not each.named and each.status.ranks]
+        listed = sum(each.status.ranks for each in self.sets if each.status.error)
+        if self.failures > listed:
+            unlisted.append(Unlisted(self.failures - listed, error=TIMED_OUT))
+        members = tuple(known.member(rank, dead) for rank, known in sorted(self.ranks.items()))
         return Communicator(self.hash, size, members, unlisted=tuple(unlisted))

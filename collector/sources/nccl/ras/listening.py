@@ -1,8 +1,8 @@
-"""A MONITOR connection to one job, held open and looked at without ever waiting: deaths of its
-processes, as NCCL tells them.
+"""A MONITOR connection to one job, held open and read without waiting: deaths of its processes,
+as NCCL reports them.
 
 Only of releases that may be asked, and only where it is switched on (``sources.nccl.monitor``): the
-first query after a death says the same sooner.
+first query after a death reports the same sooner.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 class MonitorStream:
-    """Takes the stream as it comes and gives the events that are whole.
+    """Takes the stream as it comes and returns the complete events.
 
     What is no event is counted in ``unread``.
 
@@ -83,8 +83,8 @@ class MonitorStream:
         if self._object:
             self._object.append(line)
             if line == b"}":
-                whole, self._object = b"\n".join(self._object), []
-                return self._take(whole)
+                document, self._object = b"\n".join(self._object), []
+                return self._take(document)
             if sum(map(len, self._object)) > MAX_OBJECT:
                 self._object = []
                 self.unread.add("an object without end")

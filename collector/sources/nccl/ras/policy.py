@@ -51,7 +51,7 @@ class JobSituation:
     ``starts_s`` are when its processes here started. ``asked_s`` is when it was last asked, None
     for never, ``asked_times`` how often in this suspicion. ``suspected_s`` is since when something
     is suspected, None for nothing. ``first_to_ask``: this node is the one that asks for the job,
-    None where it cannot tell.
+    None where that is unknown.
     """
 
     starts_s: tuple[float, ...]
@@ -84,9 +84,9 @@ def unfit(mode: Mode, job: JobSituation, now_s: float) -> Refusal | None:
 def refusal(mode: Mode, job: JobSituation, now_s: float, slot: float = 0.0) -> Refusal | None:
     """Why the job may not be asked now; None: ask.
 
-    A node that another one asks for looks once in each suspicion all the same, late and in its
-    ``slot`` (0 to 1), which spreads the nodes of a job: the other one may be what died, and after
-    that look all know again who asks.
+    A node whose job another node asks still asks once in each suspicion, late and in its ``slot``
+    (0 to 1), which spreads the nodes of a job: the other node may be the one that died, and after
+    that poll all know again which node asks.
     """
     if reason := unfit(mode, job, now_s):
         return reason
@@ -102,7 +102,9 @@ def refusal(mode: Mode, job: JobSituation, now_s: float, slot: float = 0.0) -> R
 
 
 def slot_of(host: str, job: str) -> float:
-    """This node's place among those that cannot tell who asks, 0 to 1: the same at every start."""
+    """This node's slot among those that do not know which node asks, 0 to 1: the same at each
+    start.
+    """
     return (
         int.from_bytes(hashlib.blake2b(f"{host}\0{job}".encode(), digest_size=4).digest(), "big")
         / 2**32

@@ -1,7 +1,7 @@
 """The text report, of NCCL 2.24 to 2.30 and of whatever comes after: a line that is not
 understood is counted and kept.
 
-Nothing asks a live job for it (policy.py); people save it and paste it.
+It is never requested of a live job (policy.py); users save and paste it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def parse_text(text: str, origin: str = "") -> Report:
 class _Reader:
     """One pass over the lines.
 
-    What stands below a head belongs to ``entry`` (a communicator) or
+
+    The lines below a head belong to ``entry`` (a communicator) or
     ``lost`` (processes of the job).
     """
 
@@ -72,7 +73,7 @@ class _Reader:
     def end(self, fragment: str) -> Report:
         """The report.
 
-        ``fragment`` is a last line without its end: it may say anything, so
+        ``fragment`` is a last line without its end: it may be incomplete, so
         nothing is read from it.
         """
         if not self.report.nccl:
@@ -80,7 +81,7 @@ class _Reader:
         dead = {(p.host, p.pid) for p in self.dead}
         sizes = {number: group.size for number, group in self.groups.items()}
         cut = (Discard(printable(fragment), "cut off"),) if fragment else ()
-        doubts = self._doubts(whole=not fragment)
+        doubts = self._doubts(complete=not fragment)
         return replace(
             self.report,
             distrust="; ".join(doubts[:5]),
@@ -97,8 +98,8 @@ class _Reader:
             discarded=(*self.refused, *self.unread.discards("not understood"), *cut),
         )
 
-    def _doubts(self, *, whole: bool) -> list[str]:
-        doubts = [] if whole and self.section == "Warnings" else ["the report is cut off"]
+    def _doubts(self, *, complete: bool) -> list[str]:
+        doubts = [] if complete and self.section == "Warnings" else ["the report is cut off"]
         for number, group in self.groups.items():
             if not group.size or not group.communicators:
                 doubts.append(
@@ -118,11 +119,11 @@ class _Reader:
         for entry in self.entries.values():
             doubts += entry.doubts()
             if entry.group not in self.groups:
-                doubts.append(f"#{entry.group}-{entry.index} stands in no row of the table")
+                doubts.append(f"#{entry.group}-{entry.index} is in no row of the table")
         return doubts
 
-    # What each kind of line does. Groups of a match are digits or words that
-    # the pattern has bounded.
+    # One method per kind of line. Groups of a match are digits or terms that the pattern has
+    # bounded.
 
     def banner(self, match: re.Match[str]) -> None:
         self.report = replace(self.report, nccl=match[1])
@@ -180,10 +181,10 @@ class _Reader:
         self.operation = WHOLE if match[1] == "collective" else match[1]
 
     def rank_set(self, match: re.Match[str]) -> None:
-        self._begin(self._told(int(match["n"]), match["what"]))
+        self._begin(self._status_of(int(match["n"]), match["what"]))
 
     def single(self, match: re.Match[str]) -> None:
-        self._begin(self._told(1, match["what"]))
+        self._begin(self._status_of(1, match["what"]))
         self._name(int(match["rank"]), match["place"])
 
     def rank(self, match: re.Match[str]) -> None:
@@ -208,11 +209,11 @@ class _Reader:
             self.refused.append(Discard(printable(match[0]), "a command was refused"))
 
     def nothing(self, match: re.Match[str]) -> None:
-        """A line that says nothing that stands nowhere else."""
+        """A line that only repeats others."""
 
-    def _begin(self, told: Unlisted) -> None:
+    def _begin(self, status: Unlisted) -> None:
         if self.entry:
-            self.entry.begin(told)
+            self.entry.begin(status)
 
     def _name(self, rank: int, place: str) -> None:
         if (
@@ -227,8 +228,8 @@ class _Reader:
         elif self.entry and self.entry.sets:
             self.entry.name(rank, Endpoint())
 
-    def _told(self, ranks: int, what: str) -> Unlisted:
-        """What one line says of a set: ``status X``, ``reported ERR``,
+    def _status_of(self, ranks: int, what: str) -> Unlisted:
+        """What one line reports of a set: ``status X``, ``reported ERR``,
         ``launched up to operation K``, ``not launched any ...``.
         """
         verb, _, rest = what.partition(" ")

@@ -1,4 +1,4 @@
-"""The words of NCCL's RAS reports, and what they are called here.
+"""The terms of NCCL's RAS reports, and what they are called here.
 
 Source: src/ras/client_support.cc and collectives.cc of NCCL, tags v2.24.3-1 to
 v2.30.7-1; ncclResult_t of nccl.h.

@@ -1,4 +1,4 @@
-"""Jobs as events, by the real tellers into what the detectors know: who is told,
+"""Jobs as events, from the real providers to the state of the detectors: which jobs are reported,
 when, and what is left out.
 """
 
@@ -14,9 +14,9 @@ from collector.node.inventory import Inventory
 from collector.node.state import State
 from collector.sources.jobs.providers import (
     AllocationProvider,
-    KubeletTeller,
-    MappingTeller,
-    SlurmTeller,
+    KubeletProvider,
+    MappingProvider,
+    SlurmProvider,
 )
 from collector.sources.jobs.source import JobsSource
 from detectors.kit.jobs import JobTracker
@@ -31,7 +31,7 @@ GPUS = [
     Device("n1", "gpu", f"GPU-{n}", {"index": str(n), "minor_number": str(n)}) for n in range(4)
 ]
 INSTANCE = Device("n1", "gpu_instance", "MIG-1", {"gpu_uuid": "GPU-3", "gpu_instance": "5"})
-Told = list[tuple[str, dict[str, Value]]]
+JobEvents = list[tuple[str, dict[str, Value]]]
 
 
 class Node:
@@ -51,10 +51,10 @@ class Node:
     def start(self) -> None:
         """The agent begins, or begins again: what the detectors know they still know."""
         metrics, inventory = SelfMetrics(), Inventory("n1", State(None))
-        slurm = SlurmTeller(self.proc.root, str, self.clock, metrics)
-        tellers: list[AllocationProvider] = [MappingTeller(self.mapping), slurm, *self.more]
+        slurm = SlurmProvider(self.proc.root, str, self.clock, metrics)
+        providers: list[AllocationProvider] = [MappingProvider(self.mapping), slurm, *self.more]
         self.source = JobsSource(
-            tellers,
+            providers,
             "n1",
             self.clock,
             metrics,
@@ -63,8 +63,8 @@ class Node:
             hidden=self.hidden,
         )
 
-    def tick(self, seconds: float = 1.0) -> Told:
-        """Read once more after so long; what was told."""
+    def tick(self, seconds: float = 1.0) -> JobEvents:
+        """Events of one more read after so long."""
         self.clock.advance(seconds)
         events = self.source.read().events
         self.jobs.take(events)
@@ -90,17 +90,17 @@ def node(tmp_path: Path) -> Node:
 
 
 def started(job: str, gpus: str, **more: Value) -> tuple[str, dict[str, Value]]:
-    """What is told of a job."""
+    """The event of a job that begins."""
     return "job_started", {"job": job, "scheduler": "slurm", "gpus": gpus, **more}
 
 
 def ended(job: str) -> tuple[str, dict[str, Value]]:
-    """What is told of its end."""
+    """The event of its end."""
     return "job_ended", {"job": job, "scheduler": "slurm"}
 
 
 def test_the_prolog_s_jobs_are_the_detectors_jobs(node: Node) -> None:
-    """Told once when it begins, which is also when the agent does, and once
+    """Reported once when it begins, which is also when the agent does, and once
     when its holder has left.
     """
     node.map("71", 0, 1)
@@ -108,7 +108,7 @@ def test_the_prolog_s_jobs_are_the_detectors_jobs(node: Node) -> None:
     assert node.tick() == []
     assert node.held() == ["71", "71", "", ""]
     (node.mapping / "job-71").unlink()
-    assert [told for _ in range(40) for told in node.tick()] == [ended("71")]
+    assert [event for _ in range(40) for event in node.tick()] == [ended("71")]
     assert node.held() == ["", "", "", ""]
 
 
@@ -131,23 +131,23 @@ def test_a_job_keeps_the_gpu_on_which_its_process_died(node: Node) -> None:
         node.holds(pid - 10, pid)
     node.tick()
     node.holds(0)
-    assert [told for _ in range(40) for told in node.tick()] == []
+    assert [event for _ in range(40) for event in node.tick()] == []
     assert node.held()[:2] == ["71", "71"]
 
 
 def test_the_next_job_takes_the_gpu_at_once(node: Node) -> None:
-    """The end of the one before is told with it, and once."""
+    """The end of the one before is reported with it, and once."""
     node.map("71", 0)
     node.tick()
     (node.mapping / "job-71").unlink()
     node.map("72", 0)
     assert node.tick() == [ended("71"), started("72", "GPU-0")]
-    assert [told for _ in range(40) for told in node.tick()] == []
+    assert [event for _ in range(40) for event in node.tick()] == []
     assert node.held()[0] == "72"
 
 
 def test_a_gpu_of_several_jobs_is_nobody_s(node: Node) -> None:
-    """Time-slicing or MPS: neither a peer nor somebody to wait for.
+    """Time-slicing or MPS: neither a peer nor a job to wait for.
 
     It is the other's again when one has left.
     """
@@ -161,7 +161,7 @@ def test_a_gpu_of_several_jobs_is_nobody_s(node: Node) -> None:
 
 
 def test_a_divided_gpu_is_nobody_s(node: Node) -> None:
-    """What happens in one instance says nothing of another."""
+    """One instance is no evidence about another."""
     node.holders.note(GPUS, [INSTANCE])
     node.proc.task(10, "71")
     node.holds(3, 10, instance=5)
@@ -170,15 +170,15 @@ def test_a_divided_gpu_is_nobody_s(node: Node) -> None:
 
 
 def test_an_environment_takes_no_gpu_that_others_are_known_to_have(node: Node) -> None:
-    """A job writes its own: it can neither have the GPU nor take it from its job by saying so."""
+    """A job writes its own: it can neither have the GPU nor take it from its job that way."""
     node.map("71", 0)
     node.proc.daemon(9, "72.0")
     node.proc.task(10, "72", parent=9, SLURM_JOB_ID="72", SLURM_JOB_GPUS="0,1")
     assert sorted(node.tick(), key=str) == [started("71", "GPU-0"), started("72", "GPU-1")]
 
 
-def test_how_far_a_job_reaches_is_told_where_it_is_one_node(node: Node) -> None:
-    """Of several nodes nobody knows whether one program is on all; neither of one
+def test_the_number_of_hosts_is_reported_where_it_is_one(node: Node) -> None:
+    """Of several nodes it is unknown whether one program is on all; neither of one
     part of a heterogeneous job.
     """
     node.proc.task(10, "70", SLURM_JOB_ID="70", SLURM_JOB_NUM_NODES="1")
@@ -193,10 +193,10 @@ def test_how_far_a_job_reaches_is_told_where_it_is_one_node(node: Node) -> None:
     ]
 
 
-def test_nobody_s_job_ends_because_a_teller_is_blind(
+def test_no_job_ends_because_a_provider_is_blind(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder that cannot be listed says nothing about its jobs; one that answers
+    """A folder that cannot be listed is no evidence about its jobs; one that answers
     again ends what is gone.
     """
     node.map("71", 0)
@@ -208,8 +208,8 @@ def test_nobody_s_job_ends_because_a_teller_is_blind(
     (node.mapping / "job-71").unlink()
     with monkeypatch.context() as patch:
         patch.setattr("collector.sources.jobs.slurm.mapping.JobMapping.holdings", broken)
-        assert [told for _ in range(100) for told in node.tick()] == []
-    assert [told for _ in range(40) for told in node.tick()] == [ended("71")]
+        assert [event for _ in range(100) for event in node.tick()] == []
+    assert [event for _ in range(40) for event in node.tick()] == [ended("71")]
 
 
 def test_a_pod_is_no_job(tmp_path: Path) -> None:
@@ -217,14 +217,14 @@ def test_a_pod_is_no_job(tmp_path: Path) -> None:
     kubelet say what it belongs to.
     """
     with serving(tmp_path / "k", {"List": listing(pod("a", [GPUS[0].id]))}):
-        node = Node(tmp_path, KubeletTeller(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
+        node = Node(tmp_path, KubeletProvider(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
         assert node.tick() == []
     assert not node.jobs.knows("n1")
 
 
 def test_a_kubelet_that_is_gone_keeps_no_job_of_slurm(tmp_path: Path) -> None:
     """It knew nothing of it."""
-    node = Node(tmp_path, KubeletTeller(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
+    node = Node(tmp_path, KubeletProvider(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
     node.map("71", 0)
     node.tick()
     (node.mapping / "job-71").unlink()
@@ -232,7 +232,7 @@ def test_a_kubelet_that_is_gone_keeps_no_job_of_slurm(tmp_path: Path) -> None:
 
 
 def test_hidden_names_do_not_hide_whose_gpus_belong_together(tmp_path: Path) -> None:
-    """The job's number stays, and nothing else is told of it."""
+    """The job's number stays, and nothing else of it is reported."""
     node = Node(tmp_path, hidden=["user", "account", "job_name"])
     node.proc.task(10, "71", SLURM_JOB_ID="71", SLURM_JOB_NAME="secret", SLURM_JOB_ACCOUNT="secret")
     node.holds(0, 10)
@@ -249,13 +249,13 @@ def test_a_hostile_name_is_bounded_and_printable(node: Node) -> None:
 
 
 def nccl(kind: str, job: str, gpus: str = "") -> Event:
-    """What the processes that speak NCCL tell."""
+    """The events of the processes that use NCCL."""
     return Event(0, 0, Device("n1", "node", "n1"), kind, {"job": job, "gpus": gpus})
 
 
 @pytest.mark.parametrize("name", ["71.0", "71", "torchrun:x"])
 def test_processes_and_scheduler_do_not_take_gpus_from_each_other(node: Node, name: str) -> None:
-    """The program that speaks NCCL holds its GPUs while it lasts, its job those before, beside and
+    """The program that uses NCCL has its GPUs while it lasts, its job those before, during and
     after it, under whatever name.
     """
     node.map("71", 0, 1, 2)
@@ -274,9 +274,9 @@ def test_processes_and_scheduler_do_not_take_gpus_from_each_other(node: Node, na
 
 
 def test_a_program_of_a_job_that_is_over_hides_no_new_one(node: Node) -> None:
-    """Its end was never told: the agent was not there.
+    """Its end was never reported: the agent was not there.
 
-    A step that was found before its job was told stays.
+    A step that was found before its job was reported stays.
     """
     node.jobs.take([nccl("job_started", "71.0", "GPU-0"), nccl("job_started", "72.0", "GPU-1")])
     node.map("71", 0, 1)
@@ -288,7 +288,7 @@ def test_a_program_of_a_job_that_is_over_hides_no_new_one(node: Node) -> None:
     assert node.held()[:2] == ["72", "72.0"]
 
 
-def test_a_program_whose_end_was_never_told_ends_with_its_job(node: Node) -> None:
+def test_a_program_whose_end_was_never_reported_ends_with_its_job(node: Node) -> None:
     """The agent was off when it left, and its job went on: it holds no GPU when that is over, nor
     when the next job has them.
     """
@@ -296,14 +296,14 @@ def test_a_program_whose_end_was_never_told_ends_with_its_job(node: Node) -> Non
     node.map("71", 0, 1)
     node.tick()
     (node.mapping / "job-71").unlink()
-    assert [told for _ in range(40) for told in node.tick()] == [ended("71")]
+    assert [event for _ in range(40) for event in node.tick()] == [ended("71")]
     assert node.held() == ["", "", "", "73.0"]
     node.map("72", 0, 1)
     node.tick()
     assert node.held() == ["72", "72", "", "73.0"]
 
 
-def test_what_the_scheduler_said_survives_a_restart(node: Node) -> None:
+def test_the_scheduler_s_answer_survives_a_restart(node: Node) -> None:
     """Both words, exactly."""
     node.map("71", 0, 1)
     node.tick()

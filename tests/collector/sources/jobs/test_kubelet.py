@@ -123,7 +123,7 @@ def test_a_finished_pod_that_is_still_listed_gives_way_to_the_next(path: Path) -
         assert pods() == ["finished"]
 
 
-def test_pods_that_were_always_listed_together_are_both_told(path: Path) -> None:
+def test_pods_that_were_always_listed_together_are_both_reported(path: Path) -> None:
     """An agent that starts later cannot know which of them has finished."""
     with serving(path, {"List": listing(pod("a", [UUIDS[0]]), pod("b", [UUIDS[0]]))}):
         assert [facts["pod"] for _, _, facts in held(path)] == ["a", "b"]
@@ -135,7 +135,7 @@ def test_pods_that_were_always_listed_together_are_both_told(path: Path) -> None
 def test_pods_that_share_a_gpu_come_and_go_side_by_side(
     path: Path, device_id: str, resource: str
 ) -> None:
-    """A share, or a device of a plugin whose ways nobody knows, is no one pod's: who comes
+    """A share, or a device of a plugin of unknown ways, is no one pod's: who comes
     later takes nothing away.
     """
     first, second = (pod(name, [device_id], resource=resource) for name in "ab")
@@ -148,7 +148,7 @@ def test_pods_that_share_a_gpu_come_and_go_side_by_side(
 
 
 def test_a_claim_names_its_gpu_by_device_file(path: Path) -> None:
-    """A GPU of NVIDIA's DRA driver is found by its number, and the claim is told; another
+    """A GPU of NVIDIA's DRA driver is found by its number, and the claim is reported; another
     driver's device is no GPU.
     """
     pods = listing(
@@ -197,7 +197,7 @@ def test_a_kubelet_too_old_to_count_counts_nothing(path: Path) -> None:
         assert Kubelet(path).allocatable() == {}
 
 
-def test_no_socket_is_said(path: Path) -> None:
+def test_no_socket_is_an_error(path: Path) -> None:
     """The message names the socket."""
     with pytest.raises(KubeletError, match=r"kubelet\.sock"):
         Kubelet(path).pods()

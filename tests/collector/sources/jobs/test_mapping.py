@@ -32,7 +32,7 @@ def held(folder: Path, gpus: Gpus = GPUS) -> list[tuple[str, str, str]]:
 
 
 def put(folder: Path, **files: str) -> Path:
-    """Files by name; an underscore stands for the point."""
+    """Files by name; an underscore replaces the point."""
     for name, text in files.items():
         (folder / name.strip("n").replace("_", ".")).write_text(text)
     return folder
@@ -51,7 +51,7 @@ def test_a_blank_line_is_no_job(tmp_path: Path) -> None:
 
 
 def test_a_file_of_our_prolog_is_a_job_with_a_gpu_a_line(tmp_path: Path) -> None:
-    """Two jobs share GPU 1, one has another besides; both know only numbers of Slurm's list."""
+    """Two jobs share GPU 1, one has another as well; both know only numbers of Slurm's list."""
     alike = Gpus(
         [
             Device("n1", "gpu", f"GPU-{n}", {"index": str(n), "minor_number": str(n)})
@@ -66,7 +66,7 @@ def test_a_file_of_our_prolog_is_a_job_with_a_gpu_a_line(tmp_path: Path) -> None
 def test_a_number_that_may_be_another_gpu_names_none(tmp_path: Path) -> None:
     """Slurm counts as NVML does or as the device files do.
 
-    Where those differ a job is on no GPU rather than on the wrong one, and it is said.
+    Where those differ a job is on no GPU rather than on the wrong one, and that is reported.
     """
     (tmp_path / "job-71").write_text("0\n")
     mapping = JobMapping(tmp_path)
@@ -130,12 +130,12 @@ def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
     "text", ["x" * (MAX_BYTES + 1), "\n".join(map(str, range(10_000)))], ids=["long", "many"]
 )
 def test_a_huge_file_makes_few_jobs(tmp_path: Path, text: str) -> None:
-    """Series are bounded whatever stands in a file."""
+    """Series are bounded whatever a file contains."""
     put(tmp_path, n0=text)
     assert len(held(tmp_path)) <= MAX_LINES
 
 
-def test_a_folder_that_is_gone_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:
     """The caller decides whether it is missed."""
     with pytest.raises(FileNotFoundError):
         held(tmp_path / "none")

@@ -9,10 +9,10 @@ from types import MappingProxyType
 
 import pytest
 
-from collector.node.gpu_processes import NO_INSTANCE, Held, Holder
+from collector.node.gpu_processes import NO_INSTANCE, Holder, ProcessesByGpu
 from collector.sources.jobs.gpus import Gpus
+from collector.sources.jobs.slurm.allocations import Slurm
 from collector.sources.jobs.slurm.tasks import AGAIN_S, SETTLED_S
-from collector.sources.jobs.slurm.teller import Slurm
 from pipeline.frame import Device
 from tests.collector.sources.jobs.tree import GROUP, Proc
 from tests.sources import ROOT
@@ -35,18 +35,20 @@ def slurm(proc: Proc) -> Slurm:
     return Slurm(proc.root, lambda user: {1000: "alice"}.get(user, ""))
 
 
-def holding(*holders: tuple[str, int]) -> Held:
-    """Processes that hold whole GPUs, as NVML lists them."""
+def holding(*holders: tuple[str, int]) -> ProcessesByGpu:
+    """Processes that use complete GPUs, as NVML lists them."""
     by_gpu: dict[str, tuple[Holder, ...]] = {}
     for uuid, pid in holders:
         by_gpu[uuid] = (*by_gpu.get(uuid, ()), Holder(pid, NO_INSTANCE))
-    return Held((), (), MappingProxyType(by_gpu))
+    return ProcessesByGpu((), (), MappingProxyType(by_gpu))
 
 
 NOBODY = holding()
 
 
-def jobs(slurm: Slurm, held: Held = NOBODY, now_s: float = 0.0) -> list[tuple[str, str, str]]:
+def jobs(
+    slurm: Slurm, held: ProcessesByGpu = NOBODY, now_s: float = 0.0
+) -> list[tuple[str, str, str]]:
     """UUID, job and evidence of everything that is held."""
     return sorted((h.uuid, h.facts["job"], h.evidence) for h in slurm.holdings(GPUS, held, now_s))
 
@@ -85,8 +87,8 @@ def test_two_jobs_on_one_gpu_are_two(proc: Proc, slurm: Slurm) -> None:
 
 
 def test_the_environment_cannot_claim_another_job(proc: Proc, slurm: Slurm) -> None:
-    """Where the kernel says job 71, a SLURM_JOB_ID of 99 is worth nothing, and neither
-    is what stands beside it.
+    """Where the control group has job 71, a SLURM_JOB_ID of 99 is worth nothing, and neither
+    are the variables with it.
     """
     proc.task(10, "71", SLURM_JOB_ID="99", SLURM_JOB_ACCOUNT="others", SLURM_JOB_GPUS="0-3")
     (found,) = slurm.holdings(GPUS, holding(("GPU-2", 10)), 0.0)
@@ -95,7 +97,7 @@ def test_the_environment_cannot_claim_another_job(proc: Proc, slurm: Slurm) -> N
 
 def test_gpus_are_taken_from_what_slurmstepd_launched(proc: Proc, slurm: Slurm) -> None:
     """A task has its GPUs from its first moment; a program below it that
-    says otherwise is not heard.
+    has other variables is ignored.
     """
     proc.daemon(9, "71.0")
     proc.task(
@@ -142,7 +144,7 @@ def test_numbers_of_a_node_with_instances_are_not_believed(proc: Proc, slurm: Sl
 def test_a_mig_process_holds_its_instance(proc: Proc, slurm: Slurm) -> None:
     """NVML names the instance beside the pid."""
     proc.task(10, "71")
-    held = Held((), (), MappingProxyType({"GPU-0": (Holder(10, 5),)}))
+    held = ProcessesByGpu((), (), MappingProxyType({"GPU-0": (Holder(10, 5),)}))
     assert [h.instance for h in slurm.holdings(GPUS, held, 0.0)] == ["5"]
 
 
@@ -191,9 +193,12 @@ def test_a_sluid_is_resolved_by_the_title_of_its_daemon(proc: Proc, slurm: Slurm
     environment's word comes after it.
     """
     proc.daemon(9, "3385.0", f"/system.slice/slurmstepd.scope/{SLUID}/step_0/slurm")
-    said = f"SLURM_JOB_SLUID={SLUID}\0SLURM_JOB_ID=99".encode()
+    variables = f"SLURM_JOB_SLUID={SLUID}\0SLURM_JOB_ID=99".encode()
     proc.put(
-        10, f"/system.slice/slurmstepd.scope/{SLUID}/step_0/user/task_0", parent=9, environ=said
+        10,
+        f"/system.slice/slurmstepd.scope/{SLUID}/step_0/user/task_0",
+        parent=9,
+        environ=variables,
     )
     assert jobs(slurm, holding(("GPU-0", 10))) == [("GPU-0", "3385", "process")]
 
@@ -201,8 +206,10 @@ def test_a_sluid_is_resolved_by_the_title_of_its_daemon(proc: Proc, slurm: Slurm
 def test_a_sluid_without_daemon_is_resolved_by_the_environment(proc: Proc, slurm: Slurm) -> None:
     """The variables that 26.05 sets belong together: the id counts beside its own SLUID only."""
     for pid, sluid in ((10, SLUID), (11, "s0123456789ABD")):
-        said = f"SLURM_JOB_SLUID={SLUID}\0SLURM_JOB_ID=3385".encode()
-        proc.put(pid, f"/system.slice/slurmstepd.scope/{sluid}/step_0/user/task_0", environ=said)
+        variables = f"SLURM_JOB_SLUID={SLUID}\0SLURM_JOB_ID=3385".encode()
+        proc.put(
+            pid, f"/system.slice/slurmstepd.scope/{sluid}/step_0/user/task_0", environ=variables
+        )
     assert jobs(slurm, holding(("GPU-0", 10), ("GPU-1", 11))) == [("GPU-0", "3385", "process")]
 
 
@@ -243,7 +250,7 @@ def test_a_pid_of_no_job_that_is_used_again_is_found_within_minutes(
     held = holding(("GPU-0", 10))
     for second in range(5):
         jobs(slurm, held, float(second))
-    assert slurm.strangers == 1
+    assert slurm.unattributed == 1
     proc.task(10, "71")
     assert jobs(slurm, held, 2 * AGAIN_S + SETTLED_S) == [("GPU-0", "71", "process")]
 

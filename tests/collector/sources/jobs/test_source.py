@@ -1,5 +1,5 @@
-"""The source of jobs, from what tellers say to the page and back: job changes, blind tellers,
-hostile names, what is hidden.
+"""The source of jobs, from the answers of providers to the page and back: job changes, blind
+providers, hostile names, what is hidden.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from collector.sources.jobs.gpus import Gpus
 from collector.sources.jobs.providers import (
     PATIENCE_NS,
     AllocationProvider,
-    KubeletTeller,
-    MappingTeller,
-    SlurmTeller,
+    KubeletProvider,
+    MappingProvider,
+    SlurmProvider,
 )
 from collector.sources.jobs.source import MAX_HOLDINGS, JobsSource
 from pipeline.catalog import PROFILES, Profile, agent
@@ -48,22 +48,22 @@ from tests.wait import PATIENCE_S
 INFO = "tocsin_device_job_info"
 
 
-class Says:
-    """A teller that says what it is given, or raises it."""
+class Answers:
+    """A provider that answers what it is given, or raises it."""
 
     name = "processes"
     unread: Sequence[Unread] = ()
 
     def __init__(self, *holdings: Allocation) -> None:
-        self.said: list[Allocation] | OSError = list(holdings)
+        self.answer: list[Allocation] | OSError = list(holdings)
 
     def there(self) -> bool:
         return True
 
-    def holdings(self, gpus: object, held: object) -> Iterable[Allocation]:
-        if isinstance(self.said, OSError):
-            raise self.said
-        return self.said
+    def holdings(self, gpus: object, processes: object) -> Iterable[Allocation]:
+        if isinstance(self.answer, OSError):
+            raise self.answer
+        return self.answer
 
 
 class House:
@@ -71,7 +71,7 @@ class House:
 
     def __init__(
         self,
-        *tellers: AllocationProvider,
+        *providers: AllocationProvider,
         hidden: Iterable[str] = (),
         jobs: JobLabels = JobLabels(),  # noqa: B008 - a frozen value
     ) -> None:
@@ -79,7 +79,7 @@ class House:
         self.holders.note([h100(n) for n in range(2)], ())
         inventory = Inventory("n1", State(None))
         self.source = JobsSource(
-            tellers,
+            providers,
             "n1",
             self.clock,
             self.metrics,
@@ -135,7 +135,7 @@ def held_by_pod(gpu: int, facts: Mapping[str, str]) -> Allocation:
 
 def test_a_holder_is_an_info_series_to_join_on() -> None:
     """Identity of the GPU as its other series have it, and all that is known of the job."""
-    house = House(Says(job("71", step="0", user="ada", account="physics")))
+    house = House(Answers(job("71", step="0", user="ada", account="physics")))
     house.tick()
     assert house.shown() == [
         {
@@ -152,9 +152,9 @@ def test_a_holder_is_an_info_series_to_join_on() -> None:
 
 
 def test_statements_about_one_job_are_one_series() -> None:
-    """The strongest evidence stands, steps come together, and what one knows the other need not."""
-    mapping = Says(job("71", evidence="mapping", mapped="71"))
-    processes = Says(
+    """The strongest evidence counts, steps are merged, and what one knows the other need not."""
+    mapping = Answers(job("71", evidence="mapping", mapped="71"))
+    processes = Answers(
         job("71", pids=[1], step="0", user="ada"),
         job("71", pids=[2], step="1"),
         job("71", evidence="environment"),
@@ -168,20 +168,20 @@ def test_statements_about_one_job_are_one_series() -> None:
 
 
 def test_a_job_that_holds_a_gpu_and_does_not_use_it_has_no_processes() -> None:
-    """0 is idle; before anybody listed the GPU's processes there is no number at all."""
-    house = House(Says(job("71", evidence="mapping"), job("72", gpu=1, evidence="mapping")))
+    """0 is idle; before the GPU's processes were listed there is no number at all."""
+    house = House(Answers(job("71", evidence="mapping"), job("72", gpu=1, evidence="mapping")))
     house.pids(gpu=1)
     reading = house.tick().frames[0]
     assert [reading.value("processes", row) for row in range(2)] == [None, 0]
 
 
 def test_processes_of_a_pod_are_those_of_the_gpu_it_has_alone(tmp_path: Path) -> None:
-    """On a GPU that two pods share nobody can say whose they are."""
+    """On a GPU that two pods share it is unknown whose they are."""
     with serving(
         tmp_path / "k",
         {"List": listing(pod("a", [h100(0).id]), *(pod(p, [h100(1).id]) for p in "bc"))},
     ):
-        house = House(KubeletTeller(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
+        house = House(KubeletProvider(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
         house.pids(1, 2, 3, gpu=0)
         house.pids(4, gpu=1)
         reading = house.tick().frames[0]
@@ -194,15 +194,15 @@ def test_processes_of_a_pod_are_those_of_the_gpu_it_has_alone(tmp_path: Path) ->
 
 def test_a_job_change_is_shown_at_the_next_read() -> None:
     """One job goes, another comes: on the next page the old one is nowhere, in neither dialect."""
-    teller = Says(job("one-4711", mapped="one-4711"))
-    house = House(teller)
+    provider = Answers(job("one-4711", mapped="one-4711"))
+    house = House(provider)
     house.tick()
     assert house.page.render().count(b'hpc_job="one-4711"') > 1
-    teller.said = [job("two-4712", mapped="two-4712")]
+    provider.answer = [job("two-4712", mapped="two-4712")]
     house.tick()
     assert [s["job"] for s in house.shown()] == ["two-4712"]
     assert b"one-4711" not in house.page.render()
-    teller.said = []
+    provider.answer = []
     house.tick()
     assert b"two-4712" not in house.page.render()
     assert house.shown("DCGM_FI_DEV_GPU_TEMP")
@@ -210,30 +210,30 @@ def test_a_job_change_is_shown_at_the_next_read() -> None:
 
 def test_jobs_are_not_shown_when_the_source_has_fallen_silent() -> None:
     """After three missed reads whose job it was may no longer be true; GPUs themselves stay."""
-    house = House(Says(job("71")))
+    house = House(Answers(job("71")))
     house.tick()
     house.clock.advance(10)
     assert house.shown() == []
     assert house.shown("tocsin_gpu_info")
 
 
-def test_a_blind_teller_costs_its_own_jobs_only(caplog: pytest.LogCaptureFixture) -> None:
-    """The kubelet is gone: its pods go, Slurm's job and the GPUs stay, a metric and one line say
-    so, and one says that it is back.
+def test_a_blind_provider_costs_its_own_jobs_only(caplog: pytest.LogCaptureFixture) -> None:
+    """The kubelet is gone: its pods go, Slurm's job and the GPUs stay, a metric and one line report
+    that, and one that it is back.
     """
-    kubelet, slurm = Says(held_by_pod(0, {"pod": "p"})), Says(job("71", gpu=1))
+    kubelet, slurm = Answers(held_by_pod(0, {"pod": "p"})), Answers(job("71", gpu=1))
     kubelet.name = "kubelet"
-    pods = kubelet.said
+    pods = kubelet.answer
     house = House(kubelet, slurm)
     house.tick()
-    kubelet.said = OSError("connection refused")
+    kubelet.answer = OSError("connection refused")
     with caplog.at_level(logging.INFO, "tocsin.jobs"):
         readings = [house.tick() for _ in range(3)]
         assert [s.get("job") for s in house.shown()] == ["71"]
         assert house.metrics.value(agent.JOBS_TELLER_UP, "kubelet") == 0
         assert [u.field for u in readings[0].unread] == ["kubelet"]
         assert house.shown("DCGM_FI_DEV_GPU_TEMP")
-        kubelet.said = pods
+        kubelet.answer = pods
         house.tick()
     assert len(house.shown()) == 2
     assert [r.levelname for r in caplog.records] == ["WARNING", "INFO"]
@@ -242,7 +242,7 @@ def test_a_blind_teller_costs_its_own_jobs_only(caplog: pytest.LogCaptureFixture
 
 def test_a_kubelet_that_is_not_there_is_not_missed_until_it_was(tmp_path: Path) -> None:
     """Mode auto: no node without Kubernetes complains; one whose kubelet stopped does."""
-    house = House(KubeletTeller(tmp_path / "k", (), "auto", FakeClock(), SelfMetrics()))
+    house = House(KubeletProvider(tmp_path / "k", (), "auto", FakeClock(), SelfMetrics()))
     assert house.tick().unread == ()
     with serving(tmp_path / "k", {"List": listing(pod("a", [h100(0).id]))}):
         house.tick()
@@ -253,15 +253,15 @@ def test_a_kubelet_that_is_not_there_is_not_missed_until_it_was(tmp_path: Path) 
 
 
 def test_in_mode_on_a_kubelet_is_missed_from_the_first_read(tmp_path: Path) -> None:
-    """Whoever asked for it wants to know."""
-    house = House(KubeletTeller(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
+    """Where it is switched on its absence is an error."""
+    house = House(KubeletProvider(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
     assert [u.field for u in house.tick().unread] == ["kubelet"]
 
 
 @pytest.mark.slow
 def test_a_kubelet_that_hangs_does_not_slow_down_the_others(tmp_path: Path) -> None:
-    """It costs one deadline in a quarter of a minute; Slurm's job is told in every read meanwhile,
-    and a kubelet that wakes is found.
+    """It costs one deadline in a quarter of a minute; Slurm's job is reported in every read
+    meanwhile, and a kubelet that wakes is found.
     """
     asked, wake = [], Event()
 
@@ -273,7 +273,8 @@ def test_a_kubelet_that_hangs_does_not_slow_down_the_others(tmp_path: Path) -> N
     with serving(tmp_path / "k", {"List": hang}):
         clock = FakeClock()
         house = House(
-            KubeletTeller(tmp_path / "k", (), "auto", clock, SelfMetrics()), Says(job("71", gpu=1))
+            KubeletProvider(tmp_path / "k", (), "auto", clock, SelfMetrics()),
+            Answers(job("71", gpu=1)),
         )
         for _ in range(10):
             assert [u.field for u in house.tick().unread] == ["kubelet"]
@@ -286,12 +287,12 @@ def test_a_kubelet_that_hangs_does_not_slow_down_the_others(tmp_path: Path) -> N
 
 
 def test_what_a_kubelet_could_give_out_goes_with_it(tmp_path: Path) -> None:
-    """A number that nobody vouches for any more is no number."""
+    """A number that no answer confirms any more is no number."""
     metrics, answer = (
         SelfMetrics(),
         message((1, message((1, "nvidia.com/gpu"), (2, "a"), (2, "b")))),
     )
-    house = House(KubeletTeller(tmp_path / "k", (), "auto", FakeClock(), metrics))
+    house = House(KubeletProvider(tmp_path / "k", (), "auto", FakeClock(), metrics))
     with serving(tmp_path / "k", {"List": b"", "GetAllocatableResources": answer}):
         house.tick()
         assert metrics.value(agent.KUBERNETES_ALLOCATABLE, "nvidia.com/gpu") == 2
@@ -313,14 +314,14 @@ def test_a_kubelet_that_does_not_count_still_tells_its_pods(tmp_path: Path) -> N
         tmp_path / "k",
         {"List": listing(pod("a", [h100(0).id])), "GetAllocatableResources": disabled},
     ):
-        house = House(KubeletTeller(tmp_path / "k", (), "auto", FakeClock(), SelfMetrics()))
+        house = House(KubeletProvider(tmp_path / "k", (), "auto", FakeClock(), SelfMetrics()))
         assert house.tick().unread == ()
     assert [s["pod"] for s in house.shown()] == ["a"]
 
 
 def test_a_mapping_folder_that_does_not_exist_yet_maps_nothing(tmp_path: Path) -> None:
     """The first prolog makes it: until then there is nothing to complain about."""
-    house = House(MappingTeller(tmp_path / "jobs"))
+    house = House(MappingProvider(tmp_path / "jobs"))
     assert house.tick().unread == ()
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "0").write_text("71\n")
@@ -348,7 +349,7 @@ def test_a_hostile_name_is_bounded_and_breaks_no_page(evil: str) -> None:
     """
     pods = held_by_pod(1, {"pod": evil, "namespace": "ns"})
     house = House(
-        Says(job("71", job_name=evil, mapped=evil), pods), jobs=JobLabels(kubernetes=True)
+        Answers(job("71", job_name=evil, mapped=evil), pods), jobs=JobLabels(kubernetes=True)
     )
     house.tick()
     assert len(house.shown()) == 2
@@ -360,9 +361,9 @@ def test_a_hostile_name_is_bounded_and_breaks_no_page(evil: str) -> None:
     )
 
 
-def test_series_are_bounded_whatever_tellers_say() -> None:
-    """A mapping of a thousand jobs is cut, and that is told."""
-    house = House(Says(*(job(str(n)) for n in range(1000))))
+def test_series_are_bounded_whatever_providers_report() -> None:
+    """A mapping of a thousand jobs is cut, and that is reported."""
+    house = House(Answers(*(job(str(n)) for n in range(1000))))
     assert [u.reason for u in house.tick().unread] == ["too many jobs"]
     assert len(house.shown()) == MAX_HOLDINGS
 
@@ -372,7 +373,7 @@ def test_what_is_hidden_leaves_the_source_by_no_way() -> None:
     facts = {name: f"secret-{name}" for name in PERSONAL}
     jobs = replace(job("71"), facts={"job": "71", **facts})
     house = House(
-        Says(jobs, held_by_pod(1, {**facts, "claim_device": "gpu-1"})),
+        Answers(jobs, held_by_pod(1, {**facts, "claim_device": "gpu-1"})),
         hidden=PERSONAL,
         jobs=JobLabels(kubernetes=True, dra=True),
     )
@@ -385,7 +386,7 @@ def test_what_is_hidden_leaves_the_source_by_no_way() -> None:
 def test_holders_that_only_a_hidden_name_tells_apart_are_one() -> None:
     """Two pods without names are one series, not two that clash."""
     pods = [held_by_pod(0, {"pod": p, "namespace": "ns"}) for p in "ab"]
-    house = House(Says(*pods), hidden=["pod"])
+    house = House(Answers(*pods), hidden=["pod"])
     house.tick()
     assert [s["namespace"] for s in house.shown()] == ["ns"]
     assert house.metrics.value(agent.EXPOSITION_DROPPED, "duplicate") == 0
@@ -398,12 +399,12 @@ def test_the_setting_knows_every_name_that_can_be_hidden() -> None:
 
 def test_the_devices_of_a_frame_are_the_same_objects_while_nothing_changes() -> None:
     """Page, log and store compare identity: a steady node costs them nothing."""
-    house = House(Says(job("71", user="ada")))
+    house = House(Answers(job("71", user="ada")))
     assert house.tick().frames[0].devices is house.tick().frames[0].devices
 
 
 def test_before_the_driver_answers_the_known_gpus_serve() -> None:
-    """The inventory of the last life tells which GPU a mapping file means."""
+    """The inventory that was saved before the restart has the GPU that a mapping file means."""
     inventory = Inventory("n1", State(None))
     inventory.learn("gpu", [h100(3)])
     assert Gpus(inventory.devices("gpu")).numbered("3") == h100(3).id
@@ -420,8 +421,8 @@ def test_a_thousand_job_changes_leave_nothing_behind(tmp_path: Path) -> None:
     folder.mkdir()
     clock = FakeClock()
     house = House(
-        SlurmTeller(proc.root, str, clock, SelfMetrics()),
-        MappingTeller(folder),
+        SlurmProvider(proc.root, str, clock, SelfMetrics()),
+        MappingProvider(folder),
         jobs=JobLabels(kubernetes=True),
     )
 
@@ -460,7 +461,7 @@ def test_a_thousand_job_changes_leave_nothing_behind(tmp_path: Path) -> None:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_whose_gpu_it_is_stands_on_every_page(profile: Profile) -> None:
     """Alerts name the job of a GPU by it, also where only the smallest set of series is wanted."""
-    house = House(Says(job("71")))
+    house = House(Answers(job("71")))
     house.page.configure(profile, {"nvml": 1.0, "jobs": 1.0}, None)
     house.tick()
     assert [s["job"] for s in house.shown()] == ["71"]

@@ -22,7 +22,7 @@ from tests.collector.sources.jobs.kubelet import GOLDEN, listing, message, pod
 
 
 def test_the_published_messages_are_read_whole() -> None:
-    """Pod, container, devices and claim stand where the published .proto puts them."""
+    """Pod, container, devices and claim are where the published .proto puts them."""
     given_devices = ClaimedDevice("gpu.nvidia.com", "node1", "gpu-0")
     main = Container(
         "main", (Devices("nvidia.com/gpu", ("GPU-0",)),), (Claim("claim", "ml", (given_devices,)),)

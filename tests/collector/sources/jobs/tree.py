@@ -67,13 +67,13 @@ class Proc:
         **environ: str,
     ) -> int:
         """A process in a job's control group, with variables."""
-        said = b"\0".join(f"{name}={value}".encode() for name, value in environ.items())
+        variables = b"\0".join(f"{name}={value}".encode() for name, value in environ.items())
         return self.put(
             pid,
             GROUP.format(job=job, step=step),
             parent=parent,
             uids=uids,
-            environ=said,
+            environ=variables,
             started=started,
         )
 

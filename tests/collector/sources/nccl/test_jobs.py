@@ -1,4 +1,4 @@
-"""Jobs of a node: found, bereft of a process, ended; told as events."""
+"""Jobs of a node: found, without one of their processes, ended; as events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def kinds(events: list[Event]) -> list[str]:
     return [event.kind for event in events]
 
 
-def test_a_job_that_is_found_is_told_with_all_its_gpus(ranks: list[Found]) -> None:
+def test_a_job_that_is_found_is_reported_with_all_its_gpus(ranks: list[Found]) -> None:
     """Each process, and the job with the GPUs it holds here and how many hosts it has."""
     events = Jobs("n1").update(ranks, 0, AT)
     assert kinds(events).count("nccl_process_found") == 4
@@ -36,7 +36,7 @@ def test_a_job_that_is_found_is_told_with_all_its_gpus(ranks: list[Found]) -> No
     assert dict(started.attributes) == {"job": "71", "gpus": "GPU-0 GPU-1 GPU-2 GPU-3", "hosts": 4}
 
 
-def test_what_does_not_change_is_not_told_again(ranks: list[Found]) -> None:
+def test_what_does_not_change_is_not_reported_again(ranks: list[Found]) -> None:
     """A scan of the same processes has no events."""
     jobs = Jobs("n1")
     jobs.update(ranks, 0, AT)
@@ -44,7 +44,7 @@ def test_what_does_not_change_is_not_told_again(ranks: list[Found]) -> None:
 
 
 def test_a_process_that_is_outlived_makes_its_job_suspect(ranks: list[Found]) -> None:
-    """After some seconds in which a job that ends would have gone whole, and for some minutes."""
+    """After some seconds in which a job that ends would be gone as well, and for some minutes."""
     jobs = Jobs("n1")
     jobs.update(ranks, 0, AT)
     (lost,) = jobs.update(ranks[1:], 15, AT)
@@ -84,20 +84,20 @@ def test_a_job_that_starts_again_under_its_name_is_followed(
     jobs = Jobs("n1")
     jobs.update(ranks, 0, AT)
     again = [process(tmp_path, 800 + rank, rank=rank, started_s=500.0) for rank in range(4)]
-    told = kinds(jobs.update(again, 600, AT))
-    assert told.count("nccl_process_lost") == 4
-    assert told.count("nccl_process_found") == 4
+    events = kinds(jobs.update(again, 600, AT))
+    assert events.count("nccl_process_lost") == 4
+    assert events.count("nccl_process_found") == 4
 
 
 @pytest.mark.parametrize("size", ["", "x", "10", "-4"])
-def test_the_number_of_hosts_is_told_only_where_it_follows(tmp_path: Path, size: str) -> None:
-    """A size that is none, or that does not divide, says nothing."""
+def test_the_number_of_hosts_is_reported_only_where_it_follows(tmp_path: Path, size: str) -> None:
+    """A size that is none, or that does not divide, gives no number."""
     ranks = [process(tmp_path, 800 + rank, rank=rank, WORLD_SIZE=size) for rank in range(4)]
     assert all("hosts" not in e.attributes for e in Jobs("n1").update(ranks, 0, AT))
 
 
 def hosts(folder: Path, environ: str) -> object:
-    """How many hosts are told of a job with four processes here that were started with this."""
+    """How many hosts are reported for a job with four processes here that started like this."""
     started = environment_of(environ.replace(" ", "\0").encode())
     found = [
         replace(process(folder, 800 + rank, rank=rank), environment=started) for rank in range(4)

@@ -16,7 +16,7 @@ from tests.collector.sources.nccl.recordings import DUMPS, RAS
 
 @pytest.mark.parametrize("path", sorted([*RAS.iterdir(), *DUMPS.iterdir()]), ids=lambda p: p.name)
 def test_every_recording_is_recognised(path: Path) -> None:
-    """Reports, streams and dumps are told apart without looking at the name."""
+    """Reports, streams and dumps are distinguished without looking at the name."""
     assert parse_saved(path.read_bytes()).teller == (
         "ras" if path.parent == RAS else "flight_recorder"
     )
@@ -52,6 +52,6 @@ def test_memory_stays_within_a_multiple_of_the_file(name: str) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"hello\n", b"\x7fELF", b"{}", b'{"a": 1}'])
 def test_anything_else_is_refused(data: bytes) -> None:
-    """With an error that says what was looked for."""
+    """With an error that names what was looked for."""
     with pytest.raises(FormatError):
         parse_saved(data)

@@ -86,7 +86,7 @@ class Bench:
         return render_json(self.job, "").encode()
 
     def suspect(self) -> None:
-        """A detector of stalls says something."""
+        """A detector reports a stall."""
         finding = Finding("hang", NODE, "hang/waits", "onset", "record", 5000, 5000, "words")
         self.board.write(
             Observation("nvml", "n1", "b", 0, 0, self.clock.monotonic_ns(), 0), [finding]
@@ -107,7 +107,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def reports(reading: Reading) -> list[Report]:
-    """What was told."""
+    """The reports of a reading."""
     return [report for report, _ in reports_in(reading.events)]
 
 
@@ -134,9 +134,9 @@ def test_a_suspicion_brings_two_reports_fifteen_seconds_apart(bench: Bench) -> N
     bench.job.launch("AllReduce")
     bench.read()
     bench.suspect()
-    told = [reports(bench.read()) for _ in range(7)]
-    assert [len(each) for each in told] == [1, 0, 0, 1, 0, 0, 1]
-    (report,) = told[0]
+    polls = [reports(bench.read()) for _ in range(7)]
+    assert [len(each) for each in polls] == [1, 0, 0, 1, 0, 0, 1]
+    (report,) = polls[0]
     assert report.trusted
     assert report.job == "71"
     assert {m.world_rank for m in report.communicators[0].members} == set(range(8))
@@ -153,7 +153,7 @@ def test_a_rank_that_is_behind_is_shown(bench: Bench) -> None:
 
 
 def test_a_process_that_is_gone_is_reason_enough(bench: Bench) -> None:
-    """No detector has to say so: the others outlive it."""
+    """No detector has to report it: the others outlive it."""
     bench.read()
     lost = bench.job.peers[3]
     lost.life = "unresponsive"
@@ -224,7 +224,7 @@ def test_another_job_on_the_same_port_is_not_mistaken_for_ours(bench: Bench) -> 
     assert len(reports(bench.read(20))) == 1
 
 
-def test_a_half_initialised_report_is_told_as_untrusted(bench: Bench) -> None:
+def test_a_half_initialised_report_is_reported_as_untrusted(bench: Bench) -> None:
     """Nothing is concluded from it, and it does not become the last one that was trusted."""
     bench.read()
     bench.suspect()
@@ -235,7 +235,7 @@ def test_a_half_initialised_report_is_told_as_untrusted(bench: Bench) -> None:
     assert [(u.reason, u.field) for u in reading.unread] == [("untrusted", "ras")]
 
 
-def test_new_dumps_are_read_and_refusals_told(bench: Bench) -> None:
+def test_new_dumps_are_read_and_refusals_reported(bench: Bench) -> None:
     """A dump that is a trap is a reason, not an exception."""
     bench.read()
     path = bench.proc / str(bench.job.peers[2].pid) / "root/tmp/nccl_trace_rank_2"
@@ -254,8 +254,10 @@ def test_a_node_without_gpus_costs_a_look_now_and_then(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_death_that_is_heard_is_reason_enough(tmp_path: Path) -> None:
-    """With the event stream switched on, a peer that NCCL calls dead is told, and its job asked."""
+def test_a_reported_death_is_reason_enough(tmp_path: Path) -> None:
+    """With the event stream switched on, a peer that NCCL calls dead is reported, and its job
+    asked.
+    """
     bench = Bench(tmp_path)
     with RasServer(lambda: bench.job, bench.clock) as server:
         for peer in bench.job.peers:
@@ -271,11 +273,11 @@ def test_a_death_that_is_heard_is_reason_enough(tmp_path: Path) -> None:
         source.read()
         until(lambda: bool(server.listeners), "the server to know its listener")
         server.tell(MonitorEvent("PEER_DEAD", bench.job.peers[2]))
-        (heard,) = until(lambda: reports(source.read()), "the event")
+        (change,) = until(lambda: reports(source.read()), "the event")
         bench.clock.advance(6)
         (asked,) = reports(source.read())
         source.close()
-    assert [p.pid for p in heard.dead] == [bench.job.peers[2].pid]
+    assert [p.pid for p in change.dead] == [bench.job.peers[2].pid]
     assert asked.communicators
 
 

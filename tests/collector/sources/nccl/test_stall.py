@@ -1,5 +1,5 @@
-"""From a stalled job to the rank that is to blame: simulated node, real source, real client, all
-detectors, on a clock that jumps.
+"""From a stalled job to the rank that is its root cause: simulated node, real source, real client,
+all detectors, on a clock that jumps.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ class Agent:
         )
 
     def live(self, seconds: int) -> list[Finding]:
-        """What is said of stalled jobs in these seconds."""
-        said: list[Finding] = []
+        """Findings about stalled jobs in these seconds."""
+        findings: list[Finding] = []
         for _ in range(seconds):
             self.seconds += 1
             self.clock.advance(1)
             self.rendering.step(1)
-            said += self._take(
+            findings += self._take(
                 "nvml", self.gpus.nvml(self.clock.time_ns(), self.clock.monotonic_ns())
             )
             if self.seconds % EVERY_S == 0:
-                said += self._take("nccl", self.source.read())
-        return [finding for finding in said if finding.detector == "nccl" and finding.active]
+                findings += self._take("nccl", self.source.read())
+        return [finding for finding in findings if finding.detector == "nccl" and finding.active]
 
     def _take(self, source: str, reading: Reading) -> tuple[Finding, ...]:
         now = (self.clock.time_ns(), self.clock.monotonic_ns())
@@ -94,23 +94,23 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("how", "gpu"), [("late", 5), ("stopped", 2), ("mismatched", 7)])
 def test_a_rank_that_others_wait_for_is_named(agent: Agent, how: str, gpu: int) -> None:
-    """Its GPU, within a minute and a half, and nobody else."""
+    """Its GPU, within a minute and a half, and no other."""
     node = agent.rendering.node
     inject(node, f"nccl_stall@gpu{gpu}:how={how}")
-    said = agent.live(SOON_S)
-    assert {finding.device.id for finding in said} == {node.uuids[gpu]}
+    findings = agent.live(SOON_S)
+    assert {finding.device.id for finding in findings} == {node.uuids[gpu]}
 
 
 @pytest.mark.slow
 def test_what_is_in_flight_names_no_gpu(agent: Agent) -> None:
-    """All ranks have come: RAS cannot tell whose fault it is."""
+    """All ranks have come: RAS does not show the root cause."""
     inject(agent.rendering.node, "nccl_stall@gpu1:how=in_flight")
     assert not [finding for finding in agent.live(2 * SOON_S) if finding.device.kind == "gpu"]
 
 
 @pytest.mark.slow
 def test_a_stall_that_ends_is_over(agent: Agent) -> None:
-    """The job goes on, and nothing stands any more."""
+    """The job goes on, and nothing is open any more."""
     inject(agent.rendering.node, "nccl_stall@gpu5:how=late,lasts=100")
     assert agent.live(SOON_S)
     agent.live(120)

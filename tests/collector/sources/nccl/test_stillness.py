@@ -1,4 +1,4 @@
-"""Stillness: GPUs that wait in a kernel for a while, and nobody works, are a reason to ask."""
+"""Stillness: GPUs that wait in a kernel for a while, and none works, are a reason to ask."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORKS, SPINS, IDLE = (100.0, 650.0, 50e9), (100.0, 120.0, 0.0), (0.0, 120.0, 0.0
 
 @dataclass
 class Node:
-    """Four GPUs that do as they are told, second by second."""
+    """Four GPUs with a given activity, second by second."""
 
     board: Suspicions = field(default_factory=Suspicions)
     rates: Rates = field(default_factory=lambda: Rates(schema_of("gpu"), 1.0))
@@ -95,7 +95,7 @@ def test_one_that_works_is_waited_for_with_reason(node: Node) -> None:
 
 @pytest.mark.slow
 def test_a_node_whose_gpus_all_idle_is_not_suspect(node: Node) -> None:
-    """A checkpoint, or no data: nobody waits in a kernel."""
+    """A checkpoint, or no data: no GPU waits in a kernel."""
     node.live(2 * STILL_S, [IDLE] * 4)
     assert node.since_s is None
 

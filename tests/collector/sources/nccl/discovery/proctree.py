@@ -33,7 +33,7 @@ def add_process(
     user: int = 1000,
     parent: int = 1,
 ) -> Path:
-    """A process; with GPUs and a library it speaks NCCL. ``environ`` is words."""
+    """A process; with GPUs and a library it uses NCCL. ``environ`` is text."""
     folder = proc / str(pid)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "stat").write_text(

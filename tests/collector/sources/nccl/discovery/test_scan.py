@@ -1,4 +1,4 @@
-"""Discovery: who holds GPUs and speaks NCCL, from a tree like /proc and from /proc itself."""
+"""Discovery: which processes use GPUs and NCCL, from a tree like /proc and from /proc itself."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_what_never_holds_a_gpu_is_looked_at_ever_more_rarely(proc: Path) -> Non
 
 
 def test_a_pid_that_is_used_again_is_another_process(proc: Path) -> None:
-    """The time of its start tells them apart."""
+    """The time of its start distinguishes them."""
     scanner = Scanner(proc)
     add_process(proc, 812, gpus=(0,), environ="RANK=1")
     scanner.scan(0)

@@ -126,7 +126,7 @@ def test_the_list_of_pytorch_2_2_is_read() -> None:
 
 
 def test_groups_are_known_by_name_and_status_by_local_number() -> None:
-    """Two groups have the same local number on different ranks: only the name tells them apart."""
+    """Two groups have the same local number on different ranks: only names distinguish them."""
     document = {
         "pg_config": {"tp_3": {"ranks": "[6, 7]"}, "dp_1": {"ranks": "[3, 7]"}},
         "pg_status": {"0": {"last_enqueued_collective": "9", "last_completed_collective": "8"}},
@@ -153,7 +153,7 @@ def test_sends_and_receives_are_no_collectives() -> None:
 
 
 def test_the_innermost_line_of_the_users_code_is_kept() -> None:
-    """PyTorch's own frames say nothing about who called."""
+    """PyTorch's own frames do not show the caller."""
     frames = [
         {"name": "all_reduce", "filename": "/x/torch/distributed/c10d.py", "line": 1},
         {"name": "step", "filename": "/job/train.py", "line": 42},

@@ -33,7 +33,7 @@ DUMP = (DUMPS / "fr_gloo_missing2_rank1.pickle").read_bytes()
 
 
 class Reader:
-    """Stands for the child: notes what it was asked for."""
+    """In place of the child: notes what it was asked for."""
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
@@ -97,7 +97,7 @@ def test_a_new_dump_is_read_once(watch: DumpWatch, reader: Reader, tmp_path: Pat
 def test_dumps_are_looked_for_where_pytorch_writes_them(
     watch: DumpWatch, reader: Reader, tmp_path: Path, environment: dict[str, str], path: str
 ) -> None:
-    """By default, and where the job's environment says."""
+    """By default, and where the job's environment names one."""
     found = replace(process(tmp_path), environment=environment)
     put(root_of(tmp_path, found) / path)
     look(watch, found)
@@ -108,7 +108,7 @@ def test_dumps_are_looked_for_where_pytorch_writes_them(
 def test_a_dump_that_is_being_written_or_older_than_its_process_waits(
     watch: DumpWatch, reader: Reader, tmp_path: Path, age_ns: int
 ) -> None:
-    """The first is not whole, the second another job's."""
+    """The first is not complete, the second another job's."""
     found = process(tmp_path, started_s=10)
     put(root_of(tmp_path, found) / "tmp/nccl_trace_rank_0", age_ns=age_ns)
     look(watch, found)
@@ -118,7 +118,7 @@ def test_a_dump_that_is_being_written_or_older_than_its_process_waits(
 def test_a_link_in_the_place_of_a_dump_is_not_followed(
     watch: DumpWatch, reader: Reader, tmp_path: Path
 ) -> None:
-    """Anybody may write to /tmp."""
+    """Any user may write to /tmp."""
     found = process(tmp_path)
     put(root_of(tmp_path, found) / "elsewhere")
     (root_of(tmp_path, found) / "tmp").mkdir()
@@ -134,19 +134,19 @@ def test_a_rank_is_rung_on_suspicion_only(watch: DumpWatch, tmp_path: Path) -> N
     os.mkfifo(root_of(tmp_path, found) / "run/fr_2.pipe")
     listening = os.open(root_of(tmp_path, found) / "run/fr_2.pipe", os.O_RDONLY | os.O_NONBLOCK)
 
-    def heard() -> bytes:
+    def received() -> bytes:
         try:
             return os.read(listening, 100)
         except BlockingIOError:
             return b""
 
     look(watch, found)
-    assert heard() == b""
+    assert received() == b""
     look(watch, found, suspected=True)
     look(watch, found, suspected=True, now_s=NOW_S + ASK_AGAIN_S - 1)
-    assert heard() == b"1\n"
+    assert received() == b"1\n"
     look(watch, found, suspected=True, now_s=NOW_S + ASK_AGAIN_S)
-    assert heard() == b"1\n"
+    assert received() == b"1\n"
     os.close(listening)
 
 
@@ -166,7 +166,7 @@ def test_a_worker_server_is_asked_on_suspicion_only(
 def test_a_process_without_a_rank_has_no_dump(
     watch: DumpWatch, reader: Reader, tmp_path: Path
 ) -> None:
-    """Nobody knows which file would be its own."""
+    """It is unknown which file would be its own."""
     look(watch, process(tmp_path, rank=-1, TORCH_WORKER_SERVER_SOCKET="/s"), suspected=True)
     assert reader.requests == []
 

@@ -58,7 +58,7 @@ def test_numbers_that_are_none_are_read(word: str, value: float) -> None:
 
 
 def test_a_time_that_is_no_number_counts_and_is_no_timing() -> None:
-    """The operation is complete; how long it took nobody knows."""
+    """The operation is complete; how long it took is unknown."""
     log = InspectorLog()
     log.feed([line(4, us='"nan"'), line(5, us="inf"), line(6)])
     member = only(log.report())
@@ -92,7 +92,7 @@ def test_of_many_operations_the_same_are_kept_on_all_ranks() -> None:
 
 
 def test_a_job_that_started_again_under_the_same_hash_counts_anew() -> None:
-    """Another pid is another life."""
+    """Another pid is another process."""
     log = InspectorLog()
     log.feed([line(500), line(0, pid=78)])
     assert (only(log.report()).pid, dict(only(log.report()).completed)) == (78, {"AllReduce": 1})
@@ -111,7 +111,7 @@ def test_sends_are_no_collectives() -> None:
 
 
 def test_a_last_line_without_end_is_not_read() -> None:
-    """It may be half of what will stand there."""
+    """It may be half of what will be there."""
     report = parse_log(line(1) + b"\n" + line(2)[:-2])
     assert dict(only(report).completed) == {"AllReduce": 2}
     assert [d.count for d in report.discarded] == [1]
@@ -150,7 +150,7 @@ def test_no_bytes_raise_anything_but_its_own_error(junk: bytes, at: int, cut: in
         parse_log(whole[:at] + junk + whole[at + cut :])
 
 
-def test_a_log_is_told_from_a_ras_report() -> None:
+def test_a_log_is_distinguished_from_a_ras_report() -> None:
     """By its first line."""
     assert looks_like_inspector(line(1))
     assert not looks_like_inspector(reply("ok.json"))

@@ -81,7 +81,7 @@ def test_the_default_folder_is_where_the_process_runs(
 
 
 def test_a_log_that_is_a_link_is_not_followed(watch: InspectorWatch, tmp_path: Path) -> None:
-    """Out of the container, or to somebody else's file."""
+    """Out of the container, or to another user's file."""
     found = switched_on(tmp_path)
     (tmp_path / "secret").write_bytes(line(0) + b"\n")
     (root_of(tmp_path, found) / f"dumps/h-pid{found.inner_pid}.log").symlink_to(tmp_path / "secret")

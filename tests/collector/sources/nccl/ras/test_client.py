@@ -1,4 +1,4 @@
-"""The RAS client against a server of every manner: it gets the report, or says
+"""The RAS client against a server of every manner: it gets the report, or names
 why not, within its limits.
 """
 
@@ -38,7 +38,7 @@ def serving(
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [8, 1024])
 def test_a_sound_server_gives_its_report(ranks: int) -> None:
-    """Whole, and trusted."""
+    """Complete, and trusted."""
     with serving(ranks=ranks) as (_, address):
         report = parse_json(ask(address))
     assert report.trusted
@@ -95,7 +95,7 @@ def test_a_flood_ends_at_the_limit() -> None:
     ],
 )
 def test_a_server_of_something_else_is_recognised(greeting: bytes) -> None:
-    """Anybody may listen on the port: what it says first tells."""
+    """Any process may listen on the port: its first line shows what it is."""
     with socket.create_server(("127.0.0.1", 0)) as other:
 
         def greet() -> None:
@@ -122,7 +122,7 @@ def test_nobody_listens() -> None:
 
 
 def test_a_stopped_neighbour_is_passed_over() -> None:
-    """The next listener answers for the whole job."""
+    """The next listener answers for all of the job."""
     asked: list[int] = []
 
     def answer(address: Address) -> bytes:
@@ -136,7 +136,7 @@ def test_a_stopped_neighbour_is_passed_over() -> None:
 
 
 def test_a_server_that_misbehaves_ends_the_tries() -> None:
-    """Its neighbours serve the same job: what one says wrongly, all do."""
+    """Its neighbours serve the same job: what one reports wrongly, all do."""
     asked: list[int] = []
 
     def answer(address: Address) -> bytes:

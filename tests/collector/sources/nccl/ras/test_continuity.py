@@ -1,4 +1,4 @@
-"""Continuity: a loss that nothing announced is believed when it is said twice."""
+"""Continuity: a loss that nothing announced is accepted when two reports have it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simulator.nccl.json_reply import render_json
 
 
 def report(job: Job) -> Report:
-    """What a server says of the job."""
+    """A report of the job."""
     return parse_json(render_json(job, "").encode())
 
 
@@ -24,7 +24,7 @@ def test_a_job_at_work_is_believed() -> None:
 
 
 def test_ranks_that_vanish_without_a_teardown_are_believed_the_second_time() -> None:
-    """The processes live, and nobody finalised."""
+    """The processes run, and none finalised."""
     job, checks = build(8), Continuity()
     checks.check(report(job))
     job.comms[0].seats[3].left = True
@@ -42,7 +42,7 @@ def test_a_communicator_that_vanishes_is_believed_the_second_time() -> None:
 
 
 def test_another_loss_is_not_a_confirmation() -> None:
-    """The second report must say the same as the first."""
+    """The second report must agree with the first."""
     job, checks = build(8), Continuity()
     checks.check(report(job))
     job.comms[0].seats[3].left = True
@@ -52,7 +52,7 @@ def test_another_loss_is_not_a_confirmation() -> None:
 
 
 def test_a_loss_that_passes_is_forgotten() -> None:
-    """The next report is whole again."""
+    """The next report is complete again."""
     job, checks = build(8), Continuity()
     checks.check(report(job))
     job.comms[0].seats[3].left = True

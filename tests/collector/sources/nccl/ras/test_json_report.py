@@ -68,7 +68,7 @@ def test_an_error_names_the_rank_that_reports_it() -> None:
 
 def test_a_teardown_is_read_as_states() -> None:
     """Two ranks left, one finalises, one aborts, one is initialising:
-    trusted, and nobody is dead.
+    trusted, and no process is dead.
     """
     report = read("nocomm.json")
     states = {m.rank: m.state for m in communicator(report, WORLD).members}
@@ -96,7 +96,7 @@ def test_a_half_initialised_communicator_discredits_the_report() -> None:
 
 
 def test_the_comma_that_2_28_leaves_out_is_put_in() -> None:
-    """The releases that forget it are read like those that do not, and the repair is told."""
+    """The releases that forget it are read like those that do not, and the repair is reported."""
     whole = reply("kill_t7.json")
     broken = whole.replace(
         b'"nvml_dev": 1,\n          "status": {\n            "unresponsive"',
@@ -109,7 +109,7 @@ def test_the_comma_that_2_28_leaves_out_is_put_in() -> None:
 
 
 def test_replies_to_commands_before_the_report_are_passed_over() -> None:
-    """OK belongs to SET FORMAT; a refusal is told."""
+    """OK belongs to SET FORMAT; a refusal is reported."""
     report = parse_json(b"SERVER PROTOCOL 2\nOK\nERROR: Unknown command FOO\n" + reply("ok.json"))
     assert report.communicators == read("ok.json").communicators
     assert [d.what for d in report.discarded] == ["ERROR: Unknown command FOO"]

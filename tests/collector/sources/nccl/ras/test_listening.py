@@ -36,7 +36,7 @@ def listening() -> Iterator[Listening]:
     made.close()
 
 
-def heard(listening: Listening, server: RasServer, now_s: float = 0.0) -> list[PeerEvent]:
+def events(listening: Listening, server: RasServer, now_s: float = 0.0) -> list[PeerEvent]:
     """Events as soon as there are any."""
     found: list[PeerEvent] = []
 
@@ -54,11 +54,11 @@ def begin(listening: Listening, server: RasServer, now_s: float = 0.0) -> None:
     until(lambda: bool(server.listeners), "the server to know its listener")
 
 
-def test_a_death_is_heard(server: RasServer, listening: Listening) -> None:
+def test_a_death_is_an_event(server: RasServer, listening: Listening) -> None:
     """With the process that died."""
     begin(listening, server)
     server.tell(MonitorEvent("PEER_DEAD", JOB.peers[3]))
-    (event,) = heard(listening, server)
+    (event,) = events(listening, server)
     assert (event.event, event.group, event.peer.pid, event.peer.host) == (
         "PEER_DEAD",
         "lifecycle",
@@ -72,7 +72,7 @@ def test_hints_are_not_asked_for(server: RasServer, listening: Listening) -> Non
     begin(listening, server)
     server.tell(MonitorEvent("PEER_RETRY", JOB.peers[1]))
     server.tell(MonitorEvent("PEER_DEAD", JOB.peers[2]))
-    assert [e.event for e in heard(listening, server)] == ["PEER_DEAD"]
+    assert [e.event for e in events(listening, server)] == ["PEER_DEAD"]
 
 
 def test_a_server_that_is_gone_is_tried_again_later(listening: Listening) -> None:

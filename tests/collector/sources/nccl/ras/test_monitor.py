@@ -1,4 +1,4 @@
-"""The MONITOR stream: what it says of the recorded deaths, in whatever pieces it comes."""
+"""The MONITOR stream: the events of the recorded deaths, in whatever pieces it comes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_death_is_a_fact_of_the_lifecycle(name: str, events: int, pid: int) ->
 
 
 def test_death_comes_a_minute_after_the_connection_broke() -> None:
-    """The stream's own times say how long NCCL waits."""
+    """The stream's own times show how long NCCL waits."""
     peers = parse_monitor(reply("kill_monitor.json"), zone=UTC).peers
     times = {e.event: e.time_ns for e in peers if e.peer.pid == 18892}
     first = next(e.time_ns for e in peers if e.event == "PEER_DISCONNECTED")

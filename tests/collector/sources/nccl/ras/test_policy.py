@@ -33,7 +33,7 @@ FIT = JobSituation(
 
 
 def test_a_suspected_job_of_a_safe_version_is_asked() -> None:
-    """Nothing speaks against it."""
+    """There is no reason against it."""
     assert refusal("auto", FIT, NOW) is None
 
 
@@ -122,13 +122,13 @@ def test_all_nodes_agree_who_asks(members: list[tuple[str, int]], rng: Any) -> N
 
 
 def test_a_node_knows_itself_by_its_pids() -> None:
-    """Two nodes of the same pids cannot be told apart, and nothing is guessed."""
+    """Two nodes with the same pids cannot be distinguished, and nothing is guessed."""
     assert own_host([("a", 1), ("a", 2), ("b", 1), ("b", 9)], [1, 2]) == "a"
     assert own_host([("a", 1), ("b", 1)], [1]) == ""
     assert own_host([], [1]) == ""
 
 
-def test_containers_of_equal_pids_are_told_apart_by_address() -> None:
+def test_containers_of_equal_pids_are_distinguished_by_address() -> None:
     """Every pod numbers its processes alike."""
     members = [("10.0.0.1", 50), ("10.0.0.1", 51), ("10.0.0.2", 50), ("10.0.0.2", 51)]
     assert own_host(members, [50, 51]) == ""
@@ -136,6 +136,6 @@ def test_containers_of_equal_pids_are_told_apart_by_address() -> None:
 
 
 def test_every_reason_is_explained() -> None:
-    """Whoever sees one on a dashboard finds it in the guide."""
+    """Each reason that a dashboard shows is in the guide."""
     guide = (ROOT / "docs" / "nccl.md").read_text(encoding="utf-8")
     assert [reason for reason in REFUSALS if f"`{reason}`" not in guide] == []

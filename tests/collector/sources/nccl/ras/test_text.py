@@ -53,7 +53,7 @@ def test_a_healthy_job_is_trusted_and_blames_nobody(name: str) -> None:
     [("ok.txt", [1, 2]), ("ok_2.28.9-1.txt", [1, 2, 4]), ("ok_2.27.7-1.txt", [1, 2, 4])],
 )
 def test_groups_are_rows_of_the_table(name: str, communicators: list[int]) -> None:
-    """Each row says how many communicators are alike."""
+    """Each row counts the communicators that are alike."""
     assert [group.communicators for group in read(name).groups] == communicators
 
 
@@ -80,7 +80,7 @@ def test_a_process_is_dead_only_after_a_minute(name: str) -> None:
 
 
 def test_a_first_query_of_a_stopped_process_times_out() -> None:
-    """The collection took the five seconds of its deadline, and says how
+    """The collection took the five seconds of its deadline, and reports how
     many peers did not answer.
     """
     report = read("stop_t0.2.txt")
@@ -106,7 +106,7 @@ def test_ranks_that_are_behind_are_named_and_the_others_counted() -> None:
 
 def test_a_teardown_is_read_as_states() -> None:
     """Two ranks have left, one finalises, one aborts, one is initialising,
-    three run; nobody is dead.
+    three run; no process is dead.
     """
     report = read("nocomm.txt")
     world = communicator(report, WORLD)
@@ -126,7 +126,7 @@ def test_a_phantom_row_discredits_the_report() -> None:
     assert "no ranks" in report.distrust
 
 
-def test_refused_commands_are_told_and_the_cut_report_is_not_believed() -> None:
+def test_refused_commands_are_reported_and_the_cut_report_is_not_trusted() -> None:
     """Four protocol errors come before a report that ends in the middle of a line."""
     report = read("badcmds.txt")
     assert [d.what for d in report.discarded if d.why == "a command was refused"] == [
@@ -166,7 +166,7 @@ def test_a_report_cut_between_lines_says_nothing_that_the_whole_does_not(name: s
 
 
 def test_a_mismatch_with_one_side_is_cut() -> None:
-    """Where ranks differ there are two kinds of them: a report that tells
+    """Where ranks differ there are two kinds of them: a report that lists
     of one has lost the other.
     """
     text = reply("mismatch_4of16.txt").decode()
@@ -174,7 +174,7 @@ def test_a_mismatch_with_one_side_is_cut() -> None:
 
 
 def test_unknown_lines_are_kept_and_counted() -> None:
-    """A later NCCL may say more: what is new is shown, and the rest is still read."""
+    """A later NCCL may report more: what is new is shown, and the rest is still read."""
     text = reply("kill_t7.txt").decode().replace("Warnings\n", "  A new kind of line\nWarnings\n")
     report = parse_text(text)
     assert report.trusted

@@ -1,4 +1,4 @@
-"""Asks the RAS of each job for a report when the policy lets it, and says what came of it."""
+"""Polls the RAS of each job for a report when the policy allows it, and counts the outcomes."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from pipeline.selfmetrics import SelfMetrics
 
 LISTENERS_S = 60.0  # between two looks for sockets of a job that is not suspected
 MAX_TRIES = 4  # to reach the right one of several jobs that share a port
-# servers that are waited for in one look, 12 s each: a stopped process accepts,
-# and its neighbours answer
+# servers that are waited for in one poll, 12 s each: a stopped process accepts, and its neighbours
+# answer
 MAX_SILENT = 2
 
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not bound to
 
 
 @dataclass(slots=True)
-class Asked:
-    """What is remembered of one job.
+class PollState:
+    """State of the polls of one job.
 
-    ``health`` says once that its RAS fails, and once that it works again.
+    ``health`` logs once that its RAS fails, and once that it works again.
     """
 
     health: Health
@@ -60,7 +60,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class LocalJob:
     """A job as it is on this node now.
 
     ``versions`` are NCCL's, one per process, empty where unknown. Times as in policy.JobSituation.
@@ -72,7 +72,7 @@ class Present:
     suspected_s: float | None
 
 
-class Asking:
+class RasPoller:
     """``ask`` gets the report of the first address that answers (RasError).
 
     ``proc`` is where processes and sockets are found.
@@ -93,11 +93,11 @@ class Asking:
             metrics,
             ask,
         )
-        self._jobs: dict[str, Asked] = {}
+        self._jobs: dict[str, PollState] = {}
 
-    def of(self, name: str) -> Asked:
-        """What is remembered of a job."""
-        return self._jobs.setdefault(name, Asked(Health(f"RAS of job {name}")))
+    def of(self, name: str) -> PollState:
+        """State of the polls of a job."""
+        return self._jobs.setdefault(name, PollState(Health(f"RAS of job {name}")))
 
     def forget(self, name: str) -> None:
         """The job is over."""
@@ -105,17 +105,17 @@ class Asking:
             asked.listening.close()
 
     def close(self) -> None:
-        """Hang up everywhere. Safe to call twice."""
+        """Close all connections. Safe to call twice."""
         for asked in self._jobs.values():
             asked.listening.close()
 
-    def listen(self, job: Present, now_s: float, time_ns: int) -> Report | None:
-        """Events of the job's RAS since the last look, as a report; None where there are none, or
-        it may not be listened to.
+    def listen(self, job: LocalJob, now_s: float, time_ns: int) -> Report | None:
+        """Events of the job's RAS since the last call, as a report; None where there are none, or
+        it may not be connected to.
         """
         asked = self.of(job.name)
-        standing = _standing(job, asked)
-        if unfit(self._mode, standing, now_s) or standing.first_to_ask is not True:
+        situation = _situation(job, asked)
+        if unfit(self._mode, situation, now_s) or situation.first_to_ask is not True:
             asked.listening.close()
             return None
         address = self._addresses(job, asked)[0]
@@ -127,14 +127,14 @@ class Asking:
             "ras", f"{address.host}:{address.port}", time_ns, job.name, peers=peers, dead=dead
         )
 
-    def look(self, job: Present, now_s: float, time_ns: int) -> Report | None:
+    def look(self, job: LocalJob, now_s: float, time_ns: int) -> Report | None:
         """A report of the job, trusted or not; None where it was not asked, or did not answer."""
         asked = self.of(job.name)
         if job.suspected_s != asked.suspected_s:
             asked.suspected_s, asked.times = job.suspected_s, 0
         self._find(job, asked, now_s)
-        standing = _standing(job, asked)
-        asked.refused = refusal(self._mode, standing, now_s, slot_of(self._host, job.name))
+        situation = _situation(job, asked)
+        asked.refused = refusal(self._mode, situation, now_s, slot_of(self._host, job.name))
         if asked.refused is not None:
             return None
         asked.at_s, asked.times = now_s, asked.times + 1
@@ -157,7 +157,7 @@ class Asking:
             asked.report = report
         return report
 
-    def _find(self, job: Present, asked: Asked, now_s: float) -> None:
+    def _find(self, job: LocalJob, asked: PollState, now_s: float) -> None:
         """The sockets of the job: now and then, and at once on suspicion."""
         if now_s - asked.looked_s >= LISTENERS_S or (
             job.suspected_s is not None and not asked.listeners
@@ -169,7 +169,7 @@ class Asking:
             asked.listeners = ras_clients(self._proc, rows)
             asked.addresses = addresses(self._proc / str(job.processes[0].pid) / "net")
 
-    def _fetch(self, job: Present, asked: Asked) -> Report:
+    def _fetch(self, job: LocalJob, asked: PollState) -> Report:
         """The report of this job: another one of the same user may listen on the same
         port, and answer for itself.
         """
@@ -183,7 +183,7 @@ class Asking:
                 return report
         raise RasError("refused", "only another job answers on its port")
 
-    def _addresses(self, job: Present, asked: Asked) -> list[Address]:
+    def _addresses(self, job: LocalJob, asked: PollState) -> list[Address]:
         # our own, whichever tree the jobs are found in
         ours = _namespace(Path("/proc/self/ns/net"))
         found = []
@@ -197,7 +197,7 @@ class Asking:
         return found
 
 
-def _standing(job: Present, asked: Asked) -> JobSituation:
+def _situation(job: LocalJob, asked: PollState) -> JobSituation:
     return JobSituation(
         starts_s=tuple(p.started_s for p in job.processes),
         versions=job.versions,
@@ -210,7 +210,7 @@ def _standing(job: Present, asked: Asked) -> JobSituation:
     )
 
 
-def _first_to_ask(job: Present, asked: Asked) -> bool | None:
+def _first_to_ask(job: LocalJob, asked: PollState) -> bool | None:
     """Whether this node asks for the job: as its last report says, else the node of rank 0; None
     where that is another one.
     """
@@ -232,7 +232,7 @@ def _members(report: Report) -> set[tuple[str, int]]:
     }
 
 
-def _own_pids(job: Present) -> set[int]:
+def _own_pids(job: LocalJob) -> set[int]:
     return {p.inner_pid for p in job.processes}
 
 

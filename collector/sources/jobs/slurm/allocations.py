@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from collector.node.gpu_processes import NO_INSTANCE, Held
+from collector.node.gpu_processes import NO_INSTANCE, ProcessesByGpu
 from collector.sources.jobs.allocation import Allocation
 from collector.sources.jobs.gpus import Gpus
 from collector.sources.jobs.slurm.tasks import Task, Tasks, user_names
@@ -17,7 +17,7 @@ from collector.sources.nccl.discovery.environment import number_of
 
 MAX_GPUS = 64
 _INDICES = re.compile(r"[0-9]{1,3}(?:-[0-9]{1,3})?(?:,[0-9]{1,3}(?:-[0-9]{1,3})?)*")
-# Facts of the catalogue by the variables they stand in.
+# Facts of the catalogue and the variables that have them.
 _FACTS = {
     "account": "SLURM_JOB_ACCOUNT",
     "partition": "SLURM_JOB_PARTITION",
@@ -37,12 +37,12 @@ class Slurm:
         self._tasks = Tasks(proc)
         self._user_name = user_names(user_name)
         self._owners: dict[str, int] = {}
-        self.strangers = self.hidden = 0
+        self.unattributed = self.hidden = 0
 
-    def holdings(self, gpus: Gpus, held: Held, now_s: float) -> Iterator[Allocation]:
+    def holdings(self, gpus: Gpus, processes: ProcessesByGpu, now_s: float) -> Iterator[Allocation]:
         """Which job has which GPU.
 
-        ``strangers`` counts processes that hold a GPU and are no job's, ``hidden`` those
+        ``unattributed`` counts processes that use a GPU and belong to no job, ``hidden`` those
         that /proc does not show.
 
         OSError where /proc cannot be listed.
@@ -53,8 +53,8 @@ class Slurm:
             for task in self._tasks.all()
             if task.launched and task.step != "extern"
         }
-        self.strangers = self.hidden = 0
-        for uuid, holders in held.holders.items():
+        self.unattributed = self.hidden = 0
+        for uuid, holders in processes.holders.items():
             for pid, instance in holders:
                 task = self._tasks.of(pid)
                 if task is not None:
@@ -69,7 +69,7 @@ class Slurm:
                         _hosts(task),
                     )
                 elif self._tasks.there(pid):
-                    self.strangers += 1
+                    self.unattributed += 1
                 else:
                     self.hidden += 1
         for task in self._tasks.all():
@@ -80,8 +80,10 @@ class Slurm:
         """GPUs of the job by the variables of a task: SLURM_JOB_GPUS and SLURM_STEP_GPUS are
         numbers of the node, CUDA_VISIBLE_DEVICES is not.
         """
-        said = task.environment
-        numbers = indices(said.get("SLURM_STEP_GPUS", "") or said.get("SLURM_JOB_GPUS", ""))
+        variables = task.environment
+        numbers = indices(
+            variables.get("SLURM_STEP_GPUS", "") or variables.get("SLURM_JOB_GPUS", "")
+        )
         for uuid in dict.fromkeys(gpus.listed(str(n)) for n in numbers):
             if uuid:
                 yield Allocation(
@@ -89,23 +91,23 @@ class Slurm:
                 )
 
     def _facts(self, task: Task) -> dict[str, str]:
-        """``user`` is who was given the job, whoever a process in it has become since: by
-        sudo, or in a container.
+        """``user`` is the user that Slurm started the job for, whatever user a process in it has
+        since become by sudo, or in a container.
         """
-        said, owner = task.environment, self._owners.get(task.job, task.user)
+        variables, owner = task.environment, self._owners.get(task.job, task.user)
         user = (
             self._user_name(owner)
-            or said.get("SLURM_JOB_USER", "")
+            or variables.get("SLURM_JOB_USER", "")
             or (str(owner) if owner >= 0 else "")
         )
         step = "" if task.step == "extern" else task.step
         return {"job": task.job, "step": step, "user": user} | {
-            fact: said.get(name, "") for fact, name in _FACTS.items()
+            fact: variables.get(name, "") for fact, name in _FACTS.items()
         }
 
 
 def _hosts(task: Task) -> int:
-    """Nodes of its job as Slurm counts them, 0 where it does not say; one component of a
+    """Nodes of its job as Slurm counts them, 0 where that is unknown; one component of a
     heterogeneous job is not all of it.
     """
     return (
