@@ -1,4 +1,4 @@
-"""What ``tocsin explain`` does: looks the case up, prints it, draws it."""
+"""What ``tocsin explain`` does: looks the incident up, prints it, draws it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from collector.explaining.picture import panels
 from collector.explaining.words import words
 from pipeline.short_ids import UnknownIdError
 from pipeline.store.query.file_store import ChangingError
-from pipeline.store.query.incident_history import case_of
+from pipeline.store.query.incident_history import history_of
 from pipeline.store.query.plot import svg
 from pipeline.store.query.store import Store
 from pipeline.store.remote.objects import RefusedError
@@ -36,12 +36,12 @@ def explain(args: argparse.Namespace) -> int:
     bar = Progress(sys.stderr)
     try:
         store = _store(config, bar)
-        case = case_of(store, args.id)
+        history = history_of(store, args.id)
         bar.close()
-        for line in words(case, datetime.now(UTC)):
+        for line in words(history, datetime.now(UTC)):
             print(line)
         if args.plot:
-            Path(args.plot).write_text(svg(panels(store, case)), encoding="utf-8")
+            Path(args.plot).write_text(svg(panels(store, history)), encoding="utf-8")
     except (UnknownIdError, RefusedError, ChangingError, OSError) as error:
         print(f"tocsin: {error}", file=sys.stderr)
         return FAILED

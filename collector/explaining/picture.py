@@ -1,4 +1,4 @@
-"""The evidence of a case as panels of a plot: the columns that its detectors judge, of its
+"""The evidence of an incident as panels of a plot: the columns that its detectors judge, of its
 devices, around its time.
 """
 
@@ -11,43 +11,43 @@ from detectors import PAGES
 from pipeline.catalog import KINDS, field
 from pipeline.store.files.units import base_name
 from pipeline.store.query.canned.question import means, names, risen
-from pipeline.store.query.incident_history import Case
+from pipeline.store.query.incident_history import IncidentHistory
 from pipeline.store.query.plot import Panel
 from pipeline.store.query.store import Store, Window
 
-BEFORE, AFTER = 0.5, 0.25  # of the case's length are shown around it, and at least
+BEFORE, AFTER = 0.5, 0.25  # of the incident's length are shown around it, and at least
 MIN_BEFORE, MIN_AFTER = timedelta(minutes=15), timedelta(minutes=5)
 MAX_PANELS = 8
 
 
-def panels(store: Store, case: Case) -> list[Panel]:
+def panels(store: Store, history: IncidentHistory) -> list[Panel]:
     """Panels in the order of first evidence, each column once; a device that has no such column (a
     node, a rack) shows its host's devices.
     """
-    begin, end = case.span
+    begin, end = history.span
     length = end - begin
     window = Window(begin - max(BEFORE * length, MIN_BEFORE), end + max(AFTER * length, MIN_AFTER))
     return [
         _panel(store, window, kind, column, devices)
-        for (kind, column), devices in _columns(store, case, window)
+        for (kind, column), devices in _columns(store, history, window)
     ]
 
 
 def _columns(
-    store: Store, case: Case, window: Window
+    store: Store, history: IncidentHistory, window: Window
 ) -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
     """What to show, with whose."""
     wanted: dict[tuple[str, str], dict[str, None]] = {}
     hosts = _devices_of_hosts(store, window)
-    for told in case.findings:
-        page = PAGES.get(told.last["detector"])
+    for finding in history.findings:
+        page = PAGES.get(finding.last["detector"])
         for kind, column in page.shows if page else ():
-            if field(kind, column).states:  # words have no height
+            if field(kind, column).states:  # names have no height
                 continue
             own = (
-                [told.last["device"]]
-                if told.last["device_kind"] == kind
-                else hosts.get((told.host, kind), [])
+                [finding.last["device"]]
+                if finding.last["device_kind"] == kind
+                else hosts.get((finding.host, kind), [])
             )
             wanted.setdefault((kind, column), {}).update(dict.fromkeys(own))
     for key, devices in list(wanted.items())[:MAX_PANELS]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from collector.durations import span
 from detectors import PAGES, prose_of
 from pipeline.short_ids import short
-from pipeline.store.query.incident_history import Case, IncidentHistory, Row
+from pipeline.store.query.incident_history import FindingHistory, IncidentHistory, Row
 
 WIDTH = 110
 BOOK = "docs/detectors.md"
@@ -19,17 +19,17 @@ BOOK = "docs/detectors.md"
 NAMES = ("index", "device", "pci_bus_id", "serial", "rack", "leaf")
 
 
-def words(case: Case, now: datetime) -> Iterator[str]:
+def words(history: IncidentHistory, now: datetime) -> Iterator[str]:
     """Lines for a terminal."""
-    if case.incident is not None:
-        yield from _incident(case.incident, now)
+    if history.incident is not None:
+        yield from _incident(history.incident, now)
         yield ""
-    if not case.findings:
+    if not history.findings:
         yield "Its findings are no longer in the store."
-    for number, finding in enumerate(case.findings, 1):
-        yield from _finding(finding, f"{number}. " if len(case.findings) > 1 else "", now)
+    for number, finding in enumerate(history.findings, 1):
+        yield from _finding(finding, f"{number}. " if len(history.findings) > 1 else "", now)
         yield ""
-    for name in dict.fromkeys(finding.last["detector"] for finding in case.findings):
+    for name in dict.fromkeys(finding.last["detector"] for finding in history.findings):
         yield from _rule(name)
 
 
@@ -47,7 +47,7 @@ def _incident(row: Row, now: datetime) -> Iterator[str]:
     )
 
 
-def _finding(finding: IncidentHistory, number: str, now: datetime) -> Iterator[str]:
+def _finding(finding: FindingHistory, number: str, now: datetime) -> Iterator[str]:
     worst, last = finding.worst, finding.last
     facts = ", ".join(f"{name} {finding.facts[name]}" for name in NAMES if finding.facts.get(name))
     where = f"{last['device_kind']} {last['device']}" + (
@@ -90,7 +90,7 @@ def _rule(name: str) -> Iterator[str]:
     yield ""
 
 
-def _shortened(finding: IncidentHistory) -> list[Row]:
+def _shortened(finding: FindingHistory) -> list[Row]:
     """The first two and last two reports; the repetitions in between are left out."""
     rows = list(finding.rows)
     return rows if len(rows) <= 4 else [*rows[:2], *rows[-2:]]

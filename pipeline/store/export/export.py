@@ -1,5 +1,5 @@
-"""A slice of the store as one file to hand to somebody else: what a device or an incident looked
-like, readable without Tocsin.
+"""A slice of the store as one file to hand on: the history of a device or an incident, readable
+without Tocsin.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ log = logging.getLogger("tocsin.export")
 
 # rows of the whole node go along
 NODE_TABLES = ("node", "events", "findings", "incidents", "devices", "reads")
-# nobody reads these in the timeline, and they are most of the bytes
-_UNTOLD = {"reads": ["frames", "unread"]}
+# of no use in the timeline, and most of the bytes
+_LEFT_OUT = {"reads": ["frames", "unread"]}
 OLD = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can hold: equal contents give equal files
 
 
 @dataclass(slots=True)
 class Exported:
-    """What was written, for whoever says so: rows by table, hosts, and files of the
-    store that could not be read.
+    """What was written, for the caller's report: rows by table, hosts, and files of the store that
+    could not be read.
     """
 
     subject: Subject
@@ -128,7 +128,7 @@ def _table(
                         file.write(piece)
                         count += len(piece)
                         kept += (
-                            [piece.drop_columns(_UNTOLD.get(table, []))]
+                            [piece.drop_columns(_LEFT_OUT.get(table, []))]
                             if table not in KINDS
                             else []
                         )
@@ -157,7 +157,7 @@ def _made(version: str, now_us: int, subject: Subject, *, redact: bool) -> dict[
 def _newest(devices: pa.Table | None, subject: Subject) -> list[dict[str, Any]]:
     """The last row of slow facts of each device of the subject, and of its hosts themselves.
 
-    Of parts (``<device>/<part>``) the table tells.
+    Parts (``<device>/<part>``) are in the table only.
     """
     newest: dict[tuple[str, str], dict[str, Any]] = {}
     for row in sorted([] if devices is None else devices.to_pylist(), key=lambda r: r["time"]):

@@ -1,8 +1,8 @@
-"""Leaving people and their programs out of what is handed to others: users, notes, process names
-and ids, command lines, control groups.
+"""Redaction of what is handed on: users, notes, process names and ids, command lines, control
+groups.
 
-Everything about the hardware stays. Lines in which the kernel tells mainly of a process go whole;
-in others its name is masked.
+Everything about the hardware stays. Kernel lines that are mainly about a process are left
+out; in others its name is masked.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ MIN_NAME = 3  # shorter ones would mask parts of other words
 class Redaction:
     """Masks texts and attributes.
 
-    ``names`` are the processes that the exported events speak of: they are
-    masked wherever they stand.
+    ``names`` are the processes of the exported events: they are masked wherever they occur.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:

@@ -65,8 +65,8 @@ def about_incident(root: Path, incident: str, window: Window | None = None) -> S
     found = rows.table("incidents", pc.field("id") == wanted)
     grouped = [] if found is None else found.to_pylist()
     ids = {wanted, *(i for row in grouped for i in row["findings"] or ())}
-    said = rows.table("findings", one_of("id", sorted(ids)))
-    findings = [] if said is None else said.to_pylist()
+    members = rows.table("findings", one_of("id", sorted(ids)))
+    findings = [] if members is None else members.to_pylist()
     times = [r[name] for r in findings for name in ("onset", "time")] + [
         r[n] for r in grouped for n in ("opened", "cleared") if r[n]
     ]

@@ -1,6 +1,4 @@
-"""The parts of an export that people read: what it is, what happened in order,
-and the kernel's own lines.
-"""
+"""The texts of an export: its README, the timeline, and the kernel's own lines."""
 
 from __future__ import annotations
 
@@ -45,8 +43,8 @@ def timeline(tables: Mapping[str, pa.Table]) -> str:
         *_reads(tables.get("reads")),
     ]
     return "".join(
-        f"{moment(time)}  {plain(host)}  {plain(device)}  {plain(said)}\n"
-        for time, host, device, said in sorted(lines)
+        f"{moment(time)}  {plain(host)}  {plain(device)}  {plain(text)}\n"
+        for time, host, device, text in sorted(lines)
     )
 
 
@@ -86,7 +84,7 @@ def readme(
         "Readings of GPU and network hardware, kept by Tocsin and cut out to be handed on.",
         _pairs(facts),
         (
-            "Devices (slow facts as last read; those of their parts stand in "
+            "Devices (slow facts as last read; those of their parts are in "
             "tables/devices.parquet)\n\n"
         )
         + "\n\n".join(_device(d) for d in devices),
@@ -119,13 +117,14 @@ def _events(rows: pa.Table | None) -> Iterable[tuple[datetime, str, str, str]]:
 
 def _findings(rows: pa.Table | None) -> Iterable[tuple[datetime, str, str, str]]:
     for row in _rows(rows):
-        said = (
+        text = (
             f"finding {row['id']} {row['phase']} [{row['severity']}] "
             f"{row['detector']}: {row['summary']}"
         )
-        said += f" Since {moment(row['onset'])}. Proposed: {row['action']}."
-        said += "".join(f" Evidence: {e}." for e in row["evidence"] or ())
-        yield row["time"], row["host"], row["device"], said
+
+        text += f" Since {moment(row['onset'])}. Proposed: {row['action']}."
+        text += "".join(f" Evidence: {e}." for e in row["evidence"] or ())
+        yield row["time"], row["host"], row["device"], text
 
 
 def _reads(rows: pa.Table | None) -> Iterable[tuple[datetime, str, str, str]]:
@@ -206,7 +205,7 @@ def _meaning(name: str) -> str:
 
 _MEANING = {
     "events": "what happened, on the whole node",
-    "findings": "what the detectors said, on the whole node",
+    "findings": "findings of the detectors, on the complete node",
     "incidents": "findings that share a cause",
     "devices": "slow facts: model, serial number, firmware, driver",
     "reads": "every reading of every source: how long it took, what could not be read and why",

@@ -104,7 +104,7 @@ def from_decimal(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _may_go(name: str, column: pa.Field) -> bool:
-    """Only measurements do: other tables have few columns, and people write their names."""
+    """Only measurements do: other tables have few columns, and users write their names."""
     return (name in KINDS or name in ROLLUPS) and int(column.metadata[FIELD_ID]) >= FIRST_FIELD
 
 

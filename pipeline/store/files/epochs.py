@@ -1,5 +1,5 @@
-"""Which life of a device a stored row belongs to: boot, and driver load or reset where its
-attributes tell (``epoch``).
+"""Which epoch of a device a stored row belongs to: boot, and driver load or reset where its
+attributes have it (``epoch``).
 """
 
 from __future__ import annotations

@@ -47,11 +47,11 @@ def observations(tables: Mapping[str, pa.Table]) -> Iterator[Seen]:
         reads, key=lambda r: (r["host"], began[r["boot_id"]], r["boot_id"], r["seq"])
     ):
         key = (row["host"], row["boot_id"], row["seq"])
-        told = orjson.loads(row["frames"])
-        frames = [_frame(blocks, key, row["source"], *frame) for frame in told]
+        listed = orjson.loads(row["frames"])
+        frames = [_frame(blocks, key, row["source"], *frame) for frame in listed]
         lost = tuple(
             Unread("not_stored", field=kind)
-            for (kind, *_), frame in zip(told, frames, strict=True)
+            for (kind, *_), frame in zip(listed, frames, strict=True)
             if frame is None
         )
         observation = Observation(
@@ -78,7 +78,7 @@ def _frame(  # noqa: PLR0917 - a row of what was stored
     time_us: int,
     mono_ns: int,
 ) -> Frame | None:
-    """The frame that a read tells of; None where its rows are not stored."""
+    """The frame that a read lists; None where its rows are not stored."""
     if kind not in KINDS:  # of a newer catalogue
         return None
     if not n:

@@ -20,7 +20,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 
 
 def part(name: str) -> str:
-    """A name as it may stand in a file name: no separators, no dashes, never empty, bounded.
+    """A name for use in a file name: no separators, no dashes, never empty, bounded.
 
     >>> part("gpu-17.rack/4"), part("")
     ('gpu_17.rack_4', 'none')

@@ -1,9 +1,9 @@
 """Which files count at this moment: every row once, while files are sealed, compacted and removed
-under the reader's hands.
+while they are read.
 
 A compacted file's footer names what it replaces (relative to the folder of its day). It gets its
-name when it is whole, and only then are its sources removed; so whoever lists sources first and
-compacted files second sees every row, and leaves out what is replaced.
+name when it is complete, and only then are its sources removed; so a reader that lists sources
+first and compacted files second sees every row, and leaves out what is replaced.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def compacted(path: Path) -> Compacted:
 
 
 def replaced_by(days: Iterable[Path]) -> frozenset[str]:
-    """Names, relative to the day's folder, that these compacted files stand for; each speaks for
+    """Names, relative to the day's folder, that these compacted files replace; each counts for
     its own cluster and node only.
     """
     return frozenset(
@@ -115,6 +115,6 @@ def _compacted(path: Path, _mtime_ns: int, _size: int) -> Compacted:
             hours = frozenset(
                 map(int, orjson.loads(about.get(HOURS.encode(), orjson.dumps([*range(24)]))))
             )
-    except ForeignError:  # whoever reads its rows will name it
+    except ForeignError:  # the reader of its rows names it
         return Compacted(frozenset(), frozenset(range(DAY_US // HOUR_US)))
     return Compacted(replaces, hours)

@@ -25,8 +25,8 @@ def lock(directory: Path, work: str = "agent") -> Iterator[None]:
     made where it is missing.
 
     DirectoryTakenError where another process holds it. A disk that is full, read-only or forbidden
-    is no reason not to start: it is said once and the block runs without a lock, as nobody else can
-    write there either.
+    is no reason not to start: it is logged once and the block runs without a lock, as no other
+    process can write there either.
     """
     fd = _open(directory, work)
     if fd is None:

@@ -178,7 +178,7 @@ def in_order(table: pa.Table) -> pa.Table:
 
 
 def _order(table: pa.Table) -> NDArray[np.intp] | None:
-    """Where each row of the sorted table stands in this one; None where it is sorted."""
+    """Where each row of the sorted table is in this one; None where it is sorted."""
     order = np.lexsort(
         [sortable(table[column]) for column in KEYS if column in table.column_names][::-1]
     )
@@ -194,7 +194,7 @@ def groups(table: pa.Table, rows: int) -> Iterator[pa.Table]:
     whole, or a part of one.
 
     A device with a quarter of GROUP_ROWS shares its groups with no other, so that a group's
-    statistics speak of it alone.
+    statistics are of it alone.
     """
     start = begin = 0
     for stop in [*_ends_of_devices(table), len(table)]:

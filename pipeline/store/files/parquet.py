@@ -75,7 +75,7 @@ class Writer:
                 pq.SortingColumn(self.columns.get_field_index(c))
                 for c in ("host", "device", "time")
             ],
-            # Types and ids stand in the file anyway. The words for people cost 600 bytes a column:
+            # Types and ids are in the file anyway. The descriptions cost 600 bytes a column:
             # more than a roll-up's values.
             store_schema=name not in ROLLUPS,
         )

@@ -1,5 +1,5 @@
-"""Files that cannot be read are moved out of the way, by name, so that the rest answers and
-nobody deletes the evidence.
+"""Files that cannot be read are moved out of the way, by name, so that the rest answers and the
+evidence is kept.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def encode(judged: JudgedObservation, generations: Sequence[int]) -> bytes:
 def decode(
     payload: bytes, generations: Mapping[int, tuple[Device, ...]], columns: Mapping[str, Columns]
 ) -> JudgedObservation:
-    """The observation with what was said of it.
+    """The observation with its findings and incidents.
 
     Columns of the segment that this catalogue lacks are left out; new ones are unobserved.
 

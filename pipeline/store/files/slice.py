@@ -2,7 +2,7 @@
 write-ahead log still holds.
 
 Works on the directory of a running agent: the log is read first and files are listed after it, so
-nothing falls between the two; what stands in both is taken from the files.
+nothing falls between the two; what is in both is taken from the files.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from pipeline.store.files.unsealed import unsealed
 
 log = logging.getLogger("tocsin.export")
 
-# Rows lie in the hour of the read that brought them. What the kernel said in the last moments of a
-# boot is read after the next one.
+# Rows lie in the hour of the read that brought them. The last kernel lines of a boot are read
+# after the next one.
 LATE_US = DAY_US
 
 

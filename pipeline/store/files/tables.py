@@ -38,7 +38,7 @@ class Gathered:
         findings: Sequence[Finding],
         incidents: Sequence[Incident] = (),
     ) -> None:
-        """One observation with what was said of it."""
+        """One observation with its findings and incidents."""
         for frame in observation.frames:
             self._frames[frame.kind].append((observation, frame))
             self._devices(observation, frame)

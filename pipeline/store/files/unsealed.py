@@ -1,5 +1,5 @@
-"""What the write-ahead log holds and no file does yet, as tables: for whoever
-asks a node's own folder.
+"""What the write-ahead log has and no file does yet, as tables: for queries of a node's own
+folder.
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ def _record(kind: int, payload: bytes) -> bytes:
 
 
 def _records(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Type and payload of each record from where the file stands, up to the first
+    """Type and payload of each record from the file's position on, up to the first
     that is torn or damaged.
     """
     while len(head := file.read(RECORD.size)) == RECORD.size:

@@ -27,11 +27,10 @@ from pipeline.store.remote.objects import Objects
 
 log = logging.getLogger("tocsin.store")
 
-# after an hour's end: sealed within a quarter of an hour, sent within another where all is
-# well; later ones add a part
+# after an hour's end: normally sealed within a quarter of an hour and sent within another; later
+# ones add a part
 GRACE_US = HOUR_US
-# after a manifest covers them, nodes' files go: whoever reads by an older
-# manifest has long finished
+# after a manifest covers them, nodes' files go: readers of an older manifest have long finished
 EXPIRE_US = 48 * HOUR_US
 # a file that no manifest names is of a run that was killed, or lost a race
 ORPHAN_US = 24 * HOUR_US
@@ -75,7 +74,8 @@ class Cluster:
             try:
                 self._table(table, done)
             except ValueError as error:
-                # a manifest that cannot be read: hands off the table until somebody has looked
+                # a manifest that cannot be read: the table is left alone until an operator has
+                # looked
                 log.warning("%s is not compacted: %s", table, error)
                 done.damaged[table] = str(error)
         return done

@@ -140,8 +140,8 @@ class _Day:
                 self._quarantine(error)
 
     def _quarantine(self, error: ForeignError) -> None:
-        """Put a file that cannot be read out of the way; the error stands where it is no file of
-        the layout, or for lack of memory.
+        """Put a file that cannot be read out of the way; the error is raised where it is no file
+        of the layout, or for lack of memory.
         """
         if error.path.is_relative_to(self._root / SCRATCH) or isinstance(
             error.__cause__, MemoryError

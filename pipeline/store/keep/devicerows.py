@@ -155,7 +155,7 @@ class DeviceRows:
 
     def _begins(self) -> dict[tuple[Path, int], int]:
         """Where the rows of each row group begin when all wanted groups of all files
-        stand one after the other.
+        are concatenated.
         """
         begins, at = {}, 0
         for path, groups in self._groups.items():

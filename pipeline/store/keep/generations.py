@@ -1,5 +1,5 @@
-"""The life of a day's compacted files: the next name, what a file says it replaces, and the
-removal of what was replaced.
+"""Generations of a day's compacted files: the next name, what a file replaces, and the removal of
+what was replaced.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import orjson
 from pipeline.store.files.layout import HOUR_US, DayName, hour_of, sync_folder
 from pipeline.store.files.live import HOURS, REPLACES, compacted, replaced_by
 
-# a scratch file that nobody has written to for so long is of a process that was killed
+# a scratch file without a write for this long is of a process that was killed
 LEFTOVER_US = HOUR_US
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass over a store: below which root, at what unix time, and who is told what comes next
-    before every step that changes the disk.
+    """One pass over a store: its root, its unix time, and a callback before every step that changes
+    the disk.
     """
 
     root: Path
@@ -37,7 +37,7 @@ def next_name(date: Path, owner: str) -> str:
 
 
 def about(date: Path, sources: Iterable[Path]) -> dict[str, str]:
-    """What the footer of a file made of these sources says of them.
+    """Metadata about these sources for the footer of the file made of them.
 
     Sources of sources are named too: a file that comes back (a segment sealed a second time after a
     crash) is still replaced.
@@ -67,7 +67,7 @@ def sweep(over: Pass, date: Path) -> int:
         path.unlink(missing_ok=True)
         removed += 1
     for path in date.rglob(".*.new"):
-        with suppress(FileNotFoundError):  # its writer lives, and has given it its name
+        with suppress(FileNotFoundError):  # its writer runs, and has renamed it
             if path.stat().st_mtime_ns // 1000 < over.now_us - LEFTOVER_US:
                 path.unlink()
     for folder in date.glob("hour=*"):

@@ -34,8 +34,8 @@ class Series:
     All arrays (row,).
 
     ``device`` int64 number of the device; ``at_ns`` int64, the source's own time of the sample or,
-    where it gives none, the frame's; ``epoch`` int64 number of the device's life (boot, driver
-    load); ``period_s`` of the source.
+    where it gives none, the frame's; ``epoch`` int64 number of the device's epoch (boot,
+    driver load); ``period_s`` of the source.
     """
 
     device: NDArray[np.int64]
@@ -45,7 +45,7 @@ class Series:
 
     @cached_property
     def new_epoch(self) -> Bools:
-        """Rows at which a device began a new life since its row before, (row,)."""
+        """Rows at which a device began a new epoch since its row before, (row,)."""
         changed = np.zeros(len(self.device), np.bool_)
         changed[1:] = (self.device[1:] == self.device[:-1]) & (self.epoch[1:] != self.epoch[:-1])
         return changed

@@ -1,6 +1,7 @@
-"""The agent's side of upkeep: when the compacting child runs, and what is told of it.
+"""The agent's side of upkeep: when the compacting child runs, and the metrics of its
+runs.
 
-Light: pyarrow lives in the child only.
+Light: pyarrow is loaded in the child only.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def frugal() -> dict[str, str]:
 
 
 def upkeep_in_child(root: Path, policy: Policy) -> Callable[[], Upkeep]:
-    """How upkeep is done for real. Raises RuntimeError with the child's last words."""
+    """How upkeep is done for real. Raises RuntimeError with the child's last line of standard
+    error.
+    """
 
     def upkeep() -> Upkeep:
         done = run(
@@ -44,9 +47,9 @@ def upkeep_in_child(root: Path, policy: Policy) -> Callable[[], Upkeep]:
         )
         if done.returncode == 0:
             return Upkeep.from_json(done.stdout.decode())
-        words = done.stderr.decode(errors="replace").strip().splitlines()
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
         reason = (
-            "ran past its deadline" if done.timed_out else words[-1] if words else "said nothing"
+            "ran past its deadline" if done.timed_out else lines[-1] if lines else "wrote nothing"
         )
         raise RuntimeError(f"upkeep ended with {done.returncode}: {reason}")
 
@@ -54,9 +57,9 @@ def upkeep_in_child(root: Path, policy: Policy) -> Callable[[], Upkeep]:
 
 
 class MaintenanceScheduler:
-    """Runs ``upkeep`` beside everything else, at most once every quarter of an hour.
+    """Runs ``upkeep`` in a thread of its own, at most once every quarter of an hour.
 
-    Its trouble is logged once and counted.
+    A failure is logged once and counted.
     """
 
     def __init__(self, clock: Clock, metrics: SelfMetrics, upkeep: Callable[[], Upkeep]) -> None:
@@ -93,9 +96,9 @@ class MaintenanceScheduler:
             return
         self._metrics.add(agent.STORE_UPKEEPS, "ok")
         self._health.succeeded()
-        report.tell(self._metrics, self._clock.time_ns())
-        for words in report.quarantined:
-            log.warning("unreadable file of the store moved to quarantine: %s", words)
+        report.publish(self._metrics, self._clock.time_ns())
+        for file in report.quarantined:
+            log.warning("unreadable file of the store moved to quarantine: %s", file)
         for table, reasons in report.removed.items():
             for reason, size in reasons.items():
                 log.info("deleted %d bytes of %s: %s", size, table, reason)

@@ -73,8 +73,8 @@ class Upkeep:
         given = json.loads(text)
         return cls(**(given | {"quarantined": tuple(given["quarantined"])}))
 
-    def tell(self, metrics: SelfMetrics, now_ns: int) -> None:
-        """The agent's own numbers from this report."""
+    def publish(self, metrics: SelfMetrics, now_ns: int) -> None:
+        """Set the agent's own metrics from this report."""
         metrics.add(agent.STORE_QUARANTINED, amount=len(self.quarantined))
         for table, reasons in self.removed.items():
             for reason, size in reasons.items():

@@ -65,8 +65,8 @@ class Removed:
 def retain(
     over: Pass, policy: Policy, pending: Callable[[Path], bool] = lambda _: False
 ) -> Removed:
-    """Give up what the policy says; ``pending`` tells which files an object
-    store does not have yet.
+    """Remove what the policy no longer keeps; ``pending`` is true for files that an object store
+    does not have yet.
 
     OSError where the disk refuses.
     """

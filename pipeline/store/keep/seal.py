@@ -33,8 +33,8 @@ Sealed = Callable[[Sequence[Path], bool], None]
 def seal(segment: Path, root: Path, cluster: str = "", sealed: Sealed | None = None) -> list[Path]:
     """Write what a segment holds below ``root`` and remove the segment; the files written.
 
-    ``sealed`` is told the files, and whether a page is among the findings, before the segment goes:
-    it is told again after a crash.
+    ``sealed`` is called with the files, and whether a page is among the findings, before the
+    segment goes; it is called again after a crash.
 
     Rows lie in the hour of the read that brought them, so an hour is closed when the clock has left
     it, whatever old events (a previous boot's) come later. A segment that is damaged goes into

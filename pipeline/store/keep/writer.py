@@ -41,10 +41,10 @@ Seal = Callable[[Sequence[Path]], Report | None]
 
 
 def seal_in_child(root: Path, cluster: str, plan: Plan | None = None) -> Seal:
-    """How segments are sealed for real: pyarrow lives in the child only, which also uploads by
-    the plan and reports on it.
+    """How segments are sealed for real: pyarrow is loaded in the child only, which also uploads
+    by the plan and reports on it.
 
-    The function raises SealError with the child's last words.
+    The function raises SealError with the child's last line of standard error.
     """
 
     def seal(paths: Sequence[Path]) -> Report | None:
@@ -54,13 +54,13 @@ def seal_in_child(root: Path, cluster: str, plan: Plan | None = None) -> Seal:
         )
         report = _report(done.stdout) if plan else None
         if done.returncode != 0:
-            words = done.stderr.decode(errors="replace").strip().splitlines()
+            lines = done.stderr.decode(errors="replace").strip().splitlines()
             reason = (
                 "ran past its deadline"
                 if done.timed_out
-                else words[-1]
-                if words
-                else "said nothing"
+                else lines[-1]
+                if lines
+                else "wrote nothing"
             )
             raise SealError(f"sealing ended with {done.returncode}: {reason}", report)
         return report
@@ -130,7 +130,7 @@ class StoreWriter:
         for outcome in ("ok", "failed"):
             metrics.add(agent.STORE_SEALS, outcome, amount=0)
         if uploads:
-            Report(failures=dict.fromkeys(CAUSES, 0)).tell(metrics, clock.time_ns())
+            Report(failures=dict.fromkeys(CAUSES, 0)).publish(metrics, clock.time_ns())
 
     def write(
         self,
@@ -204,13 +204,13 @@ class StoreWriter:
             self._maintenance_scheduler.run_if_due()
 
     def _uploaded(self, report: Report) -> None:
-        report.tell(self._metrics, self._clock.time_ns())
+        report.publish(self._metrics, self._clock.time_ns())
         if report.retry_s is not None:
             self._upload_ns = self._clock.monotonic_ns() + round(report.retry_s * SECOND_NS)
         now_ns, health = self._clock.time_ns(), self._upload_health
         if (
             report.failures
-        ):  # the words differ each time (names, durations): only another cause is news
+        ):  # the lines differ each time (names, durations): only another cause is news
             same = report.error.partition(":")[0] == health.reason.partition(":")[0]
             health.failed(health.reason if same else report.error, now_ns)
         elif report.sent_files:

@@ -244,7 +244,7 @@ def _date(key: str) -> str:
 
 
 def _same_owner(name: str, file: Stored) -> bool:
-    """A compacted file speaks for its own cluster and node only."""
+    """A compacted file counts for its own cluster and node only."""
     return owner_of(name.rpartition("/")[2]) == owner_of(file.path.name)
 
 
@@ -253,5 +253,5 @@ def _replaces(file: Stored, table: str) -> list[str]:
         with file.opened(table) as whole, named(file.path):
             about = whole.metadata.metadata or {}
             return list(map(str, orjson.loads(about.get(REPLACES.encode(), b"[]"))))
-    except ForeignError:  # whoever reads its rows will name it
+    except ForeignError:  # the reader of its rows names it
         return []

@@ -1,6 +1,4 @@
-"""An incident or a single finding as the store has it: what was said of it, from
-the first word to the last.
-"""
+"""An incident or a single finding as the store has it, from the first row to the last."""
 
 from __future__ import annotations
 
@@ -20,19 +18,19 @@ WHAT = "incident or finding"
 
 
 @dataclass(frozen=True, slots=True)
-class IncidentHistory:
+class FindingHistory:
     """One finding: rows of the table ``findings`` in the order of time, at least one."""
 
     rows: tuple[Row, ...]
 
     @property
     def last(self) -> Row:
-        """The last word on it."""
+        """The last row."""
         return self.rows[-1]
 
     @property
     def worst(self) -> Row:
-        """What was said when it was worst: the last word but for its end."""
+        """The last row before its end."""
         return next((row for row in reversed(self.rows) if row["phase"] != "cleared"), self.last)
 
     @property
@@ -48,20 +46,20 @@ class IncidentHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class IncidentHistory:
     """``incident`` is its newest row; None where a finding was asked for that no incident has.
 
     Findings in the order of first evidence.
     """
 
     incident: Row | None
-    findings: tuple[IncidentHistory, ...]
+    findings: tuple[FindingHistory, ...]
 
     @property
     def span(self) -> tuple[datetime, datetime]:
-        """From the first evidence to the last word."""
+        """From the first evidence to the last row."""
         times = [
-            row[name] for told in self.findings for row in told.rows for name in ("onset", "said")
+            row[name] for one in self.findings for row in one.rows for name in ("onset", "said")
         ]
         if self.incident is not None:
             times += [
@@ -72,17 +70,19 @@ class Case:
         return min(times).astimezone(UTC), max(times).astimezone(UTC)
 
 
-def case_of(store: Store, text: str) -> Case:
-    """The case of an id, of its prefix, or ``latest``. UnknownIdError where it is not one."""
+def history_of(store: Store, text: str) -> IncidentHistory:
+    """The history of an id, of its prefix, or ``latest``. UnknownIdError where it is not one."""
     wanted = _latest(store) if text == LATEST else resolve(text, _known(store, text), WHAT)
     incidents = _rows(store, "incidents", pl.col("id") == wanted)
     findings = _rows(store, "findings", pl.col("id") == wanted)
     if findings:
         having = _rows(store, "incidents", pl.col("findings").list.contains(wanted))
-        return Case(having[-1] if having else None, _told(findings))
+        return IncidentHistory(having[-1] if having else None, _histories(findings))
     members = list(dict.fromkeys(one for row in incidents for one in row["findings"]))
-    told = _told(_rows(store, "findings", pl.col("id").is_in(members)))
-    return Case(incidents[-1], tuple(sorted(told, key=lambda one: one.rows[0]["onset"])))
+    history = _histories(_rows(store, "findings", pl.col("id").is_in(members)))
+    return IncidentHistory(
+        incidents[-1], tuple(sorted(history, key=lambda one: one.rows[0]["onset"]))
+    )
 
 
 def _latest(store: Store) -> str:
@@ -106,11 +106,11 @@ def _known(store: Store, text: str) -> dict[str, str]:
     return dict(reversed(about.items()))
 
 
-def _told(rows: Sequence[Row]) -> tuple[IncidentHistory, ...]:
+def _histories(rows: Sequence[Row]) -> tuple[FindingHistory, ...]:
     by_id: dict[str, list[Row]] = {}
     for row in rows:
         by_id.setdefault(row["id"], []).append(row)
-    return tuple(IncidentHistory(tuple(said)) for said in by_id.values())
+    return tuple(FindingHistory(tuple(rows)) for rows in by_id.values())
 
 
 def _rows(store: Store, table: str, where: pl.Expr) -> list[Row]:

@@ -1,8 +1,9 @@
 """How much counters rose: the increments of all samples in a window by the rules of
 pipeline/rates.py, resets and saturation included.
 
-Most counters of most devices stand still. The statistics in a file's footer say so: a counter whose
-lowest value is its highest did not rise. Only the counters and devices that moved are decoded.
+Most counters of most devices do not move, which the statistics in a file's footer show: a counter
+whose lowest value is its highest did not rise. Only the counters and devices that moved are
+decoded.
 """
 
 from __future__ import annotations
@@ -47,13 +48,13 @@ class _Span(NamedTuple):
 
 @dataclass(slots=True)
 class _Seen:
-    """What footers say of a window."""
+    """What footers show of a window."""
 
     # of one device
     own: dict[tuple[str, Identity], list[_Span]] = field(default_factory=lambda: defaultdict(list))
     shared: dict[str, list[_Span]] = field(default_factory=lambda: defaultdict(list))  # of several
     devices: set[Identity] = field(default_factory=set)
-    count: bool = False  # whether there may be more devices, or fewer, than footers tell
+    count: bool = False  # whether there may be more devices, or fewer, than in the footers
     # devices with rows elsewhere than in groups of their own
     mixed: list[tuple[Identity, Identity]] = field(default_factory=list)
 
@@ -350,7 +351,7 @@ def _order(who: Any, boot: Any, seq: Any) -> Any:
 
 
 def _epochs(store: Store, kind: str, window: Window) -> Epochs:
-    """Lives of the devices: their attributes hold from their row on, and every
+    """Epochs of the devices: their attributes hold from their row on, and every
     day's files begin with a row.
     """
     since = None if window.since is None else window.since - timedelta(days=1)

@@ -17,8 +17,8 @@ import polars as pl
 WIDTH, HEIGHT = 960, 260  # of a panel, in pixels
 LEFT, RIGHT, TOP, BOTTOM = 78, 190, 34, 30  # room for numbers, legend, title and times
 MAX_LINES = 16  # in a legend; further lines are drawn without a name
-# Okabe and Ito's palette (jfly.uni-koeln.de/color), which people with any colour vision can
-# tell apart; then dashed.
+# Okabe and Ito's palette (jfly.uni-koeln.de/color), distinguishable with any colour
+# vision; then dashed.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
 TICKS = tuple(
     timedelta(seconds=s)
@@ -177,7 +177,7 @@ def nice(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def number(value: float) -> str:
-    """A number as people write it.
+    """A number for people.
 
     >>> number(1500.0), number(2_500_000.0), number(0.25)
     ('1500', '2.5M', '0.25')

@@ -66,8 +66,8 @@ def _keys(store: Objects, table: str, window: Window | None, hosts: Sequence[str
 
 
 def _of_hosts(name: str, hosts: Sequence[str]) -> bool:
-    """Whether a file may hold rows of these hosts: a node's own files say whose they are,
-    others may hold anybody's.
+    """Whether a file may hold rows of these hosts: a node's own files name it, others
+    may have rows of any.
     """
     of_one_node = name.count("-") == 3
     return (

@@ -1,5 +1,5 @@
 """Manifests of a cluster's compacted hours: which files count, and which of the
-nodes' files they stand for.
+nodes' files they replace.
 
 ``compacted/<table>/date=YYYY-MM-DD/hour=HH/manifest-<generation>.json`` beside the files that it
 names. A manifest is put where none of its name is, after all its files: the newest one is the

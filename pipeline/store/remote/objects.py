@@ -143,9 +143,9 @@ class Directory:
             os.link(scratch, target)
         except FileExistsError:
             return False
-        except (
-            OSError
-        ):  # no hard links here: names are unique to this node, so nobody else creates this one
+        except OSError:
+            # no hard links here: names are unique to this node, so no other process creates this
+            # one
             scratch.replace(target)
         sync_folder(target.parent)
         return True
@@ -314,7 +314,7 @@ class Bucket:
 
     def _words(self, error: Exception) -> str:
         """What happened in one line without secrets. obstore appends its own data
-        structures, which nobody needs.
+        structures, which are of no use here.
         """
         text = " ".join(str(error).partition("\n\nDebug source")[0].split())
         for secret in self._secrets:

@@ -90,9 +90,7 @@ def done(pending: Pending) -> None:
 
 
 def still_pending(root: Path) -> Callable[[Path], bool]:
-    """Whether a sealed file still waits, as things stand now: for
-    whoever decides what to delete.
-    """
+    """Whether a sealed file still waits for its upload: for the decision what to delete."""
     keys = {p.key for p in _files(root / FOLDER)}
     return lambda file: file.is_relative_to(root) and file.relative_to(root).as_posix() in keys
 

@@ -137,7 +137,9 @@ def _put(store: WriteOnce, pending: Pending) -> None:
         if (
             error.cause == "no_bucket"
         ):  # S3's 409: an earlier request for the name has not come to an end
-            raise RefusedError("other", f"{pending.key}: said to be there, and is not") from error
+            raise RefusedError(
+                "other", f"{pending.key}: reported as existing, and is not there"
+            ) from error
         raise
     if size not in (None, pending.size):
         raise RefusedError(

@@ -115,8 +115,8 @@ class Report:
         """From that line. ValueError or TypeError where it is none."""
         return cls(**json.loads(text))
 
-    def tell(self, metrics: SelfMetrics, now_ns: int) -> None:
-        """The agent's own numbers from this report."""
+    def publish(self, metrics: SelfMetrics, now_ns: int) -> None:
+        """Set the agent's own metrics from this report."""
         metrics.add(agent.UPLOAD_FILES, amount=self.sent_files)
         metrics.add(agent.UPLOAD_BYTES, amount=self.sent_bytes)
         metrics.add(agent.UPLOAD_GIVEN_UP_FILES, amount=self.given_up_files)

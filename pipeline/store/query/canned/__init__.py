@@ -1,4 +1,4 @@
-"""Canned questions: what people ask a store most, right about resets, missing values and units."""
+"""Canned queries: the most frequent questions, right about resets, missing values and units."""
 
 from __future__ import annotations
 

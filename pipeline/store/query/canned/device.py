@@ -68,7 +68,7 @@ def device(store: Store, window: Window) -> pl.DataFrame:
 
 
 def draw_device(store: Store, window: Window) -> Sequence[Panel]:
-    """What people look at first, one panel each."""
+    """The most important columns, one panel each."""
     panels = []
     for kind in _kinds(store, window):
         panels += [

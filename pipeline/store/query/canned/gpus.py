@@ -12,7 +12,7 @@ from pipeline.store.query.increase import WHO, increases
 from pipeline.store.query.plot import Panel
 from pipeline.store.query.store import Store, Window
 
-# Errors over the life of the board where the GPU keeps such a count, else
+# Errors over the lifetime of the board where the GPU keeps such a count, else
 # since the driver was loaded.
 ECC = {"corrected": ("ecc_corrected_aggregate", "ecc_corrected_volatile")}
 ECC |= {"uncorrected": ("ecc_uncorrected_aggregate", "ecc_uncorrected_volatile")}

@@ -17,11 +17,11 @@ _FACTS = tuple(fact.name for fact in facts_of(KIND))
 
 
 def jobs(store: Store, window: Window) -> pl.DataFrame:
-    """Per holder and device: its first and last read in the window, the most processes it
-    had there, and who it was.
+    """Per job or pod and device: its first and last read in the window, the most processes it had
+    there, and its facts.
 
-    Facts of the catalogue that nobody said of any holder have no column. Devices of the window are
-    GPUs: whoever held them is meant.
+    Facts of the catalogue that no row has get no column. Devices of the window are GPUs: the jobs
+    that had them are meant.
     """
     spans = store.collect(
         _rows(store, window)
@@ -34,19 +34,20 @@ def jobs(store: Store, window: Window) -> pl.DataFrame:
     )
     known = names(store, Window(window.since, window.until)).facts
     facts = [known.get(pair, {}) for pair in spans.select("host", "device").rows()]
-    said = [name for name in _FACTS if name in _ALWAYS or any(name in f for f in facts)]
+
+    present = [name for name in _FACTS if name in _ALWAYS or any(name in f for f in facts)]
     whole = spans.with_columns(
-        [pl.Series(name, [f.get(name) for f in facts], pl.String) for name in said]
+        [pl.Series(name, [f.get(name) for f in facts], pl.String) for name in present]
     )
     if window.devices:
         whole = whole.filter(pl.col("uuid").is_in(list(window.devices)))
-    return whole.select("host", *said, "processes", "from", "until").sort(
+    return whole.select("host", *present, "processes", "from", "until").sort(
         "from", "host", pl.col("index").str.len_chars(), "index"
     )
 
 
 def draw_jobs(store: Store, window: Window) -> Sequence[Panel]:
-    """GPUs and instances that somebody held, minute by minute."""
+    """GPUs and instances that a job or pod had, minute by minute."""
     rows = _rows(store, window).group_by(
         pl.col("time").dt.truncate("1m"), pl.col("host").alias("name")
     )

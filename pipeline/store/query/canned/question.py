@@ -41,7 +41,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What devices are called: ``of`` (host, id) to the words people use, and their slow facts."""
+    """Names of devices: ``of`` (host, id) to the usual name, and their slow facts."""
 
     facts: Mapping[tuple[str, str], Mapping[str, str]]
     kinds: Mapping[tuple[str, str], str]

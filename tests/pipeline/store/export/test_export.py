@@ -43,7 +43,7 @@ HOUR = Window(START_US, START_US + 3_600_000_000)
 
 @dataclass
 class Store:
-    """A store that is written a second at a time, sealed when told."""
+    """A store that is written a second at a time, sealed on demand."""
 
     root: Path
     clock: FakeClock = field(default_factory=FakeClock)
@@ -230,7 +230,7 @@ def test_everything_of_a_time_can_go_too(store: Store, tmp_path: Path) -> None:
 
 
 def test_an_unknown_device_is_refused_with_the_known_ones(store: Store) -> None:
-    """Whoever mistypes an id sees what there is."""
+    """A mistyped id gives the list of what there is."""
     store.second()
     with pytest.raises(
         NothingToExportError,
@@ -284,26 +284,24 @@ def test_sums_hold_and_equal_contents_give_equal_files(store: Store, tmp_path: P
     assert (tmp_path / "case.zip").read_bytes() == first
 
 
-def test_the_readme_says_what_it_is_in_words(store: Store, tmp_path: Path) -> None:
+def test_the_readme_describes_the_export(store: Store, tmp_path: Path) -> None:
     """Versions, serial number, units, and every column of every table in it."""
     store.second(store.event(0, "xid", code=31))
     archive = store.device(tmp_path)
     text = archive.text("README.txt")
-    for said in (
+    for part in (
         "tocsin 9.9.9",
         f"device {gpu(0).id}",
         "2027-01-15 08:00:00.000000Z",
         "power_milliwatts, energy_millijoules",
     ):
-        assert said in text
+        assert part in text
     assert [line for line in text.splitlines() if line.split()[:2] == ["serial:", "S0"]]
     columns = {line.split()[0] for line in text.splitlines() if line}
     assert not {c.name for name in archive.tables() for c in schema(name)} - columns
 
 
-def test_the_timeline_is_in_order_and_tells_of_failing_reads_once(
-    store: Store, tmp_path: Path
-) -> None:
+def test_the_timeline_is_in_order_and_has_failing_reads_once(store: Store, tmp_path: Path) -> None:
     """Events and changes of what could be read, oldest first."""
     store.second()
     store.second(outcome="OSError: gone")
@@ -312,8 +310,8 @@ def test_the_timeline_is_in_order_and_tells_of_failing_reads_once(
     archive = store.device(tmp_path)
     lines = archive.text("timeline.txt").splitlines()
     assert lines == sorted(lines)
-    said = [line.split("  ")[3] for line in lines]
-    assert said == ["read nvml failed OSError: gone", "event xid code=79", "read nvml ok"]
+    texts = [line.split("  ")[3] for line in lines]
+    assert texts == ["read nvml failed OSError: gone", "event xid code=79", "read nvml ok"]
 
 
 def test_a_line_of_the_kernel_cannot_forge_another(store: Store, tmp_path: Path) -> None:
@@ -351,7 +349,7 @@ def test_redaction_leaves_no_program_anywhere(store: Store, tmp_path: Path) -> N
         store.event(0, "gpu_process_started", process=program, pid=4711),
         store.event(0, "pcie_error", severity="fatal", text=f"AER while {program} ran"),
     )
-    said = Finding(
+    finding = Finding(
         "xid",
         gpu(0),
         "xid",
@@ -362,7 +360,7 @@ def test_redaction_leaves_no_program_anywhere(store: Store, tmp_path: Path) -> N
         f"Fault in {program}.",
         evidence=(f"pid 4711 ({program})",),
     )
-    store.second(*events, findings=(said,))
+    store.second(*events, findings=(finding,))
     archive = store.device(tmp_path, redact=True)
     said_in = {name: str(archive.table(name).to_pylist()) for name in archive.tables()}
     said_in |= {name: archive.text(name) for name in ("README.txt", "timeline.txt", "kernel.log")}

@@ -11,7 +11,7 @@ from pipeline.store.export.redact import MASK, Redaction
 from pipeline.store.files.tables import Gathered
 from tests.fakes import START_NS, FakeClock, gpu, observed
 
-TOLD = Incident(
+INCIDENT = Incident(
     "i",
     gpu(0),
     "ecc",
@@ -27,8 +27,8 @@ TOLD = Incident(
 def test_who_took_an_incident_on_and_their_note_are_masked() -> None:
     """What is not written stays empty; what the agent says of the hardware stays."""
     gathered = Gathered()
-    taken_on = replace(TOLD, acknowledged_ns=START_NS, note="Ada looks", acknowledged_by="ada")
-    gathered.add(observed(FakeClock()), (), (TOLD, taken_on))
+    taken_on = replace(INCIDENT, acknowledged_ns=START_NS, note="Ada looks", acknowledged_by="ada")
+    gathered.add(observed(FakeClock()), (), (INCIDENT, taken_on))
     rows = Redaction().table("incidents", dict(gathered.tables())["incidents"]).to_pylist()
     assert sorted((row["note"], row["acknowledged_by"]) for row in rows) == [("", ""), (MASK, MASK)]
     assert {(row["summary"], row["reason"]) for row in rows} == {("Uncorrectable.", "Reset it.")}

@@ -28,7 +28,7 @@ ACTIVITY = "tensor_activity_percent"  # rounded at its source
 PLACES = field("gpu", ACTIVITY).decimals
 
 
-def told(clock: FakeClock, *readings: dict[str, float], first: int = 0) -> list[Seen]:
+def stored(clock: FakeClock, *readings: dict[str, float], first: int = 0) -> list[Seen]:
     """One GPU with these readings, a second apart."""
     whole: list[Seen] = []
     for number, values in enumerate(readings):
@@ -47,7 +47,7 @@ def test_a_column_without_a_value_is_not_in_the_file(tmp_path: Path) -> None:
     come back as not observed.
     """
     clock = at(1)
-    whole = told(clock, {"power_milliwatts": 5.0}, {"power_milliwatts": 6.0})
+    whole = stored(clock, {"power_milliwatts": 5.0}, {"power_milliwatts": 6.0})
     store(tmp_path, whole, clock)
     (path,) = gpu_files(tmp_path)
     assert pq.read_schema(path).names == [*schema("gpu").names[:8], "power_milliwatts"]
@@ -65,7 +65,7 @@ def test_a_compacted_day_has_the_columns_of_all_its_files(tmp_path: Path) -> Non
     ]
     for number, values in enumerate(readings):
         clock = at(1 + number)
-        whole += (part := told(clock, values, first=number))
+        whole += (part := stored(clock, values, first=number))
         store(tmp_path, part, clock)
     compact(later(tmp_path))
     (path,) = gpu_files(tmp_path)
@@ -80,7 +80,7 @@ def test_a_compacted_day_has_the_columns_of_all_its_files(tmp_path: Path) -> Non
 def test_a_roll_up_has_what_became_of_the_days_columns(tmp_path: Path) -> None:
     """Nothing else, and every one of theirs."""
     clock = at(1)
-    store(tmp_path, told(clock, {ACTIVITY: 7.25, "energy_millijoules": 5.0}), clock)
+    store(tmp_path, stored(clock, {ACTIVITY: 7.25, "energy_millijoules": 5.0}), clock)
     compact(later(tmp_path))
     (path,) = tmp_path.glob("gpu_1m/**/*.parquet")
     wanted = [f"{ACTIVITY}_{what}" for what in ("min", "max", "mean", "last")]
@@ -94,7 +94,7 @@ def test_a_roll_up_has_what_became_of_the_days_columns(tmp_path: Path) -> None:
 def test_a_question_about_a_column_that_no_file_has_finds_nothing(tmp_path: Path) -> None:
     """The table has it, the files need not: null, alone, in a condition, and in base units."""
     clock = at(1)
-    store(tmp_path, told(clock, {"power_milliwatts": 5.0}), clock)
+    store(tmp_path, stored(clock, {"power_milliwatts": 5.0}), clock)
     asked = Store(tmp_path)
     assert asked.sql("SELECT tensor_activity_percent FROM gpu").rows() == [(None,)]
     assert asked.sql("SELECT device FROM gpu WHERE tensor_activity_percent > 1").rows() == []
@@ -110,7 +110,7 @@ def test_rounded_fractions_are_decimals_that_others_read_as_such(
 ) -> None:
     """An integer of 64 bits in the file, its point in the type; here the same float as before."""
     clock, values = at(1), [0.0, 0.1, 33.3333, 99.9999, 100.0, 1e11 + 0.0001]
-    whole = told(clock, *({ACTIVITY: value} for value in values))
+    whole = stored(clock, *({ACTIVITY: value} for value in values))
     store(tmp_path, whole, clock)
     if compacted:
         compact(later(tmp_path))
@@ -133,8 +133,8 @@ def test_one_value_that_decimals_would_change_keeps_the_column_a_float(
     """In its own file and in the day that this is merged into: nothing is rounded on the way."""
     clock = at(1)
     first, second = (
-        told(clock, {ACTIVITY: 12.5}),
-        told(clock, {ACTIVITY: odd}, {ACTIVITY: 0.5}, first=1),
+        stored(clock, {ACTIVITY: 12.5}),
+        stored(clock, {ACTIVITY: odd}, {ACTIVITY: 0.5}, first=1),
     )
     store(tmp_path, first, clock)
     store(tmp_path, second, clock)
@@ -179,7 +179,7 @@ def test_a_slice_of_decimals_is_that_slice() -> None:
 def test_conditions_prune_by_the_bounds_of_decimals(tmp_path: Path) -> None:
     """Row groups that cannot hold the value are not decoded, and those that can are."""
     clock = at(1)
-    store(tmp_path, told(clock, {ACTIVITY: 1.5}, {ACTIVITY: 99.25}), clock)
+    store(tmp_path, stored(clock, {ACTIVITY: 1.5}, {ACTIVITY: 99.25}), clock)
     asked = Store(tmp_path)
     assert asked.sql(
         "SELECT tensor_activity_percent FROM gpu WHERE tensor_activity_percent > 50"
@@ -195,7 +195,7 @@ def test_conditions_prune_by_the_bounds_of_decimals(tmp_path: Path) -> None:
 def test_a_file_refuses_rows_that_it_has_no_column_for(tmp_path: Path) -> None:
     """A value is never dropped in silence."""
     clock = at(1)
-    store(tmp_path, told(clock, {"power_milliwatts": 5.0}), clock)
+    store(tmp_path, stored(clock, {"power_milliwatts": 5.0}), clock)
     rows = read(gpu_files(tmp_path)[0], "gpu")
     with (
         Writer("gpu", tmp_path / "new.parquet", of_sources("gpu", [])) as file,
@@ -221,7 +221,7 @@ def test_a_day_of_another_catalogue_gives_no_roll_up_of_unknown_columns() -> Non
 def test_a_damaged_decimal_column_is_named(tmp_path: Path) -> None:
     """Pages of decimals carry checksums like all others."""
     clock = at(1)
-    store(tmp_path, told(clock, *({ACTIVITY: n / 8} for n in range(50))), clock)
+    store(tmp_path, stored(clock, *({ACTIVITY: n / 8} for n in range(50))), clock)
     (path,) = gpu_files(tmp_path)
     group = pq.read_metadata(path).row_group(0)
     column = next(

@@ -18,7 +18,7 @@ from tests.wait import PATIENCE_S, until
 
 @contextlib.contextmanager
 def holder(directory: Path) -> Iterator[Child]:
-    """Another process that holds the directory, after it has said so."""
+    """Another process that holds the directory, once it has reported that."""
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parents[4])!r})\n"
         "from pathlib import Path; from pipeline.store.files.lock import lock\n"
@@ -50,7 +50,7 @@ def test_a_second_process_is_refused_with_the_number_of_the_first(tmp_path: Path
 
 @pytest.mark.slow
 def test_a_killed_holder_leaves_no_lock(tmp_path: Path) -> None:
-    """After kill -9 the next agent starts without anybody's help."""
+    """After kill -9 the next agent starts without help."""
     with holder(tmp_path) as first:
         os.kill(first.pid, signal.SIGKILL)
         until(lambda: first.poll() is not None, "the holder's end")
@@ -67,7 +67,7 @@ def test_different_work_goes_on_side_by_side(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_written_is_no_reason_not_to_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is said, and the agent goes on: hardware is judged with or without a disk."""
+    """It is logged, and the agent goes on: hardware is judged with or without a disk."""
     (tmp_path / "file").write_text("in the way")
     with lock(tmp_path / "file" / "below"):
         assert "continuing without" in caplog.text

@@ -39,7 +39,7 @@ def flipped(path: Path) -> None:
 
 
 def foreign(path: Path) -> None:
-    """Somebody else's file under a name like ours."""
+    """Another program's file under a name like ours."""
     path.write_text("id,name\n1,x\n")
 
 
@@ -58,7 +58,7 @@ def newer(path: Path) -> None:
 
 
 def without_seq(path: Path) -> None:
-    """Somebody's own writer, which leaves out what every table begins with."""
+    """Another program's writer, which leaves out the columns that every table begins with."""
     table = pq.read_table(path, partitioning=None)
     pq.write_table(table.drop_columns(["seq"]), path)
 

@@ -107,14 +107,14 @@ def test_incidents_are_kept_beside_findings(tmp_path: Path) -> None:
         "Uncorrectable.",
         reason="It is stuck.",
     )
-    told = (
+    updates = (
         opened,
         replace(opened, cleared_ns=9000, acknowledged_ns=8000, note="mine", acknowledged_by="ada"),
     )
-    log.wal.write(observed(log.clock), (FINDING,), told)
+    log.wal.write(observed(log.clock), (FINDING,), updates)
     log.wal.close()
     (segment,) = segments(tmp_path)
-    assert [judged.incidents for judged in read_segment(segment)] == [told]
+    assert [judged.incidents for judged in read_segment(segment)] == [updates]
 
 
 @pytest.mark.slow

@@ -249,11 +249,11 @@ def test_two_compactors_at_once_do_no_harm(fleet: Fleet) -> None:
 
 @pytest.mark.slow
 def test_what_a_killed_run_left_goes_a_day_later(fleet: Fleet) -> None:
-    """Files that no manifest names are garbage, unless somebody is about to name them."""
+    """Files that no manifest names are garbage, unless a writer is about to name them."""
     folder = fleet.root / "compacted/node/date=2027-01-15/hour=01"
     folder.mkdir(parents=True)
     seconds = MIDNIGHT_US // 1_000_000 + 72 * 3600
-    orphan, other = folder / f"000001-000-{seconds}_abc.parquet", folder / "somebody-elses.parquet"
+    orphan, other = folder / f"000001-000-{seconds}_abc.parquet", folder / "of-another.parquet"
     for path in (orphan, other):
         path.write_bytes(b"x")
     fleet.compact(72 + ORPHAN_US / HOUR_US - 0.1)
@@ -267,7 +267,7 @@ def test_what_a_killed_run_left_goes_a_day_later(fleet: Fleet) -> None:
 def test_a_source_that_cannot_be_merged_is_named_and_left(
     fleet: Fleet, newer: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It stays where it is forever, does not hold up its hour, and is said once."""
+    """It stays where it is forever, does not hold up its hour, and is logged once."""
     bad = fleet.files("node/*/hour=01/*.parquet")[0]
     if newer:
         table = pq.read_table(bad, partitioning=None)

@@ -227,7 +227,7 @@ def test_a_reader_that_began_before_goes_on_over_a_compaction(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_several_nodes_in_one_directory_keep_files_of_their_own(tmp_path: Path) -> None:
-    """Each has its own compacted file, and a file speaks for its own node only."""
+    """Each has its own compacted file, and a file counts for its own node only."""
     whole = two_days(tmp_path, hours=(1,))
     for path in list(tmp_path.glob("*/*/*/*.parquet")):
         shutil.copy(path, path.with_name(path.name.replace("c1-n1-", "c1-n2-")))
@@ -297,7 +297,7 @@ def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_clock_that_is_set_back_costs_nothing(tmp_path: Path) -> None:
     """Two hours back in the middle of a segment, over midnight: rows lie in the hours that the
-    clock said, and all come back.
+    clock showed, and all come back.
     """
     clock, whole = at(24.5), []
     story = seen(clock, 40, 0, ("node",))

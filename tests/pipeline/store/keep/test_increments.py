@@ -16,16 +16,16 @@ from pipeline.store.keep.increments import Series, increments, period_of
 from tests.fakes import START_NS
 from tests.pipeline.test_rates import FIELDS, SCHEMA
 
-# How a counter goes on: stands, counts a little or a lot, restarts, falls to
+# How a counter goes on: stays, counts a little or a lot, restarts, falls to
 # something, jumps to its end.
-MOVES = ("stand", "few", "many", "restart", "fall", "end", "missing")
+MOVES = ("stay", "few", "many", "restart", "fall", "end", "missing")
 
 
-class Told:
+class History:
     """Samples of two devices, as frames for Rates and as columns for increments."""
 
     def __init__(
-        self, seed: int, moves: list[str], steps_s: list[float], lives: list[tuple[str, str]]
+        self, seed: int, moves: list[str], steps_s: list[float], epochs: list[tuple[str, str]]
     ) -> None:
         rng = np.random.default_rng(seed)
         n, value, now = len(moves), np.zeros((len(FIELDS), 2), np.uint64), START_NS
@@ -35,7 +35,7 @@ class Told:
             now += round(steps_s[i] * SECOND_NS)
             value = np.minimum(self._moved(rng, moves[i], value, top), top)
             observed = rng.random(value.shape) < (0.3 if moves[i] == "missing" else 0.97)
-            boot, epoch = lives[i]
+            boot, epoch = epochs[i]
             devices = tuple(Device("n1", "test", d, {"epoch": epoch}) for d in "ab")
             stamps = np.array([now + 1000, 0]) if i % 5 else np.zeros(2, np.int64)
             frame = Frame(SCHEMA, now, 0, devices, np.zeros((0, 2)), value.copy(), observed, stamps)
@@ -76,10 +76,10 @@ class Told:
         at = np.concatenate(
             [[f.sampled_ns[d] or f.time_ns for f, _ in self.frames] for d in range(2)]
         )
-        lives: dict[tuple[str, str], int] = {}
+        epochs: dict[tuple[str, str], int] = {}
         epoch = np.tile(
             [
-                lives.setdefault((boot, f.devices[0].attributes["epoch"]), len(lives))
+                epochs.setdefault((boot, f.devices[0].attributes["epoch"]), len(epochs))
                 for f, boot in self.frames
             ],
             2,
@@ -115,8 +115,10 @@ def test_columns_give_what_frames_give(seed: int, story: list[tuple[str, float, 
     """Resets, wraps, saturation, glitches, gaps, missing samples, new boots and
     driver loads, above 2^53 too.
     """
-    told = Told(seed, [s[0] for s in story], [s[1] for s in story], [(s[2], s[3]) for s in story])
-    np.testing.assert_array_equal(told.by_columns(1.0), told.by_frames(1.0))
+    history = History(
+        seed, [s[0] for s in story], [s[1] for s in story], [(s[2], s[3]) for s in story]
+    )
+    np.testing.assert_array_equal(history.by_columns(1.0), history.by_frames(1.0))
 
 
 @pytest.mark.slow
@@ -126,13 +128,13 @@ def test_long_histories_track_the_same_quantile() -> None:
     """
     rng = np.random.default_rng(5)
     moves = rng.choice(
-        ["many", "many", "many", "few", "stand", "fall", "restart"],
+        ["many", "many", "many", "few", "stay", "fall", "restart"],
         3000,
         p=[0.3, 0.3, 0.3, 0.05, 0.03, 0.01, 0.01],
     )
-    told = Told(6, moves.tolist(), [1.0] * 3000, [("b", "e")] * 3000)
-    columns = told.by_columns(1.0)
-    np.testing.assert_array_equal(columns, told.by_frames(1.0))
+    history = History(6, moves.tolist(), [1.0] * 3000, [("b", "e")] * 3000)
+    columns = history.by_columns(1.0)
+    np.testing.assert_array_equal(columns, history.by_frames(1.0))
     assert np.isnan(columns).sum() > 100  # some falls were explained by nothing
 
 

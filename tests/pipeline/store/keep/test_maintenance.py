@@ -1,5 +1,5 @@
 """Upkeep in the agent: when it runs, that it hurts nothing, that a real child does
-it and what is told of it.
+it and the metrics of its runs.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_a_real_child_compacts_and_reports(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_child_says_why_it_could_not(tmp_path: Path) -> None:
-    """Somebody compacts by hand at the moment: the reason stands in the error."""
+    """An operator compacts by hand at the moment: the reason is in the error."""
     with (
         lock(tmp_path, "compact"),
         pytest.raises(RuntimeError, match="is in use: another tocsin compact"),

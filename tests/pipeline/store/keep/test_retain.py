@@ -1,5 +1,5 @@
 """Retention: what goes by age, what goes by the budget and in which order,
-and what is said about it.
+and its metrics.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def test_upkeep_says_what_it_did_and_what_is_there(tmp_path: Path) -> None:
     assert report.oldest_s["ib_port"] == MIDNIGHT_US / 1e6
     assert report.sizes == sizes(tmp_path)
     metrics = SelfMetrics()
-    report.tell(metrics, MIDNIGHT_NS)
+    report.publish(metrics, MIDNIGHT_NS)
     assert metrics.value(agent.STORE_REMOVED_BYTES, "gpu_1m", "age") == BLOCK
     assert metrics.value(agent.STORE_LAST_REMOVAL) == MIDNIGHT_NS / 1e9
     assert metrics.value(agent.STORE_QUARANTINED) == 1

@@ -117,7 +117,7 @@ def test_roll_ups_are_what_a_naive_look_at_the_frames_gives(
 
 
 class Port:
-    """A store of one port whose counters are told sample by sample."""
+    """A store of one port whose counters are given sample by sample."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.seq = root, 0
@@ -290,7 +290,7 @@ def test_every_kind_has_roll_ups() -> None:
 
 @pytest.mark.slow
 def test_a_roll_up_file_says_what_it_is(tmp_path: Path) -> None:
-    """Table, layout and bucket stand in the footer."""
+    """Table, layout and bucket are in the footer."""
     two_days(tmp_path, ("node",), (1,))
     compact(later(tmp_path))
     about = pq.read_metadata(live_files(tmp_path, "node_15m")[0]).metadata

@@ -298,7 +298,7 @@ def test_a_segment_that_was_being_opened_is_no_damage(
 
 
 def test_a_damaged_segment_goes_into_quarantine(tmp_path: Path) -> None:
-    """What is not a segment is kept for whoever wants to know, out of the way
+    """What is not a segment is kept for a later look, out of the way
     and within the disk budget.
     """
     (tmp_path / "wal").mkdir()

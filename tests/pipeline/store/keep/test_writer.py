@@ -90,7 +90,7 @@ def test_a_real_child_seals_and_what_it_sealed_can_be_replayed(tmp_path: Path) -
 
 
 def test_segments_of_a_killed_agent_are_sealed_at_the_next_start(tmp_path: Path) -> None:
-    """A crash leaves a segment; the next life's first write seals it."""
+    """A crash leaves a segment; the first write after the restart seals it."""
     first = House(tmp_path)
     first.seconds(3)
     second = House(tmp_path)

@@ -122,8 +122,8 @@ def test_an_outage_is_said_once_and_so_is_its_end(
     other = Report(failures={"denied": 1}, pending_files=2, retry_s=1.0, error="denied: c")
     caplog.set_level(logging.INFO)
     House(tmp_path, WAITS, same, other, Report(sent_files=3), Report()).seconds(90)
-    said = [record.getMessage() for record in caplog.records if "upload" in record.getMessage()]
-    assert said == [
+    messages = [record.getMessage() for record in caplog.records if "upload" in record.getMessage()]
+    assert messages == [
         "upload fails: throttled: a 704 us",
         "upload fails: denied: c",
         "upload recovered after 3 failures",
@@ -139,8 +139,8 @@ def test_giving_up_is_said_once_until_everything_has_left(
     caplog.set_level(logging.INFO)
     house = House(tmp_path, gives_up, gives_up, Report(sent_files=1), Report())
     house.seconds(30)
-    said = [record.getMessage() for record in caplog.records if "room" in record.getMessage()]
-    assert len(said) == 2
+    messages = [record.getMessage() for record in caplog.records if "room" in record.getMessage()]
+    assert len(messages) == 2
     assert house.metrics.value(agent.UPLOAD_GIVEN_UP_FILES) == 4
     assert house.metrics.value(agent.UPLOAD_GIVEN_UP_BYTES) == 14
 

@@ -1,6 +1,4 @@
-"""Canned questions on a small history in which everything happens: told here, and
-compared with what was told.
-"""
+"""Canned queries on a small history in which everything happens."""
 
 from __future__ import annotations
 
@@ -79,7 +77,7 @@ class History:
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, History]:
     """Two minutes: a driver reload, a GPU that is not there for a while, errors, a gap,
-    XIDs that are told twice.
+    XIDs that are reported twice.
     """
     h = History()
     for second in range(120):
@@ -130,7 +128,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, History]:
         if second == 20:
             h.read("jobs", ("device_job", [(HOLDER, {"processes": 1})]))
             h.read("kmsg", events=(h.xid(79, 7), h.xid(79, 8, count=3, last_seq=10), h.xid(31, 11)))
-        if second == 21:  # told again by NVML, and read again after a crash of the agent
+        if second == 21:  # reported again by NVML, and read again after a crash of the agent
             again = Event(
                 h.clock.time_ns() - SECOND_NS, 0, gpu(0), "xid", {"code": 79, "origin": "nvml"}
             )
@@ -148,7 +146,7 @@ def ask(root: Path, name: str, window: Window = ALL) -> list[dict[str, object]]:
 @pytest.mark.slow
 def test_ecc_counts_through_a_driver_reload(history: tuple[Path, History]) -> None:
     """Lifetime counts where the GPU keeps them; else those since driver load, whose fall to 0
-    is a new life and no loss.
+    is a new epoch and no loss.
     """
     first, second = ask(history[0], "ecc")
     assert (first["name"], first["corrected"], first["uncorrected"]) == ("0", 11, 0)
@@ -213,7 +211,7 @@ def test_links_tell_traffic_errors_and_state(history: tuple[Path, History]) -> N
 
 
 def test_xids_count_once_each(history: tuple[Path, History]) -> None:
-    """Four of 79, one of 31, one of 63, though some are told by NVML too
+    """Four of 79, one of 31, one of 63, though some are reported by NVML too
     and some are read again.
     """
     rows = {row["code"]: row for row in ask(history[0], "xids")}
@@ -252,7 +250,7 @@ def test_reads_count_outcomes_and_time(history: tuple[Path, History]) -> None:
 
 
 def test_health_lists_what_happened_to_whom(history: tuple[Path, History]) -> None:
-    """Events by device and kind; an event that stands for several lines counts as many."""
+    """Events by device and kind; an event that represents several lines counts as many."""
     (row,) = ask(history[0], "health")
     assert (row["name"], row["what"], row["count"]) == ("0", "xid", 1 + 3 + 1 + 1 + 3 + 1)
 

@@ -33,22 +33,22 @@ KIND = "ib_port"
 COUNTERS = ["receive_words", "symbol_errors", "link_downed", "out_of_sequence"]
 DEVICES = 3
 ALL = Window()
-# What a device's counter does from one second to the next: stands, rises, is reset, goes
+# What a device's counter does from one second to the next: stays, rises, is reset, goes
 # to its end, is not read.
 MOVES = ["still"] * 6 + ["rise", "jump", "reset", "fall", "top", "missing"]
 
 
 def frames(
-    moves: dict[tuple[str, int], list[str]], lives: list[int], clock: FakeClock
+    moves: dict[tuple[str, int], list[str]], epochs: list[int], clock: FakeClock
 ) -> list[Observation]:
-    """One observation per second; ``lives`` are the seconds at which all devices begin again."""
+    """One observation per second; ``epochs`` are the seconds at which all devices begin again."""
     schema, n = schema_of(KIND), len(next(iter(moves.values())))
     value = dict.fromkeys(moves, 10)
     made = []
     for second in range(n):
         clock.advance(1.0)
         devices = tuple(
-            Device("n1", KIND, f"port-{i}", {"epoch": str(sum(s <= second for s in lives))})
+            Device("n1", KIND, f"port-{i}", {"epoch": str(sum(s <= second for s in epochs))})
             for i in range(DEVICES)
         )
         gauges, counters, observed = blank(KIND, devices)
@@ -121,9 +121,9 @@ def found(root: Path, window: Window = ALL) -> dict[str, dict[str, int | None]]:
 )
 @given(st.data(), st.lists(st.integers(1, 24), max_size=2))
 def test_increases_are_those_of_rates(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, lives: list[int]
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, epochs: list[int]
 ) -> None:
-    """Resets, new lives, saturation, what was not read: sealed, in many small files,
+    """Resets, new epochs, saturation, what was not read: sealed, in many small files,
     compacted, and still in the log.
     """
     root = tmp_path_factory.mktemp("rises")
@@ -131,7 +131,7 @@ def test_increases_are_those_of_rates(
     steps = st.lists(st.sampled_from(MOVES), min_size=n, max_size=n)
     moves = {(name, i): data.draw(steps) for name in COUNTERS for i in range(DEVICES)}
     clock = at(1)
-    whole = frames(moves, lives, clock)
+    whole = frames(moves, epochs, clock)
     cut = data.draw(st.one_of(st.just(n), st.integers(0, n)))
     store(root, [(o, ()) for o in whole[:cut]], clock, segment_bytes=8_000)
     with pytest.MonkeyPatch.context() as patch:

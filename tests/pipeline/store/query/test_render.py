@@ -61,7 +61,7 @@ def test_csv_reads_back() -> None:
 
 def test_a_table_keeps_terminals_safe() -> None:
     """No control character of what is stored reaches the screen, a cell is bounded,
-    numbers stand to the right.
+    numbers are aligned to the right.
     """
     shown = text("table", ROWS.with_columns(pl.lit("x" * 1000).alias("long")))
     assert "\x1b" not in shown

@@ -187,7 +187,7 @@ def test_files_that_are_replaced_while_they_are_read_count_once(tmp_path: Path) 
 def test_a_folder_whose_files_vanish_for_ever_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is looked at again a few times, then the reader is told to ask again."""
+    """It is looked at again a few times, then the reader gets an error."""
     two_days(tmp_path)
     monkeypatch.setattr(places, "live_of_day", lambda date: [date / "hour=01" / "gone.parquet"])
     store_ = Store(tmp_path)
@@ -197,7 +197,7 @@ def test_a_folder_whose_files_vanish_for_ever_says_so(
 
 @pytest.mark.slow
 def test_other_catalogues_are_read(tmp_path: Path) -> None:
-    """Files of a newer version with more columns and of an older one with fewer stand beside ours;
+    """Files of a newer version with more columns and of an older one with fewer are next to ours;
     what a file lacks is null.
     """
     whole = two_days(tmp_path, hours=(1, 2, 3))
@@ -376,7 +376,7 @@ def test_mistakes_in_sql_are_told_in_a_line(tmp_path: Path, text: str, words: st
 
 
 def test_an_empty_store_answers_with_nothing(tmp_path: Path) -> None:
-    """Columns and no rows; a folder that does not exist is said."""
+    """Columns and no rows; a folder that does not exist is an error."""
     assert Store(tmp_path).table("gpu").collect().shape == (0, len(scan.columns_of("gpu")))
     with pytest.raises(FileNotFoundError, match="no such folder"):
         Store(tmp_path / "nowhere")

@@ -315,7 +315,7 @@ def test_a_damaged_state_costs_one_early_try(node: Node) -> None:
 
 
 def test_a_store_that_cannot_be_opened_is_a_failure_like_others(node: Node) -> None:
-    """A missing credentials file is told by name and tried again: it may be mounted late."""
+    """The error names a missing credentials file, and it is tried again: it may be mounted late."""
     node.seal(1, "gpu")
     plan = Plan(Target("s3://bucket", credentials_file=str(node.root / "nowhere")))
     report = upload(node.root, plan, node.clock, node.rng)
@@ -327,12 +327,12 @@ def test_a_store_that_cannot_be_opened_is_a_failure_like_others(node: Node) -> N
 def test_a_report_becomes_the_agents_numbers() -> None:
     """Counters add up over runs; what waits and since when is shown only while something waits."""
     metrics = SelfMetrics()
-    Report(2, 20, 1, 5, {"denied": 1}, 3, 30, 7.0, 9.0, "denied: no").tell(metrics, 10**9)
-    Report(1, 10, pending_files=3, pending_bytes=30, oldest_s=7.0).tell(metrics, 2 * 10**9)
+    Report(2, 20, 1, 5, {"denied": 1}, 3, 30, 7.0, 9.0, "denied: no").publish(metrics, 10**9)
+    Report(1, 10, pending_files=3, pending_bytes=30, oldest_s=7.0).publish(metrics, 2 * 10**9)
     assert (metrics.value(agent.UPLOAD_FILES), metrics.value(agent.UPLOAD_BYTES)) == (3, 30)
     assert metrics.value(agent.UPLOAD_FAILURES, "denied") == 1
     assert (metrics.value(agent.UPLOAD_PENDING_FILES), metrics.value(agent.UPLOAD_OLDEST)) == (3, 7)
-    Report().tell(metrics, 3 * 10**9)
+    Report().publish(metrics, 3 * 10**9)
     assert (metrics.value(agent.UPLOAD_PENDING_FILES), metrics.value(agent.UPLOAD_OLDEST)) == (
         0,
         None,
@@ -378,7 +378,7 @@ def test_a_directory_that_is_not_mounted_is_not_created(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("", "has no aws_access_key_id and no aws_secret_access_key"),
         ("[default]\naws_access_key_id = AKIDVERYSECRET\n", "has no aws_secret_access_key"),
@@ -387,12 +387,12 @@ def test_a_directory_that_is_not_mounted_is_not_created(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_credentials_file_is_named_without_its_content(
-    tmp_path: Path, content: str, said: str
+    tmp_path: Path, content: str, message: str
 ) -> None:
     """The message helps and gives nothing away."""
     file = tmp_path / "credentials"
     file.write_text(content)
-    with pytest.raises(RefusedError, match=said) as caught:
+    with pytest.raises(RefusedError, match=message) as caught:
         open_objects(Target("s3://bucket", credentials_file=str(file)))
     assert str(file) in str(caught.value)
     assert "SECRET" not in str(caught.value)
