@@ -91,8 +91,10 @@ SEED ?= 7001
 score: $(VENV)/.tests ## the whole scenario suite: hours, resumed where it was left; docs/scores.json; SEED=, one that nobody has looked at
 	$(VENV)/bin/tocsin score --suite test --plan --seed $(SEED) --resume .scores --json docs/scores.json
 
+# The interpreter that nodes have, unless another is named.
+package: PACKAGE_PYTHON = $(if $(filter python3,$(PYTHON)),/usr/bin/python3,$(PYTHON))
 package: $(VENV)/bin/python ## dist/*.deb, and *.rpm where rpmbuild is: everything the agent runs on, for this architecture
-	@rm -rf dist/environment && PYTHON=$(PYTHON) PIP_PYTHON=$(abspath $(VENV))/bin/python deploy/packages/environment.sh dist/environment
+	@rm -rf dist/environment && PYTHON=$(PACKAGE_PYTHON) PIP_PYTHON=$(abspath $(VENV))/bin/python deploy/packages/environment.sh dist/environment
 	ENVIRONMENT=dist/environment/opt/tocsin deploy/packages/build.sh deb
 	@if command -v rpmbuild >/dev/null; then ENVIRONMENT=dist/environment/opt/tocsin deploy/packages/build.sh rpm; else echo "no rpmbuild here: no .rpm"; fi
 

@@ -58,18 +58,16 @@ RULES = {
         "The driver lists the GPU but every query about it fails.",
     ),
 }
-# Where no GPU of the node can be read there is no driver: somebody is replacing
-# it, and that takes minutes.
+# Where no GPU of the node can be read there is no driver: it is probably
+# being replaced, which takes minutes.
 NO_DRIVER = Rule(
     900.0, "ticket", "CONTACT_SUPPORT", "No GPU of this node can be read: its driver is not loaded."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class _Stands:
-    """The bad state a GPU is in, since when in which boot on both clocks,
-    and what was said about it.
-    """
+class _BadState:
+    """The bad state of a GPU, its begin by both clocks, its boot, and its finding."""
 
     state: str
     boot_id: str
@@ -113,7 +111,7 @@ class Availability:
     version = 2
 
     def __init__(self) -> None:
-        self._stands: dict[Device, _Stands] = {}
+        self._bad: dict[Device, _BadState] = {}
         self._devices: tuple[Device, ...] | None = None
         self._row: dict[Device, int] = {}  # of those devices
         self._slots = Slots()
@@ -129,14 +127,14 @@ class Availability:
                 s.time_ns,
                 s.finding and exact(s.finding),
             ]
-            for device, s in self._stands.items()
+            for device, s in self._bad.items()
         ]
         return {"stands": text_array(rows)}
 
     def restore(self, state: State) -> None:
         """From a snapshot."""
-        self._stands = {
-            Device(**device): _Stands(
+        self._bad = {
+            Device(**device): _BadState(
                 str(name),
                 str(boot_id),
                 int(mono_ns),
@@ -149,10 +147,10 @@ class Availability:
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Onsets and ends of bad states."""
         return [
-            said
+            finding
             for frame in observation.frames
             if frame.kind == "gpu"
-            for said in self._frame(frame, observation.boot_id)
+            for finding in self._frame(frame, observation.boot_id)
         ]
 
     def _frame(self, frame: Frame, boot_id: str) -> Iterator[Finding]:
@@ -176,24 +174,24 @@ class Availability:
     def _replaced(self, frame: Frame) -> Iterator[Finding]:
         """Those whose slot another GPU has now."""
         for device in [
-            device for device in self._stands if self._slots.instead(device, frame) is not None
+            device for device in self._bad if self._slots.instead(device, frame) is not None
         ]:
             yield from self._ends(frame, device)
 
     def _standing_rows(self, frame: Frame, codes: NDArray[np.float64]) -> set[int]:
-        """Rows with a reading of the GPUs about which something stands."""
-        if not self._stands:
+        """Rows with a reading of the GPUs in a bad state."""
+        if not self._bad:
             return set()
         if frame.devices is not self._devices:
             self._devices, self._row = (
                 frame.devices,
                 {device: row for row, device in enumerate(frame.devices)},
             )
-        rows = {self._row[device] for device in self._stands if device in self._row}
+        rows = {self._row[device] for device in self._bad if device in self._row}
         return {row for row in rows if np.isfinite(codes[row])}
 
     def _ends(self, frame: Frame, device: Device) -> Iterator[Finding]:
-        finding = self._stands.pop(device).finding
+        finding = self._bad.pop(device).finding
         if finding is not None:
             yield replace(finding, phase="cleared", time_ns=frame.time_ns, device=device)
 
@@ -201,24 +199,24 @@ class Availability:
         self, frame: Frame, device: Device, state: str, read: bool, boot_id: str
     ) -> Iterator[Finding]:
         """``read``: whether any GPU of its node is."""
-        stands = self._stands.get(device)
-        if stands is not None and (
-            stands.state != state or (stands.finding is None and stands.boot_id != boot_id)
+        bad = self._bad.get(device)
+        if bad is not None and (
+            bad.state != state or (bad.finding is None and bad.boot_id != boot_id)
         ):
             yield from self._ends(frame, device)
-            stands = None
+            bad = None
         if state in FINE:
             return
         rule = RULES[state] if read or state != UNREADABLE else NO_DRIVER
-        stands = self._stands.setdefault(
-            device, stands or _Stands(state, boot_id, frame.mono_ns, frame.time_ns)
+        bad = self._bad.setdefault(
+            device, bad or _BadState(state, boot_id, frame.mono_ns, frame.time_ns)
         )
-        if stands.finding is None and frame.mono_ns - stands.mono_ns >= rule.after_s * 1e9:
-            finding = self._finding(frame, device, stands, rule)
-            self._stands[device] = replace(stands, finding=finding)
+        if bad.finding is None and frame.mono_ns - bad.mono_ns >= rule.after_s * 1e9:
+            finding = self._finding(frame, device, bad, rule)
+            self._bad[device] = replace(bad, finding=finding)
             yield finding
 
-    def _finding(self, frame: Frame, device: Device, stands: _Stands, rule: Rule) -> Finding:
+    def _finding(self, frame: Frame, device: Device, bad: _BadState, rule: Rule) -> Finding:
         where = " ".join(
             f"{k} {device.attributes[k]}"
             for k in ("index", "pci_bus_id", "serial")
@@ -227,19 +225,16 @@ class Availability:
         return Finding(
             detector=self.name,
             device=device,
-            fault=f"gpu_{stands.state}",
+            fault=f"gpu_{bad.state}",
             phase="onset",
             severity=rule.severity,
-            onset_ns=min(
-                stands.time_ns, frame.time_ns
-            ),  # the wall clock may have been set back since
+            onset_ns=min(bad.time_ns, frame.time_ns),  # the wall clock may have been set back since
             time_ns=frame.time_ns,
             summary=rule.summary,
             action=rule.action,
             evidence=(
                 (
-                    f"state {stands.state} for "
-                    f"{(frame.mono_ns - stands.mono_ns) / 1e9:.0f} s; {where}"
+                    f"state {bad.state} for {(frame.mono_ns - bad.mono_ns) / 1e9:.0f} s; {where}"
                 ).rstrip("; "),
             ),
         )

@@ -143,14 +143,14 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What differs for long enough, and what no longer does."""
-        said: list[Finding] = []
+        findings: list[Finding] = []
         for frame in observation.frames:
             if frame.kind in FACTS and self._clocks[frame.kind].turn(
                 frame.mono_ns, observation.boot_id
             ):
                 at = self._elapsed.at(observation)
-                said += [*self._compare(frame, at), *self._standing.due(at)]
-        return said
+                findings += [*self._compare(frame, at), *self._standing.due(at)]
+        return findings
 
     def _compare(self, frame: Frame, at: Instant) -> Iterator[Finding]:
         gauges = self._gauges(frame)
@@ -174,7 +174,7 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
 
     def _gauges(self, frame: Frame) -> dict[str, NDArray[np.float64]]:
         """Modes, and power limits in whole watts; below what is declared only where it was asked
-        for, as `power_limit` tells the rest.
+        for; the rest is `power_limit`'s.
         """
         gauges = {mode: frame.gauge(mode).copy() for mode in MODES.get(frame.kind, ())}
         if frame.kind == "gpu":
@@ -205,11 +205,11 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
             hosts = Counter(
                 value for value, _ in {(value, device.host) for device, (value, *_) in odd.items()}
             )
-            told = {
-                whose: _Odd(*said, rollout=said[2] != DECLARED and hosts[said[0]] > most)
-                for whose, said in odd.items()
+            found = {
+                whose: _Odd(*one, rollout=one[2] != DECLARED and hosts[one[0]] > most)
+                for whose, one in odd.items()
             }
-            facts[fact] = _Found(told, same - set(odd))
+            facts[fact] = _Found(found, same - set(odd))
         return facts
 
     def _wanted(self, frame: Frame, fact: str, values: list[str]) -> list[tuple[str, str]]:

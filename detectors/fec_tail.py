@@ -89,15 +89,15 @@ class FecTail(Stateful):
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Judge the hour that ended, then take in the frame."""
-        said: list[Finding] = []
+        findings: list[Finding] = []
         at = self._elapsed.at(observation)
         for frame in observation.frames:
             if frame.kind in self._tails and frame.devices:
-                said += self._standing.swapped(frame, at)
-                said += self._tails[frame.kind].frame(
+                findings += self._standing.swapped(frame, at)
+                findings += self._tails[frame.kind].frame(
                     frame, observation.boot_id, self._standing, at
                 )
-        return said
+        return findings
 
 
 class _Tail:
@@ -111,14 +111,14 @@ class _Tail:
         self.components: dict[str, Component] = {"columns": self._columns, "clock": self._clock}
 
     def frame(
-        self, frame: Frame, boot_id: str, standing: FindingTracker, at: Instant
+        self, frame: Frame, boot_id: str, tracker: FindingTracker, at: Instant
     ) -> Iterator[Finding]:
         """Judge what ended, then take in the frame."""
         columns, ended = self._columns, self._clock.turn(frame.mono_ns, boot_id)
         if ended is None:
             return
         if ended:
-            yield from self._hour(min(ended, DAY), standing, at)
+            yield from self._hour(min(ended, DAY), tracker, at)
         columns.place(frame.devices)
         for name in self._names:
             if frame.counter(name)[1].any():
@@ -126,7 +126,7 @@ class _Tail:
                 columns["count"] += np.fmax(count, 0.0)  # NaN adds nothing
                 columns["seen"] |= np.isfinite(count)
 
-    def _hour(self, hours: int, standing: FindingTracker, at: Instant) -> Iterator[Finding]:
+    def _hour(self, hours: int, tracker: FindingTracker, at: Instant) -> Iterator[Finding]:
         columns = self._columns
         y = np.where(columns["seen"], np.log1p(columns["count"]), np.nan)
         gap = np.full((hours - 1, len(columns)), np.nan)
@@ -143,10 +143,10 @@ class _Tail:
             verdict = _verdict(
                 columns.devices[row], float(columns["count"][row]), float(slope[row])
             )
-            yield from standing.holds(
+            yield from tracker.holds(
                 columns.devices[row], verdict, at, at.time_ns - round(HOLDS * HOUR_S * 1e9)
             )
-        yield from standing.end_rows(columns, columns["good"] >= DAY, at)
+        yield from tracker.end_rows(columns, columns["good"] >= DAY, at)
         columns.reset(np.ones(len(columns), np.bool_), "count", "seen")
 
     def _trend(self, asked: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

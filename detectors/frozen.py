@@ -35,7 +35,7 @@ UNREAD_POLLS, UNREAD_S, CHANCE = 8, 60.0, 1e-7
 SHARE_START, SHARE_LEARN, SHARE_MOST = 0.02, 1 / 500, 0.5
 CLEAR_POLLS = 3
 # another source of the node gave something in the last half of the run: the node
-# lives, and so does its agent
+# and its agent run
 HEARD_SHARE = 0.5
 SEEN_BY = ("state", "gpu_utilization_percent", "power_milliwatts", "temperature_celsius")
 
@@ -100,19 +100,19 @@ class Frozen(Stateful):
         """What begins and ends with this observation."""
         at = self._elapsed.at(observation)
         self._maintenance.take(observation.events)
-        said: list[Finding] = []
+        findings: list[Finding] = []
         whole = any(frame.kind == "gpu" for frame in observation.frames)
         for frame in observation.frames:
             if frame.kind == "gpu":
-                said += self._standing.swapped(frame, at)
+                findings += self._standing.swapped(frame, at)
                 step_s = self._clock.step(frame.mono_ns, observation.boot_id)
                 if step_s is not None:
-                    said += self._polled(frame, step_s, at)
+                    findings += self._polled(frame, step_s, at)
             elif frame.kind == "ib_port" or (
                 frame.kind == "node" and not whole and observation.source != "infiniband"
             ):
                 self._heard(frame, at)
-        return said
+        return findings
 
     def _heard(self, frame: Frame, at: Instant) -> None:
         """Another source gave something of these hosts.
@@ -124,12 +124,12 @@ class Frozen(Stateful):
         ports = frame.kind == "ib_port"
         rows = self._rows_of(frame)
         seen = np.isfinite(frame.gauges).any(axis=0) & (rows >= 0)
-        heard = np.unique(rows[seen])
+        answered = np.unique(rows[seen])
         if ports:
-            self._nodes["ports"][heard] = True
+            self._nodes["ports"][answered] = True
         else:
-            heard = heard[~self._nodes["ports"][heard]]
-        self._nodes["heard_ns"][heard] = at.mono_ns
+            answered = answered[~self._nodes["ports"][answered]]
+        self._nodes["heard_ns"][answered] = at.mono_ns
 
     def _rows_of(self, frame: Frame) -> NDArray[np.intp]:
         """The row of the node of each device of a frame, -1 for hosts without GPUs; worked out
@@ -171,10 +171,10 @@ class Frozen(Stateful):
             moving_here > 0, 0.0, nodes["still_s"] + step_s * (still_here > 0)
         )
         self._misses(here > 0, seen_here > 0, step_s)
-        yield from self._tell(group, at)
+        yield from self._report(group, at)
         yield from self._standing.due(at)
-        if stands := self._standing.all():
-            yield from self._end(stands, at)
+        if findings := self._standing.all():
+            yield from self._end(findings, at)
 
     def _misses(self, here: NDArray[np.bool_], seen: NDArray[np.bool_], step_s: float) -> None:
         nodes = self._nodes
@@ -192,14 +192,14 @@ class Frozen(Stateful):
             usual, np.minimum(share + SHARE_LEARN * (missed - share), SHARE_MOST), share
         )
 
-    def _tell(self, group: NDArray[np.int64], at: Instant) -> Iterator[Finding]:
+    def _report(self, group: NDArray[np.int64], at: Instant) -> Iterator[Finding]:
         gpus, nodes = self._gpus, self._nodes
         frozen = (nodes["still"] >= STILL_POLLS) & (nodes["still_s"] >= STILL_S)
         enough = np.maximum(UNREAD_POLLS, np.ceil(np.log(CHANCE) / np.log(nodes["share"])))
-        lives = (nodes["heard_ns"] > 0) & (
+        alive = (nodes["heard_ns"] > 0) & (
             at.mono_ns - nodes["heard_ns"] <= HEARD_SHARE * SECOND_NS * nodes["unread_s"]
         )
-        unread = (nodes["unread"] >= enough) & (nodes["unread_s"] >= UNREAD_S) & lives
+        unread = (nodes["unread"] >= enough) & (nodes["unread_s"] >= UNREAD_S) & alive
         for row in rows_where(frozen):
             yield from self._holds(
                 nodes.devices[row], _frozen(int(nodes["still"][row])), nodes["still_s"][row], at
@@ -223,9 +223,9 @@ class Frozen(Stateful):
                 device, verdict, at, at.time_ns - round(float(since_s) * SECOND_NS)
             )
 
-    def _end(self, stands: list[Finding], at: Instant) -> Iterator[Finding]:
+    def _end(self, findings: list[Finding], at: Instant) -> Iterator[Finding]:
         gpus, nodes = self._gpus, self._nodes
-        for finding in stands:
+        for finding in findings:
             if finding.device.kind == "gpu":
                 row = gpus.row(finding.device)
                 over = row is not None and gpus["moves"][row] >= CLEAR_POLLS

@@ -114,25 +114,25 @@ class NvLink(Stateful):
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Judge the block that ended, then take in the frame."""
         self._maintenance.take(observation.events)
-        said: list[Finding] = []
+        findings: list[Finding] = []
         at = self._elapsed.at(observation)
         for frame in observation.frames:
-            said += self._standing.swapped(frame, at)
+            findings += self._standing.swapped(frame, at)
             if frame.kind == "nvlink":
                 mode, settles = (
                     _by_gpu(frame, self._gpus.split()),
                     _by_gpu(frame, self._gpus.settling(at)),
                 )
-                said += self._links.frame(
+                findings += self._links.frame(
                     frame, observation.boot_id, at, mode, settles, skip=frozenset()
                 )
             elif frame.kind == "gpu":
                 mode, settles = frame.gauge("mig_mode_current"), np.zeros(len(frame.devices))
                 # A GPU whose links are judged one by one is left alone.
-                said += self._gpus.frame(
+                findings += self._gpus.frame(
                     frame, observation.boot_id, at, mode, settles, skip=self._links.gpus()
                 )
-        return said
+        return findings
 
 
 class _Links:
@@ -140,16 +140,16 @@ class _Links:
     the names of a link's own.
     """
 
-    def __init__(self, prefix: str, standing: FindingTracker, maintenance: Maintenance) -> None:
-        self._prefix, self._standing, self._maintenance = prefix, standing, maintenance
+    def __init__(self, prefix: str, tracker: FindingTracker, maintenance: Maintenance) -> None:
+        self._prefix, self._standing, self._maintenance = prefix, tracker, maintenance
         self.columns = Columns(
             **BlockMeans.fills("crc", "ber"),
             up=0.0,  # the most links that were up
             now=np.nan,
             down=0,  # readings in a row with fewer
             down_ns=0,  # since when
-            settles_ns=0,  # until when links come up after a new life began, 0 where they have
-            off=False,  # none of the group came up in this life
+            settles_ns=0,  # until when links come up after a new epoch began, 0 where they have
+            off=False,  # none of the group came up in this epoch
             split=False,  # its GPU is in MIG mode
             retried=False,  # in the running minute
             seen=False,
@@ -202,8 +202,8 @@ class _Links:
         """Judge what ended, then take in the frame.
 
         ``mode`` is (device,): above 0 in MIG mode, NaN where that is not read. ``settles`` is
-        (device,): until when, ns, links may come up because of their GPU's new life, 0 where it has
-        none.
+        (device,): until when, ns, links may come up because of their GPU's new epoch, 0 where it
+        has none.
         """
         ended = self._clock.turn(frame.mono_ns, boot_id)
         if ended is None or not frame.devices:
@@ -276,7 +276,7 @@ class _Links:
     ) -> NDArray[np.bool_]:
         """Rows whose links may still come up. ``some``: the row's group has a link that is up.
 
-        Links that were up in a life before are expected again, unless none of the group
+        Links that were up in an epoch before are expected again, unless none of the group
         came up: then once one does.
         """
         columns = self.columns

@@ -39,7 +39,7 @@ IDLE_PERCENT = 2.0
 CAUSES = ("clock", "tensor", "dram")
 CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.5
 ACCEPT_BLOCKS = 1440  # a day of work at the new level is the new normal
-FORGET = 2.0 ** (-1 / 1440)  # a day of blocks: half-life of what the regression remembers
+FORGET = 2.0 ** (-1 / 1440)  # a day of blocks: half-life of the regression
 # The prior of the regression: ln power grows with about the square of the clock, and the weight of
 # so many blocks of one GPU.
 PRIOR, PRIOR_WEIGHT = np.array([2.0, 0.5, 0.2]), 1e-2
@@ -58,7 +58,7 @@ PAGE = Page(
     shows=gpu_columns("power_milliwatts", "energy_millijoules", "sm_clock_megahertz"),
     next_step=(
         "Run the vendor's diagnosis on this GPU, with results checked: it may compute less, or "
-        "wrongly."
+        "incorrectly."
     ),
     clears=(
         "After five blocks in a row within half of the limit; after a day of work at the new "
@@ -86,7 +86,7 @@ class Power(Blockwise):
     def __init__(self) -> None:
         names = ("watts", "used", *CAUSES)
         fills = BlockMeans.fills(*names) | DualBaseline.fills(WARNING) | {"good": 0, "lasted": 0}
-        columns = Columns(**fills, **Peers.fills(), told=False)
+        columns = Columns(**fills, **Peers.fills(), reported=False)
         self._numbers = Numbers(**DualBaseline.numbers())
         self._means, self._peers = BlockMeans(columns, names), Peers(columns)
         self._lanes, self._model = (
@@ -95,7 +95,7 @@ class Power(Blockwise):
         )
         super().__init__(BLOCK_S, columns)
 
-    def _hear(self, events: Iterable[Event]) -> None:
+    def _take_events(self, events: Iterable[Event]) -> None:
         self._peers.jobs.take(events)
 
     def _sample(self, frame: Frame) -> None:
@@ -104,7 +104,7 @@ class Power(Blockwise):
         self._peers.look(frame)
         if self._peers.changed.any():
             self._means.drop(self._peers.changed)
-            self._lanes.next_job(self._peers.changed, columns["told"])
+            self._lanes.next_job(self._peers.changed, columns["reported"])
         watts = columns.wide(per_second(frame, "energy_millijoules")) / 1000
         used = columns.wide(reading(frame, "gpu_utilization_percent"))
         tensor, dram = (
@@ -136,15 +136,17 @@ class Power(Blockwise):
         x = np.stack([clock, *others])
         y = p - self._model.predict(x)
         judged = self._lanes.judge(y)
-        yield from self._tell(judged, at)
+        yield from self._report(judged, at)
         yield from self._end(y, judged.share_of_limit(WARNING), at)
-        self._lanes.learn(y, columns["told"])
+        self._lanes.learn(y, columns["reported"])
         clean = (
-            ~columns["told"] & (columns[f"run_{WARNING}"] == 0) & (columns[f"run_{ACROSS}"] == 0)
+            ~columns["reported"]
+            & (columns[f"run_{WARNING}"] == 0)
+            & (columns[f"run_{ACROSS}"] == 0)
         )
         self._model.learn(x, p - self._lanes.job.b, clean & np.isfinite(judged.r))
 
-    def _tell(self, judged: BlockResiduals, at: Instant) -> Iterator[Finding]:
+    def _report(self, judged: BlockResiduals, at: Instant) -> Iterator[Finding]:
         columns, in_job = self._columns, self._lanes.reached(WARNING)
         loss = judged.loss(in_job)
         for row in rows_where((in_job | self._lanes.reached(ACROSS)) & np.isfinite(loss)):
@@ -153,27 +155,27 @@ class Power(Blockwise):
             for finding in self._standing.holds(
                 columns.devices[row], verdict, at, at.time_ns - round(blocks * BLOCK_S * 1e9)
             ):
-                columns["told"][row] = True
+                columns["reported"][row] = True
                 columns["good"][row] = columns["lasted"][row] = 0
                 yield finding
 
     def _end(
         self, y: NDArray[np.float64], share: NDArray[np.float64], at: Instant
     ) -> Iterator[Finding]:
-        columns, told = self._columns, self._columns["told"]
-        if not told.any():
+        columns, reported = self._columns, self._columns["reported"]
+        if not reported.any():
             return
         columns["good"] = np.where(
             np.isfinite(share),
             np.where(share < CLEAR_SHARE, columns["good"] + 1, 0),
             columns["good"],
         )
-        columns["lasted"] = columns["lasted"] + (told & np.isfinite(y))
-        normal = told & (columns["lasted"] >= ACCEPT_BLOCKS)
-        for row in rows_where(told & ((columns["good"] >= CLEAR_BLOCKS) | normal)):
+        columns["lasted"] = columns["lasted"] + (reported & np.isfinite(y))
+        normal = reported & (columns["lasted"] >= ACCEPT_BLOCKS)
+        for row in rows_where(reported & ((columns["good"] >= CLEAR_BLOCKS) | normal)):
             why = ("accepted as its new normal after a day of work",) if normal[row] else ()
             yield from self._standing.ends(columns.devices[row], FAULT, at, *why)
-            columns["told"][row] = False
+            columns["reported"][row] = False
         if normal.any():
             self._lanes.accept(normal)
 

@@ -75,7 +75,7 @@ class PowerCap(Blockwise):
         self._means, self._peers = BlockMeans(columns, MEANS), Peers(columns)
         super().__init__(BLOCK_S, columns)
 
-    def _hear(self, events: Iterable[Event]) -> None:
+    def _take_events(self, events: Iterable[Event]) -> None:
         self._peers.jobs.take(events)
 
     def _sample(self, frame: Frame) -> None:
@@ -123,7 +123,7 @@ class PowerCap(Blockwise):
 
 
 def _verdict(share: float, usual: float, behind: float, peers: int) -> Verdict:
-    told = (
+    capped = (
         f"capped {share:.0%} of the last minute at the default limit, half of its {peers - 1} "
         f"peers {usual:.0%} or less"
     )
@@ -135,7 +135,7 @@ def _verdict(share: float, usual: float, behind: float, peers: int) -> Verdict:
             "The GPU runs into its power limit more than its peers and is slower than they are: it "
             "needs more power for less work."
         ),
-        (told, f"its SM clock is {behind:+.1%} from their median"),
+        (capped, f"its SM clock is {behind:+.1%} from their median"),
         share,
         usual,
         "ratio",

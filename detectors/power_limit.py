@@ -65,7 +65,11 @@ class PowerLimit(Stateful):
     below what is expected: the root cause is the node.
 
     >>> from pipeline.frame import frame_of
-    >>> gpus, detector, said = [Device("n1", "gpu", f"GPU-{i}") for i in range(2)], PowerLimit(), []
+    >>> gpus, detector, findings = (
+    ...     [Device("n1", "gpu", f"GPU-{i}") for i in range(2)],
+    ...     PowerLimit(),
+    ...     [],
+    ... )
     >>> for minute in range(9):
     ...     now, limits = minute * 60 * 10**9, {"power_limit_default_milliwatts": 700_000}
     ...     enforced = (700_000, 500_000 if minute > 3 else 700_000)
@@ -73,12 +77,12 @@ class PowerLimit(Stateful):
     ...         (gpu, limits | {"power_limit_enforced_milliwatts": x})
     ...         for gpu, x in zip(gpus, enforced)
     ...     ]
-    ...     said += detector.update(
+    ...     findings += detector.update(
     ...         Observation(
     ...             "nvml", "n1", "b", minute, now, now, 0, (frame_of("gpu", values, now, now),)
     ...         )
     ...     )
-    >>> [(f.device.id, f.severity, f.value, f.expected, f.unit) for f in said]
+    >>> [(f.device.id, f.severity, f.value, f.expected, f.unit) for f in findings]
     [('GPU-1', 'ticket', 500.0, 700.0, 'watts')]
     """
 
@@ -93,19 +97,19 @@ class PowerLimit(Stateful):
             Elapsed(),
             FindingTracker(self.name),
         )
-        self._mates = Groups(lambda device: f"{device.host}\0{device.attributes.get('name', '')}")
+        self._peers = Groups(lambda device: f"{device.host}\0{device.attributes.get('name', '')}")
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What begins and ends with the minute that this observation ends."""
-        said: list[Finding] = []
+        findings: list[Finding] = []
         for frame in observation.frames:
             if frame.kind == "gpu":
                 at = self._elapsed.at(observation)
                 self._columns.place(frame.devices)
-                said += self._standing.swapped(frame, at)
+                findings += self._standing.swapped(frame, at)
                 if self._clock.turn(frame.mono_ns, observation.boot_id):
-                    said += self._block(frame, at)
-        return said
+                    findings += self._block(frame, at)
+        return findings
 
     def _block(self, frame: Frame, at: Instant) -> Iterator[Finding]:
         enforced, default, requested = (
@@ -131,13 +135,13 @@ class PowerLimit(Stateful):
     ) -> Iterator[Finding]:
         """Learn what is expected of GPUs that are new, and a policy of GPUs that are known."""
         expected = self._columns["expected"]
-        mates = self._mates.of(self._columns.devices)
+        peers = self._peers.of(self._columns.devices)
         new = np.isnan(expected) & np.isfinite(enforced) & np.isfinite(default)
         low = enforced < expected - ROUNDING_MW
         asked = low & (np.abs(requested - enforced) <= ROUNDING_MW)
         lowered = requested > enforced + ROUNDING_MW  # out of band
-        for group in np.unique(mates[new | low]).tolist():
-            rows = (mates == group) & np.isfinite(enforced)
+        for group in np.unique(peers[new | low]).tolist():
+            rows = (peers == group) & np.isfinite(enforced)
             limit, usual = float(enforced[rows].max()), float(default[rows].min())
             settled = expected[rows] <= limit + ROUNDING_MW
             shared = (
@@ -177,8 +181,8 @@ class PowerLimit(Stateful):
             "watts",
         )
         node = Device(host, "node", host)
-        stands = self._standing.get(node, POLICY)
-        if stands is None or stands.value != verdict.value:
+        known = self._standing.get(node, POLICY)
+        if known is None or known.value != verdict.value:
             yield from self._standing.ends(node, POLICY, at)
             yield from self._standing.holds(node, verdict, at)
 
@@ -189,10 +193,10 @@ class PowerLimit(Stateful):
         requested: NDArray[np.float64],
         at: Instant,
     ) -> Iterator[Finding]:
-        low, devices = self._runs.stands(0), self._columns.devices
-        mates = self._mates.of(devices)
+        low, devices = self._runs.is_set(0), self._columns.devices
+        peers = self._peers.of(devices)
         for row in rows:
-            together = np.flatnonzero((mates == mates[row]) & np.isfinite(enforced))
+            together = np.flatnonzero((peers == peers[row]) & np.isfinite(enforced))
             whole = len(together) > 1 and bool(low[together].all())
             device = Device(devices[row].host, "node", devices[row].host) if whole else devices[row]
             yield from self._standing.holds(
@@ -229,7 +233,7 @@ class PowerLimit(Stateful):
         )
 
     def _end(self, at: Instant) -> Iterator[Finding]:
-        low, devices = self._runs.stands(0), self._columns.devices
+        low, devices = self._runs.is_set(0), self._columns.devices
         bad = {devices[row] for row in rows_where(low)}
         hosts = {device.host for device in bad}
         for finding in self._standing.all():

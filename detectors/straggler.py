@@ -27,7 +27,7 @@ from pipeline.frame import Frame
 from pipeline.observation import Event
 
 BLOCK_S = 60.0  # block means: neighbouring samples of a clock are too alike to be tested one by one
-# Effect-size floors and persistence. The floors stand well above what silicon does by itself (its
+# Effect-size floors and persistence. The floors are well above what silicon does by itself (its
 # spread is published: "Not all GPUs are created equal", SC'22) and what a minute of it wanders; how
 # many false alarms that leaves, and how late it is, is measured by `tocsin score`.
 CRITICAL, WARNING = "critical", "warning"
@@ -99,7 +99,7 @@ class Straggler(Blockwise):
             | Regime.fills()
             | dict.fromkeys(("history", "good", "lasted", "idle"), 0)
         )
-        columns = Columns(**fills, **Peers.fills(), said=NO_LEVEL)
+        columns = Columns(**fills, **Peers.fills(), reported_level=NO_LEVEL)
         self._numbers = Numbers(**DualBaseline.numbers())
         self._means, self._peers, self._regime = (
             BlockMeans(columns, MEANS),
@@ -109,7 +109,7 @@ class Straggler(Blockwise):
         self._lanes = DualBaseline(columns, self._numbers, INSIDE, BETWEEN)
         super().__init__(BLOCK_S, columns)
 
-    def _hear(self, events: Iterable[Event]) -> None:
+    def _take_events(self, events: Iterable[Event]) -> None:
         self._peers.jobs.take(events)
 
     def _sample(self, frame: Frame) -> None:
@@ -130,7 +130,7 @@ class Straggler(Blockwise):
 
     def _next_job(self, rows: NDArray[np.bool_]) -> None:
         self._means.drop(rows)
-        keep = self._columns["said"] > NO_LEVEL
+        keep = self._columns["reported_level"] > NO_LEVEL
         self._lanes.next_job(rows, keep)
         self._regime.forget(rows & ~keep)
         self._columns.reset(rows & ~keep, "history")
@@ -145,9 +145,9 @@ class Straggler(Blockwise):
         columns["history"] = np.where(
             np.isfinite(judged.r), history & ((1 << HOUR) - 1), columns["history"]
         )
-        yield from self._tell(judged, at)
+        yield from self._report(judged, at)
         yield from self._end(y, judged.share_of_limit(WARNING), at)
-        self._lanes.learn(y, columns["said"] > NO_LEVEL)
+        self._lanes.learn(y, columns["reported_level"] > NO_LEVEL)
         woke = worked & (columns["idle"] >= IDLE_BLOCKS)
         if woke.any():
             self._next_job(woke)
@@ -165,7 +165,7 @@ class Straggler(Blockwise):
         explained = held > np.fmax(MIN_DUTY, EXPLAINS * loss)
         return np.where(here & ~explained, means["d"], np.nan)
 
-    def _tell(self, judged: BlockResiduals, at: Instant) -> Iterator[Finding]:
+    def _report(self, judged: BlockResiduals, at: Instant) -> Iterator[Finding]:
         columns, lanes = self._columns, self._lanes
         page = lanes.reached(CRITICAL)
         flickers = (
@@ -178,36 +178,36 @@ class Straggler(Blockwise):
             page, PAGE_LEVEL, np.where(in_job | lanes.reached(ACROSS), TICKET_LEVEL, NO_LEVEL)
         )
         loss = judged.loss(in_job)
-        new = (level > columns["said"]) & np.isfinite(loss)
+        new = (level > columns["reported_level"]) & np.isfinite(loss)
         for row in rows_where(new):
             verdict, blocks = self._verdict(
                 row, SEVERITIES[level[row] - 1], bool(in_job[row]), float(loss[row])
             )
             since_ns = at.time_ns - round(max(1, blocks) * BLOCK_S * 1e9)
             for finding in self._standing.holds(columns.devices[row], verdict, at, since_ns):
-                columns["said"][row] = 1 + RANK[finding.severity]
+                columns["reported_level"][row] = 1 + RANK[finding.severity]
                 columns["good"][row] = columns["lasted"][row] = 0
                 yield finding
 
     def _end(
         self, y: NDArray[np.float64], share: NDArray[np.float64], at: Instant
     ) -> Iterator[Finding]:
-        standing, columns = self._standing.all(), self._columns
-        if not standing:
+        opened, columns = self._standing.all(), self._columns
+        if not opened:
             return
-        stands, seen = columns["said"] > NO_LEVEL, np.isfinite(share)
+        reported, seen = columns["reported_level"] > NO_LEVEL, np.isfinite(share)
         columns["good"] = np.where(
             seen, np.where(share < CLEAR_SHARE, columns["good"] + 1, 0), columns["good"]
         )
-        columns["lasted"] = columns["lasted"] + (stands & np.isfinite(y))
-        good = stands & (columns["good"] >= np.where(self._flickered(), HOUR, CLEAR_BLOCKS))
-        normal = stands & ~good & (columns["lasted"] >= ACCEPT_BLOCKS)
-        for finding in standing:
+        columns["lasted"] = columns["lasted"] + (reported & np.isfinite(y))
+        good = reported & (columns["good"] >= np.where(self._flickered(), HOUR, CLEAR_BLOCKS))
+        normal = reported & ~good & (columns["lasted"] >= ACCEPT_BLOCKS)
+        for finding in opened:
             row = columns.row(finding.device)
             if row is not None and (good | normal)[row]:
                 why = ("accepted as its new normal after a day of work",) if normal[row] else ()
                 yield from self._standing.ends(finding.device, finding.fault, at, *why)
-        columns["said"][good | normal] = NO_LEVEL
+        columns["reported_level"][good | normal] = NO_LEVEL
         if normal.any():
             self._lanes.accept(normal)
             columns.reset(normal, "history")

@@ -36,7 +36,7 @@ PAGE_DUTY = 0.10
 SOFT_ALPHA = 1 - 2.0 ** (-1 / 5)  # five-minute half-life
 # one day: a drained node has no load, and its pages would otherwise never end
 IDLE_BLOCKS = 1440
-SETTLE_BLOCKS = 5  # or so many of them in a new life, which a repair needs
+SETTLE_BLOCKS = 5  # or so many of them in a new epoch, which a repair needs
 # the last three blocks decide that it is there, the last five that it is over
 RECENT, CALM = 0b111, 0b11111
 # this share of a node's GPUs makes it the node's fault; more than this share of a
@@ -53,7 +53,7 @@ class Reason:
     then means at each level.
 
     ``needs_load``: idle GPUs touch the bit when they change state. ``page`` is the
-    duty that wakes somebody.
+    duty that pages.
     """
 
     name: str
@@ -151,8 +151,8 @@ PAGE = Page(
     next_step="Heat: cooling of what is named. Power brake: the power supply of the node or rack.",
     clears=(
         "After five judged minutes in a row at half of the limit or below, on all GPUs of what is "
-        "named; a GPU that idles for a day, or for five minutes in a new life (reset, driver load, "
-        "boot), counts as below."
+        "named; a GPU that idles for a day, or for five minutes after a reset, driver load or "
+        "boot, counts as below."
     ),
     scored_as=("throttle",),
     limits=tuple(_throttling(reason) for reason in REASONS),
@@ -173,7 +173,7 @@ class Throttle(Stateful):
     >>> from pipeline.frame import frame_of
     >>> from pipeline.rates import Rates
     >>> gpu, throttle, minute = Device("n1", "gpu", "GPU-1"), Throttle(), 60 * 10**9
-    >>> rates, said = None, []
+    >>> rates, findings = None, []
     >>> for n in range(40):
     ...     braked = {
     ...         "gpu_utilization_percent": 99,
@@ -181,12 +181,12 @@ class Throttle(Stateful):
     ...     }
     ...     frame = frame_of("gpu", [(gpu, braked)], n * minute // 6, n * minute // 6)
     ...     rates = rates or Rates(frame.schema, 10.0)
-    ...     said += throttle.update(
+    ...     findings += throttle.update(
     ...         Observation(
     ...             "nvml", "n1", "b", n, frame.time_ns, frame.mono_ns, 0, (rates.add(frame),)
     ...         )
     ...     )
-    >>> [(f.fault, f.severity, f.phase, round(f.value, 3)) for f in said]
+    >>> [(f.fault, f.severity, f.phase, round(f.value, 3)) for f in findings]
     [('throttle/hw_power_brake', 'page', 'onset', 0.2)]
     """
 
@@ -208,11 +208,11 @@ class Throttle(Stateful):
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What the blocks say that this observation ends."""
-        said: list[Finding] = []
+        findings: list[Finding] = []
         for frame in observation.frames:
             if frame.kind == "gpu":
-                said += self._frame(frame, self._elapsed.at(observation), observation.boot_id)
-        return said
+                findings += self._frame(frame, self._elapsed.at(observation), observation.boot_id)
+        return findings
 
     def _frame(self, frame: Frame, at: Instant, boot_id: str) -> Iterator[Finding]:
         self._columns.place(frame.devices)
@@ -262,11 +262,11 @@ class Throttle(Stateful):
     ) -> Iterator[Finding]:
         hot = (_COUNT[self._columns["over"] & RECENT] >= _BLOCKS) & np.isfinite(duty)
         for k, reason in enumerate(REASONS):
-            blamed: dict[Device, list[int]] = {}
+            roots: dict[Device, list[int]] = {}
             votes = self._votes(k, np.isfinite(duty[k])) if hot[k].any() else {}
             for row in rows_where(hot[k]):
-                blamed.setdefault(self._blame(reason, row, votes), []).append(row)
-            for device, rows in blamed.items():
+                roots.setdefault(self._root(reason, row, votes), []).append(row)
+            for device, rows in roots.items():
                 if k != SOFT or self._standing.get(device, HARD[0].fault) is None:
                     yield from self._standing.holds(
                         device, self._verdict(k, device, rows, duty[k], clock), at
@@ -296,7 +296,7 @@ class Throttle(Stateful):
             "rack": {self._racks.names[i] for i in rows_where(wide)},
         }
 
-    def _blame(self, reason: Reason, row: int, votes: dict[str, set[str]]) -> Device:
+    def _root(self, reason: Reason, row: int, votes: dict[str, set[str]]) -> Device:
         """The GPU, or the node or rack that has it as a whole or had when it began."""
         gpu = self._columns.devices[row]
         rack, node = Device("", "rack", rack_of(gpu)), Device(gpu.host, "node", gpu.host)
@@ -333,8 +333,8 @@ class Throttle(Stateful):
         page = bool((_COUNT[self._columns["far_over"][k, rows] & RECENT] >= reason.blocks).any())
         summary = {"node": reason.node, "rack": reason.rack}.get(device.kind, reason.gpu)
         worst = sorted(rows, key=lambda row: -duty[row])
-        told = [
-            f"{_name(self._columns.devices[row])}: {_told(reason, duty[row], clock[row])}"
+        worst_rows = [
+            f"{_name(self._columns.devices[row])}: {_describe(reason, duty[row], clock[row])}"
             for row in worst[:SHOWN]
         ]
         more = [f"and {len(rows) - SHOWN} more GPUs"] if len(rows) > SHOWN else []
@@ -343,7 +343,7 @@ class Throttle(Stateful):
             "page" if page else "ticket",
             reason.action,
             summary,
-            (*told, *more),
+            (*worst_rows, *more),
             float(duty[worst[0]]),
             reason.limit,
             "ratio",
@@ -355,6 +355,6 @@ def _name(gpu: Device) -> str:
     return f"{gpu.host} GPU {index} ({gpu.id})" if index else f"{gpu.host} {gpu.id}"
 
 
-def _told(reason: Reason, duty: float, clock: float) -> str:
+def _describe(reason: Reason, duty: float, clock: float) -> str:
     words = f"{reason.name.replace('_', ' ')} in {duty:.1%} of the time"
     return words if np.isnan(clock) else f"{words}, SM clock {clock:.0f} MHz on average"

@@ -74,14 +74,17 @@ class Waste(Stateful):
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What begins and ends with this observation."""
         self._jobs.take(observation.events)
-        said: list[Finding] = []
+        findings: list[Finding] = []
         for frame in observation.frames:
             if frame.kind == "gpu":
                 step_s = self._clock.step(frame.mono_ns, observation.boot_id)
                 if step_s is not None:
                     at = self._elapsed.at(observation)
-                    said += [*self._standing.swapped(frame, at), *self._frame(frame, step_s, at)]
-        return said
+                    findings += [
+                        *self._standing.swapped(frame, at),
+                        *self._frame(frame, step_s, at),
+                    ]
+        return findings
 
     def _frame(self, frame: Frame, step_s: float, at: Instant) -> Iterator[Finding]:
         columns = self._columns
@@ -107,13 +110,13 @@ class Waste(Stateful):
         columns["fine_s"] = np.where(
             read, np.where(orphaned | idle, 0.0, columns["fine_s"] + step_s), columns["fine_s"]
         )
-        yield from self._tell(memory, at)
+        yield from self._report(memory, at)
         yield from self._standing.due(at)
-        if stands := self._standing.all():
-            yield from self._end(stands, at)
+        if findings := self._standing.all():
+            yield from self._end(findings, at)
 
     def _of_jobs(self) -> NDArray[np.bool_]:
-        """Rows that a job holds, as the scheduler says."""
+        """Rows that a job has according to the scheduler."""
         seen = (self._columns.devices, self._jobs.version)
         if seen[0] is not self._seen[0] or seen[1] != self._seen[1]:
             self._seen = seen
@@ -122,7 +125,7 @@ class Waste(Stateful):
             )
         return self._held
 
-    def _tell(self, memory: NDArray[np.float64], at: Instant) -> Iterator[Finding]:
+    def _report(self, memory: NDArray[np.float64], at: Instant) -> Iterator[Finding]:
         columns = self._columns
         for row in rows_where(
             (columns["orphaned_s"] >= columns["orphaned_next_s"]) & np.isfinite(memory)
@@ -138,8 +141,8 @@ class Waste(Stateful):
             verdict = _idle(self._jobs.of(gpu.host, gpu.id), since_s / HOUR_S)
             yield from self._standing.holds(gpu, verdict, at, _ago(at, since_s))
 
-    def _end(self, stands: list[Finding], at: Instant) -> Iterator[Finding]:
-        for finding in stands:
+    def _end(self, findings: list[Finding], at: Instant) -> Iterator[Finding]:
+        for finding in findings:
             row = self._columns.row(finding.device)
             other = "orphaned_s" if finding.fault == IDLE else "idle_s"
             if (

@@ -223,7 +223,6 @@ def _candidates(text: str) -> tuple[bool, tuple[str, ...]]:
                 print(f"tocsin: left out: {error}", file=sys.stderr)
             else:
                 chosen.append(name)
-
     return "ours" in names or ALL in names, tuple(dict.fromkeys(chosen))
 
 

@@ -34,12 +34,13 @@ def resolve(text: str, known: Mapping[str, str], what: str) -> str:
     if found:
         listed = _listed(found, known)
         raise UnknownIdError(f"several have an id that begins with {text!r}: {listed}")
-    listed = f"the newest: {_listed(known, known)}" if known else "there are none"
-    raise UnknownIdError(f"no {what} {text!r}; {listed}")
+    if not known:
+        raise UnknownIdError(f"there is no {what}")
+    raise UnknownIdError(f"no {what} {text!r}; the newest: {_listed(known, known)}")
 
 
 def _listed(ids: Iterable[str], known: Mapping[str, str]) -> str:
-    """Ids with as many characters as tell them apart."""
+    """Ids with as many characters as distinguish them."""
     named = list(ids)[:MAX_NAMED]
     length = SHORT
     while len({one[:length] for one in named}) < len(named):

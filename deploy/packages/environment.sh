@@ -21,6 +21,12 @@ if [ -n "${PYTHON_TREE:-}" ]; then
   python=$root/python/bin/python3
 fi
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tocsin needs Python 3.11 or newer")'
+# Not the start script of a version manager, nor an interpreter in a home directory: nodes do not have it.
+python=$("$python" -c 'import os, sys; print(os.path.realpath(sys.executable))')
+case $python in
+  /usr/* | "$root"/*) ;;
+  *) [ -n "${PYTHON_TREE:-}" ] || { echo "nodes do not have $python: set PYTHON=/usr/bin/python3, or PYTHON_TREE= to bundle an interpreter" >&2; exit 1; } ;;
+esac
 "$python" -m venv --without-pip "$root"
 
 pip() { "${PIP_PYTHON:-$python}" -m pip --disable-pip-version-check --quiet --python "$root/bin/python" "$@"; }

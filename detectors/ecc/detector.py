@@ -121,9 +121,9 @@ class Ecc(Stateful):
             **Wear.fills(),
             **Trend.fills(),
             **Errors.fills(),
-            asked=False,  # a repair waits for a reset in this life
+            asked=False,  # a repair waits for a reset in this epoch
             asked_ns=0,  # since when
-            # a row was remapped in this life because its errors were corrected too often
+            # a row was remapped in this epoch because its errors were corrected too often
             corrected=False,
             lost=False,  # or because one was not corrected
             survived=False,
@@ -162,14 +162,14 @@ class Ecc(Stateful):
         """What this observation says of the memories."""
         at = self._elapsed.at(observation)
         for event in observation.events:
-            self._hear(event, at)
-        said: list[Finding] = []
+            self._take_events(event, at)
+        findings: list[Finding] = []
         for frame in observation.frames:
             if frame.kind == "gpu":
-                said += self._frame(frame, at, observation.boot_id)
-        return said
+                findings += self._frame(frame, at, observation.boot_id)
+        return findings
 
-    def _hear(self, event: Event, at: Instant) -> None:
+    def _take_events(self, event: Event, at: Instant) -> None:
         """Remember what the driver says of memory errors."""
         row, code = (
             self._columns.row(event.device) if event.kind == "xid" else None,
@@ -180,14 +180,14 @@ class Ecc(Stateful):
         if code == MANY_CORRECTED:
             self._trend.hit(row)
         elif isinstance(code, int):
-            self._errors.hear(row, code, at.mono_ns - max(0, at.time_ns - event.time_ns))
+            self._errors.add_xid(row, code, at.mono_ns - max(0, at.time_ns - event.time_ns))
 
     def _frame(self, frame: Frame, at: Instant, boot_id: str) -> Iterator[Finding]:
         self._columns.place(frame.devices)
         yield from self._standing.swapped(frame, at)
         yield from self._reset(frame, boot_id, at)
         if self._registers_changed(frame) or any(
-            self._columns[name].any() for name in ("stands", "run", "asked")
+            self._columns[name].any() for name in ("set", "run", "asked")
         ):
             yield from self._facts(frame, at)
         yield from self._uncorrectable(frame, at)
@@ -229,7 +229,7 @@ class Ecc(Stateful):
             yield from self._end(at)
 
     def _reset(self, frame: Frame, boot_id: str, at: Instant) -> Iterator[Finding]:
-        """A new life: what was pending should be repaired, and what was lost is lost."""
+        """A new epoch: what was pending should be repaired, and what was lost is lost."""
         new = self._lives.new(frame, boot_id)
         if new.any():
             fresh = np.nan_to_num(self._columns.wide(new.astype(np.float64))) > 0
@@ -297,12 +297,12 @@ class Ecc(Stateful):
             row = self._columns.row(finding.device)
             if row is not None and finding.fault in FAULTS:
                 rules = [number for number, rule in enumerate(RULES) if rule.fault == finding.fault]
-                if not any(self._runs.stands(number)[row] for number in rules):
+                if not any(self._runs.is_set(number)[row] for number in rules):
                     yield from self._standing.ends(finding.device, finding.fault, at)
 
     def _uncorrectable(self, frame: Frame, at: Instant) -> Iterator[Finding]:
         """Errors whose XID has come, or does not."""
-        for row, page, told in self._errors.add(
+        for row, page, reported in self._errors.add(
             _grew(frame, self._columns, "ecc_uncorrected"), at.mono_ns
         ):
             onset_ns = at.time_ns - (at.mono_ns - self._errors.since_ns(row))
@@ -310,11 +310,11 @@ class Ecc(Stateful):
             # another error, not a fault that flickers: no rest for it
             recurred = self._standing.get(gpu, UNCORRECTABLE) is None
             yield from self._standing.holds(
-                gpu, self._error(row, page, told), at, onset_ns, recurred=recurred
+                gpu, self._error(row, page, reported), at, onset_ns, recurred=recurred
             )
         self._errors.done(at.mono_ns)
 
-    def _error(self, row: int, page: bool, told: bool) -> Verdict:
+    def _error(self, row: int, page: bool, reported: bool) -> Verdict:
         errors = f"{self._errors.count(row)} uncorrectable errors counted"
         if self._errors.past(row):
             summary = (
@@ -340,7 +340,7 @@ class Ecc(Stateful):
                 summary,
                 (f"{errors}, contained according to XID 94",),
             )
-        if told:
+        if reported:
             summary = "Uncontained uncorrectable memory error: drain and reset the GPU."
             return Verdict(
                 UNCORRECTABLE,

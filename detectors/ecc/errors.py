@@ -13,7 +13,7 @@ from detectors.kit.columns import Columns, Ring, rows_where
 from pipeline.clock import SECOND_NS
 
 # XIDs that say how serious an uncorrectable error was (NVIDIA XID catalogue): not contained,
-# contained, and not said yet.
+# contained, and undecided.
 UNCONTAINED, CONTAINED, UNDECIDED = range(3)
 XIDS = {
     64: UNCONTAINED,
@@ -41,7 +41,7 @@ class Errors:
         """The columns it needs.
 
         Errors that wait for their XID, since when they do, and the last reading without them; the
-        last reading, when the GPU's life began, when the last error was counted, when an XID came.
+        last reading, when the GPU's epoch began, when the last error was counted, when an XID came.
         """
         return {
             "errors": 0,
@@ -53,17 +53,17 @@ class Errors:
             "xid_ns": Ring(3, 0),
         }
 
-    def hear(self, row: int, code: int, at_ns: int) -> None:
-        """The driver told of an XID."""
+    def add_xid(self, row: int, code: int, at_ns: int) -> None:
+        """The driver reported an XID."""
         if code in XIDS:
             self._columns["xid_ns"][XIDS[code], row] = at_ns
 
     def add(self, errors: NDArray[np.float64], now_ns: int) -> Iterator[tuple[int, bool, bool]]:
         """New errors of one frame, (row,), NaN = not observed.
 
-        Rows to tell of: whether it is a page, and whether any XID told of it.
+        Rows to report: whether it is a page, and whether any XID reported it.
 
-        Those told of wait until ``done`` is called.
+        Reported rows wait until ``done`` is called.
         """
         columns, new = self._columns, errors > 0
         waiting = columns["waits_ns"] > 0
@@ -78,22 +78,20 @@ class Errors:
         columns["error_ns"] = np.where(new, now_ns, columns["error_ns"])
         columns["read_ns"] = np.where(np.isfinite(errors), now_ns, columns["read_ns"])
         if columns["waits_ns"].any():
-            told = self._told()
-            page = self._page(told, now_ns)
-            for row in rows_where(page | told[CONTAINED] | self._past()):
-                yield row, bool(page[row]), bool(told[:, row].any())
+            xids = self._xids()
+            page = self._page(xids, now_ns)
+            for row in rows_where(page | xids[CONTAINED] | self._past()):
+                yield row, bool(page[row]), bool(xids[:, row].any())
 
     def done(self, now_ns: int) -> None:
-        """Wait no more for those that were told of as loudly as they can
-        be, or waited long enough.
-        """
+        """Wait no more for those with their highest severity, or that waited long enough."""
         if self._columns["waits_ns"].any():
             self._columns.reset(
-                self._page(self._told(), now_ns) | self._late(now_ns) | self._past(), "waits_ns"
+                self._page(self._xids(), now_ns) | self._late(now_ns) | self._past(), "waits_ns"
             )
 
     def count(self, row: int) -> int:
-        """Errors that are told of together."""
+        """Errors that are reported together."""
         return int(self._columns["errors"][row])
 
     def since_ns(self, row: int) -> int:
@@ -101,20 +99,20 @@ class Errors:
         return int(self._columns["waits_ns"][row])
 
     def past(self, row: int) -> bool:
-        """Whether they may be of the GPU's life before."""
+        """Whether they may be of the GPU's previous epoch."""
         return bool(self._past()[row])
 
     def over(self, row: int, now_ns: int) -> bool:
         """Whether the last one was long ago."""
         return bool(now_ns - self._columns["error_ns"][row] >= CLEAN_NS)
 
-    def _told(self) -> NDArray[np.bool_]:
-        """Which kinds of XIDs tell of the errors that wait, (kind, row)."""
+    def _xids(self) -> NDArray[np.bool_]:
+        """Which kinds of XIDs report the errors that wait, (kind, row)."""
         waits = self._columns["waits_ns"]
         # the agent may have been away while they came
         since = np.minimum(waits - PATIENCE_NS, self._columns["from_ns"])
-        told: NDArray[np.bool_] = (waits > 0) & (self._columns["xid_ns"] >= since)
-        return told
+        reported: NDArray[np.bool_] = (waits > 0) & (self._columns["xid_ns"] >= since)
+        return reported
 
     def _past(self) -> NDArray[np.bool_]:
         """Not read since the last reset, and no XID came since."""
@@ -130,9 +128,9 @@ class Errors:
         late: NDArray[np.bool_] = (waits > 0) & (now_ns - waits >= PATIENCE_NS)
         return late
 
-    def _page(self, told: NDArray[np.bool_], now_ns: int) -> NDArray[np.bool_]:
-        """Not contained, or nobody says that it was, and no reset has put it right since."""
-        undecided = told[UNDECIDED] & (now_ns - self._columns["xid_ns"][UNDECIDED] >= DECIDE_NS)
-        loud = told[UNCONTAINED] | (~told[CONTAINED] & (undecided | self._late(now_ns)))
-        page: NDArray[np.bool_] = loud & ~self._past()
+    def _page(self, xids: NDArray[np.bool_], now_ns: int) -> NDArray[np.bool_]:
+        """Not contained, or not reported as contained, and no reset since."""
+        undecided = xids[UNDECIDED] & (now_ns - self._columns["xid_ns"][UNDECIDED] >= DECIDE_NS)
+        severe = xids[UNCONTAINED] | (~xids[CONTAINED] & (undecided | self._late(now_ns)))
+        page: NDArray[np.bool_] = severe & ~self._past()
         return page

@@ -72,7 +72,7 @@ class Memory:
 
 
 def counted(frame: Frame, name: str) -> Floats:
-    """A counter as it stands, (device,), NaN = not observed."""
+    """Values of a counter, (device,), NaN = not observed."""
     value, observed = frame.counter(name)
     return np.where(observed, value.astype(np.float64), np.nan)
 

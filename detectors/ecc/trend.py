@@ -74,7 +74,7 @@ class Trend:
         own: dict[str, float | int | bool | Ring] = {
             "hit": False,
             "S": 0.0,
-            "sick": False,
+            "degraded": False,
             "calm_hours": 0,
             "hits": 0,
             "hours": 0,
@@ -104,7 +104,7 @@ class Trend:
         return self._hour(ended) if ended else None
 
     def hit(self, row: int) -> None:
-        """The driver itself told of many errors (XID 92): this hour has one."""
+        """The driver itself reported many errors (XID 92): this hour has one."""
         self._columns["hit"][row] = True
 
     def _hour(self, ended: int) -> NDArray[np.bool_]:
@@ -121,7 +121,7 @@ class Trend:
         columns["calm_hours"] = np.where(
             np.isfinite(hit), np.where(hit > 0, 0, columns["calm_hours"] + 1), columns["calm_hours"]
         )
-        columns["sick"] = (columns["sick"] | alarm) & (columns["calm_hours"] < CALM_HOURS)
+        columns["degraded"] = (columns["degraded"] | alarm) & (columns["calm_hours"] < CALM_HOURS)
         return alarm
 
     def _learn(self, hit: NDArray[np.float64]) -> float:
@@ -150,4 +150,4 @@ class Trend:
 
     def over(self, row: int) -> bool:
         """Whether it has been calm for long enough."""
-        return not self._columns["sick"][row]
+        return not self._columns["degraded"][row]

@@ -48,13 +48,17 @@ class Wear:
         return {"by_hour": Ring(HOURS, 0), "by_day": Ring(DAYS, 0)}
 
     def add(
-        self, rows: NDArray[np.float64], uncorrectable: NDArray[np.float64], now_ns: int, life: str
+        self,
+        rows: NDArray[np.float64],
+        uncorrectable: NDArray[np.float64],
+        now_ns: int,
+        boot_id: str,
     ) -> None:
         """New failed rows of any cause, and those by uncorrectable errors,
         both (row,); NaN is none.
         """
         for clock, name in ((self.hour, "by_hour"), (self.midnight, "by_day")):
-            self._turn(name, clock.turn(now_ns, life) or 0)
+            self._turn(name, clock.turn(now_ns, boot_id) or 0)
         self._columns["by_hour"][0] += np.nan_to_num(rows).astype(np.int64)
         self._columns["by_day"][0] += np.nan_to_num(uncorrectable).astype(np.int64)
 

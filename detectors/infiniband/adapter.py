@@ -68,31 +68,31 @@ class IbAdapter(Stateful):
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What the driver reported, and what is over."""
         at = self._elapsed.at(observation)
-        said: list[Finding] = []
+        findings: list[Finding] = []
         if (
             self._last.boots.setdefault(observation.host, observation.boot_id)
             != observation.boot_id
         ):
             self._last.boots[observation.host] = observation.boot_id
-            said += self._booted(observation.host, at)
+            findings += self._booted(observation.host, at)
         for frame in observation.frames:
             if frame.kind == "ib_port":
-                said += self._standing.swapped(frame, at)
-                self._still_sick(frame, at)
+                findings += self._standing.swapped(frame, at)
+                self._still_failing(frame, at)
         for event in observation.events:
             if event.kind == "hca_health":
-                said += self._sick(event, at)
+                findings += self._failing(event, at)
             elif event.kind == "module_loaded" and event.attributes.get("module") == DRIVER:
-                said += self._taken_on(event, at)
+                findings += self._taken_on(event, at)
         for finding in self._standing.all():
             if at.mono_ns - self._last.at.get(finding.device, at.mono_ns) > CLEAN_S * 1e9:
-                said += self._standing.ends(
+                findings += self._standing.ends(
                     finding.device, finding.fault, at, "no further report for two hours"
                 )
-        said += self._standing.due(at)
-        return said
+        findings += self._standing.due(at)
+        return findings
 
-    def _sick(self, event: Event, at: Instant) -> Iterator[Finding]:
+    def _failing(self, event: Event, at: Instant) -> Iterator[Finding]:
         age_s = (at.time_ns - event.time_ns) / 1e9
         if (
             event.attributes.get("previous_boot")
@@ -119,16 +119,16 @@ class IbAdapter(Stateful):
         self._last.at[event.device] = at.mono_ns
         yield from self._standing.holds(event.device, verdict, at, event.time_ns)
 
-    def _still_sick(self, frame: Frame, at: Instant) -> None:
+    def _still_failing(self, frame: Frame, at: Instant) -> None:
         """A dead adapter reports nothing more: while its port is not
         active, no silence counts.
         """
-        told = {finding.device for finding in self._standing.all() if finding.severity == "page"}
-        if told:
+        paged = {finding.device for finding in self._standing.all() if finding.severity == "page"}
+        if paged:
             state = frame.gauge("state")
             dead = np.flatnonzero(np.isfinite(state) & ~np.isin(state, ACTIVE))
             self._last.at |= {
-                frame.devices[row]: at.mono_ns for row in dead if frame.devices[row] in told
+                frame.devices[row]: at.mono_ns for row in dead if frame.devices[row] in paged
             }
 
     def _taken_on(self, event: Event, at: Instant) -> Iterator[Finding]:

@@ -102,17 +102,17 @@ class IbBer(Stateful):
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Judge the window that ended, then take in the frame."""
-        said: list[Finding] = []
+        findings: list[Finding] = []
         for frame in observation.frames:
             if frame.kind == "ib_port":
-                said += self._standing.swapped(frame, self._elapsed.at(observation))
+                findings += self._standing.swapped(frame, self._elapsed.at(observation))
                 ended = self._clock.turn(frame.mono_ns, observation.boot_id)
                 for _ in range(min(ended or 0, LONG[0])):
-                    said += self._minute(self._elapsed.at(observation))
+                    findings += self._minute(self._elapsed.at(observation))
                 seconds = self._step.step(frame.mono_ns, observation.boot_id)
                 if ended is not None and seconds is not None:
                     self._count(frame, seconds)
-        return said
+        return findings
 
     def _count(self, frame: Frame, seconds: float) -> None:
         columns = self._columns
@@ -164,7 +164,7 @@ class IbBer(Stateful):
         columns["S"] = np.minimum(poisson_cusum(columns["S"], n, k), 2 * h)
         columns["episode"] = np.where(columns["S"] > 0, columns["episode"] + np.nan_to_num(n), 0.0)
         columns["bad_windows"] = np.where(columns["S"] > 0, columns["bad_windows"] + (n > 0), 0)
-        yield from self._tell(h, at)
+        yield from self._report(h, at)
         yield from self._end(h, np.isfinite(n), at)
         learns = np.isfinite(n) & (columns["S"] < h / 2)
         keep = 1 - alpha_of(PAST_HALF_LIFE)
@@ -186,7 +186,7 @@ class IbBer(Stateful):
         h = LIMITS[np.searchsorted(RATIOS * (1 + 1e-9), good / least)]
         return k, h
 
-    def _tell(self, h: NDArray[np.float64], at: Instant) -> Iterator[Finding]:
+    def _report(self, h: NDArray[np.float64], at: Instant) -> Iterator[Finding]:
         columns = self._columns
         alarm = (columns["S"] >= h) & (columns["age"] >= SHORT[0])
         if not alarm.any():
@@ -213,7 +213,7 @@ class IbBer(Stateful):
         columns = self._columns
         rate, port = float(columns["rate"][row]), columns.devices[row]
         bers = {minutes: count / (rate * minutes * MINUTE_S) for minutes, count in counts.items()}
-        told = [
+        windows = [
             f"{counts[minutes]:.0f} in {minutes} minutes: {bers[minutes]:.1e}"
             for minutes, _ in (SHORT, LONG)
         ]
@@ -234,7 +234,7 @@ class IbBer(Stateful):
             (
                 (
                     f"symbol errors and bit-error rates at {gigabits(rate)}: "
-                    f"{', '.join(told)}; before {past:.0e}"
+                    f"{', '.join(windows)}; before {past:.0e}"
                 ),
                 (
                     f"{columns['episode'][row]:.0f} errors in this episode; CUSUM "

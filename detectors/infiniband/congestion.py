@@ -100,10 +100,10 @@ class IbCongestion(Blockwise):
         over = y - moments.m > np.maximum(LEAST, SIGMAS * moments.spread(FLOOR))
         warm = (moments.n >= WARM) & np.isfinite(y)
         columns["run"] = np.where(warm, np.where(over, columns["run"] + 1, 0), columns["run"])
-        yield from self._tell(warm, y, at)
+        yield from self._report(warm, y, at)
         ew_update(moments, y, alpha_of(HALF_LIFE), FLOOR, frozen=columns["run"] > 0)
 
-    def _tell(
+    def _report(
         self,
         asked: np.ndarray[tuple[int], np.dtype[np.bool_]],
         y: np.ndarray[tuple[int], np.dtype[np.float64]],
@@ -111,8 +111,8 @@ class IbCongestion(Blockwise):
     ) -> Iterator[Finding]:
         columns = self._columns
         waits = columns["run"] >= BLOCKS
-        standing = {finding.device for finding in self._standing.all()}
-        if not waits.any() and not standing:
+        known = {finding.device for finding in self._standing.all()}
+        if not waits.any() and not known:
             return
         congested: dict[Device, Verdict] = {}
         for groups, kind in zip(self._groups, ("switch", "node"), strict=True):
@@ -128,7 +128,7 @@ class IbCongestion(Blockwise):
                 break  # the switch explains its nodes
         for device, verdict in congested.items():
             yield from self._standing.holds(device, verdict, at)
-        for device in standing - set(congested):
+        for device in known - set(congested):
             yield from self._standing.ends(device, FAULT, at)
 
 

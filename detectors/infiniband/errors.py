@@ -43,7 +43,7 @@ class Rule:
 
 
 # Windows and counts of UFM's default port events (200 discards or constraint errors, 50 VL15 drops
-# in 300 s). Counters of four bits stand for whole bursts: one is enough. Those of eight bits are
+# in 300 s). Counters of four bits count bursts: one is enough. Those of eight bits are
 # full before a second window could show as many. The others are ours, and tickets at most. What is
 # not here is judged elsewhere: symbol errors (ber), link_downed (flap), transmit_wait (congestion).
 RULES = (

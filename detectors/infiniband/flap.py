@@ -84,17 +84,17 @@ class IbFlap(Stateful):
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Links that flap, and those that no longer do."""
         self._maintenance.take(observation.events)
-        said: list[Finding] = []
+        findings: list[Finding] = []
         at = self._elapsed.at(observation)
         for frame in observation.frames:
             if frame.kind == "node":
                 self._rebooted(frame, at)
             elif frame.kind == "ib_port":
-                said += self._standing.swapped(frame, at)
+                findings += self._standing.swapped(frame, at)
                 seconds = self._clock.step(frame.mono_ns, observation.boot_id)
                 if seconds is not None:
-                    said += self._frame(frame, seconds, at)
-        return said
+                    findings += self._frame(frame, seconds, at)
+        return findings
 
     def _frame(self, frame: Frame, seconds: float, at: Instant) -> Iterator[Finding]:
         columns = self._columns
@@ -141,17 +141,17 @@ class IbFlap(Stateful):
         columns["events"][1:, event] = columns["events"][:-1, event]
         columns["events"][0, event] = at.mono_ns
         self._drop_switches(at)
-        for row in rows_where(event & links.speaks & (columns["events"][0] > 0)):
-            yield from self._tell(row, at)
+        for row in rows_where(event & links.reports & (columns["events"][0] > 0)):
+            yield from self._report(row, at)
 
-    def _tell(self, row: int, at: Instant) -> Iterator[Finding]:
+    def _report(self, row: int, at: Instant) -> Iterator[Finding]:
         age_s = (at.mono_ns - self._columns["events"][:, row]) / 1e9
-        told = np.where(self._columns["events"][:, row] > 0, age_s, np.inf)
+        ages_s = np.where(self._columns["events"][:, row] > 0, age_s, np.inf)
         port = self._columns.devices[row]
-        page = told[MANY - 1] <= MANY_S
-        if page or told[SLOW - 1] <= SLOW_S:
+        page = ages_s[MANY - 1] <= MANY_S
+        if page or ages_s[SLOW - 1] <= SLOW_S:
             events, within = (MANY, MANY_S) if page else (SLOW, SLOW_S)
-            last = ", ".join(f"{age / 60:.0f}" for age in told[np.isfinite(told)])
+            last = ", ".join(f"{age / 60:.0f}" for age in ages_s[np.isfinite(ages_s)])
             verdict = Verdict(
                 FAULT,
                 "page" if page else "ticket",
@@ -159,17 +159,17 @@ class IbFlap(Stateful):
                 f"The link of {port_name(port)} flaps: clean or replace cable or transceiver.",
                 (
                     (
-                        f"{int((told <= within).sum())} times down within {within / 3600:.0f} "
+                        f"{int((ages_s <= within).sum())} times down within {within / 3600:.0f} "
                         f"hours; minutes ago: {last}"
                     ),
                     self._other_end(row),
                 ),
-                float((told <= within).sum()),
+                float((ages_s <= within).sum()),
                 float(events - 1),
                 "events",
             )
             yield from self._standing.holds(
-                port, verdict, at, at.time_ns - round(told[events - 1] * 1e9)
+                port, verdict, at, at.time_ns - round(ages_s[events - 1] * 1e9)
             )
 
     def _other_end(self, row: int) -> str:
@@ -193,7 +193,7 @@ class IbFlap(Stateful):
         """Events that came together on many ports of a switch are the switch's."""
         events, links = self._columns["events"], self._links
         fresh = (events[0] > 0) & (at.mono_ns - events[0] <= TOGETHER_S * 1e9)
-        switch = fresh & (links.of_leaf(fresh & links.speaks) >= SWITCH_PORTS)
+        switch = fresh & (links.of_leaf(fresh & links.reports) >= SWITCH_PORTS)
         if switch.any():
             events[:-1, switch] = events[1:, switch]
             events[-1, switch] = 0

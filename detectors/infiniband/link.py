@@ -107,13 +107,13 @@ class IbLink(Stateful):
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Ports that have been bad for long enough, and those that are well again."""
         self._maintenance.take(observation.events)
-        said: list[Finding] = []
+        findings: list[Finding] = []
         for frame in observation.frames:
             if frame.kind == "ib_port":
                 seconds = self._clock.step(frame.mono_ns, observation.boot_id)
                 if seconds is not None:
-                    said += self._frame(frame, seconds, self._elapsed.at(observation))
-        return said
+                    findings += self._frame(frame, seconds, self._elapsed.at(observation))
+        return findings
 
     def _frame(self, frame: Frame, seconds: float, at: Instant) -> Iterator[Finding]:
         columns = self._columns
@@ -159,7 +159,7 @@ class IbLink(Stateful):
         columns["fine_s"] = np.where(
             seen, np.where(well, columns["fine_s"] + seconds, 0.0), columns["fine_s"]
         )
-        yield from self._tell(usual, at)
+        yield from self._report(usual, at)
         yield from self._end(at)
         self._learn(active, fine)
 
@@ -203,7 +203,7 @@ class IbLink(Stateful):
             usual[name] = np.where(known, median[role], usual[name]) if len(count) else usual[name]
         return usual["rate"], active & ((rate < usual["rate"]) | (width < usual["width"]))
 
-    def _tell(self, usual: NDArray[np.float64], at: Instant) -> Iterator[Finding]:
+    def _report(self, usual: NDArray[np.float64], at: Instant) -> Iterator[Finding]:
         columns = self._columns
         down, off, slow = (
             columns["down_s"] >= DOWN_S,
@@ -214,7 +214,7 @@ class IbLink(Stateful):
         bad = down | off | gone | slow
         if not bad.any():
             return
-        bad &= self._links.speaks | ~self._links.across(
+        bad &= self._links.reports | ~self._links.across(
             bad, unseen=False
         )  # one end reports a link that is bad at both
         switch = self._links.of_leaf(columns["down_s"] > 0)

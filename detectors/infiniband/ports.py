@@ -77,7 +77,7 @@ class Links:
     """Which rows are the two ends of one link, by the ``peer`` attribute (the port GUID of the
     other end), where the frames hold both.
 
-    ``other`` is the row of the other end, -1 where it is not seen; ``speaks`` marks the end that
+    ``other`` is the row of the other end, -1 where it is not seen; ``reports`` marks the end that
     reports the link: the node's, not the switch's, which ``of_switch`` marks. ``leaf`` numbers the
     leaf switches, -1 where they are not known.
     """
@@ -85,7 +85,7 @@ class Links:
     def __init__(self) -> None:
         self._devices: tuple[Device, ...] | None = None
         self.other = np.zeros(0, np.int64)
-        self.speaks, self.of_switch = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
+        self.reports, self.of_switch = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
         self.leaf = np.zeros(0, np.int64)
         self.leaves: tuple[str, ...] = ()
 
@@ -103,7 +103,7 @@ class Links:
         )
         first = np.arange(len(devices)) < self.other
         seen = self.other >= 0
-        self.speaks = ~seen | (~switch & (np.where(seen, switch[self.other], False) | first))
+        self.reports = ~seen | (~switch & (np.where(seen, switch[self.other], False) | first))
         known: dict[str, int] = {}
         names = [device.attributes.get("leaf", "") for device in devices]
         self.leaf = np.array(

@@ -22,7 +22,7 @@ from pipeline.observation import Observation
 
 FAULT = "counter_saturated"
 # Counters of the classical PortCounters set that raise findings; each sticks at its
-# end until it is reset (IBTA volume 1, 16.1.3.5). Those that are only info, or stand at
+# end until it is reset (IBTA volume 1, 16.1.3.5). Those that are only info, or are at
 # their end on every busy port (PortXmitWait), are left out.
 JUDGED = (
     "symbol_errors",

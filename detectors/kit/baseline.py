@@ -39,7 +39,7 @@ class Baseline:
     """Baseline ``b`` of block means y, running mean over the first ``warm`` blocks, then
     exponentially weighted with clipped steps.
 
-    It lives in the columns ``{name}_b`` and ``{name}_n`` and the number ``{name}_s2``. ``clip``
+    Its state are the columns ``{name}_b`` and ``{name}_n`` and the number ``{name}_s2``. ``clip``
     gives the largest step from s.
 
     >>> columns, numbers = Columns(**Baseline.fills("j")), Numbers(**Baseline.numbers("j"))

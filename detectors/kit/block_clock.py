@@ -151,7 +151,7 @@ class BlockMeans:
         return means
 
     def state(self) -> State:
-        """Frames of the running block, and what is usual; the rest stands in the columns."""
+        """Frames of the running block, and what is usual; the rest is in the columns."""
         return {"pace": np.array([float(self._frames), self._usual])}
 
     def prepare(self, state: State) -> Commit:

@@ -36,20 +36,20 @@ class Blockwise(Stateful):
         """Judge the block that ended, then take in the frame; one that comes
         twice or late is left out.
         """
-        said: list[Finding] = []
-        self._hear(observation.events)
+        findings: list[Finding] = []
+        self._take_events(observation.events)
         for frame in observation.frames:
             if frame.kind == self.kind:
                 at = self._elapsed.at(observation)
-                said += self._standing.swapped(frame, at)
+                findings += self._standing.swapped(frame, at)
                 ended = self._clock.turn(frame.mono_ns, observation.boot_id)
                 if ended:
-                    said += self._ended(ended, at)
+                    findings += self._ended(ended, at)
                 if ended is not None:
                     self._take(frame, observation.boot_id)
-        return said
+        return findings
 
-    def _hear(self, events: Iterable[Event]) -> None:
+    def _take_events(self, events: Iterable[Event]) -> None:
         """Events that came with the reading, before it is judged."""
 
     def _ended(self, blocks: int, at: Instant) -> Iterable[Finding]:  # noqa: ARG002 - for those who count them

@@ -1,4 +1,4 @@
-"""State arrays over devices: a row per device, for as long as the process lives;
+"""State arrays over devices: a row per device, for as long as the process runs;
 new devices are appended.
 """
 
@@ -16,7 +16,13 @@ from pipeline.align import Rows
 from pipeline.frame import Device
 
 # Columns whose name in a snapshot is not that in the code: snapshots of earlier versions have them.
-STORED_AS = {"lasted": "stood"}
+STORED_AS = {
+    "lasted": "stood",
+    "set": "stands",
+    "reported": "told",
+    "reported_level": "said",
+    "degraded": "sick",
+}
 
 
 class Ring(NamedTuple):

@@ -30,7 +30,7 @@ RANK: Mapping[Severity, int] = {severity: rank for rank, severity in enumerate(S
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a detector thinks of a device now: the part of a finding that is not its life."""
+    """Judgement of a device now: a finding without its times and phase."""
 
     fault: str
     severity: Severity
@@ -57,28 +57,28 @@ class FindingTracker:
     """At most one finding is open per device and fault; its id is that of its
     onset until it has cleared.
 
-    >>> standing, gpu = FindingTracker("d"), Device("n1", "gpu", "G")
+    >>> tracker, gpu = FindingTracker("d"), Device("n1", "gpu", "G")
     >>> ticket, page = (
     ...     Verdict("ecc", severity, "NONE", "bits flip") for severity in ("ticket", "page")
     ... )
     >>> [
     ...     f.phase
     ...     for f in (
-    ...         *standing.holds(gpu, ticket, Instant(1, 1)),
-    ...         *standing.holds(gpu, page, Instant(2, 2)),
+    ...         *tracker.holds(gpu, ticket, Instant(1, 1)),
+    ...         *tracker.holds(gpu, page, Instant(2, 2)),
     ...     )
     ... ]
     ['onset', 'ongoing']
     >>> [
     ...     f.phase
     ...     for f in (
-    ...         *standing.ends(gpu, "ecc", Instant(3, 3)),
-    ...         *standing.holds(gpu, page, Instant(4, 4)),
+    ...         *tracker.ends(gpu, "ecc", Instant(3, 3)),
+    ...         *tracker.holds(gpu, page, Instant(4, 4)),
     ...     )
     ... ]
     ['cleared']
     >>> [
-    ...     f.phase for f in standing.due(Instant(9, 3 + REST_NS))
+    ...     f.phase for f in tracker.due(Instant(9, 3 + REST_NS))
     ... ]  # it came back and is still there when the rest is over
     ['onset']
     """
@@ -119,19 +119,19 @@ class FindingTracker:
         what only flickers is not.
         """
         key = (device, verdict.fault)
-        stands = self._findings.get(key)
-        if stands is not None:
+        known = self._findings.get(key)
+        if known is not None:
             if (
                 recurred
-                or RANK[verdict.severity] > RANK[stands.severity]
-                or 0 < WORSE * _strength(stands) <= _strength(verdict)
+                or RANK[verdict.severity] > RANK[known.severity]
+                or 0 < WORSE * _strength(known) <= _strength(verdict)
             ):
-                severity = max(verdict.severity, stands.severity, key=RANK.__getitem__)
-                worse = self._finding(device, verdict, at, stands.onset_ns)
+                severity = max(verdict.severity, known.severity, key=RANK.__getitem__)
+                worse = self._finding(device, verdict, at, known.onset_ns)
                 # Its onset makes its id: a wall clock that was set back does not
                 # make it another finding.
                 yield self._keep(
-                    replace(worse, phase="ongoing", severity=severity, onset_ns=stands.onset_ns)
+                    replace(worse, phase="ongoing", severity=severity, onset_ns=known.onset_ns)
                 )
             return
         finding = self._finding(device, verdict, at, onset_ns or at.time_ns)
@@ -198,8 +198,8 @@ class FindingTracker:
         return finding
 
     def _finding(self, device: Device, verdict: Verdict, at: Instant, onset_ns: int) -> Finding:
-        said = {field.name: getattr(verdict, field.name) for field in fields(verdict)}
-        said |= {
+        parts = {field.name: getattr(verdict, field.name) for field in fields(verdict)}
+        parts |= {
             "value": float(verdict.value),
             "expected": float(verdict.expected),
         }  # not numpy's: findings are printed and stored
@@ -215,7 +215,7 @@ class FindingTracker:
             phase="onset",
             onset_ns=onset_ns,
             time_ns=at.time_ns,
-            **said,
+            **parts,
         )
 
     def state(self) -> State:
@@ -237,7 +237,7 @@ class FindingTracker:
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
-        standing = [exact_finding(document) for document in from_text_array(state["standing"])]
+        opened = [exact_finding(document) for document in from_text_array(state["standing"])]
         rests = {
             (Device(**device), str(fault)): _Rest(
                 int(ended), severity, exact_finding(waits) if waits else None
@@ -246,7 +246,7 @@ class FindingTracker:
         }
 
         def commit() -> None:
-            self._findings = {(finding.device, finding.fault): finding for finding in standing}
+            self._findings = {(finding.device, finding.fault): finding for finding in opened}
             self._rests = rests
 
         return commit

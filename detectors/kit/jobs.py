@@ -1,5 +1,5 @@
-"""Which job holds which GPU, from the events of the job source: who shares a job are peers, and
-which is notified when it fails.
+"""Which job has which GPU, from the events of the job source: which GPUs are peers, and which job a
+fault affects.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def in_job(device: Device, job: str) -> Device:
     return replace(device, attributes={**device.attributes, "job": job})
 
 
-class _Word:
-    """Who holds what by one word.
+class _Allocations:
+    """Allocations according to one kind of source.
 
     A GPU that a job takes belongs to no other any more; what a host gives back is free.
     """
@@ -41,8 +41,8 @@ class _Word:
         self.job: dict[MigSlot, str] = {}
         self.members: dict[str, dict[MigSlot, None]] = {}
 
-    def tell(self, job: str, host: str, gpus: Iterable[str]) -> None:
-        """What a job holds on a host, and nothing else there."""
+    def assign(self, job: str, host: str, gpus: Iterable[str]) -> None:
+        """Set the GPUs that a job has on a host, and no others there."""
         for place in [p for p in self.members.get(job, ()) if p.host == host]:
             self.free(place)
         for gpu in gpus:
@@ -55,7 +55,7 @@ class _Word:
         self.members.setdefault(job, {})[place] = None
 
     def free(self, place: MigSlot) -> None:
-        """Nobody holds it any more."""
+        """No job has it any more."""
         job = self.job.pop(place, None)
         if job is not None:
             del self.members[job][place]
@@ -64,13 +64,13 @@ class _Word:
 
 
 class JobTracker:
-    """The jobs of now, as processes tell of them and as the scheduler does.
+    """The current jobs, from NCCL processes and from the scheduler.
 
-    Processes that speak NCCL are believed first: they are what stands still and waits, and know how
-    far they reach. The scheduler, who gave the GPUs, answers for those that no such process holds.
-    Processes end nothing that the scheduler told; no process outlives its job.
+    Processes that use NCCL come first: they are what stalls, and know how far their job extends.
+    The scheduler, which allocated the GPUs, decides about those that no such process has. The end
+    of processes does not end a job of the scheduler; no process outlives its job.
 
-    ``version`` goes up with every change, so that what was made from it can be kept.
+    ``version`` goes up with every change, so that derived values can be cached.
 
     >>> node, jobs = Device("n1", "node", "n1"), JobTracker()
     >>> jobs.take(
@@ -84,7 +84,7 @@ class JobTracker:
     """
 
     def __init__(self) -> None:
-        self._told, self._given = _Word(), _Word()
+        self._by_process, self._by_scheduler = _Allocations(), _Allocations()
         self._hosts: set[str] = set()
         self.version = 0
 
@@ -103,70 +103,77 @@ class JobTracker:
                     self._outdate(host, job, gpus)
                     if event.kind == "job_ended":
                         self._close(host, job)
-                    self._given.tell(job, host, gpus)
+                    self._by_scheduler.assign(job, host, gpus)
                 else:
-                    self._told.tell(job, host, gpus)
+                    self._by_process.assign(job, host, gpus)
                 self.version += 1
 
     def of(self, host: str, gpu: str) -> str:
-        """The job that holds a GPU, empty where none is known to."""
+        """The job that has a GPU, empty where none is known."""
         place = MigSlot(host, gpu)
-        return self._told.job.get(place) or self._given.job.get(place, "")
+        return self._by_process.job.get(place) or self._by_scheduler.job.get(place, "")
 
     def knows(self, host: str) -> bool:
-        """Whether jobs were ever told of there; a host without a job source says
-        nothing about who is idle.
+        """Whether jobs were ever reported there; without a job source it is unknown which GPUs are
+        idle.
         """
         return host in self._hosts
 
     def on(self, host: str) -> str:
-        """The one job of a host: empty where several hold GPUs of it, or none is known to."""
+        """The one job of a host: empty where several have GPUs of it, or none is known."""
         jobs = {
             self.of(*place)
-            for word in (self._told, self._given)
-            for place in word.job
+            for source in (self._by_process, self._by_scheduler)
+            for place in source.job
             if place.host == host
         }
         return jobs.pop() if len(jobs) == 1 else ""
 
     def members(self, job: str) -> tuple[MigSlot, ...]:
         """All GPUs of a job that are known."""
-        given = (place for place in self._given.members.get(job, ()) if place not in self._told.job)
-        return (*self._told.members.get(job, ()), *given)
+        given = (
+            place
+            for place in self._by_scheduler.members.get(job, ())
+            if place not in self._by_process.job
+        )
+        return (*self._by_process.members.get(job, ()), *given)
 
     def _outdate(self, host: str, job: str, gpus: Iterable[str]) -> None:
-        """Processes that were last heard of in another job are gone once the scheduler gives their
-        GPU away; steps are of their job.
+        """Processes that were last seen in another job are gone once the scheduler allocates their
+        GPU again; steps are of their job.
         """
         for place in (MigSlot(host, gpu) for gpu in gpus):
             if (
-                self._given.job.get(place, job) != job
-                and self._told.job.get(place, "").partition(".")[0] != job
+                self._by_scheduler.job.get(place, job) != job
+                and self._by_process.job.get(place, "").partition(".")[0] != job
             ):
-                self._told.free(place)
+                self._by_process.free(place)
 
     def _close(self, host: str, job: str) -> None:
         """The scheduler's job is over, and its steps with it: the end of their processes may have
         been while the agent was off.
         """
-        for step in [name for name in self._told.members if name.partition(".")[0] == job]:
-            self._told.tell(step, host, ())
+        for step in [name for name in self._by_process.members if name.partition(".")[0] == job]:
+            self._by_process.assign(step, host, ())
 
     def state(self) -> State:
-        """Who holds what; what the scheduler says is marked."""
-        told = [[*place, job] for place, job in self._told.job.items()]
-        given = [[*place, job, "scheduler"] for place, job in self._given.job.items()]
-        return {"holders": text_array(told + given), "hosts": text_array(sorted(self._hosts))}
+        """All allocations; those of the scheduler are marked."""
+        by_process = [[*place, job] for place, job in self._by_process.job.items()]
+        by_scheduler = [[*place, job, "scheduler"] for place, job in self._by_scheduler.job.items()]
+        return {
+            "holders": text_array(by_process + by_scheduler),
+            "hosts": text_array(sorted(self._hosts)),
+        }
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
-        told, given = _Word(), _Word()
+        by_process, by_scheduler = _Allocations(), _Allocations()
         for host, gpu, job, *scheduler in from_text_array(state["holders"]):
-            (given if scheduler else told).give(MigSlot(str(host), str(gpu)), str(job))
+            (by_scheduler if scheduler else by_process).give(MigSlot(str(host), str(gpu)), str(job))
         hosts = {str(host) for host in from_text_array(state["hosts"])}
 
         def commit() -> None:
-            self._told, self._given, self._hosts = told, given, hosts
+            self._by_process, self._by_scheduler, self._hosts = by_process, by_scheduler, hosts
             self.version += 1
 
         return commit

@@ -40,7 +40,7 @@ class Page:
     ``formula`` in symbols or words, ``sources`` as names or URLs, ``shows`` in the order of their
     worth, ``next_step`` for operators, ``clears`` when a finding ends, ``scored_as`` the classes of
     the scenario suite that it is judged by, or in ``unscored`` why there is none; ``limits`` what
-    stands in a table of the detector and not in a constant. The rest (what it judges, its other
+    is in a table of the detector and not in a constant. The rest (what it judges, its other
     defaults, what it accepts) is its own docstring and constants.
     """
 

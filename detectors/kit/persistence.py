@@ -17,7 +17,7 @@ class Persistence:
     to 0 where it agrees, held on NaN.
 
     ``after`` and ``clear`` are how many readings in a row it takes, one per rule; or how long,
-    where each step is given its length as ``weight``. The counters live in the detector's columns.
+    where each step is given its length as ``weight``. The counters are columns of the detector.
 
     >>> from pipeline.frame import Device
     >>> columns = Columns(**Persistence.fills(1))
@@ -43,7 +43,7 @@ class Persistence:
     @staticmethod
     def fills(rules: int) -> dict[str, Ring]:
         """The columns that this many rules need."""
-        return {"run": Ring(rules, 0), "stands": Ring(rules, fill=False), "began": Ring(rules, 0)}
+        return {"run": Ring(rules, 0), "set": Ring(rules, fill=False), "began": Ring(rules, 0)}
 
     def step(
         self, holds: NDArray[np.float64], time_ns: int, weight: int = 1
@@ -52,21 +52,21 @@ class Persistence:
 
         Which rules begin and which end, both (rule, row).
         """
-        run, stands, began = self._columns["run"], self._columns["stands"], self._columns["began"]
+        run, is_set, began = self._columns["run"], self._columns["set"], self._columns["began"]
         usable = np.isfinite(holds)
-        against = usable & ((holds > 0) != stands)
-        began[against & ~stands & (run == 0)] = time_ns
+        against = usable & ((holds > 0) != is_set)
+        began[against & ~is_set & (run == 0)] = time_ns
         run = np.where(against, run + weight, np.where(usable, 0, run))
-        flips = against & (run >= np.where(stands, self._clear, self._after))
+        flips = against & (run >= np.where(is_set, self._clear, self._after))
         self._columns["run"] = np.where(flips, 0, run)
-        self._columns["stands"] = stands ^ flips
-        return flips & ~stands, flips & stands
+        self._columns["set"] = is_set ^ flips
+        return flips & ~is_set, flips & is_set
 
     def began(self, rule: int, row: int) -> int:
         """Unix ns of the first reading of the run that set a rule."""
         return int(self._columns["began"][rule, row])
 
-    def stands(self, rule: int) -> NDArray[np.bool_]:
+    def is_set(self, rule: int) -> NDArray[np.bool_]:
         """Where a rule is set, (row,)."""
-        stands: NDArray[np.bool_] = self._columns["stands"][rule]
-        return stands
+        rows: NDArray[np.bool_] = self._columns["set"][rule]
+        return rows

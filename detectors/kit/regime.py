@@ -16,11 +16,11 @@ SETTLED = 20  # blocks in a row at another level: it is the level now
 
 
 class Regime:
-    """Tells blocks at the level that a row's baseline was learnt at from those at another: these
-    decide and teach nothing.
+    """Separates blocks at the level at which a row's baseline was learnt from those at another:
+    these are neither judged nor learnt from.
 
     Locked or capped clocks are alike, free ones spread with their silicon; so a baseline of one
-    says nothing about the other, even where the lock cannot be read. After ``SETTLED`` blocks the
+    does not apply to the other, even where the lock cannot be read. After ``SETTLED`` blocks the
     new level is taken as it is and the baseline must be learnt again.
 
     >>> from pipeline.frame import Device

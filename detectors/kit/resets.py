@@ -1,4 +1,4 @@
-"""When a device began a new life: its driver was loaded again, it was reset, or its host booted."""
+"""New epochs of devices: the driver was loaded again, the device was reset, or its host booted."""
 
 from __future__ import annotations
 
@@ -11,68 +11,71 @@ from pipeline.frame import Device, Frame
 
 
 class ResetTracker:
-    """Remembers each device's life: boot and ``epoch`` (pipeline/catalog/gpu.py).
+    """Remembers the boot and ``epoch`` of each device (pipeline/catalog/gpu.py).
 
-    The first sight is no new life.
+    A device that is seen for the first time has no new epoch.
 
-    An epoch is a driver and the number of a life: where only the number fell, whoever counts
+    An ``epoch`` is a driver and a number: where only the number fell, the agent that counts
     restarted, not the device.
 
     >>> from pipeline.frame import frame_of
     >>> def frame(epoch: str) -> Frame:
     ...     return frame_of("gpu", [(Device("n1", "gpu", "GPU-1", {"epoch": epoch}), {})], 0, 0)
-    >>> lives = ResetTracker()
+    >>> resets = ResetTracker()
     >>> [
-    ...     bool(lives.new(frame(epoch), "a")[0])
+    ...     bool(resets.new(frame(epoch), "a")[0])
     ...     for epoch in ("580#0", "580#0", "580#1", "580#0", "580#1", "590#0")
     ... ]
     [False, False, True, False, True, True]
-    >>> bool(lives.new(frame("590#0"), "another boot")[0])
+    >>> bool(resets.new(frame("590#0"), "another boot")[0])
     True
     """
 
     def __init__(self) -> None:
-        self._life: dict[Device, str] = {}
+        self._epochs: dict[Device, str] = {}
         self._seen: tuple[tuple[Device, ...], str] | None = None
 
     def new(self, frame: Frame, boot_id: str) -> NDArray[np.bool_]:
-        """Which of the frame's devices began a new life since they were seen last, (device,)."""
+        """Which of the frame's devices began a new epoch since they were seen last, (device,)."""
         new = np.zeros(len(frame.devices), np.bool_)
         if self._seen is not None and self._seen[0] is frame.devices and self._seen[1] == boot_id:
             return new
         self._seen = (frame.devices, boot_id)
         for row, device in enumerate(frame.devices):
-            life = f"{boot_id}/{device.attributes.get('epoch', '')}"
-            new[row] = _began(life, self._life.get(device, life))
-            self._life[device] = life
+            epoch = f"{boot_id}/{device.attributes.get('epoch', '')}"
+            new[row] = _began(epoch, self._epochs.get(device, epoch))
+            self._epochs[device] = epoch
         return new
 
     def state(self) -> State:
-        """Everybody's life."""
+        """The epoch of each device."""
         return {
             "lives": text_array(
-                [[device.host, device.kind, device.id, life] for device, life in self._life.items()]
+                [
+                    [device.host, device.kind, device.id, epoch]
+                    for device, epoch in self._epochs.items()
+                ]
             )
         }
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
-        lives = {
-            Device(host, kind, name): str(life)
-            for host, kind, name, life in from_text_array(state["lives"])
+        epochs = {
+            Device(host, kind, name): str(epoch)
+            for host, kind, name, epoch in from_text_array(state["lives"])
         }
 
         def commit() -> None:
-            self._life, self._seen = lives, None
+            self._epochs, self._seen = epochs, None
 
         return commit
 
 
-def _began(life: str, before: str) -> bool:
+def _began(epoch: str, before: str) -> bool:
     (load, _, number), (load_before, _, number_before) = (
-        life.rpartition("#"),
+        epoch.rpartition("#"),
         before.rpartition("#"),
     )
     if load == load_before and number.isdecimal() and number_before.isdecimal():
         return int(number) > int(number_before)
-    return life != before
+    return epoch != before

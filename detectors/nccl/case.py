@@ -30,9 +30,9 @@ class PortFault:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A process of the job that ended while others of it live, as the node itself saw it.
+    """A process of the job that ended while others of it run, as the node itself saw it.
 
-    ``rank`` is -1 where its launcher did not tell.
+    ``rank`` is -1 where its launcher did not set it.
     """
 
     host: str
@@ -46,7 +46,7 @@ class Case:
     """What is known about one job: reports in any order, lines in the order of their logs, and
     hardware that failed meanwhile.
 
-    ``live``: nobody has said that it stands still; people who bring files have.
+    ``live``: the job runs, and may not be stalled; of saved files that is assumed.
     """
 
     reports: Sequence[Report] = ()

@@ -33,11 +33,11 @@ Target = RankTarget | PortTarget | NodeTarget
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """``source`` is who told: of one source only the heaviest clue against a target counts, so
-    that one witness is one.
+    """``source`` is the kind of report: of one source only the heaviest clue against a target
+    counts, since its clues are not independent.
 
-    ``weight`` is the share of doubt it removes; 0 explains and accuses nobody. ``cause`` is the
-    class it would make; ``firm`` is False where it may not stand alone (one look only).
+    ``weight`` is the share of doubt it removes; 0 explains and names no target. ``cause`` is the
+    class it would make; ``firm`` is False where it is not enough alone (one report only).
     """
 
     source: str
@@ -79,12 +79,12 @@ def scores(clues: Iterable[Clue]) -> dict[Target, float]:
     heaviest: dict[Target, dict[str, float]] = {}
     for clue in clues:
         if clue.target is not None and clue.weight > 0:
-            told = heaviest.setdefault(clue.target, {})
-            told[clue.source] = max(told.get(clue.source, 0.0), clue.weight)
+            weights = heaviest.setdefault(clue.target, {})
+            weights[clue.source] = max(weights.get(clue.source, 0.0), clue.weight)
     found = {}
-    for target, told in heaviest.items():
+    for target, weights in heaviest.items():
         doubt = 1.0
-        for weight in told.values():
+        for weight in weights.values():
             doubt *= 1.0 - weight
         found[target] = 1.0 - doubt
     return found

@@ -40,16 +40,16 @@ class Joined:
     looks: int = 1
     since_ns: int = 0
     until_ns: int = 0
-    tellers: set[str] = field(default_factory=set)
+    sources: set[str] = field(default_factory=set)
     origin: str = ""  # of the newest report
-    # how long the longest unfinished call had lasted when its rank told of it, -1 where nobody told
+    # how long the longest unfinished call had lasted when its rank reported it, -1 where unknown
     waited_ns: int = -1
     moving: bool = False  # the newest look differs from the one before
-    unknown: tuple[int, ...] = ()  # world ranks that belong to it and of which nothing was told
+    unknown: tuple[int, ...] = ()  # world ranks that belong to it and are in no report
 
     @property
     def name(self) -> str:
-        """As people call it."""
+        """Its usual name."""
         # PyTorch's word for a group without one
         words = "" if self.communicator.name == "undefined" else self.communicator.name
         return (
@@ -60,23 +60,23 @@ class Joined:
 
     @property
     def confirmed(self) -> bool:
-        """Whether it was seen twice with enough time between, or somebody had
-        waited that long in a call.
+        """Whether it was seen twice with enough time between, or a rank had waited that long in a
+        call.
 
         Ranks of a job that moves write their dumps one after the other, and so differ. What bears
         no time (pasted text, lines of a watchdog that has lost its patience) counts by itself.
         """
         if self.completing:
             return self.waited_ns < 0 or self.waited_ns >= SPACING_NS
-        told = self.until_ns - self.since_ns
-        return self.looks > 1 and (told >= SPACING_NS or not (self.since_ns and self.until_ns))
+        span_ns = self.until_ns - self.since_ns
+        return self.looks > 1 and (span_ns >= SPACING_NS or not (self.since_ns and self.until_ns))
 
 
 class Communicators:
     """Takes reports in any order; gives the communicators as they are known last.
 
-    ``live``: nobody has said that the job stands still, so dumps confirm it only where
-    somebody had waited for long.
+    ``live``: the job may not be stalled, so dumps confirm a stall only where a rank had waited for
+    long.
     """
 
     def __init__(
@@ -102,14 +102,14 @@ class Communicators:
             now = self._joined(replace(communicator, second=key[2]), report)
             before = self.all.get(key)
             if before and _same(before, now):
-                # the same look, told twice
+                # the same report, read twice
                 again = before.until_ns and before.until_ns == now.until_ns
                 now.looks, now.since_ns = before.looks + (not again), before.since_ns
             now.moving = before is not None and _moved(before, now)
             self.all[key] = now
 
     def _key(self, communicator: Communicator) -> tuple[str, str, str]:
-        """Text reports lack the second hash: they speak of the one communicator
+        """Text reports lack the second hash: they are about the one communicator
         that is known by the first.
         """
         known = self._seconds.setdefault(communicator.id, set())
@@ -129,7 +129,7 @@ class Communicators:
             rest,
             since_ns=report.time_ns,
             until_ns=report.time_ns,
-            tellers={report.teller},
+            sources={report.teller},
             origin=report.origin,
         )
 
@@ -145,7 +145,7 @@ class Communicators:
                     ("group", communicator.id, communicator.second),
                     Joined(bare, completing=True, looks=0),
                 )
-                joined.tellers.add(report.teller)
+                joined.sources.add(report.teller)
                 joined.looks += 1
                 joined.origin = report.origin
                 joined.until_ns = max(joined.until_ns, report.time_ns)
@@ -162,9 +162,9 @@ class Communicators:
         for (family, group, _), joined in self.all.items():
             if family == "group":
                 self._never_called(joined, group, reports)
-                told = {self._identities.who(n).rank for n in joined.members}
+                known = {self._identities.who(n).rank for n in joined.members}
                 joined.unknown = tuple(
-                    r for r in joined.communicator.ranks[:MAX_RANKS] if r not in told
+                    r for r in joined.communicator.ranks[:MAX_RANKS] if r not in known
                 )
                 begun = [
                     o.created_ns
@@ -192,20 +192,20 @@ class Communicators:
         for joined in whole:
             for number, member in joined.members.items():
                 ranks.setdefault(number, set()).add(member.rank)
-        if all(len(told) == 1 for told in ranks.values()) and len(
-            {min(told) for told in ranks.values()}
+        if all(len(own) == 1 for own in ranks.values()) and len(
+            {min(own) for own in ranks.values()}
         ) == len(ranks):
-            for number, told in ranks.items():
-                self._identities.name_rank(number, min(told))
+            for number, own in ranks.items():
+                self._identities.name_rank(number, min(own))
 
     def _never_called(self, joined: Joined, group: str, reports: Sequence[Report]) -> None:
         """A rank that wrote a dump in which the group does not occur has called nothing there."""
-        told = {self._identities.who(n).rank for n in joined.members}
+        known = {self._identities.who(n).rank for n in joined.members}
         dumped = {
             r.world_rank for r in reports if r.teller == "flight_recorder" and r.world_rank >= 0
         }
         belong = set(joined.communicator.ranks) or (dumped if group == DEFAULT_GROUP else set())
-        for rank in sorted((dumped & belong) - told):
+        for rank in sorted((dumped & belong) - known):
             idle = Member(-1, rank, state="ok", launched=((WHOLE, 0),), completed=((WHOLE, 0),))
             joined.members[self._identities.number(joined.communicator, idle)] = idle
 
@@ -216,7 +216,7 @@ class Communicators:
             joined = self.all.setdefault(
                 key, Joined(replace(communicator, members=(), unlisted=()), looks=0)
             )
-            joined.tellers.add("inspector")
+            joined.sources.add("inspector")
             seat = replace(communicator, second=joined.communicator.second)
             for member in communicator.members:
                 number = self._identities.number(seat, member)
@@ -234,7 +234,7 @@ class Communicators:
 
 
 def count(counts: Counts, operation: str = WHOLE) -> int:
-    """How many of an operation; -1 where it was not told."""
+    """How many of an operation; -1 where it is unknown."""
     return next((n for name, n in counts if name == operation), -1)
 
 
@@ -257,15 +257,13 @@ def _signs(member: Member) -> tuple[object, ...]:
     return (member.launched, "gone" if member.gone else member.state, member.error)
 
 
-def _newer(known: Member | None, told: Member) -> Member:
-    """Of two tellings about one rank the one that is further; a rank never
-    goes back within one run.
-    """
+def _newer(known: Member | None, new: Member) -> Member:
+    """The more advanced of two reports about one rank; a rank never goes back within one run."""
     if known is None:
-        return told
+        return new
     return max(
         known,
-        told,
+        new,
         key=lambda m: (
             max((o.created_ns for o in m.operations), default=0),
             count(m.launched),
@@ -276,7 +274,7 @@ def _newer(known: Member | None, told: Member) -> Member:
 
 def _waited(member: Member, time_ns: int) -> int:
     """How long its oldest unfinished call had lasted at a time of its own clock; -1
-    where the times do not tell.
+    where the times are unknown.
     """
     begun = min(
         (o.created_ns for o in member.operations if not o.completed and o.created_ns), default=0
@@ -298,18 +296,18 @@ def _with_unlisted(communicator: Communicator) -> tuple[Member, ...]:
     members = {m.rank: m for m in communicator.members}
     if communicator.size > MAX_RANKS:
         return communicator.members
-    for told in communicator.unlisted:
+    for group in communicator.unlisted:
         rest = [
             r
             for r in range(communicator.size)
             if r not in members
-            or (not members[r].gone and count(members[r].launched, told.operation) < 0)
+            or (not members[r].gone and count(members[r].launched, group.operation) < 0)
         ]
-        alone = sum(u.operation == told.operation for u in communicator.unlisted) == 1
-        if told.operation and alone and told.ranks == len(rest):
+        alone = sum(u.operation == group.operation for u in communicator.unlisted) == 1
+        if group.operation and alone and group.ranks == len(rest):
             for rank in rest:
                 known = members.get(rank, Member(rank))
                 members[rank] = replace(
-                    known, launched=(*known.launched, (told.operation, told.launched))
+                    known, launched=(*known.launched, (group.operation, group.launched))
                 )
     return tuple(members.values())

@@ -12,7 +12,7 @@ import numpy as np
 
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker
-from detectors.kit.findings import Verdict as Said
+from detectors.kit.findings import Verdict as FindingVerdict
 from detectors.kit.jobs import JobTracker, in_job
 from detectors.kit.page import Page, Shown
 from detectors.kit.snapshot import State
@@ -95,9 +95,9 @@ class _Hardware:
 
     def forget(self, now_ns: int) -> None:
         """What is too old to explain anything."""
-        self.gpus = {key: said for key, said in self.gpus.items() if now_ns - said[0] < HARDWARE_NS}
+        self.gpus = {key: seen for key, seen in self.gpus.items() if now_ns - seen[0] < HARDWARE_NS}
         self.ports = {
-            key: said for key, said in self.ports.items() if now_ns - said[0] < HARDWARE_NS
+            key: seen for key, seen in self.ports.items() if now_ns - seen[0] < HARDWARE_NS
         }
 
     def state(self) -> State:
@@ -177,7 +177,7 @@ class Nccl(Stateful):
         for frame in observation.frames:
             if frame.kind == "ib_port":
                 self._hardware.watch(frame, at.mono_ns)
-        said: list[Finding] = []
+        findings: list[Finding] = []
         if observation.events:
             self._jobs.take(observation.events)
             for event in observation.events:
@@ -187,15 +187,17 @@ class Nccl(Stateful):
                 elif event.kind == "job_ended" and not self._jobs.members(
                     name := str(event.attributes.get("job", ""))
                 ):
-                    said += self._over(name, at)  # on one node of several the end may be the fault
+                    findings += self._over(
+                        name, at
+                    )  # on one node of several the end may be the fault
             self._lines(observation, at)
             self._reports(observation, at)
         for name, job in self._book.due(at.mono_ns):
-            said += self._look(name, job, at)
+            findings += self._look(name, job, at)
         for name in self._book.silent(at.mono_ns):
-            said += self._over(name, at, "no report of it for an hour")
-        said += self._standing.due(at)
-        return said
+            findings += self._over(name, at, "no report of it for an hour")
+        findings += self._standing.due(at)
+        return findings
 
     def _reports(self, observation: Observation, at: Instant) -> None:
         parts: dict[str, list[Event]] = {}
@@ -219,7 +221,7 @@ class Nccl(Stateful):
                         event.device.host
                     )
                     job = self._book.of(name)
-                    job.hear(hit, at.mono_ns)
+                    job.add_line(hit, at.mono_ns)
                     job.at(event.device.host)
                     _note(job, at)
 
@@ -269,9 +271,9 @@ class Nccl(Stateful):
         if at.mono_ns - job.suspected_ns < AGREES_NS:
             job.due_ns = job.suspected_ns + AGREES_NS
             return
-        yield from self._tell(name, job, verdict, at)
+        yield from self._report(name, job, verdict, at)
 
-    def _tell(self, name: str, job: JobBook, verdict: Verdict, at: Instant) -> Iterator[Finding]:
+    def _report(self, name: str, job: JobBook, verdict: Verdict, at: Instant) -> Iterator[Finding]:
         fault = f"{'straggler' if verdict.cause in SLOW else 'hang'}/{verdict.cause}"
         hosts = self._places.hosts(job.reports())
         culprits = [replace(c, host=hosts.get(c.host, c.host)) for c in verdict.culprits]
@@ -279,7 +281,7 @@ class Nccl(Stateful):
             Device("", "job", name)
         ]
         severity = _severity(verdict)
-        said = Said(
+        finding = FindingVerdict(
             fault,
             severity,
             ACTIONS.get(verdict.cause, "NONE") if severity == "page" else "NONE",
@@ -297,17 +299,17 @@ class Nccl(Stateful):
             "another verdict replaced it",
         )
         for device in dict.fromkeys(devices):
-            yield from self._standing.holds(in_job(device, name), said, at, verdict.began_ns)
-            told = [device.host, device.kind, device.id, fault]
-            if told not in job.told:
-                job.told.append(told)
+            yield from self._standing.holds(in_job(device, name), finding, at, verdict.began_ns)
+            row = [device.host, device.kind, device.id, fault]
+            if row not in job.reported:
+                job.reported.append(row)
 
     def _take_back(
         self, job: JobBook, stays: list[list[str]], at: Instant, why: str
     ) -> Iterator[Finding]:
-        for told in [t for t in job.told if t not in stays]:
-            host, kind, name, fault = told
-            job.told.remove(told)
+        for row in [row for row in job.reported if row not in stays]:
+            host, kind, name, fault = row
+            job.reported.remove(row)
             yield from self._standing.ends(Device(host, kind, name), fault, at, why)
 
     def _over(self, name: str, at: Instant, why: str = "the job is over") -> Iterator[Finding]:
@@ -317,7 +319,7 @@ class Nccl(Stateful):
 
 
 def _note(job: JobBook, at: Instant) -> None:
-    """Something new: it is judged when the others had time to tell as well."""
+    """Something new: it is judged when the others had time to report as well."""
     job.due_ns = job.due_ns or at.mono_ns + DEBOUNCE_NS
 
 

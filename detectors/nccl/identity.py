@@ -14,7 +14,7 @@ Name = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """One rank of the job, with all that is known of it; -1 and empty where nobody told."""
+    """One rank of the job, with all that is known of it; -1 and empty where unknown."""
 
     rank: int = -1  # in the job
     host: str = ""
@@ -24,7 +24,7 @@ class Who:
     uuid: str = ""
 
     def words(self) -> str:
-        """In words, as short as it goes."""
+        """As text, as short as possible."""
         parts = [f"rank {self.rank}"] if self.rank >= 0 else []
         parts += [f"pid {self.pid}"] if self.pid >= 0 else []
         parts += [f"GPU {self.gpu}"] if self.gpu >= 0 else []
@@ -33,7 +33,7 @@ class Who:
 
 
 class Identities:
-    """Tells that ranks of different communicators, and of different tellers, are the same one:
+    """Finds which ranks of different communicators, and of different sources, are the same one:
     each name leads to a number.
 
     >>> known, world = Identities(), Communicator("c0", 8)
@@ -89,7 +89,7 @@ class Identities:
         self._who[self._root(number)] = replace(self.who(number), rank=rank)
 
     def find(self, who: Who) -> int:
-        """The number of the rank that somebody described in passing: by its rank, its process, or a
+        """The number of a rank that is described in part: by its rank, its process, or a
         process id that only one has.
         """
         if who.rank >= 0:

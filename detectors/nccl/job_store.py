@@ -45,12 +45,12 @@ class JobBook:
     hits: dict[tuple[str, str], tuple[int, Hit]] = field(default_factory=dict)
     # by pid: host, rank and GPU of processes that ended alone
     ended: dict[int, tuple[str, int, str]] = field(default_factory=dict)
-    heard_ns: int = 0
+    seen_ns: int = 0
     due_ns: int = 0  # when it is judged next, 0 where nothing is new
-    suspected_ns: int = 0  # since when the same verdict stands, 0 where there is none
+    suspected_ns: int = 0  # since when the verdict is the same, 0 where there is none
     suspicion: str = ""  # what that verdict is
-    hosts: list[str] = field(default_factory=list)  # whose agents told of it
-    told: list[list[str]] = field(default_factory=list)  # host, kind, id and fault of what was said
+    hosts: list[str] = field(default_factory=list)  # whose agents reported it
+    reported: list[list[str]] = field(default_factory=list)  # host, kind, id and fault of findings
 
     def reports(self) -> list[Report]:
         """All that is known now."""
@@ -58,11 +58,11 @@ class JobBook:
 
     def take(self, report: Report, now_ns: int) -> None:
         """A new report takes the place of the one before from the same rank or process."""
-        self.heard_ns = now_ns
+        self.seen_ns = now_ns
         if report.teller == "ras":
             if report.trusted:
                 if self.looks and _moves(self.looks[-1], report):
-                    # the job goes on: what was said of a stall is over
+                    # the job goes on: what was reported of a stall is over
                     self.others, self.hits, self.ended = {}, {}, {}
                 large = sum(len(c.members) for c in report.communicators) > LARGE
                 self.looks = [*self.looks, lean(report)][-2 if large else -RAS_LOOKS :]
@@ -74,28 +74,28 @@ class JobBook:
         if key in self.others or len(self.others) < MAX_DUMPS:
             self.others[key] = lean(report)
 
-    def hear(self, hit: Hit, now_ns: int) -> None:
+    def add_line(self, hit: Hit, now_ns: int) -> None:
         """A new line. One that is read again (the log was reread) counts once."""
-        self.heard_ns = now_ns
+        self.seen_ns = now_ns
         if len(self.hits) >= MAX_HITS:
             del self.hits[next(iter(self.hits))]
         self.hits.setdefault((hit.name, hit.text), (now_ns, hit))
 
     def at(self, host: str) -> None:
-        """An agent of this node told of the job."""
+        """An agent of this node reported the job."""
         if host not in self.hosts and len(self.hosts) < MAX_HOSTS:
             self.hosts.append(host)
 
     def lost(self, host: str, pid: int, rank: int, uuid: str, now_ns: int) -> None:
-        """A process ended while others of the job live."""
-        self.heard_ns = now_ns
+        """A process ended while others of the job run."""
+        self.seen_ns = now_ns
         if len(self.ended) < MAX_ENDED:
             self.ended[pid] = (host, rank, uuid)
 
     def forget(self, now_ns: int) -> None:
         """What is too old."""
         self.hits = {
-            key: said for key, said in self.hits.items() if now_ns - said[0] < LINES_LAST_NS
+            key: line for key, line in self.hits.items() if now_ns - line[0] < LINES_LAST_NS
         }
 
 
@@ -129,7 +129,7 @@ def _lean_member(member: Member) -> Member:
 
 
 class JobStore:
-    """All jobs, the one not heard of for longest given up first."""
+    """All jobs; the one without a report for longest is dropped first."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, JobBook] = {}
@@ -137,7 +137,7 @@ class JobStore:
     def of(self, job: str) -> JobBook:
         """The job's, new where it is not known."""
         if job not in self.jobs and len(self.jobs) >= MAX_JOBS:
-            del self.jobs[min(self.jobs, key=lambda name: self.jobs[name].heard_ns)]
+            del self.jobs[min(self.jobs, key=lambda name: self.jobs[name].seen_ns)]
         return self.jobs.setdefault(job, JobBook())
 
     def due(self, now_ns: int) -> Iterator[tuple[str, JobBook]]:
@@ -147,8 +147,8 @@ class JobStore:
         ]
 
     def silent(self, now_ns: int) -> list[str]:
-        """Jobs of which nothing was heard for long."""
-        return [name for name, job in self.jobs.items() if now_ns - job.heard_ns >= LASTS_NS]
+        """Jobs without a report for long."""
+        return [name for name, job in self.jobs.items() if now_ns - job.seen_ns >= LASTS_NS]
 
     def state(self) -> State:
         """Everything."""
@@ -172,31 +172,31 @@ def _document(job: JobBook) -> dict[str, object]:
         "others": {key: packed(report) for key, report in job.others.items()},
         "hits": [[at, packed(hit)] for at, hit in job.hits.values()],
         "ended": [[pid, *of] for pid, of in job.ended.items()],
-        "numbers": [job.heard_ns, job.due_ns, job.suspected_ns],
+        "numbers": [job.seen_ns, job.due_ns, job.suspected_ns],
         "suspicion": job.suspicion,
         "hosts": job.hosts,
-        "told": job.told,
+        "told": job.reported,
     }
 
 
 def _job(document: Mapping[str, Any]) -> JobBook:
-    looks, others, hits, numbers, told, ended = (
+    looks, others, hits, numbers, reported, ended = (
         document[n] for n in ("looks", "others", "hits", "numbers", "told", "ended")
     )
     if not (isinstance(looks, list) and isinstance(others, dict) and isinstance(hits, list)):
         raise TypeError("book: wanted lists of reports and lines")
-    if not (isinstance(numbers, list) and isinstance(told, list) and isinstance(ended, list)):
-        raise TypeError("book: wanted numbers, and what was told")
-    heard, due, suspected = (int(n) for n in numbers)
+    if not (isinstance(numbers, list) and isinstance(reported, list) and isinstance(ended, list)):
+        raise TypeError("book: wanted numbers, and what was reported")
+    seen, due, suspected = (int(n) for n in numbers)
     return JobBook(
         [unpacked_report(text) for text in looks],
         {str(key): unpacked_report(text) for key, text in others.items()},
         {(hit.name, hit.text): (int(at), hit) for at, text in hits if (hit := unpacked_hit(text))},
         {int(pid): (str(host), int(rank), str(uuid)) for pid, host, rank, uuid in ended},
-        heard,
+        seen,
         due,
         suspected,
         str(document["suspicion"]),
         [str(host) for host in document["hosts"]],
-        [[str(word) for word in said] for said in told],
+        [[str(part) for part in row] for row in reported],
     )

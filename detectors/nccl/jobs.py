@@ -19,15 +19,15 @@ _RANK = re.compile(r"\d{1,7}(?=(?:\.[A-Za-z]{1,12})*$)")
 def cases(reports: Iterable[Report], hits: Sequence[Hit] = ()) -> list[Case]:
     """One case per job.
 
-    What cannot be told apart is one job: a file more than was meant is better than a rank less.
+    What cannot be separated is one job: one file too many is better than a missing rank.
     """
     named: dict[str, list[Report]] = {}
     for report in reports:
         named.setdefault(report.job, []).append(report)
     found = [
         Case(group, job=job)
-        for job, told in named.items()
-        for group in ([told] if job else _together(told))
+        for job, its_reports in named.items()
+        for group in ([its_reports] if job else _grouped(its_reports))
     ]
     if len(found) < 2:
         return [Case(found[0].reports if found else (), hits, job=found[0].job if found else "")]
@@ -40,7 +40,7 @@ def cases(reports: Iterable[Report], hits: Sequence[Hit] = ()) -> list[Case]:
     return [*out, *([Case((), lines[-1])] if -1 in lines else [])]
 
 
-def _together(reports: Sequence[Report]) -> list[list[Report]]:
+def _grouped(reports: Sequence[Report]) -> list[list[Report]]:
     network = [r for r in reports if r.teller in ("ras", "inspector")]
     dumps = [r for r in reports if r.teller not in ("ras", "inspector")]
     parts = [*_connected(network), *_sets(dumps)]
@@ -65,12 +65,12 @@ def _connected(reports: Sequence[Report]) -> list[list[Report]]:
         mine = [group for group in groups if group[0] & signs]
         joined = (
             signs.union(*(s for s, _ in mine)),
-            [*(r for _, told in mine for r in told), report],
+            [*(r for _, others in mine for r in others), report],
         )
         groups = [*(group for group in groups if group not in mine), joined]
     if silent and not groups:
         return [silent]
-    return [[*told, *(silent if i == 0 else ())] for i, (_, told) in enumerate(groups)]
+    return [[*of, *(silent if i == 0 else ())] for i, (_, of) in enumerate(groups)]
 
 
 def _signs(report: Report) -> set[Hashable]:

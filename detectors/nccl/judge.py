@@ -21,7 +21,7 @@ from detectors.nccl.clue import (
 )
 from detectors.nccl.communicators import Communicators
 from detectors.nccl.identity import Identities, Who
-from detectors.nccl.lines import Cancelled, Reported, before_the_end, progress, told
+from detectors.nccl.lines import Cancelled, Reported, before_the_end, progress, reported
 from detectors.nccl.slow import slow_clues
 from detectors.nccl.stuck import Stuck, stuck, unknown_ranks
 from detectors.nccl.verdict import Cause, Culprit, Evidence, Phase, Stage, Verdict
@@ -69,19 +69,19 @@ STAGES: dict[Cause, Stage] = {
 def judge(case: Case) -> Verdict:
     """One verdict."""
     known = Identities()
-    said = before_the_end(case.hits)
-    steps = progress(said)
+    hits = before_the_end(case.hits)
+    steps = progress(hits)
     reports = [*case.reports, *([steps] if steps else [])]
     communicators = Communicators(reports, known, live=case.live)
     graph = stuck(communicators, known)
-    lines = told(said, known)
+    lines = reported(hits, known)
     slow = slow_clues(communicators, reports, known)
     clues = [
         *graph.clues,
         *slow,
         *_lost(reports, known),
         *lines.clues,
-        *network_clues(said, addresses(case.hits)),
+        *network_clues(hits, addresses(case.hits)),
     ]
     if graph.balanced or any(
         clue.cause for clue in clues
@@ -131,8 +131,8 @@ def _lost(reports: Sequence[Report], identities: Identities) -> list[Clue]:
 
 
 def _ended_here(case: Case, identities: Identities, *, firm: bool) -> list[Clue]:
-    """A process that ended is to blame where others wait; where nobody does,
-    it may have done its work.
+    """A process that ended is the root cause where others wait; where none does, it may have done
+    its work.
     """
     found = []
     for ended in case.ended:
@@ -172,25 +172,25 @@ def _ended(verdict: Verdict, by: Cancelled) -> Verdict:
     """The scheduler ended the job; what led to that still counts, for it often
     ends a job that was stalled.
     """
-    said = Evidence(
+    end = Evidence(
         "scheduler", f"the scheduler ended the job{f': {by.why}' if by.why else ''}", 0.0, by.origin
     )
-    return replace(verdict, phase="ended", evidence=(*verdict.evidence, said))
+    return replace(verdict, phase="ended", evidence=(*verdict.evidence, end))
 
 
 def _verdict(case: Case, clues: list[Clue], known: _Known) -> Verdict:
-    """The foremost cause that has firm evidence, and whom it names."""
-    clues = [*clues, *_unheard(known)]
-    standing = scores(_rooted(clues, known.identities))
+    """The foremost cause that has firm evidence, and its culprits."""
+    clues = [*clues, *_unreported(known)]
+    scored = scores(_rooted(clues, known.identities))
     cause = _foremost([c for c in clues if c.firm])
     phase: Phase = "confirmed"
     if cause is None:
         cause, phase = _foremost(clues), "suspect"
-    blamed = {_root(c.target, known.identities) for c in clues if c.cause == cause}
-    accused = [target for target in standing if target in blamed]
-    accused.sort(key=lambda t: -standing[t])
+    of_cause = {_root(c.target, known.identities) for c in clues if c.cause == cause}
+    targets = [target for target in scored if target in of_cause]
+    targets.sort(key=lambda t: -scored[t])
     culprits = _whole_nodes(
-        [_culprit(t, standing[t], known.identities) for t in accused], cause, known.identities
+        [_culprit(t, scored[t], known.identities) for t in targets], cause, known.identities
     )
     named = [c for c in culprits if c.score > culprits[0].score - LEAD]
     tied = (
@@ -198,15 +198,15 @@ def _verdict(case: Case, clues: list[Clue], known: _Known) -> Verdict:
         and all(c.source == "network" for c in clues if c.cause == cause and c.weight)
         and len({c.host for c in named}) > 1
     )
-    told = _frame(case, clues, known)
+    frame = _frame(case, clues, known)
     if cause is None:
         doubt: Cause = "unknown" if known.graph.balanced or known.lines.victims else "no_evidence"
-        return replace(told, cause=doubt, stage=known.graph.stage)
+        return replace(frame, cause=doubt, stage=known.graph.stage)
     if phase == "suspect" or tied or (culprits and culprits[0].score < NAMED):
         best = max((c.score for c in culprits), default=BY_ITSELF.get(cause, 0.0))
-        # one look, or two ends of one edge: whom it might be is told, nobody is named
+        # one report, or two ends of one edge: candidates are listed, no culprit is named
         return replace(
-            told,
+            frame,
             cause="unknown",
             candidates=tuple(culprits[:MAX_CANDIDATES]),
             confidence=min(best, HALF),
@@ -215,7 +215,7 @@ def _verdict(case: Case, clues: list[Clue], known: _Known) -> Verdict:
     stage = STAGES.get(cause, known.graph.stage)
     rest = tuple(culprits[len(named) :][:MAX_CANDIDATES])
     return replace(
-        told,
+        frame,
         cause=cause,
         phase=phase,
         stage=stage,
@@ -247,8 +247,8 @@ def _foremost(clues: Iterable[Clue]) -> Cause | None:
     return next((cause for cause in PRECEDENCE if cause in there), None)
 
 
-def _unheard(known: _Known) -> list[Clue]:
-    """Ranks of which nobody told, where others wait: they may be those who never came, or their
+def _unreported(known: _Known) -> list[Clue]:
+    """Ranks without a report, where others wait: they may be those that never came, or their
     report is merely not at hand.
     """
     return [
@@ -305,7 +305,7 @@ def _whole_nodes(
 
 def _evidence(clues: Sequence[Clue], graph: Stuck | None = None) -> tuple[Evidence, ...]:
     """The heaviest first, each once."""
-    said = {
+    by_text = {
         c.text: Evidence(c.source, c.text, c.weight, c.ref)
         for c in sorted(clues, key=lambda c: c.weight)
     }
@@ -314,5 +314,5 @@ def _evidence(clues: Sequence[Clue], graph: Stuck | None = None) -> tuple[Eviden
             "all ranks have launched the same collectives and nothing moved between two reports: "
             "in flight, or busy elsewhere; RAS shows no more"
         )
-        said.setdefault(text, Evidence("ras", text))
-    return tuple(sorted(said.values(), key=lambda e: -e.weight))[:MAX_EVIDENCE]
+        by_text.setdefault(text, Evidence("ras", text))
+    return tuple(sorted(by_text.values(), key=lambda e: -e.weight))[:MAX_EVIDENCE]

@@ -35,7 +35,7 @@ INIT_PATIENCE_NS = 120 * 10**9  # of a communicator that is being made
 
 
 def progress(hits: Iterable[Hit]) -> Report | None:
-    """How far each rank was in each group, as a report; None where no line tells."""
+    """How far each rank was in each group, as a report; None where no line has it."""
     members: dict[tuple[str, int], Member] = {}
     newest = 0
     for hit in hits:
@@ -87,13 +87,13 @@ def _steps(hit: Hit) -> Iterator[tuple[str, Member]]:
             )
 
 
-def _further(known: Member, told: Member) -> Member:
-    calls = {o.seq: o for o in (*known.operations, *told.operations)}
-    ahead = max(known, told, key=lambda m: (m.launched, m.completed))
+def _further(known: Member, new: Member) -> Member:
+    calls = {o.seq: o for o in (*known.operations, *new.operations)}
+    ahead = max(known, new, key=lambda m: (m.launched, m.completed))
     return replace(
         ahead,
         operations=tuple(calls[seq] for seq in sorted(calls)),
-        world_rank=max(known.world_rank, told.world_rank),
+        world_rank=max(known.world_rank, new.world_rank),
     )
 
 
@@ -139,10 +139,10 @@ def before_the_end(hits: Sequence[Hit]) -> Sequence[Hit]:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What lines say beside progress.
+    """What lines report other than progress.
 
-    ``began_ns``: from when on somebody waited, 0 where no line tells.
-    ``victims``: who said to wait.
+    ``began_ns``: when the first rank began to wait, 0 where no line has it.
+    ``victims``: how many ranks reported that they wait.
     """
 
     clues: tuple[Clue, ...]
@@ -153,8 +153,8 @@ class Reported:
     sequence: int = -1
 
 
-def told(hits: Sequence[Hit], identities: Identities) -> Reported:
-    """What the lines say, in the order in which they stand."""
+def reported(hits: Sequence[Hit], identities: Identities) -> Reported:
+    """What the lines report, in their order."""
     clues = [*_processes(hits, identities), *_ranks(hits, identities), *_init(hits, identities)]
     cancelled = next((h for h in hits if h.name == "slurm_cancel"), None)
     waits = [h for h in hits if h.name == "wd_timeout"]
@@ -225,7 +225,7 @@ def _processes(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
 
 
 def _ranks(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
-    """Lines in which a rank speaks of itself, or that name one."""
+    """Lines in which a rank reports about itself, or that name one."""
     for hit in hits:
         number = (
             identities.find(Who(hit.world_rank, hit.host, hit.pid, hit.gpu))

@@ -20,7 +20,7 @@ def compared(places: Sequence[Counts]) -> tuple[Relation, Relation]:
     """(ahead, crossed), each (place, place).
 
     ``ahead[i, j]``: i has launched all that j has, and more. ``crossed[i, j]``: each has launched
-    something that the other has not. An operation that one of them does not tell of counts as
+    something that the other has not. An operation that one of them does not have counts as
     equal.
 
     >>> ahead, crossed = compared([(("AllReduce", 5),), (("AllReduce", 4),)])
@@ -30,9 +30,9 @@ def compared(places: Sequence[Counts]) -> tuple[Relation, Relation]:
     more = np.zeros((len(places), len(places)), np.bool_)
     known = [dict(place) for place in places]
     for name in {name for place in known for name in place}:
-        told = np.array([name in place for place in known])
+        listed = np.array([name in place for place in known])
         counts = np.array([min(place.get(name, 0), MOST) for place in known], np.int64)
-        more |= (counts[:, None] > counts[None, :]) & told[:, None] & told[None, :]
+        more |= (counts[:, None] > counts[None, :]) & listed[:, None] & listed[None, :]
     return more & ~more.T, more & more.T
 
 

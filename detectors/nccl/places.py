@@ -38,7 +38,7 @@ class Places:
             self._devices[device.kind, host, name] = device
 
     def device(self, culprit: Culprit, job: str) -> Device:
-        """The device to blame."""
+        """The device of a culprit."""
         if culprit.port:
             known = self._devices.get(("ib_port", culprit.host, culprit.port.partition(":")[0]))
             return known or Device(culprit.host, "ib_port", culprit.port)

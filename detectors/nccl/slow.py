@@ -23,7 +23,7 @@ from pipeline.nccl.report import Communicator, Report
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FEWEST = 20  # collectives that all ranks timed, before anybody is called slow
+FEWEST = 20  # collectives that all ranks timed, before a rank is called slow
 OFTEN = 0.7  # of them in which one rank was the last to come
 APPRECIABLE = 0.1  # of the median time that the others waited for it
 # robust standard deviations from the others: stages of a pipeline come one after the
@@ -94,9 +94,9 @@ def _shared(joined: Joined) -> tuple[list[int], NDArray[np.float64]]:
 def _narrowed(joined: Joined) -> Iterator[Clue]:
     """Bus bandwidth of like collectives, the latest against the ones before.
 
-    Even the quickest rank must be slow: else somebody is late.
+    Even the quickest rank must be slow: else a rank is late.
     """
-    told: dict[tuple[str, int], dict[int, list[Timing]]] = defaultdict(lambda: defaultdict(list))
+    timings: dict[tuple[str, int], dict[int, list[Timing]]] = defaultdict(lambda: defaultdict(list))
     for member in joined.members.values():
         for t in member.timings:
             if (
@@ -104,8 +104,8 @@ def _narrowed(joined: Joined) -> Iterator[Clue]:
                 and math.isfinite(t.busbw_gbs)
                 and math.isfinite(t.microseconds)
             ):
-                told[t.operation, t.bytes.bit_length()][t.seq].append(t)
-    for (operation, _), calls in told.items():
+                timings[t.operation, t.bytes.bit_length()][t.seq].append(t)
+    for (operation, _), calls in timings.items():
         best = [max((t.busbw_gbs or 0.0) for t in calls[seq]) for seq in sorted(calls)]
         if len(best) < 2 * FEWEST:
             continue
@@ -132,10 +132,10 @@ def _always_behind(reports: Iterable[Report], identities: Identities) -> Iterato
             }
             if sums:
                 looks[communicator.key].append((communicator, sums))
-    for told in looks.values():
+    for reports_of in looks.values():
         moved = [
             sums
-            for (_, before), (_, sums) in pairwise(told)
+            for (_, before), (_, sums) in pairwise(reports_of)
             if min(sums.values()) > min(before.values())
         ]
         if len(moved) < LOOKS:
@@ -144,14 +144,15 @@ def _always_behind(reports: Iterable[Report], identities: Identities) -> Iterato
         for number, times in behind.most_common(1):
             if times > OFTEN * len(moved):
                 text = (
-                    f"{identities.who(number).words()} was behind all others of {told[0][0].id} in "
+                    f"{identities.who(number).words()} was behind all others of "
+                    f"{reports_of[0][0].id} in "
                     f"{times} of {len(moved)} reports"
                 )
                 yield Clue("ras", text, LATECOMER, RankTarget(number), "slow_straggler")
 
 
 def _behind(sums: Mapping[int, int]) -> list[int]:
-    """The one rank that stands apart from the others: ranks that follow each other, as stages
+    """The one rank that is apart from the others: ranks that follow each other, as stages
     of a pipeline do, do not.
     """
     counts = np.array([list(sums.values())], np.float64)

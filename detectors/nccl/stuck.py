@@ -18,9 +18,9 @@ TEARDOWN = ("finalize", "abort")
 
 @dataclass(slots=True)
 class Stuck:
-    """How a job stands.
+    """State of a stalled job.
 
-    ``where`` is the communicator at which the waiting ends, ``waits`` how it stands. ``circle`` are
+    ``where`` is the communicator at which the waiting ends, ``waits`` its state. ``circle`` are
     ranks that wait for each other.
     """
 
@@ -96,7 +96,7 @@ def _sparing_flights(
             )
             found.clues.append(
                 Clue(
-                    _teller(joined[key]),
+                    _best_source(joined[key]),
                     text,
                     0.0,
                     None,
@@ -140,7 +140,9 @@ def _end(
             f"{_what(waits)}, and it does not end"
         )
         whole = at.confirmed and not at.unknown and 0 < at.communicator.size <= len(at.members)
-        found.clues.append(Clue(_teller(at), text, 0.0, None, "in_flight", at.origin, firm=whole))
+        found.clues.append(
+            Clue(_best_source(at), text, 0.0, None, "in_flight", at.origin, firm=whole)
+        )
     elif len(ranks) > 1:
         found.circle = found.circle or ranks
         names = "; ".join(identities.who(n).words() for n in ranks[:8])
@@ -164,9 +166,9 @@ def _behind(
 ) -> None:
     """Ranks that others wait for and that wait for nobody."""
     for key, each in alone.items():
-        at, source = joined[key], _teller(joined[key])
+        at, source = joined[key], _best_source(joined[key])
         late = [n for n in each.behind if n in last]
-        if late or (each.pending and not last.isdisjoint(each.unheard)):
+        if late or (each.pending and not last.isdisjoint(each.unreported)):
             _place(found, each, at)
         for number in late:
             found.stage = "host"
@@ -197,7 +199,7 @@ def _behind(
 
 
 def _last_call(member: Member) -> str:
-    """Where the code of a rank was last heard of: what it did after that is what it is stuck in."""
+    """The last known call of a rank: what it did after that is what it is stuck in."""
     last = max(member.operations, key=lambda o: o.seq, default=None)
     if last is None:
         return ""
@@ -217,9 +219,9 @@ def _place(found: Stuck, waits: Waiting, joined: Joined) -> None:
         found.where, found.waits = joined, waits
 
 
-def _teller(joined: Joined) -> str:
-    """The surest of those who told of it."""
-    return next(t for t in ("flight_recorder", "ras", "log", "inspector") if t in joined.tellers)
+def _best_source(joined: Joined) -> str:
+    """The most reliable of its sources."""
+    return next(t for t in ("flight_recorder", "ras", "log", "inspector") if t in joined.sources)
 
 
 def _what(waits: Waiting) -> str:
@@ -230,11 +232,11 @@ def _what(waits: Waiting) -> str:
 def _gone(
     found: Stuck, alone: Mapping[str, Waiting], joined: Mapping[str, Joined], identities: Identities
 ) -> None:
-    told: set[int] = set()
+    seen: set[int] = set()
     for key, each in alone.items():
         for number in each.gone:
-            if number not in told:
-                told.add(number)
+            if number not in seen:
+                seen.add(number)
                 dead = joined[key].members[number].state == "dead"
                 how = (
                     "is considered dead by the others"
@@ -257,7 +259,7 @@ def _mismatch(
     for key, each in alone.items():
         if not each.odd:
             continue
-        at, source = joined[key], _teller(joined[key])
+        at, source = joined[key], _best_source(joined[key])
         usual, other = each.called
         spot = f"#{each.sequence} of {at.name}" if each.sequence > 0 else at.name
         # half against half has no minority
@@ -354,7 +356,7 @@ def _init(found: Stuck, joined: Mapping[str, Joined]) -> None:
 
 
 def unknown_ranks(communicators: Communicators) -> Iterator[tuple[Joined, int]]:
-    """Ranks that belong to a communicator in which others wait, and of which nobody told."""
+    """Ranks that belong to a communicator in which others wait, and that are in no report."""
     for at in communicators.all.values():
         for rank in at.unknown:
             yield at, rank

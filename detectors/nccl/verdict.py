@@ -21,7 +21,7 @@ Cause = Literal[
     "slow_straggler",
     "slow_network",
     "slow_uniform",
-    "unknown",  # something stands still, and nobody can be named
+    "unknown",  # a stall whose root cause is unknown
     # no report shows that the job is stalled; this does not prove that it is healthy
     "no_evidence",
 ]
@@ -33,7 +33,7 @@ CAUSES: tuple[Cause, ...] = get_args(Cause)
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """Who is to blame: a rank, a port (``host`` and ``port``) or a whole node (``host`` alone).
+    """A root cause: a rank, a port (``host`` and ``port``) or a complete node (``host`` alone).
 
     ``score`` is from 0 to 1.
     """
@@ -65,9 +65,10 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One thing that speaks for the verdict.
+    """One piece of evidence for the verdict.
 
-    ``weight`` is what it adds to whom it names (0: it explains), ``ref`` where it stands.
+    ``weight`` is what it adds to the score of its target (0: it explains), ``ref`` its file and
+    line.
     """
 
     source: str
@@ -80,9 +81,9 @@ class Evidence:
 class Verdict:
     """What all evidence about one job comes to.
 
-    ``culprits`` are named; ``candidates`` (at most 8) might be to blame, and are not named.
-    ``victims`` counts ranks that only wait. ``evidence`` stands in the order of its weight.
-    ``began_ns`` is the unix time from which on nothing moved, 0 where nobody told.
+    ``culprits`` are the root cause; ``candidates`` (at most 8) are possible causes. ``victims``
+    counts ranks that only wait. ``evidence`` is in the order of its weight. ``began_ns`` is the
+    unix time from which on nothing moved, 0 where that is unknown.
     """
 
     cause: Cause
@@ -101,7 +102,7 @@ class Verdict:
 
     def document(self) -> dict[str, Any]:
         """As JSON: ``class`` for the cause; what is not known is left out."""
-        told = {
+        fields = {
             "job": self.job,
             "class": self.cause,
             "phase": self.phase,
@@ -128,11 +129,11 @@ class Verdict:
             ],
             "began_unix_seconds": self.began_ns / 1e9 if self.began_ns else None,
         }
-        return {name: value for name, value in told.items() if value is not None and value != ""}
+        return {name: value for name, value in fields.items() if value is not None and value != ""}
 
 
 def _culprit(culprit: Culprit) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "rank": culprit.rank if culprit.rank >= 0 else None,
         "host": culprit.host or None,
         "pid": culprit.pid if culprit.pid >= 0 else None,
@@ -141,4 +142,4 @@ def _culprit(culprit: Culprit) -> dict[str, Any]:
         "port": culprit.port or None,
         "score": round(culprit.score, 3),
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}

@@ -133,8 +133,8 @@ def _edge_clues(edges: dict[Edge, Hit]) -> Iterator[Clue]:
 
 
 def addresses(hits: Iterable[Hit]) -> dict[str, str]:
-    """Names of nodes by their addresses, as far as the lines of RoCE networks tell: the local GID
-    holds the reporter's address.
+    """Names of nodes by their addresses, as far as the lines of RoCE networks have them: the local
+    GID holds the reporter's address.
 
     >>> from pipeline.nccl.hit import Hit
     >>> addresses(

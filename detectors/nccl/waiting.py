@@ -27,7 +27,7 @@ class Flight(NamedTuple):
 
 
 class Before(NamedTuple):
-    """Stands for all ranks of a communicator that are at one place: one edge to it
+    """Represents all ranks of a communicator that are at one place: one edge to it
     in place of one to each.
     """
 
@@ -41,7 +41,7 @@ Situation = Literal["idle", "behind", "held", "in_flight", "partial", "balanced"
 
 @dataclass(slots=True)
 class Waiting:
-    """What one communicator adds to the graph, and how it stands.
+    """What one communicator adds to the graph, and its state.
 
     ``sequence`` and ``operation`` are the first collective that is not done. ``odd`` are ranks that
     called something else there than the most, ``called`` what the most and what they called.
@@ -53,7 +53,7 @@ class Waiting:
     behind: list[int] = field(default_factory=list)
     pending: list[int] = field(default_factory=list)
     gone: list[int] = field(default_factory=list)
-    unheard: list[int] = field(default_factory=list)  # that belong to it, and of which nobody told
+    unreported: list[int] = field(default_factory=list)  # that belong to it and are in no report
     sequence: int = -1
     operation: str = ""
     odd: list[int] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Waiting:
 Heads = Mapping[int, str]
 """The communicator of each rank's oldest call that has not ended.
 
-Later calls stand in the rank's queue behind it.
+Later calls are behind it in the rank's queue.
 """
 
 
@@ -79,7 +79,7 @@ MAX_PLACES = 1024
 def heads(communicators: Mapping[str, Joined]) -> Heads:
     """From when each unfinished call was made; a rank's own clock orders its calls.
 
-    Ranks of which that is not told are left out.
+    Ranks of which that is unknown are left out.
     """
     oldest: dict[int, tuple[int, str]] = {}
     for key, joined in communicators.items():
@@ -95,14 +95,14 @@ def heads(communicators: Mapping[str, Joined]) -> Heads:
 
 
 def waiting(
-    key: str, joined: Joined, first: Heads | None = None, unheard: Sequence[int] = ()
+    key: str, joined: Joined, first: Heads | None = None, unreported: Sequence[int] = ()
 ) -> Waiting:
-    """Who waits for whom.
+    """Which ranks wait for which.
 
-    ``key`` names the communicator in the graph, ``unheard`` are its ranks of which nobody told.
+    ``key`` names the communicator in the graph, ``unreported`` are its ranks without a report.
     """
     found = Waiting(
-        key, gone=[n for n, m in joined.members.items() if m.gone], unheard=list(unheard)
+        key, gone=[n for n, m in joined.members.items() if m.gone], unreported=list(unreported)
     )
     members = {
         n: m
@@ -117,11 +117,11 @@ def waiting(
 
 
 def _by_sequence(found: Waiting, members: dict[int, Member], first: Heads) -> None:
-    """One sequence per rank, and what it completed: the first operation that somebody
-    has not completed decides.
+    """One sequence per rank, and what it completed: the first operation that a rank has
+    not completed decides.
 
-    Who has called it but is still held by an older call elsewhere is waited for
-    like one who has not come.
+    A rank that has called it but is still held by an older call elsewhere is waited for like one
+    that has not come.
     """
     done = {n: count(m.completed) for n, m in members.items()}
     begun = {n: count(m.launched) for n, m in members.items()}
@@ -136,7 +136,7 @@ def _by_sequence(found: Waiting, members: dict[int, Member], first: Heads) -> No
     here = [n for n in found.pending if n not in set(held)]
     found.sequence = sequence
     _compare_calls(found, members, sequence)
-    awaited = [*found.behind, *held, *found.gone, *found.unheard]
+    awaited = [*found.behind, *held, *found.gone, *found.unreported]
     if not found.pending and not found.gone:
         found.situation = "idle"
         found.sequence = -1
@@ -213,11 +213,11 @@ def _more(a: Counts, b: Counts) -> str:
 
 def _differing(places: dict[Counts, list[int]]) -> str:
     """The operations in whose counts the ranks differ."""
-    told: dict[str, set[int]] = {}
+    counts: dict[str, set[int]] = {}
     for place in places:
         for name, n in place:
-            told.setdefault(name, set()).add(n)
-    return ", ".join(name for name, numbers in told.items() if len(numbers) > 1)
+            counts.setdefault(name, set()).add(n)
+    return ", ".join(name for name, numbers in counts.items() if len(numbers) > 1)
 
 
 # Operations whose ranks may rightly differ in sizes: they are called so, or with
@@ -234,18 +234,18 @@ def _compare_calls(found: Waiting, members: dict[int, Member], sequence: int) ->
         return
     found.operation = Counter(o.name for o in calls.values()).most_common(1)[0][0]
     for sign, words in _SIGNS:
-        told = {n: sign(o) for n, o in calls.items() if sign(o) is not None}
-        if len(set(told.values())) < 2:
+        signs = {n: sign(o) for n, o in calls.items() if sign(o) is not None}
+        if len(set(signs.values())) < 2:
             continue
-        most = max(_votes(told), key=lambda pair: pair[1])[0]
-        found.odd = [n for n, value in told.items() if value != most]
-        usual = next(o for n, o in calls.items() if told.get(n) == most)
+        most = max(_votes(signs), key=lambda pair: pair[1])[0]
+        found.odd = [n for n, value in signs.items() if value != most]
+        usual = next(o for n, o in calls.items() if signs.get(n) == most)
         found.called = (words(usual), words(calls[found.odd[0]]))
         return
 
 
-def _votes(told: dict[int, object]) -> Iterator[tuple[object, int]]:
-    yield from Counter(told.values()).most_common()
+def _votes(signs: dict[int, object]) -> Iterator[tuple[object, int]]:
+    yield from Counter(signs.values()).most_common()
 
 
 def _sizes(call: Operation) -> object:

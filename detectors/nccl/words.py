@@ -48,11 +48,11 @@ def summary(verdict: Verdict) -> str:
     ... )
     'A rank never joined the collective that the others wait in: it is stuck outside NCCL (all_reduce #6): rank 2; confidence 85 %.'
     """  # noqa: E501 - an example or a table
-    said = CAUSES[verdict.cause]
+    cause = CAUSES[verdict.cause]
     call = " ".join(
         p for p in (verdict.operation, f"#{verdict.sequence}" if verdict.sequence > 0 else "") if p
     )
-    text = said[0].upper() + said[1:] + (f" ({call})" if call else "")
+    text = cause[0].upper() + cause[1:] + (f" ({call})" if call else "")
     if verdict.culprits:
         more = f" and {len(verdict.culprits) - 4} more" if len(verdict.culprits) > 4 else ""
         text += ": " + "; ".join(c.words() for c in verdict.culprits[:4]) + more

@@ -127,7 +127,7 @@ class Outlier(Blockwise):
         self._peers, self._models, self._classes = Peers(columns), Models(d), Groups(_class)
         super().__init__(BLOCK_S, columns)
 
-    def _hear(self, events: Iterable[Event]) -> None:
+    def _take_events(self, events: Iterable[Event]) -> None:
         self._peers.jobs.take(events)
 
     def _sample(self, frame: Frame) -> None:
@@ -154,14 +154,14 @@ class Outlier(Blockwise):
             np.zeros(len(columns), np.bool_),
             np.zeros(len(columns), np.bool_),
         )
-        numbers, said = self._classes.of(columns.devices), list[Finding]()
+        numbers, findings = self._classes.of(columns.devices), list[Finding]()
         for number, name in enumerate(self._classes.names):
             rows = np.flatnonzero(ready & (numbers == number))
             if len(rows):
-                far = self._judge(name, rows, away[:, rows].T, at, said)
+                far = self._judge(name, rows, away[:, rows].T, at, findings)
                 known[rows] = far is not None
                 beyond[rows] = False if far is None else far
-        yield from said
+        yield from findings
         columns["history"] = np.where(
             known, (columns["history"] << 1 | beyond) & ((1 << OF_LAST) - 1), columns["history"]
         )
@@ -204,10 +204,10 @@ class Outlier(Blockwise):
         rows: NDArray[np.intp],
         vectors: NDArray[np.float64],
         at: Instant,
-        said: list[Finding],
+        findings: list[Finding],
     ) -> NDArray[np.bool_] | None:
-        """Which rows of one class are beyond its limit, None where it is not known yet; tell who
-        often was, learn the others.
+        """Which rows of one class are beyond its limit, None where it is not known yet; report
+        those that often were, learn the others.
         """
         model = self._models.of(name, at.mono_ns)
         precision = model.precision()
@@ -231,7 +231,7 @@ class Outlier(Blockwise):
                 self._columns.devices[rows[n]],
                 at.time_ns - round(RUN * BLOCK_S * SECOND_NS),
             )
-            said += self._standing.holds(device, verdict, at, since_ns)
+            findings += self._standing.holds(device, verdict, at, since_ns)
         model.learn(vectors[~far], d2[~far])
         return far
 

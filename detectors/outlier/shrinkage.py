@@ -91,7 +91,7 @@ def tail_limit(counts: NDArray[np.float64], share: float) -> float:
 
     From the data and not from the chi-square law, which fleets do not follow. Below one in a
     thousand the tail is drawn on as a power law through its hundredth and thousandth: further out
-    lie the faults that nobody has told of yet, more of them than rare healthy blocks.
+    lie the faults that are not reported yet, more of them than rare healthy blocks.
 
     >>> counts = np.zeros(BINS)
     >>> counts[[0, 16, 24]] = 98500, 1450, 50

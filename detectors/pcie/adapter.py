@@ -42,8 +42,8 @@ class AdapterLinks:
     ['adapter_columns', 'adapter_steps']
     """
 
-    def __init__(self, standing: FindingTracker, after_ms: int, clear_ms: int) -> None:
-        self._standing, self._after_ms = standing, after_ms
+    def __init__(self, tracker: FindingTracker, after_ms: int, clear_ms: int) -> None:
+        self._standing, self._after_ms = tracker, after_ms
         self._columns = Columns(best=Ring(2, 0.0), slow_ns=Ring(2, 0), **Persistence.fills(2))
         self._runs = Persistence(self._columns, [after_ms] * 2, [clear_ms] * 2)
         self._steps, self._models = StepClock(), Groups(_model)
@@ -76,7 +76,7 @@ class AdapterLinks:
         best = columns["best"] = np.fmax(columns["best"], now)
         should = np.fmin(np.fmax(best, usual), most)
         slow = now < should
-        if not (slow.any() or columns["run"].any() or columns["stands"].any()):
+        if not (slow.any() or columns["run"].any() or columns["set"].any()):
             return
         holds = np.where(np.isfinite(now) & np.isfinite(most), slow, np.nan)
         begins, ends = self._runs.step(holds, frame.time_ns, round(1000 * seconds))
@@ -85,7 +85,7 @@ class AdapterLinks:
             alone = (
                 bool(now[rule, row] < best[rule, row]) and not now[rule, row] >= usual[rule, row]
             )
-            yield from self._tell(
+            yield from self._report(
                 rule, row, float(now[rule, row]), float(should[rule, row]), at, alone=alone
             )
         for rule, row in np.argwhere(ends).tolist():
@@ -113,14 +113,14 @@ class AdapterLinks:
         columns = self._columns
         for rule in range(len(RULES)):
             long = (
-                self._runs.stands(rule)
+                self._runs.is_set(rule)
                 & (at.mono_ns - columns["slow_ns"][rule] >= ACCEPT_NS)
                 & np.isfinite(now[rule])
             )
             for row in rows_where(long):
                 columns["best"][rule, row] = now[rule, row]
 
-    def _tell(
+    def _report(
         self, rule: int, row: int, now: float, should: float, at: Instant, *, alone: bool
     ) -> Iterator[Finding]:
         port, (_, fault, unit) = self._columns.devices[row], RULES[rule]

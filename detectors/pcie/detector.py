@@ -58,9 +58,9 @@ PAGE = Page(
     next_step="Drain, reset, and if it comes back reseat the GPU or its riser; then replace it.",
     clears=(
         "Lanes and generation: after five minutes at the full value, the generation under load or "
-        "at rest since a new life; of an adapter also after a week at less, unless the others have "
-        "more. Replays: after 120 such minutes within what is allowed. Fatal errors: at the next "
-        "reset, driver load or boot, or after a day without another."
+        "at rest since a reset, driver load or boot; of an adapter also after a week at less, "
+        "unless the others have more. Replays: after 120 such minutes within what is allowed. "
+        "Fatal errors: at the next reset, driver load or boot, or after a day without another."
     ),
     scored_as=("pcie",),
 )
@@ -79,13 +79,13 @@ class Pcie(Stateful):
     are compared with what they were and with its neighbours (pcie_adapter.py).
 
     >>> from pipeline.frame import frame_of
-    >>> gpu, pcie, said = Device("n1", "gpu", "GPU-1"), Pcie(), []
+    >>> gpu, pcie, findings = Device("n1", "gpu", "GPU-1"), Pcie(), []
     >>> for minute in range(6):
     ...     values = {"pcie_width_current": 8 if minute > 2 else 16, "pcie_width_maximum": 16}
     ...     now = minute * 60 * 10**9
     ...     frame = frame_of("gpu", [(gpu, values)], now, now)
-    ...     said += pcie.update(Observation("nvml", "n1", "b", minute, now, now, 0, (frame,)))
-    >>> [(f.fault, f.severity, f.value, f.expected, f.unit) for f in said]
+    ...     findings += pcie.update(Observation("nvml", "n1", "b", minute, now, now, 0, (frame,)))
+    >>> [(f.fault, f.severity, f.value, f.expected, f.unit) for f in findings]
     [('pcie/width', 'page', 8.0, 16.0, 'lanes')]
     """
 
@@ -100,7 +100,7 @@ class Pcie(Stateful):
             S=0.0,
             quiet=0,
             fatal_ns=0,
-            fresh=False,  # no load yet since a new life: a repaired node waits idle for its return
+            fresh=False,  # no load yet since a new epoch: a repaired node waits idle for its return
         )
         self._means = BlockMeans(self._columns, ["busy"])
         self._runs = Persistence(self._columns, [AFTER, AFTER], [CLEAR, CLEAR])
@@ -119,7 +119,7 @@ class Pcie(Stateful):
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What this observation shows of the links."""
         at = self._elapsed.at(observation)
-        said = [
+        findings = [
             finding
             for event in observation.events
             if event.kind == "pcie_error"
@@ -127,10 +127,10 @@ class Pcie(Stateful):
         ]
         for frame in observation.frames:
             if frame.kind == "gpu":
-                said += self._frame(frame, at, observation.boot_id)
+                findings += self._frame(frame, at, observation.boot_id)
             elif frame.kind == "ib_port":
-                said += self._adapters.frame(frame, at, observation.boot_id)
-        return said
+                findings += self._adapters.frame(frame, at, observation.boot_id)
+        return findings
 
     def _event(self, event: Event, at: Instant) -> Iterator[Finding]:
         old = event.attributes.get("before_start") and at.time_ns - event.time_ns > HISTORY_NS
@@ -295,7 +295,7 @@ class Pcie(Stateful):
             return bool(at.mono_ns - self._columns["fatal_ns"][row] > CLEAN_NS)
         if finding.fault == REPLAYS:
             return bool(self._columns["quiet"][row] >= QUIET_MINUTES)
-        return not self._runs.stands((WIDTH, GENERATION).index(finding.fault))[row]
+        return not self._runs.is_set((WIDTH, GENERATION).index(finding.fault))[row]
 
 
 def allowed_replays(

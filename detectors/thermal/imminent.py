@@ -80,14 +80,14 @@ class ThermalImminent(Stateful):
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """One sample per block is enough: the first of it."""
-        said: list[Finding] = []
+        findings: list[Finding] = []
         for frame in observation.frames:
             if frame.kind == "gpu":
                 at = self._elapsed.at(observation)
-                said += self._standing.swapped(frame, at)
+                findings += self._standing.swapped(frame, at)
                 if self._clock.turn(frame.mono_ns, observation.boot_id):
-                    said += self._block(frame, at)
-        return said
+                    findings += self._block(frame, at)
+        return findings
 
     def _block(self, frame: Frame, at: Instant) -> Iterator[Finding]:
         columns = self._columns
@@ -142,7 +142,7 @@ def _margin(frame: Frame) -> NDArray[np.float64]:
 
     Of the core alone. Memory has no margin that can be read, only the threshold of one (nvml.h,
     field 195), and its temperature steps by kelvins with its own load, which no slope of a heat
-    sink foretells. `throttle` tells when it slows the GPU down.
+    sink foretells. `throttle` reports when it slows the GPU down.
     """
     by_temperature = reading(frame, "temperature_slowdown_celsius") - reading(
         frame, "temperature_celsius"

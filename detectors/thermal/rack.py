@@ -217,7 +217,7 @@ def _rise(u: NDArray[np.float64], watts: NDArray[np.float64]) -> NDArray[np.floa
 
 def _verdict(place: Device, above: float, rise: float, *, alone: bool) -> Verdict:
     severity: Severity = "page" if place.kind == "rack" else "ticket"
-    told = [f"{rise:+.2f} K a minute at a steady load"] if np.isfinite(rise) else []
+    rises = [f"{rise:+.2f} K a minute at a steady load"] if np.isfinite(rise) else []
     more = (
         [f"{above:+.1f} K from what is usual for them at this power"] if np.isfinite(above) else []
     )
@@ -230,7 +230,7 @@ def _verdict(place: Device, above: float, rise: float, *, alone: bool) -> Verdic
             f"All GPUs of {place.kind} {place.id} grow warmer together: check air or coolant "
             "before they throttle."
         ),
-        (f"median of its GPUs ({others}): " + "; ".join((*told, *more)),),
+        (f"median of its GPUs ({others}): " + "; ".join((*rises, *more)),),
         above,
         0.0,
         "kelvin",

@@ -86,7 +86,7 @@ class ThermalResistance(Blockwise):
             run=0,
             good=0,
             lasted=0,
-            told=False,
+            reported=False,
         )
         self._numbers = Numbers(minute=0)
         self._steady = Steady(columns)
@@ -120,7 +120,7 @@ class ThermalResistance(Blockwise):
         n = columns["n"]
         a = np.maximum(alpha_of(HALF_LIFE), 1.0 / (n + 1.0))
         rc = np.where(n >= CLIP_AFTER, np.clip(r, -CLIP_K, CLIP_K), r)
-        learns = seen & (columns["run"] < FREEZE_BLOCKS) & ~columns["told"]
+        learns = seen & (columns["run"] < FREEZE_BLOCKS) & ~columns["reported"]
         moves = {
             "Pm": a * dP,
             "vP": a * (dP * dP - columns["vP"]),
@@ -135,8 +135,8 @@ class ThermalResistance(Blockwise):
         """What is left without the median of the rack, or of the node where only
         one of the rack is seen.
 
-        NaN where too few neighbours stand still: without them the air cannot be told from the GPU.
-        A node with fewer GPUs has no median.
+        NaN where too few neighbours are steady: without them the air cannot be separated from the
+        GPU. A node with fewer GPUs has no median.
         """
         devices = self._columns.devices
         rack, host = self._racks.of(devices), self._hosts.of(devices)
@@ -175,25 +175,25 @@ class ThermalResistance(Blockwise):
             for finding in self._standing.holds(
                 columns.devices[row], self._verdict(row, float(r[row])), at, since_ns
             ):
-                columns["told"][row] = True
+                columns["reported"][row] = True
                 yield finding
         yield from self._end(r, at)
 
     def _end(self, r: NDArray[np.float64], at: Instant) -> Iterator[Finding]:
-        columns, told = self._columns, self._columns["told"]
-        if not told.any():
+        columns, reported = self._columns, self._columns["reported"]
+        if not reported.any():
             return
         columns["good"] = np.where(
             np.isfinite(r),
             np.where(r < CLEAR_SHARE * LIMIT_K, columns["good"] + 1, 0),
             columns["good"],
         )
-        columns["lasted"] = np.where(told, columns["lasted"] + np.isfinite(r), 0)
-        normal = told & (columns["lasted"] >= ACCEPT_BLOCKS)
-        for row in rows_where(told & ((columns["good"] >= CLEAR_BLOCKS) | normal)):
+        columns["lasted"] = np.where(reported, columns["lasted"] + np.isfinite(r), 0)
+        normal = reported & (columns["lasted"] >= ACCEPT_BLOCKS)
+        for row in rows_where(reported & ((columns["good"] >= CLEAR_BLOCKS) | normal)):
             why = ("accepted as its new normal after a week",) if normal[row] else ()
             yield from self._standing.ends(columns.devices[row], FAULT, at, *why)
-            columns["told"][row] = False
+            columns["reported"][row] = False
         columns.reset(normal, "n", "run")
 
     def _verdict(self, row: int, r: float) -> Verdict:

@@ -59,11 +59,11 @@ class Suspicion:
 
 @dataclass(slots=True)
 class Burst:
-    """What one GPU said in one burst of its node.
+    """The codes of one GPU in one burst of its node.
 
-    ``fault`` is that under which it was told and ``told`` the summary, empty until then.
+    ``fault`` and ``reported`` are fault and summary of its finding, empty until then.
 
-    ``suspect``: the GPU is to blame for it, and not the program. ``suspicion``: a code of the
+    ``suspect``: the GPU is the root cause, and not the program. ``suspicion``: a code of the
     hardware is back. ``job`` held the GPU as it began. ``last_ns`` is of the last code, on the
     detector's clock.
     """
@@ -71,7 +71,7 @@ class Burst:
     seen: dict[int, Seen] = field(default_factory=dict)
     dropped: int = 0
     fault: str = ""
-    told: str = ""
+    reported: str = ""
     suspect: bool = False
     suspicion: Suspicion | None = None
     job: str = ""
@@ -91,8 +91,8 @@ class Burst:
             self.dropped += seen.count
 
     def undecided(self, now_ns: int) -> bool:
-        """Whether time alone may tell more: nothing was told of it, or 48 lately waited for what
-        says whether it was contained.
+        """Whether time alone may decide: nothing was reported, or 48 has waited recently for the
+        code that shows whether it was contained.
         """
         waits = self.seen.get(UNCORRECTABLE)
         return not self.fault or (waits is not None and now_ns - waits.at_ns <= DECIDED_NS)
@@ -106,18 +106,18 @@ class Burst:
         """Every code in the order it came, with its number and details;
         then the line of the first.
         """
-        told = []
+        codes = []
         for seen in sorted(self.seen.values(), key=lambda s: s.first_ns):
             times = f" x{seen.count}" if seen.count > 1 else ""
             details = f" ({seen.meaning.words})" if seen.meaning.words else ""
-            told.append(f"XID {seen.code}{times}: {xid_entry(seen.code).description}{details}")
+            codes.append(f"XID {seen.code}{times}: {xid_entry(seen.code).description}{details}")
         lines = [
             seen.text
             for seen in sorted(self.seen.values(), key=lambda s: -RANK[s.meaning.severity])
             if seen.text
         ]
         return (
-            *told,
+            *codes,
             *([f"{self.dropped} XIDs of further codes"] if self.dropped else []),
             *lines[:1],
         )

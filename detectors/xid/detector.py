@@ -120,34 +120,34 @@ class Xid(Stateful):
         self._remedies = Remedies()
 
     def update(self, observation: Observation) -> Iterable[Finding]:
-        """What the XIDs of this observation and the time since the last one say."""
+        """Findings from the XIDs of this observation and the time since the last one."""
         at = self._elapsed.at(observation)
-        said = list(self._closed(at))
+        findings = list(self._closed(at))
         self._follow_jobs(observation.events, at)
         for event in observation.events:
             if event.kind == "xid":
-                said += self._event(event, observation.boot_id, at)
+                findings += self._event(event, observation.boot_id, at)
         for frame in observation.frames:
             if frame.kind == "gpu":
-                said += self._frame(frame, observation.boot_id, at)
+                findings += self._frame(frame, observation.boot_id, at)
         for node in self._open.all():
             for gpu, burst in node.gpus.items():
                 if burst.undecided(at.mono_ns):
-                    said += self._tell(node, gpu, burst, at)
-        said += self._ended(at)
-        said += self._standing.due(at)
-        return said
+                    findings += self._report(node, gpu, burst, at)
+        findings += self._ended(at)
+        findings += self._standing.due(at)
+        return findings
 
     def _follow_jobs(self, events: Iterable[Event], at: Instant) -> None:
         for event in events:
             if event.kind == "job_ended":
                 job = str(event.attributes.get("job", ""))
-                lately = {
+                recent = {
                     place: held
                     for place, held in self._known.left.items()
                     if at.mono_ns - held[1] <= LATE_NS
                 }
-                self._known.left = lately | {
+                self._known.left = recent | {
                     p: (job, at.mono_ns)
                     for p in self._jobs.members(job)
                     if p.host == event.device.host
@@ -155,8 +155,8 @@ class Xid(Stateful):
         self._jobs.take(events)
 
     def _job(self, gpu: Device, at: Instant) -> str:
-        """The job that holds a GPU, or held it until lately: it may be gone before
-        its last words are read.
+        """The job that has a GPU, or had it until recently: it may be gone before its last lines
+        are read.
 
         Empty where none is known.
         """
@@ -164,7 +164,7 @@ class Xid(Stateful):
         return self._jobs.of(gpu.host, gpu.id) or (job if at.mono_ns - left_ns <= LATE_NS else "")
 
     def _size(self, job: str, at: Instant) -> int:
-        """How many GPUs a job holds, or held until lately; 0 where no job is known."""
+        """How many GPUs a job has, or had until recently; 0 where no job is known."""
         left = {
             place
             for place, (name, left_ns) in self._known.left.items()
@@ -175,7 +175,7 @@ class Xid(Stateful):
     def _closed(self, at: Instant) -> Iterator[Finding]:
         for node in self._open.over(at.mono_ns):
             for gpu, burst in node.gpus.items():
-                yield from self._tell(node, gpu, burst, at, closed=True)
+                yield from self._report(node, gpu, burst, at, closed=True)
             self._history.forget(at.mono_ns)
 
     def _event(self, event: Event, boot_id: str, at: Instant) -> Iterator[Finding]:
@@ -190,14 +190,14 @@ class Xid(Stateful):
         node = self._open.at(event.device.host, at.mono_ns, before=before)
         node.last_ns = at.mono_ns
         burst = node.gpus.setdefault(event.device, Burst(job=past.job))
-        said = meaning(
+        means = meaning(
             xid_entry(past.code),
             facts,
             alone=not set(burst.seen) - {past.code},
             times=self._times(event.device, past, at),
         )
         burst.add(
-            Seen(past.code, count, event.time_ns, at.mono_ns, said, str(facts.get("text", "")))
+            Seen(past.code, count, event.time_ns, at.mono_ns, means, str(facts.get("text", "")))
         )
         suspicion = None
         if begins and not before:
@@ -208,7 +208,7 @@ class Xid(Stateful):
         if suspicion is not None and not is_application(past.code):
             burst.suspicion = suspicion
         burst.suspect |= suspicion is not None and is_application(past.code)
-        yield from self._tell(node, event.device, burst, at)
+        yield from self._report(node, event.device, burst, at)
         if suspicion is not None and is_application(past.code):
             yield from self._acquit(event.device, past.job, at)
             yield from self._repeated(event.device, suspicion, burst, at)
@@ -218,10 +218,10 @@ class Xid(Stateful):
     ) -> Iterator[Finding]:
         words = (suspicion.words, *burst.evidence())
         verdict = Verdict(REPEATED, suspicion.severity, suspicion.action, suspicion.summary, words)
-        yield from self._say(gpu, verdict, at, burst)
+        yield from self._open_finding(gpu, verdict, at, burst)
 
     def _acquit(self, gpu: Device, job: str, at: Instant) -> Iterator[Finding]:
-        """The program is not to blame for what one GPU alone repeats."""
+        """The program is not the root cause of what one GPU alone repeats."""
         others = (
             p
             for other in self._history.devices()
@@ -265,23 +265,23 @@ class Xid(Stateful):
             for p in self._history.of(gpu, at.mono_ns, DAY_NS)
         )
 
-    def _tell(
+    def _report(
         self, node: NodeBurst, gpu: Device, burst: Burst, at: Instant, *, closed: bool = False
     ) -> Iterator[Finding]:
-        """Say what a burst means, if that is news."""
+        """Report what a burst means, if that is new."""
         reading = read(burst, at.mono_ns, closed=closed, others=node.others(gpu))
         if reading is None:
             return
         if reading.fault == APPLICATION:
             if burst.suspect:
-                return  # the GPU is blamed, not the program
+                return  # the GPU is the root cause, not the program
             if (
                 burst.suspicion is not None
-            ):  # a code of the hardware came back in the burst of a program: both are told
+            ):  # a code of the hardware came back in the burst of a program: both are reported
                 yield from self._repeated(gpu, burst.suspicion, burst, at)
             job = burst.job or self._job(gpu, at)
-            blamed = Device("", "job", job) if job else gpu  # a job is on many hosts
-            yield from self._say(blamed, _verdict(reading, burst, node, at), at, burst)
+            root = Device("", "job", job) if job else gpu  # a job is on many hosts
+            yield from self._open_finding(root, _verdict(reading, burst, node, at), at, burst)
             return
         burst.fault = burst.fault or reading.fault
         verdict = _verdict(replace(reading, fault=burst.fault), burst, node, at)
@@ -295,26 +295,26 @@ class Xid(Stateful):
                 verdict, severity=severity, action=back.action, summary=back.summary, evidence=words
             )
         again = (
-            not burst.told
+            not burst.reported
             and verdict.severity == "page"
             and self._standing.get(gpu, verdict.fault) is None
         )
         recurred = again or (
-            burst.told != verdict.summary and (burst.told != "" or back is not None)
+            burst.reported != verdict.summary and (burst.reported != "" or back is not None)
         )
-        burst.told = verdict.summary
+        burst.reported = verdict.summary
         if burst.fault == LINK_FAULT and RANK[verdict.severity] > 0:
             yield from self._link(gpu, verdict, at, burst, recurred=recurred)
         else:
-            yield from self._say(gpu, verdict, at, burst, recurred=recurred)
+            yield from self._open_finding(gpu, verdict, at, burst, recurred=recurred)
 
     def _link(
         self, gpu: Device, verdict: Verdict, at: Instant, burst: Burst, *, recurred: bool
     ) -> Iterator[Finding]:
-        """Of one GPU, or of its NVLink domain when more GPUs complain than a node has."""
-        domain = self._domains.complains(gpu, at.mono_ns)
+        """Of one GPU, or of its NVLink domain when more GPUs have link errors than a node has."""
+        domain = self._domains.add(gpu, at.mono_ns)
         if domain is None:
-            yield from self._say(gpu, verdict, at, burst, recurred=recurred)
+            yield from self._open_finding(gpu, verdict, at, burst, recurred=recurred)
             return
         members = set(self._domains.members(domain, at.mono_ns))
         summary = (
@@ -322,21 +322,21 @@ class Xid(Stateful):
             "the job, not the GPUs."
         )
         words = (f"{len(members)} GPUs within two minutes", *verdict.evidence)
-        told = replace(
+        of_domain = replace(
             verdict, fault=DOMAIN_FAULT, summary=summary, action="CONTACT_SUPPORT", evidence=words
         )
-        yield from self._say(domain, told, at, burst)
+        yield from self._open_finding(domain, of_domain, at, burst)
         for finding in self._standing.all():
             if finding.fault == LINK_FAULT and finding.device.id in members:
                 yield from self._standing.ends(
                     finding.device, LINK_FAULT, at, "it is part of the fault of the domain"
                 )
 
-    def _say(
+    def _open_finding(
         self, device: Device, verdict: Verdict, at: Instant, burst: Burst, *, recurred: bool = False
     ) -> Iterator[Finding]:
         key = (device, verdict.fault)
-        # When the code was heard, not when it is told: a reset may have come in between.
+        # When the code was seen, not when it is reported: a reset may have come in between.
         self._known.last[key] = max(burst.last_ns, self._known.last.get(key, 0))
         yield from self._standing.holds(device, verdict, at, burst.first_ns, recurred=recurred)
 
@@ -358,13 +358,13 @@ class Xid(Stateful):
         _, ends = self._runs.step(
             np.where(np.isfinite(action), (action > 0) * 1.0, np.nan)[None, :], frame.time_ns
         )
-        for row in rows_where(self._runs.stands(0)):
+        for row in rows_where(self._runs.is_set(0)):
             yield from self._asks(row, at)
         for row in rows_where(ends[0]):
             yield from self._standing.ends(columns.devices[row], RECOVERY_FAULT, at)
 
     def _remedied(self, restarted: set[Device], at: Instant) -> Iterator[Finding]:
-        """GPUs that began a new life while a page about them was open were repaired; a node that
+        """GPUs that began a new epoch while a page about them was open were repaired; a node that
         needs it every other day is suspect.
         """
         for host in {
@@ -386,20 +386,20 @@ class Xid(Stateful):
                 yield from self._standing.holds(Device(host, "node", host), verdict, at)
 
     def _asks(self, row: int, at: Instant) -> Iterator[Finding]:
-        """The driver asks for recovery: told where no XID was heard that said as much."""
-        gpu, said = self._columns.devices[row], recovery(int(self._columns["recovery"][row]))
+        """The driver asks for recovery: reported where no XID asked for as much."""
+        gpu, advice = self._columns.devices[row], recovery(int(self._columns["recovery"][row]))
         others = [f for f in self._standing.all() if f.device == gpu and f.fault != RECOVERY_FAULT]
-        if any(RANK[f.severity] >= RANK[said.severity] for f in others):
+        if any(RANK[f.severity] >= RANK[advice.severity] for f in others):
             return
         verdict = Verdict(
             RECOVERY_FAULT,
-            said.severity,
-            said.action,
+            advice.severity,
+            advice.action,
             (
                 "The driver recommends a recovery action for this GPU, and no XID was "
                 "logged that explains it."
             ),
-            (said.words,),
+            (advice.words,),
         )
         yield from self._standing.holds(gpu, verdict, at, self._runs.began(0, row))
 
@@ -419,18 +419,18 @@ class Xid(Stateful):
         row = self._columns.row(finding.device)
         if row is None:
             return quiet >= CLEAN_NS
-        if self._columns["gone"][row] or self._runs.stands(0)[row]:
+        if self._columns["gone"][row] or self._runs.is_set(0)[row]:
             return False
-        reborn = at.mono_ns - int(self._columns["life_ns"][row])
+        since_reset = at.mono_ns - int(self._columns["life_ns"][row])
         settled = STICKY_NS if too_often(finding.device, self._history, at.mono_ns) else SETTLED_NS
-        return quiet >= CLEAN_NS or (finding.fault != REPEATED and settled <= reborn < quiet)
+        return quiet >= CLEAN_NS or (finding.fault != REPEATED and settled <= since_reset < quiet)
 
 
 def _verdict(reading: BurstDiagnosis, burst: Burst, node: NodeBurst, at: Instant) -> Verdict:
     entry, severity = xid_entry(reading.lead), reading.severity
     summary = f"{xid_words(reading.lead)}. Next: {entry.action}."
     evidence: tuple[Any, ...] = burst.evidence()
-    if node.before:  # the reboot was the remedy; what is still broken tells of itself
+    if node.before:  # the reboot was the remedy; what is still broken is reported again
         severity = _at_most(severity, "ticket")
         summary = (
             f"In the boot before, {(at.time_ns - burst.first_ns) / (60 * SECOND_NS):.0f} "

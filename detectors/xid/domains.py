@@ -16,18 +16,18 @@ REMEMBERED = 1024  # complaints per domain; the largest domains have 576 GPUs
 
 
 class Domains:
-    """Remembers which GPUs of a domain complained lately.
+    """Remembers which GPUs of a domain had link errors recently.
 
     >>> gpus = [Device("n", "gpu", str(i), {"fabric_cluster": "d"}) for i in range(9)]
     >>> domains = Domains()
-    >>> [domains.complains(gpu, 0) is not None for gpu in gpus]
+    >>> [domains.add(gpu, 0) is not None for gpu in gpus]
     [False, False, False, False, False, False, False, False, True]
     """
 
     def __init__(self) -> None:
         self._complaints: dict[str, deque[tuple[int, str]]] = {}
 
-    def complains(self, gpu: Device, now_ns: int) -> Device | None:
+    def add(self, gpu: Device, now_ns: int) -> Device | None:
         """Take a complaint of a GPU; its domain, once more than ``MAX_GPUS`` of it
         complained within ``WINDOW_NS``.
         """

@@ -21,11 +21,11 @@ MAX_BURSTS = 64  # remembered per GPU
 
 @dataclass(slots=True)
 class Past:
-    """One burst of one code: when it began and was last heard (detector's clock), where on the
-    chip, in which job and life.
+    """One burst of one code: when it began and was last seen (detector's clock), where on the
+    chip, in which job and epoch.
 
-    ``life`` is the boot and, after a slash, the epoch of the driver; ``size`` how many GPUs the job
-    held, 0 where none is known.
+    ``epoch`` is the boot and, after a slash, the epoch of the driver; ``size`` how many GPUs the
+    job held, 0 where none is known.
     """
 
     code: int
@@ -33,7 +33,7 @@ class Past:
     last_ns: int
     place: str = ""
     job: str = ""
-    life: str = ""
+    epoch: str = ""
     size: int = 0
 
 

@@ -10,8 +10,8 @@ from pipeline.xid.once import Once
 
 
 class Known:
-    """Which lines were counted (pipeline/xid/once.py), when each finding's code was last heard, and
-    who held a GPU until lately.
+    """Which lines were counted (pipeline/xid/once.py), when each finding's code was last seen, and
+    which job had a GPU until recently.
     """
 
     def __init__(self) -> None:

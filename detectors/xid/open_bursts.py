@@ -17,7 +17,7 @@ from pipeline.frame import Device
 
 @dataclass(slots=True)
 class NodeBurst:
-    """One burst of a node: when it was last heard (detector's clock), and what each GPU said."""
+    """One burst of a node: when it was last seen (detector's clock), and the codes of each GPU."""
 
     last_ns: int
     before: bool = False  # it is of the boot before
@@ -89,14 +89,29 @@ def _document(gpu: Device, burst: Burst) -> list[Any]:
         for s in burst.seen.values()
     ]
     back = astuple(burst.suspicion) if burst.suspicion else ()
-    rest = [burst.dropped, burst.fault, burst.told, burst.suspect, back, burst.job, burst.last_ns]
+    rest = [
+        burst.dropped,
+        burst.fault,
+        burst.reported,
+        burst.suspect,
+        back,
+        burst.job,
+        burst.last_ns,
+    ]
     return [[gpu.host, gpu.kind, gpu.id, dict(gpu.attributes)], seen, rest]
 
 
 def _restored(document: list[Any]) -> tuple[Device, Burst]:
-    gpu, seen, (dropped, fault, told, suspect, back, job, last_ns) = document
+    gpu, seen, (dropped, fault, reported, suspect, back, job, last_ns) = document
     codes = {s[0]: Seen(s[0], s[1], s[2], s[3], Meaning(*s[4]), s[5]) for s in seen}
     suspicion = Suspicion(*back) if back else None
     return Device(*gpu), Burst(
-        codes, int(dropped), str(fault), str(told), bool(suspect), suspicion, str(job), int(last_ns)
+        codes,
+        int(dropped),
+        str(fault),
+        str(reported),
+        bool(suspect),
+        suspicion,
+        str(job),
+        int(last_ns),
     )

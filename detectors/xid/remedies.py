@@ -17,7 +17,7 @@ APART_NS = 600 * 10**9
 
 
 class Remedies:
-    """When the GPUs of each host began a new life while an XID of theirs that pages was open.
+    """When the GPUs of each host began a new epoch while an XID of theirs that pages was open.
 
     >>> remedies, day = Remedies(), 86400 * 10**9
     >>> for n in range(5):

@@ -18,8 +18,8 @@ SUSPECT, FATAL_TOO_OFTEN, PAGE_BURSTS = 2, 5, 5
 # as many bursts as this on a GPU for each that others had, and none of them is by chance
 OTHERS = 2
 BY_CHANCE = 0.05  # of a job whose program fails here and there: some GPU of it is struck as often
-BOOTS = 3  # the same code in three lives of the machine, so after two reboots
-# For the record once, a ticket the second time (93: in another life of the driver).
+BOOTS = 3  # the same code in three boots, so after two reboots
+# For the record once, a ticket the second time (93: after another driver load).
 SECOND_TIME = frozenset({93, 147, 148, 157, 161})
 SM_EXCEPTION, MMU_FAULT = 13, 31
 
@@ -27,11 +27,11 @@ SM_EXCEPTION, MMU_FAULT = 13, 31
 def suspicion_of(
     device: Device, past: Past, history: History, now_ns: int, suspects: Container[Device] = ()
 ) -> Suspicion | None:
-    """What the last day and week say about a code that a GPU has shown again; None where
-    nothing speaks against the GPU.
+    """Suspicion from the last day and week about a code that a GPU has shown again; None where
+    there is no evidence against the GPU.
 
     ``suspects``: GPUs that are known to repeat programs' codes; what they had
-    does not speak for this one.
+    does not exonerate this one.
     """
     if is_application(past.code):
         return _program(device, past, history, now_ns, suspects)
@@ -40,7 +40,7 @@ def suspicion_of(
     if (
         past.code in SECOND_TIME
         and len(week) >= SUSPECT
-        and (past.code != 93 or len({p.life for p in week}) > 1)
+        and (past.code != 93 or len({p.epoch for p in week}) > 1)
     ):
         return Suspicion(
             past.code,
@@ -51,7 +51,7 @@ def suspicion_of(
         )
     if xid_entry(past.code).level != "page":
         return None
-    boots = {p.life.partition("/")[0] for p in week}
+    boots = {p.epoch.partition("/")[0] for p in week}
     if len(day) >= FATAL_TOO_OFTEN:
         summary = f"XID {past.code} recurs on this GPU: contact vendor support."
         return Suspicion(
@@ -100,8 +100,8 @@ def by_chance(bursts: int, others: int, size: int) -> float:
 def _program(
     device: Device, past: Past, history: History, now_ns: int, suspects: Container[Device]
 ) -> Suspicion | None:
-    """Codes of programs speak against a GPU that alone had them, again and again: 13 on one unit,
-    the rest far more than others.
+    """Codes of programs are evidence against a GPU that alone had them, again and again: 13 on one
+    unit, the rest far more than others.
     """
     if sum(_alike(p, past) for p in history.of(device, now_ns, DAY_NS)) < SUSPECT:
         return None

@@ -231,7 +231,6 @@ def judge(
             part_at_ns = None
             for candidate in candidates:
                 candidate.twin = None
-
         complete = _with_increments(observation, rates, periods_s)
         while ahead and observation.time_ns >= ahead[0][0]:
             _, saved = ahead.pop(0)

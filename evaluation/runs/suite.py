@@ -71,7 +71,6 @@ class Claim:
 def suite(claim: Claim) -> list[Job]:
     """All runs, the dearest first, so that no core waits for the last one.
 
-
     Every scenario once at its own size with all candidates: ours in both scopes, restarted
     half-way, and the baselines. Then ours over the fleet in runs with as many nodes as the cases
     need, at nominal and half magnitude, and a healthy fleet of 4,096 GPUs.

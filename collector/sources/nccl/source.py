@@ -69,7 +69,6 @@ class NcclSource:
         self._scanner = Scanner(proc)
         self._versions = Versions(proc, find)
         self._jobs = Jobs(host)
-
         self._ras = RasPoller(host, proc, mode, metrics, ask)
         self._dumps = DumpWatch(host, proc, read)
         self._inspector = InspectorWatch(proc)
@@ -138,7 +137,6 @@ class NcclSource:
         """The numbers of one job, and its events of this read."""
         reports: list[Report] = []
         versions = tuple(version_of(self._version(p)) for p in job.present)
-
         local = LocalJob(job.name, job.present, versions, since_s)
         if report := self._ras.look(local, now_s, time_ns):
             reports.append(report)

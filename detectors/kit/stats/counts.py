@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# k is rounded down to a fraction of this: S then lives on a lattice and its run
+# k is rounded down to a fraction of this: S then is on a lattice and its run
 # length is exact for that k
 DENOMINATOR = 48
 MISS_CELLS = 4  # cells of the lattice in one miss of a Bernoulli CUSUM

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 CLIP = 3.0  # Huber's psi at three sigma (Huber 1981, Robust Statistics)
 WARM = 30  # samples before the spread is good enough to clip by
 # Clipping a Gaussian at three sigma takes about half a percent of its variance, and the estimate is
-# fed back into the clip: 1.02 offsets both. It stands inside the bracket; outside, v would grow by
+# fed back into the clip: 1.02 offsets both. It is inside the bracket; outside, v would grow by
 # two percent a step.
 OFFSET = 1.02
 BLOCK = 8192  # values at a time: what is in between stays in the cache

@@ -121,7 +121,6 @@ def _findings(rows: pa.Table | None) -> Iterable[tuple[datetime, str, str, str]]
             f"finding {row['id']} {row['phase']} [{row['severity']}] "
             f"{row['detector']}: {row['summary']}"
         )
-
         text += f" Since {moment(row['onset'])}. Proposed: {row['action']}."
         text += "".join(f" Evidence: {e}." for e in row["evidence"] or ())
         yield row["time"], row["host"], row["device"], text

@@ -213,7 +213,6 @@ def test_agents_that_restart_find_the_jobs_that_run() -> None:
     """A source of jobs that starts reports those it finds, and not those that are over."""
 
     def jobs() -> Iterator[Observation]:
-
         changes = {5: ("a", "job_started"), 6: ("b", "job_started"), 20: ("a", "job_ended")}
         for t in range(40):
             events = (

@@ -41,7 +41,6 @@ class GrpcError(OSError):
     """The call gave no answer: ``code`` is gRPC's number for why."""
 
     def __init__(self, code: int, message: str) -> None:
-
         shown = "".join(c if c.isprintable() else "?" for c in message[:MAX_MESSAGE])
         super().__init__(f"gRPC status {code}: {shown}")
         self.code = code

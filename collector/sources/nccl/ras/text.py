@@ -40,7 +40,6 @@ def parse_text(text: str, origin: str = "") -> Report:
 class _Reader:
     """One pass over the lines.
 
-
     The lines below a head belong to ``entry`` (a communicator) or
     ``lost`` (processes of the job).
     """

@@ -34,7 +34,6 @@ def jobs(store: Store, window: Window) -> pl.DataFrame:
     )
     known = names(store, Window(window.since, window.until)).facts
     facts = [known.get(pair, {}) for pair in spans.select("host", "device").rows()]
-
     present = [name for name in _FACTS if name in _ALWAYS or any(name in f for f in facts)]
     whole = spans.with_columns(
         [pl.Series(name, [f.get(name) for f in facts], pl.String) for name in present]
