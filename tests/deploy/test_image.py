@@ -47,6 +47,16 @@ def test_hadolint_finds_nothing() -> None:
     assert (judged.returncode, judged.stdout.decode()) == (0, "")
 
 
+def copied() -> list[str]:
+    """Paths of the repository that the build gets."""
+    return [
+        word
+        for line in lines()
+        if line.startswith("COPY ") and "--from" not in line
+        for word in shlex.split(line)[1:-1]
+    ]
+
+
 def test_what_is_copied_exists_and_is_let_through() -> None:
     """Every path of a COPY is in the repository, and .dockerignore does not keep it back."""
     allowed = {
@@ -54,14 +64,19 @@ def test_what_is_copied_exists_and_is_let_through() -> None:
         for line in Path(f"{DOCKERFILE}.dockerignore").read_text().splitlines()
         if line.startswith("!")
     }
-    copied = [
-        word
-        for line in lines()
-        if line.startswith("COPY ") and "--from" not in line
-        for word in shlex.split(line)[1:-1]
-    ]
-    assert copied
-    assert [path for path in copied if not (ROOT / path).exists() or path not in allowed] == []
+    paths = copied()
+    assert paths
+    assert [path for path in paths if not (ROOT / path).exists() or path not in allowed] == []
+
+
+def test_what_the_build_runs_is_copied() -> None:
+    """Every file of the repository that environment.sh names is below a path of a COPY."""
+    script = (ROOT / "deploy" / "packages" / "environment.sh").read_text(encoding="utf-8")
+    named = set(re.findall(r"\$here/([\w./-]+)", script))
+    assert named
+    assert [
+        file for file in sorted(named) if not any(Path(file).is_relative_to(p) for p in copied())
+    ] == []
 
 
 def test_the_image_runs_as_nobody_and_starts_the_agent() -> None:
