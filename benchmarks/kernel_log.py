@@ -19,7 +19,8 @@ from pathlib import Path
 from collector.node.inventory import Inventory
 from collector.node.state import State
 from collector.sources.kmsg import KernelLogSource
-from collector.sources.kmsg.patterns import PATTERNS
+from collector.sources.kmsg.classes import CLASSES
+from collector.sources.kmsg.joiner import AFTER_AN_ERROR
 from pipeline.clock import SystemClock
 from pipeline.observation import Event
 from pipeline.selfmetrics import SelfMetrics
@@ -56,7 +57,11 @@ NAIVE = [
         r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)(?: GPU-I:(\d+))?(?: "
         r"GPU-CI:(\d+))?\): (\d+)(?:,\s*(.*))?"
     ),
-    *(re.compile(pattern.expression.pattern) for pattern in PATTERNS),
+    *(
+        re.compile(row.expression.pattern, re.DOTALL)
+        for row in CLASSES
+        if row.kind not in AFTER_AN_ERROR
+    ),
 ]
 
 

@@ -29,6 +29,12 @@ _SCHEDULER: Attribute = (
     "who gave the GPUs to the job: slurm; absent where the job's own processes tell of it",
 )
 _USER: Attribute = ("user", "name of the user who did it")
+_DRIVER: Attribute = ("driver", "name of the driver")
+_INTERFACE: Attribute = ("interface", "name of the interface, RDMA device or slot")
+_CPU: Attribute = ("cpu", "CPU number")
+_FILESYSTEM: Attribute = ("filesystem", "type of file system, such as ext4 or nfs")
+_BLOCK_DEVICE: Attribute = ("block_device", "block device or controller")
+_SERVER: Attribute = ("server", "server or target, as the kernel names it")
 _COUNT: Attribute = ("count", "equal lines that this event covers; absent means 1")
 
 # Where a line of the kernel log was read. After a crash of the agent the last seconds are read
@@ -56,6 +62,15 @@ _LOG: tuple[Attribute, ...] = (
         "true if it was read from the log that the previous boot left; its time is of that boot",
     ),
     ("text", "the line as the kernel printed it, at most 1024 characters"),
+)
+
+_LINK: tuple[Attribute, ...] = (
+    _DRIVER,
+    _INTERFACE,
+    ("port", "number of the port of an RDMA device"),
+    ("state", "state of an RDMA link, where the line names it: down, init, armed, active"),
+    _PCI,
+    *_LOG,
 )
 
 EVENTS = (
@@ -104,7 +119,7 @@ EVENTS = (
         "The NVSwitch driver reported an SXID error.",
         (
             ("code", "SXID number"),
-            _SEVERITY,
+            _SEVERITY,  # of codes that the driver prints without one, from our table
             ("switch", "number of the NVSwitch"),
             ("link", "link of the switch"),
             _PCI,
@@ -127,35 +142,58 @@ EVENTS = (
         (("module", "name of the module"), *_LOG),
     ),
     EventKind(
+        "gpu_driver_error",
+        "The NVIDIA driver reported an error that has no XID.",
+        (
+            (
+                "reason",
+                (
+                    "initialisation failed, locked, GSP timeout, GPU lost, reset required, NVLink "
+                    "discovery failed, multicast or IMEX, or peer memory"
+                ),
+            ),
+            ("status", "status code that the driver prints"),
+            _SEVERITY,
+            _PCI,
+            *_LOG,
+        ),
+    ),
+    EventKind(
         "hca_health",
         "The driver of an RDMA device reports that the device is not healthy.",
         (
-            ("interface", "name of the interface"),
+            _INTERFACE,
             _PCI,
             ("reason", "health, fatal, temperature, power or cable"),
             *_LOG,
         ),
     ),
     EventKind(
-        "link_up",
-        "A network, RDMA or PCIe link came up.",
+        "adapter_error",
+        "The driver of a network or RDMA adapter reported an error.",
         (
-            ("driver", "name of the driver"),
-            ("interface", "name of the interface or slot"),
+            _DRIVER,
+            _INTERFACE,
+            (
+                "reason",
+                (
+                    "command timeout, command failed, transmit timeout, admin queue closed, no "
+                    "completion, no interrupt, device not ready, or the words of the driver"
+                ),
+            ),
+            ("queue", "number of the transmit queue"),
+            _SEVERITY,
             _PCI,
             *_LOG,
         ),
     ),
     EventKind(
-        "link_down",
-        "A network, RDMA or PCIe link went down.",
-        (
-            ("driver", "name of the driver"),
-            ("interface", "name of the interface or slot"),
-            _PCI,
-            *_LOG,
-        ),
+        "adapter_recovered",
+        "The driver of an adapter reports that the adapter works again.",
+        (_DRIVER, _INTERFACE, _PCI, *_LOG),
     ),
+    EventKind("link_up", "A network, RDMA or PCIe link came up.", _LINK),
+    EventKind("link_down", "A network, RDMA or PCIe link went down, or is not active.", _LINK),
     EventKind(
         "pcie_error",
         "PCIe advanced error reporting named a device.",
@@ -163,9 +201,32 @@ EVENTS = (
             _SEVERITY,
             ("layer", "physical, data link or transaction"),
             ("role", "receiver, transmitter, requester, ..."),
+            ("reporter", "PCI address of the port that reported it"),
             _PCI,
             *_LOG,
         ),
+    ),
+    EventKind(
+        "pcie_containment",
+        "A PCIe port cut off what is below it (downstream port containment).",
+        (
+            _SEVERITY,
+            ("reason", "what the port detected"),
+            ("reporter", "PCI address of the device that reported the error"),
+            _PCI,
+            *_LOG,
+        ),
+    ),
+    EventKind(
+        "pcie_recovery_failed",
+        "The kernel could not recover a device after a PCIe error.",
+        (_SEVERITY, _PCI, *_LOG),
+    ),
+    EventKind("pcie_recovered", "The kernel recovered a device after a PCIe error.", (_PCI, *_LOG)),
+    EventKind(
+        "device_inaccessible",
+        "A PCI device does not answer: its power state cannot be changed.",
+        (_DRIVER, ("reason", "the power state it is left in"), _SEVERITY, _PCI, *_LOG),
     ),
     EventKind(
         "oom_kill",
@@ -174,13 +235,21 @@ EVENTS = (
             _PID,
             _PROCESS,
             ("cgroup", "memory cgroup that ran out; absent when it was the whole machine"),
+            ("task_cgroup", "memory cgroup of the process"),
+            _JOB,
             *_LOG,
         ),
     ),
     EventKind(
         "machine_check",
         "The CPU reported a machine check.",
-        (("cpu", "CPU number"), ("bank", "bank number"), *_LOG),
+        (
+            _CPU,
+            ("bank", "bank number"),
+            ("status", "status register, hexadecimal"),
+            _SEVERITY,
+            *_LOG,
+        ),
     ),
     EventKind(
         "edac",
@@ -193,6 +262,60 @@ EVENTS = (
         ),
     ),
     EventKind(
+        "hardware_error",
+        "The firmware reported a hardware error (APEI).",
+        (
+            ("severity", "word of the reporter: fatal, uncorrected, corrected or info"),
+            ("component", "memory, pcie, cpu, or the section type that the firmware names"),
+            *_LOG,
+        ),
+    ),
+    EventKind(
+        "memory_failure",
+        "The kernel took a broken page of host memory out of use, or tried to.",
+        (
+            ("address", "page frame number, hexadecimal"),
+            (
+                "outcome",
+                "recovered, failed, ignored, delayed; killed or signalled: what the process got",
+            ),
+            _PID,
+            _PROCESS,
+            *_LOG,
+        ),
+    ),
+    EventKind(
+        "cpu_throttled",
+        "A CPU is too hot and runs slower.",
+        (_CPU, ("component", "package or core"), *_LOG),
+    ),
+    EventKind(
+        "cpu_throttle_ended",
+        "A CPU is no longer too hot.",
+        (_CPU, ("component", "package or core"), *_LOG),
+    ),
+    EventKind(
+        "kernel_panic",
+        "The kernel stopped the machine.",
+        (("reason", "why, in the kernel's words"), *_LOG),
+    ),
+    EventKind(
+        "kernel_oops",
+        "The kernel met an error of its own and may have lost a task.",
+        (
+            (
+                "reason",
+                (
+                    "page fault, NULL pointer, oops, general protection, assertion, bad page, "
+                    "scheduling while atomic, or memory access"
+                ),
+            ),
+            _PID,
+            _PROCESS,
+            *_LOG,
+        ),
+    ),
+    EventKind(
         "hung_task",
         "A task was stuck in the kernel.",
         (_PID, _PROCESS, ("seconds", "how long"), *_LOG),
@@ -200,21 +323,90 @@ EVENTS = (
     EventKind(
         "soft_lockup",
         "A CPU did not schedule.",
-        (("cpu", "CPU number"), ("seconds", "how long"), _PID, _PROCESS, *_LOG),
+        (_CPU, ("seconds", "how long"), _PID, _PROCESS, *_LOG),
+    ),
+    EventKind("hard_lockup", "A CPU no longer took interrupts.", (_CPU, *_LOG)),
+    EventKind(
+        "rcu_stall",
+        "CPUs or tasks held up the kernel's read-copy update.",
+        (("reason", "which, in the kernel's words"), *_LOG),
+    ),
+    EventKind(
+        "workqueue_stall",
+        "A work queue of the kernel made no progress.",
+        (("seconds", "how long"), *_LOG),
+    ),
+    EventKind(
+        "resource_exhausted",
+        "A table or limit of the kernel is full.",
+        (
+            (
+                "resource",
+                "open files, connection tracking, neighbour table, TCP memory or processes",
+            ),
+            ("limit", "its size, where the line names it"),
+            ("cgroup", "control group whose limit it is"),
+            *_LOG,
+        ),
+    ),
+    EventKind(
+        "storage_error",
+        "A disk, its controller or an array of disks reported an error.",
+        (
+            ("component", "nvme, md, scsi, ata, or block: the block layer"),
+            _BLOCK_DEVICE,
+            ("array", "software RAID array"),
+            (
+                "reason",
+                (
+                    "timeout, reset, reset failed, controller down, disabled, lost, disk failure, "
+                    "array failed, buffer I/O error, beyond end of device, medium error, ...; "
+                    "absent for an I/O error"
+                ),
+            ),
+            _SEVERITY,
+            *_LOG,
+        ),
+    ),
+    EventKind(
+        "storage_recovered",
+        "A disk, its controller or an array of disks works again after an error.",
+        (
+            ("component", "nvme or md"),
+            _BLOCK_DEVICE,
+            ("array", "software RAID array"),
+            *_LOG,
+        ),
     ),
     EventKind(
         "filesystem_error",
         "A local file system reported an error.",
-        (("filesystem", "type of file system"), ("block_device", "block device it lies on"), *_LOG),
+        (_FILESYSTEM, _BLOCK_DEVICE, *_LOG),
+    ),
+    EventKind(
+        "filesystem_read_only",
+        "A local file system became read-only or was shut down after an error.",
+        (_FILESYSTEM, _BLOCK_DEVICE, *_LOG),
+    ),
+    EventKind(
+        "filesystem_recovered",
+        "A local file system is writable again after an error.",
+        (_FILESYSTEM, _BLOCK_DEVICE, *_LOG),
     ),
     EventKind(
         "network_filesystem_error",
         "A network file system lost its server or evicted this client.",
         (
-            ("filesystem", "nfs or lustre"),
-            ("server", "server or target, as the kernel names it"),
+            _FILESYSTEM,
+            _SERVER,
+            ("reason", "not responding, connection lost, network error, state lost or error"),
             *_LOG,
         ),
+    ),
+    EventKind(
+        "network_filesystem_recovered",
+        "The server of a network file system answers again.",
+        (_FILESYSTEM, _SERVER, *_LOG),
     ),
     EventKind(
         "segfault",

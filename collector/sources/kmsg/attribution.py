@@ -9,9 +9,7 @@ from pipeline.frame import Device
 
 MAX_UUIDS = 64  # no node has more GPUs
 
-_GPU_KINDS = frozenset(["xid", "pcie_error"])
 _OF_A_FUNCTION = frozenset(["module_loaded"])  # virtual functions beside the adapter have their own
-_PORT_KINDS = frozenset(["link_up", "link_down", "hca_health", "pcie_error", "module_loaded"])
 
 
 class Attribution:
@@ -48,14 +46,14 @@ class Attribution:
         """The device of an event of this boot."""
         gpu = (
             (self._inventory.gpu_at(pci) or self._named(pci))
-            if pci and kind in _GPU_KINDS
+            if pci and kind not in _OF_A_FUNCTION
             else None
         )
         return gpu or self._port(kind, pci, interface) or self._node
 
     def device_before(self, kind: str, pci: str, uuids: Mapping[str, str]) -> Device:
         """The device of an event of the boot before, whose log named these UUIDs."""
-        if not pci or kind not in _GPU_KINDS:
+        if not pci or kind in _OF_A_FUNCTION:
             return self.device(kind, pci)
         if uuid := uuids.get(pci_key(pci)):
             known = next((d for d in self._before.values() if d.id == uuid), None)
@@ -70,8 +68,6 @@ class Attribution:
         """The RDMA port of a net device name, else the one at the address: of a card with two
         ports, the one of that function.
         """
-        if kind not in _PORT_KINDS:
-            return None
         if interface and (port := self._inventory.port_of(device=interface)):
             return port
         ports = [p for p in self._inventory.devices("ib_port") if p.attributes.get("pci_bus_id")]

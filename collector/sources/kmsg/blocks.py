@@ -45,7 +45,7 @@ class Blocks:
     def start(self, raw: bytes) -> list[Record] | None:
         """The records of a line that is, or begins, such a record; None where it is another."""
         line = raw.strip(b"\x1e \t\r").removeprefix(b"data: ")
-        if line.startswith(b"{") or line in (b"[", b"[{"):
+        if line.startswith((b'{"', b'{ "')) or line in (b"{", b"[", b"[{"):
             return self._json_line(line)
         if raw.startswith(_EXPORT) or _VERBOSE.match(raw):
             self._fields = {}

@@ -17,7 +17,8 @@ _CONTINUATION = re.compile(rb" [A-Z_]{1,32}=")  # the device dictionary of /dev/
 _COLOURS = re.compile(rb"\x1b\[[0-9;]{0,16}m")  # dmesg --color, -H
 _ESCAPED = re.compile(r"#0(?:11|12|15)")  # control characters as rsyslog writes them
 _REPEATED = re.compile(r"message repeated (\d{1,9}) times: \[ ?(.{1,8000}?)\]?$", re.DOTALL)
-_BLOCKS = b"{[_\x1e" + b"dMTWFS"  # how JSON, export and verbose (a weekday) begin
+_BLANK, _DIGITS = ord(" "), b"0123456789"
+_BLOCKS = b"{_\x1edMTWFS"  # how JSON, export and verbose entries (a weekday) begin
 _LIKE_KERNEL = re.compile(r"[\w.,/#@+ ()\[\]:-]{1,80}?[:\]] ")
 
 
@@ -46,15 +47,16 @@ class Lines:
         self._number += 1
         if self._blocks.open:
             return self._block(raw, self._blocks.take(raw), seq)
-        if record := parse_record(raw):
+        if not raw or (raw[0] == _BLANK and _CONTINUATION.match(raw)):
+            return []
+        if raw[0] in _DIGITS and (record := parse_record(raw)):
             self._headed = True
             return [*self.flush(), record]
-        if not raw or _CONTINUATION.match(raw):
-            return []
         if raw[0] in _BLOCKS and (records := self._blocks.start(raw)) is not None:
             return [*self.flush(), *self._block(raw, records, seq)]
-        text = clean(_COLOURS.sub(b"", raw) if b"\x1b[" in raw else raw)
-        text = text.removeprefix("\ufeff").rstrip()
+        text = clean(_COLOURS.sub(b"", raw) if b"\x1b[" in raw else raw).rstrip()
+        if self._number == 1:
+            text = text.removeprefix("\ufeff")
         return self._line(text, now_ns, seq) if text else []
 
     def continues(self, raw: bytes) -> bool:
@@ -84,20 +86,20 @@ class Lines:
         return [record._replace(seq=seq) for record in records]
 
     def _line(self, text: str, now_ns: int, seq: int) -> list[Record]:
-        line = parse_head(text, now_ns)
+        line = parse_head(text, now_ns, seq)
         if line.kind is Kind.HEADED:
             self._headed = True
         elif self._held and text[0] in " \t":
             self._extend(text.strip())
             return []
-        elif line.kind is Kind.NOTE:
+        elif line.kind is Kind.NOTE or text in ("[", "]"):  # remarks; the ends of a JSON array
             return []
         elif line.kind is Kind.FOREIGN or self._headed:
             self._not_understood(text)
             return []
         else:
             self._note_bare(text)
-        complete, self._held = self._held, self._repeated(self._timed(line)._replace(seq=seq))
+        complete, self._held = self._held, self._repeated(self._timed(line))
         return complete
 
     def _timed(self, line: Line) -> Record:

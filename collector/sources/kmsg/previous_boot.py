@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from collector.sources.kmsg.attribution import Attribution
 from collector.sources.kmsg.collapse import Collapse
-from collector.sources.kmsg.parse import Joiner, parse_uuid
+from collector.sources.kmsg.joiner import Joiner
+from collector.sources.kmsg.parse import parse_uuid
 from collector.sources.kmsg.previous_records import PreviousRecords
 from collector.sources.kmsg.records import KERNEL
 from collector.sources.kmsg.to_events import Log, tell
@@ -37,6 +38,7 @@ class PreviousBoot:
         self._uuids = dict(uuids)
         self._user_lines = user_lines
         self._joiner = Joiner()
+        self._log: Log | None = None  # of the last event
 
     @property
     def finished(self) -> bool:
@@ -57,9 +59,11 @@ class PreviousBoot:
             if named := parse_uuid(record.text):
                 self._uuids[named[0]] = named[1]
             if parsed := self._joiner.feed(record):
-                collapses.setdefault(Log(origin, record.boot_id or origin), Collapse()).add(
-                    record, parsed
-                )
+                self._log = Log(origin, record.boot_id or origin)
+                collapses.setdefault(self._log, Collapse()).add(record, parsed)
+        if self._records.finished and self._log is not None:
+            for record, parsed in self._joiner.overdue(final=True):
+                collapses.setdefault(self._log, Collapse()).add(record, parsed)
         return [
             tell(
                 run,

@@ -15,9 +15,10 @@ from collector.sources.kmsg.attribution import Attribution
 from collector.sources.kmsg.bookmark import Bookmark
 from collector.sources.kmsg.collapse import Collapse, Run
 from collector.sources.kmsg.device_reader import open_device
+from collector.sources.kmsg.joiner import Joiner
 from collector.sources.kmsg.kernel_time import KernelTime, saved_time
 from collector.sources.kmsg.opening import KMSG, SYSLOG_FILES, Opening, is_own_log
-from collector.sources.kmsg.parse import Joiner, parse_text, parse_uuid
+from collector.sources.kmsg.parse import parse_text, parse_uuid
 from collector.sources.kmsg.previous_boot import PreviousBoot
 from collector.sources.kmsg.previous_records import PSTORE, PreviousRecords
 from collector.sources.kmsg.reader import Loss, Reader, UnavailableError
@@ -200,7 +201,7 @@ class KernelLogSource:
                 self._take(record, collapse)
             records += len(batch)
             ended = not batch
-        for record, parsed in self._joiner.overdue() if ended else ():
+        for record, parsed in self._joiner.overdue(final=self._saved is not None) if ended else ():
             collapse.add(record, parsed)
         self._metrics.add(agent.KERNEL_LOG_RECORDS, amount=records)
         self._places[reader.mode] = reader.position()

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from collector.sources.kmsg.records import KERNEL, USER, Record
-from collector.sources.kmsg.stamps import When, stamp_at
+from collector.sources.kmsg.stamps import ISO, When, iso_time, stamp_at
 
 MAX_STAMPS = 3  # of one line: a syslog daemon's, the kernel's, and a second of dmesg
 
@@ -57,18 +57,37 @@ _NOTE = re.compile(r"-- (?:Boot |Reboot|Logs begin|Journal begins|No entries|Sub
 # A head of some other form: a time of day, a program's name, or binary data.
 _FOREIGN = re.compile(
     r"[^:]{0,40}?(?<![0-9a-fA-F:.])\d\d?:\d\d:\d\d(?![0-9a-fA-F:])"
-    r"|\d{9,19}\b|[^:]{0,120}\bkernel(?:\[\d{1,9}\])?: |.{1,120}?\bNVRM: (?:Xid|GPU|The) "
-    r"|[{}\"]|[^\ufffd]{0,200}\ufffd",
+    r"|\d{9,19}\b|[^:]{0,120}\bkernel(?:\[\d{1,9}\])?: |[^ :\[\]]{1,120} NVRM: (?:Xid|GPU|The) "
+    r"|\{(?!\d)|[}\"]|[^\ufffd]{0,200}\ufffd",
     re.DOTALL,
 )
 
 
-def parse_head(text: str, now_ns: int = 0) -> Line:
+# The two most frequent spellings at once; a bracket that follows may be a further stamp.
+_PLAIN = re.compile(
+    r"\[ *(\d{1,12})\.(\d{6})\] (?!\[|kernel: |[^ \[]{1,255} kernel: )(.*)", re.DOTALL
+)
+_SYSLOG = re.compile(
+    rf"({ISO}) [^ ]{{0,254}}[^ :] kernel: (?:\[ *\d{{1,12}}\.\d{{3,9}}\] )?(?!\[)(.*)", re.DOTALL
+)
+
+
+def parse_head(text: str, now_ns: int = 0, seq: int = -1) -> Line:
     """One line that is no record of /dev/kmsg and no JSON.
 
     Of a program's own line the record has facility ``USER``. ``now_ns`` (unix) gives the year of
     times without one.
     """
+    if match := _PLAIN.match(text):
+        usec = int(match[1]) * 1_000_000 + int(match[2])
+        return Line(Kind.HEADED, Record(match[3], seq, usec))
+    if (match := _SYSLOG.match(text)) and (time_ns := iso_time(match[1])):
+        return Line(Kind.HEADED, Record(match[2], seq, -1, KERNEL, time_ns))
+    line = _parse_head(text, now_ns)
+    return line._replace(record=line.record._replace(seq=seq))
+
+
+def _parse_head(text: str, now_ns: int) -> Line:
     at, facility, version = _facility(text)
     if text.startswith("kernel: ", at):
         at += len("kernel: ")

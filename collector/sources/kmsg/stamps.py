@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 from typing import NamedTuple
 
 from pipeline.clock import SECOND_NS
@@ -78,7 +79,7 @@ def _wall_unix(match: re.Match[str], _now_ns: int) -> When:
 
 
 _DELTA = r"(?: *<[^<>]{0,24}>| {1,24})?"  # dmesg -d, journalctl -o short-delta
-_ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _SECONDS = r"\d\d:\d\d:\d\d"
 
 
@@ -94,11 +95,11 @@ BRACKETS = (
     _row(r"\[ *<[^<>]{0,24}>\]", _nothing),  # dmesg --time-format delta
     _row(r"\[([A-Z][a-z]{2}) {0,2}(\d{1,2}) (\d\d:\d\d)\]", _minute),  # dmesg -e, -H
     _row(rf"\[([A-Z][a-z]{{2}} [A-Z][a-z]{{2}} [ \d]\d {_SECONDS} \d{{4}}){_DELTA}\]", _ctime),
-    _row(rf"\[({_ISO})\]:?", _iso),  # Talos (siderolabs/go-kmsg)
+    _row(rf"\[({ISO})\]:?", _iso),  # Talos (siderolabs/go-kmsg)
 )
 DIGITS = (
     # rsyslog and journalctl -o short-iso with a point, dmesg --time-format iso with a comma
-    _row(rf"({_ISO})(?= )", _wall_iso),
+    _row(rf"({ISO})(?= )", _wall_iso),
     _row(r"(\d{9,11})\.(\d{1,9})(?= )", _wall_unix),  # journalctl -o short-unix
 )
 LETTERS = (
@@ -136,10 +137,7 @@ def iso_time(text: str) -> int:
     1737434504285060000
     """
     try:
-        moment = datetime.fromisoformat(text)
-        return (
-            int(moment.replace(microsecond=0).timestamp()) * SECOND_NS + moment.microsecond * 1000
-        )
+        return round(datetime.fromisoformat(text).timestamp() * 1e6) * 1000
     except (ValueError, OverflowError, OSError):
         return 0
 
@@ -176,6 +174,7 @@ def without_year(text: str, now_ns: int) -> int:
     return local_time(f"{year - 1} {text}", "%Y %b %d %H:%M:%S")
 
 
+@lru_cache(maxsize=64)  # many lines have the same second, and strptime is slow
 def local_time(text: str, form: str) -> int:
     """Unix time of a local date in the form of strptime(3), 0 where it is none."""
     try:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from collector.node.inventory import pci_key
+from collector.sources.kmsg.classes import PCI
 from collector.sources.kmsg.parsed_line import ParsedLine
-from collector.sources.kmsg.patterns import PCI
 from pipeline.observation import Value
 
 FALLEN_OFF_THE_BUS = 79
@@ -42,8 +42,8 @@ _CAUSE = re.compile(r"\bcaused by previous Xid (\d{1,5})\b")
 _BARE = re.compile(rf"NVRM: GPU (?:at )?(?:PCI:)?{PCI}: GPU has fallen off the bus")
 _LONG = re.compile(
     (
-        rf"NVRM: The NVIDIA GPU {PCI}\s(?:.{{0,80}}?\s)?(?:has\s)?(?:NVRM:\s)?fallen off the bus "
-        r"and is not responding"
+        rf"NVRM: The (?:NVIDIA )?GPU {PCI}\s(?:.{{0,80}}?\s)?(?:has\s)?(?:NVRM:\s)?"
+        r"fallen off the bus and is not responding"
     ),
     re.DOTALL,
 )

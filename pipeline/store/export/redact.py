@@ -17,7 +17,7 @@ import pyarrow as pa
 from pipeline.catalog import EVENTS, device_job
 
 MASK = "***"
-HIDDEN = ("process", "pid", "cgroup")
+HIDDEN = ("process", "pid", "cgroup", "task_cgroup")
 OF_PEOPLE = ("user", "note")  # of those who took an incident on, or a device out of service
 # The driver's own lines name the process among much that a vendor needs:
 # `pid=1234, name=python3, Ch 00000008, ...`.

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.sources.kmsg.parse import Joiner, parse_text
-from collector.sources.kmsg.patterns import PATTERNS
+from collector.sources.kmsg.classes import CLASSES
+from collector.sources.kmsg.joiner import Joiner
+from collector.sources.kmsg.parse import parse_text
 from collector.sources.kmsg.records import Record
 from pipeline.catalog.events import strange_attributes
 from pipeline.observation import Value
+from tests.collector.sources.kmsg.corpus import CORPUS
 
 LINES: list[tuple[str, str, str, dict[str, Value]]] = [
     (
@@ -118,13 +120,13 @@ LINES: list[tuple[str, str, str, dict[str, Value]]] = [
         "mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 8: 8c00004000010091",
         "machine_check",
         "",
-        {"cpu": 12, "bank": 8},
+        {"cpu": 12, "bank": 8, "status": "8c00004000010091", "severity": "corrected"},
     ),
     (
         "mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 7: be00000000800400",
         "machine_check",
         "",
-        {"cpu": 3, "bank": 7},
+        {"cpu": 3, "bank": 7, "status": "be00000000800400", "severity": "fatal"},
     ),
     ("mce: [Hardware Error]: Machine check events logged", "machine_check", "", {}),
     (
@@ -165,7 +167,7 @@ LINES: list[tuple[str, str, str, dict[str, Value]]] = [
     ),
     (
         "EXT4-fs (sda1): Remounting filesystem read-only",
-        "filesystem_error",
+        "filesystem_read_only",
         "",
         {"filesystem": "ext4", "block_device": "sda1"},
     ),
@@ -183,15 +185,15 @@ LINES: list[tuple[str, str, str, dict[str, Value]]] = [
     ),
     (
         "I/O error, dev nvme1n1, sector 123 op 0x0:(READ) flags 0x0",
-        "filesystem_error",
+        "storage_error",
         "",
-        {"filesystem": "block", "block_device": "nvme1n1"},
+        {"component": "block", "block_device": "nvme1n1"},
     ),
     (
         "nfs: server 10.0.0.9 not responding, still trying",
         "network_filesystem_error",
         "",
-        {"filesystem": "nfs", "server": "10.0.0.9"},
+        {"filesystem": "nfs", "server": "10.0.0.9", "reason": "not responding"},
     ),
     (
         (
@@ -200,7 +202,7 @@ LINES: list[tuple[str, str, str, dict[str, Value]]] = [
         ),
         "network_filesystem_error",
         "",
-        {"filesystem": "lustre", "server": "work-MDT0000-mdc-ffff8881"},
+        {"filesystem": "lustre", "server": "work-MDT0000-mdc-ffff8881", "reason": "error"},
     ),
     (
         (
@@ -209,7 +211,7 @@ LINES: list[tuple[str, str, str, dict[str, Value]]] = [
         ),
         "network_filesystem_error",
         "",
-        {"filesystem": "lustre", "server": "work-OST0001"},
+        {"filesystem": "lustre", "server": "work-OST0001", "reason": "connection lost"},
     ),
     (
         (
@@ -307,27 +309,18 @@ def test_line(text: str, kind: str, pci: str, facts: dict[str, Value]) -> None:
     assert (happening.kind, happening.pci, dict(happening.facts)) == (kind, pci, facts)
 
 
-def test_every_kind_of_line_has_an_example() -> None:
-    """No pattern is without a line here, and each attribute is one of the catalogue."""
-    matched = set()
-    for text, *_ in LINES:
-        for pattern in PATTERNS:
-            if pattern.expression.match(text):
-                matched.add(pattern.expression.pattern)
-                break
-    without = [
-        pattern.expression.pattern
-        for pattern in PATTERNS
-        if pattern.expression.pattern not in matched
-    ]
-    assert without == []
-    for pattern in PATTERNS:
-        assert (
-            strange_attributes(
-                pattern.kind, {*pattern.expression.groupindex, *dict(pattern.constants)}
-            )
-            == []
-        )
+def test_every_row_of_the_table_has_an_example() -> None:
+    """No class of lines is without a line here or in the corpus, and each attribute is one of the
+    catalogue.
+    """
+    texts = [text for text, *_ in LINES] + [text for one in CORPUS for text in one.texts]
+    matched = {id(row) for row in CLASSES for text in texts if row.expression.match(text)}
+    assert [row.expression.pattern for row in CLASSES if id(row) not in matched] == []
+    for row in CLASSES:
+        names = {*row.expression.groupindex, *dict(row.constants)}
+        assert strange_attributes(row.kind, names) == []
+        assert bool(row.first) != bool(row.needle), row.expression.pattern
+        assert row.source
 
 
 @pytest.mark.parametrize(
@@ -339,14 +332,13 @@ def test_every_kind_of_line_has_an_example() -> None:
         ),
         "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Data {0x10000000, 0x10000000}",
         "python[1]: segfault at 0 ip 0 sp 0 error 6 in libpython3.11.so[1+2]",
-        "nfs: server 10.0.0.9 OK",
         "audit: type=1400 EXT4-fs error (device x)",
         "Code: ff ff 41 83 fe fd",
         "",
     ],
 )
 def test_what_says_nothing_of_interest(text: str) -> None:
-    """Details that follow an error, other libraries, good news and quotations are no events."""
+    """Details that follow an error, other libraries and quotations are no events."""
     assert parse_text(text) is None
 
 
@@ -387,7 +379,7 @@ def test_aer_port_line_alone_is_told_late() -> None:
     assert (happening.kind, happening.pci, happening.facts, record.seq) == (
         "pcie_error",
         "0000:b8:00.0",
-        {"severity": "fatal"},
+        {"severity": "fatal", "reporter": "0000:b7:01.0"},
         0,
     )
     assert joiner.overdue() == []
@@ -410,7 +402,16 @@ def test_oom_kill_names_the_cgroup() -> None:
     )
     kill = "Memory cgroup out of memory: Killed process 4242 (python3) total-vm:1kB"
     assert feed(Joiner(), line, kill) == [
-        ("oom_kill", {"pid": 4242, "process": "python3", "cgroup": "/slurm/job_7"})
+        (
+            "oom_kill",
+            {
+                "pid": 4242,
+                "process": "python3",
+                "cgroup": "/slurm/job_7",
+                "task_cgroup": "/slurm/job_7/step_0",
+                "job": "7",
+            },
+        )
     ]
 
 

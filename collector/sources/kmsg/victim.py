@@ -1,0 +1,45 @@
+"""Whose memory ran out: the cgroups that the kernel prints before it kills (mm/oom_kill.c,
+mm/memcontrol.c), and the job they belong to.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pipeline.observation import Value
+
+_OOM = re.compile(
+    r"oom-kill:constraint=[^,]{1,40},.{0,400}?(?:oom_memcg=(?P<limit>[^,]{1,400}),|,global_oom,)"
+    r".{0,200}?task_memcg=(?P<task>[^,]{1,400}),.{0,200}?,pid=(?P<pid>\d{1,10}),",
+    re.DOTALL,
+)
+# kernels before 4.19
+_TASK = re.compile(r"Task in ([^\n]{1,400}) killed as a result of limit of ([^\n]{1,400})")
+_SLURM_JOB = re.compile(r"/job_(\d{1,12})(?:/|$)")
+
+
+def memory_of(text: str) -> tuple[str, str, str] | None:
+    """Process id, cgroup whose limit was reached ("" where the machine's memory ran out), and the
+    cgroup of the process.
+    """
+    match = _OOM.match(text)
+    return (match["pid"], match["limit"] or "", match["task"]) if match else None
+
+
+def task_of(text: str) -> tuple[str, str] | None:
+    """Cgroup whose limit was reached, and that of the process, as older kernels print them."""
+    match = _TASK.match(text)
+    return (match[2], match[1]) if match else None
+
+
+def about_victim(limit: str, task: str) -> dict[str, Value]:
+    """Attributes of the kill: a Slurm job is named in the path of its cgroup.
+
+    >>> about_victim("", "/slurm/uid_7/job_42/step_0")
+    {'task_cgroup': '/slurm/uid_7/job_42/step_0', 'job': '42'}
+    """
+    facts: dict[str, Value] = {"cgroup": limit} if limit else {}
+    facts["task_cgroup"] = task
+    if job := _SLURM_JOB.search(task):
+        facts["job"] = job[1]
+    return facts
