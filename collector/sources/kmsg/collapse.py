@@ -13,6 +13,8 @@ from collector.sources.kmsg.records import Record
 # a flood of one fault is one group; so many kinds and devices at once is no fault but noise
 MAX_GROUPS = 512
 MAX_RUNS = 16  # different details of one group, such as the processes that an XID 31 names
+# What else names the part that an event is about.
+PARTS = ("interface", "server", "block_device", "array", "resource")
 
 
 @dataclass(slots=True)
@@ -26,7 +28,7 @@ class Run:
 
 
 class Collapse:
-    """Groups by device, code and sub-code (what is no XID: by kind and device), and in a
+    """Groups by device, code and sub-code (what is no XID: by kind, device and part), and in a
     group by runs of equal facts.
 
     Beyond ``MAX_RUNS`` the last run takes the rest with its own details, so runs of one group never
@@ -73,4 +75,5 @@ def _key(parsed: ParsedLine) -> tuple[object, ...]:
     facts = parsed.facts
     if parsed.kind == "xid":
         return ("xid", parsed.pci, facts["code"], facts.get("sub_code"), facts.get("inferred"))
-    return (parsed.kind, parsed.pci, facts.get("code"))
+    part = next((facts[name] for name in PARTS if name in facts), None)
+    return (parsed.kind, parsed.pci, facts.get("code"), part)

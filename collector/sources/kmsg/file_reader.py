@@ -90,7 +90,7 @@ class FileReader:
         while self._lines or self._more():
             if not self._lines:
                 continue
-            if len(records) >= most and not text.continues(self._lines[0][0]):
+            if len(records) + text.held >= most and not text.continues(self._lines[0][0]):
                 return records + text.flush()
             raw, end = self._lines.popleft()
             self._offset = end

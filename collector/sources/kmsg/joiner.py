@@ -16,7 +16,7 @@ from pipeline.observation import Value
 
 _AER = re.compile(
     r"(?:[^ ]{1,64} (?P<reporter>[^ ]{1,16}): )?AER: (?:Multiple )?(?P<severity>[A-Z][a-z]{1,20}"
-    rf"(?: \([^)]{{1,20}}\))?) error (?:message )?received (?:from |: )(?:id=)?{PCI}"
+    rf"(?: \([^)]{{1,20}}\))?) error (?:message )?received(?: from|:) (?:id=)?{PCI}"
 )
 _LOST = re.compile(rf"NVRM: The (?:NVIDIA )?GPU {PCI}\s*(?:\(PCI ID: [0-9a-f:]{{9}}\))?")
 _LOST_END = re.compile(

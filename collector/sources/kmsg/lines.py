@@ -59,6 +59,11 @@ class Lines:
             text = text.removeprefix("\ufeff")
         return self._line(text, now_ns, seq) if text else []
 
+    @property
+    def held(self) -> int:
+        """How many records ``flush`` would give."""
+        return len(self._held)
+
     def continues(self, raw: bytes) -> bool:
         """Whether a line belongs to the record that is held."""
         return bool(self._held) and raw[:1] in (b" ", b"\t")

@@ -38,7 +38,7 @@ class PreviousBoot:
         self._uuids = dict(uuids)
         self._user_lines = user_lines
         self._joiner = Joiner()
-        self._log: Log | None = None  # of the last event
+        self._log: Log | None = None  # of the last record
 
     @property
     def finished(self) -> bool:
@@ -58,8 +58,8 @@ class PreviousBoot:
                 continue
             if named := parse_uuid(record.text):
                 self._uuids[named[0]] = named[1]
+            self._log = Log(origin, record.boot_id or origin)
             if parsed := self._joiner.feed(record):
-                self._log = Log(origin, record.boot_id or origin)
                 collapses.setdefault(self._log, Collapse()).add(record, parsed)
         if self._records.finished and self._log is not None:
             for record, parsed in self._joiner.overdue(final=True):

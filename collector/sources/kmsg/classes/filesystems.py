@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collector.sources.kmsg.classes.model import BLOCK_DEVICE, LineClass, line
+from collector.sources.kmsg.classes.model import BLOCK_DEVICE, REAL_DEVICE, LineClass, line
 
 _EXT = rf"(?P<filesystem>EXT[234])-fs \((?:device )?{BLOCK_DEVICE}\): "
 _SERVER = r"(?P<server>[^\s]{1,255})"
@@ -34,6 +34,8 @@ def _back(begins: str, expression: str, filesystem: str, source: str) -> LineCla
 _NFS, _CEPHFS, _MON = "net/sunrpc/clnt.c", "fs/ceph/mds_client.c", "net/ceph/mon_client.c"
 _LUSTRE, _CIFS = "lustre/ptlrpc/import.c", "fs/smb/client/connect.c"
 _WEKA = "wekafs kernel client"
+_WEKA_FIRST = "wekafs: wekafsio: wekafsgw: weka: WEKA: Weka: [WEKA] [weka]"
+_WEKA_HEAD = r"\[?(?i:wekafs(?:io|gw)?|weka)(?:\]:?|:) .{0,160}?"
 
 CLASSES: tuple[LineClass, ...] = (
     _local(
@@ -65,7 +67,8 @@ CLASSES: tuple[LineClass, ...] = (
         "filesystem_error",
         "Aborting JBD2:",
         r"(?:JBD2: )?(?:Aborting journal on device|Detected aborted journal.{0,4}|Error -?\d{1,4} "
-        rf"detected when updating journal superblock for) {BLOCK_DEVICE}",
+        rf"detected when updating journal superblock for) {REAL_DEVICE}"
+        r"(?P<block_device>[^,:)\]\s]{1,64}?)(?:-\d{1,10})?\.?(?:\s|$)",
         "fs/jbd2/journal.c",
         filesystem="ext4",
     ),
@@ -107,6 +110,29 @@ CLASSES: tuple[LineClass, ...] = (
         r"emergency read only)",
         "fs/fat, f2fs, nilfs2, udf, jfs, gfs2, ocfs2",
     ),
+    line(
+        "filesystem_read_only",
+        "fs/jfs/super.c, fs/ocfs2/super.c and others",
+        "",
+        rf"[^\n]{{0,60}}?\((?:device )?{BLOCK_DEVICE}\):? [Rr]emounting filesystem (?:as )?"
+        r"read-only",
+        needle="emounting filesystem",
+    ),
+    line(
+        "filesystem_read_only",
+        "fs/gfs2/util.c",
+        "gfs2: GFS2:",
+        r"(?:gfs2|GFS2): fsid=(?P<block_device>[^ ]{1,64}?):? "
+        r".{0,80}?(?:about to withdraw|withdrawn)",
+        filesystem="gfs2",
+    ),
+    _local(
+        "filesystem_read_only",
+        "OCFS2:",
+        r"OCFS2: File system is now read-only",
+        "fs/ocfs2/super.c",
+        filesystem="ocfs2",
+    ),
     _local(
         "filesystem_read_only",
         "WARNING:",
@@ -143,6 +169,13 @@ CLASSES: tuple[LineClass, ...] = (
         "lustre",
         _LUSTRE,
         "connection lost",
+    ),
+    _gone(
+        "Lustre:",
+        r"Lustre: .{0,80}?ptlrpc_expire_one_request\(\)\) @@@ Request sent has "
+        r"(?:timed out|failed)",
+        "lustre",
+        "lustre/ptlrpc/client.c",
     ),
     _back(
         "Lustre:",
@@ -186,15 +219,15 @@ CLASSES: tuple[LineClass, ...] = (
         _CIFS,
     ),
     _gone(
-        "wekafs: wekafsio: wekafsgw: WEKA:",
-        r"(?i:wekafs(?:io|gw)?|weka): .{0,160}?(?:not responding|disconnected|connection (?:to "
+        _WEKA_FIRST,
+        _WEKA_HEAD + r"(?:not responding|disconnected|connection (?:to "
         r".{1,80}? )?(?:was )?lost|hung|timed ?out|unreachable|stuck)",
         "weka",
         _WEKA,
     ),
     _back(
-        "wekafs: wekafsio: wekafsgw: WEKA:",
-        r"(?i:wekafs(?:io|gw)?|weka): .{0,160}?(?:reconnected|connection (?:to .{1,80}? )?"
+        _WEKA_FIRST,
+        _WEKA_HEAD + r"(?:reconnected|connection (?:to .{1,80}? )?"
         r"(?:was )?(?:restored|re-?established)|recovered|responding again|resumed)",
         "weka",
         _WEKA,

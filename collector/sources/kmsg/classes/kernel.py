@@ -96,7 +96,7 @@ CLASSES: tuple[LineClass, ...] = (
         r"VFS: file-max limit (?P<limit>\d{1,20}) reached", "VFS:", "open files", "fs/file_table.c"
     ),
     _exhausted(
-        r"(?:nf_conntrack: )?nf_conntrack: table full, dropping packet",
+        r"(?:nf_conntrack: )?nf_conntrack: table full[^,]{0,60}, dropping packet",
         "nf_conntrack:",
         "connection tracking",
         "net/netfilter/nf_conntrack_core.c",

@@ -116,7 +116,7 @@ CLASSES: tuple[LineClass, ...] = (
     ),
     _hca(r"Health issue observed, [^,]{1,80}, severity\([0-3]\)", "health", "health.c"),
     _hca(
-        r"(?:synd|ext_synd|rfr)? ?0x[0-9a-f]{1,8}: (?:unrecoverable hardware error|HW fatal error)",
+        r"(?!Health issue observed).{0,120}?\b(?:unrecoverable hardware error|HW fatal error)",
         "fatal",
         "health.c",
     ),

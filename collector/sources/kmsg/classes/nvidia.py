@@ -79,7 +79,7 @@ CLASSES: tuple[LineClass, ...] = (
         "GSP timeout",
         source=f"{_OPEN}/src/kernel/gpu/gsp/kernel_gsp.c",
     ),
-    _nvrm(r"NVRM: .{0,300}?\[NV_ERR_GPU_IS_LOST\]", "GPU lost"),
+    _nvrm(r"NVRM: .{0,300}?\bNV_ERR_TIMEOUT\b.{0,200}?(?:[Rr]pc|RPC|[Gg]sp|GSP)", "GSP timeout"),
     _nvrm(r"NVRM: .{0,300}?\bNV_ERR_GPU_IS_LOST\b", "GPU lost"),
     _nvrm(r"NVRM: .{0,300}?\bNV_ERR_RESET_REQUIRED\b", "reset required"),
     _nvrm(

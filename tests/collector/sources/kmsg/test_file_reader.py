@@ -49,6 +49,27 @@ def test_partial_last_line_waits(log: Path) -> None:
     reader.close()
 
 
+def test_a_record_of_several_lines_is_one(log: Path) -> None:
+    """Also where a batch ends within it, and whatever comes later is another record."""
+    log.write_text("[ 1.000000] a\n             b\n             c\n[ 2.000000] d\n")
+    reader = FileReader(log, now)
+    assert [record.text for record in reader.read(1)] == ["a\nb\nc"]
+    assert texts(reader) == ["d"]
+    append(log, b"[ 3.000000] e\n             f\n")
+    assert texts(reader) == ["e\nf"]
+    reader.close()
+
+
+def test_lines_that_are_not_understood_are_a_loss_once(log: Path) -> None:
+    """Their number and the first of them."""
+    append(log, b"2025/01/21 04:41:44 a\n2025/01/21 04:41:45 b\n")
+    reader = FileReader(log, now)
+    assert texts(reader) == ["zero", "one"]
+    assert reader.losses() == [Loss("format", 2, "line 3: '2025/01/21 04:41:44 a'")]
+    assert reader.losses() == []
+    reader.close()
+
+
 def test_saved_log_may_end_without_newline(log: Path) -> None:
     """A finished log is read to its last character."""
     append(log, b"3,2,12,-;two")

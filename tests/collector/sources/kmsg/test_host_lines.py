@@ -482,3 +482,15 @@ def test_time_is_linear_in_the_line(text: str) -> None:
     for _ in range(3):
         Joiner().feed(Record(text))
     assert time.process_time() - began < 0.5
+
+
+@pytest.mark.slow
+def test_time_is_linear_for_every_class() -> None:
+    """The line of each class, its second half repeated up to 90 kB."""
+    for case in CORPUS:
+        for text in case.texts:
+            half = len(text) // 2
+            drawn_out = text[:half] + text[half:] * (90_000 // (len(text) - half))
+            began = time.process_time()
+            Joiner().feed(Record(drawn_out))
+            assert time.process_time() - began < 0.25, text

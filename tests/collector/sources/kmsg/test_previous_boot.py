@@ -135,6 +135,15 @@ def test_swapped_gpu_is_not_blamed_for_the_one_before(node: Node, start: Start) 
 
 
 @pytest.mark.slow
+def test_a_pcie_error_of_then_that_has_no_second_line(start: Start) -> None:
+    """The device was gone: the port's line alone is the event."""
+    port = "pcieport 0000:b7:01.0: AER: "
+    line = f"{port}Uncorrectable (Fatal) error message received from 0000:b8:00.0"
+    found = all_of(start(entry(line, 3000), entry("x", 3001)))
+    assert told(found, "pcie_error", "severity", "previous_boot") == [("fatal", True)]
+
+
+@pytest.mark.slow
 def test_user_lines_of_then_are_not_believed(start: Start) -> None:
     """A forged line stays forged over a reboot."""
     assert all_of(start(entry(XID_79, 3100, facility=1))) == []

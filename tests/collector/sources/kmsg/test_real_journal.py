@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from collector.sources.kmsg import KernelLogSource
+from collector.sources.kmsg.lines import Lines
+from collector.sources.kmsg.records import KERNEL
 from pipeline.catalog import agent
 from pipeline.child import Child, run
 from pipeline.clock import SystemClock
@@ -85,6 +87,50 @@ def source_of(node: Node, journalctl: str) -> KernelLogSource:
         files=(),
         pstore=(),
     )
+
+
+OUTPUTS = [
+    "short",
+    "short-precise",
+    "short-iso",
+    "short-iso-precise",
+    "short-full",
+    "short-monotonic",
+    "short-delta",
+    "short-unix",
+    "with-unit",
+    "json",
+    "json-pretty",
+    "json-sse",
+    "json-seq",
+    "export",
+    "verbose",
+    "cat",
+]
+
+
+def test_every_output_of_the_real_journalctl(journalctl: str) -> None:
+    """The machine's own kernel lines, saved in each form, are the same records."""
+    texts: dict[str, list[str]] = {}
+    for output in OUTPUTS:
+        printed = run(
+            [journalctl, "-k", "--no-pager", "-n", "150", "-o", output], timeout_s=PATIENCE_S
+        )
+        lines = Lines()
+        records = [
+            record
+            for line in printed.stdout.split(b"\n")
+            for record in lines.feed(line, SystemClock().time_ns())
+        ] + lines.finish()
+        assert lines.unread == 0, f"{output}: {lines.example}"
+        kernel = [record for record in records if record.facility == KERNEL]
+        texts[output] = [" ".join(record.text.split()) for record in kernel]
+        assert output == "cat" or all(r.usec >= 0 or r.time_ns > 0 for r in kernel), output
+    assert len(texts["json"]) > 50
+    # Where the line does not tell who wrote it, those of programs are there too.
+    loose = {"cat", "short-monotonic", "short-delta"}
+    assert [one for one in OUTPUTS if one not in loose and texts[one] != texts["json"]] == []
+    assert [one for one in loose if not set(texts["json"]) <= set(texts[one])] == []
 
 
 def test_following_the_real_journal_over_a_restart(node: Node, journalctl: str, token: str) -> None:

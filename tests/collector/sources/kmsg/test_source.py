@@ -113,6 +113,42 @@ def test_pcie_error_belongs_to_gpu_or_port(node: Node) -> None:
     assert [e.device.kind for e in events(node.source())] == ["gpu", "ib_port", "node"]
 
 
+@pytest.mark.parametrize(
+    ("line", "device"),
+    [
+        ("NVRM: GPU 0000:1b:00.0: RmInitAdapter failed! (0x62:0xffff:2477)", "gpu"),
+        ("nvidia 0000:1b:00.0: Unable to change power state from D3cold to D0, x", "gpu"),
+        ("mlx5_core 0000:5e:00.0: Unable to change power state from D3cold to D0, x", "ib_port"),
+        (
+            "mlx5_core 0000:5e:00.0: wait_func:1:(pid 1): A(0x1) timeout. Will cause a leak",
+            "ib_port",
+        ),
+        ("mlx5_0: Port: 1 Link DOWN", "ib_port"),
+        ("NETDEV WATCHDOG: ibp94s0 (mlx5_core): transmit queue 3 timed out", "ib_port"),
+        ("bond0: (slave ibp94s0): link status definitely down, disabling slave", "ib_port"),
+        ("bnxt_en 0000:77:00.0 eth9: NIC Link is Down", "node"),
+        ("pcieport 0000:b7:01.0: DPC: containment event, status:0x1f01 source:0xb800", "node"),
+        ("nfs: server 10.0.0.9 not responding, still trying", "node"),
+    ],
+)
+def test_an_event_belongs_to_the_part_that_its_line_names(
+    node: Node, line: str, device: str
+) -> None:
+    """A GPU or an adapter by its address, an adapter by its RDMA or net device, else the node."""
+    node.inventory.learn("ib_port", [port("mlx5_0", "0000:5e:00.0", "ibp94s0")])
+    node.ring.print(line)
+    (event,) = events(node.source())
+    assert event.device.kind == device
+
+
+def test_storage_servers_do_not_hide_each_other(node: Node) -> None:
+    """Each server and disk has events of its own, however many there are in one read."""
+    for number in range(40):
+        node.ring.print(f"nfs: server storage-{number} not responding, still trying")
+    found = told(events(node.source()), "network_filesystem_error", "server", "count")
+    assert found == [(f"storage-{number}", None) for number in range(40)]
+
+
 def test_event_has_the_kernels_time(node: Node) -> None:
     """An event happened when the kernel printed it, not when it was read."""
     source = node.source()
