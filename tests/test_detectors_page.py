@@ -72,7 +72,7 @@ def test_every_page_has_its_defaults_in_plain_numbers(name: str) -> None:
         ("ib_errors", "| `vl15_dropped` | 50 in 2 of 3 windows | record: "),
         ("ib_adapter", "| `temperature` | ticket | "),
         ("ib_saturation", "| `judged` | symbol_errors, "),
-        ("hang", "| `MIN_S` | (180 s, 420 s) | "),
+        ("hang", "| `MIN_S` | (180 s, 420 s, 180 s, 660 s, 600 s) | "),
         ("straggler", "| `BETWEEN` | (floor 0.1, sigmas 5, blocks 10) | "),
     ],
 )

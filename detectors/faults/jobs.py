@@ -50,6 +50,8 @@ FAULTS = (
     _GPUS.sub("hardware", "page", "COMPONENT_RESET"),
     _GPUS.sub("link", "page", "CONTACT_SUPPORT"),
     _GPUS.sub("rank_stuck", "page", "RESTART_APP", origin="application"),
+    _GPUS.sub("rank_busy", "page", "RESTART_APP", origin="application"),
+    _GPUS.sub("crawl", "ticket", "RESTART_APP", origin="unknown"),
     _GPUS.sub("undecided", "page", "RESTART_APP", origin="unknown"),
     _GPUS.sub("waits", "ticket", "NONE", origin="unknown"),
     _GPUS.sub("host_stall", "page", "CONTACT_SUPPORT", origin="site"),

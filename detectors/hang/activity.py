@@ -24,13 +24,20 @@ Flags = NDArray[np.bool_]
 # What a GPU does. LOST: the driver does not reach it; FREE: no process holds it; IDLE: held, and
 # nothing runs; BUSY is all else.
 UNKNOWN, BUSY, MOVING, SPINS, IDLE, FREE, LOST = range(7)
+POWER, NVLINK, TENSOR = 1, 2, 3  # what shows the speed of a row, the best last; 0: nothing yet
 FAILED = [state for state in GpuState if state not in NO_FAULT]
 
 # utilisation: a spinning kernel is always there; writing a checkpoint shows a few per cent
 SPIN_PERCENT, IDLE_PERCENT = 95.0, 10.0
 LITTLE_POWER = 0.35  # of the way from idle to work
+# where tensor, memory and link activity show too that nothing is done: kernels that spin draw 20 to
+# 45 % of the power limit, by model
+LITTLE_POWER_WITNESSED = 0.5
 LITTLE_TENSOR, LITTLE_DRAM = 0.5, 2.0  # percent
 LITTLE_BYTES = 0.01  # of the GPU's own usual rate
+# Than it usually moves while it works: a copy of its memory to the host. Less may be the last of
+# its work, in the reading in which it stopped.
+COPY_MORE = 2.0
 MIN_BYTES_PER_S = 1e6  # less than this is housekeeping: the driver's own polling
 IDLE_SHARE, WORK_SHARE = 0.2, 0.7  # of the power limit, until its own levels are known
 # between idle and work: the power of a GPU with less is no evidence, and it counts as working
@@ -45,16 +52,18 @@ class Activity:
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
+        self.shows = np.zeros(0)  # of the last frame: speed of each row, in a unit of its own
+        self.copies = np.zeros(0, np.bool_)  # and whether it copies its memory to or from the host
 
     @staticmethod
     def fills() -> dict[str, float | int]:
-        """The columns it needs.
+        """The columns it needs, besides ``pace`` of progress.py.
 
         Watts and bytes per second; ``unread_s`` since the row was last read;
         ``witnessed``: by more than its power.
         """
         own = dict.fromkeys(("idle_w", "work_w", "pcie_rate", "nvlink_rate"), np.nan)
-        return own | {"does": UNKNOWN, "unread_s": 0.0, "witnessed": False}
+        return own | {"does": UNKNOWN, "unread_s": 0.0, "witnessed": False, "output": 0}
 
     def look(self, frame: Frame, step_s: float) -> NDArray[np.int64]:
         """What each row does, (row,), after a placed frame that came
@@ -69,13 +78,16 @@ class Activity:
         )
         links = nvlink > np.fmax(LITTLE_BYTES * columns["nvlink_rate"], MIN_BYTES_PER_S)
         computes = (tensor > LITTLE_TENSOR) | (dram > LITTLE_DRAM) | links
-        quiet = (share <= LITTLE_POWER) & ~computes
+        witnessed = np.isfinite(tensor) & np.isfinite(dram) & np.isfinite(nvlink)
+        little = np.where(witnessed, LITTLE_POWER_WITNESSED, LITTLE_POWER)
+        quiet = (share <= little) & ~computes
         moves = pcie > np.fmax(LITTLE_BYTES * columns["pcie_rate"], MIN_BYTES_PER_S)
 
         does = np.where(np.isfinite(busy) & np.isfinite(share), BUSY, UNKNOWN)
         does[quiet & (busy >= SPIN_PERCENT)] = SPINS
         does[quiet & (busy <= IDLE_PERCENT)] = IDLE
         does[moves & ((does == SPINS) | (does == IDLE))] = MOVING
+        self.copies = (does == MOVING) & (pcie > COPY_MORE * columns["pcie_rate"])
         does[(columns.wide(frame.gauge("compute_processes")) == 0) & (does != BUSY)] = FREE
         does[columns.wide(frame.gauge("mig_mode_current")) > 0] = (
             UNKNOWN  # its instances belong to different people
@@ -84,7 +96,22 @@ class Activity:
         witnesses = np.isfinite(tensor) | np.isfinite(dram) | np.isfinite(nvlink)
         columns["witnessed"] = np.where(does == UNKNOWN, columns["witnessed"], witnesses)
         self._learn(does, power, pcie, nvlink)
+        self.shows = self._output(does, tensor, nvlink, power - columns["idle_w"])
         return self._hold(does, step_s)
+
+    def _output(
+        self, does: NDArray[np.int64], tensor: Floats, nvlink: Floats, watts: Floats
+    ) -> Floats:
+        """What each row shows of its speed, (row,): the best that it ever showed while it worked,
+        so that a reading that is missing does not change its unit.
+        """
+        columns, works = self._columns, does == BUSY
+        best = np.where(tensor > LITTLE_TENSOR, TENSOR, np.where(nvlink > 0, NVLINK, POWER))
+        better = works & (best > columns["output"])
+        columns["output"] = np.where(better, best, columns["output"])
+        columns["pace"] = np.where(better, np.nan, columns["pace"])
+        shown = np.choose(columns["output"], (watts, watts, nvlink, tensor))
+        return np.where(does == UNKNOWN, np.nan, shown)
 
     def _power(self, frame: Frame) -> tuple[Floats, Floats]:
         """Watts, and the share of the way from idle to work; both NaN where energy stands still, as

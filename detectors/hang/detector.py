@@ -5,19 +5,23 @@ that the others wait for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.hang.activity import BUSY, FREE, IDLE, LOST, MOVING, SPINS, UNKNOWN, Activity
+from detectors.hang import pauses, words
+from detectors.hang.activity import BUSY, FREE, IDLE, LOST, Activity
+from detectors.hang.counts import Counts
 from detectors.hang.members import Members
-from detectors.hang.pauses import EVIDENCE_S, STARVES, WAITS, learnt, patience
+from detectors.hang.pauses import ALL_WAIT, ALONE, CRAWLS, EVIDENCE_S, STARVES, WAITS
+from detectors.hang.progress import CRAWL, MEAN_S, PACE_S, STEP_S, WELL, Progress
 from detectors.hang.stalls import StallsByJob
-from detectors.hang.suspects import Blame, Member, Reach, blame
+from detectors.hang.suspects import PROVED, Member, Reach, blame, crawling
 from detectors.kit.block_clock import StepClock
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.elapsed import Elapsed
-from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.findings import RANK, FindingTracker
 from detectors.kit.jobs import in_job
 from detectors.kit.literature import LLAMA
 from detectors.kit.page import Page, Shown
@@ -28,8 +32,6 @@ from pipeline.frame import Device, Frame
 from pipeline.observation import Event, Observation
 from pipeline.xid.table import xid_entry
 
-MIN_MEMBERS = 2  # a job of one has no peers
-MAX_UNREAD = 0.1  # of the members: a job with more unread members is not judged
 BREAK_S = 15.0  # a stir shorter than this is no end of a pause
 BACK_S = 30.0  # of work after which a stall is over
 OVER_S = 60.0  # without any process a job has ended, whatever the scheduler reports
@@ -37,36 +39,38 @@ OVER_S = 60.0  # without any process a job has ended, whatever the scheduler rep
 # retries), or while it is stalled.
 XID_BEFORE_NS = 120 * SECOND_NS
 SERIOUS = "page"
+# How far a pause was reported: not at all; as a ticket; as a page; of one steady node, as a ticket.
+NOT_YET, REPORTED, PAGED, IDLE_REPORTED = range(4)
+# time constant of the share of time in which a job works, shorter while it is young
+DUTY_S, MIN_DUTY_S = 3600.0, 600.0
 LINKS = ("link_down", "hca_health")
-NAMES = {
-    BUSY: "work",
-    MOVING: "move data over PCIe",
-    SPINS: "wait in a kernel",
-    IDLE: "are idle",
-    FREE: "have no process",
-    LOST: "are lost",
-}
 
 
 PAGE = Page(
     formula=(
-        "all members quiet for longer than max(180 s, the job's own pauses) while some wait at "
-        "full utilisation; root cause: dead rank, rank with an error, the few that are idle, the "
-        "last to stop"
+        "all members quiet (or few compute and the others wait) for longer than max(180 s, twice "
+        "the job's own pauses): ticket; 3 to 6 times them, or 2 h where none are known: page; "
+        "page after 60 s when a process is gone or a GPU had a serious XID; root cause: dead rank, "
+        "rank with an error, the few that are idle or compute alone, the last to stop"
     ),
-    sources=(LLAMA, "NVIDIA, NCCL documentation: NCCL_TIMEOUT and the RAS subsystem"),
+    sources=(
+        LLAMA,
+        "NVIDIA, NCCL documentation: NCCL_TIMEOUT and the RAS subsystem",
+        "PyTorch, torch.distributed.init_process_group: timeout, 10 minutes for NCCL",
+        "Greyhound (ATC'25): a checkpoint of 100 minutes",
+    ),
     shows=(
         Shown("gpu", "gpu_utilization_percent"),
         Shown("gpu", "power_milliwatts"),
         Shown("ib_port", "transmit_words"),
     ),
     next_step=(
-        "Ask the job's ranks (tocsin nccl status); end the job, and drain the node of the root "
-        "cause before it starts again."
+        "Ask the job's ranks (tocsin nccl status) whether one writes a checkpoint; if none does, "
+        "end the job, and drain the node of the root cause before it starts again."
     ),
     clears=(
         "When GPUs of the job have worked for half a minute, when none of them had a process for a "
-        "minute, or when the scheduler reports the end of the job."
+        "minute, or when the scheduler reports the end of the job. A pause that ends so is learnt."
     ),
     scored_as=("hang",),
 )
@@ -76,26 +80,37 @@ class Hang(Stateful):
     """Finds from GPU readings alone which jobs are stalled, and which of their
     GPUs the others wait for.
 
-    A page after three minutes of silence when some wait and one does not (a minute when its process
-    is gone or its driver reported a serious error), after seven when all are idle; later for jobs
-    that are young or are known for longer pauses. On one node of several a stall whose culprit is
-    not here is an info finding; where no source reports jobs it is a ticket. It ends when the job
-    works again or is over.
+    A rank that writes a checkpoint to slow storage looks like one that hangs: a ticket after three
+    minutes, and a page once the pause is far out of what this job, or jobs of its user, name and
+    size, did before. Jobs known to copy to the host while they save page after three minutes (seven
+    when all are idle), as do all jobs after one minute when a process is gone or its driver
+    reported a serious error. A rank that computes while all others wait is a ticket after eleven
+    minutes, a job at less than 15 % of its usual speed after ten. On one node of several a stall
+    whose culprit is not here is an info finding; where no source reports jobs it is a ticket. It
+    ends when the job works again or is over.
 
     >>> Hang().name
     'hang'
     """
 
     name = "hang"
-    version = 2
+    version = 3
 
     def __init__(self) -> None:
         self._columns = Columns(
-            **Activity.fills(), **Members.fills(), worked_ns=0, xid_ns=0, xid=0, link_ns=0
+            **Activity.fills(),
+            **Members.fills(),
+            **Progress.fills(),
+            worked_ns=0,
+            xid_ns=0,
+            xid=0,
+            link_ns=0,
         )
         self._activity, self._members = Activity(self._columns), Members(self._columns)
+        self._progress = Progress(self._columns)
         self._clock, self._elapsed = StepClock(), Elapsed()
         self._standing, self._told = FindingTracker(self.name), StallsByJob()
+        self._crawls = StallsByJob()
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What begins and ends with this observation."""
@@ -137,75 +152,133 @@ class Hang(Stateful):
         columns["worked_ns"] = np.where(does == BUSY, at.mono_ns, columns["worked_ns"])
         members.part((does == IDLE) | (does == FREE) | (does == LOST))
         if members.names:
-            yield from self._jobs(np.where(columns["joined"], does, -1), step_s, at)
+            does = np.where(columns["joined"], does, -1)
+            yield from self._jobs(does, step_s, at)
+            yield from self._speeds(does, step_s, at)
         yield from self._standing.due(at)
 
     def _jobs(self, does: NDArray[np.int64], step_s: float, at: Instant) -> Iterator[Finding]:
-        """Move every job's clocks on, and tell what they say.
+        """Move every job's clocks on, and report its stalls.
 
-        ``does`` is -1 for who never worked for the job.
+        ``does`` is -1 for rows that never worked for the job.
         """
         members, of = self._members, self._members.of
-        n, works, moves, waits, idle, unread = (
-            members.count(rows)
-            for rows in (
-                does >= 0,
-                does == BUSY,
-                does == MOVING,
-                does == SPINS,
-                does == IDLE,
-                does == UNKNOWN,
-            )
+        counts = Counts.of(members, does)
+        still, kind = counts.pauses()
+        self._clocks(counts, still, step_s)
+        self._pauses(still, kind, step_s)
+        known, jobs = members.known(), np.arange(len(still))
+        kind = of["kind"].astype(np.int64)
+        report, page = (
+            limit(known)[kind, jobs] for limit in (pauses.report_after, pauses.page_after)
         )
-        out = members.count((does == FREE) | (does == LOST))
-        silent = (
-            (n >= MIN_MEMBERS)
-            & (works + moves == 0)
-            & (unread <= MAX_UNREAD * n)
-            & (waits + idle > 0)
-        )
-        of["worked_s"] += step_s * ((works > 0) & (2 * works >= n))
-        of["back_s"] = np.where(works > 0, of["back_s"] + step_s, 0.0)
-        of["over_s"] = np.where((n > 0) & (out == n), of["over_s"] + step_s, 0.0)
-        of["out_s"] = np.where((out > 0) & (out == of["out"]), of["out_s"] + step_s, 0.0)
-        of["out"] = out.astype(np.float64)
-        self._pauses(silent, np.where(waits > 0, WAITS, STARVES), step_s)
-
-        kind, jobs = of["kind"].astype(np.int64), np.arange(len(n))
-        limit = patience(of["longest_s"], of["worked_s"])[kind, jobs]
         # out_s is 0 when so many are first seen to be gone, which may be a step after they left.
-        known = (kind == WAITS) & (
+        proved = (kind != STARVES) & (
             (of["out_s"] >= EVIDENCE_S - step_s) | (self._recent_xids(does, at) > 0)
         )
-        limit[known] = EVIDENCE_S
-        for job in rows_where(silent & (of["silent_s"] >= limit) & (of["told"] == 0)):
-            of["told"][job] = 1.0
-            yield from self._stalls(job, does, float(limit[job]), at)
-        for job in rows_where((of["told"] > 0) & (of["back_s"] >= BACK_S) & (of["silent_s"] == 0)):
-            of["told"][job] = 0.0
+        report, page = (np.where(proved, EVIDENCE_S, limit) for limit in (report, page))
+        idles = (kind == STARVES) & (of["steady"] >= pauses.STEADY) & (
+            of["worked_s"] >= pauses.STEADY_AFTER_S
+        )  # fmt: skip
+        idle_report = np.where(idles, np.maximum(report, pauses.IDLE_REPORT_S), np.inf)
+        paused = np.where(still, of["silent_s"], 0.0)
+        stage = np.where(paused >= report, REPORTED, NOT_YET)
+        stage = np.where((paused >= page) & (stage > NOT_YET), PAGED, stage)
+        stage = np.where(paused >= idle_report, IDLE_REPORTED, stage)
+        for job in rows_where(stage > of["stage"]):
+            of["stage"][job] = stage[job]
+            yield from self._stalls(job, does, (float(report[job]), float(page[job])), at)
+        for job in rows_where((of["stage"] > 0) & (of["back_s"] >= BACK_S) & (of["silent_s"] == 0)):
+            of["stage"][job] = of["proved"][job] = 0.0
             yield from self._end(members.names[job], at, "the job works again")
         for job in rows_where(of["over_s"] >= OVER_S):
             members.forget(job)
             yield from self._end(members.names[job], at, "its processes have left")
 
-    def _pauses(self, silent: NDArray[np.bool_], kind: NDArray[np.int64], step_s: float) -> None:
-        """Count the silence of each kind; learn how long a pause was that ended."""
-        of = self._members.of
-        goes_on = silent & ((kind == of["kind"]) | (of["silent_s"] == 0))
+    def _clocks(self, counts: Counts, still: NDArray[np.bool_], step_s: float) -> None:
+        """How long each job has worked, copied, been back or over."""
+        of, n, works, out = self._members.of, counts.n, counts.works, counts.out
+        at_work = (works > 0) & (2 * works >= n)
+        of["worked_s"] += step_s * at_work
+        of["back_s"] = np.where((works > 0) & ~still, of["back_s"] + step_s, 0.0)
+        of["over_s"] = np.where((n > 0) & (out == n), of["over_s"] + step_s, 0.0)
+        of["out_s"] = np.where((out > 0) & (out == of["out"]), of["out_s"] + step_s, 0.0)
+        of["out"] = out.astype(np.float64)
+        weight = step_s / np.clip(of["worked_s"], MIN_DUTY_S, DUTY_S)
+        of["duty"] += np.where(n > 0, weight * (at_work - of["duty"]), 0.0)
+        of["steady"] = np.where(at_work, of["duty"], of["steady"])
+        copies = self._members.count(self._activity.copies & self._columns["joined"])
+        begins = (works == 0) & (of["silent_s"] == 0)  # a stir within a pause is no save
+        of["moving_s"] += step_s * (begins & (counts.moves > 0))
+        of["copied_s"] += step_s * (begins & (copies > 0))
+        for job in rows_where(at_work & (of["moving_s"] > of["moved_s"])):
+            of["moved_s"][job] = of["moving_s"][job]
+            self._members.remember(job)
+        for name in ("moving_s", "copied_s"):
+            of[name] = np.where(at_work, 0.0, of[name])
+
+    def _pauses(self, still: NDArray[np.bool_], kind: NDArray[np.int64], step_s: float) -> None:
+        """Count the seconds of a pause; learn how long it was when it ended by itself."""
+        members, of = self._members, self._members.of
+        begins, before = of["silent_s"] == 0, of["kind"].astype(np.int64)
+        # one that waits among others was not read for a moment, or has died now
+        alike = ((kind == WAITS) | (kind == ALL_WAIT)) & ((before == WAITS) | (before == ALL_WAIT))
+        goes_on = still & ((kind == before) | begins | alike)
+        kind = np.where(~begins & alike & (before == WAITS), WAITS, kind)
         of["silent_s"] = np.where(goes_on, of["silent_s"] + of["broken_s"] + step_s, of["silent_s"])
         of["broken_s"] = np.where(goes_on | (of["silent_s"] == 0), 0.0, of["broken_s"] + step_s)
         of["kind"] = np.where(goes_on, kind, of["kind"])
         ended = of["broken_s"] >= BREAK_S
         if ended.any():
-            mine = ended & (of["kind"] == np.array([[WAITS], [STARVES]]))
-            longest, flagged = learnt(
-                of["longest_s"], of["flagged_s"], of["silent_s"], of["told"] > 0
+            of["longest_s"], of["number"] = pauses.learnt(
+                members.known(), of["silent_s"], before, ended & (of["proved"] == 0)
             )
-            of["longest_s"] = np.where(mine, longest, of["longest_s"])
-            of["flagged_s"] = np.where(mine, flagged, of["flagged_s"])
+            for job in rows_where(ended):
+                members.remember(job)
             of["kind"] = np.where(ended, kind, of["kind"])
-            of["silent_s"] = np.where(ended, np.where(silent, of["broken_s"], 0.0), of["silent_s"])
+            of["silent_s"] = np.where(ended, np.where(still, of["broken_s"], 0.0), of["silent_s"])
             of["broken_s"] = np.where(ended, 0.0, of["broken_s"])
+
+    def _speeds(self, does: NDArray[np.int64], step_s: float, at: Instant) -> Iterator[Finding]:
+        """Jobs that go on, at a fraction of their usual speed."""
+        members, of, group = self._members, self._members.of, self._members.group
+        counts = Counts.of(members, does)
+        still, _ = counts.pauses()
+        low, here = of["slow"] > 1 - CRAWL, (group >= 0) & (does >= 0)
+        usual = here.copy()
+        usual[here] = ~(low | still)[group[here]]
+        share = self._progress.look(
+            self._activity.shows, does == BUSY, usual & (does == BUSY), step_s
+        )
+        seen = here & np.isfinite(share)
+        total = np.bincount(group[seen], share[seen], minlength=len(members.names))
+        n = members.count(seen)
+        weight = min(step_s / MEAN_S, 1.0)
+        slow = 1 - total / np.maximum(n, 1)
+        of["slow"] += np.where(n > 0, weight * (slow - of["slow"]), 0.0)
+        of["still_s"] = np.where(counts.works > 0, 0.0, of["still_s"] + step_s)
+        goes = (
+            (of["slow"] > 1 - CRAWL)
+            & (of["still_s"] <= STEP_S)
+            & ~(still & (of["kind"] == ALONE))
+            & (of["stage"] == 0)
+        )
+        of["crawl_s"] += step_s * goes
+        known = members.known()
+        limit = pauses.report_after(known)[CRAWLS]
+        steady = (of["steady"] >= pauses.STEADY) & (of["worked_s"] >= PACE_S / 2)
+        for job in rows_where(steady & (of["crawl_s"] >= limit) & (of["crawl_stage"] == 0)):
+            of["crawl_stage"][job] = REPORTED
+            yield from self._crawling(job, does, at)
+        well = of["slow"] < 1 - WELL
+        kind = np.full(len(well), CRAWLS)
+        of["longest_s"], of["number"] = pauses.learnt(known, of["crawl_s"], kind, well)
+        of["crawl_s"] = np.where(well, 0.0, of["crawl_s"])
+        for job in rows_where(well & (of["crawl_stage"] > 0)):
+            of["crawl_stage"][job] = 0.0
+            members.remember(job)
+            for device, fault in self._crawls.pop(members.names[job]):
+                yield from self._standing.ends(device, fault, at, "the job is as fast as before")
 
     def _recent_xids(self, does: NDArray[np.int64], at: Instant) -> NDArray[np.int64]:
         return self._members.count((does >= 0) & self._fresh("xid_ns", at))
@@ -222,15 +295,43 @@ class Hang(Stateful):
         return fresh
 
     def _stalls(
-        self, job: int, does: NDArray[np.int64], limit_s: float, at: Instant
+        self,
+        job: int,
+        does: NDArray[np.int64],
+        limits_s: tuple[float, float],
+        at: Instant,
     ) -> Iterator[Finding]:
-        members, columns = self._members, self._columns
-        rows, xids, links = (
-            members.rows(job).tolist(),
-            self._fresh("xid_ns", at),
-            self._fresh("link_ns", at),
-        )
-        who = [
+        of, name, who = self._members.of, self._members.names[job], self._who(job, does, at)
+        found = blame(who, Device("", "job", name), self._reach(job, who))
+        stage, proved = int(of["stage"][job]), found.fault in PROVED
+        of["proved"][job] = proved
+        if stage == IDLE_REPORTED and found.severity == "record" and not self._guessed(job):
+            found = replace(found, severity="ticket")
+        silent_s = float(of["silent_s"][job])
+        if silent_s < limits_s[1] and found.severity == "page" and not proved:
+            found = replace(found, severity="ticket")
+        verdict = words.stalled(found, name, who, silent_s, limits_s)
+        self._told.add(name, found.culprits, found.fault)
+        onset_ns = at.time_ns - round(silent_s * SECOND_NS)
+        for device in found.culprits:
+            open_one = self._standing.get(device, found.fault)
+            if open_one is None or RANK[open_one.severity] < RANK[found.severity]:
+                yield from self._standing.holds(in_job(device, name), verdict, at, onset_ns)
+
+    def _crawling(self, job: int, does: NDArray[np.int64], at: Instant) -> Iterator[Finding]:
+        name, who = self._members.names[job], self._who(job, does, at)
+        found = crawling(who, Device("", "job", name), self._reach(job, who))
+        speed, since_s = 1 - float(self._members.of["slow"][job]), self._members.of["crawl_s"][job]
+        self._crawls.add(name, found.culprits, found.fault)
+        verdict = words.crawls(found, name, who, speed, float(since_s))
+        for device in found.culprits:
+            yield from self._standing.holds(in_job(device, name), verdict, at)
+
+    def _who(self, job: int, does: NDArray[np.int64], at: Instant) -> list[Member]:
+        """The members of a job, with what each of them does."""
+        columns = self._columns
+        xids, links = self._fresh("xid_ns", at), self._fresh("link_ns", at)
+        return [
             Member(
                 columns.devices[row],
                 int(does[row]),
@@ -239,19 +340,14 @@ class Hang(Stateful):
                 (at.mono_ns - int(columns["worked_ns"][row])) / SECOND_NS,
                 bool(columns["witnessed"][row]),
             )
-            for row in rows
+            for row in self._members.rows(job).tolist()
         ]
-        name, silent_s = members.names[job], float(members.of["silent_s"][job])
-        found = blame(who, Device("", "job", name), self._reach(job, who))
-        verdict = _verdict(found, name, who, silent_s, limit_s)
-        self._told.add(name, found.culprits, found.fault)
-        for device in found.culprits:
-            yield from self._standing.holds(
-                in_job(device, name), verdict, at, at.time_ns - round(silent_s * SECOND_NS)
-            )
+
+    def _guessed(self, job: int) -> bool:
+        return bool(self._members.guessed[job])
 
     def _reach(self, job: int, who: list[Member]) -> Reach:
-        if self._members.guessed[job]:
+        if self._guessed(job):
             return "no job"
         hosts = self._members.hosts(job)
         if hosts is None:
@@ -259,39 +355,5 @@ class Hang(Stateful):
         return "here" if hosts <= len({member.gpu.host for member in who}) else "beyond"
 
     def _end(self, job: str, at: Instant, why: str) -> Iterator[Finding]:
-        for device, fault in self._told.pop(job):
+        for device, fault in (*self._told.pop(job), *self._crawls.pop(job)):
             yield from self._standing.ends(device, fault, at, why)
-
-
-def _verdict(found: Blame, job: str, who: list[Member], silent_s: float, limit_s: float) -> Verdict:
-    hosts = len({member.gpu.host for member in who})
-    counts = {words: sum(m.does == code for m in who) for code, words in NAMES.items()}
-    now = ", ".join(f"{n} {words}" for words, n in counts.items() if n)
-    last = min(who, key=lambda m: m.worked_s_ago)
-    return Verdict(
-        found.fault,
-        found.severity,
-        found.action,
-        _summary(found, job, len(who)),
-        (
-            f"of {len(who)} GPUs of job {job} seen on {hosts} node{'s' * (hosts > 1)} {now}",
-            f"none of them moved data for {silent_s:.0f} s; the limit is {limit_s:.0f} s",
-            (
-                f"the last to work was GPU {last.gpu.attributes.get('index', last.gpu.id)} of "
-                f"{last.gpu.host}, {last.worked_s_ago:.0f} s ago"
-            ),
-            f"confidence {found.confidence:.1f}, from telemetry alone",
-        ),
-        silent_s,
-        0.0,
-        "seconds",
-    )
-
-
-def _summary(found: Blame, job: str, gpus: int) -> str:
-    first = found.culprits[0]
-    if first.kind == "job":
-        return f"Job {job} is stalled. {found.words}."
-    if found.fault in ("hang/waits", "hang/host_stall", "hang/undecided"):
-        return f"Job {job} is stalled on node {first.host}. {found.words}."
-    return f"Job {job} is stalled: {gpus} GPUs wait for this {first.kind}, which {found.words}."

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from detectors.hang.kin import Key, Kin, key_of
+from detectors.hang.pauses import KINDS, Known
 from detectors.kit.columns import Columns
 from detectors.kit.jobs import JobTracker
 from detectors.kit.snapshot import State
@@ -20,16 +22,40 @@ Floats = NDArray[np.float64]
 # Without a job: who stopped so long before the last of the others did is no part of what they do;
 # ranks of a job stop within a step.
 APART_NS = 120 * 10**9
-KINDS = 2  # of pauses: some wait in a kernel; all are idle
 
 # What is remembered of a job, in seconds unless named otherwise; (kind,) where a pair.
-# ``silent_s``: nobody of it has moved anything for so long, ``broken_s``: and now somebody has, for
-# so long; ``kind`` of that pause; ``worked_s`` in all; ``longest_s`` pause it came out of;
-# ``flagged_s``: the last one that was taken for a stall; ``back_s`` at work since; ``over_s``
-# without a process; ``out`` how many processes are gone, ``out_s`` for how long it has been so
-# many: while one after the other leaves, the job ends.
-SINGLE = ("silent_s", "broken_s", "kind", "worked_s", "told", "back_s", "over_s", "out", "out_s")
-PAIRED = ("longest_s", "flagged_s")
+# ``silent_s``: it has paused for so long, ``broken_s``: and now goes on, for so long; ``kind`` of
+# that pause; ``stage`` of it that was reported; ``proved``: by hard evidence; ``moving_s`` data
+# over PCIe since it last worked, ``copied_s`` at more than its usual rate, ``moved_s`` the longest
+# of all; ``worked_s`` in all, ``duty`` the share
+# of the last hour in which it worked and ``steady`` the same when it last did; ``back_s`` at work
+# again; ``over_s`` without a process; ``out`` how many processes are gone, ``out_s`` for how long
+# it has been so many: while one after the other leaves, the job ends; ``slow`` how much of its
+# usual speed is missing, ``still_s`` since it last computed, ``crawl_s`` for which it crawls,
+# ``crawl_stage`` of that which was reported.
+# ``longest_s`` pause it came out of, ``number`` of them.
+SINGLE = (
+    "silent_s",
+    "broken_s",
+    "kind",
+    "stage",
+    "proved",
+    "moving_s",
+    "copied_s",
+    "moved_s",
+    "worked_s",
+    "duty",
+    "steady",
+    "back_s",
+    "over_s",
+    "out",
+    "out_s",
+    "slow",
+    "still_s",
+    "crawl_s",
+    "crawl_stage",
+)
+PAIRED = ("longest_s", "number")
 
 
 class Members:
@@ -48,6 +74,8 @@ class Members:
         self._columns = columns
         self.jobs = JobTracker()
         self._reach: dict[str, int] = {}  # job -> hosts, as the scheduler says
+        self.kin = Kin()
+        self._keys: dict[str, Key] = {}
         self.names: tuple[str, ...] = ()
         self.of: dict[str, Floats] = self._blank(0)
         self.group = np.zeros(0, np.int64)
@@ -65,10 +93,12 @@ class Members:
         listed = list(events)
         self.jobs.take(listed)
         for event in listed:
-            if event.kind == "job_started" and isinstance(
-                hosts := event.attributes.get("hosts"), int
-            ):
-                self._reach[str(event.attributes.get("job", ""))] = hosts
+            if event.kind == "job_started":
+                job, hosts = str(event.attributes.get("job", "")), event.attributes.get("hosts")
+                if isinstance(hosts, int):
+                    self._reach[job] = hosts
+                if (key := key_of(event)) is not None:
+                    self._keys[job] = key
 
     def look(self) -> tuple[str, ...]:
         """Number the jobs again where rows or jobs changed; the jobs that are here no more."""
@@ -93,13 +123,35 @@ class Members:
             for job, hosts in self._reach.items()
             if job in number or self.jobs.members(job)
         }
+        self._keys = {
+            job: key for job, key in self._keys.items() if job in number or self.jobs.members(job)
+        }
         return gone
 
     def forget(self, job: int) -> None:
         """A job is over: what comes on its GPUs is another."""
         for array in self.of.values():
             array[..., job] = 0.0
+        self._recall(self.of, job, self.names[job])
         self._columns["joined"][self.group == job] = False
+
+    def known(self) -> Known:
+        """What is known of the pauses of each job."""
+        of = self.of
+        return Known(of["longest_s"], of["number"], of["moved_s"], of["worked_s"], of["copied_s"])
+
+    def remember(self, job: int) -> None:
+        """Jobs alike learn from this one."""
+        if (key := self._keys.get(self.names[job])) is not None:
+            of = self.of
+            self.kin.remember(
+                key, of["longest_s"][:, job], of["number"][:, job], float(of["moved_s"][job])
+            )
+
+    def _recall(self, of: dict[str, Floats], job: int, name: str) -> None:
+        longest_s, number, moved_s = self.kin.recall(self._keys.get(name))
+        of["longest_s"][:, job], of["number"][:, job] = longest_s, number
+        of["moved_s"][job] = moved_s
 
     def part(self, still: NDArray[np.bool_]) -> None:
         """Where jobs are guessed, drop these rows if they stopped long before others of their node
@@ -127,16 +179,23 @@ class Members:
     def state(self) -> State:
         """Jobs, who belongs to them, and their memory."""
         own = {f"of_{name}": array for name, array in self.of.items()}
+        kin = {f"kin_{name}": array for name, array in self.kin.state().items()}
         return {
-            **self.jobs.state(), **own, (
+            **self.jobs.state(), **own, **kin, (
                 "reach"
-            ): text_array(self._reach), "names": text_array(self.names),
+            ): text_array(self._reach), "keys": text_array(self._keys),
+            "names": text_array(self.names),
             "job_of": text_array(self._job_of), "group": self.group,
         }  # fmt: skip
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
         jobs = self.jobs.prepare(state)
+        kin = self.kin.prepare({"of": state["kin_of"]})
+        keys = {
+            str(job): Key(str(user), str(name), int(hosts))
+            for job, (user, name, hosts) in dict(from_text_array(state["keys"])).items()
+        }
         reach = {
             str(job): int(hosts) for job, hosts in dict(from_text_array(state["reach"])).items()
         }
@@ -153,6 +212,8 @@ class Members:
 
         def commit() -> None:
             jobs()
+            kin()
+            self._keys = keys
             self._reach, self.names, self._job_of, self.group, self.of = (
                 reach,
                 names,
@@ -176,6 +237,9 @@ class Members:
             to, come = (np.array(side, np.intp) for side in zip(*stay, strict=True))
             for name, array in new.items():
                 array[..., to] = self.of[name][..., come]
+        for n, name in enumerate(names):
+            if name not in old:
+                self._recall(new, n, name)
         return new
 
     @staticmethod

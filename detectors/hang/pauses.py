@@ -1,65 +1,129 @@
-"""How long a job may pause before it counts as stalled: what is usual for it is learnt from
-the pauses it came out of.
+"""How long a job may pause before that is reported, and before it pages: learnt, by kind of pause,
+from those that the job, or jobs like it, came out of.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-WAITS, STARVES = 0, 1  # kinds of pauses: some wait in a kernel for others; all are idle
+    Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
 
-# Seconds. Checkpoints of 60 to 180 s are usual (Llama 3 herd of models, section 3.3); here only
-# pauses count in which no GPU of the job moves data, to a peer or to the host, so that most of a
-# checkpoint does not. Loading and saving leave all GPUs idle, so this one is longer.
-MIN_S = np.array([[180.0], [420.0]])
-# Than the longest pause it came out of, however long that was: a trainer may idle for an hour each
-# time while its data are made.
-LONGER = 1.5
-# Of a reported pause, so much may become usual: two nights that a job hung are none. All may
-# idle for two hours while data are made; waiting in a kernel for more than one is rather a fault.
-MAX_S = np.array([[3600.0], [7200.0]])
+# Kinds of pauses: some GPUs idle while the others wait in a kernel for them (a rank that hangs, or
+# one that writes a checkpoint); all are idle; all wait in a kernel; few compute while all others
+# wait; all compute, at a fraction of their speed.
+WAITS, STARVES, ALL_WAIT, ALONE, CRAWLS = range(5)
+KINDS = 5
+
+# PyTorch ends a job whose collective takes longer than this unless its time-out was raised
+# (torch.distributed.init_process_group: timeout, 10 minutes for NCCL).
+WATCHDOG_S = 600.0
+MARGIN_S = 60.0  # it looks once in a while, and so do we
+# Seconds of each kind until a first report. Checkpoints of 60 to 180 s are usual (Llama 3 herd of
+# models, section 3.3), and only pauses count in which no GPU of the job moves data, to a peer or to
+# the host. Loading and saving leave all GPUs idle, so that one is longer.
+MIN_S = np.array([[180.0], [420.0], [180.0], [WATCHDOG_S + MARGIN_S], [WATCHDOG_S]])
+# Until a page, unless the job is known to save in another way: after many short saves the last one
+# may write the whole model, and the longest checkpoint published took 100 minutes (Greyhound,
+# ATC'25). Where all wait nobody writes: then the watchdog's limit counts.
+LONGEST_SAVE_S = 6000.0
+NEVER_S = 7200.0
+UNKNOWN_S = np.array([[NEVER_S], [NEVER_S], [WATCHDOG_S + MARGIN_S], [NEVER_S], [np.inf]])
+REPORT_LONGER = 2.0  # than the longest pause that it came out of: reported again
+# A page is far out of that. From save to save durations differ by up to 6 (storage shared by jobs);
+# after many saves the longest of them is close to the longest there is. Pauses of less than a
+# minute are no waiting for storage but ranks that arrive at different times.
+FAR_OUT, FAR_OUT_KNOWN, MANY = 6.0, 3.0, 8
+FAR_OUT_SHORT, SHORT_S = 3.0, 60.0
+MAX_PAGE_S = 4 * 3600.0  # whatever it did before: a night that a job hung is no habit
+MIN_PAUSE_S = 20.0  # two readings of the slowest period in use
+# of copying to the host in one stop: its ranks write their checkpoints by that, and a pause in
+# which nothing moves is none of them; a snapshot for an asynchronous writer takes less
+SAVES_BY_MOVING_S = 45.0
+BEGINS_BY_MOVING_S = 10.0  # a stop that began so is a save, whatever moves later
 # a process is gone, or the driver reported a serious error: one rank is known not to come
 EVIDENCE_S = 60.0
 # at first jobs compile, tune and load, and have not shown their pauses
 YOUNG_S, YOUNG_PATIENCE_S = 900.0, 1200.0
+# A job on one node whose GPUs idle may be a notebook; one that worked nearly all the time before
+# and pauses for longer than loaders stall is reported.
+STEADY, STEADY_AFTER_S = 0.8, 1800.0
+IDLE_REPORT_S = 900.0
 
 
-def patience(max_s: NDArray[np.float64], worked_s: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Seconds of silence until a stall, (kind, job), for the longest pause of each kind and the
-    time that the job worked.
+class Known(NamedTuple):
+    """What is known of jobs, arrays (job,) or (kind, job).
 
-    >>> patience(np.array([[0.0, 200.0], [0.0, 9000.0]]), np.array([3600.0, 3600.0])).tolist()
-    [[180.0, 300.0], [420.0, 13500.0]]
+    ``longest_s`` of the pauses it came out of and their ``number``; ``moved_s`` the longest stop in
+    which it copied to the host; ``worked_s`` in all; ``copied_s`` in the stop that goes on.
     """
-    usual = np.maximum(MIN_S, LONGER * max_s)
-    limit: NDArray[np.float64] = np.maximum(
-        usual, np.where(worked_s < YOUNG_S, YOUNG_PATIENCE_S, 0.0)
-    )
-    return limit
+
+    longest_s: Floats
+    number: Floats
+    moved_s: Floats
+    worked_s: Floats
+    copied_s: Floats
+
+
+def report_after(known: Known) -> Floats:
+    """Seconds of a pause until it is reported, (kind, job).
+
+    >>> one = np.zeros(1)
+    >>> report_after(Known(np.full((5, 1), 200.0), np.ones((5, 1)), one, one + 3600, one))[:2, 0]
+    array([400., 420.])
+    """
+    usual = np.maximum(MIN_S, REPORT_LONGER * known.longest_s)
+    return np.asarray(np.maximum(usual, _young(known)))
+
+
+def page_after(known: Known) -> Floats:
+    """Seconds of a pause until it pages, (kind, job): far out of what the job did before.
+
+    A job that saves while bytes move, and has not moved any in this stop, does not save now.
+
+    >>> one, moved = np.zeros(1), np.array([90.0])
+    >>> new = Known(np.zeros((5, 1)), np.zeros((5, 1)), one, one + 3600, one)
+    >>> page_after(new)[WAITS].tolist(), page_after(new._replace(moved_s=moved))[WAITS].tolist()
+    ([7200.0], [180.0])
+    >>> saved = new._replace(longest_s=np.full((5, 1), 2000.0), number=np.ones((5, 1)))
+    >>> page_after(saved)[WAITS].tolist()
+    [12000.0]
+    """
+    longest = known.longest_s
+    factor = np.minimum(FAR_OUT, FAR_OUT_SHORT + longest / SHORT_S)
+    factor = np.where(known.number >= MANY, np.minimum(factor, FAR_OUT_KNOWN), factor)
+    far = np.minimum(np.maximum(MIN_S, factor * longest), MAX_PAGE_S)
+    other = (known.moved_s >= SAVES_BY_MOVING_S) & (known.copied_s < BEGINS_BY_MOVING_S)
+    other = other & (np.arange(KINDS)[:, None] < ALONE)
+    limit = np.where(other, far, np.maximum(UNKNOWN_S, far))
+    limit[CRAWLS] = np.inf
+    return np.asarray(np.maximum(limit, _young(known)))
 
 
 def learnt(
-    max_s: NDArray[np.float64],
-    flagged_s: NDArray[np.float64],
-    pause_s: NDArray[np.float64],
-    told: NDArray[np.bool_],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The longest and the flagged pause in seconds, (kind, job), after one that ended, whose
-    seconds and whether it was told are (job,).
+    known: Known, pause_s: Floats, kind: NDArray[np.int64], ended: Flags
+) -> tuple[Floats, Floats]:
+    """The longest pause and how many there were, (kind, job), after pauses of some kind (job,) that
+    ended by themselves.
 
-    A pause that was told as a stall is learnt only when a second one was, and no further than a
-    habit goes: one is a fault, two are a habit of the job.
-
-    >>> longest, flagged = learnt(
-    ...     np.full((2, 1), 60.0), np.zeros((2, 1)), np.array([9000.0]), np.array([True])
-    ... )
-    >>> longest.tolist(), learnt(longest, flagged, np.array([8000.0]), np.array([True]))[0].tolist()
-    ([[60.0], [60.0]], [[3600.0], [7200.0]])
+    >>> one = np.zeros(1)
+    >>> known = Known(np.zeros((5, 1)), np.zeros((5, 1)), one, one, one)
+    >>> longest, number = learnt(known, one + 9000.0, np.array([STARVES]), np.array([True]))
+    >>> longest[:2, 0].tolist(), number[:2, 0].tolist()
+    ([0.0, 6000.0], [0.0, 1.0])
     """
-    habit = np.where(told, np.minimum(np.minimum(flagged_s, pause_s), MAX_S), pause_s)
-    return np.maximum(max_s, habit), np.where(told, pause_s, flagged_s)
+    counts = ended & (pause_s >= MIN_PAUSE_S) & (kind == np.arange(KINDS)[:, None])
+    longest = np.where(
+        counts, np.maximum(known.longest_s, np.minimum(pause_s, LONGEST_SAVE_S)), known.longest_s
+    )
+    return longest, known.number + counts
+
+
+def _young(known: Known) -> Floats:
+    """Seconds that jobs get that have not shown their pauses yet, (job,)."""
+    return np.where(known.worked_s < YOUNG_S, YOUNG_PATIENCE_S, 0.0)

@@ -24,7 +24,8 @@ class StallsByJob:
 
     def add(self, job: str, devices: Iterable[Device], fault: str) -> None:
         """A job's stall was told of these."""
-        self._of[job] = self._of.get(job, ()) + tuple((device, fault) for device in devices)
+        said = ((device, fault) for device in devices)
+        self._of[job] = tuple(dict.fromkeys((*self._of.get(job, ()), *said)))
 
     def pop(self, job: str) -> tuple[tuple[Device, str], ...]:
         """What was told of a job, which is over now."""

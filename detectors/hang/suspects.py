@@ -12,15 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from detectors.hang.activity import FREE, IDLE, LOST, SPINS
+from detectors.hang.activity import BUSY, FREE, IDLE, LOST, SPINS
 from pipeline.finding import Action, Severity
 from pipeline.frame import Device
 
 MOST = 8  # culprits that are named one by one
 MINORITY = 0.25  # of the members
+MAX_STUCK = 2  # ranks that stand still by themselves at once; more of them save, or none stands out
 Reach = Literal["here", "beyond", "unknown", "no job"]
 # what the driver or a port said stands, whoever shares a job
 WITNESSED = ("hang/hardware", "hang/link")
+# hard evidence: no checkpoint looks like that
+PROVED = (*WITNESSED, "hang/process_lost")
 
 
 class Member(NamedTuple):
@@ -72,11 +75,32 @@ def blame(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
     ('hang/rank_stuck', ['GPU-3'], 'page')
     """
     waits = any(member.does == SPINS for member in members)
+    if waits and (busy := [member for member in members if member.does == BUSY]):
+        return _alone(busy, reach)
     found = _waited_for(members, job, reach) if waits else _starved(members, job, reach)
     if reach == "no job" and found.severity == "page" and found.fault not in WITNESSED:
         words = f"{found.words}; or they are unrelated, as no job is known here"
         return replace(found, severity="ticket", confidence=0.5, words=words)
     return found
+
+
+def crawling(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
+    """The verdict on a job all of which goes on at a fraction of its speed: nobody stands out."""
+    words = "Its GPUs compute at a fraction of the speed that is usual for this job"
+    culprit = job if reach == "here" else _node(members[0])
+    severity: Severity = "record" if reach in ("beyond", "no job") else "ticket"
+    return Blame("hang/crawl", severity, "RESTART_APP", (culprit,), 0.5, words)
+
+
+def _alone(busy: Sequence[Member], reach: Reach) -> Blame:
+    """Few compute while all others wait for them: an endless loop, or an evaluation."""
+    words = (
+        "computes while all others wait: an evaluation on one rank, a loop without end or a dead "
+        "lock in its program"
+    )
+    severity: Severity = "ticket" if reach == "no job" else "page"
+    culprits = tuple(m.gpu for m in busy[:MOST])
+    return Blame("hang/rank_busy", severity, "RESTART_APP", culprits, 0.5, words)
 
 
 def _waited_for(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
@@ -99,14 +123,14 @@ def _waited_for(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
     if (
         idle
         and (parts := _parts(idle, members))
-        and (_few(idle, members) or parts[0].kind == "node")
+        and (parts[0].kind == "node" or (_few(idle, members) and len(idle) <= MAX_STUCK))
     ):
         return _page(
             "hang/rank_stuck",
             "RESTART_APP",
             parts,
             0.8,
-            "is idle: its process waits outside the collective",
+            "is idle: its process writes a checkpoint or waits outside the collective",
         )
     cut = list(dict.fromkeys(_node(m) for m in members if m.link_down))
     if 0 < len(cut) <= MOST:

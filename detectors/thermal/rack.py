@@ -22,16 +22,21 @@ from pipeline.clock import Instant
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, Frame
 
-# Proposed limits, not calibrated on hardware: so far above the others, or a rise so
-# fast, for so many minutes.
-ABOVE_K, ABOVE_MINUTES = 5.0, 5
-ALONE_ABOVE_K = 10.0  # where no others are seen, the room's days and seasons are in it too
+# Proposed limits, not calibrated on hardware. A rise counts over ten minutes, and only with a level
+# that the room does not reach by itself: compressors switch each 4 to 60 minutes and move the inlet
+# by 0.2 to 4 K, doors by up to 4 K, in minutes.
+ABOVE_K, ABOVE_MINUTES = 5.0, 10
+LEARNT_ABOVE_K, LEARNT_HOURS = 4.0, 3  # where the room's own swings are known
+SWING = 2.0  # than the room's own swings: so much more
+ALONE_ABOVE = 2.0  # where no others are seen, the room's days and seasons are in it too
 # eight GPUs agree by chance more easily
-RISE_K_PER_MINUTE, RISE_MINUTES, RISE_HOLDS = {"rack": 0.3, "node": 0.6}, 5, 2
-LOOK_BACK = 12  # minutes: a checkpoint in between takes away some
+RISE_K_PER_MINUTE, RISE_MINUTES, RISE_HOLDS = {"rack": 0.3, "node": 0.6}, 10, 2
+LOOK_BACK = 20  # minutes: a checkpoint in between takes away some
 SETTLED = 3  # steady minutes: the metal is at rest, its time constant is below a minute
+SWING_HOURS, HOUR_MINUTES = 24, 60
 HALF_LIFE, LEARNT = 1440.0, 60  # minutes of the own past
 MIN_GPUS = 4
+MIN_NODES = 3  # whose cooling fails together: fewer are no rack, and half of a larger rack at least
 MIN_GROUPS = 3  # racks from which the fleet's median shows what the others do
 FAULT = "thermal/cooling"
 CLEAR_MINUTES = 10
@@ -40,10 +45,14 @@ ACCEPT_MINUTES = 2 * 1440  # of settled load at the new level: it has been decid
 
 PAGE = Page(
     formula=(
-        "median over the rack of u = T - R P, less the median of all racks: du/dt > 0.3 K/min for "
-        "2 min, or u - u_usual > 5 K for 5 min"
+        "median over the rack's nodes of u = T - R P, less the median of all racks: u - u_usual > "
+        "max(5 K, twice the room's own swings) for 10 min, or > max(4 K, those) with a rise of "
+        "3 K in 10 min"
     ),
-    sources=("JEDEC, JESD51: thermal resistance; the limits are this project's own",),
+    sources=(
+        "JEDEC, JESD51: thermal resistance; the limits are this project's own",
+        "Vertiv, Liebert iCOM: staging of compressors",
+    ),
     shows=gpu_columns("temperature_celsius", "power_milliwatts"),
     next_step="Call facilities about air or coolant of this rack before its GPUs throttle.",
     clears=(
@@ -55,13 +64,15 @@ PAGE = Page(
 
 
 class ThermalRack(Blockwise):
-    """Judges the median over a rack's settled GPUs, without what all racks do; a page.
+    """Judges the median over a rack's nodes, of which at least three and half must be settled,
+    without what all racks do; a page.
 
-    Where fewer racks are seen, a ticket per node.
+    Racks of fewer nodes are a ticket. Where fewer racks are seen, a ticket per node.
 
-    Temperatures are taken without what the power makes. Two minutes of a rise by 0.3 K a minute
-    over at least five, or five minutes 5 K above what is usual for these GPUs; a node that is alone
-    needs 0.6 K a minute, or 10 K. It ends after ten minutes below half.
+    Temperatures are taken without what the power makes. A rise of 3 K within ten minutes to a level
+    4 K above what is usual for these GPUs, or ten minutes 5 K above it; more where the room itself
+    swings, which is learnt by the hour: twice the second highest hour of the last day. A node that
+    is alone needs twice as much. It ends after ten minutes below half.
 
     What is accepted: days, seasons and warm rooms, which all racks share; another load, as its heat
     is taken away, and a rise counts between minutes of about the same power only; a new level after
@@ -82,7 +93,17 @@ class ThermalRack(Blockwise):
             m=0.0,
             n=0,
         )
-        self._places = Columns(above=0, rising=0, good=0, lasted=0)  # a row per rack or node
+        # A row per rack or node; highest level of each of the last hours, the newest first, and of
+        # the hour that runs, with its minutes.
+        self._places = Columns(
+            above=0,
+            rising=0,
+            good=0,
+            lasted=0,
+            swings=Ring(SWING_HOURS, np.nan),
+            highest=0.0,
+            minutes=0,
+        )
         self._steady = Steady(columns)
         self._racks, self._hosts = Groups(rack_of), Groups(host_of)
         super().__init__(MINUTE_S, columns)
@@ -110,11 +131,17 @@ class ThermalRack(Blockwise):
             ("rack", racks, self._racks.names) if wide else ("node", hosts, self._hosts.names)
         )
         self._places.place(tuple(Device("" if wide else name, kind, name) for name in names))
-        yield from self._judge(
-            _of_groups(above, group, len(names)),
-            _of_groups(_rise(columns["u"], columns["watts"]), group, len(names)),
-            at,
-        )
+        rise = _rise(columns["u"], columns["watts"])
+        if wide:
+            rack_of_host = np.full(len(self._hosts.names), -1)
+            rack_of_host[hosts] = racks
+            node_warm, node_rise = (_of_nodes(x, hosts, len(rack_of_host)) for x in (above, rise))
+            nodes = np.bincount(rack_of_host[rack_of_host >= 0], minlength=len(names))
+            warm, fast = (_of_racks(x, rack_of_host, nodes) for x in (node_warm, node_rise))
+        else:
+            nodes = np.ones(len(names), np.int64)
+            warm, fast = (_less_common(_of_nodes(x, group, len(names))) for x in (above, rise))
+        yield from self._judge(warm, fast, nodes, at)
         self._learn(u, racks, hosts)
 
     def _learn(
@@ -134,28 +161,64 @@ class ThermalRack(Blockwise):
         columns["m"] = np.where(learns, columns["m"] + a * (u - columns["m"]), columns["m"])
         columns["n"] += learns
 
-    def _judge(self, above: _Medians, rise: _Medians, at: Instant) -> Iterator[Finding]:
+    def _judge(
+        self, above: _Medians, rise: _Medians, nodes: NDArray[np.int64], at: Instant
+    ) -> Iterator[Finding]:
         places = self._places
         warm, fast = places.wide(above.level), places.wide(rise.level)
-        most = ALONE_ABOVE_K if above.alone else ABOVE_K
+        size = places.wide(nodes.astype(np.float64))
+        level, risen = self._limits(alone=above.alone)
         most_fast = np.array([RISE_K_PER_MINUTE[place.kind] for place in places.devices])
-        for name, x, limit in (("above", warm, most), ("rising", fast, most_fast)):
-            places[name] = np.where(
-                np.isfinite(x), np.where(x > limit, places[name] + 1, 0), places[name]
-            )
+        for name, here, holds in (
+            ("above", np.isfinite(warm), warm > level),
+            ("rising", np.isfinite(warm) & np.isfinite(fast), (warm > risen) & (fast > most_fast)),
+        ):
+            places[name] = np.where(here, np.where(holds, places[name] + 1, 0), places[name])
         seen = np.isfinite(warm) | np.isfinite(fast)
-        calm = (np.nan_to_num(warm) < most / 2) & (np.nan_to_num(fast) < most_fast / 2)
+        calm = (np.nan_to_num(warm) < risen / 2) & (np.nan_to_num(fast) < most_fast / 2)
         places["good"] = np.where(seen, np.where(calm, places["good"] + 1, 0), places["good"])
         bad = (places["above"] >= ABOVE_MINUTES) | (places["rising"] >= RISE_HOLDS)
         for row in rows_where(bad & seen):
-            verdict = _verdict(
-                places.devices[row], float(warm[row]), float(fast[row]), alone=above.alone
+            place = places.devices[row]
+            severity: Severity = (
+                "page" if place.kind == "rack" and size[row] >= MIN_NODES else "ticket"
             )
-            for finding in self._standing.holds(places.devices[row], verdict, at):
+            verdict = _verdict(
+                place, severity, float(warm[row]), float(fast[row]), alone=above.alone
+            )
+            for finding in self._standing.holds(place, verdict, at):
                 places["lasted"][row] = 0
                 yield finding
+        self._swings(warm)
         yield from self._end(seen, at)
         yield from self._standing.due(at)
+
+    def _limits(self, *, alone: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Kelvin above the usual of each place, (place,): for ten minutes, and for one that rises.
+
+        The hour before teaches nothing: a slow rise must not make itself usual.
+        """
+        past = np.sort(np.nan_to_num(self._places["swings"][1:]), axis=0)
+        known = np.isfinite(self._places["swings"]).sum(axis=0) >= LEARNT_HOURS
+        swing = SWING * past[-2]
+        times = ALONE_ABOVE if alone else 1.0
+        risen = np.where(known, LEARNT_ABOVE_K, ABOVE_K)
+        return times * np.maximum(ABOVE_K, swing), times * np.maximum(risen, swing)
+
+    def _swings(self, warm: NDArray[np.float64]) -> None:
+        """How far each room swings by itself, hour by hour; not while it is under suspicion."""
+        places = self._places
+        bad = np.zeros(len(places), np.bool_)
+        for finding in self._standing.all():
+            if (row := places.row(finding.device)) is not None:
+                bad[row] = True
+        places["highest"] = np.where(bad, 0.0, np.fmax(places["highest"], warm))
+        places["minutes"] = np.where(bad, 0, places["minutes"] + np.isfinite(warm))
+        over = places["minutes"] >= HOUR_MINUTES
+        if over.any():
+            moved = np.concatenate((places["highest"][None, :], places["swings"][:-1]))
+            places["swings"] = np.where(over, moved, places["swings"])
+            places.reset(over, "highest", "minutes")
 
     def _end(self, seen: NDArray[np.bool_], at: Instant) -> Iterator[Finding]:
         places = self._places
@@ -189,9 +252,22 @@ class _Medians(NamedTuple):
     alone: bool
 
 
-def _of_groups(x: NDArray[np.float64], group: NDArray[np.int64], groups: int) -> _Medians:
-    median, count = grouped_median(x, group, groups)
-    median = np.where(count >= MIN_GPUS, median, np.nan)
+def _of_nodes(x: NDArray[np.float64], host: NDArray[np.int64], hosts: int) -> NDArray[np.float64]:
+    """The median of each node's GPUs, (host,), NaN where too few are settled."""
+    median, count = grouped_median(x, host, hosts)
+    return np.where(count >= MIN_GPUS, median, np.nan)
+
+
+def _of_racks(
+    x: NDArray[np.float64], rack: NDArray[np.int64], nodes: NDArray[np.int64]
+) -> _Medians:
+    """The median of each rack's nodes, (rack,), where enough of its ``nodes`` are settled."""
+    median, count = grouped_median(x, rack, len(nodes))
+    quorum = np.minimum(nodes, np.maximum(MIN_NODES, (nodes + 1) // 2))
+    return _less_common(np.where((count >= quorum) & (count > 0), median, np.nan))
+
+
+def _less_common(median: NDArray[np.float64]) -> _Medians:
     known = np.isfinite(median)
     if np.count_nonzero(known) < MIN_GROUPS:
         return _Medians(median, alone=True)
@@ -203,7 +279,7 @@ def _rise(u: NDArray[np.float64], watts: NDArray[np.float64]) -> NDArray[np.floa
     (row,), for both (minute, row), the newest first.
 
     >>> u, watts = np.full((LOOK_BACK + 1, 3), np.nan), np.full((LOOK_BACK + 1, 3), 600.0)
-    >>> u[0], u[6, :2], watts[6, 1] = 33.0, 30.0, 300.0
+    >>> u[0], u[12, :2], watts[12, 1] = 36.0, 30.0, 300.0
     >>> _rise(u, watts).tolist()
     [0.5, nan, nan]
     """
@@ -215,8 +291,9 @@ def _rise(u: NDArray[np.float64], watts: NDArray[np.float64]) -> NDArray[np.floa
     return np.where(alike.any(axis=0), rise, np.nan)
 
 
-def _verdict(place: Device, above: float, rise: float, *, alone: bool) -> Verdict:
-    severity: Severity = "page" if place.kind == "rack" else "ticket"
+def _verdict(
+    place: Device, severity: Severity, above: float, rise: float, *, alone: bool
+) -> Verdict:
     rises = [f"{rise:+.2f} K a minute at a steady load"] if np.isfinite(rise) else []
     more = (
         [f"{above:+.1f} K from what is usual for them at this power"] if np.isfinite(above) else []

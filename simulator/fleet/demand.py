@@ -25,8 +25,9 @@ from simulator.workload import (
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-# how a node's job goes on: as planned, in a collective that never ends, without its host's data
-RUNS, SPINS, STARVES = range(3)
+# How a node's job goes on: as planned, in a collective that never ends, without its host's data,
+# copying to the host, or at a share of its speed (``speed``) with the rest spent in collectives.
+RUNS, SPINS, STARVES, SAVES, CRAWLS = range(5)
 
 _WORDS = (
     "start_s",
@@ -74,6 +75,7 @@ class Work:
         self._eval_s = eval_s
         self.jobs: list[FleetJob | None] = [None] * nodes
         self.mode = np.full(nodes, RUNS)
+        self.speed = np.ones(nodes)  # of nodes whose mode is CRAWLS
         self._of = {word: np.zeros(nodes) for word in _WORDS}
         self._of["step_s"] += 1.0
         self._of["every_s"] += 1.0
@@ -126,6 +128,9 @@ class Work:
         train, init = phases["train"], phases["init"]
         waits = np.where(train, _waited(since, dt, of["step_s"], of["communication"]), 0.0)
         works = train * (1 - waits)
+        crawls = phases.get("crawl")
+        if crawls is not None:
+            works = works + crawls * self.speed
         phase_now = np.mod(since + dt, of["step_s"])
         share = self._share * self.imbalance
 
@@ -143,6 +148,8 @@ class Work:
             ):
                 if value := getattr(demand, word):
                     total += value * phases[name]
+            if crawls is not None:
+                total += getattr(SPIN, word) * crawls * (1 - self.speed)
             return np.asarray(total)
 
         load = of["load"] * share * (WORKS.load * train + EVAL.load * phases["eval"])
@@ -150,6 +157,8 @@ class Work:
             INIT.load * init + CHECKPOINT.load * phases["checkpoint"] + SPIN.load * phases["spin"]
         )
         load += HOST_STALL.load * phases["starve"]
+        if crawls is not None:
+            load += crawls * (of["load"] * share * self.speed + SPIN.load * (1 - self.speed))
         ramp = np.where(init, np.clip(began / np.maximum(of["init_s"], 1.0), 0.01, 1.0), 1.0)
         return Demands(
             idle=phases["idle"],
@@ -186,6 +195,11 @@ class Work:
 
         take("starve", np.broadcast_to(self.mode == STARVES, began.shape))
         take("spin", np.broadcast_to(self.mode == SPINS, began.shape))
+        saves = None
+        if (self.mode > STARVES).any():
+            take("saves", np.broadcast_to(self.mode == SAVES, began.shape))
+            take("crawl", np.broadcast_to(self.mode == CRAWLS, began.shape))
+            saves = phases.pop("saves")
         take("init", since < 0)
         starts = of["every_s"] - of["checkpoint_s"]
         into = np.mod(since, of["every_s"]) - starts
@@ -193,6 +207,8 @@ class Work:
             "checkpoint",
             (into > 0) & (into <= of["checkpoint_s"] - self._skew) & (into < of["checkpoint_s"]),
         )
+        if saves is not None:
+            phases["checkpoint"] = phases["checkpoint"] | saves
         if self._first.any():
             take("first", (since > starts) & (since < starts + self._first))
             phases["checkpoint"] = phases["checkpoint"] | phases.pop("first")

@@ -142,6 +142,10 @@ class FleetGpus:
         self.processless = np.zeros(n, bool)  # the rank's process is gone
         # the rank does nothing: culprit of a stall, or the GPU is gone
         self.dead = np.zeros(n, bool)
+        # what the rank's GPU draws in place of its node's demand, as a share of full load; NaN: no
+        # other than its node. ``alone``: it computes while the others of its node do something else
+        self.own_load = np.full(n, np.nan)
+        self.alone = np.zeros(n, bool)
         self.temperature_c = settings.inlet_c + self._preheat + self._r_th * self._idle_w
         self.memory_c = self.temperature_c + 6.0
 
@@ -172,6 +176,9 @@ class FleetGpus:
         )
         idle = np.repeat(demands.idle, GPUS, axis=1) | self.dead
         dynamic = np.repeat(demands.load, GPUS, axis=1)
+        own = np.isfinite(self.own_load)
+        if own.any():
+            dynamic[:, own] = self.own_load[own]
         dynamic *= self._room()
         dynamic *= np.exp(
             EXPONENT * (ln_clock - TYPICAL_LN)

@@ -40,6 +40,8 @@ class FleetJob:
     outcome: str = "completed"
     first_checkpoint_s: float = 0.0
     planned_end_s: float = field(default=0.0)
+    name: str = "train"
+    user: str = ""  # empty where the scheduler does not report one
 
     def __post_init__(self) -> None:
         self.planned_end_s = self.planned_end_s or self.end_s

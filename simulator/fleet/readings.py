@@ -22,6 +22,9 @@ IDLE_MEMORY = 2 * MIB  # what an idle GPU under persistence mode holds
 SENT_SHARE = 0.7
 PCIE_LANE_SHARE = 63e9  # bytes per second of PCIe 5.0 x16 each way
 
+# busy, tensor and memory activity of a rank that computes while the others of its job wait for it
+ALONE = (1.0, 0.3, 0.4)
+
 _SLOWED = {
     POWER_CAP: "throttled_power_cap_nanoseconds",
     SW_THERMAL: "throttled_sw_thermal_nanoseconds",
@@ -144,6 +147,8 @@ def gpu_chunk(
         each(demands.tensor) * (1 + gpus.job_offset),
         each(demands.dram),
     )
+    if gpus.alone.any():
+        busy[:, gpus.alone], tensor[:, gpus.alone], dram[:, gpus.alone] = ALONE
     total = (gpus.memory_mib) * MIB
     used = np.floor((IDLE_MEMORY + np.minimum(each(demands.memory), 0.99) * total) / MIB) * MIB
     lanes = columns.gauges[columns.schema.gauge_row["pcie_width_current"]] / gpus.pcie_width

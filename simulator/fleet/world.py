@@ -159,7 +159,13 @@ class FleetState:
                 JOBS,
                 node,
                 "job_started",
-                {"job": job.id, "gpus": gpus, "hosts": len(job.nodes), "name": "train"},
+                {
+                    "job": job.id,
+                    "gpus": gpus,
+                    "hosts": len(job.nodes),
+                    "name": job.name,
+                    **({"user": job.user} if job.user else {}),
+                },
             )
         yield job.end_s - job.start_s
         self.work.end(job)

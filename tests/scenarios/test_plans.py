@@ -21,10 +21,11 @@ FAULTY = [name for name in scenario_ids() if name.startswith("F")]
 
 
 def test_every_scenario_has_its_file() -> None:
-    """F01 to F32 and H01 to H27 of the benchmark, and the healthy corpus H00: each has a file and a
-    function, and there are no others.
+    """F01 to F32 and H01 to H27 of the benchmark, the healthy corpus H00, and stalls, storage and
+    rooms of other worlds: each has a file and a function, and there are no others.
     """
     wanted = {f"F{n:02d}" for n in range(1, 33)} | {f"H{n:02d}" for n in range(28)}
+    wanted |= {"F50", "F51", "F52", "F53", "H40", "H41"}
     assert set(scenario_ids()) == wanted == {*FAULTS, *HEALTHY}
 
 

@@ -14,6 +14,7 @@ from simulator.fleet.faults import (
     link,
     observability,
     pcie,
+    stalls,
     straggler,
     thermal,
     throttle,
@@ -54,4 +55,8 @@ FAULTS: Mapping[str, Callable[[Plan], None]] = {
     "F30": throttle.weak_regulator,
     "F31": lemon.lemon,
     "F32": job.together,
+    "F50": stalls.stuck,
+    "F51": stalls.loops,
+    "F52": stalls.crawls,
+    "F53": stalls.loader,
 }

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from simulator.fleet.healthy import collectors, jobs, operations
+from simulator.fleet.healthy import collectors, jobs, operations, rooms, storage
 from simulator.fleet.plan import Plan
 
 HEALTHY: Mapping[str, Callable[[Plan], None]] = {
@@ -38,4 +38,6 @@ HEALTHY: Mapping[str, Callable[[Plan], None]] = {
     "H25": operations.benign_remap,
     "H26": jobs.burn_in,
     "H27": jobs.clock_sweep,
+    "H40": storage.storage,
+    "H41": rooms.cycling,
 }

@@ -55,7 +55,8 @@ LOST: Shows = {"state": 1}
 
 class Training:
     """A job on ``nodes`` nodes that a scheduler told of, seen whole unless it ``reaches`` further;
-    it has worked for a while.
+    it has worked for a while and, unless it is young or has not ``saved``, written a checkpoint
+    by copying to the host.
     """
 
     def __init__(
@@ -65,18 +66,18 @@ class Training:
         reaches: int | None = None,
         scheduler: bool = True,
         worked_s: float = 1000.0,
+        saved: bool = True,
+        **facts: str,
     ) -> None:
         self.hosts = [f"n{node}" for node in range(nodes)]
         self.gpus = [a_gpu(host, index) for host in self.hosts for index in range(PER_NODE)]
         self.feed = Feed(self._detector(), gpus=self.gpus)
         if scheduler:
-            for host in self.hosts:
-                own = " ".join(gpu.id for gpu in self.gpus if gpu.host == host)
-                node = Device(host, "node", host)
-                self.feed.event(
-                    node, "job_started", source="jobs", job="7", gpus=own, hosts=reaches or nodes
-                )
+            self.begins("7", reaches or nodes, **facts)
         self.all(WORKS, worked_s)
+        if saved and worked_s >= 1000:
+            self.all(SAVES, 60)
+            self.all(WORKS, 60)
 
     @staticmethod
     def _detector() -> Detector:
@@ -93,6 +94,21 @@ class Training:
         return self.feed.run(
             seconds, **{name: [shown.get(name) for shown in what] for name in names}
         )
+
+    def begins(self, job: str, hosts: int | None = None, **facts: str) -> None:
+        """The scheduler gives all GPUs to a job."""
+        for host in self.hosts:
+            own = " ".join(gpu.id for gpu in self.gpus if gpu.host == host)
+            node, size = Device(host, "node", host), hosts or len(self.hosts)
+            self.feed.event(
+                node,
+                "job_started",
+                source="jobs",
+                job=job,
+                gpus=own,
+                hosts=size,
+                **facts,  # type: ignore[arg-type] # none is an age
+            )
 
     def ends(self) -> list[Finding]:
         """The scheduler says that it is over."""

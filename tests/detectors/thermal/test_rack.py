@@ -15,10 +15,13 @@ PERIOD_S = 20.0
 MINUTE, HOUR = 60.0, 3600.0
 
 
-def racks(count: int) -> list[Device]:
-    """A node of eight GPUs in each of so many racks."""
+def racks(count: int, nodes: int = 3, gpus: int = 4) -> list[Device]:
+    """So many nodes in each of so many racks."""
     return [
-        a_gpu(f"n{rack}", index, rack=f"r{rack}") for rack in range(count) for index in range(8)
+        a_gpu(f"n{rack}{'abcd'[node]}", index, rack=f"r{rack}")
+        for rack in range(count)
+        for node in range(nodes)
+        for index in range(gpus)
     ]
 
 
@@ -65,7 +68,7 @@ def test_a_slow_rise_is_told_at_five_kelvin(metal: Metal) -> None:
     """0.1 K a minute is no rise that stands out, but it adds up."""
     warms(metal, 0.1)
     assert metal.run(45 * MINUTE) == []
-    assert stands(metal.run(25 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
+    assert stands(metal.run(40 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
 
 
 @pytest.mark.slow
@@ -77,6 +80,58 @@ def test_a_checkpoint_in_between_hides_nothing(metal: Metal) -> None:
     metal.run(3 * MINUTE)
     metal.watts = lambda _: 500.0
     assert stands(metal.run(8 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
+
+
+def cycles(metal: Metal, kelvin: float, minutes: float, warms: float) -> None:
+    """From now on the inlet of each rack swings, each at its own phase."""
+    phase = {rack: n / 4 for n, rack in enumerate(("r0", "r1", "r2", "r3"))}
+
+    def warmer(gpu: Device) -> float:
+        into = (metal.seconds / MINUTE / minutes + phase[gpu.attributes["rack"]]) % 1
+        return kelvin * (into / warms if into < warms else (1 - into) / (1 - warms))
+
+    metal.warmer = warmer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kelvin", [1.0, 2.0, 4.0])
+@pytest.mark.parametrize("minutes", [4, 15, 60])
+def test_a_compressor_that_switches_is_silent(kelvin: float, minutes: float) -> None:
+    """Racks breathe the air of different units, at different phases."""
+    metal = Metal(ThermalRack(), racks(4), period_s=30.0)
+    cycles(metal, kelvin, minutes, warms=0.3)
+    assert metal.run(8 * HOUR) == []
+
+
+@pytest.mark.slow
+def test_a_rack_that_warms_up_in_a_room_that_cycles_is_paged(metal: Metal) -> None:
+    """It is not swallowed by the swings that are usual there."""
+    cycles(metal, 2.0, 15, warms=0.5)
+    assert metal.run(8 * HOUR) == []
+    usual, begin = metal.warmer, metal.seconds
+    metal.warmer = lambda gpu: (
+        usual(gpu) + (min(0.5 * (metal.seconds - begin) / MINUTE, 18.0) if in_rack(gpu) else 0.0)
+    )
+    assert stands(metal.run(20 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
+
+
+@pytest.mark.slow
+def test_one_node_of_a_rack_is_no_rack(metal: Metal) -> None:
+    """Its fan fails; the two others are well."""
+    begin = metal.seconds
+    metal.warmer = lambda gpu: (
+        min((metal.seconds - begin) / MINUTE, 18.0) if gpu.host == "n1a" else 0.0
+    )
+    assert metal.run(HOUR) == []
+
+
+@pytest.mark.slow
+def test_a_rack_of_two_nodes_is_a_ticket() -> None:
+    """Two agree by chance more easily than three."""
+    metal = Metal(ThermalRack(), racks(4, 2), period_s=PERIOD_S)
+    metal.run(2 * HOUR)
+    warms(metal, 0.5)
+    assert stands(metal.run(15 * MINUTE)) == [("rack", "r1", "thermal/cooling", "ticket")]
 
 
 @pytest.mark.slow
@@ -119,8 +174,8 @@ def test_gpus_that_shed_heat_worse_than_most_may_begin_to_work(count: int) -> No
     """Their temperature rises by more than the power explains: H07, where half of the
     nodes hold another model.
     """
-    metal = Metal(ThermalRack(), racks(count)[8:], period_s=PERIOD_S)
-    others = {gpu for gpu in metal.gpus if int(gpu.host[1:]) % 2}
+    metal = Metal(ThermalRack(), racks(count, 1, 8)[8:], period_s=PERIOD_S)
+    others = {gpu for gpu in metal.gpus if int(gpu.host[1:-1]) % 2}
     metal.worse.update(dict.fromkeys(others, 1.5))
     for watts in (60.0, 350.0, 240.0, 350.0):
         metal.watts = lambda gpu, w=watts: w if gpu in others else 500.0  # type: ignore[misc] # a default in a lambda
@@ -151,16 +206,16 @@ def test_it_does_not_learn_the_fault_but_accepts_it_after_two_days(metal: Metal)
 @pytest.mark.slow
 def test_a_node_alone_tells_of_itself_as_a_ticket() -> None:
     """Its agent sees no other rack: a fast rise is a ticket of the node."""
-    metal = Metal(ThermalRack(), racks(2)[8:], period_s=PERIOD_S)
+    metal = Metal(ThermalRack(), racks(2, 1, 8)[8:], period_s=PERIOD_S)
     assert metal.run(2 * HOUR) == []
     warms(metal, 0.8)
-    assert stands(metal.run(15 * MINUTE)) == [("node", "n1", "thermal/cooling", "ticket")]
+    assert stands(metal.run(20 * MINUTE)) == [("node", "n1a", "thermal/cooling", "ticket")]
 
 
 @pytest.mark.slow
 def test_a_node_alone_does_not_complain_of_the_weather() -> None:
     """6 K within two hours may be the room."""
-    metal = Metal(ThermalRack(), racks(2)[8:], period_s=PERIOD_S)
+    metal = Metal(ThermalRack(), racks(2, 1, 8)[8:], period_s=PERIOD_S)
     metal.run(2 * HOUR)
     warms(metal, 0.05, most=6.0)
     assert metal.run(6 * HOUR) == []
