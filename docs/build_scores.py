@@ -35,12 +35,15 @@ DETERMINISTIC = (
 CASES, MIN_RECALL = 200, 0.9
 BUDGET = 0.02  # false tickets per GPU-month: what the design allows
 FLEETS = {"infinite_hbd": "InfiniteHBD", "llama_3": "Llama 3"}
-# Causes of misses as scores.json has them, and as the page shows them.
+# Causes of misses in results that were saved with older texts, and as the page shows them.
 CAUSES = {
-    "nothing was said, or not loudly enough": "no finding, or severity too low",
     "told within another's incident": "merged into another incident",
-    "a neighbour was blamed": "wrong device",
     "all of it had been told before": "already open before the fault",
+    "its signs had been told, and it was not told apart": "its early signs only",
+    "a neighbour was blamed": "wrong device",
+    "told under another class": "wrong class",
+    "only its symptoms were told": "its symptoms only",
+    "nothing was said, or not loudly enough": "no finding, or severity too low",
 }
 Row = Sequence[object]
 

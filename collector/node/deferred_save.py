@@ -1,5 +1,5 @@
-"""A document that is saved behind a queue, so that a slow disk delays neither readings nor what is
-said of them.
+"""A document that is saved behind a queue, so that a slow disk delays neither readings nor
+findings.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ DOCUMENT = "maintenance"
 class Out:
     """A device, or a whole node, that is out of service.
 
-    Unix ns; ``until_ns`` is 0 where nobody said.
+    Unix ns; ``until_ns`` is 0 where no end is set.
     """
 
     host: str
@@ -75,11 +75,11 @@ class OutOfService:
         return tuple(out for out in self._out.values() if out.until_ns and now_ns >= out.until_ns)
 
     def _take(self, event: Event) -> None:
-        about, told = event.device, event.attributes
+        about, attributes = event.device, event.attributes
         if event.kind == "maintenance_started":
-            seconds = float(told.get("seconds", 0))
+            seconds = float(attributes.get("seconds", 0))
             until_ns = event.time_ns + round(seconds * SECOND_NS) if seconds > 0 else 0
-            words = (str(told.get("reason", "")), str(told.get("user", "")))
+            words = (str(attributes.get("reason", "")), str(attributes.get("user", "")))
             known = self._out.get(about)
             renewed = known is not None and (known.reason, known.user) == words
             since_ns = known.since_ns if known is not None and renewed else event.time_ns

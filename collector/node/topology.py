@@ -42,7 +42,7 @@ class TopologyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is said of one host, and of single devices of it."""
+    """Attributes of one host, and of single devices of it."""
 
     attributes: Pairs = field(default_factory=dict)
     devices: Mapping[str, Pairs] = field(default_factory=dict)

@@ -339,15 +339,15 @@ def _cause(case: Case) -> str:
     if case.detected_s is not None:
         return f"late by {case.detected_s - case.deadline_s:.0f} s"
     if case.within:
-        return "told within another's incident"
+        return "merged into another incident"
     if case.before:
-        return "all of it had been told before"
+        return "already open before the fault"
     if case.signed:
-        return "its signs had been told, and it was not told apart"
+        return "its early signs only"
     if case.misplaced:
-        return "a neighbour was blamed"
+        return "wrong device"
     if case.misnamed:
-        return "told under another class"
+        return "wrong class"
     if case.secondaries:
-        return "only its symptoms were told"
-    return "nothing was said, or not loudly enough"
+        return "its symptoms only"
+    return "no finding, or severity too low"

@@ -54,7 +54,7 @@ class Feed:
         )
         self.gpus = [a_gpu("n1", i) for i in range(gpus)] if isinstance(gpus, int) else list(gpus)
         self.boot = "boot-1"
-        self.said: list[Finding] = []
+        self.findings: list[Finding] = []
         self._schema = schema_of(self.gpus[0].kind)
         self._rates = Rates(self._schema, period_s)
         self._totals: dict[tuple[str, str], float] = {}
@@ -62,11 +62,11 @@ class Feed:
 
     def run(self, seconds: float, **values: Number | Sequence[Number]) -> list[Finding]:
         """Frames every period for so long."""
-        said: list[Finding] = []
+        findings: list[Finding] = []
         for _ in range(round(seconds / self.period_s)):
             self.clock.advance(self.period_s)
-            said += self.frame(values)
-        return said
+            findings += self.frame(values)
+        return findings
 
     def once(self, **values: Number | Sequence[Number]) -> list[Finding]:
         """One frame; here a counter grows by the value itself."""
@@ -94,7 +94,7 @@ class Feed:
         )
         return self.observe(self._observation("nvml", frames=(self._rates.add(frame, self.boot),)))
 
-    def counters_begin_anew(self) -> None:
+    def restart_counters(self) -> None:
         """The driver was loaded again: counters that are not kept on the board go back to 0, and
         the GPUs' epoch changes.
         """
@@ -102,9 +102,9 @@ class Feed:
             key: total if field(self._schema.kind, key[1]).lifetime else 0.0
             for key, total in self._totals.items()
         }
-        lives = int(self.gpus[0].attributes["epoch"].partition("#")[2]) + 1
+        number = int(self.gpus[0].attributes["epoch"].partition("#")[2]) + 1
         self.gpus = [
-            Device(g.host, g.kind, g.id, {**g.attributes, "epoch": f"580#{lives}"})
+            Device(g.host, g.kind, g.id, {**g.attributes, "epoch": f"580#{number}"})
             for g in self.gpus
         ]
 
@@ -136,9 +136,9 @@ class Feed:
 
     def observe(self, observation: Observation) -> list[Finding]:
         """What the detector says."""
-        said = list(self.detector.update(observation))
-        self.said += said
-        return said
+        findings = list(self.detector.update(observation))
+        self.findings += findings
+        return findings
 
     def _observation(self, source: str, **parts: tuple[object, ...]) -> Observation:
         self._seq += 1
@@ -147,33 +147,33 @@ class Feed:
 
 
 def relapse(
-    clock: FakeClock, sick: Callable[[], list[Finding]], well: Callable[[], list[Finding]]
+    clock: FakeClock, faulty: Callable[[], list[Finding]], healthy: Callable[[], list[Finding]]
 ) -> list[Finding]:
-    """What is said of a fault that was told, ended, came back within its rest and went again,
+    """Findings about a fault that was reported, ended, came back within its rest and went again,
     until its rest is long over.
     """
-    assert [f.phase for f in (*sick(), *well())] == ["onset", "cleared"]
+    assert [f.phase for f in (*faulty(), *healthy())] == ["onset", "cleared"]
     until_ns = clock.monotonic_ns() + 2 * REST_NS
-    said = [*sick(), *well()]
+    findings = [*faulty(), *healthy()]
     assert clock.monotonic_ns() < until_ns - REST_NS, (
         "it rested no longer when it had come and gone"
     )
     while clock.monotonic_ns() < until_ns:
-        said += well()
-    return said
+        findings += healthy()
+    return findings
 
 
-def told(findings: Sequence[Finding]) -> list[tuple[str, str, str, str, str]]:
+def updates(findings: Sequence[Finding]) -> list[tuple[str, str, str, str, str]]:
     """Findings as (kind, id, fault, severity, phase)."""
     return [(f.device.kind, f.device.id, f.fault, f.severity, f.phase) for f in findings]
 
 
-def stands(findings: Sequence[Finding]) -> list[tuple[str, str, str, str]]:
-    """What stands in the end, as (kind, id, fault, severity), in the order it began."""
-    standing: dict[str, tuple[str, str, str, str]] = {}
+def open_findings(findings: Sequence[Finding]) -> list[tuple[str, str, str, str]]:
+    """Open findings in the end, as (kind, id, fault, severity), in the order it began."""
+    found: dict[str, tuple[str, str, str, str]] = {}
     for f in findings:
         if f.phase == "cleared":
-            del standing[f.id]
+            del found[f.id]
         else:
-            standing[f.id] = (f.device.kind, f.device.id, f.fault, f.severity)
-    return list(standing.values())
+            found[f.id] = (f.device.kind, f.device.id, f.fault, f.severity)
+    return list(found.values())

@@ -18,7 +18,7 @@ LIMIT_C, PATIENCE = 80.0, 3
 
 
 class Hot:
-    """Remembers how often each GPU was hot in a row, and what it said."""
+    """Remembers how often each GPU was hot in a row, and its findings."""
 
     name = "hot"
     version = 1
@@ -45,7 +45,7 @@ class Hot:
                 )
                 if before < PATIENCE == self._run[row]:
                     self._onset[row] = frame.time_ns
-                said = Finding(
+                findings = Finding(
                     "hot",
                     device,
                     "thermal",
@@ -56,9 +56,9 @@ class Hot:
                     "hot",
                 )
                 if before < PATIENCE == self._run[row]:
-                    yield replace(said, value=value, expected=LIMIT_C)
+                    yield replace(findings, value=value, expected=LIMIT_C)
                 elif before >= PATIENCE and self._run[row] == 0:
-                    yield replace(said, phase="cleared")
+                    yield replace(findings, phase="cleared")
 
     def state(self) -> State:
         return device_state(self._rows.devices) | {"run": self._run, "onset": self._onset}

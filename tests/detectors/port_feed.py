@@ -68,10 +68,10 @@ class PortFeed:
         self, seconds: float, own: Mapping[str, Reading] | None = None, **values: float | None
     ) -> list[Finding]:
         """Frames every period for so long; counters named here grow by so much in each frame."""
-        said: list[Finding] = []
+        findings: list[Finding] = []
         for _ in range(round(seconds / self.period_s)):
-            said += self.once(own, **values)
-        return said
+            findings += self.once(own, **values)
+        return findings
 
     def once(
         self, own: Mapping[str, Reading] | None = None, **values: float | None

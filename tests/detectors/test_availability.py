@@ -20,12 +20,12 @@ class Node:
         self.clock, self.detector, self.boot = FakeClock(), Availability(), "boot-1"
 
     def seconds(self, n: int, *states: int | None) -> list[Finding]:
-        said: list[Finding] = []
+        findings: list[Finding] = []
         for _ in range(n):
             self.clock.advance(1.0)
             seen = observed(self.clock, gpu_frame(self.clock, *({"state": s} for s in states)))
-            said += self.detector.update(replace(seen, boot_id=self.boot))
-        return said
+            findings += self.detector.update(replace(seen, boot_id=self.boot))
+        return findings
 
     def reboots(self, seconds: float) -> None:
         """The node comes back after so long, with a monotonic clock that began
@@ -46,11 +46,11 @@ def test_healthy_gpus_are_silent() -> None:
 def test_a_lost_gpu_is_told_at_once_and_once() -> None:
     """One page, on the GPU that is lost, in the first frame."""
     node = Node()
-    said = node.seconds(100, 0, LOST)
-    assert [(f.device, f.fault, f.phase, f.severity) for f in said] == [
+    findings = node.seconds(100, 0, LOST)
+    assert [(f.device, f.fault, f.phase, f.severity) for f in findings] == [
         (gpu(1), "gpu_lost", "onset", "page")
     ]
-    assert said[0].onset_ns == said[0].time_ns
+    assert findings[0].onset_ns == findings[0].time_ns
 
 
 def test_a_short_hang_is_silent_and_a_long_one_is_told() -> None:
@@ -96,8 +96,8 @@ def test_a_gpu_that_is_missing_after_a_reboot_is_told_a_minute_after_it() -> Non
     node.seconds(5, 0, ABSENT)
     node.reboots(240)
     assert node.seconds(60, 0, ABSENT) == []
-    (said,) = node.seconds(2, 0, ABSENT)
-    assert (said.device, said.fault, said.evidence[0][:21]) == (
+    (findings,) = node.seconds(2, 0, ABSENT)
+    assert (findings.device, findings.fault, findings.evidence[0][:21]) == (
         gpu(1),
         "gpu_absent",
         "state absent for 60 s",
@@ -105,7 +105,7 @@ def test_a_gpu_that_is_missing_after_a_reboot_is_told_a_minute_after_it() -> Non
 
 
 def test_a_finding_outlives_a_reboot_and_clears_after_it() -> None:
-    """It is told once, and not forgotten."""
+    """It is reported once, and not forgotten."""
     node = Node()
     onset, *_ = node.seconds(5, LOST, 0)
     node.reboots(240)
@@ -122,9 +122,9 @@ def test_a_driver_that_is_replaced_for_ten_minutes_is_silent() -> None:
 @pytest.mark.slow
 def test_a_driver_that_stays_away_is_a_ticket_that_says_so() -> None:
     """After a quarter of an hour nobody is replacing it any more."""
-    said = Node().seconds(1000, UNREADABLE, UNREADABLE)
-    assert [(f.severity, f.fault) for f in said] == [("ticket", "gpu_unreadable")] * 2
-    assert "driver is not loaded" in said[0].summary
+    findings = Node().seconds(1000, UNREADABLE, UNREADABLE)
+    assert [(f.severity, f.fault) for f in findings] == [("ticket", "gpu_unreadable")] * 2
+    assert "driver is not loaded" in findings[0].summary
 
 
 def test_one_gpu_that_cannot_be_read_is_a_ticket_after_a_minute() -> None:
@@ -151,12 +151,12 @@ def test_a_page_about_a_gpu_leaves_with_it() -> None:
     frame = gpu_frame(node.clock, {"state": 0}, {"state": 0})
     other = replace(gpu(1), id="GPU-new")
     node.clock.advance(1.0)
-    said = node.detector.update(
+    findings = node.detector.update(
         observed(
             node.clock, replace(frame, devices=(gpu(0), other), mono_ns=node.clock.monotonic_ns())
         )
     )
-    assert [(f.id, f.phase) for f in said] == [(page.id, "cleared")]
+    assert [(f.id, f.phase) for f in findings] == [(page.id, "cleared")]
 
 
 def test_a_gpu_that_is_missing_all_along_does_not_hurry_a_driver_that_is_replaced() -> None:

@@ -10,7 +10,7 @@ from detectors.drift import Drift
 from pipeline.finding import Finding
 from pipeline.frame import Device, frame_of
 from pipeline.observation import Observation
-from tests.detectors.feed import a_gpu, told
+from tests.detectors.feed import a_gpu, updates
 
 HOUR = 3600.0
 STEP_S = 600.0
@@ -44,14 +44,14 @@ class Days:
         self, hours: float, gauges: Mapping[Device, Mapping[str, float]], kind: str = "gpu"
     ) -> list[Finding]:
         """The same, where each device has gauges of its own."""
-        said: list[Finding] = []
+        findings: list[Finding] = []
         for _ in range(round(hours * HOUR / STEP_S)):
             self._at += round(STEP_S * 1e9)
             frame = frame_of(kind, list(gauges.items()), self._at, self._at)
-            said += self.detector.update(
+            findings += self.detector.update(
                 Observation("nvml", "n0", "b", 0, self._at, self._at, 0, (frame,))
             )
-        return said
+        return findings
 
 
 def test_one_gpu_with_another_vbios_than_its_model_is_a_ticket_after_a_day() -> None:
@@ -60,9 +60,9 @@ def test_one_gpu_with_another_vbios_than_its_model_is_a_ticket_after_a_day() -> 
     gpus["GPU-n2-1"] = other(gpus["GPU-n2-1"], vbios="96.00.11")
     days = Days(Drift())
     assert days.hours(24, gpus.values()) == []
-    said = days.hours(2, gpus.values())
-    assert told(said) == [("gpu", "GPU-n2-1", "drift/gpu_vbios", "ticket", "onset")]
-    assert "96.00.11 instead of 96.00.74" in said[0].summary
+    findings = days.hours(2, gpus.values())
+    assert updates(findings) == [("gpu", "GPU-n2-1", "drift/gpu_vbios", "ticket", "onset")]
+    assert "96.00.11 instead of 96.00.74" in findings[0].summary
 
 
 def test_a_driver_is_told_of_its_node_once() -> None:
@@ -72,7 +72,7 @@ def test_a_driver_is_told_of_its_node_once() -> None:
         name: other(gpu, driver_version="570.1") if gpu.host == "n3" else gpu
         for name, gpu in gpus.items()
     }
-    assert told(Days(Drift()).hours(26, mine.values())) == [
+    assert updates(Days(Drift()).hours(26, mine.values())) == [
         ("node", "n3", "drift/gpu_driver_version", "ticket", "onset")
     ]
 
@@ -88,7 +88,7 @@ def test_another_model_is_nobodys_mate() -> None:
 
 
 def test_a_split_fleet_has_no_majority() -> None:
-    """A third of it has another version: who is right cannot be said."""
+    """A third of it has another version: it is unknown which is right."""
     gpus = fleet(6)
     split = [other(gpu, vbios="97.0") if gpu.host in ("n1", "n2") else gpu for gpu in gpus.values()]
     assert Days(Drift()).hours(30, split) == []
@@ -96,32 +96,32 @@ def test_a_split_fleet_has_no_majority() -> None:
 
 @pytest.mark.slow
 def test_many_hosts_that_differ_alike_are_a_rollout_for_the_record() -> None:
-    """Somebody changes the fleet on purpose, and slowly."""
+    """Operators change the fleet on purpose, and slowly."""
     gpus = fleet(40)
     new = {f"n{host}" for host in range(6)}
     rolled = [
         other(gpu, driver_version="590.1") if gpu.host in new else gpu for gpu in gpus.values()
     ]
-    said = Days(Drift()).hours(26, rolled)
-    assert {f.severity for f in said} == {"record"}
-    assert {f.device.id for f in said} == new
+    findings = Days(Drift()).hours(26, rolled)
+    assert {f.severity for f in findings} == {"record"}
+    assert {f.device.id for f in findings} == new
 
 
 def test_what_was_declared_counts_against_the_majority_after_an_hour() -> None:
     """All have the old driver: all are wrong."""
-    said = Days(Drift({"gpu.driver_version": "590.1"})).hours(2, fleet(2).values())
-    assert told(said) == [
+    findings = Days(Drift({"gpu.driver_version": "590.1"})).hours(2, fleet(2).values())
+    assert updates(findings) == [
         ("node", f"n{host}", "drift/gpu_driver_version", "ticket", "onset") for host in range(2)
     ]
-    assert "as was declared" in said[0].summary
+    assert "as was declared" in findings[0].summary
 
 
 def test_a_mode_is_compared_as_well() -> None:
     """ECC was declared on, and is off."""
-    said = Days(Drift({"gpu.ecc_mode_current": "1"})).hours(
+    findings = Days(Drift({"gpu.ecc_mode_current": "1"})).hours(
         2, fleet(1, 1).values(), ecc_mode_current=0.0
     )
-    assert [f.fault for f in said] == ["drift/gpu_ecc_mode_current"]
+    assert [f.fault for f in findings] == ["drift/gpu_ecc_mode_current"]
 
 
 def limited(enforced: float, asked: float, hosts: int = 1) -> dict[Device, dict[str, float]]:
@@ -136,14 +136,14 @@ def limited(enforced: float, asked: float, hosts: int = 1) -> dict[Device, dict[
 def test_a_power_limit_that_was_declared_is_compared() -> None:
     """The site runs at 600 W, and one node came back from a repair at the board's default."""
     days = Days(Drift({"gpu.power_limit": "600"}))
-    said = days.each(2, limited(700, 700))
-    assert told(said) == [("gpu", "GPU-n0-0", "drift/gpu_power_limit", "ticket", "onset")]
-    assert "Its power limit is 700 W instead of 600 W, as was declared." in said[0].summary
+    findings = days.each(2, limited(700, 700))
+    assert updates(findings) == [("gpu", "GPU-n0-0", "drift/gpu_power_limit", "ticket", "onset")]
+    assert "Its power limit is 700 W instead of 600 W, as was declared." in findings[0].summary
     assert [f.phase for f in days.each(1, limited(600, 700))] == ["cleared"]
 
 
 def test_a_power_limit_that_something_out_of_band_lowered_is_left_to_its_own_detector() -> None:
-    """`power_limit` told of it an hour before; one that somebody asked for is told here."""
+    """`power_limit` reported it an hour before; one that an operator asked for is reported here."""
     days = Days(Drift({"gpu.power_limit": "600"}))
     assert days.each(2, limited(500, 600)) == []
     assert [f.fault for f in days.each(2, limited(500, 500))] == ["drift/gpu_power_limit"]
@@ -166,13 +166,13 @@ def test_of_a_gid_the_subnet_is_compared() -> None:
         for n in range(9)
     ]
     ports[4] = other(ports[4], gid="fe80:0000:0000:0002:b8ce:f603:00a1:0004")
-    assert told(Days(Drift()).hours(26, ports, "ib_port")) == [
+    assert updates(Days(Drift()).hours(26, ports, "ib_port")) == [
         ("ib_port", "0x4", "drift/ib_port_gid", "ticket", "onset")
     ]
 
 
 def test_a_declared_gid_is_compared_by_its_subnet() -> None:
-    """Whoever declares one may copy it whole from any port."""
+    """An operator may copy one completely from any port."""
     port = Device(
         "n1",
         "ib_port",
@@ -198,7 +198,7 @@ def test_it_clears_when_the_version_is_that_of_the_others() -> None:
 
 
 def test_facts_that_are_not_known_are_no_drift() -> None:
-    """A board that does not tell its VBIOS."""
+    """A board that does not report its VBIOS."""
     gpus = fleet(4)
     gpus["GPU-n0-0"] = other(gpus["GPU-n0-0"], vbios="")
     assert Days(Drift()).hours(30, gpus.values()) == []

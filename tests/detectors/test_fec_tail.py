@@ -10,7 +10,7 @@ import pytest
 from detectors.fec_tail import FecTail
 from pipeline.finding import Finding
 from pipeline.frame import Device
-from tests.detectors.feed import Feed, stands
+from tests.detectors.feed import Feed, open_findings
 from tests.detectors.port_feed import PortFeed, a_port
 
 HOUR, DAY = 3600.0, 24
@@ -29,21 +29,21 @@ def hours(
     """So many hours; codewords of GPU 0 grow by ``grows`` orders of magnitude a day from
     ``per_hour`` on, those of the others stay there.
     """
-    said: list[Finding] = []
+    findings: list[Finding] = []
     for hour in range(count):
         mine = per_hour * 10 ** (grows * hour / DAY)
-        said += node.run(
+        findings += node.run(
             HOUR, power_milliwatts=700_000, **{counter: [mine / HOUR] + [per_hour / HOUR] * 7}
         )
-    return said
+    return findings
 
 
 def test_two_orders_of_magnitude_a_day_are_a_ticket_within_the_day(node: Feed) -> None:
     """Of the GPU whose links it is, with the pace in words."""
-    said = hours(node, DAY, 600, grows=2)
-    assert stands(said) == [("gpu", "GPU-n1-0", FAULT, "ticket")]
-    assert "100 times as hard each day" in said[-1].summary
-    assert said[-1].value == pytest.approx(2, abs=0.1)
+    findings = hours(node, DAY, 600, grows=2)
+    assert open_findings(findings) == [("gpu", "GPU-n1-0", FAULT, "ticket")]
+    assert "100 times as hard each day" in findings[-1].summary
+    assert findings[-1].value == pytest.approx(2, abs=0.1)
 
 
 @pytest.mark.slow
@@ -68,9 +68,9 @@ def test_a_step_is_no_trend(spread: float, times: int) -> None:
     node, rng = Feed(FecTail(), period_s=1800), np.random.default_rng(1)
     means = [600.0] * 2 * DAY + [600.0 * times] * 2 * DAY
     assert [
-        said
+        findings
         for mean in means
-        for said in hours(node, 1, rng.poisson(mean * rng.lognormal(sigma=spread)))
+        for findings in hours(node, 1, rng.poisson(mean * rng.lognormal(sigma=spread)))
     ] == []
 
 
@@ -86,18 +86,18 @@ def test_a_swing_that_comes_every_day_is_no_trend(begins: int, orders: float) ->
         600 * 10 ** (orders * np.sin(2 * np.pi * hour / DAY))
         for hour in range(begins, begins + 3 * DAY)
     ]
-    assert [said for count in swing for said in node.run(HOUR, **{BIN: count / HOUR})] == []
+    assert [findings for count in swing for findings in node.run(HOUR, **{BIN: count / HOUR})] == []
 
 
 @pytest.mark.slow
 def test_growth_that_a_retraining_broke_into_stays_one_ticket(node: Feed) -> None:
     """One hour of a thousand times as much, while the link gets worse from day
-    to day: it is told once.
+    to day: it is reported once.
     """
-    said = hours(node, 2 * DAY, 60, grows=1.5)
-    said += hours(node, 1, 10**8)
-    said += hours(node, 2 * DAY, 60 * 10**3, grows=1.5)
-    assert [(f.device.id, f.phase) for f in said] == [("GPU-n1-0", "onset")]
+    findings = hours(node, 2 * DAY, 60, grows=1.5)
+    findings += hours(node, 1, 10**8)
+    findings += hours(node, 2 * DAY, 60 * 10**3, grows=1.5)
+    assert [(f.device.id, f.phase) for f in findings] == [("GPU-n1-0", "onset")]
 
 
 @pytest.mark.slow
@@ -105,16 +105,16 @@ def test_a_ticket_stays_while_nobody_knows_the_pace(node: Feed) -> None:
     """From the second day on the agent is off for nine hours of each: what grew on
     says no slope, and no end.
     """
-    said = hours(node, 30, 600, grows=1.5)
+    findings = hours(node, 30, 600, grows=1.5)
     for day in range(1, 4):
-        said += hours(node, 15, 600 * 10 ** (1.5 * day), grows=1.5)
+        findings += hours(node, 15, 600 * 10 ** (1.5 * day), grows=1.5)
         node.run(9 * HOUR, **{BIN: None})
-    assert [f.phase for f in said] == ["onset"]
+    assert [f.phase for f in findings] == ["onset"]
 
 
 @pytest.mark.slow
 def test_a_swapped_gpu_takes_its_finding_with_it(node: Feed) -> None:
-    """The link is another one, and nothing is said of the old one any more."""
+    """The link is another one, and there is no finding about the old one any more."""
     hours(node, DAY, 600, grows=2)
     node.gpus[0] = Device("n1", "gpu", "GPU-new", node.gpus[0].attributes)
     assert [(f.device.id, f.phase) for f in hours(node, DAY, 600)] == [("GPU-n1-0", "cleared")]
@@ -149,9 +149,9 @@ def test_an_infiniband_port_is_judged_by_its_corrected_blocks() -> None:
     """The same rule for the blocks that the port's error correction saved."""
     port = a_port("n1")
     feed = PortFeed(FecTail(), [port], period_s=600)
-    said = [
+    findings = [
         f
         for hour in range(DAY)
         for f in feed.run(HOUR, fec_corrected_blocks=int(200 * 10 ** (2 * hour / DAY)))
     ]
-    assert stands(said) == [("ib_port", port.id, "ib/fec_tail", "ticket")]
+    assert open_findings(findings) == [("ib_port", port.id, "ib/fec_tail", "ticket")]

@@ -1,5 +1,5 @@
-"""Readings that stopped or stay what they were: told of the node; lost readings, restarts and whole
-nodes that are away are not.
+"""Readings that stopped or stay what they were: reported for the node; lost readings, restarts and
+whole nodes that are away are not.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pipeline.finding import Finding
 from pipeline.frame import Device, frame_of, schema_of
 from pipeline.observation import Observation
 from pipeline.rates import Rates
-from tests.detectors.feed import Feed, Number, a_gpu, relapse, told
+from tests.detectors.feed import Feed, Number, a_gpu, relapse, updates
 
 GPUS = 4
 READ: dict[str, Number] = {
@@ -44,11 +44,11 @@ class Node:
         """So many polls in which the GPUs show this, and whether the
         other source gives something.
         """
-        said: list[Finding] = []
+        findings: list[Finding] = []
         for _ in range(number):
-            said += self.feed.run(10, **shows)
-            said += self.other(read=other)
-        return said
+            findings += self.feed.run(10, **shows)
+            findings += self.other(read=other)
+        return findings
 
     def other(self, *, read: bool) -> list[Finding]:
         """The other source."""
@@ -61,7 +61,7 @@ class Node:
 
 def test_a_node_whose_readings_repeat_is_a_ticket_about_the_node_within_ten_polls() -> None:
     """The collector shows again and again what it read once."""
-    assert told(Node().polls(10, STILL)) == [
+    assert updates(Node().polls(10, STILL)) == [
         ("node", "n1", "observability/frozen", "ticket", "onset")
     ]
 
@@ -76,14 +76,14 @@ def test_fast_polls_that_repeat_are_silent_for_half_a_minute() -> None:
     node = Node()
     node.feed.period_s = 1.0
     assert node.polls(0, STILL) == []
-    said = [finding for _ in range(29) for finding in node.feed.once(**STILL)]
-    assert said == []
+    findings = [finding for _ in range(29) for finding in node.feed.once(**STILL)]
+    assert findings == []
 
 
 def test_one_gpu_that_stands_still_while_its_mates_move_is_told_by_itself() -> None:
     """Not the collector's fault, but the sensor's."""
-    said = Node().polls(10, {**READ, "energy_millijoules": [500_000, 0, 500_000, 500_000]})  # type: ignore[dict-item] # one each
-    assert told(said) == [("gpu", "GPU-n1-1", "observability/frozen", "ticket", "onset")]
+    findings = Node().polls(10, {**READ, "energy_millijoules": [500_000, 0, 500_000, 500_000]})  # type: ignore[dict-item] # one each
+    assert updates(findings) == [("gpu", "GPU-n1-1", "observability/frozen", "ticket", "onset")]
 
 
 def test_gpus_without_an_energy_counter_are_not_judged_by_it() -> None:
@@ -103,14 +103,14 @@ def test_gpus_that_are_lost_are_read_and_not_frozen() -> None:
 
 def test_a_node_none_of_whose_gpus_is_read_is_a_ticket_within_ten_polls() -> None:
     """NVML does not answer, the ports of the same node do."""
-    assert told(Node().polls(10, NOTHING)) == [
+    assert updates(Node().polls(10, NOTHING)) == [
         ("node", "n1", "observability/unread", "ticket", "onset")
     ]
 
 
 def test_of_a_node_without_ports_the_host_says_whether_it_lives() -> None:
     """Its own facts come from files, which no driver can hold up."""
-    assert told(Node(ports=False).polls(10, NOTHING)) == [
+    assert updates(Node(ports=False).polls(10, NOTHING)) == [
         ("node", "n1", "observability/unread", "ticket", "onset")
     ]
 
@@ -127,16 +127,16 @@ def test_lost_readings_are_silent_even_where_a_third_is_lost() -> None:
     detector knows how long.
     """
     node, rng = Node(), np.random.default_rng(2)
-    said = [
+    findings = [
         finding
         for lost in (rng.random(8640) < 0.3).tolist()
         for finding in node.polls(1, NOTHING if lost else READ)
     ]
-    assert said == []
+    assert findings == []
 
 
 def test_maintenance_is_silent() -> None:
-    """Somebody works on the driver."""
+    """The driver is being replaced."""
     node = Node()
     node.feed.event(NODE, "maintenance_started", reason="new driver")
     assert node.polls(100, NOTHING) == []
@@ -165,7 +165,7 @@ def test_a_restart_in_the_middle_of_a_run_changes_nothing() -> None:
 
 @pytest.mark.slow
 def test_what_comes_back_and_goes_again_within_the_rest_is_not_told_after_it() -> None:
-    """A collector that hung twice within the hour, and lives."""
+    """A collector that hung twice within the hour, and runs."""
     node = Node()
     assert (
         relapse(node.feed.clock, lambda: node.polls(10, STILL), lambda: node.polls(5, READ)) == []

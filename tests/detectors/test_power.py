@@ -1,11 +1,11 @@
-"""GPUs that draw less than their clock, their activity, their peers and their past tell."""
+"""GPUs that draw less than their clock, their activity, their peers and their past predict."""
 
 from __future__ import annotations
 
 import pytest
 
 from detectors.power import Power
-from tests.detectors.feed import Feed, Number, stands, told
+from tests.detectors.feed import Feed, Number, open_findings, updates
 
 # of silicon: what each GPU's clock is above the middle
 SPREAD = [0.06, 0.03, 0.01, 0.005, -0.005, -0.01, -0.03, -0.06]
@@ -52,9 +52,9 @@ def node() -> Feed:
 @pytest.mark.slow
 def test_fifteen_percent_less_is_a_ticket_within_the_hour(node: Feed) -> None:
     """At the same clock and activity (F30)."""
-    said = node.run(3600, **work(less=0.15))
-    assert stands(said) == [("gpu", "GPU-n1-5", "power", "ticket")]
-    assert said[0].value == pytest.approx(-15.0, abs=1.0)
+    findings = node.run(3600, **work(less=0.15))
+    assert open_findings(findings) == [("gpu", "GPU-n1-5", "power", "ticket")]
+    assert findings[0].value == pytest.approx(-15.0, abs=1.0)
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_five_percent_less_is_silent(node: Feed) -> None:
 
 @pytest.mark.slow
 def test_a_kernel_that_waits_for_others_tells_nothing_of_power(node: Feed) -> None:
-    """In a job that stands still every GPU is busy and computes nothing; what it draws then follows
+    """In a stalled job every GPU is busy and computes nothing; what it draws then follows
     neither clock nor activity.
     """
     waits = work(less=0.15, load=0.2) | {
@@ -78,20 +78,20 @@ def test_a_kernel_that_waits_for_others_tells_nothing_of_power(node: Feed) -> No
 @pytest.mark.slow
 def test_waiting_in_each_step_hides_nothing(node: Feed) -> None:
     """A GPU that computes in every other second only is judged by those."""
-    said = []
+    findings = []
     for _ in range(120):
-        said += node.run(10, **work(less=0.15))
-        said += node.run(
+        findings += node.run(10, **work(less=0.15))
+        findings += node.run(
             10, **(work(less=0.15) | {"tensor_activity_percent": 0.0, "dram_activity_percent": 0.5})
         )
-    assert stands(said) == [("gpu", "GPU-n1-5", "power", "ticket")]
+    assert open_findings(findings) == [("gpu", "GPU-n1-5", "power", "ticket")]
 
 
 @pytest.mark.slow
 def test_it_is_never_a_page(node: Feed) -> None:
     """However much is missing: an inference from other readings wakes nobody."""
-    said = node.run(2 * 3600, **work(less=0.6))
-    assert {f.severity for f in said} == {"ticket"}
+    findings = node.run(2 * 3600, **work(less=0.6))
+    assert {f.severity for f in findings} == {"ticket"}
 
 
 @pytest.mark.slow
@@ -104,7 +104,7 @@ def test_a_lower_clock_explains_less_power(node: Feed) -> None:
 
 @pytest.mark.slow
 def test_a_lighter_load_of_all_is_no_fault(node: Feed) -> None:
-    """Evaluation, an unequal batch, another stage: mates do the same."""
+    """Evaluation, an unequal batch, another stage: peers do the same."""
     for _ in range(4):
         assert node.run(900, **work(load=0.55)) + node.run(900, **work()) == []
 
@@ -119,7 +119,7 @@ def test_a_clock_lock_of_all_is_no_fault(node: Feed) -> None:
 def test_it_ends_after_the_repair(node: Feed) -> None:
     """Five minutes near its own place."""
     node.run(3600, **work(less=0.15))
-    assert told(node.run(900, **work())) == [("gpu", "GPU-n1-5", "power", "ticket", "cleared")]
+    assert updates(node.run(900, **work())) == [("gpu", "GPU-n1-5", "power", "ticket", "cleared")]
 
 
 @pytest.mark.slow
@@ -127,9 +127,9 @@ def test_after_a_day_of_work_the_new_level_is_normal(node: Feed) -> None:
     """It draws what it draws."""
     node.period_s = 30.0
     node.run(3600, **work(less=0.15))
-    said = node.run(86_400, **work(less=0.15))
-    assert [f.phase for f in said] == ["cleared"]
-    assert "new normal" in said[0].evidence[-1]
+    findings = node.run(86_400, **work(less=0.15))
+    assert [f.phase for f in findings] == ["cleared"]
+    assert "new normal" in findings[0].evidence[-1]
 
 
 @pytest.mark.slow
@@ -141,7 +141,9 @@ def test_marks_of_no_value_do_not_bend_the_regression(node: Feed) -> None:
         assert (
             node.once(**{name: damaged(name, value, n % 8) for name, value in work().items()}) == []
         )
-    assert stands(node.run(3600, **work(less=0.15))) == [("gpu", "GPU-n1-5", "power", "ticket")]
+    assert open_findings(node.run(3600, **work(less=0.15))) == [
+        ("gpu", "GPU-n1-5", "power", "ticket")
+    ]
 
 
 def damaged(name: str, given: Number | list[Number], row: int) -> Number | list[Number]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from detectors.power_cap import FAULT, PowerCap
-from tests.detectors.feed import Feed, Number, stands, told
+from tests.detectors.feed import Feed, Number, open_findings, updates
 
 LEAKY = 2
 
@@ -39,10 +39,10 @@ def node() -> Feed:
 
 def test_capped_alone_and_slower_is_a_ticket_within_seven_minutes(node: Feed) -> None:
     """60 % of the time where the others are never, and 5 % behind."""
-    said = node.run(420, **work(0.6, clock=0.95))
-    assert stands(said) == [("gpu", "GPU-n1-2", FAULT, "ticket")]
-    assert said[0].value == pytest.approx(0.6, abs=0.01)
-    assert said[0].expected == pytest.approx(0.01, abs=0.001)
+    findings = node.run(420, **work(0.6, clock=0.95))
+    assert open_findings(findings) == [("gpu", "GPU-n1-2", FAULT, "ticket")]
+    assert findings[0].value == pytest.approx(0.6, abs=0.01)
+    assert findings[0].expected == pytest.approx(0.01, abs=0.001)
 
 
 @pytest.mark.slow
@@ -74,4 +74,4 @@ def test_four_minutes_are_too_short(node: Feed) -> None:
 def test_it_ends_after_five_minutes_without(node: Feed) -> None:
     """And says so once."""
     node.run(600, **work(0.6, clock=0.95))
-    assert told(node.run(600, **work())) == [("gpu", "GPU-n1-2", FAULT, "ticket", "cleared")]
+    assert updates(node.run(600, **work())) == [("gpu", "GPU-n1-2", FAULT, "ticket", "cleared")]

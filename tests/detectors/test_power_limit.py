@@ -1,4 +1,4 @@
-"""A limit lower than it should be is told of the GPU or the node; a cap
+"""A limit lower than it should be is reported for the GPU or the node; a cap
 that the site chose is not.
 """
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from detectors.power_limit import LOW, POLICY, PowerLimit
-from tests.detectors.feed import Feed, stands, told
+from tests.detectors.feed import Feed, open_findings, updates
 
 Watts = float | list[float]
 
@@ -48,22 +48,22 @@ def node() -> Feed:
 
 def test_a_gpu_below_its_default_is_a_ticket_within_five_minutes(node: Feed) -> None:
     """Set by the board controller: the requested limit did not change (F15)."""
-    said = node.run(300, **limits(one(560.0)))
-    assert stands(said) == [("gpu", "GPU-n1-2", LOW, "ticket")]
-    assert (said[0].value, said[0].expected) == (560.0, 700.0)
-    assert "700 W were requested: something out of band" in said[0].evidence[0]
+    findings = node.run(300, **limits(one(560.0)))
+    assert open_findings(findings) == [("gpu", "GPU-n1-2", LOW, "ticket")]
+    assert (findings[0].value, findings[0].expected) == (560.0, 700.0)
+    assert "700 W were requested: something out of band" in findings[0].evidence[0]
 
 
 def test_all_gpus_of_a_node_below_their_default_are_the_nodes(node: Feed) -> None:
     """One ticket about the node, none about its GPUs."""
-    assert stands(node.run(600, **limits(560.0))) == [("node", "n1", LOW, "ticket")]
+    assert open_findings(node.run(600, **limits(560.0))) == [("node", "n1", LOW, "ticket")]
 
 
 def test_a_limit_that_only_one_gpu_was_given_is_told(node: Feed) -> None:
-    """Asked for through the driver, but not on its peers: somebody forgot to take it back."""
-    said = node.run(600, **limits(one(560.0), requested=one(560.0)))
-    assert stands(said) == [("gpu", "GPU-n1-2", LOW, "ticket")]
-    assert "not on its peers" in said[0].evidence[0]
+    """Asked for through the driver, but not on its peers: it was not taken back."""
+    findings = node.run(600, **limits(one(560.0), requested=one(560.0)))
+    assert open_findings(findings) == [("gpu", "GPU-n1-2", LOW, "ticket")]
+    assert "not on its peers" in findings[0].evidence[0]
 
 
 @pytest.mark.slow
@@ -71,13 +71,15 @@ def test_a_limit_that_only_one_gpu_was_given_is_told(node: Feed) -> None:
 def test_a_cap_that_was_there_from_the_start_is_policy(requested: float | None) -> None:
     """A power-capped cluster (H08) is a record, also where nobody can read what was asked for."""
     feed = Feed(PowerLimit())
-    assert stands(feed.run(86400, **limits(600.0, requested))) == [("node", "n1", POLICY, "record")]
+    assert open_findings(feed.run(86400, **limits(600.0, requested))) == [
+        ("node", "n1", POLICY, "record")
+    ]
 
 
 def test_a_cap_that_nobody_asked_for_is_told_though_it_was_there_from_the_start() -> None:
     """The board controller held the node down before the agent was installed."""
     feed = Feed(PowerLimit())
-    assert stands(feed.run(600, **limits(500.0))) == [("node", "n1", LOW, "ticket")]
+    assert open_findings(feed.run(600, **limits(500.0))) == [("node", "n1", LOW, "ticket")]
 
 
 @pytest.mark.slow
@@ -85,7 +87,7 @@ def test_a_cap_that_was_declared_is_silent_though_nobody_asked_for_it() -> None:
     """The site caps its GPUs through their board controllers, and says so."""
     feed = Feed(PowerLimit({"gpu.power_limit": "500"}))
     assert feed.run(86400, **limits(500.0)) == []
-    assert stands(feed.run(600, **limits([500.0] * 7 + [400.0]))) == [
+    assert open_findings(feed.run(600, **limits([500.0] * 7 + [400.0]))) == [
         ("gpu", "GPU-n1-7", LOW, "ticket")
     ]
 
@@ -98,12 +100,12 @@ def test_a_cap_that_is_declared_later_ends_the_ticket(node: Feed) -> None:
     later = PowerLimit({"gpu.power_limit": "500"})
     later.restore(node.detector.state())  # type: ignore[attr-defined] # it remembers
     node.detector = later
-    assert told(node.run(600, **limits(500.0))) == [("node", "n1", LOW, "ticket", "cleared")]
+    assert updates(node.run(600, **limits(500.0))) == [("node", "n1", LOW, "ticket", "cleared")]
 
 
 def test_a_cap_asked_for_on_all_gpus_is_policy(node: Feed) -> None:
     """nvidia-smi -pl on the whole node, while it runs."""
-    assert stands(node.run(3600, **limits(600.0, requested=600.0))) == [
+    assert open_findings(node.run(3600, **limits(600.0, requested=600.0))) == [
         ("node", "n1", POLICY, "record")
     ]
 
@@ -112,9 +114,9 @@ def test_a_gpu_below_the_policy_is_told() -> None:
     """The policy is what is expected then."""
     feed = Feed(PowerLimit())
     feed.run(600, **limits(600.0, requested=600.0))
-    said = feed.run(600, **limits([600.0] * 7 + [450.0], requested=600.0))
-    assert stands(said) == [("gpu", "GPU-n1-7", LOW, "ticket")]
-    assert said[0].expected == 600.0
+    findings = feed.run(600, **limits([600.0] * 7 + [450.0], requested=600.0))
+    assert open_findings(findings) == [("gpu", "GPU-n1-7", LOW, "ticket")]
+    assert findings[0].expected == 600.0
 
 
 def test_a_gpu_that_lost_its_cap_by_a_reset_and_gets_it_again_is_silent() -> None:
@@ -129,7 +131,7 @@ def test_a_cap_that_was_lifted_is_policy_no_more() -> None:
     """The record ends when all GPUs are back at their default."""
     feed = Feed(PowerLimit())
     feed.run(600, **limits(600.0, requested=600.0))
-    assert told(feed.run(600, **limits(700.0))) == [("node", "n1", POLICY, "record", "cleared")]
+    assert updates(feed.run(600, **limits(700.0))) == [("node", "n1", POLICY, "record", "cleared")]
 
 
 def test_a_short_dip_is_silent(node: Feed) -> None:
@@ -141,7 +143,9 @@ def test_a_short_dip_is_silent(node: Feed) -> None:
 def test_it_ends_when_the_limit_is_back(node: Feed) -> None:
     """Cleared after five minutes at what is expected."""
     node.run(600, **limits(one(560.0)))
-    assert told(node.run(420, **limits(700.0))) == [("gpu", "GPU-n1-2", LOW, "ticket", "cleared")]
+    assert updates(node.run(420, **limits(700.0))) == [
+        ("gpu", "GPU-n1-2", LOW, "ticket", "cleared")
+    ]
 
 
 @pytest.mark.slow

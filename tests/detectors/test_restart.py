@@ -41,7 +41,7 @@ def restarted(judge: Judge) -> Judge:
 
 
 def words(judged: JudgedObservation) -> list[str]:
-    """All that was said, as text: two findings without a number are equal too,
+    """All findings, as text: two findings without a number are equal too,
     though their NaN are not.
     """
     return [*map(repr, judged.findings), *map(repr, judged.incidents)]

@@ -8,14 +8,14 @@ import pytest
 
 from detectors.straggler import Straggler
 from pipeline.frame import Device
-from tests.detectors.feed import Feed, Number, a_gpu, stands, told
+from tests.detectors.feed import Feed, Number, a_gpu, open_findings, updates
 
 pytestmark = pytest.mark.slow
 
 FULL_MHZ = 1800.0
 # Silicon differs: what each GPU of a node runs above or below the middle, free of locks and caps.
 SPREAD = [0.06, 0.03, 0.01, 0.005, -0.005, -0.01, -0.03, -0.06]
-SLOW = 5  # row of the GPU that is to blame
+SLOW = 5  # row of the faulty GPU
 
 
 def work(
@@ -39,19 +39,21 @@ def node() -> Feed:
 
 def test_a_tenth_less_is_paged_within_six_minutes(node: Feed) -> None:
     """The GPU is named, with what it lost (F16)."""
-    said = node.run(360, **work(lost=0.10))
-    assert stands(said) == [("gpu", "GPU-n1-5", "straggler", "page")]
-    assert said[0].value == pytest.approx(-10.0, abs=0.5)
+    findings = node.run(360, **work(lost=0.10))
+    assert open_findings(findings) == [("gpu", "GPU-n1-5", "straggler", "page")]
+    assert findings[0].value == pytest.approx(-10.0, abs=0.5)
 
 
 def test_six_percent_less_is_a_ticket(node: Feed) -> None:
     """Between the two floors, and only after five minutes."""
     assert node.run(240, **work(lost=0.06)) == []
-    assert stands(node.run(300, **work(lost=0.06))) == [("gpu", "GPU-n1-5", "straggler", "ticket")]
+    assert open_findings(node.run(300, **work(lost=0.06))) == [
+        ("gpu", "GPU-n1-5", "straggler", "ticket")
+    ]
 
 
 def test_a_ticket_that_gets_worse_becomes_a_page(node: Feed) -> None:
-    """One finding, told again."""
+    """One finding, reported again."""
     ticket = node.run(600, **work(lost=0.06))
     page = node.run(600, **work(lost=0.20))
     assert (ticket[-1].severity, page[0].severity, page[0].phase) == ("ticket", "page", "ongoing")
@@ -66,30 +68,30 @@ def test_three_percent_are_within_what_silicon_does(node: Feed) -> None:
 def test_it_ends_within_ten_minutes_of_the_repair(node: Feed) -> None:
     """Five blocks near its own place."""
     node.run(900, **work(lost=0.10))
-    assert told(node.run(600, **work())) == [("gpu", "GPU-n1-5", "straggler", "page", "cleared")]
+    assert updates(node.run(600, **work())) == [("gpu", "GPU-n1-5", "straggler", "page", "cleared")]
 
 
 def test_it_does_not_learn_the_fault(node: Feed) -> None:
     """After six slow hours the baseline is still the one from before."""
     node.run(600, **work(lost=0.10))
     assert node.run(6 * 3600, **work(lost=0.10)) == []
-    assert stands(node.said)
+    assert open_findings(node.findings)
 
 
 def test_after_a_day_of_work_the_new_level_is_normal(node: Feed) -> None:
     """Nobody repaired it: that is how the GPU is."""
     node.period_s = 30.0
     node.run(900, **work(lost=0.10))
-    said = node.run(86_400, **work(lost=0.10))
-    assert [f.phase for f in said] == ["cleared"]
-    assert "new normal" in said[0].evidence[-1]
+    findings = node.run(86_400, **work(lost=0.10))
+    assert [f.phase for f in findings] == ["cleared"]
+    assert "new normal" in findings[0].evidence[-1]
 
 
 @pytest.mark.parametrize("boot", ["boot-1", "boot-2"])
 def test_a_place_among_peers_is_learnt_anew_after_hours_that_nobody_saw(
     node: Feed, boot: str
 ) -> None:
-    """The agent was off for twenty hours, and where no scheduler tells of jobs another one may run:
+    """The agent was off for twenty hours, and where no scheduler reports jobs another one may run:
     it ranks the GPUs otherwise.
     """
     again = Straggler()
@@ -97,13 +99,17 @@ def test_a_place_among_peers_is_learnt_anew_after_hours_that_nobody_saw(
     node.detector, node.boot = again, boot
     node.clock.advance(20 * 3600)
     assert node.run(3600, **work(lost=0.08)) == []
-    assert stands(node.run(600, **work(lost=0.20))) == [("gpu", "GPU-n1-5", "straggler", "page")]
+    assert open_findings(node.run(600, **work(lost=0.20))) == [
+        ("gpu", "GPU-n1-5", "straggler", "page")
+    ]
 
 
 def test_a_restart_takes_nothing_from_what_was_learnt(node: Feed) -> None:
     """Ten minutes without an agent."""
     node.clock.advance(600)
-    assert stands(node.run(900, **work(lost=0.08))) == [("gpu", "GPU-n1-5", "straggler", "page")]
+    assert open_findings(node.run(900, **work(lost=0.08))) == [
+        ("gpu", "GPU-n1-5", "straggler", "page")
+    ]
 
 
 @pytest.mark.parametrize("reason", ["hw_thermal", "hw_power_brake", "sw_thermal"])
@@ -118,8 +124,8 @@ def test_what_throttling_explains_is_left_to_its_detector(node: Feed, reason: st
 def test_a_little_throttling_does_not_excuse_a_great_loss(node: Feed) -> None:
     """2 % of the time cannot have taken 15 % of the clock."""
     held: list[Number] = [0.02e9 if row == SLOW else 0.0 for row in range(8)]
-    said = node.run(600, **work(lost=0.15, throttled_sw_thermal_nanoseconds=held))
-    assert stands(said) == [("gpu", "GPU-n1-5", "straggler", "page")]
+    findings = node.run(600, **work(lost=0.15, throttled_sw_thermal_nanoseconds=held))
+    assert open_findings(findings) == [("gpu", "GPU-n1-5", "straggler", "page")]
 
 
 def test_episodes_of_throttling_leave_no_trace(node: Feed) -> None:
@@ -133,11 +139,11 @@ def test_episodes_of_throttling_leave_no_trace(node: Feed) -> None:
 
 def test_two_minutes_in_twelve_are_a_ticket_within_three_hours(node: Feed) -> None:
     """Too short for a run, too often for chance (F17)."""
-    said = []
+    findings = []
     for _ in range(15):
-        said += node.run(120, **work(lost=0.10)) + node.run(600, **work())
-    assert said[0].severity == "ticket"
-    assert (said[0].device.id, said[0].fault) == ("GPU-n1-5", "straggler")
+        findings += node.run(120, **work(lost=0.10)) + node.run(600, **work())
+    assert findings[0].severity == "ticket"
+    assert (findings[0].device.id, findings[0].fault) == ("GPU-n1-5", "straggler")
 
 
 def test_one_slow_minute_an_hour_is_silent(node: Feed) -> None:
@@ -179,7 +185,7 @@ def test_a_fast_gpu_that_falls_back_to_the_middle_is_silent(node: Feed) -> None:
 
 
 def test_another_power_limit_begins_anew(node: Feed) -> None:
-    """A GPU that was given a lower limit has no peers left: power_limit tells of it."""
+    """A GPU that was given a lower limit has no peers left: power_limit reports it."""
     limits: list[Number] = [500_000 if row == SLOW else 700_000 for row in range(8)]
     node.run(600, **work(power_limit_enforced_milliwatts=700_000))
     assert node.run(3600, **work(lost=0.15, power_limit_enforced_milliwatts=limits)) == []
@@ -199,21 +205,23 @@ def test_slow_from_the_start_of_a_job_is_a_ticket(node: Feed) -> None:
     start(node, "1")
     node.run(4 * 3600, **work())
     start(node, "2")
-    assert stands(node.run(1800, **work(lost=0.15))) == [("gpu", "GPU-n1-5", "straggler", "ticket")]
+    assert open_findings(node.run(1800, **work(lost=0.15))) == [
+        ("gpu", "GPU-n1-5", "straggler", "ticket")
+    ]
 
 
 def test_a_new_job_is_no_repair(node: Feed) -> None:
-    """The finding stands on into the next job of the same GPU."""
+    """The finding stays open in the next job of the same GPU."""
     node.run(600, **work(lost=0.10))
     start(node, "2")
     assert node.run(3600, **work(lost=0.10)) == []
 
 
 def test_a_swapped_gpu_takes_its_finding_with_it(node: Feed) -> None:
-    """Another GPU in the slot begins cold, and what stood about the old one ends."""
+    """Another GPU in the slot begins cold, and open findings about the old one end."""
     node.run(600, **work(lost=0.10))
     node.gpus[SLOW] = Device("n1", "gpu", "GPU-new", node.gpus[SLOW].attributes)
-    assert told(node.run(900, **work(lost=0.10))) == [
+    assert updates(node.run(900, **work(lost=0.10))) == [
         ("gpu", "GPU-n1-5", "straggler", "page", "cleared")
     ]
 
@@ -240,8 +248,8 @@ def test_few_gpus_a_node_are_compared_across_the_job_from_eight_on(hosts: int, f
     clocks: list[Number] = [FULL_MHZ] * len(feed.gpus)
     assert feed.run(1800, gpu_utilization_percent=99, sm_clock_megahertz=clocks) == []
     clocks[3] = FULL_MHZ * 0.85
-    said = feed.run(600, gpu_utilization_percent=99, sm_clock_megahertz=clocks)
-    assert stands(said) == ([("gpu", "GPU-n1-1", "straggler", "page")] if found else [])
+    findings = feed.run(600, gpu_utilization_percent=99, sm_clock_megahertz=clocks)
+    assert open_findings(findings) == ([("gpu", "GPU-n1-1", "straggler", "page")] if found else [])
 
 
 @pytest.mark.parametrize("mark", [140737488355328.0, 4294967295.0, -1.0, None])

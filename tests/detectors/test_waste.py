@@ -6,7 +6,7 @@ import pytest
 
 from detectors.waste import Waste
 from pipeline.frame import Device
-from tests.detectors.feed import Feed, Number, relapse, told
+from tests.detectors.feed import Feed, Number, relapse, updates
 
 HOUR = 3600.0
 MEMORY = 40 << 30
@@ -30,8 +30,8 @@ def test_memory_that_no_process_holds_is_a_ticket_after_ten_minutes() -> None:
     """The next job will find its memory taken."""
     feed = gpus()
     assert feed.run(540, **ORPHANED) == []
-    (said,) = feed.run(300, **ORPHANED)
-    assert (said.fault, said.severity, said.value, said.unit) == (
+    (findings,) = feed.run(300, **ORPHANED)
+    assert (findings.fault, findings.severity, findings.value, findings.unit) == (
         "waste/memory",
         "ticket",
         40.0,
@@ -62,7 +62,7 @@ def test_memory_that_is_given_back_clears() -> None:
 
 
 def test_memory_that_a_process_takes_up_again_clears() -> None:
-    """A server that was being restarted: idle, and somebody's."""
+    """A server that was being restarted: idle, and allocated."""
     feed = gpus()
     feed.run(900, **ORPHANED)
     assert [f.phase for f in feed.run(300, **IDLE)] == ["cleared"]
@@ -74,12 +74,12 @@ def test_a_gpu_that_a_job_leaves_idle_is_recorded_after_two_hours_and_when_they_
 ):
     """No one is woken, no ticket is written: it is for the bill."""
     feed = gpus()
-    said = feed.run(9 * HOUR, **IDLE)
-    assert told(said) == [
+    findings = feed.run(9 * HOUR, **IDLE)
+    assert updates(findings) == [
         ("gpu", "GPU-n1-0", "waste/idle", "record", phase)
         for phase in ("onset", "ongoing", "ongoing")
     ]
-    assert [round(f.value) for f in said] == [2, 4, 8]
+    assert [round(f.value) for f in findings] == [2, 4, 8]
 
 
 def test_a_job_without_processes_is_named() -> None:
@@ -88,8 +88,8 @@ def test_a_job_without_processes_is_named() -> None:
     feed.event(
         Device("n1", "node", "n1"), "job_started", source="jobs", job="42", gpus="GPU-n1-0", hosts=1
     )
-    (said,) = feed.run(2.5 * HOUR, **FREE)
-    assert said.summary.startswith("Job 42 holds this GPU")
+    (findings,) = feed.run(2.5 * HOUR, **FREE)
+    assert findings.summary.startswith("Job 42 holds this GPU")
 
 
 def test_free_and_working_gpus_are_silent() -> None:

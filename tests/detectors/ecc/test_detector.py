@@ -11,7 +11,7 @@ from detectors.ecc import Ecc
 from detectors.ecc.detector import TREND, UNCORRECTABLE
 from detectors.ecc.trend import LIMITS
 from detectors.kit.stats import bernoulli_arl
-from tests.detectors.feed import Feed, Number, relapse, stands, told
+from tests.detectors.feed import Feed, Number, open_findings, relapse, updates
 
 pytestmark = pytest.mark.slow
 
@@ -66,33 +66,33 @@ def test_a_flag_pages_in_its_first_reading_as_a_candidate_for_return(
     node: Feed, flag: str, fault: str
 ) -> None:
     """F05: one poll; a field diagnostic decides about the return."""
-    said = node.once(**with_(**{flag: one(1)}))
-    assert stands(said) == [("gpu", GPU, fault, "page")]
-    assert said[0].action == "RUN_FIELDDIAG"
-    assert "RMA" in said[0].summary
+    findings = node.once(**with_(**{flag: one(1)}))
+    assert open_findings(findings) == [("gpu", GPU, fault, "page")]
+    assert findings[0].action == "RUN_FIELDDIAG"
+    assert "RMA" in findings[0].summary
 
 
 def test_a_bank_without_spare_rows_is_a_ticket_in_its_first_reading(node: Feed) -> None:
     """F04: the best predictor of a failing remap."""
-    assert stands(node.once(**with_(row_remap_banks_none=one(1)))) == [
+    assert open_findings(node.once(**with_(row_remap_banks_none=one(1)))) == [
         ("gpu", GPU, "ecc/spare_rows_gone", "ticket")
     ]
 
 
 def test_a_bank_with_few_spare_rows_is_a_ticket(node: Feed) -> None:
     """Before it has none."""
-    assert stands(node.once(**with_(row_remap_banks_low=one(1)))) == [
+    assert open_findings(node.once(**with_(row_remap_banks_low=one(1)))) == [
         ("gpu", GPU, "ecc/spare_rows_low", "ticket")
     ]
 
 
 def test_a_pending_remap_is_a_ticket_until_the_reset(node: Feed) -> None:
     """H25: a remap and the reset that activates it wake nobody."""
-    said = node.run(HOUR, **with_(row_remap_pending=one(1)))
-    assert stands(said) == [("gpu", GPU, "ecc/remap_pending", "ticket")]
-    assert said[0].action == "COMPONENT_RESET"
-    node.counters_begin_anew()
-    assert told(node.run(HOUR, **HEALTHY)) == [
+    findings = node.run(HOUR, **with_(row_remap_pending=one(1)))
+    assert open_findings(findings) == [("gpu", GPU, "ecc/remap_pending", "ticket")]
+    assert findings[0].action == "COMPONENT_RESET"
+    node.restart_counters()
+    assert updates(node.run(HOUR, **HEALTHY)) == [
         ("gpu", GPU, "ecc/remap_pending", "ticket", "cleared")
     ]
 
@@ -101,37 +101,39 @@ def test_a_remap_of_errors_that_were_all_corrected_waits_for_the_reset_between_j
     node: Feed,
 ) -> None:
     """H25: nothing was lost, and the reset comes by itself; only when it did not
-    for a day somebody is told.
+    for a day there is a finding.
     """
     remap = with_(row_remap_pending=one(1))
     assert node.once(**{**remap, "remapped_rows_correctable": one(1)}) == []
     assert node.run(HOUR, **remap) == []
-    node.counters_begin_anew()
+    node.restart_counters()
     assert node.run(HOUR, **HEALTHY) == []
     node.once(**{**remap, "remapped_rows_correctable": one(1)})
     node.period_s = 600
     assert node.run(23 * HOUR, **remap) == []
-    assert stands(node.run(2 * HOUR, **remap)) == [("gpu", GPU, "ecc/remap_pending", "ticket")]
+    assert open_findings(node.run(2 * HOUR, **remap)) == [
+        ("gpu", GPU, "ecc/remap_pending", "ticket")
+    ]
 
 
 def test_a_remap_because_of_an_uncorrectable_error_is_told_at_once(node: Feed) -> None:
     """Whatever was remapped beside it."""
-    said = node.once(
+    findings = node.once(
         **with_(
             row_remap_pending=one(1),
             remapped_rows_correctable=one(1),
             remapped_rows_uncorrectable=one(1),
         )
     )
-    assert stands(said) == [("gpu", GPU, "ecc/remap_pending", "ticket")]
+    assert open_findings(findings) == [("gpu", GPU, "ecc/remap_pending", "ticket")]
 
 
 def test_a_remap_that_is_still_pending_after_the_reset_pages(node: Feed) -> None:
     """The repair does not take."""
     node.run(HOUR, **with_(row_remap_pending=one(1)))
-    node.counters_begin_anew()
-    said = node.run(300, **with_(row_remap_pending=one(1)))
-    assert told(said) == [("gpu", GPU, "ecc/remap_pending", "page", "ongoing")]
+    node.restart_counters()
+    findings = node.run(300, **with_(row_remap_pending=one(1)))
+    assert updates(findings) == [("gpu", GPU, "ecc/remap_pending", "page", "ongoing")]
 
 
 def test_an_agent_that_counts_lives_anew_is_no_reset(node: Feed) -> None:
@@ -139,56 +141,56 @@ def test_an_agent_that_counts_lives_anew_is_no_reset(node: Feed) -> None:
     and the next reset counts.
     """
     waits, before = with_(row_remap_pending=one(1)), node.gpus
-    node.counters_begin_anew()
+    node.restart_counters()
     node.run(600, **HEALTHY)
-    assert stands(node.run(600, **waits)) == [("gpu", GPU, "ecc/remap_pending", "ticket")]
+    assert open_findings(node.run(600, **waits)) == [("gpu", GPU, "ecc/remap_pending", "ticket")]
     node.gpus = before
     assert node.run(600, **waits) == []
-    node.counters_begin_anew()
-    assert told(node.run(300, **waits)) == [("gpu", GPU, "ecc/remap_pending", "page", "ongoing")]
+    node.restart_counters()
+    assert updates(node.run(300, **waits)) == [("gpu", GPU, "ecc/remap_pending", "page", "ongoing")]
 
 
 def test_an_uncorrectable_error_without_an_xid_pages_after_a_minute(node: Feed) -> None:
-    """Gpud's ECC check never changes health: here a counted error that nobody told of alarms."""
+    """Gpud's ECC check never changes health: here a counted error without an XID is a finding."""
     assert (
         node.once(**with_(ecc_uncorrected_volatile=one(2), ecc_uncorrected_aggregate=one(2))) == []
     )
-    said = node.run(70, **HEALTHY)
-    assert stands(said) == [("gpu", GPU, UNCORRECTABLE, "page")]
-    assert "2 uncorrectable errors" in said[0].evidence[0]
+    findings = node.run(70, **HEALTHY)
+    assert open_findings(findings) == [("gpu", GPU, UNCORRECTABLE, "page")]
+    assert "2 uncorrectable errors" in findings[0].evidence[0]
 
 
 @pytest.mark.parametrize("code", [95, 64, 140])
 def test_an_uncontained_error_pages_with_its_xid(node: Feed, code: int) -> None:
     """F03: within ten seconds, in whatever order count and line come."""
     node.event(node.gpus[5], "xid", code=code, ago_s=2)
-    assert stands(node.once(**with_(ecc_uncorrected_volatile=one(1)))) == [
+    assert open_findings(node.once(**with_(ecc_uncorrected_volatile=one(1)))) == [
         ("gpu", GPU, UNCORRECTABLE, "page")
     ]
 
 
 def test_a_contained_error_is_a_ticket(node: Feed) -> None:
-    """F02: 48 with 94, told with the next reading; the minute after changes nothing."""
+    """F02: 48 with 94, reported with the next reading; the minute after changes nothing."""
     node.once(**with_(ecc_uncorrected_volatile=one(1)))
     node.event(node.gpus[5], "xid", code=48)
     node.event(node.gpus[5], "xid", code=94)
-    said = node.run(600, **HEALTHY)
-    assert stands(said) == [("gpu", GPU, UNCORRECTABLE, "ticket")]
-    assert said[0].time_ns - said[0].onset_ns <= 15e9
+    findings = node.run(600, **HEALTHY)
+    assert open_findings(findings) == [("gpu", GPU, UNCORRECTABLE, "ticket")]
+    assert findings[0].time_ns - findings[0].onset_ns <= 15e9
 
 
 def test_an_error_of_which_nobody_says_that_it_was_contained_pages(node: Feed) -> None:
     """48 alone, ten seconds later."""
     node.once(**with_(ecc_uncorrected_volatile=one(1)))
     node.event(node.gpus[5], "xid", code=48)
-    assert stands(node.run(20, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page")]
+    assert open_findings(node.run(20, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page")]
 
 
 def test_an_xid_of_another_gpu_explains_nothing(node: Feed) -> None:
     """Each GPU has its own."""
     node.event(node.gpus[4], "xid", code=94)
     node.once(**with_(ecc_uncorrected_volatile=one(1)))
-    assert stands(node.run(70, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page")]
+    assert open_findings(node.run(70, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page")]
 
 
 def test_an_error_of_which_the_kernel_told_while_the_agent_was_away_is_as_serious_as_it_said(
@@ -201,7 +203,7 @@ def test_an_error_of_which_the_kernel_told_while_the_agent_was_away_is_as_seriou
     assert node.once(**with_(ecc_uncorrected_volatile=one(1))) == []
     for code in (48, 94):
         node.event(node.gpus[5], "xid", code=code, ago_s=200, before_start=True)
-    assert stands(node.run(300, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "ticket")]
+    assert open_findings(node.run(300, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "ticket")]
 
 
 def test_an_xid_from_before_the_last_reading_explains_no_new_error(node: Feed) -> None:
@@ -211,7 +213,7 @@ def test_an_xid_from_before_the_last_reading_explains_no_new_error(node: Feed) -
     node.event(node.gpus[5], "xid", code=94)
     node.run(100, **HEALTHY)
     node.once(**with_(ecc_uncorrected_volatile=one(1)))
-    assert stands(node.run(70, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page")]
+    assert open_findings(node.run(70, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page")]
 
 
 def test_an_error_that_is_counted_after_the_reset_wakes_nobody(node: Feed) -> None:
@@ -219,11 +221,11 @@ def test_an_error_that_is_counted_after_the_reset_wakes_nobody(node: Feed) -> No
     before it is for the morning.
     """
     node.clock.advance(300)
-    node.counters_begin_anew()
-    said = [*node.once(**with_(ecc_uncorrected_aggregate=one(1))), *node.run(300, **HEALTHY)]
-    assert told(said) == [("gpu", GPU, UNCORRECTABLE, "ticket", "onset")]
+    node.restart_counters()
+    findings = [*node.once(**with_(ecc_uncorrected_aggregate=one(1))), *node.run(300, **HEALTHY)]
+    assert updates(findings) == [("gpu", GPU, UNCORRECTABLE, "ticket", "onset")]
     node.once(**with_(ecc_uncorrected_volatile=one(1), ecc_uncorrected_aggregate=one(1)))
-    assert told(node.run(70, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page", "ongoing")]
+    assert updates(node.run(70, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page", "ongoing")]
 
 
 @pytest.mark.parametrize(("code", "severity"), [(95, "page"), (94, "ticket")])
@@ -233,26 +235,28 @@ def test_an_error_whose_xid_comes_after_the_reset_is_of_this_life(
     """The counter was first read after both: the XID says that the reset was before the
     error, and how serious it is.
     """
-    node.counters_begin_anew()
+    node.restart_counters()
     node.run(20)
     node.event(node.gpus[5], "xid", code=code)
     (onset,) = node.once(**with_(ecc_uncorrected_aggregate=one(1)))
-    assert stands([onset]) == [("gpu", GPU, UNCORRECTABLE, severity)]
+    assert open_findings([onset]) == [("gpu", GPU, UNCORRECTABLE, severity)]
     assert onset.action != "NONE"
 
 
 def test_an_uncorrectable_error_soon_after_the_reset_is_told(node: Feed) -> None:
     """It is another error and no fault that flickers: nothing rests, and no
-    minute of it is told twice.
+    minute of it is reported twice.
     """
     for _ in range(2):
         node.event(node.gpus[5], "xid", code=95)
-        said = node.once(**with_(ecc_uncorrected_volatile=one(1), ecc_uncorrected_aggregate=one(1)))
-        assert told([*said, *node.run(600, **HEALTHY)]) == [
+        findings = node.once(
+            **with_(ecc_uncorrected_volatile=one(1), ecc_uncorrected_aggregate=one(1))
+        )
+        assert updates([*findings, *node.run(600, **HEALTHY)]) == [
             ("gpu", GPU, UNCORRECTABLE, "page", "onset")
         ]
-        node.counters_begin_anew()
-        assert told(node.run(60, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page", "cleared")]
+        node.restart_counters()
+        assert updates(node.run(60, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page", "cleared")]
 
 
 def test_volatile_and_aggregate_are_one_count(node: Feed) -> None:
@@ -271,12 +275,12 @@ def test_a_finding_about_an_untold_error_ends_with_the_reset_or_a_clean_day() ->
         node.once(**with_(ecc_uncorrected_volatile=one(1)))
         assert [f.phase for f in node.run(20 * HOUR, **HEALTHY)] == ["onset"]
         if reset:
-            node.counters_begin_anew()
+            node.restart_counters()
         assert [f.phase for f in node.run(60 if reset else 6 * HOUR, **HEALTHY)] == ["cleared"]
 
 
 def test_a_lifetime_of_errors_is_silent_at_start() -> None:
-    """GCM alarms on sums over the life of the board: here a million old errors and a
+    """GCM alarms on sums over the lifetime of the board: here a million old errors and a
     hundred old remaps are history.
     """
     assert Feed(Ecc()).run(2 * HOUR, **HEALTHY) == []
@@ -284,7 +288,7 @@ def test_a_lifetime_of_errors_is_silent_at_start() -> None:
 
 @pytest.mark.parametrize("mark", [0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0])
 def test_a_count_that_jumps_to_a_mark_of_no_value_counts_no_errors(node: Feed, mark: int) -> None:
-    """No memory has two billion errors between two readings: nobody is told
+    """No memory has two billion errors between two readings: there is no finding
     of a number that is none.
     """
     node.once(**with_(ecc_uncorrected_volatile=one(mark), ecc_corrected_volatile=one(mark)))
@@ -294,14 +298,14 @@ def test_a_count_that_jumps_to_a_mark_of_no_value_counts_no_errors(node: Feed, m
 def test_a_reload_of_the_driver_is_silent(node: Feed) -> None:
     """Counters that fall to 0 are no errors."""
     for _ in range(5):
-        node.counters_begin_anew()
+        node.restart_counters()
         assert node.run(300, **HEALTHY) == []
 
 
 def test_eight_rows_in_a_day_page(node: Feed) -> None:
     """Of any cause."""
     assert node.once(**with_(remapped_rows_correctable=one(7))) == []
-    assert stands(node.once(**with_(remapped_rows_correctable=one(1)))) == [
+    assert open_findings(node.once(**with_(remapped_rows_correctable=one(1)))) == [
         ("gpu", GPU, "ecc/remaps_jumped", "page")
     ]
 
@@ -323,11 +327,13 @@ def test_two_uncorrectable_remaps_within_a_month_are_a_ticket_with_a_forecast() 
     feed.run(HOUR, **HEALTHY)
     assert feed.once(**with_(remapped_rows_uncorrectable=one(1))) == []
     assert feed.run(10 * 86400, **HEALTHY) == []
-    said = feed.once(**with_(remapped_rows_uncorrectable=one(1), row_remap_banks_partial=one(1)))
-    assert stands(said) == [("gpu", GPU, "ecc/remaps_repeat", "ticket")]
+    findings = feed.once(
+        **with_(remapped_rows_uncorrectable=one(1), row_remap_banks_partial=one(1))
+    )
+    assert open_findings(findings) == [("gpu", GPU, "ecc/remaps_repeat", "ticket")]
     # Two rows in 30 days, at least three spare ones left in a bank of the class
     # "partial": 3 / (2/30) days.
-    assert "45.0 days" in said[0].evidence[1]
+    assert "45.0 days" in findings[0].evidence[1]
 
 
 def test_two_uncorrectable_remaps_further_apart_are_silent() -> None:
@@ -370,15 +376,15 @@ def test_errors_in_one_hour_of_ten_are_a_ticket_within_a_week() -> None:
     """F01 at twice its nominal share: about every tenth hour, whatever the size of the bursts."""
     feed = Feed(Ecc(), period_s=600)
     hours(feed, [n % 10 == 0 for n in range(168)])
-    assert stands(feed.said) == [("gpu", GPU, TREND, "ticket")]
-    assert "hours had an error" in feed.said[0].evidence[0]
+    assert open_findings(feed.findings) == [("gpu", GPU, TREND, "ticket")]
+    assert "hours had an error" in feed.findings[0].evidence[0]
 
 
 def test_errors_at_the_fleets_rate_are_silent() -> None:
     """H23: one hour in five hundred, for sixty days."""
     feed = Feed(Ecc(), period_s=1200)
     hours(feed, [n % 500 == 250 for n in range(60 * 24)])
-    assert feed.said == []
+    assert feed.findings == []
 
 
 def test_a_trend_ends_after_a_calm_week() -> None:
@@ -386,9 +392,9 @@ def test_a_trend_ends_after_a_calm_week() -> None:
     feed = Feed(Ecc(), period_s=600)
     hours(feed, [n % 5 == 0 for n in range(60)])
     hours(feed, [False] * 150)
-    assert [f.phase for f in feed.said] == ["onset"]
+    assert [f.phase for f in feed.findings] == ["onset"]
     hours(feed, [False] * 80)
-    assert [f.phase for f in feed.said] == ["onset", "cleared"]
+    assert [f.phase for f in feed.findings] == ["onset", "cleared"]
 
 
 def test_hours_without_data_hold() -> None:
@@ -409,7 +415,7 @@ def test_the_drivers_own_alarm_about_single_bit_errors_is_a_hit() -> None:
         if n % 5 == 0:
             feed.event(feed.gpus[5], "xid", code=92)
         feed.run(HOUR, **HEALTHY)
-    assert stands(feed.said) == [("gpu", GPU, TREND, "ticket")]
+    assert open_findings(feed.findings) == [("gpu", GPU, TREND, "ticket")]
 
 
 @pytest.mark.parametrize("share", list(LIMITS))
@@ -422,19 +428,19 @@ def test_a_full_table_of_retired_pages_is_a_ticket() -> None:
     """Before Ampere pages are retired, 64 at most."""
     feed = Feed(Ecc(), begin=0)
     assert feed.run(60, retired_pages_single_bit=0, retired_pages_double_bit=0) == []
-    said = feed.once(retired_pages_single_bit=one(50), retired_pages_double_bit=one(13))
-    assert stands(said) == [("gpu", GPU, "ecc/pages_retired", "ticket")]
+    findings = feed.once(retired_pages_single_bit=one(50), retired_pages_double_bit=one(13))
+    assert open_findings(findings) == [("gpu", GPU, "ecc/pages_retired", "ticket")]
 
 
 def test_a_flag_that_blinks_is_one_finding(node: Feed) -> None:
-    """Gone for a reading, there again: told once."""
+    """Gone for a reading, there again: reported once."""
     for n in range(60):
         node.once(**with_(row_remap_failed=one(n % 3 > 0)))
-    assert [f.phase for f in node.said] == ["onset"]
+    assert [f.phase for f in node.findings] == ["onset"]
 
 
 def test_nothing_is_learnt_from_a_gpu_that_is_under_suspicion() -> None:
-    """A sick GPU must not teach the detector that errors are healthy."""
+    """A failing GPU must not teach the detector that errors are healthy."""
     feed = Feed(Ecc(), period_s=600)
     hours(feed, [True] * 48)
     assert feed.detector._trend.share < 0.01  # type: ignore[attr-defined] # 48 hits in 384 GPU-hours would be 12 %
@@ -444,9 +450,9 @@ def test_four_hours_with_errors_in_a_week_are_a_ticket_and_three_are_none() -> N
     """Two days apart, so that the CUSUM alone would forget each before the next."""
     feed = Feed(Ecc(), period_s=600)
     hours(feed, [False, *(n % 48 == 0 for n in range(144))])
-    assert feed.said == []
+    assert feed.findings == []
     hours(feed, [True])
-    assert stands(feed.said) == [("gpu", GPU, TREND, "ticket")]
+    assert open_findings(feed.findings) == [("gpu", GPU, TREND, "ticket")]
 
 
 def test_the_week_is_one_of_the_clock_and_not_of_what_was_seen() -> None:
@@ -457,7 +463,7 @@ def test_the_week_is_one_of_the_clock_and_not_of_what_was_seen() -> None:
     for _ in range(4):
         hours(feed, [False, True, False])
         feed.clock.advance(60 * HOUR)
-    assert "3 of them in the last week" in feed.said[0].evidence[0]
+    assert "3 of them in the last week" in feed.findings[0].evidence[0]
 
 
 def test_many_sick_gpus_do_not_make_errors_normal() -> None:
@@ -471,5 +477,7 @@ def test_many_sick_gpus_do_not_make_errors_normal() -> None:
 
 def test_what_comes_back_and_goes_again_within_the_rest_is_not_told_after_it(node: Feed) -> None:
     """A flag that a reset took away, twice within the hour."""
-    sick, well = with_(row_remap_failed=one(1)), HEALTHY
-    assert relapse(node.clock, lambda: node.run(300, **sick), lambda: node.run(300, **well)) == []
+    faulty, healthy = with_(row_remap_failed=one(1)), HEALTHY
+    assert (
+        relapse(node.clock, lambda: node.run(300, **faulty), lambda: node.run(300, **healthy)) == []
+    )

@@ -11,7 +11,7 @@ from detectors.hang import Hang
 from detectors.kit.snapshot import dump, load
 from pipeline.finding import Finding
 from pipeline.frame import Device
-from tests.detectors.feed import told
+from tests.detectors.feed import updates as told
 from tests.detectors.hang.job import (
     EVALUATES,
     GONE,

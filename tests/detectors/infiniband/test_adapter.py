@@ -6,7 +6,7 @@ import pytest
 
 from detectors.infiniband import IbAdapter
 from pipeline.frame import Device
-from tests.detectors.feed import stands
+from tests.detectors.feed import open_findings
 from tests.detectors.port_feed import DOWN, PortFeed, a_port
 
 RAILS = [a_port("n1", rail) for rail in range(8)]
@@ -21,7 +21,7 @@ def own(port: Device, **values: float | None) -> dict[str, dict[str, float | Non
 
 
 def test_a_compromised_adapter_is_a_page_and_an_old_line_is_not() -> None:
-    """What the driver said yesterday, or before the boot, is history when an agent starts."""
+    """What the driver reported yesterday, or before the boot, is history when an agent starts."""
     feed = PortFeed(IbAdapter(), RAILS)
     feed.once()
     assert (
@@ -46,16 +46,16 @@ def test_a_compromised_adapter_is_a_page_and_an_old_line_is_not() -> None:
         )
         == []
     )
-    said = feed.event(
+    findings = feed.event(
         ONE, "hca_health", reason="health", interface="mlx5_3", text="health compromised"
     )
-    assert stands(said) == [("ib_port", ONE.id, "ib/adapter_health", "page")]
+    assert open_findings(findings) == [("ib_port", ONE.id, "ib/adapter_health", "page")]
     feed.period_s = 60
     assert [f.phase for f in feed.run(3 * 3600)] == ["cleared"]
 
 
 def test_a_dead_adapter_is_not_well_because_it_says_nothing_more() -> None:
-    """The driver speaks once; while the port is not active no silence counts.
+    """The driver reports once; while the port is not active no silence counts.
 
     A reading that is lost now and then says nothing.
     """
@@ -100,4 +100,4 @@ def test_what_comes_back_within_the_rest_and_stays_is_told_after_it() -> None:
     feed.event(ONE, "hca_health", reason="health", text="health compromised")
     assert [f.phase for f in feed.run(127 * 60)] == ["cleared"]
     assert feed.event(ONE, "hca_health", reason="health", text="health compromised") == []
-    assert stands(feed.run(3600)) == [("ib_port", ONE.id, "ib/adapter_health", "page")]
+    assert open_findings(feed.run(3600)) == [("ib_port", ONE.id, "ib/adapter_health", "page")]

@@ -1,5 +1,5 @@
-"""Bit errors by the speed of the link: what is silent, what is a ticket, what wakes
-somebody, and whom it blames.
+"""Bit errors by the speed of the link: what is silent, what is a ticket, what pages,
+and which device is the root.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from detectors.infiniband.ber import BAD, BELIEVED, GOOD, LIMITS, MIN_RATIO, WIN
 from detectors.kit.stats import poisson_arl, poisson_k
 from pipeline.finding import Finding
 from pipeline.frame import Device
-from tests.detectors.feed import stands
+from tests.detectors.feed import open_findings
 from tests.detectors.port_feed import DOWN, NDR, PortFeed, a_link, a_port
 
 HOUR, DAY = 3600, 86400
@@ -25,14 +25,14 @@ def hours(
     feed: PortFeed, n: float, per_hour: float, *, rate: float = NDR, port: Device = PORT
 ) -> list[Finding]:
     """So many symbol errors an hour, evenly, one frame a minute."""
-    said: list[Finding] = []
+    findings: list[Finding] = []
     frames = round(n * 60)
     for frame in range(frames):
         errors = int((frame + 1) * per_hour / 60) - int(frame * per_hour / 60)
-        said += feed.once(
+        findings += feed.once(
             {port.id: {"symbol_errors": errors}}, rate_bits_per_second=rate, symbol_errors=0
         )
-    return said
+    return findings
 
 
 @pytest.fixture
@@ -75,11 +75,11 @@ def test_ndr_at_its_healthy_rate_is_silent(feed: PortFeed) -> None:
 
 
 def test_a_data_rate_that_is_no_number_changes_no_limit(feed: PortFeed) -> None:
-    """An hour in which the rate is told as infinite, then bit errors: as serious as with the
+    """An hour in which the rate is reported as infinite, then bit errors: as serious as with the
     rate that was known before.
     """
     hours(feed, 1, 0, rate=float("inf"))
-    assert stands(hours(feed, 0.25, 150)) == [("ib_port", PORT.id, "ib_ber", "page")]
+    assert open_findings(hours(feed, 0.25, 150)) == [("ib_port", PORT.id, "ib_ber", "page")]
 
 
 @pytest.mark.slow
@@ -87,26 +87,26 @@ def test_hdr_at_twenty_an_hour_alarms(feed: PortFeed) -> None:
     """Regression: 20 errors an hour, which a fixed limit of 120 passes at any
     speed, are 2.6e-14 on HDR.
     """
-    said = hours(feed, 3, 20, rate=HDR)
-    assert stands(said) == [("ib_port", PORT.id, "ib_ber", "page")]
-    assert "2.8e-14" in said[-1].evidence[0]  # 7 errors in 12 minutes at 200 Gb/s
+    findings = hours(feed, 3, 20, rate=HDR)
+    assert open_findings(findings) == [("ib_port", PORT.id, "ib_ber", "page")]
+    assert "2.8e-14" in findings[-1].evidence[0]  # 7 errors in 12 minutes at 200 Gb/s
 
 
 def test_a_bad_rate_is_paged_within_a_quarter_of_an_hour(feed: PortFeed) -> None:
     """1e-13 on NDR, 150 errors an hour: ten errors and both windows are soon exceeded."""
-    assert stands(hours(feed, 0.25, 150)) == [("ib_port", PORT.id, "ib_ber", "page")]
+    assert open_findings(hours(feed, 0.25, 150)) == [("ib_port", PORT.id, "ib_ber", "page")]
 
 
 @pytest.mark.slow
 def test_one_burst_is_not_a_page(feed: PortFeed) -> None:
     """A thousand errors in one minute and none after it: nobody is woken."""
-    said = [*feed.once(symbol_errors=1000), *hours(feed, 3, 0)]
-    assert all(f.severity != "page" for f in said)
+    findings = [*feed.once(symbol_errors=1000), *hours(feed, 3, 0)]
+    assert all(f.severity != "page" for f in findings)
 
 
 @pytest.mark.slow
 def test_it_ends_when_the_errors_end_and_begins_again_when_they_come_back(feed: PortFeed) -> None:
-    """Cleared by itself within six hours; a second episode the next day is told again."""
+    """Cleared by itself within six hours; a second episode the next day is reported again."""
     hours(feed, 1, 150)
     assert [f.phase for f in hours(feed, 6, 0)] == ["cleared"]
     hours(feed, 20, 0)
@@ -148,13 +148,13 @@ def test_a_counter_at_its_end_is_not_a_rate_of_nothing(feed: PortFeed) -> None:
 
 
 def test_errors_that_both_counters_show_are_counted_once(feed: PortFeed) -> None:
-    """One error a minute: the evidence never speaks of more errors than minutes."""
+    """One error a minute: the evidence never has more errors than minutes."""
     feed.once(symbol_errors_extended=0, symbol_errors=0)
     for minute in range(1, 60):
-        for said in feed.once(symbol_errors_extended=1, symbol_errors=1):
-            assert int(re.findall(r"(\d+) in 125 minutes", said.evidence[0])[0]) <= minute
+        for findings in feed.once(symbol_errors_extended=1, symbol_errors=1):
+            assert int(re.findall(r"(\d+) in 125 minutes", findings.evidence[0])[0]) <= minute
             return
-    pytest.fail("one error a minute was not told")
+    pytest.fail("one error a minute was not reported")
 
 
 def test_roce_ports_are_judged_by_their_bad_frames() -> None:
@@ -162,7 +162,7 @@ def test_roce_ports_are_judged_by_their_bad_frames() -> None:
     port = a_port("n1", link_layer="Ethernet")
     feed = PortFeed(IbBer(), [port], period_s=60.0)
     feed.run(HOUR, net_receive_crc_errors=0)
-    assert stands(feed.run(HOUR, net_receive_crc_errors=3)) == [
+    assert open_findings(feed.run(HOUR, net_receive_crc_errors=3)) == [
         ("ib_port", port.id, "ib_ber", "page")
     ]
 
@@ -174,9 +174,9 @@ def test_the_other_end_tells_receiver_from_cable(far: int, words: str) -> None:
     ends = a_link("n1")
     feed = PortFeed(IbBer(), ends, period_s=60.0)
     feed.run(HOUR, symbol_errors=0)
-    said = feed.run(HOUR, {ends[0].id: {"symbol_errors": 3}}, symbol_errors=far)
-    told = next(f for f in said if f.device == ends[0] and f.severity == "page")
-    assert words in told.evidence[-1]
+    findings = feed.run(HOUR, {ends[0].id: {"symbol_errors": 3}}, symbol_errors=far)
+    updates = next(f for f in findings if f.device == ends[0] and f.severity == "page")
+    assert words in updates.evidence[-1]
 
 
 @pytest.mark.slow

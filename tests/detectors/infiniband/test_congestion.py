@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from detectors.infiniband import IbCongestion
-from tests.detectors.feed import stands
+from tests.detectors.feed import open_findings
 from tests.detectors.port_feed import PortFeed, a_port
 
 RAILS = [a_port("n1", rail) for rail in range(8)]
@@ -23,8 +23,8 @@ def test_congestion_is_recorded_of_the_switch_and_never_of_a_port() -> None:
     ports = [a_port(f"n{n}", 0, leaf="leaf-0") for n in range(12)]
     feed = PortFeed(IbCongestion(), ports)
     assert feed.run(3600, transmit_wait_ticks=100, transmit_words=WORDS["transmit_words"]) == []
-    said = feed.run(600, transmit_wait_ticks=10_000, transmit_words=WORDS["transmit_words"])
-    assert stands(said) == [("switch", "leaf-0", "congestion", "record")]
+    findings = feed.run(600, transmit_wait_ticks=10_000, transmit_words=WORDS["transmit_words"])
+    assert open_findings(findings) == [("switch", "leaf-0", "congestion", "record")]
     assert [
         f.phase
         for f in feed.run(600, transmit_wait_ticks=100, transmit_words=WORDS["transmit_words"])

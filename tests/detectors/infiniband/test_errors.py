@@ -7,7 +7,7 @@ import pytest
 from detectors.infiniband import IbErrors
 from detectors.infiniband.errors import RULES, Rule
 from pipeline.catalog.ib_counters import COUNTERS
-from tests.detectors.feed import stands
+from tests.detectors.feed import open_findings
 from tests.detectors.port_feed import PortFeed, a_port
 
 RAILS = [a_port("n1", rail) for rail in range(8)]
@@ -19,30 +19,30 @@ ONE = RAILS[3]
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.counter)
 def test_every_error_counter_has_its_judgement(rule: Rule) -> None:
-    """So much in as many windows as it takes is told with the counter's name, within
+    """So much in as many windows as it takes is reported with the counter's name, within
     what its register can hold.
     """
     feed = PortFeed(IbErrors(), [ONE], period_s=60.0)
     quiet: dict[str, float] = {rule.counter: 0, "receive_packets": 10**6}
     assert feed.run(3600, {ONE.id: quiet}) == []
-    said = []
+    findings = []
     for _ in range(rule.windows):
-        said += feed.run(60, {ONE.id: {**quiet, rule.counter: rule.least}})
-        said += feed.run(240, {ONE.id: quiet})
-    said += feed.run(60, {ONE.id: quiet})
-    assert [(f.fault, f.severity) for f in said if f.phase == "onset"] == [
+        findings += feed.run(60, {ONE.id: {**quiet, rule.counter: rule.least}})
+        findings += feed.run(240, {ONE.id: quiet})
+    findings += feed.run(60, {ONE.id: quiet})
+    assert [(f.fault, f.severity) for f in findings if f.phase == "onset"] == [
         ("ib/errors", rule.severity)
     ]
-    assert rule.counter in said[0].evidence[0]
+    assert rule.counter in findings[0].evidence[0]
 
 
 @pytest.mark.slow
 def test_windows_without_a_reading_neither_heal_nor_add_to_errors() -> None:
-    """Half an hour in which the counters cannot be read: what was found still stands."""
+    """Half an hour in which the counters cannot be read: what was found is still open."""
     feed = PortFeed(IbErrors(), [ONE], period_s=60.0)
     quiet: dict[str, float] = {"local_link_integrity_errors": 0, "receive_packets": 10**6}
     feed.run(600, {ONE.id: quiet})
-    assert stands(feed.run(300, {ONE.id: {**quiet, "local_link_integrity_errors": 1}}))
+    assert open_findings(feed.run(300, {ONE.id: {**quiet, "local_link_integrity_errors": 1}}))
     assert feed.run(3600, {ONE.id: dict.fromkeys(quiet, None)}) == []
     assert [f.phase for f in feed.run(3600, {ONE.id: quiet})] == ["cleared"]
 

@@ -7,7 +7,7 @@ import pytest
 from detectors.infiniband.flap import IbFlap
 from pipeline.finding import Finding
 from pipeline.frame import Device
-from tests.detectors.feed import stands
+from tests.detectors.feed import open_findings
 from tests.detectors.port_feed import DOWN, PortFeed, a_link, a_port
 
 HOUR, DAY = 3600, 86400
@@ -31,36 +31,36 @@ def flap(
     """
     counts = ports if counts is None else counts
     down = {p.id: {"state": DOWN, "link_downed": 1 if p in counts else 0} for p in ports}
-    said = feed.once(down, link_downed=0)
-    said += feed.run(
+    findings = feed.once(down, link_downed=0)
+    findings += feed.run(
         down_s - 10, {p.id: {"state": DOWN, "link_downed": 0} for p in ports}, link_downed=0
     )
-    return said + feed.run(180, link_downed=0)
+    return findings + feed.run(180, link_downed=0)
 
 
 @pytest.mark.slow
 def test_the_third_event_in_six_hours_is_a_page_and_the_first_two_are_silent() -> None:
-    """Two hours apart; told at once, with the times in the evidence."""
+    """Two hours apart; reported at once, with the times in the evidence."""
     feed = feed_of(PORT)
     for _ in range(2):
         assert flap(feed, PORT) == []
         assert feed.run(2 * HOUR, link_downed=0) == []
-    said = flap(feed, PORT)
-    assert stands(said) == PAGE
-    assert "3 times down within 6 hours" in said[0].evidence[0]
+    findings = flap(feed, PORT)
+    assert open_findings(findings) == PAGE
+    assert "3 times down within 6 hours" in findings[0].evidence[0]
 
 
 @pytest.mark.slow
 def test_events_days_apart_are_no_flap() -> None:
     """Regression: a flap on day 0 and one on day 3, twice over, are not three in six hours."""
     feed = feed_of(PORT)
-    said: list[Finding] = []
+    findings: list[Finding] = []
     for _ in range(3):
-        said += flap(feed, PORT)
+        findings += flap(feed, PORT)
         feed.period_s = 600
-        said += feed.run(3 * DAY, link_downed=0)
+        findings += feed.run(3 * DAY, link_downed=0)
         feed.period_s = 10
-    assert said == []
+    assert findings == []
 
 
 @pytest.mark.slow
@@ -77,8 +77,8 @@ def test_a_flap_that_no_counter_saw_counts_by_its_state() -> None:
     """
     feed = feed_of(PORT)
     for _ in range(3):
-        said = flap(feed, PORT, down_s=40, counts=())
-    assert stands(said) == PAGE
+        findings = flap(feed, PORT, down_s=40, counts=())
+    assert open_findings(findings) == PAGE
     feed = feed_of(PORT)
     assert [f for _ in range(6) for f in flap(feed, PORT, down_s=20, counts=())] == []
 
@@ -86,19 +86,19 @@ def test_a_flap_that_no_counter_saw_counts_by_its_state() -> None:
 def test_both_ends_make_one_finding_of_the_nodes_end() -> None:
     """The link, not two nodes: the switch's end says nothing of its own."""
     feed = feed_of(*ENDS)
-    said = [f for _ in range(3) for f in flap(feed, *ENDS)]
-    assert stands(said) == [("ib_port", ENDS[0].id, "ib_flap", "page")]
-    assert "lost it too" in said[-1].evidence[1]
+    findings = [f for _ in range(3) for f in flap(feed, *ENDS)]
+    assert open_findings(findings) == [("ib_port", ENDS[0].id, "ib_flap", "page")]
+    assert "lost it too" in findings[-1].evidence[1]
 
 
 def test_one_end_alone_does_not_make_a_flap() -> None:
     """Regression: link_downed rises on one side only, because the other side was restarted."""
     feed = feed_of(*ENDS)
-    said: list[Finding] = []
+    findings: list[Finding] = []
     for _ in range(5):
-        said += feed.once({ENDS[0].id: {"link_downed": 1}}, link_downed=0)
-        said += feed.run(300, link_downed=0)
-    assert said == []
+        findings += feed.once({ENDS[0].id: {"link_downed": 1}}, link_downed=0)
+        findings += feed.run(300, link_downed=0)
+    assert findings == []
 
 
 @pytest.mark.slow
@@ -106,13 +106,13 @@ def test_reboots_of_the_node_do_not_count() -> None:
     """Before and after its boot a node's links go down: three reboots in an hour are no flap."""
     feed = feed_of(PORT)
     feed.booted("n1")
-    said: list[Finding] = []
+    findings: list[Finding] = []
     for _ in range(3):
-        said += flap(feed, PORT, down_s=120)
-        said += feed.booted("n1")
-        said += flap(feed, PORT)
+        findings += flap(feed, PORT, down_s=120)
+        findings += feed.booted("n1")
+        findings += flap(feed, PORT)
         feed.run(1200, link_downed=0)
-    assert said == []
+    assert findings == []
 
 
 def test_a_switch_that_reboots_takes_its_ports_down_and_none_of_them_flaps() -> None:
@@ -121,18 +121,18 @@ def test_a_switch_that_reboots_takes_its_ports_down_and_none_of_them_flaps() -> 
     """
     ports = [end for n in range(12) for end in a_link(f"n{n}")]
     feed = feed_of(*ports)
-    said = [f for _ in range(3) for f in flap(feed, *ports, down_s=120)]
-    assert said == []
+    findings = [f for _ in range(3) for f in flap(feed, *ports, down_s=120)]
+    assert findings == []
 
 
 def test_maintenance_is_silent() -> None:
-    """People who pull cables have said so."""
+    """Operators who pull cables have set it."""
     feed = feed_of(PORT)
     node = Device("n1", "node", "n1")
     feed.event(node, "maintenance_started", reason="new cables")
     assert [f for _ in range(4) for f in flap(feed, PORT)] == []
     feed.event(node, "maintenance_ended")
-    assert stands([f for _ in range(3) for f in flap(feed, PORT)]) == PAGE
+    assert open_findings([f for _ in range(3) for f in flap(feed, PORT)]) == PAGE
 
 
 @pytest.mark.slow
@@ -147,19 +147,19 @@ def test_it_clears_after_six_clean_hours_and_a_second_episode_alarms() -> None:
     assert [f.phase for f in feed.run(7 * HOUR, link_downed=0)] == ["cleared"]
     feed.period_s = 10
     assert [f for _ in range(2) for f in flap(feed, PORT)] == []
-    assert stands(flap(feed, PORT)) == PAGE
+    assert open_findings(flap(feed, PORT)) == PAGE
 
 
 @pytest.mark.slow
 def test_five_events_in_a_week_are_a_ticket() -> None:
     """One a day is below the fast limit."""
-    feed, said = feed_of(PORT), []
+    feed, findings = feed_of(PORT), []
     for _ in range(5):
-        said += flap(feed, PORT)
+        findings += flap(feed, PORT)
         feed.period_s = 60
         feed.run(20 * HOUR, link_downed=0)
         feed.period_s = 10
-    assert stands(said) == [("ib_port", PORT.id, "ib_flap", "ticket")]
+    assert open_findings(findings) == [("ib_port", PORT.id, "ib_flap", "ticket")]
 
 
 @pytest.mark.parametrize("saturated", [False, True])
@@ -169,7 +169,7 @@ def test_a_full_counter_leaves_the_state(saturated: bool) -> None:
     if saturated:
         feed.totals[PORT.id, "link_downed"] = 255
         feed.run(600, link_downed=0)
-    assert stands([f for _ in range(3) for f in flap(feed, PORT, down_s=60)]) == PAGE
+    assert open_findings([f for _ in range(3) for f in flap(feed, PORT, down_s=60)]) == PAGE
 
 
 @pytest.mark.slow
@@ -181,9 +181,9 @@ def test_what_comes_back_within_the_rest_and_stays_is_told_after_it() -> None:
     for _ in range(3):
         flap(feed, PORT)
     feed.period_s = 60
-    while not (said := feed.once(link_downed=0)):
+    while not (findings := feed.once(link_downed=0)):
         pass
-    assert [f.phase for f in said] == ["cleared"]
+    assert [f.phase for f in findings] == ["cleared"]
     feed.period_s = 10
     assert [f for _ in range(3) for f in flap(feed, PORT)] == []
-    assert stands(feed.run(HOUR, link_downed=0)) == PAGE
+    assert open_findings(feed.run(HOUR, link_downed=0)) == PAGE

@@ -6,7 +6,7 @@ import pytest
 
 from detectors.infiniband import IbLink
 from pipeline.frame import Device
-from tests.detectors.feed import stands
+from tests.detectors.feed import open_findings
 from tests.detectors.port_feed import ABSENT, DOWN, NDR, PortFeed, a_link, a_port
 
 RAILS = [a_port("n1", rail) for rail in range(8)]
@@ -44,11 +44,11 @@ def test_a_port_that_stays_down_is_a_ticket_after_four_minutes_and_a_page_after_
     clears a minute after it does.
     """
     assert node.run(230, own(ONE, state=DOWN)) == []
-    assert stands(node.run(20, own(ONE, state=DOWN))) == [
+    assert open_findings(node.run(20, own(ONE, state=DOWN))) == [
         ("ib_port", ONE.id, "ib/link_down", "ticket")
     ]
     assert node.run(340, own(ONE, state=DOWN)) == []
-    assert stands(node.run(20, own(ONE, state=DOWN))) == [
+    assert open_findings(node.run(20, own(ONE, state=DOWN))) == [
         ("ib_port", ONE.id, "ib/link_down", "page")
     ]
     assert [f.phase for f in node.run(90)] == ["cleared"]
@@ -68,11 +68,11 @@ def test_a_port_that_somebody_disabled_is_recorded_and_wakes_nobody(node: PortFe
     Enabled again and still without a link, it is a fault from then on.
     """
     off = own(ONE, state=DOWN, physical_state=DISABLED)
-    assert stands(node.run(3600, off)) == [("ib_port", ONE.id, "ib/port_disabled", "record")]
+    assert open_findings(node.run(3600, off)) == [("ib_port", ONE.id, "ib/port_disabled", "record")]
     assert node.run(230, own(ONE, state=DOWN, physical_state=POLLING))[0].phase == "cleared"
     down = node.run(430, own(ONE, state=DOWN, physical_state=POLLING))
-    assert stands(down) == [("ib_port", ONE.id, "ib/link_down", "page")]
-    assert stands([*down, *node.run(3600, off)]) == [
+    assert open_findings(down) == [("ib_port", ONE.id, "ib/link_down", "page")]
+    assert open_findings([*down, *node.run(3600, off)]) == [
         ("ib_port", ONE.id, "ib/port_disabled", "record")
     ]
 
@@ -84,7 +84,7 @@ def test_an_ethernet_port_without_a_carrier_is_down_though_its_driver_calls_it_d
     port = a_port("n1", 3, link_layer="Ethernet")
     feed = PortFeed(IbLink(), [port])
     feed.run(300)
-    assert stands(feed.run(660, state=DOWN, physical_state=DISABLED)) == [
+    assert open_findings(feed.run(660, state=DOWN, physical_state=DISABLED)) == [
         ("ib_port", port.id, "ib/link_down", "page")
     ]
 
@@ -94,7 +94,7 @@ def test_a_port_that_is_no_longer_expected_is_silent_and_what_stood_of_it_ends(
     node: PortFeed,
 ) -> None:
     """What is declared decides, not that it was active once."""
-    assert stands(node.run(660, own(ONE, state=DOWN)))
+    assert open_findings(node.run(660, own(ONE, state=DOWN)))
     assert [f.phase for f in node.run(3600, own(ONE, state=DOWN, expected=0))] == ["cleared"]
 
 
@@ -116,11 +116,13 @@ def test_an_adapter_that_is_gone_is_told_within_a_minute(node: PortFeed) -> None
     gone = node.run(20, own(ONE, state=ABSENT, rate_bits_per_second=None, width_lanes=None))
     gone += node.run(10, own(ONE, **UNREAD))
     gone += node.run(20, own(ONE, state=ABSENT, rate_bits_per_second=None, width_lanes=None))
-    assert stands(gone) == [("ib_port", ONE.id, "ib/adapter_gone", "page")]
+    assert open_findings(gone) == [("ib_port", ONE.id, "ib/adapter_gone", "page")]
 
 
 def test_adapters_that_all_go_while_their_driver_is_loaded_anew_are_silent(node: PortFeed) -> None:
-    """All absent for two minutes, then back one after the other: nobody is told, however often."""
+    """All absent for two minutes, then back one after the other: there is no finding, however
+    often.
+    """
     gone = {"state": ABSENT, "rate_bits_per_second": None, "width_lanes": None}
     for _ in range(3):
         assert node.run(120, {port.id: gone for port in RAILS}) == []
@@ -135,7 +137,7 @@ def test_an_adapter_that_its_driver_did_not_bring_back_is_told_after_ten_minutes
     """The others are back within a minute: this one is not being updated any more."""
     node.run(MINUTE, state=ABSENT)
     assert node.run(500, own(ONE, state=ABSENT)) == []
-    assert stands(node.run(MINUTE, own(ONE, state=ABSENT))) == [
+    assert open_findings(node.run(MINUTE, own(ONE, state=ABSENT))) == [
         ("ib_port", ONE.id, "ib/adapter_gone", "page")
     ]
 
@@ -151,7 +153,7 @@ def test_what_stood_of_an_adapter_leaves_with_it() -> None:
     old = a_port("n1", 3, pci_bus_id="0000:5e:00.0")
     feed = PortFeed(IbLink(), [*RAILS[:3], old])
     feed.run(300)
-    assert stands(feed.run(MINUTE, own(old, state=ABSENT))) == [
+    assert open_findings(feed.run(MINUTE, own(old, state=ABSENT))) == [
         ("ib_port", old.id, "ib/adapter_gone", "page")
     ]
     feed.ports = (*RAILS[:3], Device("n1", "ib_port", "0xnew", old.attributes))
@@ -160,9 +162,9 @@ def test_what_stood_of_an_adapter_leaves_with_it() -> None:
 
 def test_half_the_lanes_are_a_page(node: PortFeed) -> None:
     """4x to 2x, with the rate that it had before in the evidence."""
-    said = node.run(MINUTE, own(ONE, width_lanes=2, rate_bits_per_second=NDR / 2))
-    assert stands(said) == [("ib_port", ONE.id, "ib/slow_link", "page")]
-    assert "400 Gb/s before" in said[0].evidence[1]
+    findings = node.run(MINUTE, own(ONE, width_lanes=2, rate_bits_per_second=NDR / 2))
+    assert open_findings(findings) == [("ib_port", ONE.id, "ib/slow_link", "page")]
+    assert "400 Gb/s before" in findings[0].evidence[1]
 
 
 def test_a_port_that_was_always_slower_than_its_role_is_a_ticket_and_without_a_role_a_record() -> (
@@ -186,7 +188,7 @@ def test_a_port_that_was_always_slower_than_its_role_is_a_ticket_and_without_a_r
 
 def test_ports_that_are_all_set_to_a_lower_speed_become_normal(node: PortFeed) -> None:
     """When most ports of a role have changed, that is how fast the role is: nobody
-    is told of each of them.
+    is reported for each of them.
     """
     assert all(f.severity != "page" for f in node.run(600, rate_bits_per_second=NDR / 2))
 
@@ -203,11 +205,11 @@ def test_a_lower_speed_is_a_page_for_a_week_at_most(
     """
     feed = PortFeed(IbLink(), ports, period_s=3600)
     feed.run(36000)
-    said = feed.run(6 * 86400, own(ONE, rate_bits_per_second=NDR / 2))
-    assert stands(said) == [("ib_port", ONE.id, "ib/slow_link", "page")]
-    said += feed.run(20 * 86400, own(ONE, rate_bits_per_second=NDR / 2))
-    assert stands(said) == left
-    assert [f.phase for f in said].count("cleared") == 1
+    findings = feed.run(6 * 86400, own(ONE, rate_bits_per_second=NDR / 2))
+    assert open_findings(findings) == [("ib_port", ONE.id, "ib/slow_link", "page")]
+    findings += feed.run(20 * 86400, own(ONE, rate_bits_per_second=NDR / 2))
+    assert open_findings(findings) == left
+    assert [f.phase for f in findings].count("cleared") == 1
 
 
 @pytest.mark.parametrize("mark", [float("inf"), 140737488355328.0])
@@ -227,25 +229,27 @@ def test_what_is_not_read_changes_nothing(node: PortFeed) -> None:
 
 
 def test_both_ends_of_a_link_that_is_down_are_one_finding() -> None:
-    """The node's end speaks for the link."""
+    """The node's end reports the link."""
     ends = a_link("n1")
     feed = PortFeed(IbLink(), ends)
     feed.run(300)
-    assert stands(feed.run(660, state=DOWN)) == [("ib_port", ends[0].id, "ib/link_down", "page")]
+    assert open_findings(feed.run(660, state=DOWN)) == [
+        ("ib_port", ends[0].id, "ib/link_down", "page")
+    ]
 
 
 @pytest.mark.slow
 def test_a_leaf_switch_that_reboots_is_silent_and_one_that_stays_away_is_the_switch() -> None:
     """Twelve ports of a leaf down together: ten minutes are a reboot, twenty are a dead switch,
-    told once and of the switch.
+    reported once and for the switch.
     """
     ports = [end for n in range(12) for end in a_link(f"n{n}")]
     feed = PortFeed(IbLink(), ports)
     feed.run(300)
     assert feed.run(600, state=DOWN) == []
     assert feed.run(300) == []
-    said = feed.run(1200, state=DOWN)
-    assert stands(said) == [("switch", "leaf-0", "ib/switch_down", "page")]
+    findings = feed.run(1200, state=DOWN)
+    assert open_findings(findings) == [("switch", "leaf-0", "ib/switch_down", "page")]
 
 
 @pytest.mark.slow
@@ -276,4 +280,6 @@ def test_a_link_that_is_down_when_its_node_is_back_is_told_after_four_minutes() 
     off = {**own(near, **UNREAD), **own(far, state=DOWN)}
     feed.run(3600, off)
     assert feed.run(230, state=DOWN) == []
-    assert stands(feed.run(20, state=DOWN)) == [("ib_port", near.id, "ib/link_down", "ticket")]
+    assert open_findings(feed.run(20, state=DOWN)) == [
+        ("ib_port", near.id, "ib/link_down", "ticket")
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from detectors.infiniband import IbRail
-from tests.detectors.feed import stands
+from tests.detectors.feed import open_findings
 from tests.detectors.port_feed import DOWN, PortFeed, a_link, a_port
 
 RAILS = [a_port("n1", rail) for rail in range(8)]
@@ -29,9 +29,9 @@ def test_a_rail_at_half_its_traffic_is_a_ticket_within_seven_minutes() -> None:
     assert feed.run(1800, dict.fromkeys([p.id for p in RAILS], WORDS)) == []
     assert feed.run(300, transmit_words=0, receive_words=0) == []
     half = {name: value // 2 for name, value in WORDS.items()}
-    said = feed.run(420, {**dict.fromkeys([p.id for p in RAILS], WORDS), ONE.id: half})
-    assert stands(said) == [("ib_port", ONE.id, "straggler", "ticket")]
-    assert said[0].value == pytest.approx(-50, abs=0.5)
+    findings = feed.run(420, {**dict.fromkeys([p.id for p in RAILS], WORDS), ONE.id: half})
+    assert open_findings(findings) == [("ib_port", ONE.id, "straggler", "ticket")]
+    assert findings[0].value == pytest.approx(-50, abs=0.5)
 
 
 @pytest.mark.slow
@@ -49,13 +49,13 @@ def test_a_rail_that_was_down_is_not_slow() -> None:
     """
     feed, rails = PortFeed(IbRail(), RAILS), dict.fromkeys([p.id for p in RAILS], WORDS)
     feed.run(1800, rails)
-    said = []
+    findings = []
     for _ in range(10):
-        said += feed.run(
+        findings += feed.run(
             20, {**rails, ONE.id: {"state": DOWN, "transmit_words": 0, "receive_words": 0}}
         )
-        said += feed.run(40, rails)
-    assert said == []
+        findings += feed.run(40, rails)
+    assert findings == []
 
 
 def test_ports_of_a_switch_alone_are_no_rails() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from detectors.infiniband.saturation import IbSaturation
-from tests.detectors.feed import stands
+from tests.detectors.feed import open_findings
 from tests.detectors.port_feed import PortFeed, a_port
 
 HOUR = 3600
@@ -16,8 +16,8 @@ def test_a_counter_at_its_end_is_a_ticket() -> None:
     """It counts no further: new errors go unseen."""
     feed = PortFeed(IbSaturation(), [PORT])
     feed.once(symbol_errors=65_000)
-    said = feed.run(60, symbol_errors=1000)
-    assert stands(said) == [("ib_port", PORT.id, "counter_saturated", "ticket")]
+    findings = feed.run(60, symbol_errors=1000)
+    assert open_findings(findings) == [("ib_port", PORT.id, "counter_saturated", "ticket")]
 
 
 def test_a_full_counter_with_a_64_bit_twin_is_no_loss_of_sight() -> None:
@@ -28,7 +28,7 @@ def test_a_full_counter_with_a_64_bit_twin_is_no_loss_of_sight() -> None:
 
 @pytest.mark.slow
 def test_what_comes_back_within_the_rest_and_stays_is_told_after_it() -> None:
-    """A counter that was set to 0 and stood at its end again within the hour."""
+    """A counter that was set to 0 and was at its end again within the hour."""
     feed = PortFeed(IbSaturation(), [PORT])
 
     def grows_from(count: int, by: int) -> list[str]:
@@ -39,6 +39,6 @@ def test_what_comes_back_within_the_rest_and_stays_is_told_after_it() -> None:
         "onset",
         "cleared",
     ]
-    assert stands(feed.run(HOUR, symbol_errors=0)) == [
+    assert open_findings(feed.run(HOUR, symbol_errors=0)) == [
         ("ib_port", PORT.id, "counter_saturated", "ticket")
     ]

@@ -1,4 +1,4 @@
-"""What stands about a device keeps its identity until it has ended."""
+"""An open finding about a device keeps its identity until it has ended."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def test_a_finding_that_gets_worse_after_the_wall_clock_was_set_back_is_the_same
     """Its id is made of its onset, which now lies in the future: metrics, store and
     incident know it by that.
     """
-    standing = FindingTracker("ecc")
-    (first,) = standing.holds(GPU, verdict("ticket"), Instant(1000 * SECOND_NS, 10 * SECOND_NS))
-    (worse,) = standing.holds(GPU, verdict("page"), Instant(400 * SECOND_NS, 20 * SECOND_NS))
-    (ended,) = standing.ends(GPU, "ecc", Instant(500 * SECOND_NS, 30 * SECOND_NS))
+    tracker = FindingTracker("ecc")
+    (first,) = tracker.holds(GPU, verdict("ticket"), Instant(1000 * SECOND_NS, 10 * SECOND_NS))
+    (worse,) = tracker.holds(GPU, verdict("page"), Instant(400 * SECOND_NS, 20 * SECOND_NS))
+    (ended,) = tracker.ends(GPU, "ecc", Instant(500 * SECOND_NS, 30 * SECOND_NS))
     assert [finding.phase for finding in (first, worse, ended)] == ["onset", "ongoing", "cleared"]
     assert first.id == worse.id == ended.id
     assert (worse.severity, worse.time_ns) == ("page", 400 * SECOND_NS)

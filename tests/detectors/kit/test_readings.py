@@ -1,5 +1,5 @@
-"""What detectors believe of a reading: marks of no value are none, whoever let them pass; a duty is
-what the driver counted.
+"""What detectors believe of a reading: marks of no value are none, wherever they come from; a duty
+is what the driver counted.
 """
 
 from __future__ import annotations

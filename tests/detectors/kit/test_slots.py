@@ -33,7 +33,7 @@ def test_the_new_part_did_not_leave_because_the_old_one_has_a_row() -> None:
 
 
 def test_a_board_that_only_moved_did_not_leave() -> None:
-    """Two boards trade slots: what was told of each stays with it."""
+    """Two boards trade slots: what was reported of each stays with it."""
     a, b = board("a", 1), board("b", 2)
     assert Slots().instead(a, seen((board("a", 2), OK), (board("b", 1), OK))) is None
     assert Slots().instead(b, seen((board("a", 2), OK), (board("b", 1), OK))) is None

@@ -54,7 +54,7 @@ def test_a_restored_detector_goes_on_where_the_old_one_stopped() -> None:
 @pytest.mark.slow
 @given(st.lists(st.sampled_from([70.0, 90.0, float("nan")]), max_size=12), st.integers(0, 12))
 def test_a_restart_anywhere_changes_nothing(temperatures: list[float], cut: int) -> None:
-    """Whatever came before, what is said after is the same."""
+    """Whatever came before, what is reported after is the same."""
     before, later = temperatures[:cut], temperatures[cut:]
     restarted = Hot()
     load(dump([after(*before)]), [restarted])

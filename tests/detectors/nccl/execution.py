@@ -1,8 +1,8 @@
 """A job that really runs: ranks launch collectives in order, each group's operation ends when all
 its members have come to it.
 
-What RAS and the Flight Recorder would tell follows from the run alone, so that a verdict is tested
-against a cause and not against a picture of it.
+What RAS and the Flight Recorder would report follows from the run alone, so that a verdict is
+tested against a cause and not against a picture of it.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Run:
                 host, pid, gpu = process(rank, self.tensor, self.seed)
                 counts = Counter(c.name for c in self.launched[rank] if c.group == name)
                 gone = self.fault == "lost" and rank == self.culprit
-                told = tuple(
+                launched = tuple(
                     (op, counts[op])
                     for op in ("Broadcast", "AllGather", "ReduceScatter", "AllReduce")
                 )
@@ -152,7 +152,7 @@ class Run:
                         pid=pid,
                         gpu=gpu,
                         state="unresponsive" if gone else "ok",
-                        launched=() if gone else told,
+                        launched=() if gone else launched,
                     )
                 )
             communicators.append(
@@ -206,5 +206,5 @@ class Run:
 
 
 def looks(run: Run) -> Sequence[Report]:
-    """Two RAS reports of a job that stands still."""
+    """Two RAS reports of a stalled job."""
     return [run.ras(0.0), run.ras(20.0)]

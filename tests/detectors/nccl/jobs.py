@@ -1,4 +1,4 @@
-"""Made-up jobs as RAS and the Flight Recorder would tell of them: counts are given,
+"""Made-up jobs as RAS and the Flight Recorder would report them: counts are given,
 everything else follows.
 """
 

@@ -1,4 +1,4 @@
-"""The detector in the stream of observations: when it speaks, of which device,
+"""The detector in the stream of observations: when it reports, which device,
 and when it takes it back.
 """
 
@@ -25,11 +25,11 @@ from tests.detectors.nccl.jobs import BEGIN_NS, all_reduces, dump, ras, ras_comm
 JOB = "71"
 
 
-class Life:
-    """What agents of some nodes see, second by second, and what the detector says of it."""
+class Scene:
+    """What agents of some nodes see, second by second, and the findings of the detector."""
 
     def __init__(self, hosts: Sequence[str] = ("n1",)) -> None:
-        self.detector, self.said = Nccl(), list[Finding]()
+        self.detector, self.findings = Nccl(), list[Finding]()
         self._seq, self.second = 0, 0.0
         self.gpus = {
             host: [Device(host, "gpu", f"GPU-{host}-{i}", {"index": str(i)}) for i in range(4)]
@@ -44,17 +44,17 @@ class Life:
         taken = (
             (frame_of("gpu", [(gpu, {}) for gpu in self.gpus[host]], now, now),) if frames else ()
         )
-        self.said += self.detector.update(
+        self.findings += self.detector.update(
             Observation("nccl", host, "b", self._seq, now, now, 0, taken, events)
         )
         self._seq += 1
 
-    def report(self, told: Report, host: str = "n1") -> None:
+    def report(self, raw: Report, host: str = "n1") -> None:
         """A report that the agent of a node read."""
         self.see(
             host,
             *events_of(
-                replace(told, job=f"{JOB}.0"),
+                replace(raw, job=f"{JOB}.0"),
                 Device(host, "node", host),
                 BEGIN_NS + round(self.second * SECOND_NS),
             ),
@@ -75,26 +75,28 @@ class Life:
             self.second += 1
             self.see(host)
 
-    def told(self) -> list[tuple[str, str, str, str]]:
-        """Phase, severity, fault and device of what somebody is told of."""
+    def alerts(self) -> list[tuple[str, str, str, str]]:
+        """Phase, severity, fault and device of each finding that alerts."""
         return [
-            (f.phase, f.severity, f.fault, f.device.id) for f in self.said if f.severity != "record"
+            (f.phase, f.severity, f.fault, f.device.id)
+            for f in self.findings
+            if f.severity != "record"
         ]
 
 
-def with_gpus(told: Report, life: Life) -> Report:
+def with_gpus(raw: Report, scene: Scene) -> Report:
     """The report as the agents of all nodes know its processes: with the
     UUID of each rank's GPU.
     """
-    uuids = [gpu.id for gpus in life.gpus.values() for gpu in gpus]
+    uuids = [gpu.id for gpus in scene.gpus.values() for gpu in gpus]
     communicators = (
         replace(
             c,
             members=tuple(replace(m, uuid=uuids[m.rank] if not m.gone else "") for m in c.members),
         )
-        for c in told.communicators
+        for c in raw.communicators
     )
-    return replace(told, communicators=tuple(communicators))
+    return replace(raw, communicators=tuple(communicators))
 
 
 def late(at: float = 0.0, behind: int = 2, seed: int = 0) -> Report:
@@ -106,7 +108,7 @@ def late(at: float = 0.0, behind: int = 2, seed: int = 0) -> Report:
 
 
 def xid(device: Device, code: int) -> Event:
-    """What the kernel log said."""
+    """A line of the kernel log."""
     return Event(BEGIN_NS, 0, device, "xid", {"code": code, "origin": "kmsg"})
 
 
@@ -114,39 +116,39 @@ def test_two_looks_page_the_gpu_of_the_rank() -> None:
     """20 s and 15 s after the first look it is a page about the GPU that holds the rank,
     within 90 s of the fault.
     """
-    life = Life()
-    life.report(with_gpus(late(0.0), life))
-    life.wait(20)
-    life.report(with_gpus(late(20.0), life))
-    life.wait(60)
-    assert life.told() == [("onset", "page", "hang/host_hang", "GPU-n1-2")]
-    assert life.said[-1].time_ns - BEGIN_NS <= 90 * SECOND_NS
+    scene = Scene()
+    scene.report(with_gpus(late(0.0), scene))
+    scene.wait(20)
+    scene.report(with_gpus(late(20.0), scene))
+    scene.wait(60)
+    assert scene.alerts() == [("onset", "page", "hang/host_hang", "GPU-n1-2")]
+    assert scene.findings[-1].time_ns - BEGIN_NS <= 90 * SECOND_NS
 
 
 def test_a_finding_bears_its_job() -> None:
     """Whoever shows it by job need not read its words; and so does the
     finding that takes it back.
     """
-    life = Life()
+    scene = Scene()
     for second in (0.0, 20.0):
-        life.report(with_gpus(late(second), life))
-        life.wait(20)
-    life.see("n1", Event(BEGIN_NS, 0, Device("n1", "node", "n1"), "job_ended", {"job": JOB}))
-    assert {(f.phase, f.device.attributes["job"]) for f in life.said} == {
+        scene.report(with_gpus(late(second), scene))
+        scene.wait(20)
+    scene.see("n1", Event(BEGIN_NS, 0, Device("n1", "node", "n1"), "job_ended", {"job": JOB}))
+    assert {(f.phase, f.device.attributes["job"]) for f in scene.findings} == {
         ("onset", JOB),
         ("cleared", JOB),
     }
 
 
 def test_a_straggler_is_a_ticket() -> None:
-    """The Inspector of all ranks says who comes last: the job moves, and nobody is woken."""
-    life = Life()
+    """The Inspector of all ranks shows which comes last: the job moves, and there is no page."""
+    scene = Scene()
     members = tuple(
         Member(
             rank,
             host="n1",
             pid=100 + rank,
-            uuid=life.gpus["n1"][rank].id,
+            uuid=scene.gpus["n1"][rank].id,
             completed=(("AllReduce", 40),),
             timings=tuple(
                 Timing("AllReduce", seq, 1 << 20, 200.0 if rank == 1 else 500.0 + rank)
@@ -155,82 +157,83 @@ def test_a_straggler_is_a_ticket() -> None:
         )
         for rank in range(4)
     )
-    life.report(Report("inspector", communicators=(Communicator("c0".rjust(16, "0"), 4, members),)))
-    life.wait(60)
-    assert life.told() == [("onset", "ticket", "straggler/slow_straggler", "GPU-n1-1")]
+    communicator = Communicator("c0".rjust(16, "0"), 4, members)
+    scene.report(Report("inspector", communicators=(communicator,)))
+    scene.wait(60)
+    assert scene.alerts() == [("onset", "ticket", "straggler/slow_straggler", "GPU-n1-1")]
 
 
 def test_one_look_is_no_alarm() -> None:
     """However long nothing else is heard."""
-    life = Life()
-    life.report(late())
-    life.wait(600)
-    assert life.told() == []
+    scene = Scene()
+    scene.report(late())
+    scene.wait(600)
+    assert scene.alerts() == []
 
 
 def test_processes_that_end_with_their_job_are_not_lost() -> None:
     """Ranks end one after the other; the scheduler says so before anybody is woken."""
-    life = Life()
-    life.report(ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(3), 9)), gone=[3])))
-    life.wait(10)
-    life.see("n1", Event(BEGIN_NS, 0, Device("n1", "node", "n1"), "job_ended", {"job": JOB}))
-    life.wait(300)
-    assert life.told() == []
+    scene = Scene()
+    scene.report(ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(3), 9)), gone=[3])))
+    scene.wait(10)
+    scene.see("n1", Event(BEGIN_NS, 0, Device("n1", "node", "n1"), "job_ended", {"job": JOB}))
+    scene.wait(300)
+    assert scene.alerts() == []
 
 
 def test_a_lost_process_is_paged_within_90_seconds() -> None:
     """One look is enough, once it has stood for a while."""
-    life = Life()
-    life.report(ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(3), 9)), gone=[3])))
-    life.wait(60)
-    ((phase, severity, fault, device),) = life.told()
+    scene = Scene()
+    scene.report(ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(3), 9)), gone=[3])))
+    scene.wait(60)
+    ((phase, severity, fault, device),) = scene.alerts()
     assert (phase, severity, fault, device) == ("onset", "page", "hang/process_lost", f"{JOB}/3")
 
 
 def test_a_job_that_moves_again_is_taken_back() -> None:
-    """Counts that rise end the finding, and what dumps and lines said of the stall."""
-    life = Life()
+    """Counts that rise end the finding, and what dumps and lines reported of the stall."""
+    scene = Scene()
     for second in (0.0, 20.0):
-        life.report(with_gpus(late(second), life))
-        life.wait(20)
-    life.report(
+        scene.report(with_gpus(late(second), scene))
+        scene.wait(20)
+    scene.report(
         with_gpus(
-            ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(4), 30))), at=40.0), life
+            ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(4), 30))), at=40.0), scene
         )
     )
-    life.wait(30)
-    assert [phase for phase, *_ in life.told()] == ["onset", "cleared"]
+    scene.wait(30)
+    assert [phase for phase, *_ in scene.alerts()] == ["onset", "cleared"]
 
 
 def test_the_end_of_the_job_takes_it_back() -> None:
     """A step of Slurm belongs to its job."""
-    life = Life()
+    scene = Scene()
     for second in (0.0, 20.0):
-        life.report(with_gpus(late(second), life))
-        life.wait(20)
-    life.see("n1", Event(BEGIN_NS, 0, Device("n1", "node", "n1"), "job_ended", {"job": JOB}))
-    assert [phase for phase, *_ in life.told()] == ["onset", "cleared"]
+        scene.report(with_gpus(late(second), scene))
+        scene.wait(20)
+    scene.see("n1", Event(BEGIN_NS, 0, Device("n1", "node", "n1"), "job_ended", {"job": JOB}))
+    assert [phase for phase, *_ in scene.alerts()] == ["onset", "cleared"]
 
 
 def test_dumps_of_several_nodes_give_one_verdict() -> None:
     """Each agent sees the dumps of its own ranks; joined they name the one that never came."""
-    life = Life(("n1", "n2"))
+    scene = Scene(("n1", "n2"))
     for rank, host in ((0, "n1"), (1, "n1"), (2, "n2"), (3, "n2")):
-        life.report(dump(rank, {"0": (6 - (rank == 3), 5)}, {"0": range(4)}), host)
-    life.wait(40)
-    assert life.told() == [("onset", "page", "hang/host_hang", f"{JOB}/3")]
+        scene.report(dump(rank, {"0": (6 - (rank == 3), 5)}, {"0": range(4)}), host)
+    scene.wait(40)
+    assert scene.alerts() == [("onset", "page", "hang/host_hang", f"{JOB}/3")]
 
 
 def test_one_node_alone_says_what_it_can_know() -> None:
-    """Its own ranks wait in something that others may not have come to: nobody
-    is named, nobody is woken.
+    """Its own ranks wait in something that others may not have come to: none
+    is named, there is no page.
     """
-    life = Life()
+    scene = Scene()
     for rank in (0, 1):
-        life.report(dump(rank, {"0": (6, 5)}, {"0": range(4)}))
-    life.wait(40)
-    assert life.told() == []
-    assert [f.fault for f in life.said] == ["hang/unknown"]
+        scene.report(dump(rank, {"0": (6, 5)}, {"0": range(4)}))
+    scene.wait(40)
+    assert scene.alerts() == []
+    assert [f.fault for f in scene.findings] == ["hang/unknown"]
 
 
 def test_lines_of_a_log_are_enough() -> None:
@@ -239,82 +242,82 @@ def test_lines_of_a_log_are_enough() -> None:
         "[rank{0}]:[E1118 20:32:23.9 ProcessGroupNCCL.cpp:2168] [PG ID 0 PG GUID 0(default_pg) "
         "Rank {0}] last enqueued work: {1}, last completed work: 7"
     )
-    life = Life()
-    life.lines(status.format(0, 8), status.format(1, 8), status.format(2, 7))
-    life.wait(40)
-    assert life.told() == [("onset", "page", "hang/host_hang", f"{JOB}/2")]
+    scene = Scene()
+    scene.lines(status.format(0, 8), status.format(1, 8), status.format(2, 7))
+    scene.wait(40)
+    assert scene.alerts() == [("onset", "page", "hang/host_hang", f"{JOB}/2")]
 
 
 def test_the_same_line_twice_is_one() -> None:
     """A log that is read again gives no second witness, and no second finding."""
-    life = Life()
+    scene = Scene()
     for _ in range(3):
-        life.lines("srun: error: n1: task 3: Killed")
-        life.wait(20)
-    assert len(life.told()) == 1
+        scene.lines("srun: error: n1: task 3: Killed")
+        scene.wait(20)
+    assert len(scene.alerts()) == 1
 
 
 def test_a_fatal_xid_on_a_member_makes_it_hardware() -> None:
-    """The rank that stands still sits on a GPU whose driver reported a fatal error:
+    """The rank that does not move is on a GPU whose driver reported a fatal error:
     that outranks the graph.
     """
-    life = Life()
-    life.see("n1", xid(life.gpus["n1"][2], 79))
+    scene = Scene()
+    scene.see("n1", xid(scene.gpus["n1"][2], 79))
     for second in (0.0, 20.0):
-        life.report(with_gpus(late(second), life))
-        life.wait(20)
-    assert life.told() == [("onset", "page", "hang/hardware_fault", "GPU-n1-2")]
+        scene.report(with_gpus(late(second), scene))
+        scene.wait(20)
+    assert scene.alerts() == [("onset", "page", "hang/hardware_fault", "GPU-n1-2")]
 
 
 def test_an_xid_without_a_stall_is_not_ours() -> None:
-    """The detector of XIDs tells it."""
-    life = Life()
-    life.report(
-        with_gpus(ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(4), 0)))), life)
+    """The detector of XIDs reports it."""
+    scene = Scene()
+    scene.report(
+        with_gpus(ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(4), 0)))), scene)
     )
-    life.see("n1", xid(life.gpus["n1"][2], 79))
-    life.wait(60)
-    assert life.told() == []
+    scene.see("n1", xid(scene.gpus["n1"][2], 79))
+    scene.wait(60)
+    assert scene.alerts() == []
 
 
 def test_what_nobody_renews_is_given_up() -> None:
     """After an hour of silence nothing is known of the job any more."""
-    life = Life()
+    scene = Scene()
     for second in (0.0, 20.0):
-        life.report(with_gpus(late(second), life))
-        life.wait(20)
-    life.second += 3600
-    life.wait(1)
-    assert [phase for phase, *_ in life.told()] == ["onset", "cleared"]
+        scene.report(with_gpus(late(second), scene))
+        scene.wait(20)
+    scene.second += 3600
+    scene.wait(1)
+    assert [phase for phase, *_ in scene.alerts()] == ["onset", "cleared"]
 
 
 def test_a_damaged_report_does_not_hide_the_others() -> None:
     """Stored by another version, or cut."""
-    life = Life()
+    scene = Scene()
     good = events_of(replace(dump(0, {"0": (5, 5)}), job=JOB), Device("n1", "node", "n1"), BEGIN_NS)
     bad = Event(
         BEGIN_NS, 0, Device("n1", "node", "n1"), "nccl_report", {"report": "x", "document": "{"}
     )
-    life.see("n1", bad, *good)
+    scene.see("n1", bad, *good)
     for rank in (1, 2):
-        life.report(dump(rank, {"0": (6, 5)}))
-    life.wait(40)
-    assert [device for *_, device in life.told()] == [f"{JOB}/0"]
+        scene.report(dump(rank, {"0": (6, 5)}))
+    scene.wait(40)
+    assert [device for *_, device in scene.alerts()] == [f"{JOB}/0"]
 
 
 def test_an_agent_that_was_restarted_goes_on_waiting() -> None:
-    """What it suspected before the restart it tells after it, at the same second."""
-    one, other = Life(), Life()
-    for life in (one, other):
+    """What it suspected before the restart it reports after it, at the same second."""
+    one, other = Scene(), Scene()
+    for scene in (one, other):
         for second in (0.0, 20.0):
-            life.report(with_gpus(late(second), life))
-            life.wait(4)
+            scene.report(with_gpus(late(second), scene))
+            scene.wait(4)
     fresh = Nccl()
     assert load(kept([other.detector]), [fresh]) == ()
     other.detector = fresh
-    for life in (one, other):
-        life.wait(60)
-    assert words(one.said) == words(other.said) != []
+    for scene in (one, other):
+        scene.wait(60)
+    assert words(one.findings) == words(other.findings) != []
 
 
 def words(findings: Iterable[Finding]) -> list[str]:
@@ -330,27 +333,27 @@ def port_frame(rates: Rates, port: Device, downs: int, at_ns: int) -> Frame:
 
 
 def edge_after_a_link_went_down(where: str) -> list[tuple[str, str]]:
-    """What is told of a failed request from mlx5_0 of n1, after the link of such a
+    """Findings about a failed request from mlx5_0 of n1, after the link of such a
     port of a node went down.
     """
-    life, rates = Life(), Rates(schema_of("ib_port"), 1.0)
+    scene, rates = Scene(), Rates(schema_of("ib_port"), 1.0)
     port = Device(where, "ib_port", f"0x{where}", {"device": "mlx5_0"})
     for downs in (3, 4):
-        life.second += 1
-        now = BEGIN_NS + round(life.second * SECOND_NS)
-        life.said += life.detector.update(
+        scene.second += 1
+        now = BEGIN_NS + round(scene.second * SECOND_NS)
+        scene.findings += scene.detector.update(
             Observation("ib", "n1", "b", 0, now, now, 0, (port_frame(rates, port, downs, now),))
         )
     failed = (
         "with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_RDMA_WRITE(1) "
         "vendor_err=129  hca mlx5_0"
     )
-    life.lines(
+    scene.lines(
         "n1:1:2 [3] transport/net_ib/p2p.cc:688 NCCL WARN NET/IB: Got completion from "
         f"peer n2<40554> {failed}"
     )
-    life.wait(60)
-    return [(fault, device) for _, _, fault, device in life.told()]
+    scene.wait(60)
+    return [(fault, device) for _, _, fault, device in scene.alerts()]
 
 
 def test_the_end_of_an_edge_whose_link_went_down_is_named() -> None:

@@ -24,7 +24,7 @@ def run_of(seed: int, fault: Fault) -> Run:
 
 
 def of(run: Run, teller: str) -> Verdict:
-    """The verdict from what one source tells, or both."""
+    """The verdict from the reports of one source, or both."""
     ras = looks(run) if teller != "flight_recorder" else []
     return judge(Case([*ras, *(run.dumps() if teller != "ras" else [])]))
 
@@ -52,7 +52,7 @@ def test_the_lost_process_is_named_alone(teller: str) -> None:
 
 
 def test_a_lost_process_writes_no_dump_and_is_only_a_candidate() -> None:
-    """By dumps alone nobody knows why one is missing."""
+    """Dumps alone do not show why one is missing."""
     for run in (run_of(seed, "lost") for seed in SEEDS):
         verdict = of(run, "flight_recorder")
         assert (verdict.cause, [c.rank for c in verdict.candidates]) == (
@@ -95,7 +95,7 @@ def test_a_collective_that_does_not_end_is_found(teller: str) -> None:
 
 
 def test_by_launches_alone_a_collective_that_does_not_end_names_nobody() -> None:
-    """RAS cannot see completion: its group may be told, never one of its ranks."""
+    """RAS cannot see completion: its group may be named, never one of its ranks."""
     for run in (run_of(seed, "flight") for seed in SEEDS):
         verdict = of(run, "ras")
         assert verdict.culprits == (), f"seed {run.seed}"

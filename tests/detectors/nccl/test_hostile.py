@@ -100,8 +100,8 @@ HITS = st.builds(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(CROSSED, max_size=4), st.lists(HITS, max_size=6))
 def test_a_verdict_always_comes(reports: list[Report], hits: list[Hit]) -> None:
-    """Whatever is told, in numbers and names that contradict each other; and it can be
-    said in words and as JSON.
+    """Whatever is reported, in numbers and names that contradict each other; and it can be
+    given in words and as JSON.
     """
     verdict = judge(Case(reports, hits))
     assert verdict.cause in CAUSES

@@ -1,4 +1,4 @@
-"""The verdict: who is named, and who is not, for every way in which a job can stand still."""
+"""The verdict: who is named, and who is not, for every way in which a job can stall."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pids(verdict: Verdict) -> list[int]:
 
 def test_of_a_chain_only_the_last_is_to_blame() -> None:
     """With counts 12, 12, 11, 10 the third has begun operation 11 and waits for the fourth,
-    which alone waits for nobody.
+    which alone waits for none.
     """
     verdict = of(twice(ras_communicator("c0", all_reduces({0: 12, 1: 12, 2: 11, 3: 10}))))
     assert (verdict.cause, ranks(verdict)) == ("host_hang", [3])
@@ -44,7 +44,7 @@ def test_of_a_chain_only_the_last_is_to_blame() -> None:
 
 def test_the_lowest_counter_of_one_group_may_be_a_victim_of_another() -> None:
     """Rank 1 is behind in the world because it waits for rank 3 in its tensor
-    group; rank 3 is to blame.
+    group; rank 3 is the root.
     """
     world = ras_communicator("c0", all_reduces({0: 9, 1: 8, 2: 9, 3: 8}))
     tensor = ras_communicator("c1", all_reduces({1: 50, 3: 49}))
@@ -104,7 +104,7 @@ def test_where_all_ranks_of_a_node_are_lost_it_is_the_node() -> None:
 
 
 def test_equal_counts_that_stand_still_stay_a_suspicion() -> None:
-    """RAS counts launches: when all have launched the same it cannot tell a stall in
+    """RAS counts launches: when all have launched the same it cannot distinguish a stall in
     flight from a checkpoint.
     """
     verdict = of(twice(ras_communicator("c0", all_reduces(dict.fromkeys(range(4), 7)))))
@@ -112,7 +112,7 @@ def test_equal_counts_that_stand_still_stay_a_suspicion() -> None:
 
 
 def test_ranks_that_called_different_operations_are_a_fault_of_the_program() -> None:
-    """One AllReduce more here and one AllGather more there: nobody is late."""
+    """One AllReduce more here and one AllGather more there: none is late."""
     counts = dict.fromkeys(range(3), (("AllGather", 4), ("AllReduce", 8))) | {
         3: (("AllGather", 5), ("AllReduce", 7))
     }
@@ -148,10 +148,10 @@ def test_a_circle_is_a_deadlock() -> None:
 def test_all_in_flight_names_the_group_and_no_rank() -> None:
     """The data group is in flight, the world waits behind it: what all have begun does not end."""
     members = {"0": range(4), "dp": (0, 1)}
-    told = [dump(r, {"0": (7, 7), "dp": (5, 4)}, members) for r in (0, 1)] + [
+    reports = [dump(r, {"0": (7, 7), "dp": (5, 4)}, members) for r in (0, 1)] + [
         dump(r, {"0": (8, 7)}, members) for r in (2, 3)
     ]
-    verdict = of(told)
+    verdict = of(reports)
     assert (verdict.cause, verdict.culprits, verdict.communicator) == ("in_flight", (), "dp")
 
 
@@ -176,17 +176,17 @@ def test_the_evidence_says_where_the_culprits_code_was_last() -> None:
 
 
 def test_dumps_of_a_job_that_moves_name_nobody() -> None:
-    """Ranks write one after the other, so that one is a call behind; but nobody had
+    """Ranks write one after the other, so that one is a call behind; but none had
     waited for long when it wrote.
     """
     soon = -3600 + 6 + 2.0  # two seconds after call number 6
-    told = [
+    reports = [
         dump(0, {"0": (6, 5)}, at=soon),
         dump(1, {"0": (6, 5)}, at=soon),
         dump(2, {"0": (5, 5)}, at=soon - 1),
     ]
-    assert judge(Case(told, live=True)).culprits == ()
-    assert ranks(of(told)) == [2]  # somebody who brings these files says that the job stands still
+    assert judge(Case(reports, live=True)).culprits == ()
+    assert ranks(of(reports)) == [2]  # saved files are of a stalled job
 
 
 def test_a_rank_without_a_dump_is_no_culprit() -> None:
@@ -200,23 +200,23 @@ def test_a_rank_without_a_dump_is_no_culprit() -> None:
 def test_a_missing_dump_does_not_hide_who_is_behind() -> None:
     """Rank 2 is known to be behind; that rank 3 wrote nothing changes nothing."""
     members = {"0": range(4)}
-    told = [
+    reports = [
         dump(0, {"0": (6, 5)}, members),
         dump(1, {"0": (6, 5)}, members),
         dump(2, {"0": (5, 5)}, members),
     ]
-    assert ranks(of(told)) == [2]
+    assert ranks(of(reports)) == [2]
 
 
 def test_a_rank_that_never_called_its_group_is_behind() -> None:
     """A dump in which a group does not occur says that nothing was called there."""
     members = {"0": range(3), "tp": (0, 2)}
-    told = [
+    reports = [
         dump(0, {"0": (4, 4), "tp": (1, 0)}, members),
         dump(1, {"0": (4, 4)}, members),
         dump(2, {"0": (4, 4)}, members),
     ]
-    assert ranks(of(told)) == [2]
+    assert ranks(of(reports)) == [2]
 
 
 def test_other_sizes_at_one_place_are_a_mismatch() -> None:
@@ -246,12 +246,12 @@ def test_old_dumps_of_an_earlier_stall_do_not_count() -> None:
 @pytest.mark.parametrize("offset", [-30.0, 30.0])
 def test_clocks_of_nodes_may_differ(offset: float) -> None:
     """Half a minute between the clocks of nodes changes no verdict."""
-    told = [
+    reports = [
         dump(0, {"0": (6, 5)}),
         dump(1, {"0": (6, 5)}, at=offset),
         dump(2, {"0": (5, 5)}, at=-offset),
     ]
-    assert ranks(of(told)) == [2]
+    assert ranks(of(reports)) == [2]
 
 
 def test_a_job_that_was_started_again_is_another_one() -> None:
@@ -341,7 +341,7 @@ def test_the_order_of_files_and_the_place_of_the_culprit_do_not_matter(seed: int
     counts = {r: 40 - (r == late) for r in range(size)}
     node = late // 4
     inner = {r: 90 - (r == late) for r in range(node * 4, node * 4 + 4)}
-    told = twice(
+    reports = twice(
         ras_communicator("c0", all_reduces(counts), seed=seed),
         ras_communicator("c1", all_reduces(inner), seed=seed),
     )
@@ -349,7 +349,7 @@ def test_the_order_of_files_and_the_place_of_the_culprit_do_not_matter(seed: int
         dump(r, {"0": (counts[r], 39)}, origin=f"/x/{dice.getrandbits(32):x}_r{r}.pickle")
         for r in range(size)
     ]
-    mixed = [*told, *dumps]
+    mixed = [*reports, *dumps]
     dice.shuffle(mixed)
     verdict = of(mixed)
     assert [(c.rank, c.pid) for c in verdict.culprits] == [(late, process(late, seed=seed)[1])]
@@ -366,9 +366,9 @@ def test_a_thousand_ranks_take_less_than_a_second() -> None:
         ras_communicator(f"a{n}", all_reduces(dict.fromkeys(range(n * 8, n * 8 + 8), 5)))
         for n in range(128)
     ]
-    told = twice(world, *nodes)
+    reports = twice(world, *nodes)
     begin = time.process_time()
-    verdict = of(told)
+    verdict = of(reports)
     assert time.process_time() - begin < 1.0
     assert ranks(verdict) == [late]
 
@@ -376,11 +376,11 @@ def test_a_thousand_ranks_take_less_than_a_second() -> None:
 @pytest.mark.slow
 def test_a_thousand_different_counts_take_less_than_a_second() -> None:
     """The worst a report can do: every rank at another place."""
-    told = twice(
+    reports = twice(
         ras_communicator(
             "c0", {r: (("AllGather", r % 37), ("AllReduce", 5000 + r)) for r in range(1024)}
         )
     )
     begin = time.process_time()
-    of(told)
+    of(reports)
     assert time.process_time() - begin < 1.0

@@ -113,7 +113,7 @@ def test_what_follows_the_schedulers_end_is_not_blamed() -> None:
 
 
 def test_a_stall_before_the_schedulers_end_still_counts() -> None:
-    """A job that hung until its time was up is told as one that hung."""
+    """A job that hung until its time was up is reported as one that hung."""
     verdict = of(
         progress(0, 8, 7),
         progress(1, 7, 7),

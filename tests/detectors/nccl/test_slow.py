@@ -76,14 +76,14 @@ def test_a_network_that_carries_less_than_before_is_told() -> None:
 
 def test_a_rank_that_is_behind_at_every_look_slows_a_job_that_moves() -> None:
     """Counts rise, and rank 2 is the last at each of six looks."""
-    told = [
+    reports = [
         ras(
             ras_communicator("c0", all_reduces({r: 100 * i - 3 * (r == 2) for r in range(4)})),
             at=15.0 * i,
         )
         for i in range(1, 8)
     ]
-    verdict = judge(Case(told))
+    verdict = judge(Case(reports))
     assert (verdict.cause, [c.rank for c in verdict.culprits]) == ("slow_straggler", [2])
 
 
@@ -97,12 +97,12 @@ def test_whoever_it_is_is_named(seed: int) -> None:
 
 
 def test_whose_collectives_take_longest_is_a_victim() -> None:
-    """Rank 3 comes first every time and waits longest: it is not to blame."""
+    """Rank 3 comes first every time and waits longest: it is not the root."""
     assert timed(lambda rank, _: 900.0 if rank == 3 else 500.0 + rank).culprits == ()
 
 
 def test_stages_of_a_pipeline_are_no_stragglers() -> None:
-    """Each rank comes a stage after the one before: the last waits least, and none stands apart."""
+    """Each rank comes a stage after the one before: the last waits least, and none is apart."""
     assert timed(lambda rank, seq: 1000.0 - 100.0 * rank + seq % 3).cause == "no_evidence"
 
 
@@ -162,5 +162,5 @@ def test_launches_that_follow_each_other_are_a_pipeline() -> None:
 
 
 def test_ranks_that_are_behind_in_turn_are_no_stragglers() -> None:
-    """A report asks one rank after the other: somebody is always behind."""
+    """A report asks one rank after the other: one is always behind."""
     assert rates(lambda rank, look: 100 * look - 3 * (rank == look)).culprits == ()

@@ -12,7 +12,7 @@ import pytest
 from detectors.kit.snapshot import dump, load
 from detectors.outlier import Outlier
 from pipeline.finding import Finding
-from tests.detectors.feed import Feed, relapse, told
+from tests.detectors.feed import Feed, relapse, updates
 
 GPUS = 8
 NONE: dict[int, dict[str, float]] = {}
@@ -55,7 +55,7 @@ class Fleet:
 
 @cache
 def experience() -> bytes:
-    """What it remembers of fifteen hours and one block in five hundred: they stand in for a
+    """What it remembers of fifteen hours and one block in five hundred: they replace a
     week and one in 100,000.
     """
     fleet = Fleet(Outlier(warm_ns=0, tail=2e-3))
@@ -74,9 +74,12 @@ def known() -> Fleet:
 @pytest.mark.slow
 def test_a_combination_that_no_gpu_shows_is_recorded_with_the_quantities() -> None:
     """Less power and more heat, three sigma of each: neither is odd by itself."""
-    said = known().minutes(20, ODD)
-    assert told(said) == [("gpu", "GPU-n1-3", "outlier", "record", "onset")]
-    assert {words.partition(":")[0] for words in said[0].evidence[1:3]} == {"temperature", "power"}
+    findings = known().minutes(20, ODD)
+    assert updates(findings) == [("gpu", "GPU-n1-3", "outlier", "record", "onset")]
+    assert {words.partition(":")[0] for words in findings[0].evidence[1:3]} == {
+        "temperature",
+        "power",
+    }
 
 
 @pytest.mark.slow

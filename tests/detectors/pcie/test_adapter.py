@@ -6,7 +6,7 @@ import pytest
 
 from detectors.pcie.adapter import GENERATION, WIDTH
 from detectors.pcie.detector import Pcie
-from tests.detectors.feed import stands
+from tests.detectors.feed import open_findings
 from tests.detectors.port_feed import PortFeed, Reading, a_port
 
 WELL: dict[str, float | None] = {
@@ -45,9 +45,9 @@ def test_what_one_adapter_lost_is_paged_within_three_minutes(
     """F18, of an adapter: half the lanes, or a lower generation, while its neighbours have all;
     over five minutes after they are back.
     """
-    said = node.run(180, those(ALL[3:4], lost), **WELL)
-    assert stands(said) == [("ib_port", "n1/3", fault, "page")]
-    assert "mlx5_3/1 of n1" in said[0].summary
+    findings = node.run(180, those(ALL[3:4], lost), **WELL)
+    assert open_findings(findings) == [("ib_port", "n1/3", fault, "page")]
+    assert "mlx5_3/1 of n1" in findings[0].summary
     assert [finding.phase for finding in node.run(310, None, **WELL)] == ["cleared"]
 
 
@@ -60,7 +60,7 @@ def test_a_link_that_trains_for_a_minute_is_silent(node: PortFeed) -> None:
 def test_an_adapter_that_comes_back_from_a_boot_with_fewer_lanes_is_paged(node: PortFeed) -> None:
     """What it was is remembered over the boot."""
     node.boot = "boot-2"
-    assert stands(node.run(180, those(ALL[3:4], NARROW), **WELL)) == [
+    assert open_findings(node.run(180, those(ALL[3:4], NARROW), **WELL)) == [
         ("ib_port", "n1/3", WIDTH, "page")
     ]
 
@@ -70,7 +70,7 @@ def test_a_setting_that_slows_all_adapters_pages_nobody(node: PortFeed) -> None:
     """A firmware that comes up with generation 4 for all: tickets, and accepted after a week."""
     node.boot = "boot-2"
     four = {**WELL, "pcie_generation_current": 4}
-    assert {severity for *_, severity in stands(node.run(180, None, **four))} == {"ticket"}
+    assert {severity for *_, severity in open_findings(node.run(180, None, **four))} == {"ticket"}
     node.period_s = 600.0
     assert {finding.phase for finding in node.run(7.1 * DAY, None, **four)} == {"cleared"}
 
@@ -79,8 +79,8 @@ def test_an_adapter_that_never_had_what_the_others_have_is_a_ticket() -> None:
     """It may have been put into the wrong slot; adapters of another model are no measure."""
     ports = [a_port("n1", rail) for rail in range(8)] + [a_port("n1", 8, hca_type="MT4123")]
     feed = PortFeed(Pcie(), ports)
-    said = feed.run(180, those(("n1/3", "n1/8"), NARROW), **WELL)
-    assert stands(said) == [("ib_port", "n1/3", WIDTH, "ticket")]
+    findings = feed.run(180, those(("n1/3", "n1/8"), NARROW), **WELL)
+    assert open_findings(findings) == [("ib_port", "n1/3", WIDTH, "ticket")]
 
 
 def test_two_kinds_of_slots_are_no_majority() -> None:
@@ -105,7 +105,9 @@ def test_an_adapter_alone_is_measured_against_itself() -> None:
     feed = PortFeed(Pcie(), [a_port("n1")])
     assert feed.run(600, None, **WELL | NARROW) == []
     feed.run(600, None, **WELL)
-    assert stands(feed.run(180, None, **WELL | NARROW)) == [("ib_port", "n1/0", WIDTH, "page")]
+    assert open_findings(feed.run(180, None, **WELL | NARROW)) == [
+        ("ib_port", "n1/0", WIDTH, "page")
+    ]
 
 
 def test_what_is_not_observed_says_nothing(node: PortFeed) -> None:

@@ -10,7 +10,7 @@ from detectors.kit.stats import bernoulli_arl
 from detectors.pcie.adapter import GENERATION, WIDTH
 from detectors.pcie.detector import FATAL, REPLAYS, H, Pcie
 from pipeline.frame import Device
-from tests.detectors.feed import Feed, Number, stands, told
+from tests.detectors.feed import Feed, Number, open_findings, updates
 
 HEALTHY: dict[str, Number | list[Number]] = {
     "gpu_utilization_percent": 99,
@@ -38,17 +38,17 @@ def node() -> Feed:
 
 def test_lost_lanes_are_paged_within_three_minutes(node: Feed) -> None:
     """x8 in place of x16 (F18); whether the GPU works does not matter."""
-    said = node.run(
+    findings = node.run(
         180, **(HEALTHY | {"pcie_width_current": one(8, 16), "gpu_utilization_percent": 0})
     )
-    assert stands(said) == [("gpu", "GPU-n1-4", WIDTH, "page")]
-    assert (said[0].value, said[0].expected) == (8.0, 16.0)
+    assert open_findings(findings) == [("gpu", "GPU-n1-4", WIDTH, "page")]
+    assert (findings[0].value, findings[0].expected) == (8.0, 16.0)
 
 
 def test_lost_lanes_are_paged_after_a_minute_and_a_half(node: Feed) -> None:
     """Whenever in a minute they are lost: nothing waits for the end of a block."""
     node.run(30, **HEALTHY)
-    assert stands(node.run(100, **(HEALTHY | {"pcie_width_current": one(8, 16)})))
+    assert open_findings(node.run(100, **(HEALTHY | {"pcie_width_current": one(8, 16)})))
 
 
 @pytest.mark.slow
@@ -85,8 +85,8 @@ def test_a_mark_of_no_value_is_no_load(node: Feed) -> None:
 
 def test_a_low_generation_under_load_is_paged_within_three_minutes(node: Feed) -> None:
     """Generation 3 of 5 while the GPU works."""
-    said = node.run(180, **(HEALTHY | {"pcie_generation_current": one(3, 5)}))
-    assert stands(said) == [("gpu", "GPU-n1-4", GENERATION, "page")]
+    findings = node.run(180, **(HEALTHY | {"pcie_generation_current": one(3, 5)}))
+    assert open_findings(findings) == [("gpu", "GPU-n1-4", GENERATION, "page")]
 
 
 @pytest.mark.slow
@@ -126,9 +126,11 @@ def test_a_link_that_never_had_more_lanes_is_silent(node: Feed) -> None:
 
 def test_five_bad_minutes_of_replays_are_a_ticket(node: Feed) -> None:
     """A minute may have 31 and has 60: a ticket within ten minutes."""
-    said = node.run(600, **(HEALTHY | {"pcie_replays": one(1.0, 0.01)}))
-    assert stands(said) == [("gpu", "GPU-n1-4", REPLAYS, "ticket")]
-    assert "60 packets retransmitted in 1 min; the specification allows 31" in said[0].evidence[0]
+    findings = node.run(600, **(HEALTHY | {"pcie_replays": one(1.0, 0.01)}))
+    assert open_findings(findings) == [("gpu", "GPU-n1-4", REPLAYS, "ticket")]
+    assert (
+        "60 packets retransmitted in 1 min; the specification allows 31" in findings[0].evidence[0]
+    )
 
 
 def test_one_minute_with_thousands_of_replays_is_silent(node: Feed) -> None:
@@ -148,7 +150,7 @@ def test_a_reload_of_the_driver_makes_no_replays(node: Feed) -> None:
     reload would be 500 replays.
     """
     for _ in range(12):
-        node.counters_begin_anew()
+        node.restart_counters()
         assert node.run(60, **HEALTHY) == []
 
 
@@ -163,11 +165,11 @@ def test_a_healthy_link_alarms_once_in_ten_thousand_gpu_months() -> None:
 @pytest.mark.slow
 def test_a_fatal_error_is_paged_at_once_and_ends_with_the_reset(node: Feed) -> None:
     """One more on the counter."""
-    said = node.once(**(HEALTHY | {"pcie_fatal_errors": one(1, 0)}))
-    assert stands(said) == [("gpu", "GPU-n1-4", FATAL, "page")]
+    findings = node.once(**(HEALTHY | {"pcie_fatal_errors": one(1, 0)}))
+    assert open_findings(findings) == [("gpu", "GPU-n1-4", FATAL, "page")]
     assert node.run(3600, **HEALTHY) == []
-    node.counters_begin_anew()
-    assert told(node.once(**HEALTHY)) == [("gpu", "GPU-n1-4", FATAL, "page", "cleared")]
+    node.restart_counters()
+    assert updates(node.once(**HEALTHY)) == [("gpu", "GPU-n1-4", FATAL, "page", "cleared")]
 
 
 @pytest.mark.slow
@@ -187,15 +189,15 @@ def test_fatal_errors_of_another_life_are_silent() -> None:
 
 
 def test_the_kernels_fatal_line_is_paged_of_the_port_it_names(node: Feed) -> None:
-    """PCIe advanced error reporting speaks of network adapters too."""
+    """PCIe advanced error reporting reports network adapters too."""
     port = Device("n1", "ib_port", "0x1")
-    said = node.event(
+    findings = node.event(
         port,
         "pcie_error",
         severity="fatal",
         text="mlx5_core 0000:5e:00.0: PCIe Bus Error: severity=Uncorrected (Fatal)",
     )
-    assert stands(said) == [("ib_port", "0x1", FATAL, "page")]
+    assert open_findings(findings) == [("ib_port", "0x1", FATAL, "page")]
 
 
 @pytest.mark.parametrize("severity", ["corrected", "nonfatal"])
@@ -205,7 +207,7 @@ def test_corrected_and_nonfatal_lines_are_silent(node: Feed, severity: str) -> N
 
 
 def test_an_old_fatal_line_at_start_is_silent(node: Feed) -> None:
-    """What stands in the log from days ago, or from the boot before, is no news."""
+    """What is in the log from days ago, or from the boot before, is no news."""
     assert (
         node.event(node.gpus[0], "pcie_error", severity="fatal", before_start=True, ago_s=86400)
         == []
@@ -219,21 +221,21 @@ def test_an_old_fatal_line_at_start_is_silent(node: Feed) -> None:
 def test_width_ends_when_the_lanes_are_back(node: Feed) -> None:
     """Five minutes at full width."""
     node.run(180, **(HEALTHY | {"pcie_width_current": one(8, 16)}))
-    assert told(node.run(420, **HEALTHY)) == [("gpu", "GPU-n1-4", WIDTH, "page", "cleared")]
+    assert updates(node.run(420, **HEALTHY)) == [("gpu", "GPU-n1-4", WIDTH, "page", "cleared")]
 
 
 def test_a_low_generation_ends_when_the_idle_link_shows_the_highest(node: Feed) -> None:
-    """A drained node gets no load while the page stands: full speed at rest is full speed."""
+    """A drained node gets no load while the page is open: full speed at rest is full speed."""
     node.run(180, **(HEALTHY | {"pcie_generation_current": one(3, 5)}))
     idle = HEALTHY | {"gpu_utilization_percent": 0}
-    assert told(node.run(420, **idle)) == [("gpu", "GPU-n1-4", GENERATION, "page", "cleared")]
+    assert updates(node.run(420, **idle)) == [("gpu", "GPU-n1-4", GENERATION, "page", "cleared")]
 
 
 @pytest.mark.slow
 def test_a_low_generation_and_replays_end_on_an_idle_node_after_a_new_life_alone(
     node: Feed,
 ) -> None:
-    """At rest at generation 1 nothing is proved, until a repair has begun another life: load
+    """At rest at generation 1 nothing is proved, until a repair has begun another epoch: load
     shows again what is left.
     """
     node.run(
@@ -241,10 +243,10 @@ def test_a_low_generation_and_replays_end_on_an_idle_node_after_a_new_life_alone
     )
     idle = HEALTHY | {"gpu_utilization_percent": 0, "pcie_generation_current": 1}
     assert node.run(6 * 3600, **idle) == []
-    node.counters_begin_anew()
+    node.restart_counters()
     assert node.run(300, **(HEALTHY | {"pcie_generation_current": one(3, 5)})) == []
     assert node.run(3 * 3600, **idle) == []
-    node.counters_begin_anew()
+    node.restart_counters()
     over = node.run(3 * 3600, **idle)
     assert [(f.fault, f.phase) for f in over] == [(GENERATION, "cleared"), (REPLAYS, "cleared")]
 
@@ -254,4 +256,4 @@ def test_replays_end_after_two_clean_hours_of_load(node: Feed) -> None:
     """And not while the GPU idles, which proves nothing."""
     node.run(600, **(HEALTHY | {"pcie_replays": one(1.0, 0.01)}))
     assert node.run(4 * 3600, **(HEALTHY | {"gpu_utilization_percent": 0})) == []
-    assert told(node.run(8000, **HEALTHY)) == [("gpu", "GPU-n1-4", REPLAYS, "ticket", "cleared")]
+    assert updates(node.run(8000, **HEALTHY)) == [("gpu", "GPU-n1-4", REPLAYS, "ticket", "cleared")]

@@ -55,7 +55,7 @@ KERNEL_LOG = (
     ),
     Known(
         "DCGM",
-        "a serious code stands until its daemon restarts, whatever was repaired",
+        "a serious code stays until its daemon restarts, whatever was repaired",
         (
             LOG + "test_a_gpu_is_well_again_after_its_reset_and_a_clean_day",
             COUNTS + "test_dcgm_xid_sticks_until_restart_ours_leaves_with_the_boot",
@@ -195,7 +195,7 @@ GPUS = (
     ),
     Known(
         "GCM, healthagent",
-        "limits stand on sums over a lifetime: an old board or port is born sick",
+        "limits are of sums over a lifetime: an old board or port begins as faulty",
         (
             COUNTERS + "test_an_old_board_is_not_born_sick",
             "detectors/ecc/test_detector.py::test_a_lifetime_of_errors_is_silent_at_start",
@@ -212,7 +212,7 @@ GPUS = (
     ),
     Known(
         "sichek",
-        "whoever draws few watts is called hung, which is everybody who waits for the one that is",
+        "a GPU that draws few watts is called hung, as is each that waits for the hung one",
         (
             (
                 "detectors/hang/"
@@ -225,7 +225,7 @@ GPUS = (
         "NCCL's RAS",
         (
             "it says that all is well while the watchdog of the job fires: the counts are "
-            "equal, and stand still"
+            "equal, and do not move"
         ),
         (
             "detectors/nccl/test_judge.py::test_equal_counts_that_stand_still_stay_a_suspicion",
@@ -264,7 +264,7 @@ INFINIBAND = (
     ),
     Known(
         "gpud",
-        "a link that flapped is bad until somebody types a command",
+        "a link that flapped is bad until an operator types a command",
         (FLAP + "test_it_clears_after_six_clean_hours_and_a_second_episode_alarms",),
     ),
     Known(
@@ -287,7 +287,7 @@ INFINIBAND = (
     ),
     Known(
         "NVSentinel",
-        "a counter that stands at its end is read as no errors",
+        "a counter that is at its end is read as no errors",
         (
             BER + "test_a_counter_at_its_end_is_not_a_rate_of_nothing",
             FLAP + "test_a_full_counter_leaves_the_state",

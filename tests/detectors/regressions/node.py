@@ -82,7 +82,7 @@ class JudgedNode:
         """Frames for so long: GPUs at work and their ports, but for these values of all and of
         single devices by id; counters grow by them.
         """
-        said: list[Finding] = []
+        findings: list[Finding] = []
         for _ in range(round(seconds / self.period_s)):
             self.clock.advance(self.period_s)
             for kind, devices in (("gpu", self.gpus), ("ib_port", self.ports)):
@@ -97,18 +97,18 @@ class JudgedNode:
                     for d in devices
                 ]
                 frame = frame_of(kind, readings, self.clock.time_ns(), self.clock.monotonic_ns())
-                said += self._observe(SOURCES[kind], frames=(frame,))
-        return said
+                findings += self._observe(SOURCES[kind], frames=(frame,))
+        return findings
 
     def print(self, text: str, gpu: int = 0, *, reporter: str = "kmsg") -> list[Finding]:
-        """The driver prints a line, or NVML tells of the same; it is about this GPU."""
+        """The driver prints a line, or NVML reports the same; it is about this GPU."""
         happening = parse_text(text)
         assert happening is not None, text
         self._line += 1
         facts: dict[str, Any] = {**happening.facts, "origin": reporter}
         if reporter == "kmsg":
             facts |= {"stream": self.boot, "seq": self._line, "text": text}
-        return self.tell(happening.kind, self.gpus[gpu], source=reporter, **facts)
+        return self.report(happening.kind, self.gpus[gpu], source=reporter, **facts)
 
     def xid(self, code: int, gpu: int = 0, *, reporter: str = "kmsg") -> list[Finding]:
         """A line about a code."""
@@ -122,11 +122,11 @@ class JudgedNode:
         """A job takes all GPUs."""
         for host in dict.fromkeys(gpu.host for gpu in self.gpus):
             metrics = " ".join(gpu.id for gpu in self.gpus if gpu.host == host)
-            self.tell(
+            self.report(
                 "job_started", Device(host, "node", host), source="jobs", job=name, gpus=metrics
             )
 
-    def tell(
+    def report(
         self, kind: str, device: Device, *, source: str = "kmsg", **facts: Value
     ) -> list[Finding]:
         """An event, now."""
@@ -143,12 +143,12 @@ class JudgedNode:
         ]
 
     def count_from_zero(self, device: Device, *counters: str) -> None:
-        """Somebody resets these counters of a device."""
+        """A program resets these counters of a device."""
         for name in counters:
             self._totals[device.id, name] = 0
 
     def alarms(self) -> list[Finding]:
-        """What somebody was told of so far."""
+        """Findings that alert so far."""
         return [finding for finding in self.findings if finding.severity != "record"]
 
     def _reading(self, device: Device, values: Values) -> dict[str, float | int | None]:

@@ -28,7 +28,7 @@ def test_a_case_is_held_by_a_test_that_exists(test: str) -> None:
 
 
 def test_every_regression_of_this_folder_is_in_the_index() -> None:
-    """What stands here was written for a known case: the index says for which."""
+    """What is here was written for a known case: the index says for which."""
     folder = HERE.relative_to(TESTS).as_posix()
     modules = {
         file.stem: import_module(f"{__package__}.{file.stem}")
@@ -46,6 +46,6 @@ def test_every_regression_of_this_folder_is_in_the_index() -> None:
 
 
 def test_every_case_has_a_test_and_is_told_once() -> None:
-    """No row is empty, and no mistake stands twice."""
+    """No row is empty, and no mistake is listed twice."""
     assert all(known.tests for known in ALL)
     assert len({known.mistake for known in ALL}) == len(ALL)

@@ -74,7 +74,7 @@ def test_a_driver_reload_from_a_large_count_to_nothing_is_no_increase(counter: s
 
 @pytest.mark.slow
 def test_another_exporter_that_resets_full_counters_makes_no_rate() -> None:
-    """Every five minutes somebody resets the ports' counters, as one InfiniBand exporter does by
+    """Every five minutes a program resets the ports' counters, as one InfiniBand exporter does by
     itself: what shows after it is small.
     """
     node = JudgedNode(begin=OLD_PORT, period_s=30)
@@ -93,11 +93,11 @@ def test_remapped_rows_of_one_cause_never_show_as_the_other() -> None:
     node = JudgedNode()
     rows = ("remapped_rows_correctable", "remapped_rows_uncorrectable")
     node.run(600, **still(*rows))
-    sick = node.gpus[2].id
+    faulty = node.gpus[2].id
     for _ in range(3):
         node.run(
             10,
-            {sick: {"remapped_rows_correctable": 1, "remapped_rows_uncorrectable": 0}},
+            {faulty: {"remapped_rows_correctable": 1, "remapped_rows_uncorrectable": 0}},
             **still(*rows),
         )
         node.run(200, **still(*rows))
@@ -105,18 +105,18 @@ def test_remapped_rows_of_one_cause_never_show_as_the_other() -> None:
     for _ in range(2):
         node.run(
             10,
-            {sick: {"remapped_rows_correctable": 0, "remapped_rows_uncorrectable": 1}},
+            {faulty: {"remapped_rows_correctable": 0, "remapped_rows_uncorrectable": 1}},
             **still(*rows),
         )
         node.run(200, **still(*rows))
     assert {(f.device.id, f.fault, f.severity) for f in node.alarms()} == {
-        (sick, "ecc/remaps_repeat", "ticket")
+        (faulty, "ecc/remaps_repeat", "ticket")
     }
 
 
 @pytest.mark.slow
 def test_fifty_corrected_errors_in_a_day_are_no_alarm() -> None:
-    """There is no official limit of single-bit errors: the ten that stand in DCGM's code are
+    """There is no official limit of single-bit errors: the ten in DCGM's code are
     marked as a dummy there.
     """
     node = JudgedNode(period_s=300)

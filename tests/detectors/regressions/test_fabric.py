@@ -1,4 +1,4 @@
-"""Ports: what speaks of a link on either link layer, and what says nothing about it."""
+"""Ports: evidence about a link on either link layer, and what is none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ERRORS = "symbol_errors"
 @pytest.mark.parametrize("layer", ["InfiniBand", "Ethernet"])
 def test_symbol_errors_alarm_on_both_link_layers(layer: str) -> None:
     """Gpud looks at link_downed of InfiniBand ports only: here a bad cable is
-    told of a RoCE port too.
+    reported for a RoCE port too.
     """
     node = JudgedNode(
         ports=[a_port("n1", rail, link_layer=layer) for rail in range(8)], period_s=60

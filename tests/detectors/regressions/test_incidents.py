@@ -64,7 +64,7 @@ def test_a_crashed_job_flags_no_node() -> None:
 
 @pytest.mark.slow
 def test_a_program_that_failed_swallows_no_gpu_of_its_job() -> None:
-    """The job's ticket stands when a GPU of it loses memory rows: that is an incident of
+    """The job's ticket is open when a GPU of it loses memory rows: that is an incident of
     its own, about that GPU.
     """
     node = JudgedNode()

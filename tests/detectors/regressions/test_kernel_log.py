@@ -18,7 +18,7 @@ from tests.detectors.regressions.node import JudgedNode
 @pytest.mark.slow
 def test_94_then_13_are_two_codes_and_no_reset_of_a_counter() -> None:
     """A rule over the increase of a last-value gauge sees 94 fall to 13; here both
-    stand, each for what it is.
+    are open, each for what it is.
     """
     node = JudgedNode()
     node.run(120)
@@ -78,10 +78,10 @@ def test_a_gpu_is_well_again_after_its_reset_and_a_clean_day() -> None:
     node.run(3600)
     node.driver_reload()
     node.run(24 * 3600)
-    standing = {f.id: f for f in node.findings}
-    assert {f.phase for f in standing.values()} == {"cleared"}
+    last = {f.id: f for f in node.findings}
+    assert {f.phase for f in last.values()} == {"cleared"}
     assert all(incident.cleared_ns for incident in node.incidents.values())
-    assert health_of(f for f in standing.values() if f.active) == {}
+    assert health_of(f for f in last.values() if f.active) == {}
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_gpus_that_change_their_numbers_keep_their_findings() -> None:
     node = JudgedNode(period_s=60)
     node.run(600)
     node.xid(119, 3)
-    sick = node.gpus[3]
+    faulty = node.gpus[3]
     node.gpus = [
         Device(g.host, g.kind, g.id, {**g.attributes, "index": str(7 - i)})
         for i, g in enumerate(node.gpus)
@@ -100,15 +100,15 @@ def test_gpus_that_change_their_numbers_keep_their_findings() -> None:
     node.run(3600)
     node.driver_reload()
     node.run(3600)
-    said = [f for f in node.findings if f.device.kind == "gpu"]
-    assert {f.device.id for f in said} == {sick.id}
-    assert said[-1].phase == "cleared"
+    findings = [f for f in node.findings if f.device.kind == "gpu"]
+    assert {f.device.id for f in findings} == {faulty.id}
+    assert findings[-1].phase == "cleared"
 
 
 @pytest.mark.slow
 def test_a_swapped_gpu_leaves_no_condition_behind() -> None:
-    """Another board in the slot: what stood about the old one ends, and
-    nothing is said of the new one.
+    """Another board in the slot: open findings about the old one end, and
+    there is none about the new one.
     """
     node = JudgedNode(period_s=60)
     node.run(600)
@@ -140,7 +140,7 @@ def test_an_xid_that_stops_one_gpus_answers_blinds_nobody_to_the_others() -> Non
 
 @pytest.mark.slow
 def test_a_lost_gpu_is_told_of_while_it_stays_away() -> None:
-    """Its row goes on in the frames: the finding stands for days and does not
+    """Its row goes on in the frames: the finding is open for days and does not
     vanish with the readings.
     """
     node = JudgedNode(period_s=600)

@@ -54,10 +54,10 @@ class Metal:
 
     def run(self, seconds: float) -> list[Finding]:
         """So long, at what ``watts`` and ``warmer`` say."""
-        said: list[Finding] = []
+        findings: list[Finding] = []
         for _ in range(round(seconds / self.feed.period_s)):
-            said += self.step()
-        return said
+            findings += self.step()
+        return findings
 
     def step(self) -> list[Finding]:
         """One period."""

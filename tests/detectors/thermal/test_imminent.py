@@ -1,4 +1,4 @@
-"""Throttling that is about to begin is told while there is time; heat that
+"""Throttling that is about to begin is reported while there is time; heat that
 settles below the limit is not.
 """
 
@@ -9,7 +9,7 @@ import pytest
 from detectors import PAGES
 from detectors.thermal import ThermalImminent
 from detectors.thermal.imminent import FAULT
-from tests.detectors.feed import stands
+from tests.detectors.feed import open_findings
 from tests.detectors.thermal.heat import Metal
 
 LIMIT_C = 87.0
@@ -27,8 +27,8 @@ def metal() -> Metal:
 
 
 def until_told(metal: Metal, max_s: float = 600.0) -> float | None:
-    """Runs until something is said; the hot GPU's distance from its limit then,
-    None where nothing is said.
+    """Runs until there is a finding; the hot GPU's distance from its limit then,
+    None where there is none.
     """
     for _ in range(round(max_s)):
         if metal.step():
@@ -43,8 +43,8 @@ def test_a_gpu_that_loses_its_cooling_is_told_before_it_throttles(metal: Metal) 
     left = until_told(metal)
     assert left is not None
     assert left > 0
-    assert stands(metal.feed.said) == [("gpu", "GPU-n1-3", FAULT, "ticket")]
-    assert 0 < metal.feed.said[0].value < 120
+    assert open_findings(metal.feed.findings) == [("gpu", "GPU-n1-3", FAULT, "ticket")]
+    assert 0 < metal.feed.findings[0].value < 120
 
 
 @pytest.mark.slow
@@ -62,7 +62,7 @@ def test_a_job_that_starts_is_silent(metal: Metal) -> None:
         metal.run(5 * MINUTE)
         metal.watts = lambda _: 690.0
         metal.run(5 * MINUTE)
-    assert metal.feed.said == []
+    assert metal.feed.findings == []
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ def test_a_sensor_that_steps_to_and_fro_is_silent(metal: Metal) -> None:
         23.0 + (round(metal.seconds) % 7 < 3) * 1.0 if gpu is metal.gpus[HOT] else 0.0
     )
     metal.run(5 * MINUTE)
-    metal.feed.said.clear()
+    metal.feed.findings.clear()
     assert until_told(metal) is None
 
 

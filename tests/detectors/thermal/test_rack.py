@@ -1,5 +1,5 @@
-"""Cooling that fails for a rack: told of the rack, within a quarter of an hour, and of nothing that
-all racks or their load do.
+"""Cooling that fails for a rack: reported for the rack, within a quarter of an hour, and of nothing
+that all racks or their load do.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import pytest
 
 from detectors.thermal import ThermalRack
 from pipeline.frame import Device
-from tests.detectors.feed import a_gpu, stands
+from tests.detectors.feed import a_gpu, open_findings
 from tests.detectors.thermal.heat import Metal
 
 PERIOD_S = 20.0
@@ -60,15 +60,15 @@ def test_half_a_kelvin_a_minute_pages_about_the_rack_within_a_quarter_of_an_hour
 ) -> None:
     """The rack is named, not its GPUs or node (F12)."""
     warms(metal, 0.5)
-    assert stands(metal.run(15 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
+    assert open_findings(metal.run(15 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
 
 
 @pytest.mark.slow
 def test_a_slow_rise_is_told_at_five_kelvin(metal: Metal) -> None:
-    """0.1 K a minute is no rise that stands out, but it adds up."""
+    """0.1 K a minute is no conspicuous rise, but it adds up."""
     warms(metal, 0.1)
     assert metal.run(45 * MINUTE) == []
-    assert stands(metal.run(40 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
+    assert open_findings(metal.run(40 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_a_checkpoint_in_between_hides_nothing(metal: Metal) -> None:
     metal.watts = lambda _: 120.0
     metal.run(3 * MINUTE)
     metal.watts = lambda _: 500.0
-    assert stands(metal.run(8 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
+    assert open_findings(metal.run(8 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
 
 
 def cycles(metal: Metal, kelvin: float, minutes: float, warms: float) -> None:
@@ -112,7 +112,7 @@ def test_a_rack_that_warms_up_in_a_room_that_cycles_is_paged(metal: Metal) -> No
     metal.warmer = lambda gpu: (
         usual(gpu) + (min(0.5 * (metal.seconds - begin) / MINUTE, 18.0) if in_rack(gpu) else 0.0)
     )
-    assert stands(metal.run(20 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
+    assert open_findings(metal.run(20 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_a_rack_of_two_nodes_is_a_ticket() -> None:
     metal = Metal(ThermalRack(), racks(4, 2), period_s=PERIOD_S)
     metal.run(2 * HOUR)
     warms(metal, 0.5)
-    assert stands(metal.run(15 * MINUTE)) == [("rack", "r1", "thermal/cooling", "ticket")]
+    assert open_findings(metal.run(15 * MINUTE)) == [("rack", "r1", "thermal/cooling", "ticket")]
 
 
 @pytest.mark.slow
@@ -157,7 +157,7 @@ def test_checkpoints_that_begin_late_in_a_minute_are_silent() -> None:
             120.0 if 0 <= metal.seconds - at.get(gpu.host, 1e9) <= 120 else 500.0
         )  # type: ignore[misc] # a default in a lambda
         metal.run(5 * MINUTE)
-    assert metal.feed.said == []
+    assert metal.feed.findings == []
 
 
 @pytest.mark.slow
@@ -198,9 +198,9 @@ def test_it_does_not_learn_the_fault_but_accepts_it_after_two_days(metal: Metal)
     metal.run(HOUR)
     metal.feed.period_s = 60.0
     assert metal.run(40 * HOUR) == []
-    said = metal.run(10 * HOUR)
-    assert [f.phase for f in said] == ["cleared"]
-    assert "new normal" in said[0].evidence[-1]
+    findings = metal.run(10 * HOUR)
+    assert [f.phase for f in findings] == ["cleared"]
+    assert "new normal" in findings[0].evidence[-1]
 
 
 @pytest.mark.slow
@@ -209,7 +209,7 @@ def test_a_node_alone_tells_of_itself_as_a_ticket() -> None:
     metal = Metal(ThermalRack(), racks(2, 1, 8)[8:], period_s=PERIOD_S)
     assert metal.run(2 * HOUR) == []
     warms(metal, 0.8)
-    assert stands(metal.run(20 * MINUTE)) == [("node", "n1a", "thermal/cooling", "ticket")]
+    assert open_findings(metal.run(20 * MINUTE)) == [("node", "n1a", "thermal/cooling", "ticket")]
 
 
 @pytest.mark.slow

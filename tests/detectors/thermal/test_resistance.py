@@ -11,7 +11,7 @@ import pytest
 from detectors.thermal import ThermalResistance
 from detectors.thermal.resistance import FAULT
 from pipeline.frame import Device
-from tests.detectors.feed import stands
+from tests.detectors.feed import open_findings
 from tests.detectors.thermal.heat import Metal
 
 pytestmark = pytest.mark.slow  # each makes a simulated node or a store
@@ -46,18 +46,18 @@ def metal(learnt: Metal) -> Metal:
 def test_a_step_of_forty_percent_is_a_ticket_within_two_hours(metal: Metal) -> None:
     """A cold plate that came loose (F10)."""
     metal.worse[metal.gpus[BAD]] = 1.4
-    said = metal.run(2 * HOUR)
-    assert stands(said) == [("gpu", "GPU-n1-6", FAULT, "ticket")]
-    assert said[0].value > 3.0
+    findings = metal.run(2 * HOUR)
+    assert open_findings(findings) == [("gpu", "GPU-n1-6", FAULT, "ticket")]
+    assert findings[0].value > 3.0
 
 
 def test_paste_that_ages_over_days_is_a_ticket(metal: Metal) -> None:
     """40 % within five days: slow, but not so slow that it is learnt (F11)."""
-    said = []
+    findings = []
     for day in range(1, 6):
         metal.worse[metal.gpus[BAD]] = 1 + 0.08 * day
-        said += metal.run(DAY)
-    assert stands(said) == [("gpu", "GPU-n1-6", FAULT, "ticket")]
+        findings += metal.run(DAY)
+    assert open_findings(findings) == [("gpu", "GPU-n1-6", FAULT, "ticket")]
 
 
 def test_five_percent_are_silent(metal: Metal) -> None:
@@ -104,13 +104,13 @@ def test_it_does_not_learn_the_fault_but_accepts_it_after_a_week(metal: Metal) -
     metal.worse[metal.gpus[BAD]] = 1.4
     metal.run(3 * HOUR)
     assert metal.run(6 * DAY) == []
-    said = metal.run(1.5 * DAY)
-    assert [f.phase for f in said] == ["cleared"]
-    assert "new normal" in said[0].evidence[-1]
+    findings = metal.run(1.5 * DAY)
+    assert [f.phase for f in findings] == ["cleared"]
+    assert "new normal" in findings[0].evidence[-1]
 
 
 def test_nobody_notices_a_restart_in_the_middle(metal: Metal) -> None:
-    """Half an hour into the fault its memory moves to a new detector, which tells and ends
+    """Half an hour into the fault its memory moves to a new detector, which reports and ends
     it at the same instants.
     """
     metal.worse[metal.gpus[BAD]] = 1.4
@@ -120,13 +120,13 @@ def test_nobody_notices_a_restart_in_the_middle(metal: Metal) -> None:
     restarted = ThermalResistance()
     restarted.restore(metal.feed.detector.state())  # type: ignore[attr-defined] # it remembers
     other.feed.detector = restarted
-    said = []
+    findings = []
     for node in (metal, other):
-        told = node.run(2 * HOUR)
+        updates = node.run(2 * HOUR)
         node.worse[node.gpus[BAD]] = 1.0
-        said.append([*told, *node.run(2 * HOUR)])
-    assert said[0] == said[1]
-    assert [f.phase for f in said[0]] == ["onset", "cleared"]
+        findings.append([*updates, *node.run(2 * HOUR)])
+    assert findings[0] == findings[1]
+    assert [f.phase for f in findings[0]] == ["onset", "cleared"]
 
 
 def test_a_gpu_is_not_judged_in_its_first_five_days() -> None:
@@ -147,5 +147,5 @@ def test_marks_of_no_value_are_no_heat(metal: Metal) -> None:
 def test_the_neighbours_of_a_bad_gpu_are_not_blamed(metal: Metal) -> None:
     """The median of the others does not move with one of them."""
     metal.worse[metal.gpus[BAD]] = 2.0
-    blamed: set[Device] = {finding.device for finding in metal.run(DAY)}
-    assert blamed == {metal.gpus[BAD]}
+    found: set[Device] = {finding.device for finding in metal.run(DAY)}
+    assert found == {metal.gpus[BAD]}

@@ -14,7 +14,7 @@ from pipeline.finding import Finding
 from pipeline.frame import Device
 from pipeline.observation import Event
 from pipeline.xid.table import xid_entry, xid_table
-from tests.detectors.feed import a_gpu, relapse, stands, told
+from tests.detectors.feed import a_gpu, open_findings, relapse, updates
 from tests.detectors.xid_log import DAY, GPU, HOUR, LINK, MEMORY, NODE, PROGRAM, Log, id_
 
 
@@ -40,9 +40,9 @@ def memory_of(log: Log) -> int:
 )
 def test_codes_that_need_a_reset_or_hands_page_at_once(log: Log, code: int) -> None:
     """In the observation that brings them (109 included, which GCM holds for harmless)."""
-    said = log.xid(code)
-    assert [(f.device, f.severity, f.phase) for f in said] == [(log.gpus[0], "page", "onset")]
-    assert said[0].summary.startswith(f"XID {code}: {xid_entry(code).description}")
+    findings = log.xid(code)
+    assert [(f.device, f.severity, f.phase) for f in findings] == [(log.gpus[0], "page", "onset")]
+    assert findings[0].summary.startswith(f"XID {code}: {xid_entry(code).description}")
 
 
 @pytest.mark.parametrize(
@@ -59,17 +59,17 @@ def test_levels_that_other_tools_get_wrong(log: Log, code: int, severity: str) -
 @pytest.mark.parametrize("code", [38, 39, 42, 54, 56, 57, 58, 60, 61, 62, 67, 73, 78])
 def test_codes_mean_what_nvidias_catalogue_says(log: Log, code: int) -> None:
     """DCGM calls these PCIe, power, thermal or NVLink errors; none of them is."""
-    said = log.xid(code)
+    findings = log.xid(code)
     assert all(
         f.severity == xid_entry(code).level and xid_entry(code).description in f.summary
-        for f in said
+        for f in findings
     )
     wrong = (
         ("pcie", "nvlink")
         if code in (38, 39, 42, 67, 73)
         else ("thermal slow", "power brake", "bus error")
     )
-    assert not [f.summary for f in said if any(word in f.summary.lower() for word in wrong)]
+    assert not [f.summary for f in findings if any(word in f.summary.lower() for word in wrong)]
 
 
 @pytest.mark.slow
@@ -80,15 +80,15 @@ def test_every_code_of_the_table_is_told_as_the_table_says(code: int) -> None:
     """
     node = Log(period_s=30)
     node.quiet(60)
-    said = [*node.xid(code), *node.quiet(300)]
-    highest = max((["record", "ticket", "page"].index(f.severity) for f in said), default=0)
+    findings = [*node.xid(code), *node.quiet(300)]
+    highest = max((["record", "ticket", "page"].index(f.severity) for f in findings), default=0)
     expected = {45: "ticket", 154: "ticket"}.get(code, xid_entry(code).level)
     assert highest == ["record", "ticket", "page"].index(expected)
 
 
 def test_an_unknown_code_is_a_ticket(log: Log) -> None:
-    """Never dropped: somebody looks it up."""
-    assert stands(log.xid(4711)) == [("gpu", id_(), GPU, "ticket")]
+    """Never dropped: an operator looks it up."""
+    assert open_findings(log.xid(4711)) == [("gpu", id_(), GPU, "ticket")]
 
 
 def test_119_is_not_11(log: Log) -> None:
@@ -104,9 +104,9 @@ def test_kernel_log_and_nvml_tell_one_xid(log: Log) -> None:
     """The same code of the same GPU within two seconds is one."""
     assert len(log.xid(119)) == 1
     log.quiet(HOUR)
-    said = log.xid(119)
+    findings = log.xid(119)
     assert log.event(log.gpus[0], "xid", source="nvml", code=119, origin="nvml") == []
-    assert "2 bursts in 7 days" in said[0].evidence[0]
+    assert "2 bursts in 7 days" in findings[0].evidence[0]
 
 
 def test_31_twice_counts_two(log: Log) -> None:
@@ -122,11 +122,11 @@ def test_eight_hundred_thousand_lines_are_one_finding_in_bounded_memory(log: Log
     """NVSentinel kept 800,000 events of XID 95, 29 distinct: here every GPU has one
     finding that says how many.
     """
-    said = []
+    findings = []
     for n in range(400):
         log.clock.advance(0.5)
-        said += log.xid(95, gpu=n % 8, count=2000)
-    assert stands(said) == [("gpu", id_(gpu), MEMORY, "page") for gpu in range(8)]
+        findings += log.xid(95, gpu=n % 8, count=2000)
+    assert open_findings(findings) == [("gpu", id_(gpu), MEMORY, "page") for gpu in range(8)]
     assert memory_of(log) < 100_000
 
 
@@ -136,9 +136,9 @@ def test_eight_hundred_thousand_lines_are_one_finding_in_bounded_memory(log: Log
 @pytest.mark.parametrize("order", [(62, 45), (45, 62)])
 def test_45_beside_another_code_only_follows(log: Log, order: tuple[int, int]) -> None:
     """F09: whatever comes last, the burst is about 62."""
-    said = [f for code in order for f in log.xid(code)]
-    assert stands([*said, *log.quiet(600)]) == [("gpu", id_(), GPU, "page")]
-    assert "XID 62" in said[0].summary
+    findings = [f for code in order for f in log.xid(code)]
+    assert open_findings([*findings, *log.quiet(600)]) == [("gpu", id_(), GPU, "page")]
+    assert "XID 62" in findings[0].summary
 
 
 def test_45_never_pages(log: Log) -> None:
@@ -146,22 +146,22 @@ def test_45_never_pages(log: Log) -> None:
     is over, one is a ticket.
     """
     assert log.xid(45, count=1000) == []
-    said = log.quiet(300)
-    assert stands(said) == [("gpu", id_(), PROGRAM, "ticket")]
-    assert "Fabric Manager" in said[0].summary
+    findings = log.quiet(300)
+    assert open_findings(findings) == [("gpu", id_(), PROGRAM, "ticket")]
+    assert "Fabric Manager" in findings[0].summary
 
 
 @pytest.mark.slow
 def test_a_job_that_is_killed_says_nothing_about_its_gpus(log: Log) -> None:
-    """45 on each as it ends: told of the job, though it is gone when the burst is over, and
+    """45 on each as it ends: reported for the job, though it is gone when the burst is over, and
     forgotten within the hour (H23).
     """
     log.job("42", *range(8))
     for gpu in range(8):
         log.xid(45, gpu=gpu)
     log.event(NODE, "job_ended", source="jobs", job="42")
-    assert stands(log.quiet(600)) == [("job", "42", PROGRAM, "ticket")]
-    assert stands([*log.said, *log.quiet(HOUR)]) == []
+    assert open_findings(log.quiet(600)) == [("job", "42", PROGRAM, "ticket")]
+    assert open_findings([*log.findings, *log.quiet(HOUR)]) == []
 
 
 def test_45_on_the_mates_of_a_lost_gpu_is_silent(log: Log) -> None:
@@ -175,18 +175,18 @@ def test_45_on_the_mates_of_a_lost_gpu_is_silent(log: Log) -> None:
 
 def test_79_then_119_and_154_is_one_loss(log: Log) -> None:
     """One finding, and what follows does not change what it is about."""
-    said = [
+    findings = [
         *log.xid(79),
         *log.xid(119),
         *log.xid(154, recovery_from=0, recovery_to=2),
         *log.quiet(600),
     ]
-    assert stands(said) == [("gpu", id_(), GPU, "page")]
-    assert all("XID 79" in f.summary for f in said)
+    assert open_findings(findings) == [("gpu", id_(), GPU, "page")]
+    assert all("XID 79" in f.summary for f in findings)
 
 
 def test_79_after_119_takes_the_lead(log: Log) -> None:
-    """The same finding, said again: what to do has changed from a reset to a reboot."""
+    """The same finding, reported again: what to do has changed from a reset to a reboot."""
     first, second = log.xid(119), log.xid(79)
     assert (first[0].action, second[0].action, second[0].phase) == (
         "COMPONENT_RESET",
@@ -206,31 +206,31 @@ def test_48_pages_after_its_ten_seconds_also_beside_a_code_for_the_record(
     log.xid(48)
     log.xid(record)
     log.clock.advance(10)
-    said = log.quiet(20)
-    assert stands([*log.said]) == [("gpu", id_(), MEMORY, "page")]
-    assert "XID 48" in said[-1].summary
+    findings = log.quiet(20)
+    assert open_findings([*log.findings]) == [("gpu", id_(), MEMORY, "page")]
+    assert "XID 48" in findings[-1].summary
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [(48, 45, 94), (94, 48, 45), (45, 94, 48)])
 def test_a_contained_memory_error_is_a_ticket(log: Log, order: tuple[int, ...]) -> None:
     """48 with 94 (F09), in any order, and nothing louder later."""
-    said = [f for code in order for f in log.xid(code)]
-    assert stands([*said, *log.quiet(600)]) == [("gpu", id_(), MEMORY, "ticket")]
+    findings = [f for code in order for f in log.xid(code)]
+    assert open_findings([*findings, *log.quiet(600)]) == [("gpu", id_(), MEMORY, "ticket")]
 
 
 def test_48_waits_ten_seconds_and_then_pages(log: Log) -> None:
-    """Nobody said that the error was contained."""
+    """No XID reported that the error was contained."""
     assert log.xid(48) == []
-    assert stands(log.quiet(20)) == [("gpu", id_(), MEMORY, "page")]
+    assert open_findings(log.quiet(20)) == [("gpu", id_(), MEMORY, "page")]
 
 
 @pytest.mark.parametrize("code", [64, 95, 140, 79])
 def test_48_with_an_uncontained_error_pages_at_once(log: Log, code: int) -> None:
     """Whatever else came: 94 does not take it back."""
-    said = [*log.xid(48), *log.xid(94), *log.xid(code)]
-    assert stands(said)[0][3] == "page"
-    assert len(stands(said)) == 1
+    findings = [*log.xid(48), *log.xid(94), *log.xid(code)]
+    assert open_findings(findings)[0][3] == "page"
+    assert len(open_findings(findings)) == 1
 
 
 def test_a_remap_and_its_reset_are_no_alarm(log: Log) -> None:
@@ -241,8 +241,8 @@ def test_a_remap_and_its_reset_are_no_alarm(log: Log) -> None:
 def test_a_program_that_fails_on_a_broken_gpu_is_no_second_finding(log: Log) -> None:
     """13 and 31 beside 79 are what the job saw of it."""
     log.job("42", 0, 1)
-    said = [*log.xid(79), *log.xid(31), *log.xid(13)]
-    assert stands(said) == [("gpu", id_(), GPU, "page")]
+    findings = [*log.xid(79), *log.xid(31), *log.xid(13)]
+    assert open_findings(findings) == [("gpu", id_(), GPU, "page")]
 
 
 # 154 decides.
@@ -274,9 +274,9 @@ def test_154_raises_what_came_before(log: Log) -> None:
 
 
 def test_the_polled_recovery_action_shows_what_the_lost_line_said(log: Log) -> None:
-    """NVML field 230 asks for a reset, and no XID was heard: a page, until it asks no more."""
-    said = log.quiet(60, recovery_action=1.0)
-    assert [(f.device.id, f.fault, f.severity) for f in said[:1]] == [
+    """NVML field 230 asks for a reset, and there was no XID: a page, until it asks no more."""
+    findings = log.quiet(60, recovery_action=1.0)
+    assert [(f.device.id, f.fault, f.severity) for f in findings[:1]] == [
         (id_(0), "xid/recovery_action", "page")
     ]
     assert {f.phase for f in log.quiet(60)} == {"cleared"}
@@ -293,19 +293,19 @@ def test_a_recovery_action_that_is_a_mark_of_no_value_asks_for_nothing(
 def test_the_polled_recovery_action_is_silent_where_an_xid_said_as_much(log: Log) -> None:
     """One finding per trouble."""
     log.xid(95)
-    said = log.run(600, state=0, recovery_action=[1, 0, 0, 0, 0, 0, 0, 0])
-    assert said == []
+    findings = log.run(600, state=0, recovery_action=[1, 0, 0, 0, 0, 0, 0, 0])
+    assert findings == []
 
 
 # Programs and repetition.
 
 
 def test_a_programs_xid_is_told_of_its_job(log: Log) -> None:
-    """Who wrote the program should look; no GPU is blamed (H23)."""
+    """The program's author should look; no GPU is the root (H23)."""
     log.job("42", 0, 1, 2, 3)
-    said = log.xid(31, gpu=2, pid=4242, process="python3")
-    assert stands(said) == [("job", "42", PROGRAM, "ticket")]
-    assert said[0].action == "RESTART_APP"
+    findings = log.xid(31, gpu=2, pid=4242, process="python3")
+    assert open_findings(findings) == [("job", "42", PROGRAM, "ticket")]
+    assert findings[0].action == "RESTART_APP"
 
 
 def test_the_job_may_be_gone_before_its_last_words_are_read(log: Log) -> None:
@@ -313,7 +313,7 @@ def test_the_job_may_be_gone_before_its_last_words_are_read(log: Log) -> None:
     log.job("42", 0, 1)
     log.event(NODE, "job_ended", source="jobs", job="42")
     log.clock.advance(20)
-    assert stands(log.xid(13)) == [("job", "42", PROGRAM, "ticket")]
+    assert open_findings(log.xid(13)) == [("job", "42", PROGRAM, "ticket")]
 
 
 @pytest.mark.slow
@@ -325,7 +325,7 @@ def test_31_on_ever_other_gpus_is_the_programs(log: Log) -> None:
             log.xid(31, gpu=gpu)
         log.quiet(HOUR)
     log.xid(31, gpu=0)
-    assert {f.device.kind for f in log.said} == {"job"}
+    assert {f.device.kind for f in log.findings} == {"job"}
 
 
 @pytest.mark.slow
@@ -334,9 +334,9 @@ def test_31_on_one_gpu_again_suspects_it(log: Log) -> None:
     log.job("42", *range(8))
     log.xid(31, gpu=3)
     log.quiet(HOUR)
-    said = log.xid(31, gpu=3)
-    assert ("gpu", id_(3), REPEATED, "ticket", "onset") in told(said)
-    assert "2 bursts in 24 h" in next(f for f in said if f.fault == REPEATED).evidence[0]
+    findings = log.xid(31, gpu=3)
+    assert ("gpu", id_(3), REPEATED, "ticket", "onset") in updates(findings)
+    assert "2 bursts in 24 h" in next(f for f in findings if f.fault == REPEATED).evidence[0]
 
 
 def here_and_there(log: Log, gpus: int, *struck: int) -> set[str]:
@@ -345,7 +345,7 @@ def here_and_there(log: Log, gpus: int, *struck: int) -> set[str]:
     for gpu in struck:
         log.xid(31, gpu=gpu)
         log.quiet(HOUR)
-    return {f.device.id for f in log.said if f.fault == REPEATED}
+    return {f.device.id for f in log.findings if f.fault == REPEATED}
 
 
 @pytest.mark.slow
@@ -373,7 +373,7 @@ def test_a_program_that_fails_all_day_here_and_there_is_to_blame_not_its_gpus(lo
     for gpu in struck:
         log.xid(31, gpu=gpu)
         log.quiet(1800)
-    assert {f.device.kind for f in log.said} == {"job"}
+    assert {f.device.kind for f in log.findings} == {"job"}
 
 
 @pytest.mark.slow
@@ -384,7 +384,7 @@ def test_a_program_started_in_ever_new_jobs_of_a_node_is_to_blame_not_its_gpus()
         log.job(f"sweep-{job}", *range(8))
         log.xid(31, gpu=(5 * job + job // 8) % 8)
         log.quiet(1800)
-    assert {f.device.kind for f in log.said} == {"job"}
+    assert {f.device.kind for f in log.findings} == {"job"}
 
 
 @pytest.mark.slow
@@ -397,7 +397,7 @@ def test_a_gpu_on_which_one_user_debugs_never_pages() -> None:
         log.job(f"try-{job}", 3)
         log.xid(31, gpu=3)
         log.quiet(1800)
-    assert "page" not in {f.severity for f in log.said}
+    assert "page" not in {f.severity for f in log.findings}
 
 
 @pytest.mark.slow
@@ -413,7 +413,7 @@ def test_a_jobs_size_is_that_of_now_where_names_come_back() -> None:
     for gpu in (1, 2, 0, 0, 0):
         log.xid(31, gpu=gpu)
         log.quiet(HOUR)
-    assert REPEATED not in {f.fault for f in log.said}
+    assert REPEATED not in {f.fault for f in log.findings}
 
 
 @pytest.mark.slow
@@ -435,7 +435,7 @@ def test_31_on_one_gpu_on_two_days_is_silent_about_it(log: Log) -> None:
 
 @pytest.mark.slow
 def test_13_on_the_same_unit_suspects_the_gpu_and_on_another_does_not(log: Log) -> None:
-    """GPC and TPC are what tells hardware from a program."""
+    """GPC and TPC distinguish hardware from a program."""
     log.job("42", *range(8))
     log.xid(13, gpu=1, gpc=2, tpc=4, sm=0)
     log.quiet(HOUR)
@@ -451,7 +451,7 @@ def test_a_crash_loop_of_one_job_never_pages(log: Log) -> None:
     for _ in range(20):
         log.xid(31, gpu=3)
         log.quiet(600)
-    assert "page" not in {f.severity for f in log.said}
+    assert "page" not in {f.severity for f in log.findings}
 
 
 @pytest.mark.slow
@@ -461,7 +461,7 @@ def test_a_gpu_that_fails_programs_of_several_jobs_pages(log: Log) -> None:
         log.job(f"4{n % 2}", *range(8))
         log.xid(31, gpu=3)
         log.quiet(HOUR)
-    assert ("gpu", id_(3), REPEATED, "page") in stands(log.said)
+    assert ("gpu", id_(3), REPEATED, "page") in open_findings(log.findings)
 
 
 @pytest.mark.slow
@@ -470,29 +470,29 @@ def test_a_fatal_code_that_is_back_within_the_week_goes_to_support(log: Log) -> 
     node = Log(period_s=60)
     node.quiet(120)
     node.xid(119)
-    node.counters_begin_anew()
+    node.restart_counters()
     node.quiet(2 * DAY)
-    said = node.xid(119)
-    assert said[0].action == "CONTACT_SUPPORT"
-    assert "2 bursts in 7 days" in said[0].evidence[0]
+    findings = node.xid(119)
+    assert findings[0].action == "CONTACT_SUPPORT"
+    assert "2 bursts in 7 days" in findings[0].evidence[0]
 
 
 def test_a_code_that_comes_back_after_two_reboots_is_for_an_inspection(log: Log) -> None:
-    """Boots are told apart by their id."""
+    """Boots are distinguished by their id."""
     node = Log(period_s=60)
     for _ in range(3):
         node.quiet(HOUR)
-        said = node.xid(79)
+        findings = node.xid(79)
         node.reboot()
-    assert said[-1].action == "RUN_FIELDDIAG"
+    assert findings[-1].action == "RUN_FIELDDIAG"
 
 
 def test_five_bursts_of_a_fatal_code_in_a_day_are_told(log: Log) -> None:
     """Every three minutes a burst of its own."""
     for _ in range(5):
-        said = log.xid(46)
+        findings = log.xid(46)
         log.quiet(300)
-    assert "5 bursts in 24 h" in said[-1].evidence[0]
+    assert "5 bursts in 24 h" in findings[-1].evidence[0]
 
 
 @pytest.mark.slow
@@ -501,8 +501,8 @@ def test_what_a_repetition_says_is_not_taken_back_when_its_burst_is_over(log: Lo
     log.xid(95)
     reset(log)
     log.quiet(HOUR)
-    said = [*log.xid(95), *log.quiet(600)]
-    assert [f.action for f in said if f.fault == MEMORY] == ["CONTACT_SUPPORT"]
+    findings = [*log.xid(95), *log.quiet(600)]
+    assert [f.action for f in findings if f.fault == MEMORY] == ["CONTACT_SUPPORT"]
 
 
 @pytest.mark.slow
@@ -522,7 +522,7 @@ def put_right(log: Log, times: int) -> None:
     for n in range(times):
         log.xid(119, gpu=n)
         log.quiet(HOUR)
-        log.counters_begin_anew()
+        log.restart_counters()
         log.quiet(DAY - HOUR)
 
 
@@ -530,11 +530,11 @@ def put_right(log: Log, times: int) -> None:
 def test_a_node_that_was_put_right_five_times_in_a_week_is_suspect(log: Log) -> None:
     """Each GPU alone is no lemon; it ends when the week is over."""
     put_right(log, 4)
-    assert not [f for f in log.said if f.device.kind == "node"]
+    assert not [f for f in log.findings if f.device.kind == "node"]
     put_right(log, 5)
-    node = [f for f in log.said if f.device.kind == "node"]
-    assert told(node) == [("node", "n1", "xid/node_suspect", "ticket", "onset")]
-    assert told([f for f in log.quiet(6 * DAY) if f.device.kind == "node"]) == [
+    node = [f for f in log.findings if f.device.kind == "node"]
+    assert updates(node) == [("node", "n1", "xid/node_suspect", "ticket", "onset")]
+    assert updates([f for f in log.quiet(6 * DAY) if f.device.kind == "node"]) == [
         ("node", "n1", "xid/node_suspect", "ticket", "cleared")
     ]
 
@@ -546,7 +546,7 @@ def test_reboots_without_an_xid_make_no_node_suspect(log: Log) -> None:
         log.quiet(HOUR)
         log.reboot()
     log.quiet(HOUR)
-    assert log.said == []
+    assert log.findings == []
 
 
 # NVLink.
@@ -556,9 +556,9 @@ HARD_AGAIN = "0x10000 0x0 0x0 0x0 0x0 0x0 0x0"  # bit 16 of register 0
 
 def test_74_pages_at_once_where_its_registers_name_hardware(log: Log) -> None:
     """Bit 13 of register 2."""
-    said = log.xid(74, link=4, registers="0x0 0x0 0x2000 0x0 0x0 0x0 0x0")
-    assert stands(said) == [("gpu", id_(), LINK, "page")]
-    assert "NVLink 4" in said[0].evidence[0]
+    findings = log.xid(74, link=4, registers="0x0 0x0 0x2000 0x0 0x0 0x0 0x0")
+    assert open_findings(findings) == [("gpu", id_(), LINK, "page")]
+    assert "NVLink 4" in findings[0].evidence[0]
 
 
 @pytest.mark.slow
@@ -573,7 +573,7 @@ def test_74_pages_the_second_time_where_its_registers_name_hardware_again(log: L
 
 def test_74_that_cannot_be_decoded_is_a_ticket(log: Log) -> None:
     """No registers, or not ours to read."""
-    assert stands(log.xid(74)) == [("gpu", id_(), LINK, "ticket")]
+    assert open_findings(log.xid(74)) == [("gpu", id_(), LINK, "ticket")]
     assert [f.severity for f in log.xid(74, gpu=1, registers="nonsense", link=1)] == ["ticket"]
 
 
@@ -623,26 +623,26 @@ def test_nvlink_5_events_are_decoded_by_the_catalogues_rules(
 
 def test_a_link_event_whose_root_is_the_peer_says_so(log: Log) -> None:
     """Sub-code 33: this GPU only noticed."""
-    said = log.line(
+    findings = log.line(
         "NVRM: Xid (PCI:0000:1b:00): 149, pid='<unknown>', name=<unknown>, NETIR_LINK_EVT Fatal "
         "XC0 i0 Link 08 (0x02100000 0x0)"
     )
-    assert "root cause: the peer device" in said[0].evidence[0]
+    assert "root cause: the peer device" in findings[0].evidence[0]
 
 
 def test_a_mig_line_is_judged_like_any_other(log: Log) -> None:
     """Gpud misses `GPU-I:02 GPU-CI:00`."""
-    said = log.line(
+    findings = log.line(
         "NVRM: Xid (PCI:0000:3b:00 GPU-I:02 GPU-CI:00): 95, pid=1, name=python3, "
         "Uncontained: LTC TAG (0x2,0x0)"
     )
-    assert stands(said) == [("gpu", id_(), MEMORY, "page")]
-    assert "gpu instance 2" in said[0].evidence[0]
+    assert open_findings(findings) == [("gpu", id_(), MEMORY, "page")]
+    assert "gpu instance 2" in findings[0].evidence[0]
 
 
 def test_an_nvlink_domain_that_complains_is_one_finding() -> None:
     """NVSentinel flagged 77 healthy nodes after one NVL72 job crashed: after eight GPUs the
-    domain is blamed, and no GPU.
+    domain is the root, and no GPU.
     """
     gpus = [a_gpu(f"n{n}", i, fabric_cluster="domain-1") for n in range(18) for i in range(4)]
     rack = Log(gpus=gpus)
@@ -656,8 +656,10 @@ def test_an_nvlink_domain_that_complains_is_one_finding() -> None:
     }
     for gpu in range(len(gpus)):
         rack.xid(145, gpu=gpu, **facts)
-    assert stands(rack.said) == [("nvlink_domain", "domain-1", "xid/nvlink_domain", "page")]
-    assert len([f for f in rack.said if f.device.kind == "gpu" and f.phase == "onset"]) == 8
+    assert open_findings(rack.findings) == [
+        ("nvlink_domain", "domain-1", "xid/nvlink_domain", "page")
+    ]
+    assert len([f for f in rack.findings if f.device.kind == "gpu" and f.phase == "onset"]) == 8
 
 
 # Old lines.
@@ -672,19 +674,19 @@ def test_last_months_xid_is_silent_at_start() -> None:
 
 def test_an_xid_of_minutes_before_the_start_is_told(log: Log) -> None:
     """The agent was down; the GPU still is."""
-    said = log.xid(79, ago_s=300, before_start=True)
-    assert stands(said) == [("gpu", id_(), GPU, "page")]
-    assert said[0].time_ns - said[0].onset_ns == 300 * 10**9
+    findings = log.xid(79, ago_s=300, before_start=True)
+    assert open_findings(findings) == [("gpu", id_(), GPU, "page")]
+    assert findings[0].time_ns - findings[0].onset_ns == 300 * 10**9
 
 
 def test_an_xid_of_the_boot_before_is_told_as_such() -> None:
     """79 minutes ago it took the node down: a ticket, because the reboot was its remedy; what is
-    still broken tells of itself.
+    still broken is reported.
     """
     node = Log()
-    said = node.xid(79, ago_s=50 * 60, previous_boot=True)
-    assert stands(said) == [("gpu", id_(), GPU, "ticket")]
-    assert said[0].summary.startswith("In the boot before, 50 minutes ago: XID 79")
+    findings = node.xid(79, ago_s=50 * 60, previous_boot=True)
+    assert open_findings(findings) == [("gpu", id_(), GPU, "ticket")]
+    assert findings[0].summary.startswith("In the boot before, 50 minutes ago: XID 79")
 
 
 def test_an_old_xid_counts_for_repetition() -> None:
@@ -702,9 +704,9 @@ def test_a_finding_ends_ten_minutes_after_the_reset_that_helped(log: Log) -> Non
     """DCGM never forgets an XID until it is restarted."""
     log.xid(119)
     log.quiet(HOUR)
-    log.counters_begin_anew()
+    log.restart_counters()
     assert log.quiet(500) == []
-    assert told(log.quiet(200)) == [("gpu", id_(), GPU, "page", "cleared")]
+    assert updates(log.quiet(200)) == [("gpu", id_(), GPU, "page", "cleared")]
 
 
 @pytest.mark.slow
@@ -718,16 +720,18 @@ def test_a_finding_ends_after_a_clean_day() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sick", [{"state": 1.0}, {"recovery_action": 2.0}])
+@pytest.mark.parametrize("faulty", [{"state": 1.0}, {"recovery_action": 2.0}])
 def test_a_finding_stands_while_the_gpu_is_gone_or_the_driver_asks_for_recovery(
-    sick: dict[str, float],
+    faulty: dict[str, float],
 ) -> None:
     """However long that is."""
     node = Log(period_s=60)
     node.quiet(120)
     node.xid(79)
-    assert [f for f in node.quiet(3 * DAY, **sick) if f.device.id == id_() and f.fault == GPU] == []
-    assert told([f for f in node.quiet(3 * HOUR) if f.fault == GPU]) == [
+    assert [
+        f for f in node.quiet(3 * DAY, **faulty) if f.device.id == id_() and f.fault == GPU
+    ] == []
+    assert updates([f for f in node.quiet(3 * HOUR) if f.fault == GPU]) == [
         ("gpu", id_(), GPU, "page", "cleared")
     ]
 
@@ -737,7 +741,7 @@ def test_a_swapped_gpu_takes_its_findings_with_it(log: Log) -> None:
     log.xid(79, gpu=3)
     new = a_gpu("n1", 3)
     log.gpus[3] = Device("n1", "gpu", "GPU-new", new.attributes)
-    assert told(log.quiet(60)) == [("gpu", id_(3), GPU, "page", "cleared")]
+    assert updates(log.quiet(60)) == [("gpu", id_(3), GPU, "page", "cleared")]
 
 
 @pytest.mark.slow
@@ -745,7 +749,7 @@ def test_a_hostile_flood_of_codes_costs_bounded_memory(log: Log) -> None:
     """Ten thousand different codes that do not exist."""
     for code in range(1000, 11_000):
         log.xid(code)
-    assert len(stands(log.said)) == 1
+    assert len(open_findings(log.findings)) == 1
     assert memory_of(log) < 400_000
 
 
@@ -765,9 +769,9 @@ def test_events_of_other_kinds_are_left_alone(log: Log) -> None:
 
 def reset(log: Log) -> list[Finding]:
     """The GPU is reset five minutes later."""
-    said = log.quiet(HOUR / 12)
-    log.counters_begin_anew()
-    return said + log.quiet(HOUR / 5)
+    findings = log.quiet(HOUR / 12)
+    log.restart_counters()
+    return findings + log.quiet(HOUR / 5)
 
 
 @pytest.mark.slow
@@ -791,5 +795,5 @@ def test_a_reset_is_credited_however_soon_it_comes(log: Log, after: int) -> None
     """Remedies run by themselves reset a GPU while its burst is still open."""
     log.xid(119)
     log.quiet(after)
-    log.counters_begin_anew()
+    log.restart_counters()
     assert [f.phase for f in log.quiet(HOUR / 4)] == ["cleared"]

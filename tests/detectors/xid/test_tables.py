@@ -13,14 +13,14 @@ from detectors.xid.nvlink5 import CODES, ROOTS, rules_of
 from detectors.xid.repetition import REPEATED
 from pipeline.finding import Finding, Severity
 from pipeline.xid.table import xid_entry
-from tests.detectors.feed import stands
+from tests.detectors.feed import open_findings
 from tests.detectors.xid_log import GPU, HOUR, LINK, MEMORY, PROGRAM, Log, id_
 
 # Repetition. NVSentinel's and gpud's rules; the one over all codes of programs is ours.
 
 
-class Told(NamedTuple):
-    """What stands in the end about whom."""
+class OpenFinding(NamedTuple):
+    """An open finding in the end."""
 
     device: str
     fault: str
@@ -36,30 +36,33 @@ def bursts(
 
 HARD, SOFT = {"gpc": 2, "tpc": 4}, {"gpc": 3, "tpc": 0}
 STORIES = {
-    "31 twice on one GPU: hardware": (bursts(31, 3, times=2), {Told(id_(3), REPEATED, "ticket")}),
+    "31 twice on one GPU: hardware": (
+        bursts(31, 3, times=2),
+        {OpenFinding(id_(3), REPEATED, "ticket")},
+    ),
     "31 twice on two GPUs: the program": (bursts(31, 3, 4, times=2), set()),
     "13 twice on one unit: hardware": (
         bursts(13, 1, times=2, **HARD),
-        {Told(id_(1), REPEATED, "ticket")},
+        {OpenFinding(id_(1), REPEATED, "ticket")},
     ),
     "13 twice on one unit, and a program that fails all over": (
         [*bursts(13, 1, **HARD), *bursts(13, 4, 5, 6, **SOFT), *bursts(13, 1, **HARD)],
-        {Told(id_(1), REPEATED, "ticket")},
+        {OpenFinding(id_(1), REPEATED, "ticket")},
     ),
     "31 now here, now there: the program": (bursts(31, 3, 4, 5, 3), set()),
     "31 again and again on one GPU, once on another: hardware": (
         bursts(31, 4, 3, 3, 3),
-        {Told(id_(3), REPEATED, "ticket")},
+        {OpenFinding(id_(3), REPEATED, "ticket")},
     ),
     "13 on two units: the program": ([*bursts(13, 1, **HARD), *bursts(13, 1, **SOFT)], set()),
     "any other code of programs twice on one GPU: hardware": (
         bursts(69, 2, times=2),
-        {Told(id_(2), REPEATED, "ticket")},
+        {OpenFinding(id_(2), REPEATED, "ticket")},
     ),
     "the same on three GPUs: the program": (bursts(69, 2, 3, 4, times=2), set()),
     "two codes of programs on one GPU: hardware": (
         [*bursts(69, 2), *bursts(39, 2)],
-        {Told(id_(2), REPEATED, "ticket")},
+        {OpenFinding(id_(2), REPEATED, "ticket")},
     ),
 }
 
@@ -67,10 +70,10 @@ STORIES = {
 @pytest.mark.slow
 @pytest.mark.parametrize(("story", "expected"), STORIES.values(), ids=STORIES)
 def test_repetition_tells_hardware_from_programs(
-    story: list[tuple[int, int, dict[str, int]]], expected: set[Told]
+    story: list[tuple[int, int, dict[str, int]]], expected: set[OpenFinding]
 ) -> None:
     """Bursts half an hour apart in one job over all GPUs of the node; what the job
-    itself is told is left out.
+    itself is reported is left out.
     """
     node = Log(period_s=60)
     node.quiet(120)
@@ -79,29 +82,31 @@ def test_repetition_tells_hardware_from_programs(
         node.xid(code, gpu=gpu, **facts)
         node.quiet(HOUR / 2)
     assert {
-        Told(f.device.id, f.fault, f.severity)
-        for f in node.said
+        OpenFinding(f.device.id, f.fault, f.severity)
+        for f in node.findings
         if f.phase == "onset" and f.fault != PROGRAM
     } == expected
 
 
 def test_the_job_is_acquitted_when_one_gpu_alone_repeats_its_code() -> None:
     """Within the hour that a program's failure is remembered; with another GPU
-    that failed it still stands.
+    that failed it is still open.
     """
-    for others, stood in (((), []), ((5,), [("job", "42", PROGRAM, "ticket")])):
+    for others, still_open in (((), []), ((5,), [("job", "42", PROGRAM, "ticket")])):
         node = Log(period_s=60)
         node.job("42", *range(8))
         for gpu in (*others, 1):
             node.xid(13, gpu=gpu, **HARD)
             node.quiet(600)
         node.xid(13, gpu=1, **HARD)
-        assert [told for told in stands(node.said) if told[2] == PROGRAM] == stood
+        assert [
+            updates for updates in open_findings(node.findings) if updates[2] == PROGRAM
+        ] == still_open
 
 
 def test_an_acquitted_job_is_not_blamed_again_when_the_burst_is_over() -> None:
     """Neither by later lines of the burst, nor by its end, nor by what
-    waited an hour to be told.
+    waited an hour for its report.
     """
     node = Log(period_s=60)
     node.job("42", *range(8))
@@ -114,7 +119,7 @@ def test_an_acquitted_job_is_not_blamed_again_when_the_burst_is_over() -> None:
 
 def test_a_code_of_the_hardware_that_comes_back_beside_one_of_a_program_is_told_too() -> None:
     """161 the second time within a week, in a burst that a program's 31 opened or closed: the job
-    hears of its program, and the GPU of itself.
+    gets the finding of its program, and the GPU its own.
     """
     for codes in ((161, 31), (31, 161)):
         node = Log(period_s=60)
@@ -124,7 +129,7 @@ def test_a_code_of_the_hardware_that_comes_back_beside_one_of_a_program_is_told_
         for code in codes:
             node.xid(code, gpu=1)
         node.quiet(600)
-        assert {(f.device.kind, f.severity) for f in node.said if f.active} >= {
+        assert {(f.device.kind, f.severity) for f in node.findings if f.active} >= {
             ("job", "ticket"),
             ("gpu", "ticket"),
         }
@@ -138,7 +143,7 @@ def test_a_contained_error_that_comes_back_after_reboots_is_no_case_for_an_inspe
         node.quiet(HOUR)
         node.xid(94)
         node.reboot()
-    assert {(f.severity, f.action) for f in node.said} == {("ticket", "RESTART_APP")}
+    assert {(f.severity, f.action) for f in node.findings} == {("ticket", "RESTART_APP")}
 
 
 @pytest.mark.slow
@@ -149,7 +154,7 @@ def test_a_gpu_that_failed_five_times_in_a_day_is_not_well_ten_minutes_after_its
     for _ in range(5):
         node.xid(119)
         node.quiet(600)
-    node.counters_begin_anew()
+    node.restart_counters()
     assert node.quiet(2.5 * HOUR) == []
     assert [f.phase for f in node.quiet(HOUR)] == ["cleared"]
 
@@ -165,7 +170,7 @@ REGISTERS = {
     **dict.fromkeys([(0, 4), (0, 5), (2, 0), (2, 1), (2, 2), (2, 6)], LATER),
     **dict.fromkeys([(0, bit) for bit in (8, 9, 12, 16, 17, 24, 28)], LATER),
     **dict.fromkeys([(0, 27), (0, 29), (2, 16), (2, 17), (2, 18), (2, 19)], ("ticket", "ticket")),
-    (1, 0): ("ticket", "ticket"),  # no cause of these is published: the registers stand in the text
+    (1, 0): ("ticket", "ticket"),  # no cause of these is published: the registers are in the text
     (5, 31): ("ticket", "ticket"),
 }
 
@@ -179,9 +184,9 @@ def line_74(register: int, bit: int) -> str:
     )
 
 
-def severity_of(said: list[Finding]) -> str:
-    """The severity that was told, empty where nothing was."""
-    return said[-1].severity if said else ""
+def severity_of(findings: list[Finding]) -> str:
+    """The reported severity, empty where there is none."""
+    return findings[-1].severity if findings else ""
 
 
 @pytest.mark.slow
@@ -331,9 +336,9 @@ def test_what_a_memory_error_explains_is_read_with_it(row: Row) -> None:
     node.line(line_5(row.code, row.unit, row.value, "Fatal"))
     node.xid(48)
     node.xid(94)
-    assert [kind for *_, kind in stands([*node.said, *node.quiet(60)]) if kind != "record"] == [
-        "ticket"
-    ]
+    assert [
+        kind for *_, kind in open_findings([*node.findings, *node.quiet(60)]) if kind != "record"
+    ] == ["ticket"]
 
 
 @pytest.mark.parametrize("unit", sorted({row.unit for row in ROWS} - set(LINK_EVENTS)))
@@ -358,13 +363,13 @@ def test_the_status_that_stands_for_noise_is_for_the_record_in_any_unit(unit: st
 def test_the_root_of_a_link_event_is_named_by_its_sub_code(
     root: str, sub_codes: tuple[int, ...]
 ) -> None:
-    """Whose fault it is stands in the evidence; sub-codes 0 and 1 name nobody."""
+    """The faulty side is in the evidence; sub-codes 0 and 1 name none."""
     assert ROOTS[root] == set(sub_codes)
     for sub_code in sub_codes:
         node = Log()
         node.quiet(60)
-        said = node.line(line_5(149, "NETIR_LINK_EVT", str(sub_code), "Fatal"))
-        assert f"root cause: {root}" in said[0].evidence[0]
+        findings = node.line(line_5(149, "NETIR_LINK_EVT", str(sub_code), "Fatal"))
+        assert f"root cause: {root}" in findings[0].evidence[0]
 
 
 def test_faults_of_a_gpu_memory_and_link_stay_apart() -> None:
@@ -376,4 +381,4 @@ def test_faults_of_a_gpu_memory_and_link_stay_apart() -> None:
     for gpu, code in enumerate((46, 95)):
         node.xid(code, gpu=gpu)
     node.line(line_5(150, "MSE_WATCHDOG", "0x1", "Fatal").replace("0000:1b:00", "0000:3b:00"))
-    assert {fault for _, _, fault, _ in stands(node.said)} <= {GPU, MEMORY, LINK}
+    assert {fault for _, _, fault, _ in open_findings(node.findings)} <= {GPU, MEMORY, LINK}

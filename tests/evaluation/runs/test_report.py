@@ -223,16 +223,16 @@ def test_delays_of_the_acceptance() -> None:
     ("missed", "cause"),
     [
         (case(700), "late by 100 s"),
-        (case(None, misplaced=1), "a neighbour was blamed"),
-        (case(None, within=1, misplaced=1), "told within another's incident"),
-        (case(None, before=1), "all of it had been told before"),
+        (case(None, misplaced=1), "wrong device"),
+        (case(None, within=1, misplaced=1), "merged into another incident"),
+        (case(None, before=1), "already open before the fault"),
         (
             case(None, signed=True, secondaries=1),
-            "its signs had been told, and it was not told apart",
+            "its early signs only",
         ),
-        (case(None, misnamed=1), "told under another class"),
-        (case(None, secondaries=2), "only its symptoms were told"),
-        (case(None), "nothing was said, or not loudly enough"),
+        (case(None, misnamed=1), "wrong class"),
+        (case(None, secondaries=2), "its symptoms only"),
+        (case(None), "no finding, or severity too low"),
     ],
 )
 def test_every_miss_is_listed_with_its_cause(missed: dict[str, Any], cause: str) -> None:

@@ -102,10 +102,10 @@ def _member(entries: list[Entry], status: Mapping[str, Any]) -> Member:
 
     ``pg_status`` may lag behind the entries, so the larger number counts.
     """
-    told = _mapping(status.get(entries[0].local_id) if entries else None)
+    states = _mapping(status.get(entries[0].local_id) if entries else None)
     own = [e for e in entries if not e.p2p]
     enqueued, started, completed = (
-        number_of(told.get(f"last_{word}_collective"), 0)
+        number_of(states.get(f"last_{word}_collective"), 0)
         for word in ("enqueued", "started", "completed")
     )
     launched = max([enqueued, *(e.seq for e in own)])

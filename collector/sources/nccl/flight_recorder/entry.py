@@ -110,7 +110,7 @@ def number_of(value: Any, default: int) -> int:
 
 
 def _frame(frames: Any) -> str:
-    """The innermost line that is not PyTorch's own: innermost stands first."""
+    """The innermost line that is not PyTorch's own: the innermost is first."""
     for frame in islice(_list(frames), MAX_FRAMES):
         if isinstance(frame, dict):
             file = _text(frame.get("filename"))

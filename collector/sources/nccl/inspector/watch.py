@@ -19,7 +19,7 @@ from pipeline.nccl.report import Report
 
 # of one log at one look: 400 lines a second for five seconds and ten times as much
 READ_BYTES = 1 << 20
-TIMINGS = 32  # told of each rank, of the last minute: stragglers show in a dozen
+TIMINGS = 32  # reported per rank, of the last minute: stragglers show in a dozen
 PER_SECOND = 0.5  # kept of each operation
 LOOK_AGAIN_S = 60.0  # for a log that is not there
 BANDWIDTH = "nccl_bus_bandwidth_gbs"
