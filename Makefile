@@ -18,9 +18,9 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help install demo stack unit test test-torch check bench soak rules dashboards docs package chart bill audit lock
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(VENV)/.runs ## tocsin into .venv, and nothing else
+install: $(VENV)/.runs ## the agent with its packages in .venv, and nothing else
 
 demo: demo-intro $(VENV)/.runs ## a bad day of a simulated HGX H100 on 127.0.0.1:9400, printed as it happens; DAY=quiet, SPEED=1; no root, no compiler
 	@exec $(VENV)/bin/python tools/demo.py --folder $(DEMO) --address $(ADDRESS) --day $(DAY) --speed $(SPEED)
@@ -33,7 +33,7 @@ demo-intro:
 	@echo "Tocsin demo: a simulated node with 8 H100 GPUs and its agent on http://$(ADDRESS)/; no GPU and no root needed"
 	@test -e $(VENV)/.runs || echo "first run: creates $(VENV) and installs the agent's packages there, about a minute"
 
-test: $(VENV)/.tests parts check ## everything CI checks; as root it installs the Debian packages the tests run against
+test: $(VENV)/.tests parts check ## everything that CI checks; as root it installs the Debian packages that the tests use
 	$(VENV)/bin/python -m pytest -n auto --no-loadscope-reorder --durations 25
 
 # tests/conftest.py holds the rule: a test is outside by one of its marks (slow, integration, root,
@@ -44,7 +44,7 @@ unit: $(VENV)/.tests ## the quick loop: what needs no process, server, root or G
 TORCH_VENV ?= .venv-torch
 TORCH_REQUIREMENTS ?= tests/torch/requirements.txt
 
-test-torch: $(VENV)/.tests ## real PyTorch jobs (on CPUs) that hang, localised from their own dumps; PyTorch goes into .venv-torch
+test-torch: $(VENV)/.tests ## real PyTorch jobs (on CPUs) that stall, located from their own dumps; PyTorch is installed in .venv-torch
 	@test -x $(TORCH_VENV)/bin/python || $(PYTHON) -m venv $(TORCH_VENV)
 	@$(TORCH_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --requirement $(TORCH_REQUIREMENTS)
 	TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python $(VENV)/bin/python -m pytest tests/torch
@@ -54,61 +54,61 @@ check: $(VENV)/.tests ## format, lint and types
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 
-bench: $(VENV)/.tests parts ## what we claim, measured beside its peers in one run each
+bench: $(VENV)/.tests parts ## benchmarks: what the agent costs, measured beside other exporters
 	@missed=; for name in $(BENCHMARKS); do echo "== $$name"; $(VENV)/bin/python -m benchmarks.$$name || missed="$$missed $$name"; done; \
 	[ -z "$$missed" ] || { echo "missed a goal, or failed:$$missed" >&2; exit 1; }
 
 soak: $(VENV)/.tests ## ten minutes at 20 reads and 50 scrapes a second with kills, and three hours with faults in nine: memory and descriptors stay flat
 	$(VENV)/bin/python -m benchmarks.soak
 
-dashboards: $(VENV)/.tests ## dashboards/*.json from their rows, which are made from the catalogue
+dashboards: $(VENV)/.tests ## dashboards/*.json from their code and the field catalogue
 	PYTHONPATH=. $(VENV)/bin/python dashboards/build.py
 
-rules: $(VENV)/.tests ## rules/*.yaml and the runbook from their rows; RUNBOOK_URL= and GRAFANA_URL= say where runbook and Grafana stand
+rules: $(VENV)/.tests ## rules/*.yaml and the runbook from their code; RUNBOOK_URL= and GRAFANA_URL= are the links in alerts
 	PYTHONPATH=. $(VENV)/bin/python rules/build.py
 
 .PHONY: pictures
-pictures: $(VENV)/.tests parts ## every dashboard drawn by Grafana's own components (npm brings them), typed, and photographed for docs/: 45 minutes
+pictures: $(VENV)/.tests parts ## pictures of all dashboards for docs/, drawn by Grafana's own components (from npm): 45 minutes
 	@command -v npm >/dev/null && command -v pngquant >/dev/null || { echo "install the Debian packages npm and pngquant" >&2; exit 1; }
 	npm install --prefix tools/pictures
 	$(VENV)/bin/python -m pytest tests/pictures -m grafana
 	PYTHONPATH=. $(VENV)/bin/python -m tests.pictures.take $(PICTURES)
 
 .PHONY: page-pictures
-page-pictures: $(VENV)/.tests parts ## the status page of a node that breaks, photographed for README and docs: eight minutes
+page-pictures: $(VENV)/.tests parts ## pictures of the status page for README and docs, of a simulated node with two faults: eight minutes
 	@command -v pngquant >/dev/null || { echo "install the Debian package pngquant" >&2; exit 1; }
 	PYTHONPATH=. $(VENV)/bin/python tools/page_pictures.py
 
-docs: $(VENV)/.tests ## docs/reference.md and docs/detectors.md from the code, operating curves and the tables of docs/scores.md from docs/scores.json
+docs: $(VENV)/.tests ## the pages that are generated from code: reference, detectors, architecture, tables and curves of the scores
 	$(VENV)/bin/python docs/build.py
 	$(VENV)/bin/python docs/build_detectors.py
 	$(VENV)/bin/python docs/build_scores.py
 	$(VENV)/bin/python docs/build_architecture.py
 
-# The first of the seeds. Once its figures were looked at it is a seen one, and a change made since needs one that nobody has looked at.
+# The first of the seeds. Once its figures are known it is a seen seed, and the next change needs an unseen one.
 SEED ?= 7001
 
-score: $(VENV)/.tests ## the whole scenario suite: hours, resumed where it was left; docs/scores.json; SEED=, one that nobody has looked at
+score: $(VENV)/.tests ## the complete scenario suite: hours, an interrupted run is resumed; writes docs/scores.json; SEED= must be unseen
 	$(VENV)/bin/tocsin score --suite test --plan --seed $(SEED) --resume .scores --json docs/scores.json
 
 # The interpreter that nodes have, unless another is named.
 package: PACKAGE_PYTHON = $(if $(filter python3,$(PYTHON)),/usr/bin/python3,$(PYTHON))
-package: $(VENV)/bin/python ## dist/*.deb, and *.rpm where rpmbuild is: everything the agent runs on, for this architecture
+package: $(VENV)/bin/python ## dist/*.deb, and *.rpm where rpmbuild is installed, for this architecture, with everything the agent needs
 	@rm -rf dist/environment && PYTHON=$(PACKAGE_PYTHON) PIP_PYTHON=$(abspath $(VENV))/bin/python deploy/packages/environment.sh dist/environment
 	ENVIRONMENT=dist/environment/opt/tocsin deploy/packages/build.sh deb
 	@if command -v rpmbuild >/dev/null; then ENVIRONMENT=dist/environment/opt/tocsin deploy/packages/build.sh rpm; else echo "no rpmbuild here: no .rpm"; fi
 
-chart: ## dist/tocsin-*.tgz, the Helm chart with rules and dashboards; rendered for the tests (RENDER=no: not; it takes golang-go and its sprig)
+chart: ## dist/tocsin-*.tgz, the Helm chart with rules and dashboards; also rendered for the tests (RENDER=no: not; needs golang-go and its sprig)
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} deploy/helm/chart.sh
 
-bill: $(VENV)/.tests ## docs/licences.md, and dist/sbom.cdx.json: what the agent is made of, from the lock
+bill: $(VENV)/.tests ## docs/licences.md, and dist/sbom.cdx.json: the bill of materials of the agent, from the lock files
 	@mkdir -p dist
 	$(VENV)/bin/python tools/bill.py licences > docs/licences.md
 	$(VENV)/bin/python tools/bill.py sbom > dist/sbom.cdx.json
 
 AUDIT_VENV ?= .venv-audit
 
-audit: $(AUDIT_VENV)/.made ## known vulnerabilities of what is locked, asked of the Python Packaging Advisory Database: a report, not a gate
+audit: $(AUDIT_VENV)/.made ## known vulnerabilities of the locked packages, from the Python Packaging Advisory Database; a report, nothing fails
 	-$(AUDIT_VENV)/bin/pip-audit --requirement requirements.txt --disable-pip --require-hashes --desc --progress-spinner off
 
 $(AUDIT_VENV)/.made: requirements-audit.txt

@@ -149,7 +149,7 @@ OPEN = (
             Column("instance", "Node"),
             Column("class", "Fault"),
             Column("root_kind", "Kind", width=90),
-            Column("root_device", "To blame", width=360),
+            Column("root_device", "Root device", width=360),
             Column("action", "Proposed"),
             Column("B", "Open, last day", unit="s", width=130),
         ),

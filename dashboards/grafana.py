@@ -1,5 +1,5 @@
-"""From our values to Grafana's types (schema 42, which Grafana 10 to 13 load): the house style of
-every panel stands here.
+"""From our values to Grafana's types (schema 42, which Grafana 10 to 13 load), with one style for
+all panels.
 """
 
 from __future__ import annotations

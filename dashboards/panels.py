@@ -138,7 +138,7 @@ class Row:
 class Variable:
     """Something the viewer chooses: the values of a ``label`` of a series.
 
-    ``every`` is what stands for all of them.
+    ``every`` is the value that means all of them.
     """
 
     name: str

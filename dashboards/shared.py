@@ -75,8 +75,8 @@ def coded(by: str, states: Sequence[State], select: Callable[[str], str]) -> str
 
 
 def zero_where(expression: str, witness: str) -> str:
-    """The number that an expression counts, 0 only where a ``witness`` says that somebody
-    looked; else nothing at all.
+    """The number that an expression counts, 0 only where a ``witness`` shows that it was
+    counted; else nothing at all.
     """
     return f"{expression} or 0 * count({witness})"
 

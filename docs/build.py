@@ -78,7 +78,7 @@ A writer that follows this format produces files that `tocsin query` and replay 
 - A device's slow facts are in `devices`: a row holds for reads of the same `boot_id`, `source`, `kind` and `device` from its `seq` on, until
   the next one. Each hour's file repeats those that hold when it begins.
 - Events and findings have the read's `boot_id` and `seq`; `n` is their order within the read. Their `time` is when it happened,
-  or when the finding was said.
+  or when the finding was reported.
 - Rows sorted by host, device and time, one device to a row group where it has many rows, make files small and questions quick.
 """  # noqa: E501 - text as it is used
 
@@ -277,7 +277,7 @@ def _dcgm_flags() -> str:
             "`tocsin agent` accepts them unchanged: one dash or two, `=` or a blank, flag before "
             "variable before file. Those without effect are"
         ),
-        "said once in the log.",
+        "logged once.",
         "",
     ]
     rows = [

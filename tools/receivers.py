@@ -15,14 +15,14 @@ MAX_BYTES = 1 << 20
 
 
 def lines(receiver: str, message: Any) -> Iterator[str]:
-    """A webhook message of Alertmanager in words.
+    """A webhook message of Alertmanager as lines of text.
 
-    >>> told = {
+    >>> alert = {
     ...     "status": "firing",
     ...     "labels": {"alertname": "A", "node": "n1"},
     ...     "annotations": {"description": "GPU 3 is gone."},
     ... }
-    >>> list(lines("pager", {"alerts": [told]}))
+    >>> list(lines("pager", {"alerts": [alert]}))
     ['pager       firing    A on n1: GPU 3 is gone.']
     """
     for alert in message["alerts"]:
@@ -40,7 +40,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """One message."""
         try:
-            told = list(
+            new = list(
                 lines(
                     self.path.strip("/"),
                     json.loads(self.rfile.read(min(self._length(), MAX_BYTES))),
@@ -50,7 +50,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
             self.send_error(400, explain=str(error))
             return
         if self.path != "/deadman":  # it comes every minute, and is missed only when it does not
-            sys.stdout.writelines(f"{line}\n" for line in told)
+            sys.stdout.writelines(f"{line}\n" for line in new)
             sys.stdout.flush()
         self.send_response(200)
         self.end_headers()

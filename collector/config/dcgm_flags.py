@@ -2,7 +2,7 @@
 lines and manifests keep working.
 
 Names, variables and defaults: README and ``pkg/cmd/app.go`` of dcgm-exporter 4.8.4. A flag without
-meaning here is accepted and said once in the log. Precedence is the same as ours: flag >
+meaning here is accepted and logged once. Precedence is the same as ours: flag >
 environment > file > default.
 """
 

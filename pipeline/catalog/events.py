@@ -86,7 +86,7 @@ EVENTS = (
         (PCI, ("reason", "what is known of the cause")),
     ),
     EventKind(
-        "device_gone", "A device no longer answers.", (PCI, ("reason", "what the driver said"))
+        "device_gone", "A device no longer answers.", (PCI, ("reason", "the driver's message"))
     ),
     EventKind(
         "driver_hang",
