@@ -277,7 +277,7 @@ def test_a_save_to_slow_storage_is_a_ticket_once_and_then_usual(
         said.append([f.severity for f in job.all(shown, seconds, **odd) if f.phase == "onset"])
         job.all(WORKS, 1800)
     assert said == [["ticket"], [], [], []]
-    assert pages(job.feed.said) == []
+    assert pages(job.feed.findings) == []
 
 
 def test_a_pause_far_out_of_the_jobs_saves_is_a_page() -> None:
