@@ -33,6 +33,7 @@ from pipeline.selfmetrics import SelfMetrics
 log = logging.getLogger("tocsin.kmsg")
 
 BATCH = 512
+FORMAT = "in a format that is not understood"
 MAX_SHOWN = 120  # characters of a line in a message
 # of one read, a quarter of its period: what is left waits in the kernel's ring
 BUDGET_NS = 250_000_000
@@ -78,6 +79,7 @@ class KernelLogSource:
         self._user_lines = user_lines
         self._saved = path if saved else None
         self._unread: list[Unread] = []
+        self._format_shown = False  # the first line in an unknown format was logged
         self._imitated = False  # a saved log's line of a program that looks like an event was shown
         self._newest = -1  # kernel time of the newest record so far
         self._node = Device(host, "node", host)
@@ -210,7 +212,7 @@ class KernelLogSource:
         events = [self._event(run, where, now) for run in collapse.runs()]
         losses = reader.losses()
         events += tell_losses(losses, self._node, where, now)
-        self._unread += [_not_understood(loss, records) for loss in losses if loss.example]
+        self._unread += [self._not_understood(loss, records) for loss in losses if loss.example]
         for reason, count in [
             *((loss.reason, loss.records) for loss in losses),
             *_suppressed(events),
@@ -218,6 +220,8 @@ class KernelLogSource:
             self._metrics.add(agent.KERNEL_LOG_LOST, reason, amount=count)
         for kind, count in collapse.dropped.items():
             self._metrics.add(agent.KERNEL_LOG_DROPPED, kind, amount=count)
+            if self._saved is not None:
+                self._unread.append(Unread(f"{count} events left out: too many kinds of {kind}"))
         self._drained_ns = now.mono_ns if ended else self._drained_ns
         self._told = {
             "mode": reader.mode,
@@ -240,6 +244,20 @@ class KernelLogSource:
             self._attribution.learn(*named)
         if parsed := self._joiner.feed(record):
             collapse.add(record, parsed)
+
+    def _not_understood(self, loss: Loss, records: int) -> Unread:
+        """What is reported of lines in an unknown format.
+
+        The words of a log that grows belong into no label of a metric: the first line is logged.
+        """
+        lines = "1 line is" if loss.records == 1 else f"{loss.records} lines are"
+        reason = f"{lines} {FORMAT} ({records} records were read); {loss.example}"
+        if self._saved is not None:
+            return Unread(reason)
+        if not self._format_shown:
+            self._format_shown = True
+            log.warning("%s; further ones are only counted", reason)
+        return Unread(f"lines are {FORMAT}")
 
     def _not_believed(self, record: Record) -> None:
         """Count the line of a program; in a saved log, one that looks like an event is shown."""
@@ -281,14 +299,6 @@ class KernelLogSource:
             record.usec, max(0, self._drained_ns - SLACK_NS[mode]), now.mono_ns
         )
         return Instant(now.time_ns - now.mono_ns + mono_ns, mono_ns)
-
-
-def _not_understood(loss: Loss, records: int) -> Unread:
-    """What is reported of lines in an unknown format."""
-    lines = "1 line is" if loss.records == 1 else f"{loss.records} lines are"
-    return Unread(
-        f"{lines} in a format that is not understood ({records} records were read); {loss.example}"
-    )
 
 
 def _suppressed(events: Sequence[Event]) -> list[tuple[str, int]]:

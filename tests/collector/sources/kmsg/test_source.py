@@ -332,6 +332,29 @@ def test_too_many_different_things_are_dropped_and_counted(node: Node, tmp_path:
     source.close()
 
 
+def test_lines_of_a_growing_log_that_are_not_understood(
+    node: Node, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Counted, logged once with the first of them, and unread under one reason: the words of the
+    log are in no label.
+    """
+    log = tmp_path / "messages"
+    log.write_text("2025/01/21 04:41:44 a\n")
+    source = node.source(path=log)
+    reasons = {unread.reason for unread in source.read().unread}
+    with log.open("a") as file:
+        file.write("2025/01/21 04:41:45 b\n" * 3)
+    reasons |= {unread.reason for unread in source.read().unread}
+    assert reasons == {"lines are in a format that is not understood"}
+    assert source.read().unread == ()
+    assert node.metrics.value(agent.KERNEL_LOG_LOST, "format") == 4
+    (logged,) = (record.getMessage() for record in caplog.records)
+    assert logged == (
+        "1 line is in a format that is not understood (0 records were read); line 1: "
+        "'2025/01/21 04:41:44 a'; further ones are only counted"
+    )
+
+
 def test_order_of_a_flapping_link(node: Node) -> None:
     """Down, up and down again are told in their order: the last state is the last event."""
     for words in ("down", "up", "down"):
