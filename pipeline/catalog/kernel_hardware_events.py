@@ -153,7 +153,7 @@ EVENTS = (
         (
             SEVERITY,
             ("reason", "what the port detected"),
-            ("reporter", "PCI address of the device that reported the error"),
+            ("reporter", "PCI address of the port, where the line names the device below it"),
             PCI,
             *LOG,
         ),

@@ -50,12 +50,9 @@ def _parsed(row: LineClass, text: str) -> ParsedLine | None:
     if match is None:
         return None
     facts: dict[str, Value] = dict(row.constants)
-    pci = ""
     for name, value in match.groupdict().items():
-        if name == "pci":
-            pci = (value or "").lower()
-        elif value:
+        if value:
             facts[name] = int(value) if name in NUMBERS else WORDS.get(value, value)
     if row.complete is not None:
         facts = row.complete(facts)
-    return ParsedLine(row.kind, pci, facts)
+    return ParsedLine(row.kind, str(facts.pop("pci", "")).lower(), facts)

@@ -80,7 +80,8 @@ class KernelLogSource:
         self._saved = path if saved else None
         self._unread: list[Unread] = []
         self._format_shown = False  # the first line in an unknown format was logged
-        self._imitated = False  # a saved log's line of a program that looks like an event was shown
+        # lines of programs in a saved log that look like events: how many, and the first
+        self._imitations: tuple[int, Record] = (0, Record(""))
         self._newest = -1  # kernel time of the newest record so far
         self._node = Device(host, "node", host)
         self._began = self._now()
@@ -206,6 +207,7 @@ class KernelLogSource:
         for record, parsed in self._joiner.overdue(final=self._saved is not None) if ended else ():
             collapse.add(record, parsed)
         self._metrics.add(agent.KERNEL_LOG_RECORDS, amount=records)
+        self._report_imitations()
         self._places[reader.mode] = reader.position()
         now = self._now()
         where = Log(reader.mode, stream)
@@ -260,15 +262,22 @@ class KernelLogSource:
         return Unread(f"lines are {FORMAT}")
 
     def _not_believed(self, record: Record) -> None:
-        """Count the line of a program; in a saved log, one that looks like an event is shown."""
+        """Count the line of a program; in a saved log, those that look like events are reported."""
         self._metrics.add(agent.KERNEL_LOG_PROGRAM_RECORDS)
-        if self._saved is not None and not self._imitated and parse_text(record.text):
-            self._imitated = True
+        if self._saved is not None and parse_text(record.text):
+            count, first = self._imitations
+            self._imitations = (count + 1, first if count else record)
+
+    def _report_imitations(self) -> None:
+        (count, first), self._imitations = self._imitations, (0, Record(""))
+        if count:
             log.warning(
-                "%s: written by a program, not by the kernel (facility %d), so no event: %r",
+                "%s: lines that programs wrote, not the kernel, give no event: %d look like one, "
+                "the first (facility %d): %r",
                 self._saved,
-                record.facility,
-                record.text[:MAX_SHOWN],
+                count,
+                first.facility,
+                first.text[:MAX_SHOWN],
             )
 
     def _event(self, run: Run, log: Log, now: Instant) -> Event:

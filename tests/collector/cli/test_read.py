@@ -97,13 +97,13 @@ def test_a_large_saved_log_is_read_to_its_end(tmp_path: Path, read: Read) -> Non
 def test_a_program_that_imitates_the_kernel_is_not_believed(
     tmp_path: Path, read: Read, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its line gives no event, and one such line is shown."""
+    """Its lines give no event; their number and the first are shown."""
     saved = tmp_path / "dmesg.txt"
-    saved.write_text("user  :err   : [  12.345678] NVRM: Xid (PCI:0000:1b:00): 79, pid=1\n")
+    saved.write_text("user  :err   : [  12.345678] NVRM: Xid (PCI:0000:1b:00): 79, pid=1\n" * 2)
     assert main(["read", "--path.kmsg", str(saved)]) == 0
     said = capsys.readouterr()
     assert said.out == ""
-    assert "written by a program, not by the kernel (facility 1)" in said.err
+    assert "2 look like one, the first (facility 1)" in said.err
 
 
 def test_an_empty_tree_has_no_ports(tmp_path: Path, read: Read) -> None:

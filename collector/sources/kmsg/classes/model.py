@@ -27,8 +27,8 @@ class LineClass(NamedTuple):
 
     ``first`` are the words that such a line may begin with (up to the first blank); empty where it
     may begin with anything: then ``needle`` is in every such line and spares most lines the
-    expression. ``complete`` adds to the attributes what follows from them. ``source`` is the file
-    that prints the line.
+    expression. ``complete`` adds to the attributes (``pci`` is among them) what follows from them.
+    ``source`` is the file that prints the line.
     """
 
     kind: str

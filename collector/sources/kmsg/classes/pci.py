@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collector.sources.kmsg.classes.model import PCI, LineClass, line
+from collector.sources.kmsg.classes.model import PCI, Facts, LineClass, line
 
 _SLOT = rf"pcieport {PCI}: pciehp: Slot\((?P<interface>[^)]{{1,32}})\): "
 _PORT = rf"pcieport {PCI}: "
+
+
+def _source(facts: Facts) -> Facts:
+    """The device whose requester id the port names: 0xb800 is 0000:b8:00.0, 0 the port itself."""
+    number = int(str(facts.pop("reporter", "0")), 16)
+    port = str(facts["pci"])
+    if not number:
+        return facts
+    device = f"{number >> 8:02x}:{number >> 3 & 0x1F:02x}.{number & 7}"
+    return facts | {"pci": f"{port[:-7]}{device}", "reporter": port}
+
 
 CLASSES: tuple[LineClass, ...] = (
     line(
@@ -20,8 +31,17 @@ CLASSES: tuple[LineClass, ...] = (
         "pcie_containment",
         "drivers/pci/pcie/dpc.c",
         "pcieport",
+        r"pcieport (?P<reporter>[^ ]{1,16}): (?:DPC|AER: DPC|EDR): containment event, "
+        rf".{{0,80}}? received from {PCI}",
+        severity="fatal",
+    ),
+    line(
+        "pcie_containment",
+        "drivers/pci/pcie/dpc.c",
+        "pcieport",
         _PORT + r"(?:DPC|AER: DPC|EDR): containment event, status:0x[0-9a-f]{1,8}"
         r"(?::?,? source:0x(?P<reporter>[0-9a-f]{1,4}))?",
+        complete=_source,
         severity="fatal",
     ),
     line(

@@ -127,7 +127,8 @@ def test_pcie_error_belongs_to_gpu_or_port(node: Node) -> None:
         ("NETDEV WATCHDOG: ibp94s0 (mlx5_core): transmit queue 3 timed out", "ib_port"),
         ("bond0: (slave ibp94s0): link status definitely down, disabling slave", "ib_port"),
         ("bnxt_en 0000:77:00.0 eth9: NIC Link is Down", "node"),
-        ("pcieport 0000:b7:01.0: DPC: containment event, status:0x1f01 source:0xb800", "node"),
+        ("pcieport 0000:1a:01.0: DPC: containment event, status:0x1f01 source:0x1b00", "gpu"),
+        ("pcieport 0000:1a:01.0: DPC: containment event, status:0x1f01 source:0x0000", "node"),
         ("nfs: server 10.0.0.9 not responding, still trying", "node"),
     ],
 )
