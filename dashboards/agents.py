@@ -96,7 +96,7 @@ BLIND = (
         place=places.BLIND,
     ),
     Lines(
-        title="Age of what was read",
+        title="Age of readings",
         about=(
             "Time since the last data of each source, where that is long ago: most are asked "
             "every second, slow facts once a minute."
@@ -168,7 +168,7 @@ BLIND = (
 
 WRONG = (
     Table(
-        title="What runs",
+        title="Versions and configurations",
         about=(
             "Version of each agent, whether its last configurations were accepted (including the "
             "web configuration, if any), and whether its node is simulated."
@@ -187,13 +187,13 @@ WRONG = (
             Column(
                 "B",
                 "Configuration",
-                states=(State("0", "refused", FAILED), State("1", "taken", WELL)),
+                states=(State("0", "refused", FAILED), State("1", "loaded", WELL)),
             ),
-            Column("D", "Taken at", unit="dateTimeAsIso"),
+            Column("D", "Loaded at", unit="dateTimeAsIso"),
             Column(
                 "E",
                 "Web configuration",
-                states=(State("0", "refused", FAILED), State("1", "taken", WELL)),
+                states=(State("0", "refused", FAILED), State("1", "loaded", WELL)),
             ),
             Column(
                 "C",
@@ -300,7 +300,7 @@ AGENTS_THEMSELVES = Dashboard(
         *BLIND,
         Row("Outdated, misconfigured, failing"),
         *WRONG,
-        Row("What they cost"),
+        Row("Cost of the agents"),
         *COST,
     ),
     (CLUSTERS, NODES),

@@ -53,7 +53,7 @@ NUMBERS = (
         width=6,
     ),
     Stat(
-        title="Below their rate",
+        title="Below full rate",
         about="Ports whose link came up slower than the fastest port of the same node.",
         queries=(
             Query(
@@ -104,7 +104,7 @@ NUMBERS = (
 
 LINKS = (
     Timeline(
-        title="Ports that were out",
+        title="Ports that were down",
         about=(
             "Logical state of those that should be active and were not all the time. Several ports "
             "of one leaf at once: look at the switch; one port of a node: at its cable."

@@ -91,7 +91,7 @@ NUMBERS = (
         width=3,
     ),
     Stat(
-        title="Ports out",
+        title="Ports down",
         about=(
             "InfiniBand and RoCE ports that should be active (declared, or "
             "active once) and are not."
@@ -264,7 +264,7 @@ FLEET = Dashboard(
     places.FLEET,
     "Tocsin / Fleet",
     "Is the fleet healthy, and where is it not?",
-    (*NUMBERS, *OPEN, Row("Where"), *WHERE, Row("Basis of these numbers"), *TRUST),
+    (*NUMBERS, *OPEN, Row("GPUs and ports"), *WHERE, Row("Basis of these numbers"), *TRUST),
     (CLUSTERS, NODES),
     incidents=INCIDENTS,
 )

@@ -162,7 +162,7 @@ WORK = (
         minimum=0,
     ),
     Lines(
-        title="Held back",
+        title="Throttled",
         about=(
             "Share of time in which clocks were throttled, by reason. The power cap is normal "
             "under load; heat and the power brake are not."

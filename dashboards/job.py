@@ -70,7 +70,7 @@ STANDING = (
         empty="no job uses NCCL, or no agent answers",
     ),
     Stat(
-        title="Standing still",
+        title="Stalled jobs",
         about="Jobs that at least one node reports as stalled.",
         queries=(
             Query(
@@ -87,7 +87,7 @@ STANDING = (
         empty="no job uses NCCL, or no agent answers",
     ),
     Stat(
-        title="Standing for",
+        title="Longest stall",
         about="The longest stall, by its oldest finding; 0 where there is none.",
         queries=(Query(f"max({own(agent.NCCL_STALL, **_CHOSEN)})"),),
         unit="s",
@@ -263,7 +263,7 @@ JOB = Dashboard(
     places.JOB,
     "Tocsin / Job and NCCL",
     "Does training progress, and if not, what is the root cause?",
-    (*STANDING, Row("Progress"), *PROGRESS, Row("Its GPUs against each other"), *SPREAD),
+    (*STANDING, Row("Progress"), *PROGRESS, Row("GPUs of the job compared"), *SPREAD),
     (CLUSTERS, NODES, _JOBS),
     since="now-1h",
     incidents=INCIDENTS,

@@ -169,7 +169,7 @@ WORK = (
         links=(TO_GPU,),
     ),
     Lines(
-        title="Held back",
+        title="Throttled",
         about=(
             "Share of time in which clocks were throttled, by reason, of the GPU with most. The "
             "power cap is normal under load; heat and the power brake are not."

@@ -150,7 +150,7 @@ BRAKES = (
         place=places.BRAKES,
     ),
     Lines(
-        title="Held back, by reason",
+        title="Throttled, by reason",
         about=(
             "Mean share of throttled time over all GPUs. The power cap is normal under load; heat "
             "and the power brake are not."

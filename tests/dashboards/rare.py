@@ -49,7 +49,7 @@ RARE: dict[str, Rare] = {
     "agents: Driver not readable A": Rare(
         {f"tocsin_nvml_blind{{{N1}}}": "1x60"}, f"tocsin_nvml_blind{{{NAMED}}}", 1
     ),
-    "agents: Age of what was read A": Rare(
+    "agents: Age of readings A": Rare(
         {f'tocsin_source_last_success_timestamp_seconds{{{N1},source="nvml"}}': ZERO},
         f'{{{NAMED},source="nvml"}}',
         3600,
@@ -69,7 +69,7 @@ RARE: dict[str, Rare] = {
         'stage="detector",name="ecc",cause="ValueError"',
         'stage="detector",name="ecc"',
     ),
-    "agents: What runs E": Rare(
+    "agents: Versions and configurations E": Rare(
         {f"tocsin_web_config_last_reload_successful{{{N1}}}": ZERO}, f"{{{N1}}}", 0
     ),
     "agents: Data lost A": _lost("tocsin_queue_dropped_total", 'sink="store"', 'sink="store"'),

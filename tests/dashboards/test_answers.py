@@ -123,7 +123,7 @@ CHANGES = (
         "link_flap", "fabric: Flaps and recoveries A", _port("mlx5_1"), "appears", _port("mlx5_7")
     ),
     Change(
-        "link_down", "fabric: Ports that were out A", _port("mlx5_2"), "appears", _port("mlx5_7")
+        "link_down", "fabric: Ports that were down A", _port("mlx5_2"), "appears", _port("mlx5_7")
     ),
     Change(
         "link_down",
