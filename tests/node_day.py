@@ -2,7 +2,7 @@
 would count along the way.
 
 8 GPUs and 8 ports with all fields in every read, NVLinks now and then, jobs that come and go,
-application XIDs, and half a minute in which the agent was not running.
+application XIDs, some memory errors, and minutes in which the agent was not running.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from tests.fakes import FakeClock
 HOST, BOOT = "n1", "boot-1"
 MIDNIGHT_NS = 1_799_971_200_000_000_000  # 2027-01-15 00:00:00 UTC
 DAY_S = 86_400
-STEP_S = 4  # between two observations of the tests' day: a quarter of the work
-DOWN = range(21_600, 21_632, STEP_S)  # seconds in which no agent ran
-XIDS = {3_000: (0, 31), 3_004: (0, 31), 50_000: (3, 43)}  # second: GPU, code
+# between two observations of the tests' day: a twentieth of the work
+STEP_S = 20
+DOWN = range(21_600, 21_760)  # seconds in which no agent ran
+XIDS = {3_000: (0, 31), 3_020: (0, 31), 50_000: (3, 43)}  # second: GPU, code
+ECC_ERRORS = {40_000: (2, 5)}  # second: GPU, number; what a healthy GPU has by itself is rare
 
 
 @dataclass(slots=True)
@@ -148,6 +150,9 @@ def observations(
     for second in range(0, seconds, step_s):
         clock.advance(step_s)
         node.advance(step_s)
+        if second in ECC_ERRORS:
+            gpu, count = ECC_ERRORS[second]
+            node.cells.error(gpu, corrected=True, count=count)
         if second in DOWN:
             continue
         now = (clock.time_ns(), clock.monotonic_ns())
