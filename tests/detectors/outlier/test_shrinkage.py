@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.covariance import LedoitWolf  # type: ignore[import-untyped, import-not-found, unused-ignore] # of the development group
 
 from detectors.outlier.shrinkage import BINS, Scatter, bin_of, distances, tail_limit
 
@@ -14,6 +13,11 @@ pytestmark = pytest.mark.slow  # scikit-learn takes a second to import
 @pytest.mark.parametrize("samples", [10, 40, 1000])
 def test_learnt_block_by_block_it_is_what_scikit_learn_fits_to_all_of_it(samples: int) -> None:
     """The same shrinkage from running moments as from stored samples."""
+    # Importing it takes a second, which every worker would pay.
+    from sklearn.covariance import (  # type: ignore[import-untyped, import-not-found, unused-ignore] # of the development group  # noqa: PLC0415
+        LedoitWolf,
+    )
+
     rng = np.random.default_rng(samples)
     x = rng.standard_normal((samples, 8)) @ rng.standard_normal((8, 8))
     scatter = Scatter(np.zeros((8, 8)))
