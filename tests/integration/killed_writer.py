@@ -22,7 +22,7 @@ from pipeline.store.keep.seal import seal
 from pipeline.store.keep.writer import StoreWriter
 from tests.pipeline.store.days import at, later, seen
 
-SEGMENT_BYTES = 12_000  # so that a segment is closed, sealed and compacted every dozen observations
+SEGMENT_BYTES = 16_000  # so that a segment is closed, sealed and compacted every few observations
 
 
 def write(root: Path, first_seq: int, said: int) -> None:

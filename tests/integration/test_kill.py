@@ -4,14 +4,12 @@ lost, no row twice, no file unreadable.
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -22,6 +20,7 @@ from pipeline.store.files.schema import TABLES
 from pipeline.store.files.wal import segments
 from pipeline.store.keep.compact import compact
 from pipeline.store.keep.seal import seal
+from tests import memory
 from tests.pipeline.store.days import later
 from tests.sources import ROOT
 
@@ -46,15 +45,11 @@ def writer() -> Iterator[subprocess.Popen[str]]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """In memory where that can be had: a kill keeps whatever was written, on any file system, and
-    dozens of trials sync a lot.
+    """In memory: a kill keeps whatever was written, on any file system, and dozens of trials
+    sync a lot.
     """
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK):
-        yield tmp_path
-        return
-    with TemporaryDirectory(dir=memory) as place:
-        yield Path(place)
+    with memory.folder(tmp_path) as place:
+        yield place
 
 
 def lives(writer: subprocess.Popen[str], root: Path, rng: random.Random) -> list[list[int]]:

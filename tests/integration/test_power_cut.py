@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from pipeline.selfmetrics import SelfMetrics
 from pipeline.store.files.wal import Wal, segments
 from pipeline.store.keep.compact import compact
 from pipeline.store.keep.seal import seal
+from tests import memory
 from tests.pipeline.store.days import at, later, seen
 from tests.pipeline.store.keep.test_seal import same
 
@@ -96,14 +97,28 @@ class Disk:
             os.close(fd)
 
 
+@pytest.fixture
+def machines(tmp_path: Path) -> Iterator[Path]:
+    """In memory: what was synced is known from the calls, whatever holds it."""
+    with memory.folder(tmp_path) as place:
+        yield place
+
+
+@pytest.fixture
+def patch(machines: Path) -> Iterator[pytest.MonkeyPatch]:
+    """Undone before the folder is removed: that is not watched."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
 @pytest.mark.slow
 def test_a_power_cut_at_any_step_costs_only_what_was_not_synced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    machines: Path, patch: pytest.MonkeyPatch
 ) -> None:
     """Writing, sealing, compacting, a late file: at every step each observation that was synced
     comes back once, and is whole.
     """
-    root, clock = tmp_path / "store", at(1)
+    root, clock = machines / "store", at(1)
     root.mkdir()
     whole = list(seen(clock, 24, 0, ("node",)))
     told = {o.seq: (o, findings) for o, findings in whole}
@@ -114,7 +129,7 @@ def test_a_power_cut_at_any_step_costs_only_what_was_not_synced(
     def cut(what: str) -> None:
         steps[what] += 1
         for kind in ("strict", "eager"):
-            machine = tmp_path / "machine"
+            machine = machines / "machine"
             machine.mkdir()
             getattr(disk, kind)(machine)
             state = tuple(
@@ -136,7 +151,7 @@ def test_a_power_cut_at_any_step_costs_only_what_was_not_synced(
             same(back, [told[seq] for seq in range(len(back))])
             assert compact(later(machine)).quarantined == []
 
-    disk = Disk(root, monkeypatch, cut)
+    disk = Disk(root, patch, cut)
     log = Wal(root / "wal", clock, SelfMetrics(), fsync_s=1e9)
     for number, (o, findings) in enumerate(whole, 1):
         log.write(o, findings)
