@@ -130,7 +130,8 @@ class Tree:
             if step.path != without:
                 step.apply(self.root)
         orders = json.dumps([*programs((*recipe.generate, *recipe.check))])
-        variables = {"PYTHONPATH": str(self.root), "PYTHONPYCACHEPREFIX": str(self.root / ".pyc")}
+        # Compiled modules are kept from one recipe to the next.
+        variables = {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": ""}
         try:
             return child.run(
                 [sys.executable, "-c", RUNNER, orders],
@@ -147,7 +148,7 @@ class Tree:
         return {
             path.relative_to(self.root): path.stat().st_mtime_ns
             for path in found
-            if ".pyc" not in path.parts
+            if "__pycache__" not in path.parts
         }
 
     def _restore(self) -> None:
