@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simulator.fleet import load_scenario, render, scenario_ids
-from tests.scenarios.traces import codes, rendered, trace
+from tests.scenarios.traces import codes, rendered, trace, traces
 
 pytestmark = pytest.mark.slow
 
@@ -132,7 +132,7 @@ def test_h10_reload() -> None:
 def test_h11_swap() -> None:
     """H11: another UUID stands at the same PCI address; the node's boot id is another."""
     run = rendered("H11", nodes=4, days=4.0, step_s=30)
-    shown = trace(run, "gpu", "state")
+    shown, nodes = traces(run, gpu=("state",), node=("gpus_visible",))
     changed = [
         (old, new) for old, new in zip(run.topology.gpus, shown.devices, strict=True) if old != new
     ]
@@ -140,19 +140,18 @@ def test_h11_swap() -> None:
     for old, new in changed:
         assert old.attributes["pci_bus_id"] == new.attributes["pci_bus_id"]
         assert old.host == new.host
-    nodes = trace(run, "node", "gpus_visible").devices
     assert any(
         old.attributes["boot_id"] != new.attributes["boot_id"]
-        for old, new in zip(run.topology.node_devices, nodes, strict=True)
+        for old, new in zip(run.topology.node_devices, nodes.devices, strict=True)
     )
 
 
 def test_h12_counters_begin_anew() -> None:
     """H12: all port counters fall back together, and PCIe byte counters wrap at their end."""
     run = rendered("H12", days=1.0)
-    words = trace(run, "ib_port", "transmit_words").values["transmit_words"]
+    ports, gpus = traces(run, ib_port=("transmit_words",), gpu=("pcie_receive_bytes",))
+    words, pcie = ports.values["transmit_words"], gpus.values["pcie_receive_bytes"]
     assert (np.nansum(np.diff(words, axis=0) < 0, axis=1) > 100).any()
-    pcie = trace(run, "gpu", "pcie_receive_bytes").values["pcie_receive_bytes"]
     assert (np.nanmin(np.diff(pcie, axis=0), axis=0) < -(2.0**63)).any()
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.frame import Device
-from tests.scenarios.traces import rendered, trace
+from tests.scenarios.traces import rendered, trace, traces
 
 pytestmark = pytest.mark.slow
 
@@ -114,7 +114,7 @@ def test_f31_six_of_one_node() -> None:
         "power_limit_enforced_milliwatts",
         "throttled_sw_thermal_nanoseconds",
     )
-    shown = trace(run, "gpu", *names)
+    shown, ports = traces(run, gpu=names, ib_port=("symbol_errors", "symbol_errors_extended"))
     truth = run.truth[0]
     rows = [shown.devices.index(device) for device in truth.members if device.kind == "gpu"]
     seen = [
@@ -122,7 +122,6 @@ def test_f31_six_of_one_node() -> None:
         for name in names
     ]
     assert seen == [True] * 4
-    ports = trace(run, "ib_port", "symbol_errors", "symbol_errors_extended")
     ours = [ports.devices.index(device) for device in truth.members if device.kind == "ib_port"]
     assert (
         np.nanmax(ports.values["symbol_errors"][:, ours]) == 65535

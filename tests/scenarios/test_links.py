@@ -10,7 +10,7 @@ import pytest
 from pipeline.frame import Device
 from simulator.fleet import Truth, load_scenario, render
 from simulator.links import HEALTHY_BER
-from tests.scenarios.traces import Floats, rendered, trace
+from tests.scenarios.traces import Floats, rendered, trace, traces
 
 pytestmark = pytest.mark.slow
 
@@ -132,9 +132,10 @@ def test_f23_lanes_links_and_tails() -> None:
     orders of magnitude a day.
     """
     run = rendered("F23", days=2.5, step_s=60)
-    ports, gpus = (
-        trace(run, "ib_port", "width_lanes", "rate_bits_per_second"),
-        trace(run, "gpu", "nvlinks_up", "nvlink_fec_8_codewords"),
+    ports, gpus = traces(
+        run,
+        ib_port=("width_lanes", "rate_bits_per_second"),
+        gpu=("nvlinks_up", "nvlink_fec_8_codewords"),
     )
     seen = {truth.fault if truth.severity == "page" else "tail" for truth in run.truth}
     assert seen == {"ib", "nvlink", "tail"}

@@ -5,6 +5,7 @@ For short runs only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -65,22 +66,38 @@ def rendered(name: str, seed: int = 1, **options: float | str) -> Run:
 
 def trace(run: Run, kind: str, *names: str) -> Trace:
     """Render a run and keep fields of one kind of device."""
-    rows: dict[str, list[Floats]] = {name: [] for name in names}
+    (kept,) = traces(run, **{kind: names})
+    return kept
+
+
+def traces(run: Run, **fields: Sequence[str]) -> tuple[Trace, ...]:
+    """Render a run once and keep these fields of each of these kinds of device."""
+    rows: dict[str, dict[str, list[Floats]]] = {
+        kind: {name: [] for name in names} for kind, names in fields.items()
+    }
+    devices: dict[str, tuple[Device, ...]] = dict.fromkeys(fields, ())
     events: list[Event] = []
-    devices: tuple[Device, ...] = ()
     for observation in run.observations():
         events += observation.events
         for frame in observation.frames:
-            if frame.kind != kind or (kind == "node" and observation.source != "nvml"):
+            if frame.kind not in rows or (frame.kind == "node" and observation.source != "nvml"):
                 continue
-            devices = frame.devices
-            for name in names:
+            devices[frame.kind] = frame.devices
+            for name, column in rows[frame.kind].items():
                 if name in frame.schema.gauge_row:
-                    rows[name].append(frame.gauge(name).copy())
+                    column.append(frame.gauge(name).copy())
                 else:
                     values, observed = frame.counter(name)
-                    rows[name].append(np.where(observed, values.astype(np.float64), np.nan))
-    return Trace(run, devices, {name: np.array(column) for name, column in rows.items()}, events)
+                    column.append(np.where(observed, values.astype(np.float64), np.nan))
+    return tuple(
+        Trace(
+            run,
+            devices[kind],
+            {name: np.array(column) for name, column in columns.items()},
+            list(events),
+        )
+        for kind, columns in rows.items()
+    )
 
 
 def codes(events: list[Event]) -> list[int]:
