@@ -22,12 +22,14 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-# These share a simulated day that takes a minute and a half to make: whoever
+# These share a simulated day that takes most of a minute to make: whoever
 # runs one of them runs all.
 OF_THE_DAY = {
     f"tests/integration/{name}.py" for name in ("test_duckdb", "test_node_day", "test_query_docs")
 }
 
+# Single tests of half a minute and more, in a file that would come last.
+LONG = {"tests/test_contributing.py"}
 
 DCGM_VARIABLES = {flag.variable for flag in FLAGS}
 
@@ -74,15 +76,21 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m unit` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that start real servers come first, then those with slow tests, so that no core waits
-    for one at the end; ``root`` says why it is skipped.
+    """Files that start real servers come first, then the longest, then those with slow tests, so
+    that no core waits for one at the end; ``root`` says why it is skipped.
     """
     for item in items:
         if not any(item.get_closest_marker(mark) for mark in OUTSIDE_UNIT):
             item.add_marker("unit")
     real = {item.path for item in items if item.get_closest_marker("integration")}
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (item.path not in real, item.path not in slow))
+    items.sort(
+        key=lambda item: (
+            item.path not in real,
+            item.nodeid.partition("::")[0] not in LONG,
+            item.path not in slow,
+        )
+    )
     if os.geteuid() != 0:
         for item in items:
             if item.get_closest_marker("root"):
