@@ -29,7 +29,7 @@ JOB = Job(
     "dev",
     (("ours", "node"), ("ours", "fleet"), ("gpud", "fleet")),
     restart=True,
-    days=0.1,
+    days=0.08,
     nodes=2,
 )
 SLICE = ("--days", "0.01", "--nodes", "2", "--workers", "2", "--detectors", "ours,gpud")
@@ -301,7 +301,7 @@ def test_a_dump_holds_what_others_need_to_score_again(
         "--magnitudes",
         "nominal",
         "--days",
-        "0.08",
+        "0.07",
         "--nodes",
         "1",
         "--detectors",
