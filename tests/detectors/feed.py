@@ -5,11 +5,14 @@ counters by what they grow per second.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import nan
+
+import numpy as np
 
 from detectors.kit.findings import REST_NS
 from pipeline.catalog import field
 from pipeline.finding import Finding
-from pipeline.frame import Device, frame_of, schema_of
+from pipeline.frame import Device, Frame, blank, schema_of
 from pipeline.interfaces import Detector
 from pipeline.observation import Event, Observation, Value
 from pipeline.rates import Rates
@@ -58,6 +61,7 @@ class Feed:
         self._schema = schema_of(self.gpus[0].kind)
         self._rates = Rates(self._schema, period_s)
         self._totals: dict[tuple[str, str], float] = {}
+        self._devices: tuple[Device, ...] = ()
         self._seq = 0
 
     def run(self, seconds: float, **values: Number | Sequence[Number]) -> list[Finding]:
@@ -78,21 +82,31 @@ class Feed:
     ) -> list[Finding]:
         """One frame now."""
         grows = self.period_s if per_second else 1.0
-        readings: list[tuple[Device, dict[str, float | int | None]]] = [
-            (device, {}) for device in self.gpus
-        ]
+        devices = self._shown()
+        gauges, counters, observed = blank(self._schema.kind, devices)
         for name, given in values.items():
-            for row, (device, reading) in enumerate(readings):
+            if name in self._schema.gauge_row:
+                gauges[self._schema.gauge_row[name]] = _gauge(given)
+                continue
+            for row, device in enumerate(devices):
                 value = given if given is None or isinstance(given, int | float) else given[row]
-                if name in self._schema.counter_row and value is not None:
+                if value is not None:
+                    index = self._schema.counter_row[name]
                     total = self._totals.get((device.id, name), self.begin) + value * grows
                     self._totals[device.id, name] = total
-                    value = int(total)
-                reading[name] = value
-        frame = frame_of(
-            self._schema.kind, readings, self.clock.time_ns(), self.clock.monotonic_ns()
-        )
+                    counters[index, row], observed[index, row] = int(total), True
+        now = (self.clock.time_ns(), self.clock.monotonic_ns())
+        stamps = np.zeros(len(devices), np.int64)
+        frame = Frame(self._schema, *now, devices, gauges, counters, observed, stamps)
         return self.observe(self._observation("nvml", frames=(self._rates.add(frame, self.boot),)))
+
+    def _shown(self) -> tuple[Device, ...]:
+        """The GPUs as frames have them: as in the agent, the same tuple while they are the same."""
+        if len(self._devices) != len(self.gpus) or any(
+            was is not now for was, now in zip(self._devices, self.gpus, strict=True)
+        ):
+            self._devices = tuple(self.gpus)
+        return self._devices
 
     def restart_counters(self) -> None:
         """The driver was loaded again: counters that are not kept on the board go back to 0, and
@@ -144,6 +158,13 @@ class Feed:
         self._seq += 1
         now = (self.clock.time_ns(), self.clock.monotonic_ns())
         return Observation(source, self.gpus[0].host, self.boot, self._seq, *now, 0, **parts)  # type: ignore[arg-type] # by name
+
+
+def _gauge(given: Number | Sequence[Number]) -> float | list[float]:
+    """Values of a gauge, missing ones as frames have them."""
+    if given is None or isinstance(given, int | float):
+        return nan if given is None else given
+    return [nan if value is None else value for value in given]
 
 
 def relapse(
