@@ -44,6 +44,7 @@ class FileReader:
         self._time_ns = time_ns
         self._saved = saved
         self._losses: list[Loss] = []
+        self._text = Lines()
         self._fd = -1
         self._open(after or {})
 
@@ -73,7 +74,7 @@ class FileReader:
         self._pending = b""
         self._skipping = False
         self._lines: deque[tuple[bytes, int]] = deque()
-        self._text = Lines()
+        self._text.begin()
 
     def _name(self) -> None:
         """The stream: which file this is, as far as known."""
@@ -130,6 +131,9 @@ class FileReader:
         self._lines.append((b"", end))
 
     def _end(self) -> bool:
+        if self._saved and self._skipping:
+            self._losses.append(Loss("oversize", 1))
+            self._skipping = False
         if self._saved and self._pending:
             self._lines.append((self._pending, self._offset + len(self._pending)))
             self._pending = b""

@@ -31,8 +31,12 @@ class Lines:
     def __init__(self) -> None:
         self.unread = 0
         self.example = ""
-        self._number = 0  # of lines taken
         self._held: list[Record] = []  # the record to which a continuation would belong
+        self.begin()
+
+    def begin(self) -> None:
+        """Another file begins, such as after a rotation; what is held or counted stays."""
+        self._number = 0  # of lines taken
         self._blocks = Blocks()
         self._base_ns = 0  # wall time of the line before, where lines are stamped relative to it
         self._headed = False  # some line had a head: one without is no line of this file

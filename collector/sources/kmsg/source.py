@@ -15,6 +15,7 @@ from collector.sources.kmsg.attribution import Attribution
 from collector.sources.kmsg.bookmark import Bookmark
 from collector.sources.kmsg.collapse import Collapse, Run
 from collector.sources.kmsg.device_reader import open_device
+from collector.sources.kmsg.file_reader import MAX_LINE
 from collector.sources.kmsg.joiner import Joiner
 from collector.sources.kmsg.kernel_time import KernelTime, saved_time
 from collector.sources.kmsg.opening import KMSG, SYSLOG_FILES, Opening, is_own_log
@@ -215,6 +216,11 @@ class KernelLogSource:
         losses = reader.losses()
         events += tell_losses(losses, self._node, where, now)
         self._unread += [self._not_understood(loss, records) for loss in losses if loss.example]
+        if self._saved is not None:
+            long = sum(loss.records for loss in losses if loss.reason == "oversize")
+            self._unread += (
+                [Unread(f"{long} lines are longer than {MAX_LINE} bytes")] if long else []
+            )
         for reason, count in [
             *((loss.reason, loss.records) for loss in losses),
             *_suppressed(events),

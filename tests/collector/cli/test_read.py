@@ -94,6 +94,16 @@ def test_a_large_saved_log_is_read_to_its_end(tmp_path: Path, read: Read) -> Non
     assert '"code": 79' in read("--path.kmsg", path)[1]
 
 
+def test_a_line_that_is_too_long_is_a_failure(tmp_path: Path, read: Read) -> None:
+    """Such as all of dmesg's JSON in one line: an empty answer looks like a healthy machine."""
+    saved = tmp_path / "dmesg.json"
+    saved.write_text('{"dmesg":[' + '{"pri":6,"time":1.0,"msg":"x"},' * 2000 + "]}")
+    code, out = read("--path.kmsg", str(saved))
+    lost, unread = map(json.loads, out.splitlines())
+    assert (lost["event"], lost["attributes"]["reason"]) == ("kernel_log_lost", "oversize")
+    assert (code, unread["unread"]) == (1, "1 lines are longer than 16384 bytes")
+
+
 def test_a_program_that_imitates_the_kernel_is_not_believed(
     tmp_path: Path, read: Read, capsys: pytest.CaptureFixture[str]
 ) -> None:
