@@ -10,12 +10,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.hang import pauses, words
+from detectors.hang import clocks, words
 from detectors.hang.activity import BUSY, FREE, IDLE, LOST, Activity
 from detectors.hang.counts import Counts
 from detectors.hang.members import Members
-from detectors.hang.pauses import ALL_WAIT, ALONE, CRAWLS, EVIDENCE_S, STARVES, WAITS
-from detectors.hang.progress import CRAWL, MEAN_S, PACE_S, STEP_S, WELL, Progress
+from detectors.hang.pauses import EVIDENCE_S
+from detectors.hang.progress import Progress, crawl
+from detectors.hang.stages import IDLE_REPORTED, REPORTED, stages_of
 from detectors.hang.stalls import StallsByJob
 from detectors.hang.suspects import PROVED, Member, Reach, blame, crawling
 from detectors.kit.block_clock import StepClock
@@ -32,17 +33,12 @@ from pipeline.frame import Device, Frame
 from pipeline.observation import Event, Observation
 from pipeline.xid.table import xid_entry
 
-BREAK_S = 15.0  # a stir shorter than this is no end of a pause
 BACK_S = 30.0  # of work after which a stall is over
 OVER_S = 60.0  # without any process a job has ended, whatever the scheduler reports
 # A hardware error shows up to so long before the job stops (the driver
 # retries), or while it is stalled.
 XID_BEFORE_NS = 120 * SECOND_NS
 SERIOUS = "page"
-# How far a pause was reported: not at all; as a ticket; as a page; of one steady node, as a ticket.
-NOT_YET, REPORTED, PAGED, IDLE_REPORTED = range(4)
-# time constant of the share of time in which a job works, shorter while it is young
-DUTY_S, MIN_DUTY_S = 3600.0, 600.0
 LINKS = ("link_down", "hca_health")
 
 
@@ -152,9 +148,7 @@ class Hang(Stateful):
         columns["worked_ns"] = np.where(does == BUSY, at.mono_ns, columns["worked_ns"])
         members.part((does == IDLE) | (does == FREE) | (does == LOST))
         if members.names:
-            does = np.where(columns["joined"], does, -1)
-            yield from self._jobs(does, step_s, at)
-            yield from self._speeds(does, step_s, at)
+            yield from self._jobs(np.where(columns["joined"], does, -1), step_s, at)
         yield from self._standing.due(at)
 
     def _jobs(self, does: NDArray[np.int64], step_s: float, at: Instant) -> Iterator[Finding]:
@@ -165,123 +159,45 @@ class Hang(Stateful):
         members, of = self._members, self._members.of
         counts = Counts.of(members, does)
         still, kind = counts.pauses()
-        self._clocks(counts, still, step_s)
-        self._pauses(still, kind, step_s)
-        known, jobs = members.known(), np.arange(len(still))
-        kind = of["kind"].astype(np.int64)
-        report, page = (
-            limit(known)[kind, jobs] for limit in (pauses.report_after, pauses.page_after)
-        )
-        # out_s is 0 when so many are first seen to be gone, which may be a step after they left.
-        proved = (kind != STARVES) & (
-            (of["out_s"] >= EVIDENCE_S - step_s) | (self._recent_xids(does, at) > 0)
-        )
-        report, page = (np.where(proved, EVIDENCE_S, limit) for limit in (report, page))
-        idles = (kind == STARVES) & (of["steady"] >= pauses.STEADY) & (
-            of["worked_s"] >= pauses.STEADY_AFTER_S
-        )  # fmt: skip
-        idle_report = np.where(idles, np.maximum(report, pauses.IDLE_REPORT_S), np.inf)
-        paused = np.where(still, of["silent_s"], 0.0)
-        stage = np.where(paused >= report, REPORTED, NOT_YET)
-        stage = np.where((paused >= page) & (stage > NOT_YET), PAGED, stage)
-        stage = np.where(paused >= idle_report, IDLE_REPORTED, stage)
-        for job in rows_where(stage > of["stage"]):
-            of["stage"][job] = stage[job]
-            yield from self._stalls(job, does, (float(report[job]), float(page[job])), at)
+        copies = members.count(self._activity.copies & self._columns["joined"])
+        clocks.advance(members, counts, still, copies, step_s)
+        clocks.pause(members, still, kind, step_s)
+        if still.any():
+            # out_s is 0 when so many are first seen to be gone, which may be a step after they left
+            xids = members.count((does >= 0) & self._fresh("xid_ns", at)) > 0
+            stage, limits = stages_of(members, still, (of["out_s"] >= EVIDENCE_S - step_s) | xids)
+            for job in rows_where(stage > of["stage"]):
+                of["stage"][job] = stage[job]
+                report_s, page_s = (float(limit[job]) for limit in limits)
+                yield from self._stalls(job, does, (report_s, page_s), at)
         for job in rows_where((of["stage"] > 0) & (of["back_s"] >= BACK_S) & (of["silent_s"] == 0)):
             of["stage"][job] = of["proved"][job] = 0.0
             yield from self._end(members.names[job], at, "the job works again")
         for job in rows_where(of["over_s"] >= OVER_S):
             members.forget(job)
             yield from self._end(members.names[job], at, "its processes have left")
+        yield from self._speeds(does, counts, still, at, step_s)
 
-    def _clocks(self, counts: Counts, still: NDArray[np.bool_], step_s: float) -> None:
-        """How long each job has worked, copied, been back or over."""
-        of, n, works, out = self._members.of, counts.n, counts.works, counts.out
-        at_work = (works > 0) & (2 * works >= n)
-        of["worked_s"] += step_s * at_work
-        of["back_s"] = np.where((works > 0) & ~still, of["back_s"] + step_s, 0.0)
-        of["over_s"] = np.where((n > 0) & (out == n), of["over_s"] + step_s, 0.0)
-        of["out_s"] = np.where((out > 0) & (out == of["out"]), of["out_s"] + step_s, 0.0)
-        of["out"] = out.astype(np.float64)
-        weight = step_s / np.clip(of["worked_s"], MIN_DUTY_S, DUTY_S)
-        of["duty"] += np.where(n > 0, weight * (at_work - of["duty"]), 0.0)
-        of["steady"] = np.where(at_work, of["duty"], of["steady"])
-        copies = self._members.count(self._activity.copies & self._columns["joined"])
-        begins = (works == 0) & (of["silent_s"] == 0)  # a stir within a pause is no save
-        of["moving_s"] += step_s * (begins & (counts.moves > 0))
-        of["copied_s"] += step_s * (begins & (copies > 0))
-        for job in rows_where(at_work & (of["moving_s"] > of["moved_s"])):
-            of["moved_s"][job] = of["moving_s"][job]
-            self._members.remember(job)
-        for name in ("moving_s", "copied_s"):
-            of[name] = np.where(at_work, 0.0, of[name])
-
-    def _pauses(self, still: NDArray[np.bool_], kind: NDArray[np.int64], step_s: float) -> None:
-        """Count the seconds of a pause; learn how long it was when it ended by itself."""
-        members, of = self._members, self._members.of
-        begins, before = of["silent_s"] == 0, of["kind"].astype(np.int64)
-        # one that waits among others was not read for a moment, or has died now
-        alike = ((kind == WAITS) | (kind == ALL_WAIT)) & ((before == WAITS) | (before == ALL_WAIT))
-        goes_on = still & ((kind == before) | begins | alike)
-        kind = np.where(~begins & alike & (before == WAITS), WAITS, kind)
-        of["silent_s"] = np.where(goes_on, of["silent_s"] + of["broken_s"] + step_s, of["silent_s"])
-        of["broken_s"] = np.where(goes_on | (of["silent_s"] == 0), 0.0, of["broken_s"] + step_s)
-        of["kind"] = np.where(goes_on, kind, of["kind"])
-        ended = of["broken_s"] >= BREAK_S
-        if ended.any():
-            of["longest_s"], of["number"] = pauses.learnt(
-                members.known(), of["silent_s"], before, ended & (of["proved"] == 0)
-            )
-            for job in rows_where(ended):
-                members.remember(job)
-            of["kind"] = np.where(ended, kind, of["kind"])
-            of["silent_s"] = np.where(ended, np.where(still, of["broken_s"], 0.0), of["silent_s"])
-            of["broken_s"] = np.where(ended, 0.0, of["broken_s"])
-
-    def _speeds(self, does: NDArray[np.int64], step_s: float, at: Instant) -> Iterator[Finding]:
+    def _speeds(
+        self,
+        does: NDArray[np.int64],
+        counts: Counts,
+        still: NDArray[np.bool_],
+        at: Instant,
+        step_s: float,
+    ) -> Iterator[Finding]:
         """Jobs that go on, at a fraction of their usual speed."""
-        members, of, group = self._members, self._members.of, self._members.group
-        counts = Counts.of(members, does)
-        still, _ = counts.pauses()
-        low, here = of["slow"] > 1 - CRAWL, (group >= 0) & (does >= 0)
-        usual = here.copy()
-        usual[here] = ~(low | still)[group[here]]
-        share = self._progress.look(
-            self._activity.shows, does == BUSY, usual & (does == BUSY), step_s
-        )
-        seen = here & np.isfinite(share)
-        total = np.bincount(group[seen], share[seen], minlength=len(members.names))
-        n = members.count(seen)
-        weight = min(step_s / MEAN_S, 1.0)
-        slow = 1 - total / np.maximum(n, 1)
-        of["slow"] += np.where(n > 0, weight * (slow - of["slow"]), 0.0)
-        of["still_s"] = np.where(counts.works > 0, 0.0, of["still_s"] + step_s)
-        goes = (
-            (of["slow"] > 1 - CRAWL)
-            & (of["still_s"] <= STEP_S)
-            & ~(still & (of["kind"] == ALONE))
-            & (of["stage"] == 0)
-        )
-        of["crawl_s"] += step_s * goes
-        known = members.known()
-        limit = pauses.report_after(known)[CRAWLS]
-        steady = (of["steady"] >= pauses.STEADY) & (of["worked_s"] >= PACE_S / 2)
-        for job in rows_where(steady & (of["crawl_s"] >= limit) & (of["crawl_stage"] == 0)):
+        members, of = self._members, self._members.of
+        self._progress.look(members, self._activity.shows, does, still, step_s)
+        begins, ends = crawl(members, counts, still, step_s)
+        for job in rows_where(begins):
             of["crawl_stage"][job] = REPORTED
             yield from self._crawling(job, does, at)
-        well = of["slow"] < 1 - WELL
-        kind = np.full(len(well), CRAWLS)
-        of["longest_s"], of["number"] = pauses.learnt(known, of["crawl_s"], kind, well)
-        of["crawl_s"] = np.where(well, 0.0, of["crawl_s"])
-        for job in rows_where(well & (of["crawl_stage"] > 0)):
+        for job in rows_where(ends):
             of["crawl_stage"][job] = 0.0
             members.remember(job)
             for device, fault in self._crawls.pop(members.names[job]):
                 yield from self._standing.ends(device, fault, at, "the job is as fast as before")
-
-    def _recent_xids(self, does: NDArray[np.int64], at: Instant) -> NDArray[np.int64]:
-        return self._members.count((does >= 0) & self._fresh("xid_ns", at))
 
     def _fresh(self, column: str, at: Instant) -> NDArray[np.bool_]:
         """Rows where something happened shortly before their job stopped, or since, (row,)."""

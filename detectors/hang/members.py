@@ -56,6 +56,7 @@ SINGLE = (
     "crawl_stage",
 )
 PAIRED = ("longest_s", "number")
+OF_A_JOB = ("pace", "pace_s")  # columns that are another job's when the row is (progress.py)
 
 
 class Members:
@@ -67,7 +68,7 @@ class Members:
     one, which a training node mostly is; that one is ``guessed``, (job,), and its GPUs belong
     together only while they work together. A GPU has ``joined`` once it worked for the job: what
     was never used is waited for by nobody. Needs ``worked_ns`` too, the time at which each row last
-    worked.
+    worked, and the columns of a job.
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -111,7 +112,7 @@ class Members:
         other = [new != old for new, old in zip(job_of, before, strict=False)] + [True] * (
             len(job_of) - len(before)
         )
-        self._columns["joined"][np.array(other, np.bool_)] = False
+        self._columns.reset(np.array(other, np.bool_), "joined", *OF_A_JOB)
         names = tuple(dict.fromkeys(job for job in job_of if job))
         gone = tuple(name for name in self.names if name not in set(names))
         number = {name: n for n, name in enumerate(names)}
@@ -133,7 +134,7 @@ class Members:
         for array in self.of.values():
             array[..., job] = 0.0
         self._recall(self.of, job, self.names[job])
-        self._columns["joined"][self.group == job] = False
+        self._columns.reset(self.group == job, "joined", *OF_A_JOB)
 
     def known(self) -> Known:
         """What is known of the pauses of each job."""

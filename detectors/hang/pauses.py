@@ -50,10 +50,6 @@ BEGINS_BY_MOVING_S = 10.0  # a stop that began so is a save, whatever moves late
 EVIDENCE_S = 60.0
 # at first jobs compile, tune and load, and have not shown their pauses
 YOUNG_S, YOUNG_PATIENCE_S = 900.0, 1200.0
-# A job on one node whose GPUs idle may be a notebook; one that worked nearly all the time before
-# and pauses for longer than loaders stall is reported.
-STEADY, STEADY_AFTER_S = 0.8, 1800.0
-IDLE_REPORT_S = 900.0
 
 
 class Known(NamedTuple):

@@ -7,6 +7,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from detectors.hang.activity import BUSY
+from detectors.hang.counts import Counts
+from detectors.hang.members import Members
+from detectors.hang.pauses import ALONE, CRAWLS, learnt, report_after
+from detectors.hang.stages import STEADY, STEADY_AFTER_S
 from detectors.kit.columns import Columns
 
 Floats = NDArray[np.float64]
@@ -35,25 +40,62 @@ class Progress:
         """The columns it needs."""
         return {"pace": np.nan, "pace_s": 0.0}
 
-    def forget(self, rows: Flags) -> None:
-        """Other jobs have these rows now."""
-        self._columns.reset(rows, "pace", "pace_s")
+    def look(
+        self,
+        members: Members,
+        shown: Floats,
+        does: NDArray[np.int64],
+        still: Flags,
+        step_s: float,
+    ) -> None:
+        """Move the speed of each job on (``slow`` of its memory: what is missing).
 
-    def look(self, shown: Floats, works: Flags, learns: Flags, step_s: float) -> Floats:
-        """Each row's share of its usual pace, (row,), NaN where it is not known.
-
-        ``shown``: what it does now, in any unit that stays the same; rows that ``works`` are at
-        their job; those that ``learns`` have a job that goes on as usual.
+        ``shown``: what each row does now, (row,), in any unit that stays the same; ``still``: jobs
+        that pause. What is usual is learnt of rows at work in jobs that neither crawl nor pause.
         """
-        columns = self._columns
-        known = np.isfinite(shown)
+        of, group = members.of, members.group
+        here = (group >= 0) & (does >= 0)
+        learns = here & (does == BUSY)
+        learns[learns] = ~((of["slow"] > 1 - CRAWL) | still)[group[learns]]
+        share = self._share(shown, learns, step_s)
+        seen = here & np.isfinite(share)
+        n = members.count(seen)
+        total = np.bincount(group[seen], share[seen], minlength=len(n))
+        slow = 1 - total / np.maximum(n, 1)
+        of["slow"] += np.where(n > 0, min(step_s / MEAN_S, 1.0) * (slow - of["slow"]), 0.0)
+
+    def _share(self, shown: Floats, learns: Flags, step_s: float) -> Floats:
+        """Each row's share of its usual pace, (row,), NaN where it is not known."""
+        columns, known = self._columns, np.isfinite(shown)
         share = np.where(
             known & (columns["pace"] > 0), np.minimum(shown / columns["pace"], CLIP), np.nan
         )
-        takes = known & learns & (works | np.isfinite(columns["pace"]))
-        first = takes & ~np.isfinite(columns["pace"])
-        weight = step_s / np.minimum(np.maximum(columns["pace_s"], MEAN_S), PACE_S)
-        moved = columns["pace"] + np.minimum(weight, 1.0) * (shown - columns["pace"])
-        columns["pace"] = np.where(first, shown, np.where(takes, moved, columns["pace"]))
-        columns["pace_s"] = columns["pace_s"] + step_s * takes
+        takes = known & learns
+        weight = np.minimum(step_s / np.clip(columns["pace_s"], MEAN_S, PACE_S), 1.0)
+        moved = columns["pace"] + weight * (shown - columns["pace"])
+        moved = np.where(np.isfinite(columns["pace"]), moved, shown)
+        columns["pace"] = np.where(takes, moved, columns["pace"])
+        columns["pace_s"] += step_s * takes
         return share
+
+
+def crawl(members: Members, counts: Counts, still: Flags, step_s: float) -> tuple[Flags, Flags]:
+    """Jobs whose crawl is to be reported now, and those of which a reported one is over, (job,).
+
+    A job crawls while it computes now and then; one that worked on and off before is not judged.
+    """
+    of = members.of
+    of["still_s"] = np.where(counts.works > 0, 0.0, of["still_s"] + step_s)
+    goes = (of["slow"] > 1 - CRAWL) & (of["still_s"] <= STEP_S) & (of["stage"] == 0)
+    of["crawl_s"] += step_s * (goes & ~(still & (of["kind"] == ALONE)))
+    none = np.zeros(len(goes), np.bool_)
+    if not of["crawl_s"].any():
+        return none, none
+    known = members.known()
+    steady = (of["steady"] >= STEADY) & (of["worked_s"] >= STEADY_AFTER_S)
+    begins = steady & (of["crawl_s"] >= report_after(known)[CRAWLS]) & (of["crawl_stage"] == 0)
+    well = of["slow"] < 1 - WELL
+    kind = np.full(len(well), CRAWLS)
+    of["longest_s"], of["number"] = learnt(known, of["crawl_s"], kind, well)
+    of["crawl_s"] = np.where(well, 0.0, of["crawl_s"])
+    return begins, well & (of["crawl_stage"] > 0)

@@ -25,7 +25,7 @@ def test_every_scenario_has_its_file() -> None:
     rooms of other worlds: each has a file and a function, and there are no others.
     """
     wanted = {f"F{n:02d}" for n in range(1, 33)} | {f"H{n:02d}" for n in range(28)}
-    wanted |= {"F50", "F51", "F52", "F53", "H40", "H41"}
+    wanted |= {"F50", "F51", "F52", "F53", "F54", "H40", "H41", "H42"}
     assert set(scenario_ids()) == wanted == {*FAULTS, *HEALTHY}
 
 

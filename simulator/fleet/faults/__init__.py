@@ -59,4 +59,5 @@ FAULTS: Mapping[str, Callable[[Plan], None]] = {
     "F51": stalls.loops,
     "F52": stalls.crawls,
     "F53": stalls.loader,
+    "F54": thermal.cooling_in_a_cycling_room,
 }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 
+from simulator.fleet.healthy.rooms import cycling
 from simulator.fleet.plan import Plan
 from simulator.fleet.topology import GPUS, RACK
 from simulator.fleet.world import FleetState, Process
@@ -58,6 +60,16 @@ def paste(plan: Plan) -> None:
 
 def cooling_of_a_rack(plan: Plan) -> None:
     """F12: the inlet of a whole rack warms up steadily, then stays warm until it is repaired."""
+    _warm_racks(plan, _warm)
+
+
+def cooling_in_a_cycling_room(plan: Plan) -> None:
+    """F54: the same in a room whose air cycles and steps (healthy/rooms.py)."""
+    cycling(plan)
+    _warm_racks(plan, _warm_more)
+
+
+def _warm_racks(plan: Plan, warm: Callable[..., Process]) -> None:
     racks = plan.topology.nodes // RACK
     for case in plan.cases():
         rise, lasts = plan.draw("kelvin"), plan.draw("hours") * HOUR
@@ -77,7 +89,7 @@ def cooling_of_a_rack(plan: Plan) -> None:
                 )
                 plan.inject(
                     onset,
-                    partial(_warm, gpus=gpus, per_minute=case.magnitude, rise=rise, lasts=lasts),
+                    partial(warm, gpus=gpus, per_minute=case.magnitude, rise=rise, lasts=lasts),
                 )
                 break
         else:
@@ -127,6 +139,18 @@ def _warm(
         yield MINUTE
     yield max(lasts - minutes * MINUTE, MINUTE)
     world.gpus.inlet_rise[gpus] = 0.0
+
+
+def _warm_more(
+    world: FleetState, *, gpus: list[int], per_minute: float, rise: float, lasts: float
+) -> Process:
+    """On top of what the room does."""
+    minutes = math.ceil(rise / per_minute)
+    for _ in range(minutes):
+        world.gpus.inlet_rise[gpus] += rise / minutes
+        yield MINUTE
+    yield max(lasts - minutes * MINUTE, MINUTE)
+    world.gpus.inlet_rise[gpus] -= rise
 
 
 def _heat(world: FleetState, *, gpu: int, over: float, lasts: float) -> Process:

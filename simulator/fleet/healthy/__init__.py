@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from simulator.fleet.healthy import collectors, jobs, operations, rooms, storage
+from simulator.fleet.healthy import collectors, jobs, operations, phases, rooms, storage
 from simulator.fleet.plan import Plan
 
 HEALTHY: Mapping[str, Callable[[Plan], None]] = {
@@ -40,4 +40,5 @@ HEALTHY: Mapping[str, Callable[[Plan], None]] = {
     "H27": jobs.clock_sweep,
     "H40": storage.storage,
     "H41": rooms.cycling,
+    "H42": phases.phases,
 }
