@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from simulator.fleet.demand import CRAWLS, SAVES, SPINS, STARVES
+from simulator.fleet.healthy.storage import MAX_SAVE_S
 from simulator.fleet.jobs import FleetJob
 from simulator.fleet.pauses import Pause, pause, rows_of
 from simulator.fleet.plan import Plan
@@ -56,6 +57,7 @@ def _two_parts(plan: Plan, job: FleetJob) -> list[Pause]:
     while at < job.end_s:
         parts.append(Pause(at, float(rng.uniform(20, 120)), SAVES))
         lasts = stall * float(rng.uniform(1, 2)) * (10.0 if rng.random() < 0.05 else 1.0)
+        lasts = min(lasts, MAX_SAVE_S)
         parts.append(Pause(parts[-1].end_s + NEXT_S, lasts, SPINS, idle=(rows_of(job)[0],)))
         at = parts[-1].end_s + every
     return parts

@@ -22,6 +22,7 @@ MINUTE, HOUR = 60.0, 3600.0
 RANK_0, BARRIER, PER_NODE, PER_GROUP, CHANGING = range(5)
 GROUP = 2  # nodes of a data-parallel group
 JOB_SPREAD, OTHER_WRITERS = 0.4, 0.3  # of ln seconds between jobs of a site; share of jobs
+MAX_SAVE_S = 6000.0  # the longest that was published (Greyhound, ATC'25)
 MIN_WORK_S = 60.0  # between two pauses
 LOADER_S, LOADER_SPREAD = 3.0, 1.6  # log-normal: median 3 s, 99th percentile 120 s
 COPY_S = (5.0, 30.0)  # of device memory to the host, while all ranks wait
@@ -101,7 +102,7 @@ def _saves(plan: Plan, job: FleetJob, habits: Habits) -> list[Pause]:
     saves: list[Pause] = []
     while at < job.end_s:
         lasts = habits.stall_s * math.exp(rng.uniform(0, math.log(max(habits.varies, 1.0))))
-        lasts *= habits.first if not saves else 1.0
+        lasts = min(lasts * (habits.first if not saves else 1.0), MAX_SAVE_S)
         if habits.moves:
             saves.append(Pause(at, float(rng.uniform(*COPY_S)), SAVES))
         else:
