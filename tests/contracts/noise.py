@@ -91,7 +91,7 @@ class Noise:
                     (),
                 )
             yield self._observation(
-                "kmsg", (), tuple(self._event(tick) for _ in range(self._rng.integers(0, 4)))
+                "kmsg", (), tuple(self._event(tick) for _ in range(self._rng.integers(0, 6)))
             )
 
     def _device(self, kind: str, n: int) -> Device:
@@ -168,7 +168,7 @@ class Noise:
 
     def _event(self, tick: int) -> Event:
         rng = self._rng
-        kind = "xid" if rng.random() < 0.4 else str(rng.choice(list(EVENTS)))
+        kind = "xid" if rng.random() < 0.25 else str(rng.choice(list(EVENTS)))
         subject = str(rng.choice(["gpu", "ib_port", "node"]))
         device = self._devices["gpu" if kind == "xid" else subject][
             int(rng.integers(HOSTS * PER_HOST))
