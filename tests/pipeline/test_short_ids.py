@@ -35,10 +35,10 @@ def test_an_id_that_is_the_prefix_of_another_is_still_itself() -> None:
 
 
 def test_an_unknown_id_lists_the_newest() -> None:
-    """Or says that there are none."""
+    """Or that there is none."""
     with pytest.raises(UnknownIdError, match="no incident 'ff'; the newest: 8f14e45fc "):
         resolve("ff", KNOWN, "incident")
-    with pytest.raises(UnknownIdError, match="no incident 'ff'; there are none"):
+    with pytest.raises(UnknownIdError, match="there is no incident"):
         resolve("ff", {}, "incident")
 
 

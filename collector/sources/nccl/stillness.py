@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from detectors.hang.activity import BUSY, MOVING, SPINS, Activity
+from detectors.hang.progress import Progress
 from detectors.kit.block_clock import StepClock
 from detectors.kit.columns import Columns
 from pipeline.frame import Frame
@@ -21,7 +22,7 @@ class Stillness:
     """Follows the frames of the node's GPUs."""
 
     def __init__(self) -> None:
-        self._columns = Columns(**Activity.fills())
+        self._columns = Columns(**(Activity.fills() | Progress.fills()))
         self._activity, self._clock = Activity(self._columns), StepClock()
         self._still_s = 0.0
         self._since_ns = 0
