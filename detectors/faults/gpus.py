@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from detectors.faults.model import NEARBY, Fault, Strength
+from detectors.faults.model import OF_NODE, Fault, Strength
 from pipeline.finding import Action
 
 GPU_LOST = Fault(
@@ -15,7 +15,7 @@ GPU_LOST = Fault(
     certain=True,
     why="a GPU that left the PCI bus comes back only with the power of its node",
     strength=Strength.GPU,
-    shared=NEARBY,
+    shared=OF_NODE,
     alert="GpuLost",
     score="xid",
 )
@@ -47,7 +47,7 @@ XID = Fault(
     certain=True,
     why="the driver reported an error of the GPU and what NVIDIA's catalogue proposes for it",
     strength=Strength.GPU,
-    shared=NEARBY | {"job"},
+    shared=OF_NODE,
     alert="GpuXid",
 )
 # What the catalogue of XIDs can propose (detectors/xid/meaning.py).
@@ -69,6 +69,7 @@ XIDS = (
         "page",
         *CATALOGUE,
         origin="application",
+        shared=frozenset({"job"}),
         why=(
             "the error is one that programs cause; the hardware is suspect only when it repeats on "
             "one GPU"
@@ -77,13 +78,12 @@ XIDS = (
     XID.sub("repeated", "page", "RUN_DCGMEUD", certain=False, exonerates=True),
     XID.sub("gpu", "page", *CATALOGUE),
     XID.sub("memory", "page", *CATALOGUE),
-    XID.sub("nvlink", "page", *CATALOGUE, shared=XID.shared | {"nvlink_domain"}),
+    XID.sub("nvlink", "page", *CATALOGUE),
     XID.sub(
         "nvlink_domain",
         "page",
         "CONTACT_SUPPORT",
         certain=False,
-        shared=XID.shared | {"nvlink_domain"},
     ),
     XID.sub("recovery_action", "page", *RECOVERY),
     XID.sub("node_suspect", "ticket", "RUN_FIELDDIAG", certain=False),
@@ -126,7 +126,7 @@ THERMAL = Fault(
     "thermal",
     why=("heat that is not carried away ends in throttling, and shortens the life of the part"),
     strength=Strength.SLOWDOWN,
-    shared=NEARBY | {"rack"},
+    shared=OF_NODE | {"rack"},
     alert="GpuHeat",
 )
 THROTTLE = Fault(
@@ -135,7 +135,7 @@ THROTTLE = Fault(
     certain=True,
     why="the hardware protects itself by slowing down, and all ranks wait for the slowest",
     strength=Strength.SLOWDOWN,
-    shared=NEARBY | {"rack"},
+    shared=OF_NODE | {"rack"},
     alert="GpuHeat",
 )
 HEAT = (
@@ -169,7 +169,7 @@ POWER_LIMIT = Fault(
     certain=True,
     why="a GPU with less power than its peers is the slowest of its job",
     strength=Strength.SLOWDOWN,
-    shared=NEARBY,
+    shared=OF_NODE,
     alert="GpuPower",
 )
 POWER_FAULTS = (

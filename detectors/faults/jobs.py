@@ -9,7 +9,6 @@ from detectors.faults.model import Fault, Origin
 HANG = Fault(
     "hang",
     why="the job computes nothing while it waits, and holds all of its GPUs",
-    shared=frozenset({"job"}),
     symptom=True,
     alert="JobStalled",
 )

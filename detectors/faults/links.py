@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from detectors.faults.model import NEARBY, Fault, Strength
+from detectors.faults.model import OF_NODE, Fault, Strength
 
 CABLE = "Check the cable and both its connectors"
 
@@ -12,7 +12,7 @@ PCIE = Fault(
     certain=True,
     why="a narrow or erring PCIe path slows every transfer of its device",
     strength=Strength.LINK,
-    shared=NEARBY,
+    shared=OF_NODE,
     alert="GpuLink",
 )
 NVLINK = Fault(
@@ -21,7 +21,7 @@ NVLINK = Fault(
     certain=True,
     why="a link between GPUs that is down or errs slows or stops the whole node's collectives",
     strength=Strength.LINK,
-    shared=NEARBY | {"nvlink_domain"},
+    shared=OF_NODE,
     alert="GpuLink",
 )
 IB = Fault(
@@ -31,7 +31,7 @@ IB = Fault(
     why="a port that is down or slow holds up every rank of the job behind it",
     inspect=CABLE,
     strength=Strength.LINK,
-    shared=NEARBY,
+    shared=OF_NODE | {"switch"},
     alert="Fabric",
 )
 IB_BER = Fault(
@@ -103,9 +103,9 @@ FAULTS = (
     IB.sub("slow_link", "page", "CONTACT_SUPPORT"),
     IB.sub("switch_down", "page", "CONTACT_SUPPORT"),
     IB.sub("port_disabled", "record", "NONE", origin="site"),
-    IB.sub("adapter_gone", "page", "RESTART_BM", internal=True),
+    IB.sub("adapter_gone", "page", "RESTART_BM", shared=OF_NODE),
     *(
-        IB.sub(f"adapter_{reason}", "page", "RESTART_BM", detectors=("ib_adapter",), internal=True)
+        IB.sub(f"adapter_{reason}", "page", "RESTART_BM", detectors=("ib_adapter",), shared=OF_NODE)
         for reason in ("health", "fatal")
     ),
     *(
@@ -114,7 +114,7 @@ FAULTS = (
             "ticket",
             "CONTACT_SUPPORT",
             detectors=("ib_adapter",),
-            internal=True,
+            shared=OF_NODE,
         )
         for reason in ("temperature", "power", "cable", "unknown")
     ),

@@ -13,7 +13,7 @@ Origin = Literal["hardware", "application", "site", "agent", "unknown"]
 # Levels of the topology (detectors/incidents/graph.py).
 Level = Literal["link", "switch", "node", "rack", "nvlink_domain", "job"]
 
-NEARBY: frozenset[Level] = frozenset({"link", "switch", "node"})
+OF_NODE: frozenset[Level] = frozenset({"node"})
 
 
 class Strength(IntEnum):
@@ -33,12 +33,12 @@ class Fault:
 
     ``detectors`` emit it, with ``severity`` at most and one of ``actions``. ``certain``: a
     device, a driver or a counter states it; otherwise it is inferred. ``why`` is the reason for
-    the action, ``inspect`` the step where the action is CONTACT_SUPPORT. ``shared``: other devices
-    of the same link, switch, node, rack, NVLink domain or job may have it from the same cause;
-    ``internal``: no switch can cause it. ``symptom``: any other fault nearby may cause it.
-    ``exonerates``: it clears the program whose fault the GPU repeats. ``prediction``: the device
-    still works. ``alert`` is the stem of the alert in rules/findings.py, ``score`` the class of
-    the scenario suite, by default the class of the fault.
+    the action, ``inspect`` the step where the action is CONTACT_SUPPORT. ``shared``: where half of
+    the parts of such a switch, node, rack or job have it at once, that is their common cause.
+    ``symptom``: nothing of the device need be broken; its causes are edges in
+    detectors/faults/causes.py. ``exonerates``: it clears the program whose fault the GPU repeats.
+    ``prediction``: the device still works. ``alert`` is the stem of the alert in
+    rules/findings.py, ``score`` the class of the scenario suite, by default the class of the fault.
     """
 
     name: str
@@ -51,7 +51,6 @@ class Fault:
     inspect: str = ""
     strength: Strength = Strength.STATISTIC
     shared: frozenset[Level] = frozenset()
-    internal: bool = False
     symptom: bool = False
     exonerates: bool = False
     prediction: bool = False
@@ -75,8 +74,3 @@ class Fault:
         'power-limit'
         """
         return self.score or self.name.partition("/")[0].replace("_", "-")
-
-    @property
-    def halts_job(self) -> bool:
-        """Whether it stops a job by itself: a GPU or a link."""
-        return self.strength >= Strength.LINK

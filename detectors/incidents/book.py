@@ -4,15 +4,18 @@ places that they are about.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from detectors.incidents.kinship import Key
+from detectors.incidents.evidence import Evidence, Key
+from detectors.incidents.explain import root_cause
+from detectors.incidents.graph import FaultSite
+from detectors.incidents.pending import sites_of
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.documents import exact, exact_finding, exact_incident
-from pipeline.finding import Finding, Incident
+from pipeline.finding import Incident
 
 WINDOW_NS = 600 * 10**9  # evidence that is this far apart may share a cause
 
@@ -27,12 +30,13 @@ class TakenOn(NamedTuple):
 
 @dataclass(slots=True)
 class OpenIncident:
-    """An incident that is open: its findings by id in the order of evidence, which of them are
-    open, and what it can be found by.
+    """An incident that is open: its evidence by finding, the first first, which of it is open, and
+    what it can be found by.
 
-    ``over``: findings that ended so long ago that they are no longer evidence. ``common`` is the
-    class of fault that is common to all its devices, empty where there is none. ``said`` is how
-    many findings it had when it was last reported, ``faults`` what it has reported of its roots.
+    ``over``: findings that ended so long ago that they are no longer evidence. ``parent``: the
+    place whose parts failed together. ``common``: the class of fault that is common to all its
+    devices, empty where there is none. ``said`` is how many findings it had when it was last
+    reported, ``faults`` what it has reported of its devices.
     """
 
     id: str
@@ -40,10 +44,11 @@ class OpenIncident:
     began_ns: int  # the same on the clock of durations, as all that follows
     evidence_ns: int  # when its last finding began
     fresh_ns: int  # when it last received anything, also that a finding ended
-    findings: dict[str, Finding] = field(default_factory=dict)
+    evidence: dict[str, Evidence] = field(default_factory=dict)
     standing: set[str] = field(default_factory=set)
     over: set[str] = field(default_factory=set)
     keys: set[Key] = field(default_factory=set)
+    parent: FaultSite | None = None
     common: str = ""
     reported: Incident | None = None  # as it was last reported; snapshots call it "told"
     counted: bool = False
@@ -52,9 +57,14 @@ class OpenIncident:
     taken_on: TakenOn | None = None
 
     @property
-    def live(self) -> list[Finding]:
-        """The findings that are current evidence, in the order of evidence."""
-        return [finding for name, finding in self.findings.items() if name not in self.over]
+    def live(self) -> list[Evidence]:
+        """What is evidence now, the first first."""
+        return [one for name, one in self.evidence.items() if name not in self.over]
+
+    @property
+    def strongest(self) -> Evidence:
+        """What its root cause is read from."""
+        return root_cause(self.live or list(self.evidence.values()))
 
 
 class Book:
@@ -69,25 +79,21 @@ class Book:
         """The incident that holds a finding."""
         return self.open.get(self._by_finding.get(finding, ""))
 
-    def find(self, keys: Iterable[Key], since_ns: int | None = None) -> OpenIncident | None:
-        """The newest open incident with one of these keys, and with a finding that began since
-        then, where that is asked for.
-        """
-        return max(self.with_any(keys, since_ns), key=lambda one: one.evidence_ns, default=None)
-
-    def with_any(self, keys: Iterable[Key], since_ns: int | None = None) -> Iterator[OpenIncident]:
-        """All of them."""
+    def with_any(self, keys: Iterable[Key]) -> list[OpenIncident]:
+        """The open incidents with one of these keys."""
         names = dict.fromkeys(name for key in keys for name in self._by_key.get(key, ()))
-        found = (one for name in names if (one := self.open.get(name)))
-        yield from (one for one in found if since_ns is None or one.evidence_ns >= since_ns)
+        return [self.open[name] for name in names if name in self.open]
 
-    def index(self, incident: OpenIncident, keys: Iterable[Key]) -> None:
-        """From now on an incident is found by these keys and by its findings."""
+    def add(self, incident: OpenIncident, one: Evidence) -> None:
+        """A finding is evidence of an incident from now on, and of no other."""
+        incident.evidence[one.finding.id] = one
+        self._by_finding[one.finding.id] = incident.id
+        self._index(incident, one.keys())
+
+    def _index(self, incident: OpenIncident, keys: Iterable[Key]) -> None:
         for key in keys:
             incident.keys.add(key)
             self._by_key.setdefault(key, {})[incident.id] = None
-        for finding in incident.findings:
-            self._by_finding[finding] = incident.id
 
     def close(self, incident: OpenIncident) -> None:
         """Forget an incident."""
@@ -96,7 +102,7 @@ class Book:
             self._by_key[key].pop(incident.id, None)
             if not self._by_key[key]:
                 del self._by_key[key]
-        for finding in incident.findings:
+        for finding in incident.evidence:
             if self._by_finding.get(finding) == incident.id:
                 del self._by_finding[finding]
 
@@ -111,7 +117,8 @@ class Book:
         def commit() -> None:
             self.open, self._by_key, self._by_finding = {one.id: one for one in opened}, {}, {}
             for one in opened:
-                self.index(one, set(one.keys))
+                self._index(one, set(one.keys))
+                self._by_finding |= dict.fromkeys(one.evidence, one.id)
 
         return commit
 
@@ -123,7 +130,11 @@ def _document(one: OpenIncident) -> dict[str, Any]:
         "began_ns": one.began_ns,
         "evidence_ns": one.evidence_ns,
         "fresh_ns": one.fresh_ns,
-        "findings": [exact(finding) for finding in one.findings.values()],
+        "evidence": [
+            [exact(each.finding), [*map(list, each.sites)], each.at_ns]
+            for each in one.evidence.values()
+        ],
+        "parent": list(one.parent) if one.parent else None,
         "standing": sorted(one.standing),
         "over": sorted(one.over),
         "keys": sorted(one.keys),
@@ -139,9 +150,13 @@ def _document(one: OpenIncident) -> dict[str, Any]:
 def _opened(document: dict[str, Any]) -> OpenIncident:
     document = dict(document)
     reported = document.pop("told")
-    findings = [exact_finding(kept) for kept in document["findings"]]
+    evidence = [
+        Evidence(exact_finding(kept), sites_of(sites), int(at_ns))
+        for kept, sites, at_ns in document["evidence"]
+    ]
     parts = {
-        "findings": {finding.id: finding for finding in findings},
+        "evidence": {one.finding.id: one for one in evidence},
+        "parent": FaultSite(*map(str, document["parent"])) if document["parent"] else None,
         "standing": set(document["standing"]),
         "over": set(document["over"]),
         "faults": set(document["faults"]),

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from detectors.kit.jobs import JobTracker
+from detectors.kit.jobs import JobTracker, MigSlot
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.frame import Device
@@ -18,6 +18,7 @@ DOMAIN = "nvlink_domain"
 CONTAINERS = ("node", "rack", "switch", "job", DOMAIN)
 # kinds whose number says how much of a node, switch or job is affected
 COUNTED = ("gpu", "ib_port")
+LEFT_NS = 120 * 10**9  # a GPU that left its job so long ago failed without it
 
 
 class FaultSite(NamedTuple):
@@ -52,10 +53,13 @@ class Graph:
         self._racks: dict[str, str] = {}
         self._count: dict[tuple[FaultSite, str], int] = {}
         self._hosts: dict[str, int] = {}  # rack -> hosts
+        self._left: dict[MigSlot, tuple[str, int]] = {}  # GPUs that left a job, which one, when
+        self._now_ns = 0
 
-    def take(self, observation: Observation) -> None:
-        """Follow an observation."""
-        self.jobs.take(observation.events)
+    def take(self, observation: Observation, now_ns: int = 0) -> None:
+        """Follow an observation; ``now_ns`` is on the clock of durations."""
+        self._now_ns = now_ns
+        self._follow_jobs(observation)
         changed = False
         for frame in observation.frames:
             key = Roster(observation.source, frame.kind)
@@ -107,9 +111,32 @@ class Graph:
         )
 
     def _job(self, device: Device) -> str:
-        if device.kind == "gpu":
-            return self.jobs.of(device.host, device.id)
-        return self.jobs.on(device.host)
+        if job := device.attributes.get("job"):
+            return job
+        if device.kind != "gpu":
+            return self.jobs.on(device.host)
+        job, left_ns = self._left.get(MigSlot(device.host, device.id), ("", 0))
+        recent = self._now_ns - left_ns <= LEFT_NS
+        return self.jobs.of(device.host, device.id) or (job if recent else "")
+
+    def _follow_jobs(self, observation: Observation) -> None:
+        """The processes of a GPU that is lost end before anybody sees that it is lost."""
+        jobs = {
+            str(event.attributes["job"])
+            for event in observation.events
+            if event.kind in ("job_started", "job_ended") and "job" in event.attributes
+        }
+        if not jobs:
+            return
+        before = {place: job for job in jobs for place in self.jobs.members(job)}
+        self.jobs.take(observation.events)
+        after = {place for job in jobs for place in self.jobs.members(job)}
+        self._left |= {p: (job, self._now_ns) for p, job in before.items() if p not in after}
+        self._left = {
+            place: entry
+            for place, entry in self._left.items()
+            if self._now_ns - entry[1] <= LEFT_NS
+        }
 
     def _add_up(self) -> None:
         self._count = {}
@@ -134,6 +161,7 @@ class Graph:
             **self.jobs.state(),
             "racks": text_array(self._racks),
             "rosters": text_array(rosters),
+            "left": text_array([[*place, *entry] for place, entry in self._left.items()]),
         }
 
     def prepare(self, state: State) -> Commit:
@@ -141,6 +169,10 @@ class Graph:
         jobs = self.jobs.prepare(state)
         racks = {
             str(host): str(rack) for host, rack in dict(from_text_array(state["racks"])).items()
+        }
+        left = {
+            MigSlot(str(host), str(gpu)): (str(job), int(at_ns))
+            for host, gpu, job, at_ns in from_text_array(state["left"])
         }
         parts, racked = {}, {}
         for source, kind, places, hosts in from_text_array(state["rosters"]):
@@ -151,6 +183,7 @@ class Graph:
         def commit() -> None:
             jobs()
             self._seen, self._parts, self._racked, self._racks = {}, parts, racked, racks
+            self._left = left
             self._add_up()
 
         return commit
@@ -172,23 +205,3 @@ def _parts(devices: Iterable[Device]) -> dict[FaultSite, int]:
 
 def _racks(devices: Iterable[Device]) -> dict[str, str]:
     return {device.host: rack for device in devices if (rack := device.attributes.get("rack", ""))}
-
-
-def affected(devices: Iterable[Device], graph: Graph, place: FaultSite) -> tuple[int, int]:
-    """How many of a place's parts are these devices in it, and how many parts it has (of the kind
-    with the largest share).
-    """
-    inside = list(devices)
-    if place.level == "rack":
-        return len({device.host for device in inside}), graph.count(place, "")
-    best = (0, 0)
-    for kind in COUNTED:
-        bad = len({device.id for device in inside if device.kind == kind})
-        of = (
-            graph.count(place, kind)
-            if place.level != "job"
-            else len(graph.jobs.members(place.name)) * (kind == "gpu")
-        )
-        if of and bad / of > best[0] / max(best[1], 1):
-            best = (bad, of)
-    return best

@@ -42,10 +42,8 @@ def test_the_note_stays_when_the_incident_is_told_again() -> None:
     assert found.id in story.told[-1].findings
 
 
-def test_a_page_about_another_gpu_ends_the_acknowledgement() -> None:
-    """It joins the incident of its node, and nobody has seen it yet: alerts that the
-    acknowledgement silences are heard again.
-    """
+def test_a_page_about_another_gpu_is_not_acknowledged() -> None:
+    """It is an incident of its own, and the first one stays acknowledged."""
     story = Story()
     story.nodes("n1")
     story.finds(gpu(2), "xid/gpu")
@@ -54,9 +52,25 @@ def test_a_page_about_another_gpu_ends_the_acknowledgement() -> None:
     )
     story.wait(60)
     story.finds(gpu(4), "xid/gpu")
-    assert [(i.id, i.acknowledged_ns > 0) for i in story.told] == [
-        (story.told[0].id, told) for told in (False, True, False)
-    ]
+    assert {i.root: i.acknowledged_ns > 0 for i in story.fusion.open()} == {
+        gpu(2): True,
+        gpu(4): False,
+    }
+
+
+def test_a_node_whose_other_gpus_fail_too_is_not_acknowledged() -> None:
+    """Somebody acknowledged the first; half of them within two minutes is more than that."""
+    story = Story()
+    story.nodes("n1")
+    story.finds(gpu(0), "xid/gpu")
+    story.happens(
+        "incident_acknowledged", gpu(0), incident=story.told[0].id, note="on it", user="ada"
+    )
+    for number in range(1, 4):
+        story.wait(30)
+        story.finds(gpu(number), "xid/gpu")
+    (one,) = story.fusion.open()
+    assert (one.root, one.acknowledged_ns, one.note) == (node(), 0, "on it")
 
 
 def test_a_ticket_that_becomes_a_page_is_not_acknowledged() -> None:
@@ -70,8 +84,8 @@ def test_a_ticket_that_becomes_a_page_is_not_acknowledged() -> None:
     assert (story.told[-1].severity, story.told[-1].acknowledged_ns) == ("page", 0)
 
 
-def test_symptoms_tickets_and_what_the_root_explains_leave_the_acknowledgement() -> None:
-    """The job that waits for the lost GPU, a ticket beside it, one more page about it."""
+def test_symptoms_and_what_the_root_explains_leave_the_acknowledgement() -> None:
+    """The job that waits for the lost GPU, and one more page about it."""
     story = Story()
     story.nodes("n1")
     story.finds(gpu(0), "gpu_lost")
@@ -79,9 +93,9 @@ def test_symptoms_tickets_and_what_the_root_explains_leave_the_acknowledgement()
         "incident_acknowledged", gpu(0), incident=story.told[0].id, note="on it", user="ada"
     )
     story.finds(gpu(1), "hang")
-    story.finds(gpu(2), "xid/gpu", "ticket")
     story.finds(gpu(0), "xid/gpu", detector="another")
     assert story.told[-1].note == "on it"
+    assert story.told[-1].acknowledged_ns > 0
     assert len(story.open) == 1
 
 
@@ -149,16 +163,18 @@ def test_an_open_incident_is_a_record_while_its_device_is_out_of_service() -> No
     assert len({i.id for i in story.told}) == 1
 
 
-def test_what_is_in_service_is_a_page_though_the_first_to_blame_is_not() -> None:
-    """Two GPUs of a rack throttle for one cause; the one that was blamed is taken out, the other
-    still makes its job wait.
+def test_what_is_in_service_is_a_page_though_the_first_part_is_not() -> None:
+    """Four nodes of a rack are hot for one cause; one of them is taken out, the others still
+    make their job wait.
     """
     story = Story()
     story.nodes("n1", "n2", "n3", "n4", rack="r1")
-    story.finds(gpu(0, "n1"), "throttle")
-    story.finds(gpu(0, "n2"), "throttle")
+    for host in ("n1", "n2", "n3", "n4"):
+        story.finds(gpu(0, host, rack="r1"), "throttle")
     story.happens("maintenance_started", node("n1"), reason="new cold plate")
-    assert story.open == {gpu(0, "n2").id: ("gpu", "throttle", "page")}
+    assert story.open == {"r1": ("rack", "throttle", "page")}
+    (rack,) = story.fusion.open()
+    assert gpu(0, "n1").id not in rack.summary
 
 
 def test_a_lemon_is_taken_on_like_everything_else() -> None:

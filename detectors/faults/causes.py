@@ -1,0 +1,109 @@
+"""The causal edges: which fault brings about which other one, and on what related device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+# How the device of the cause is related to that of the effect. ``device``: it is the same;
+# ``link``: the other end of the link; ``port``: a port of the node; ``job``: the same job holds
+# both; otherwise the cause is found on the container itself that holds the device of the effect.
+Relation = Literal["device", "link", "port", "node", "switch", "rack", "nvlink_domain", "job"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """``cause`` brings about ``effect``: names of faults or of classes of faults."""
+
+    cause: str
+    where: Relation
+    effect: str
+
+
+def _each(causes: tuple[str, ...], where: Relation, *effects: str) -> tuple[Edge, ...]:
+    return tuple(Edge(cause, where, effect) for cause in causes for effect in effects)
+
+
+# What stops every rank of a job: the GPU or the link of one of them is gone.
+HALTS = (
+    "gpu_lost",
+    "gpu_absent",
+    "gpu_hung",
+    "xid/gpu",
+    "xid/memory",
+    "xid/nvlink",
+    "xid/recovery_action",
+    "xid/repeated",
+    "ecc/uncorrectable",
+    "ecc/sram",
+    "nvlink/link_down",
+    "pcie/fatal",
+    "ib/link_down",
+    "ib/adapter_gone",
+    "ib/adapter_health",
+    "ib/adapter_fatal",
+    "ib_flap",
+)
+# What makes a GPU slow, or unlike its peers.
+SLOWS = ("thermal", "throttle", "power", "power_limit", "pcie", "nvlink", "ecc", "xid")
+# What makes the network of a node slow.
+SLOW_PORTS = ("ib/link_down", "ib/slow_link", "ib/errors", "ib_ber", "ib_flap", "pcie")
+# What a cable, or the switch behind it, does to a port; an adapter's own health is not theirs.
+LINKS = (
+    "ib/link_down",
+    "ib/slow_link",
+    "ib/errors",
+    "ib/fec_tail",
+    "ib_ber",
+    "ib_flap",
+)
+
+EDGES: tuple[Edge, ...] = (
+    # A job waits for its broken part; all of its ranks wait together.
+    *_each(HALTS, "job", "hang"),
+    Edge("hang", "job", "hang"),
+    # The other ranks of a job that lost one are ended by their own programs.
+    *_each(HALTS, "job", "xid/application"),
+    Edge("xid/application", "job", "xid/application"),
+    # Who waits is idle, and is no outlier for it.
+    *_each(("hang",), "job", "straggler", "outlier", "waste"),
+    # A GPU that is held back is slow.
+    *_each(SLOWS, "device", "straggler", "outlier"),
+    *_each(SLOW_PORTS, "port", "straggler"),
+    *_each(SLOW_PORTS, "job", "straggler/slow_network"),
+    *_each(("throttle", "power_limit"), "node", "throttle", "power_limit", "straggler"),
+    *_each(("thermal", "throttle"), "rack", "thermal", "throttle", "straggler"),
+    # A GPU that is gone answers nothing.
+    *_each(
+        ("gpu_lost", "gpu_absent", "gpu_hung"),
+        "device",
+        *("observability", "waste", "outlier", "straggler"),
+    ),
+    Edge("observability/unread", "node", "gpu_unreadable"),
+    # Both ends of a link see it fail.
+    *_each(LINKS, "link", "ib/port_disabled", *LINKS),
+    # A switch takes its ports along, and those behind it wait for credits.
+    *_each(("ib/switch_down",), "switch", "ib/port_disabled", *LINKS, "congestion"),
+    Edge("nvlink/none_up", "node", "nvlink"),
+    *_each(("xid/nvlink_domain",), "nvlink_domain", "xid/nvlink", "nvlink", "hang"),
+)
+
+
+def is_named(name: str, fault: str) -> bool:
+    """Whether the name of a fault or class means this fault.
+
+    >>> is_named("ib", "ib/link_down"), is_named("ib/link_down", "ib")
+    (True, False)
+    """
+    return name in (fault, fault.partition("/")[0])
+
+
+@lru_cache(maxsize=1024)
+def edges_to(fault: str) -> tuple[Edge, ...]:
+    """The edges whose effect a fault is.
+
+    >>> edges_to("nvlink/none_up")[0].cause, edges_to("gpu_lost")
+    ('nvlink/none_up', ())
+    """
+    return tuple(edge for edge in EDGES if is_named(edge.effect, fault))

@@ -1,0 +1,75 @@
+"""A finding in an incident: where its device belonged when it was found, and how much it weighs as
+the root cause.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from detectors.faults import Strength, fault_class, fault_of
+from detectors.incidents.graph import CONTAINERS, FaultSite
+from detectors.kit.findings import RANK
+from pipeline.finding import Finding
+from pipeline.frame import Device
+
+Key = tuple[str, ...]
+
+
+class Evidence(NamedTuple):
+    """``sites`` are the places of its device at that time: a GPU that is lost leaves its job.
+
+    ``at_ns`` is when it was received, on the clock of durations.
+    """
+
+    finding: Finding
+    sites: tuple[FaultSite, ...]
+    at_ns: int
+
+    @property
+    def device(self) -> Device:
+        """The device that it is about."""
+        return self.finding.device
+
+    @property
+    def kind(self) -> str:
+        """Its class of faults."""
+        return fault_class(self.finding.fault)
+
+    @property
+    def symptom(self) -> bool:
+        """Whether nothing of the device need be broken."""
+        return fault_of(self.finding.fault).symptom
+
+    def site(self, level: str) -> FaultSite | None:
+        """The place of a level that its device is in."""
+        return next((site for site in self.sites if site.level == level), None)
+
+    def weight(self) -> tuple[object, ...]:
+        """By this the root cause of an incident is chosen, the greatest, the first of equals:
+        what was only recorded is behind all that was reported, and a symptom behind what may
+        cause it.
+        """
+        return (
+            self.finding.severity != "record",
+            not self.symptom,
+            RANK[self.finding.severity],
+            self.device.kind in CONTAINERS,
+            strength(self.finding),
+        )
+
+    def keys(self) -> set[Key]:
+        """What an incident with this finding is found by."""
+        places = {(site.level, site.name) for site in self.sites}
+        return {identity(self.device), *places}
+
+
+def strength(finding: Finding) -> Strength:
+    """How strong its evidence is; an XID that does not page is no more than a statistic."""
+    if fault_class(finding.fault) == "xid" and finding.severity != "page":
+        return Strength.STATISTIC
+    return fault_of(finding.fault).strength
+
+
+def identity(device: Device) -> Key:
+    """A device as a key."""
+    return "device", device.host, device.kind, device.id

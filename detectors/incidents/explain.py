@@ -1,0 +1,85 @@
+"""Whether one finding explains another: by a causal edge of the table of faults, on a device that
+is related as the edge says, and not after the fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from detectors.faults import fault_of
+from detectors.faults.causes import Relation, edges_to, is_named
+from detectors.incidents.evidence import Evidence, identity
+from detectors.kit.findings import RANK
+
+# A cause may be seen later than its effect: a driver's call takes 45 s to give up, and a source is
+# read once a minute at the slowest.
+LATENCY_NS = 120 * 10**9
+# Parts of one piece of hardware, whose faults are one repair.
+UNITS = ("gpu", "ib_port", "nvswitch")
+
+
+def explains(cause: Evidence, effect: Evidence) -> bool:
+    """Whether ``cause`` brought about ``effect``.
+
+    What is only recorded explains nothing.
+    """
+    return (
+        RANK[cause.finding.severity] > RANK["record"]
+        and cause.finding.onset_ns <= effect.finding.onset_ns + LATENCY_NS
+        and any(
+            is_named(edge.cause, cause.finding.fault) and _related(edge.where, cause, effect)
+            for edge in edges_to(effect.finding.fault)
+        )
+    )
+
+
+def root_cause(evidence: Sequence[Evidence]) -> Evidence:
+    """The weightiest that nothing else explains; the weightiest where all explain each other."""
+    ranked = sorted(evidence, key=Evidence.weight, reverse=True)
+    return next((one for one in ranked if not _is_effect(one, ranked)), ranked[0])
+
+
+def _is_effect(one: Evidence, others: Iterable[Evidence]) -> bool:
+    return any(explains(each, one) and not explains(one, each) for each in others)
+
+
+def same_unit(one: Evidence, other: Evidence) -> bool:
+    """Whether both are about one device and one repair: the hardware of a GPU or port, or a class
+    of faults.
+    """
+    return identity(one.device) == identity(other.device) and (
+        one.kind == other.kind or (one.device.kind in UNITS and _hardware(one) and _hardware(other))
+    )
+
+
+def linked(one: Evidence, other: Evidence) -> bool:
+    """Whether they are about the two ends of one link."""
+    ends = one.device.attributes.get("peer"), other.device.attributes.get("peer")
+    return one.device.id == ends[1] or other.device.id == ends[0]
+
+
+def _hardware(one: Evidence) -> bool:
+    return one.kind == "xid" or (
+        not one.symptom and fault_of(one.finding.fault).origin == "hardware"
+    )
+
+
+def _related(where: Relation, cause: Evidence, effect: Evidence) -> bool:
+    match where:
+        case "device":
+            return identity(cause.device) == identity(effect.device)
+        case "link":
+            return linked(cause, effect)
+        case "port":
+            return cause.device.kind == "ib_port" and _same_host(cause, effect)
+        case "job":
+            jobs = cause.site("job"), effect.site("job")
+            return jobs[0] == jobs[1] if all(jobs) else _same_host(cause, effect)
+        case level:
+            return (
+                cause.device.kind == level and cause.site(level) == effect.site(level) is not None
+            )
+
+
+def _same_host(one: Evidence, other: Evidence) -> bool:
+    return bool(one.device.host) and one.device.host == other.device.host

@@ -1,0 +1,71 @@
+"""What is upstream of many: a switch, a node, a rack or a job of which at least half of the parts
+have one fault at once is the root cause of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import ceil
+
+from detectors.faults import fault_of
+from detectors.incidents.evidence import Evidence
+from detectors.incidents.graph import FaultSite, Graph
+from detectors.kit.findings import RANK
+from pipeline.frame import Device
+
+LEVELS = ("switch", "rack", "node", "job")  # the first that explains them
+MIN_SHARE = 0.5  # of the parts
+MIN_PARTS = {"rack": 3}  # two nodes of a rack that are warm are two warm nodes
+FEWEST = 2
+# How far apart the parts of one cause fail: what a switch or a driver does to its parts it does at
+# once, and sources are read once a minute at the slowest; heat spreads.
+AT_ONCE_NS = 120 * 10**9
+SPREAD_NS = {"thermal": 600 * 10**9, "throttle": 600 * 10**9}
+
+
+def shared_sites(one: Evidence) -> Iterator[FaultSite]:
+    """The places whose other parts may have its fault from a common cause, upstream first."""
+    levels = fault_of(one.finding.fault).shared
+    if one.device.kind not in ("gpu", "ib_port", "nvswitch"):
+        return
+    for level in LEVELS:
+        if level in levels and (site := one.site(level)):
+            yield site
+
+
+def alike(one: Evidence, other: Evidence) -> bool:
+    """Whether both may have one cause: the same class of faults, at once, and as serious."""
+    spread = SPREAD_NS.get(one.kind, AT_ONCE_NS)
+    return (
+        one.kind == other.kind
+        and one.finding.severity == other.finding.severity
+        and one.device.kind == other.device.kind
+        and abs(one.finding.onset_ns - other.finding.onset_ns) <= spread
+        and abs(one.at_ns - other.at_ns) <= spread
+    )
+
+
+def quorum(graph: Graph, site: FaultSite, found: Iterable[Evidence]) -> bool:
+    """Whether these are at least half of the parts of a place: nodes of a rack, else devices."""
+    devices = [one.device for one in found]
+    if site.level == "rack":
+        bad, parts = len({device.host for device in devices}), graph.count(site, "")
+    else:
+        bad, parts = len({(d.host, d.id) for d in devices}), _parts(graph, site, devices)
+    return bad >= max(MIN_PARTS.get(site.level, FEWEST), ceil(MIN_SHARE * parts)) and parts > 0
+
+
+def _parts(graph: Graph, site: FaultSite, devices: list[Device]) -> int:
+    if site.level == "job":
+        return len(graph.jobs.members(site.name))
+    return graph.count(site, devices[0].kind) if devices else 0
+
+
+def device_of(site: FaultSite) -> Device:
+    """A place as a device."""
+    return Device(site.name if site.level == "node" else "", site.level, site.name)
+
+
+def reported(one: Evidence) -> bool:
+    """Whether anybody was to read it."""
+    return RANK[one.finding.severity] > RANK["record"]

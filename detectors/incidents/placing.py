@@ -1,0 +1,99 @@
+"""Where a finding belongs: which open incident is about its device or its cause, which are about
+its effects, and what fails together with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from detectors.incidents.book import Book, OpenIncident
+from detectors.incidents.evidence import Evidence, identity
+from detectors.incidents.explain import explains, same_unit
+from detectors.incidents.graph import FaultSite, Graph
+from detectors.incidents.parents import alike, quorum, shared_sites
+from detectors.incidents.pending import GAP_NS, Pending
+
+
+class Together(NamedTuple):
+    """Parts of a place that have one fault at once."""
+
+    site: FaultSite
+    parts: list[Evidence]
+
+
+class Placing:
+    """Looks findings up among open incidents and those that wait; it changes nothing."""
+
+    def __init__(self, book: Book, graph: Graph, pending: Pending) -> None:
+        self._book, self._graph, self._pending = book, graph, pending
+
+    def owner(self, one: Evidence) -> OpenIncident | None:
+        """The open incident about its device, else about its cause, else about a place that it is
+        a part of; the newest of several.
+        """
+        near = self._near(one)
+        return (
+            _newest(each for each in near if _is_about(each, one))
+            or self.cause(one)
+            or _newest(each for each in near if _contains(each, one))
+        )
+
+    def cause(self, one: Evidence) -> OpenIncident | None:
+        """The open incident about its cause, the newest of several."""
+        return _newest(
+            each for each in self._near(one) if any(explains(live, one) for live in each.live)
+        )
+
+    def effects(self, one: Evidence) -> list[OpenIncident]:
+        """The open incidents about nothing but what it causes, the newest first."""
+        found = [
+            each for each in self._near(one) if each.evidence and explains(one, each.strongest)
+        ]
+        return sorted(found, key=lambda each: -each.evidence_ns)
+
+    def together(self, one: Evidence) -> Together | None:
+        """The place at least half of whose parts have this fault at once, and those parts."""
+        for site in shared_sites(one):
+            parts = [*self._alike(one, site), one]
+            if quorum(self._graph, site, parts):
+                return Together(site, parts)
+        return None
+
+    def forming(self, one: Evidence) -> bool:
+        """Whether another part of a place has just had the same fault: it may be the place's."""
+        return any(
+            one.at_ns - each.at_ns <= GAP_NS and identity(each.device) != identity(one.device)
+            for site in shared_sites(one)
+            for each in self._alike(one, site)
+        )
+
+    def _near(self, one: Evidence) -> list[OpenIncident]:
+        return self._book.with_any(one.keys())
+
+    def _alike(self, one: Evidence, site: FaultSite) -> list[Evidence]:
+        known = (each for incident in self._book.with_any([tuple(site)]) for each in incident.live)
+        return [
+            each
+            for each in (*known, *self._pending.all())
+            if each.finding.id != one.finding.id and site in each.sites and alike(each, one)
+        ]
+
+
+def _newest(found: Iterable[OpenIncident]) -> OpenIncident | None:
+    return max(found, key=lambda each: each.evidence_ns, default=None)
+
+
+def _is_about(incident: OpenIncident, one: Evidence) -> bool:
+    if not incident.evidence or incident.parent or incident.common:
+        return False
+    root = identity(incident.strongest.device)
+    return any(identity(each.device) == root and same_unit(each, one) for each in incident.live)
+
+
+def _contains(incident: OpenIncident, one: Evidence) -> bool:
+    return (
+        incident.parent is not None
+        and incident.parent in shared_sites(one)
+        and any(each.kind == one.kind for each in incident.live)
+    )

@@ -1,0 +1,190 @@
+"""Every ordered pair of faults: the second one on the same device, on another one of the node, in
+the same job elsewhere, on an unrelated node or at the other end of the link, so many seconds after
+the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple
+from functools import cache
+from typing import NamedTuple
+
+from detectors.faults import FAULTS, Fault, causes, fault_class
+from pipeline.finding import Finding
+from pipeline.frame import Device, Frame, frame_of
+from tests.detectors.incidents.story import Story, gpu, node, port
+from tests.fakes import START_NS
+
+RELATIONS = ("same device", "same node", "same job", "elsewhere", "other end")
+DELAYS_S = (1, 30, 300, 1200)
+HOSTS: Mapping[str, str] = {"n1": "42", "n2": "42", "n3": "43"}  # and the job of each
+PARTS = 8  # GPUs and ports of a node
+# Faults that are found on something else than a GPU, or on more than one kind of device.
+LEVELS: Mapping[str, tuple[str, ...]] = {
+    "congestion": ("switch",),
+    "counter_saturated": ("port",),
+    "detector_failed": ("node",),
+    "drift/ib_port_mtu": ("port",),
+    "drift/node_kernel": ("node",),
+    "hang/host_stall": ("node",),
+    "ib/switch_down": ("switch",),
+    "nvlink/none_up": ("node",),
+    "observability/unread": ("node",),
+    "pcie/width": ("gpu", "port"),
+    "power_limit/low": ("gpu", "node"),
+    "thermal/cooling": ("rack",),
+    "throttle/hw_power_brake": ("gpu", "node", "rack"),
+    "xid/application": ("gpu", "job"),
+    "xid/nvlink_domain": ("nvlink_domain",),
+}
+
+
+class Kind(NamedTuple):
+    """A fault, and what it is found on."""
+
+    fault: Fault
+    level: str
+
+    @property
+    def name(self) -> str:
+        """Both, as the golden file has them."""
+        return f"{self.fault.name}@{self.level}"
+
+    def on(self, host: str, number: int, *, far: bool = False) -> Device:
+        """The device of a node that has it, or the other end of its link."""
+        match self.level:
+            case "gpu":
+                return _gpu(host, number)
+            case "port":
+                return _far_end(host, number) if far else _port(host, number)
+            case "node":
+                return node(host)
+            case "switch":
+                return Device(f"leaf-{host}", "switch", f"leaf-{host}")
+            case "job":
+                return Device("", "job", HOSTS[host])
+            case level:
+                return Device("", level, f"{level}-{host}")
+
+
+class Pair(NamedTuple):
+    """A first and a second fault, how their devices are related, and the time between them."""
+
+    first: Kind
+    second: Kind
+    relation: str
+    delay_s: int
+
+    @property
+    def devices(self) -> tuple[Device, Device]:
+        """Of the first and of the second fault."""
+        second = {
+            "same device": self.second.on("n1", 0),
+            "same node": self.second.on("n1", 1),
+            "same job": self.second.on("n2", 1),
+            "elsewhere": self.second.on("n3", 1),
+            "other end": self.second.on("n1", 0, far=True),
+        }
+        return self.first.on("n1", 0), second[self.relation]
+
+
+@cache
+def kinds() -> tuple[Kind, ...]:
+    """One of all faults that the fusion treats alike, each on what it is found on."""
+    found: dict[object, Kind] = {}
+    for row in FAULTS.values():
+        default = ("port",) if row.name.startswith("ib") else ("gpu",)
+        for level in LEVELS.get(row.name, default):
+            found.setdefault((_treated_as(row), level), Kind(row, level))
+    del found[_treated_as(FAULTS["lemon"]), "gpu"]  # an incident without findings
+    return tuple(found.values())
+
+
+def _treated_as(row: Fault) -> object:
+    names = {row.name, fault_class(row.name)}
+    edges = [edge for edge in causes.EDGES if names & {edge.cause, edge.effect}]
+    words = {"name", "detectors", "actions", "why", "inspect", "alert", "score", "certain"}
+    fields = dict(zip(type(row).__slots__, astuple(row), strict=True))
+    plain = [value for name, value in fields.items() if name not in words | {"prediction"}]
+    return fault_class(row.name), str(plain), str(edges)
+
+
+def related(first: Kind, second: Kind) -> Iterator[str]:
+    """The relations that such a pair can have."""
+    yield from RELATIONS[:-1]
+    if first.level == second.level == "port":
+        yield RELATIONS[-1]
+
+
+def happen(pair: Pair) -> tuple[Story, Finding, Finding]:
+    """The story up to half a minute after the second fault."""
+    told, (one, other) = _three_nodes(), pair.devices
+    first = told.finds(one, pair.first.fault.name, pair.first.fault.severity, "first")
+    told.wait(pair.delay_s, step=300)
+    second = told.finds(other, pair.second.fault.name, pair.second.fault.severity, "second")
+    told.wait(30, step=30)
+    return told, first, second
+
+
+def outcome(told: Story, first: Finding, second: Finding) -> str:
+    """``2``: two incidents, each about its device; ``<``: one, about the first; ``>``: one, about
+    the second; ``=``: one, about the device of both; ``.``: the second is only recorded, and
+    evidence of nothing; ``!`` anything else.
+    """
+    incidents = told.fusion.open()
+    roots, one, other = [incident.root for incident in incidents], first.device, second.device
+    if second.severity == "record":
+        joined = any(second.id in incident.findings for incident in incidents)
+        return "!" if roots != [one] else "<" if joined else "."
+    if len(roots) == 2 and all(
+        [finding.id] == [name for name in incident.findings if name in (first.id, second.id)]
+        and incident.root == finding.device
+        for incident, finding in zip(incidents, (first, second), strict=True)
+    ):
+        return "2"
+    if roots == [one]:
+        return "=" if one == other else "<"
+    return ">" if roots == [other] else "!"
+
+
+@cache
+def _gpu(host: str, number: int) -> Device:
+    facts = {
+        "index": str(number),
+        "rack": f"rack-{host}",
+        "fabric_cluster": f"nvlink_domain-{host}",
+    }
+    return gpu(number, host, **facts)
+
+
+@cache
+def _port(host: str, number: int) -> Device:
+    facts = {"leaf": f"leaf-{host}", "peer": f"leaf-{host}-{number}", "rack": f"rack-{host}"}
+    return port(number, host, **facts)
+
+
+def _far_end(host: str, number: int) -> Device:
+    here = _port(host, number)
+    return Device(f"leaf-{host}", "ib_port", here.attributes["peer"], {"peer": here.id})
+
+
+def _three_nodes() -> Story:
+    """Of eight GPUs and eight ports, each with a switch of its own; a job on the first two, another
+    one on the third.
+    """
+    told = Story()
+    told.see(frames=_frames())
+    for host, job in HOSTS.items():
+        ids = " ".join(_gpu(host, n).id for n in range(PARTS))
+        told.happens("job_started", node(host), job=job, gpus=ids)
+    return told
+
+
+@cache
+def _frames() -> tuple[Frame, Frame]:
+    places = [(host, number) for host in HOSTS for number in range(PARTS)]
+    return (
+        frame_of("gpu", [(_gpu(*place), {}) for place in places], START_NS, 0),
+        frame_of("ib_port", [(_port(*place), {}) for place in places], START_NS, 0),
+    )

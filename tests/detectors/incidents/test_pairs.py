@@ -1,0 +1,134 @@
+"""The matrix of pairs: no fault is swallowed by another one, and what is joined follows from the
+causal edges alone.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from detectors.faults import causes
+from detectors.faults.causes import EDGES, Edge, is_named
+from detectors.incidents.book import OpenIncident
+from detectors.incidents.evidence import Evidence
+from detectors.incidents.placing import Placing
+from pipeline.finding import Finding
+from tests import golden
+from tests.detectors.incidents.pairs import (
+    DELAYS_S,
+    RELATIONS,
+    Kind,
+    Pair,
+    happen,
+    kinds,
+    outcome,
+    related,
+)
+from tests.detectors.incidents.story import Story
+
+pytestmark = pytest.mark.slow
+
+FIRST = tuple(kind for kind in kinds() if kind.fault.severity != "record")
+# The relation in which an edge joins two devices.
+WHERE = {"device": ("same device",), "link": ("other end",), "job": ("same job",)}
+
+
+def grid(relation: str, delay_s: int) -> str:
+    """A line for each first fault, a sign for each second one."""
+    lines = [
+        f"{first.name:32}"
+        + "".join(
+            outcome(*happen(Pair(first, second, relation, delay_s)))
+            if relation in related(first, second)
+            else " "
+            for second in kinds()
+        )
+        for first in FIRST
+    ]
+    return "\n".join([f"second: {' '.join(kind.name for kind in kinds())}", *lines]) + "\n"
+
+
+def expected(pair: Pair) -> str:
+    """The sign of a pair in the golden file."""
+    name = _file(pair.relation, pair.delay_s)
+    text = (Path(golden.__file__).parent / name).read_text(encoding="utf-8")
+    line = text.splitlines()[1 + FIRST.index(pair.first)]
+    return line[32 + kinds().index(pair.second)]
+
+
+def _file(relation: str, delay_s: int) -> str:
+    return f"pairs/{relation.replace(' ', '_')}_{delay_s}s.txt"
+
+
+@pytest.mark.parametrize("delay_s", DELAYS_S)
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_the_incidents_of_a_pair_follow_from_the_table(relation: str, delay_s: int) -> None:
+    """As the golden file has them, whose difference is the review of a change of the table."""
+    golden.check(_file(relation, delay_s), grid(relation, delay_s))
+
+
+@pytest.mark.parametrize("first", FIRST, ids=lambda kind: kind.name)
+def test_each_broken_device_is_named_until_it_is_repaired(first: Kind) -> None:
+    """As the root of an open incident, or in its summary; also after the other one was repaired."""
+    for second, delay_s in product(FIRST, (30,)):
+        for relation in related(first, second):
+            told, one, other = happen(Pair(first, second, relation, delay_s))
+            assert _named(told, one), (second.name, relation, delay_s)
+            assert _named(told, other), (second.name, relation, delay_s)
+            told.clears(one)
+            told.wait(1200)
+            assert _named(told, other), (second.name, relation, delay_s, "first repaired")
+            assert any(other.id in incident.findings for incident in told.fusion.open())
+
+
+def _named(told: Story, finding: Finding) -> bool:
+    """A symptom is named by what causes it."""
+    device = finding.device
+    return any(
+        incident.root == device
+        or device.id in incident.summary
+        or (finding.id in incident.findings and _explained(finding, incident.fault))
+        for incident in told.fusion.open()
+    )
+
+
+def _explained(finding: Finding, fault: str) -> bool:
+    return any(is_named(edge.cause, fault) for edge in causes.edges_to(finding.fault))
+
+
+@pytest.mark.parametrize("edge", EDGES, ids=lambda edge: f"{edge.cause}-{edge.where}-{edge.effect}")
+def test_without_an_edge_the_matrix_differs(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No edge is there for nothing."""
+    monkeypatch.setattr(causes, "EDGES", tuple(each for each in EDGES if each is not edge))
+    causes.edges_to.cache_clear()
+    try:
+        assert any(outcome(*happen(pair)) != expected(pair) for pair in _pairs(edge))
+    finally:
+        causes.edges_to.cache_clear()
+
+
+def _pairs(edge: Edge) -> list[Pair]:
+    return [
+        Pair(first, second, relation, delay_s)
+        for delay_s in (1, 300)
+        for first in FIRST
+        for second in kinds()
+        if is_named(edge.cause, first.fault.name) and is_named(edge.effect, second.fault.name)
+        for relation in WHERE.get(edge.where, ("same node",))
+        if relation in related(first, second)
+    ]
+
+
+def test_with_a_window_of_ten_minutes_the_matrix_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is near in time is not a cause."""
+    cause = Placing.cause
+
+    def nearby(self: Placing, one: Evidence) -> OpenIncident | None:
+        recent = [each for each in self._near(one) if one.at_ns - each.evidence_ns <= 600 * 10**9]
+        return cause(self, one) or next(iter(recent), None)
+
+    monkeypatch.setattr(Placing, "cause", nearby)
+    pairs = [Pair(FIRST[0], second, "same node", 300) for second in FIRST]
+    assert any(outcome(*happen(pair)) != expected(pair) for pair in pairs)
