@@ -14,15 +14,23 @@ Relation = Literal["device", "link", "port", "node", "switch", "rack", "nvlink_d
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """``cause`` brings about ``effect``: names of faults or of classes of faults."""
+    """``cause`` brings about ``effect``: names of faults or of classes of faults.
+
+    ``late_s``: how much later than its effect a cause may seem to have begun, in seconds. By
+    default two minutes: a call into the driver takes 45 s to give up, and a source is read once a
+    minute at the slowest. Lines of the kernel log have the time of their event.
+    """
 
     cause: str
     where: Relation
     effect: str
+    late_s: int = 120
 
 
-def _each(causes: tuple[str, ...], where: Relation, *effects: str) -> tuple[Edge, ...]:
-    return tuple(Edge(cause, where, effect) for cause in causes for effect in effects)
+def _each(
+    causes: tuple[str, ...], where: Relation, *effects: str, late_s: int = 120
+) -> tuple[Edge, ...]:
+    return tuple(Edge(cause, where, effect, late_s) for cause in causes for effect in effects)
 
 
 # What stops every rank of a job: the GPU or the link of one of them is gone.
@@ -64,7 +72,7 @@ EDGES: tuple[Edge, ...] = (
     *_each(HALTS, "job", "hang"),
     Edge("hang", "job", "hang"),
     # The other ranks of a job that lost one are ended by their own programs.
-    *_each(HALTS, "job", "xid/application"),
+    *_each(HALTS, "job", "xid/application", late_s=10),
     Edge("xid/application", "job", "xid/application"),
     # Who waits is idle, and is no outlier for it.
     *_each(("hang",), "job", "straggler", "outlier", "waste"),

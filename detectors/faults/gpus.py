@@ -78,7 +78,7 @@ XIDS = (
     XID.sub("repeated", "page", "RUN_DCGMEUD", certain=False, exonerates=True),
     XID.sub("gpu", "page", *CATALOGUE),
     XID.sub("memory", "page", *CATALOGUE),
-    XID.sub("nvlink", "page", *CATALOGUE),
+    XID.sub("nvlink", "page", *CATALOGUE, shared=OF_NODE | {"nvlink_domain"}),
     XID.sub(
         "nvlink_domain",
         "page",

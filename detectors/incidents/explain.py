@@ -10,10 +10,8 @@ from detectors.faults import fault_of
 from detectors.faults.causes import Relation, edges_to, is_named
 from detectors.incidents.evidence import Evidence, identity
 from detectors.kit.findings import RANK
+from pipeline.clock import SECOND_NS
 
-# A cause may be seen later than its effect: a driver's call takes 45 s to give up, and a source is
-# read once a minute at the slowest.
-LATENCY_NS = 120 * 10**9
 # Parts of one piece of hardware, whose faults are one repair.
 UNITS = ("gpu", "ib_port", "nvswitch")
 
@@ -23,13 +21,12 @@ def explains(cause: Evidence, effect: Evidence) -> bool:
 
     What is only recorded explains nothing.
     """
-    return (
-        RANK[cause.finding.severity] > RANK["record"]
-        and cause.finding.onset_ns <= effect.finding.onset_ns + LATENCY_NS
-        and any(
-            is_named(edge.cause, cause.finding.fault) and _related(edge.where, cause, effect)
-            for edge in edges_to(effect.finding.fault)
-        )
+    late_ns = cause.finding.onset_ns - effect.finding.onset_ns
+    return RANK[cause.finding.severity] > RANK["record"] and any(
+        is_named(edge.cause, cause.finding.fault)
+        and late_ns <= edge.late_s * SECOND_NS
+        and _related(edge.where, cause, effect)
+        for edge in edges_to(effect.finding.fault)
     )
 
 

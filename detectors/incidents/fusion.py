@@ -155,7 +155,7 @@ class Incidents(Stateful):
         if self._join(joined, one, at):
             changes.touch(joined)
             self._gather(joined, self._placing.effects(one), at, changes)
-            if together := self._placing.together(one):
+            if together := self._placing.together(one, waited=waited):
                 self._to_place(together, at, changes)
             self._merge_storm(joined, one, at, changes)
 

@@ -9,11 +9,11 @@ from math import ceil
 
 from detectors.faults import fault_of
 from detectors.incidents.evidence import Evidence
-from detectors.incidents.graph import FaultSite, Graph
+from detectors.incidents.graph import DOMAIN, FaultSite, Graph
 from detectors.kit.findings import RANK
 from pipeline.frame import Device
 
-LEVELS = ("switch", "rack", "node", "job")  # the first that explains them
+LEVELS = ("nvlink_domain", "switch", "rack", "node", "job")  # the first that explains them
 MIN_SHARE = 0.5  # of the parts
 MIN_PARTS = {"rack": 3}  # two nodes of a rack that are warm are two warm nodes
 FEWEST = 2
@@ -46,7 +46,12 @@ def alike(one: Evidence, other: Evidence) -> bool:
 
 
 def quorum(graph: Graph, site: FaultSite, found: Iterable[Evidence]) -> bool:
-    """Whether these are at least half of the parts of a place: nodes of a rack, else devices."""
+    """Whether these are at least half of the parts of a place: nodes of a rack, else devices.
+
+    When it is an NVLink domain its detector says.
+    """
+    if site.level == DOMAIN:
+        return False
     devices = [one.device for one in found]
     if site.level == "rack":
         bad, parts = len({device.host for device in devices}), graph.count(site, "")

@@ -46,24 +46,32 @@ class Placing:
         )
 
     def effects(self, one: Evidence) -> list[OpenIncident]:
-        """The open incidents about nothing but what it causes, the newest first."""
+        """The open incidents about nothing but what it causes, the oldest first."""
         found = [
             each for each in self._near(one) if each.evidence and explains(one, each.strongest)
         ]
-        return sorted(found, key=lambda each: -each.evidence_ns)
+        return sorted(found, key=lambda each: each.began_ns)
 
-    def together(self, one: Evidence) -> Together | None:
-        """The place at least half of whose parts have this fault at once, and those parts."""
+    def together(self, one: Evidence, *, waited: bool = False) -> Together | None:
+        """The place at least half of whose parts have this fault at once, and those parts.
+
+        While parts of other nodes still fail, the cause may be further upstream than the node;
+        ``waited``: no longer.
+        """
         for site in shared_sites(one):
             parts = [*self._alike(one, site), one]
             if quorum(self._graph, site, parts):
                 return Together(site, parts)
+            if not waited and any(
+                _is_fresh(each, one) and each.device.host != one.device.host for each in parts
+            ):
+                return None
         return None
 
     def forming(self, one: Evidence) -> bool:
         """Whether another part of a place has just had the same fault: it may be the place's."""
         return any(
-            one.at_ns - each.at_ns <= GAP_NS and identity(each.device) != identity(one.device)
+            _is_fresh(each, one) and identity(each.device) != identity(one.device)
             for site in shared_sites(one)
             for each in self._alike(one, site)
         )
@@ -78,6 +86,10 @@ class Placing:
             for each in (*known, *self._pending.all())
             if each.finding.id != one.finding.id and site in each.sites and alike(each, one)
         ]
+
+
+def _is_fresh(earlier: Evidence, one: Evidence) -> bool:
+    return one.at_ns - earlier.at_ns <= GAP_NS
 
 
 def _newest(found: Iterable[OpenIncident]) -> OpenIncident | None:
