@@ -64,10 +64,10 @@ class Gate:
             left = self._reconcile(record, answer)
             if left is not None:
                 return left
-        worst = worst_of(answer, self._policy)
-        if worst is None:
+        causes = causes_of(answer, self._policy)
+        if not causes:
             return _calm(answer)
-        reason = reason_of(worst, simulated=bool(answer.simulated))
+        worst, reason = causes[0], reason_of(*causes, simulated=bool(answer.simulated))
         forbidden = self._policy.forbids(self._node) or self._unfit(
             self._controller.node(self._node), worst
         )
@@ -138,10 +138,11 @@ class Gate:
             if (
                 not record.by and not self._dry_run
             ):  # an earlier check was interrupted right after it had drained
-                self._record.write(
-                    replace(record, by=state.by, slot=self._tokens.slot(self._policy.most_drained))
+                record = replace(
+                    record, by=state.by, slot=self._tokens.slot(self._policy.most_drained)
                 )
-            return f"drained by Tocsin: {record.reason}"
+                self._record.write(record)
+            return f"drained by Tocsin: {self._refreshed(record, answer)}"
         if self._dry_run:
             return f"dry run: no longer drained by Tocsin: {record.reason}"
         self._tokens.drop_slots()
@@ -151,6 +152,20 @@ class Gate:
             return f"left to operators, who resumed or changed it: {record.reason}"
         self._record.forget()
         return None
+
+    def _refreshed(self, record: Drained, answer: Answer) -> str:
+        """The reason, which names each part that is broken by now: who repairs the first must not
+        take the node for whole.
+        """
+        causes = causes_of(answer, self._policy)
+        reason = reason_of(*causes, simulated=bool(answer.simulated)) if causes else record.reason
+        if self._dry_run or reason == record.reason or record.over:
+            return record.reason
+        self._record.write(replace(record, reason=reason, was=record.reason, by=""))
+        self._controller.drain(self._node, reason)
+        by = self._controller.node(self._node).by
+        self._record.write(replace(record, reason=reason, was="", by=by))
+        return reason
 
     def _unfit(self, state: NodeState, worst: Problem) -> str:
         """Why the node as the controller sees it must not be drained, empty where it may."""
@@ -174,34 +189,36 @@ class Gate:
         )
 
 
-def worst_of(answer: Answer, policy: Policy) -> Problem | None:
-    """The incident to drain for: grave enough, nobody has taken it on, and
-    its remedy needs the node.
-
-    None where there is none.
+def causes_of(answer: Answer, policy: Policy) -> list[Problem]:
+    """The incidents to drain for, the gravest first: grave enough, nobody has acknowledged them,
+    and their remedy needs the node.
     """
     if answer.state != "problem" or answer.out_of_service:
-        return None
+        return []
     candidates = [
         p
         for p in answer.problems
         if policy.grave(p.severity) and p.action in NEEDS_NODE and not p.acknowledged
     ]
-    return min(candidates, key=lambda p: (p.severity != "page", p.id), default=None)
+    return sorted(candidates, key=lambda p: (p.severity != "page", p.id))
 
 
-def reason_of(problem: Problem, *, simulated: bool = False) -> str:
-    """The drain's reason: whose it is, what is wrong, and with which part.
+def reason_of(first: Problem, *others: Problem, simulated: bool = False) -> str:
+    """The drain's reason: whose it is, what is wrong, and with which parts.
 
     >>> lost = Problem(
     ...     "1", "page", "RESTART_BM", "gpu_lost", "gpu", "GPU-8a", "GPU 3", "Off the bus.", False
     ... )
     >>> reason_of(lost)
     'tocsin:gpu_lost GPU 3 (GPU-8a): Off the bus.'
+    >>> reason_of(lost, lost._replace(fault="ecc/sram", name="GPU 4"))
+    'tocsin:gpu_lost GPU 3, ecc/sram GPU 4: Off the bus.'
     """
-    what = f"{problem.fault} {problem.name} ({problem.device}): {problem.summary}"
+    names = ", ".join(f"{problem.fault} {problem.name}" for problem in (first, *others))
+    what = f"{names}: " if others else f"{names} ({first.device}): "
     mark = " [simulated]" if simulated else ""  # however long the rest is
-    return f"{OURS}{_UNSAFE.sub('?', what)}"[: MAX_REASON - len(mark)].rstrip() + mark
+    words = f"{OURS}{_UNSAFE.sub('?', what + first.summary)}"
+    return words[: MAX_REASON - len(mark)].rstrip() + mark
 
 
 def ours(state: NodeState, record: Drained) -> bool:
@@ -210,7 +227,7 @@ def ours(state: NodeState, record: Drained) -> bool:
     """
     return (
         state.drained
-        and state.reason == record.reason
+        and state.reason in (record.reason, record.was or record.reason)
         and record.by in ("", state.by)
         and not record.over
     )

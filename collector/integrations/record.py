@@ -27,7 +27,8 @@ class Drained:
     ``failed`` is the evidence of a repair after which the burn-in check failed: it is not tried
     again on the same evidence. ``trying`` is set from before that check begins until it has ended:
     found set, the check never came to its end. ``over`` is set once people have decided otherwise:
-    for the incident ``incident`` this node is left alone from then on.
+    for the incident ``incident`` this node is left alone from then on. ``was`` is the reason that
+    is being replaced; until that is done the node has either.
     """
 
     node: str
@@ -44,6 +45,7 @@ class Drained:
     over: bool = False
     failed: str = ""
     trying: bool = False
+    was: str = ""
 
 
 class Record:

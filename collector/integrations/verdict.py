@@ -16,6 +16,7 @@ State = Literal["ok", "problem", "unknown"]
 MAX_INCIDENTS = 20  # the gravest; one answer fits one line of the socket
 MAX_OPEN = 500  # ids, the gravest first; as many as /metrics shows
 MAX_TEXT = 300  # characters of a summary or reason, which may quote what a kernel log said
+MAX_NAMED, MAX_NAME = 6, 34  # other devices in a reason, and characters of each
 # Findings about other kinds (a job, a rack) speak of more than this node: no
 # integration of a node acts on them.
 OF_A_NODE = frozenset({"node", "gpu", "gpu_instance", "nvlink", "nvswitch", "ib_port"})
@@ -60,7 +61,11 @@ def verdict(
     seen = [i for i in standing if _is_read(i.root, snapshot)]
     worst = max((i.severity for i in seen), key=SEVERITIES.index, default=None)
     state, reason = _word(
-        seen, unseen=len(standing) - len(seen), dead=dead, blind=unready or _silent(snapshot)
+        seen,
+        snapshot,
+        unseen=len(standing) - len(seen),
+        dead=dead,
+        blind=unready or _silent(snapshot),
     )
     return {
         "host": host,
@@ -116,19 +121,31 @@ def text(value: str) -> str:
     return " ".join(printable(value).split())
 
 
-def _word(seen: Sequence[Incident], *, unseen: int, dead: str, blind: str) -> tuple[State, str]:
+def _word(
+    seen: Sequence[Incident], snapshot: Snapshot, *, unseen: int, dead: str, blind: str
+) -> tuple[State, str]:
     if dead:
         return "unknown", dead
-    told = [i for i in seen if i.severity != "record"]
-    if told:
-        worst = max(told, key=lambda i: SEVERITIES.index(i.severity))
-        more = f" and {len(told) - 1} more" if len(told) > 1 else ""
-        return "problem", f"{text(worst.summary)}{more}"
+    reported = [i for i in seen if i.severity != "record"]
+    if reported:
+        first, *others = sorted(reported, key=lambda i: -SEVERITIES.index(i.severity))
+        return "problem", _named(first, others, snapshot)
     if blind:
         return "unknown", blind
     if unseen:
         return "unknown", f"{unseen} open incidents are on devices that are not being read"
     return "ok", "no problems found on this node"
+
+
+def _named(first: Incident, others: Sequence[Incident], snapshot: Snapshot) -> str:
+    """The gravest in words, and each other device by name, however long the words are."""
+    devices = [
+        f"{text(called(i.root, snapshot.facts(i.root)))} ({i.fault})"[:MAX_NAME] for i in others
+    ]
+    names = f" Also: {', '.join(devices[:MAX_NAMED])}" if devices else ""
+    more = f" and {len(devices) - MAX_NAMED} more" if len(devices) > MAX_NAMED else ""
+    room = MAX_TEXT - len(names) - len(more)
+    return f"{text(first.summary)[:room]}{names}{more}"
 
 
 def _is_read(device: Device, snapshot: Snapshot) -> bool:

@@ -18,6 +18,7 @@ def summary(root: Device, blamed: Evidence, live: Sequence[Evidence]) -> str:
     words = blamed.finding.summary
     if root != blamed.device:
         words = f"{root.kind} {root.id}: {words}"
+    words += affected(root, live)
     devices = {one.device for one in live}
     kinds = ", ".join(dict.fromkeys(one.kind for one in live))
     if len(devices) > 1:
@@ -29,8 +30,7 @@ def summary(root: Device, blamed: Evidence, live: Sequence[Evidence]) -> str:
         for one in live
         if one.device == root and one.finding.fault != blamed.finding.fault and reported(one)
     ]
-    words = f"{words} Newest: {others[-1].finding.summary}" if others else words
-    return words + affected(root, live)
+    return f"{words} Newest: {others[-1].finding.summary}" if others else words
 
 
 def affected(root: Device, live: Iterable[Evidence]) -> str:
@@ -64,7 +64,7 @@ def name_of(device: Device, root: Device) -> str:
         device.attributes[name] for name in ("device", "port") if name in device.attributes
     )
     if device.kind == "gpu" and index is not None:
-        name = f"GPU {index} ({device.id})"
+        name = f"GPU {index}"
     elif device.kind == "ib_port" and port:
         name = f"port {port}"
     else:

@@ -140,6 +140,27 @@ def test_a_drained_node_is_not_drained_again(node: Node) -> None:
     assert node.cluster.node(node.name)["Reason"] == before
 
 
+def test_the_reason_of_a_drained_node_names_a_part_that_breaks_later(node: Node) -> None:
+    """Who repairs the first one must not take the node for whole; the drain stays ours."""
+    node.check()
+    node.told(LOST, LOST | {"id": "second", "device": "GPU-9b", "name": "GPU 4"})
+    both = f"tocsin:{LOST['class']} {LOST['name']}, {LOST['class']} GPU 4: "
+    assert node.check().startswith(f"drained by Tocsin: {both}")
+    assert node.reason.startswith(both)
+    assert node.check().startswith(f"drained by Tocsin: {both}")
+
+
+def test_a_check_that_was_killed_while_it_changed_the_reason_owns_its_drain(node: Node) -> None:
+    """Before the controller had it, or after."""
+    node.check()
+    record = node.agent.root / "gate.json"
+    kept = json.loads(record.read_text())
+    for now in ("the new one", REASON):
+        interrupted = kept | {"reason": now, "was": REASON if now != REASON else "x", "by": ""}
+        record.write_text(json.dumps(interrupted))
+        assert node.check() == f"drained by Tocsin: {REASON}"
+
+
 def test_checks_of_one_node_at_the_same_moment_drain_it_once(node: Node) -> None:
     """One of them acts, the others say so or see its work; one slot is taken."""
     with ThreadPoolExecutor(4) as pool:

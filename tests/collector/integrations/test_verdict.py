@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from collector.integrations.health import devices, identities
-from collector.integrations.verdict import verdict
+from collector.integrations.verdict import MAX_TEXT, verdict
 from collector.node.out_of_service import Out
 from pipeline.exposition import Exposition
 from pipeline.finding import Finding, Incident, Severity
@@ -276,3 +276,14 @@ def test_parts_are_those_that_answer_with_their_life() -> None:
     assert {"kind": "gpu", "id": gpu(1).id, "epoch": "580#2"} in list(
         identities(House().exposition.snapshot())
     )
+
+
+def test_the_reason_names_each_broken_device() -> None:
+    """The gravest in words, however many there are and however long its words; the others by
+    name and fault.
+    """
+    long = replace(opened(gpu(0)), summary="It explains many findings. " * 30)
+    reason = House().verdict(long, *(opened(gpu(n)) for n in range(1, 4)))["reason"]
+    assert all(f"GPU {n} ({opened(gpu(n)).fault})" in reason for n in range(1, 4))
+    assert reason.startswith("It explains")
+    assert len(reason) <= MAX_TEXT

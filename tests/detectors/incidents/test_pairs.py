@@ -14,6 +14,7 @@ from detectors.faults.causes import EDGES, Edge, is_named
 from detectors.incidents.book import OpenIncident
 from detectors.incidents.evidence import Evidence
 from detectors.incidents.placing import Placing
+from detectors.incidents.summary import name_of
 from pipeline.finding import Finding
 from tests import golden
 from tests.detectors.incidents.pairs import (
@@ -88,7 +89,7 @@ def _named(told: Story, finding: Finding) -> bool:
     device = finding.device
     return any(
         incident.root == device
-        or device.id in incident.summary
+        or name_of(device, incident.root) in incident.summary
         or (finding.id in incident.findings and _explained(finding, incident.fault))
         for incident in told.fusion.open()
     )
