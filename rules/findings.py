@@ -273,7 +273,8 @@ def _alert(fault: FaultClass, severity: Severity) -> Alert:
         keep="5m",
         summary=f"{fault.what}." if page else f"{fault.what} (not urgent).",
         description=(
-            f"{templates.DEVICE}: {fault.fact} ({{{{ $labels.class }}}}).{fault.numbers} "
+            f"{templates.DEVICE}: {fault.fact} ({{{{ $labels.class }}}})."
+            f"{templates.FAILED_GPUS}{fault.numbers} "
             f"{templates.action(fault.inspect, urgent=page)}"
         ),
         means=fault.means,

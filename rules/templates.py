@@ -47,6 +47,23 @@ DEVICE = (
 )
 
 
+def _failed_gpus() -> str:
+    """The failed GPUs of a node that is the root cause, or contains it, by number; else empty."""
+    failed = 'last_over_time(tocsin_device_health{instance=%q,kind="gpu",health="failed"}[5m]) > 0'
+    by_uuid = f'label_replace({failed}, "uuid", "$1", "device", "(.+)")'
+    info = "last_over_time(tocsin_gpu_info{instance=%q}[5m])"
+    query = f"{by_uuid} * on (uuid) group_left (gpu) {info}".replace('"', '\\"')
+    return (
+        '{{ if match "^(node|rack|switch|nvlink_domain|cluster)$" $labels.root_kind }}'
+        f'{{{{ with printf "{query}" $labels.instance $labels.instance | query }}}}'
+        ' Failed GPUs of the node:{{ range $i, $gpu := sortByLabel "gpu" . }}'
+        "{{ if $i }},{{ end }} {{ $gpu.Labels.gpu }}{{ end }}.{{ end }}{{ end }}"
+    )
+
+
+FAILED_GPUS = _failed_gpus()
+
+
 def of_gpu(metric: str, text: str, matchers: str = "") -> str:
     """A number of the GPU that is the root cause, in place of ``#``; empty where unknown."""
     query = _query(f"{metric}{{instance=%q,uuid=%q{matchers}}}", "instance", "root_device")
