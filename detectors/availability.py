@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -63,6 +64,15 @@ RULES = {
 NO_DRIVER = Rule(
     900.0, "ticket", "CONTACT_SUPPORT", "No GPU of this node can be read: its driver is not loaded."
 )
+# Where no GPU of a node answers it is the driver that hangs: the source has tried them all.
+DRIVER_HUNG = Rule(
+    3.0,
+    "page",
+    "RESTART_BM",
+    "The driver hangs: calls about every GPU of this node do not return.",
+)
+FAULT_OF_DRIVER = "driver_hung"
+MIN_GPUS = 2  # of one GPU nobody can say whether it or its driver hangs
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +104,12 @@ PAGE = Page(
     ),
     scored_as=("xid",),
     limits=tuple(
-        _state(*rule) for rule in (*RULES.items(), ("unreadable, all of a node", NO_DRIVER))
+        _state(*rule)
+        for rule in (
+            *RULES.items(),
+            ("unreadable, all of a node", NO_DRIVER),
+            ("hung, all of a node", DRIVER_HUNG),
+        )
     ),
 )
 
@@ -160,6 +175,7 @@ class Availability:
         codes = frame.gauge("state")
         bad = set(np.flatnonzero(np.isfinite(codes) & (codes != GpuState.OK)).tolist())
         yield from self._replaced(frame)
+        yield from self._drivers(frame, codes, boot_id)
         rows = sorted(bad | self._standing_rows(frame, codes))
         silent = codes == GpuState.UNREADABLE
         read = (
@@ -171,10 +187,27 @@ class Availability:
             device, state = frame.devices[row], STATES.get(int(codes[row]), UNREADABLE)
             yield from self._device(frame, device, state, device.host in read, boot_id)
 
+    def _drivers(self, frame: Frame, codes: NDArray[np.float64], boot_id: str) -> Iterator[Finding]:
+        """Nodes all of whose GPUs hang."""
+        hung = Counter(frame.devices[row].host for row in np.flatnonzero(codes == GpuState.HUNG))
+        standing = [device for device in self._bad if device.kind == "node"]
+        if not hung and not standing:
+            return
+        known = Counter(frame.devices[row].host for row in np.flatnonzero(np.isfinite(codes)))
+        for node in standing:
+            if known[node.id] and hung[node.id] < known[node.id]:
+                yield from self._ends(frame, node)
+        for host, count in hung.items():
+            if count == known[host] >= MIN_GPUS:
+                node = Device(host, "node", host)
+                yield from self._stays(frame, node, FAULT_OF_DRIVER, DRIVER_HUNG, boot_id)
+
     def _replaced(self, frame: Frame) -> Iterator[Finding]:
         """Those whose slot another GPU has now."""
         for device in [
-            device for device in self._bad if self._slots.instead(device, frame) is not None
+            device
+            for device in self._bad
+            if device.kind == "gpu" and self._slots.instead(device, frame) is not None
         ]:
             yield from self._ends(frame, device)
 
@@ -208,8 +241,14 @@ class Availability:
         if state in FINE:
             return
         rule = RULES[state] if read or state != UNREADABLE else NO_DRIVER
+        yield from self._stays(frame, device, state, rule, boot_id)
+
+    def _stays(
+        self, frame: Frame, device: Device, state: str, rule: Rule, boot_id: str
+    ) -> Iterator[Finding]:
+        """A bad state goes on, or begins."""
         bad = self._bad.setdefault(
-            device, bad or _BadState(state, boot_id, frame.mono_ns, frame.time_ns)
+            device, _BadState(state, boot_id, frame.mono_ns, frame.time_ns)
         )
         if bad.finding is None and frame.mono_ns - bad.mono_ns >= rule.after_s * 1e9:
             finding = self._finding(frame, device, bad, rule)
@@ -225,7 +264,7 @@ class Availability:
         return Finding(
             detector=self.name,
             device=device,
-            fault=f"gpu_{bad.state}",
+            fault=bad.state if device.kind == "node" else f"gpu_{bad.state}",
             phase="onset",
             severity=rule.severity,
             onset_ns=min(bad.time_ns, frame.time_ns),  # the wall clock may have been set back since

@@ -35,6 +35,7 @@ def _each(
 
 # What stops every rank of a job: the GPU or the link of one of them is gone.
 HALTS = (
+    "driver_hung",
     "gpu_lost",
     "gpu_absent",
     "gpu_hung",
@@ -87,6 +88,12 @@ EDGES: tuple[Edge, ...] = (
         ("gpu_lost", "gpu_absent", "gpu_hung"),
         "device",
         *("observability", "waste", "outlier", "straggler"),
+    ),
+    # Where the driver hangs, calls about every GPU do.
+    *_each(
+        ("driver_hung",),
+        "node",
+        *("gpu_hung", "gpu_unreadable", "observability", "waste", "outlier", "straggler"),
     ),
     Edge("observability/unread", "node", "gpu_unreadable"),
     # Both ends of a link see it fail.

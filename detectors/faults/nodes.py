@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from detectors.faults.model import Fault
+from detectors.faults.model import Fault, Strength
 
 OBSERVABILITY = Fault(
     "observability",
@@ -36,8 +36,21 @@ DRIFT = Fault(
 )
 WASTE = Fault("waste", ("waste",), origin="site", certain=True, why="no job uses this GPU")
 
-CLASSES = (OBSERVABILITY, DETECTOR_FAILED, LEMON, DRIFT, WASTE)
+DRIVER_HUNG = Fault(
+    "driver_hung",
+    ("availability",),
+    "page",
+    ("RESTART_BM",),
+    certain=True,
+    why="calls into the driver block every program of the node until it is restarted",
+    strength=Strength.GPU,
+    alert="GpuLost",
+    score="xid",
+)
+
+CLASSES = (DRIVER_HUNG, OBSERVABILITY, DETECTOR_FAILED, LEMON, DRIFT, WASTE)
 FAULTS = (
+    DRIVER_HUNG,
     OBSERVABILITY.sub("frozen", "ticket", "CONTACT_SUPPORT"),
     OBSERVABILITY.sub(
         "unread",

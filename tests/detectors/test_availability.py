@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from detectors.availability import Availability
+from detectors.availability import DRIVER_HUNG, Availability
 from pipeline.finding import Finding
 from tests.fakes import FakeClock, gpu, gpu_frame, observed
 
@@ -164,3 +164,41 @@ def test_a_gpu_that_is_missing_all_along_does_not_hurry_a_driver_that_is_replace
     node = Node()
     assert [f.fault for f in node.seconds(70, 0, ABSENT)] == ["gpu_absent"]
     assert node.seconds(600, UNREADABLE, ABSENT) == []
+
+
+def test_a_driver_that_hangs_is_one_page_about_the_node_before_any_gpu() -> None:
+    """Calls about every GPU hang: three seconds later, and cleared when one answers."""
+    node = Node()
+    said = node.seconds(15, HUNG, HUNG)
+    assert [(f.device.kind, f.fault, f.severity) for f in said] == [
+        ("node", "driver_hung", "page"),
+        ("gpu", "gpu_hung", "page"),
+        ("gpu", "gpu_hung", "page"),
+    ]
+    assert (said[0].time_ns - said[0].onset_ns) / 1e9 == DRIVER_HUNG.after_s
+    assert [(f.fault, f.phase) for f in node.seconds(1, HUNG, 0)] == [
+        ("driver_hung", "cleared"),
+        ("gpu_hung", "cleared"),
+    ]
+
+
+def test_one_gpu_alone_does_not_blame_its_driver() -> None:
+    """Nobody can say which of them hangs."""
+    assert {f.fault for f in Node().seconds(20, HUNG)} == {"gpu_hung"}
+
+
+def test_gpus_that_are_not_read_do_not_clear_the_driver() -> None:
+    """A frame without a state says nothing."""
+    node = Node()
+    node.seconds(15, HUNG, HUNG)
+    assert node.seconds(5, None, None) == []
+
+
+def test_a_restart_remembers_a_driver_that_hangs() -> None:
+    """It is reported once, and cleared."""
+    node = Node()
+    (page,) = node.seconds(5, HUNG, HUNG)
+    restarted = Availability()
+    restarted.restore(node.detector.state())
+    node.detector = restarted
+    assert [(f.id, f.phase) for f in node.seconds(1, 0, 0)] == [(page.id, "cleared")]

@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 from detectors import DETECTORS, PAGES
-from detectors.availability import RULES
+from detectors.availability import FAULT_OF_DRIVER, RULES
 from detectors.drift import DECLARABLE
 from detectors.faults import CLASSES, FAULTS, Fault, fault_class, fault_of
 from detectors.fec_tail import FAULT as FEC_TAIL
@@ -26,7 +26,7 @@ from tests.sources import ROOT, files, tree
 OTHERS = {"engine", "incidents"}
 # Faults whose names are built from the detector's own table, by detector.
 BUILT: dict[str, set[str]] = {
-    "availability": {f"gpu_{state}" for state in RULES},
+    "availability": {*(f"gpu_{state}" for state in RULES), FAULT_OF_DRIVER},
     "drift": {f"drift/{key.replace('.', '_')}" for key in DECLARABLE},
     "fec_tail": {f"{family}/{FEC_TAIL}" for family in ("ib", "nvlink")},
     "ib_adapter": {f"ib/adapter_{reason}" for reason in (*REASONS, "unknown")},

@@ -200,6 +200,7 @@ class NvmlSource:
             frozenset(self._targets.gpus.values()),
             sweep.complete,
             given_away(self._sysfs, (device for device in wanted if device.id not in read)),
+            self._supervisor.driver_hung,
         )
         states, changes = self._states.judge(wanted, evidence)
         self._away = states.count(PASSTHROUGH)

@@ -25,6 +25,7 @@ class Evidence:
     listed: frozenset[str]  # by the driver
     whole: bool  # only then does not being listed mean anything
     given_away: frozenset[str] = frozenset()  # to virtual machines
+    driver_hung: bool = False  # no call returns, about whatever GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ class States:
             return OK
         if uuid in evidence.given_away:
             return PASSTHROUGH
+        if evidence.driver_hung:
+            return HUNG
         if uuid in evidence.left_out:
             return HUNG if evidence.left_out[uuid] == "hung" else UNREADABLE
         if uuid in evidence.codes:

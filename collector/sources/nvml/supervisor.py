@@ -30,6 +30,9 @@ MAX_ABANDONED = 3  # children stuck in the kernel that are put up with
 CRASHES_BEFORE_QUARANTINE = 2  # in a row in calls on the same GPU
 CLOSE_S = 1.0  # how long closing waits for killed children, all together
 RETRY_FIRST_S, RETRY_MAX_S = 2.0, 60.0  # without a driver
+# After a hang the next child reads the other GPUs, unless it is the driver that hangs. It gets the
+# time that the one before it needed until its first values, three times over, and this at least.
+DRIVER_S, PATIENCE = 5.0, 3.0
 DRIVER_WORDS = {
     9: "driver not loaded",
     12: "driver library not found",
@@ -97,6 +100,9 @@ class Supervisor:
         self._look = Backoff(rng)
         self._look_ns = 0
         self._trouble = ""
+        self._began_ns = 0  # when the child that serves was started
+        self._first_values_ns = 0  # how long the last one took to give its first
+        self._no_values_ns = 0  # when a call hung after which no GPU has answered; 0: none
         metrics.set(agent.NVML_ABANDONED, 0)
         metrics.set(agent.NVML_BLIND, 0)
 
@@ -104,6 +110,13 @@ class Supervisor:
     def pid(self) -> int:
         """Process id of the child that serves, 0 where none does."""
         return self._serving.pid if self._serving else 0
+
+    @property
+    def driver_hung(self) -> bool:
+        """Whether calls into the driver do not return, about whatever GPU."""
+        patience_ns = max(DRIVER_S * SECOND_NS, PATIENCE * self._first_values_ns)
+        waited_ns = self._clock.monotonic_ns() - self._no_values_ns
+        return bool(self._no_values_ns) and waited_ns >= patience_ns
 
     def sweep(self, *, links: bool, facts: bool, missing: bool) -> Sweep:
         """One sweep of the child that serves.
@@ -122,7 +135,22 @@ class Supervisor:
                 self._run(self._serving, result, links=links, facts=facts)
             except ChildLostError as error:
                 self._lost(error, result)
+        self._watch_driver(result)
         return result
+
+    def _watch_driver(self, result: Sweep) -> None:
+        now = self._clock.monotonic_ns()
+        if any(message.kind == wire.VALUES for message in result.messages):
+            if self._began_ns:
+                self._first_values_ns, self._began_ns = now - self._began_ns, 0
+            self._no_values_ns = 0
+        elif result.hangs and not self._no_values_ns:
+            self._no_values_ns = now
+        hung = self.driver_hung
+        if hung and self._serving is not None:
+            result.trouble = "the driver hangs: no call returns"
+        blind = self._serving is None and self._abandoned() >= MAX_ABANDONED
+        self._metrics.set(agent.NVML_BLIND, float(blind or hung))
 
     def close(self) -> None:
         """End all children; one that survives its kill is left behind."""
@@ -170,7 +198,7 @@ class Supervisor:
             )
         elif self._clock.monotonic_ns() >= self._retry_ns:
             self._serving = self._begin(self.quarantine.indices())
-            self._completed = False
+            self._completed, self._began_ns = False, self._clock.monotonic_ns()
 
     def _begin(self, skip: Sequence[int]) -> Worker | None:
         try:
@@ -293,11 +321,7 @@ class Supervisor:
         for worker in [w for w in self._dying if w.ended()]:
             self._dying.remove(worker)
             worker.close()
-        abandoned = self._abandoned()
-        self._metrics.set(agent.NVML_ABANDONED, abandoned)
-        self._metrics.set(
-            agent.NVML_BLIND, float(self._serving is None and abandoned >= MAX_ABANDONED)
-        )
+        self._metrics.set(agent.NVML_ABANDONED, self._abandoned())
 
     def _abandoned(self) -> int:
         return sum(worker.stuck for worker in self._dying)

@@ -26,6 +26,7 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
     "counter_saturated": ("port",),
     "detector_failed": ("node",),
     "drift/ib_port_mtu": ("port",),
+    "driver_hung": ("node",),
     "drift/node_kernel": ("node",),
     "hang/host_stall": ("node",),
     "ib/switch_down": ("switch",),

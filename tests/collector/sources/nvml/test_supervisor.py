@@ -10,7 +10,7 @@ import pytest
 
 from collector.sources.nvml import wire
 from collector.sources.nvml.callboard import NO_DEVICE, QUICK, Running
-from collector.sources.nvml.supervisor import MAX_ABANDONED, Supervisor, Sweep
+from collector.sources.nvml.supervisor import DRIVER_S, MAX_ABANDONED, Supervisor, Sweep
 from collector.sources.nvml.wire import Message, Stream, pack, pack_document
 from collector.sources.nvml.worker import ChildLostError, Worker
 from pipeline.catalog import agent
@@ -23,8 +23,11 @@ pytestmark = pytest.mark.slow
 class FakeWorker:
     """A child of which a test decides how each sweep ends, and whether SIGKILL ends it."""
 
-    def __init__(self, number: int, ends: list[ChildLostError | None], *, immortal: bool) -> None:
+    def __init__(self, number: int, house: House) -> None:
         self.pid, self.count = 1000 + number, 2
+        self._clock, self._loaded_ns = house.clock, round(house.loads_s * 1e9)
+        self._loaded_ns += house.clock.monotonic_ns()
+        ends, immortal = house.ends, house.immortal
         self.ready = self.busy = False
         self.stuck = False
         self.closed = False
@@ -35,6 +38,8 @@ class FakeWorker:
         self.busy = True
 
     def collect(self, wait_s: float, messages: list[Message], *, until: str = "done") -> None:
+        if self._clock.monotonic_ns() < self._loaded_ns:
+            return
         if not self.ready:
             self.ready = True
             messages += Stream().feed(
@@ -69,6 +74,7 @@ class House:
         self.ends: list[ChildLostError | None] = []
         self.immortal = False
         self.refused = False
+        self.loads_s = 0.0
         self.supervisor = Supervisor(
             self._start,
             self.clock,
@@ -81,7 +87,7 @@ class House:
     def _start(self, *, skip: Sequence[int], events: bool) -> Worker:
         if self.refused:
             raise OSError(11, "Resource temporarily unavailable")
-        self.workers.append(FakeWorker(len(self.workers), self.ends, immortal=self.immortal))
+        self.workers.append(FakeWorker(len(self.workers), self))
         return cast("Worker", self.workers[-1])
 
     def sweep(self, seconds: float = 1.0) -> Sweep:
@@ -196,3 +202,29 @@ def test_dead_children_are_let_go_of(house: House) -> None:
     house.sweep()
     house.sweep()
     assert house.workers[0].closed
+
+
+def test_a_hang_after_which_no_gpu_answers_is_the_driver_s(house: House) -> None:
+    """Five seconds later; the first values say that it is over."""
+    house.sweep()
+    house.ends[:] = [hung(0)] * 20
+    house.sweep()
+    assert house.sweep(DRIVER_S - 0.5).trouble == "hung in nvmlX"
+    assert house.sweep(0.5).trouble == "the driver hangs: no call returns"
+    assert house.supervisor.driver_hung
+    assert house.metrics.value(agent.NVML_BLIND) == 1
+    house.ends.clear()
+    assert house.sweep().trouble == ""
+    assert house.metrics.value(agent.NVML_BLIND) == 0
+
+
+def test_a_driver_that_loads_slowly_does_not_hang(house: House) -> None:
+    """The first child needed a quarter of a minute for its values; the next one may need three
+    times as long.
+    """
+    house.loads_s = 15.0
+    house.sweep()
+    house.sweep(16)
+    house.ends[:] = [hung(0)]
+    house.sweep()
+    assert house.sweep(10).trouble == "starting"
