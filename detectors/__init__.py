@@ -13,6 +13,7 @@ from detectors.ecc import Ecc
 from detectors.fec_tail import FecTail
 from detectors.frozen import Frozen
 from detectors.hang import Hang
+from detectors.host import Host
 from detectors.infiniband import (
     IbAdapter,
     IbBer,
@@ -43,6 +44,7 @@ DETECTORS: dict[str, Callable[[], Detector]] = {
     Frozen.name: Frozen,
     Hang.name: Hang,
     Nccl.name: Nccl,
+    Host.name: Host,
     Straggler.name: Straggler,
     Outlier.name: Outlier,
     FecTail.name: FecTail,

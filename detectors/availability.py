@@ -247,9 +247,7 @@ class Availability:
         self, frame: Frame, device: Device, state: str, rule: Rule, boot_id: str
     ) -> Iterator[Finding]:
         """A bad state goes on, or begins."""
-        bad = self._bad.setdefault(
-            device, _BadState(state, boot_id, frame.mono_ns, frame.time_ns)
-        )
+        bad = self._bad.setdefault(device, _BadState(state, boot_id, frame.mono_ns, frame.time_ns))
         if bad.finding is None and frame.mono_ns - bad.mono_ns >= rule.after_s * 1e9:
             finding = self._finding(frame, device, bad, rule)
             self._bad[device] = replace(bad, finding=finding)

@@ -29,6 +29,7 @@ PROVED = frozenset(
         "availability",
         "ecc",
         "hang",
+        "host",
         "ib_adapter",
         "ib_link",
         "nvlink",

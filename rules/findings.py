@@ -82,6 +82,35 @@ CLASSES = (
         panel=places.NODE_GPUS,
     ),
     FaultClass(
+        stem="Host",
+        component="node",
+        page="page",
+        what="Host kernel or hardware fault",
+        fact="host fault",
+        numbers="",
+        inspect="Inspect the host: memory, processors, kernel log",
+        means=(
+            "The kernel reported a crash, a lock-up, an uncorrected memory or processor error, or "
+            "a process that it killed."
+        ),
+        confirm="`tocsin explain INCIDENT`; `dmesg -T`; `ras-mc-ctl --summary`.",
+        do="Drain the node, and power-cycle it or replace the part.",
+        panel=places.INCIDENTS,
+    ),
+    FaultClass(
+        stem="Storage",
+        component="node",
+        page="page",
+        what="Storage fault",
+        fact="storage fault",
+        numbers="",
+        inspect="Check the storage and the network path to it",
+        means=("A file server does not respond, a file system became read-only, or a disk failed."),
+        confirm="`tocsin explain INCIDENT`; `dmesg -T`; `df`, `mount`, `nvme list` on the node.",
+        do="Restore the storage; restart jobs that stand still.",
+        panel=places.INCIDENTS,
+    ),
+    FaultClass(
         stem="GpuXid",
         component="gpu",
         page="page",

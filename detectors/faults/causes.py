@@ -48,6 +48,17 @@ HALTS = (
     "ecc/sram",
     "nvlink/link_down",
     "pcie/fatal",
+    "pcie/contained",
+    "nvswitch/fatal",
+    "gpu_driver/fatal",
+    "adapter/fatal",
+    "host/panic",
+    "host/lockup",
+    "host/oom",
+    "host_hardware/uncorrected",
+    "storage/server",
+    "storage/read_only",
+    "storage/disk",
     "ib/link_down",
     "ib/adapter_gone",
     "ib/adapter_health",
@@ -96,6 +107,9 @@ EDGES: tuple[Edge, ...] = (
         *("gpu_hung", "gpu_unreadable", "observability", "waste", "outlier", "straggler"),
     ),
     Edge("observability/unread", "node", "gpu_unreadable"),
+    # Processes wait in the kernel for a disk or server that is gone.
+    *_each(("storage/server", "storage/disk"), "node", "host/hung_task"),
+    *_each(("nvswitch/fatal",), "node", "xid/nvlink", "nvlink"),
     # Both ends of a link see it fail.
     *_each(LINKS, "link", "ib/port_disabled", *LINKS),
     # A switch takes its ports along, and those behind it wait for credits.

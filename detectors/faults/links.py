@@ -86,6 +86,7 @@ FAULTS = (
     PCIE.sub("generation", "page", "CONTACT_SUPPORT"),
     PCIE.sub("replays", "ticket", "CONTACT_SUPPORT", certain=False),
     PCIE.sub("fatal", "page", "RESTART_BM"),
+    PCIE.sub("contained", "page", "RESTART_BM", detectors=("host",)),
     NVLINK.sub("link_down", "page", "COMPONENT_RESET", "RUN_DCGMEUD"),
     NVLINK.sub("none_up", "ticket", "NONE", origin="site"),
     NVLINK.sub("replays", "ticket", "RUN_DCGMEUD"),

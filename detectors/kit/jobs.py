@@ -129,6 +129,14 @@ class JobTracker:
         }
         return jobs.pop() if len(jobs) == 1 else ""
 
+    def busy(self, host: str) -> bool:
+        """Whether any job holds a GPU of a host."""
+        return any(
+            place.host == host
+            for word in (self._by_process, self._by_scheduler)
+            for place in word.job
+        )
+
     def members(self, job: str) -> tuple[MigSlot, ...]:
         """All GPUs of a job that are known."""
         given = (

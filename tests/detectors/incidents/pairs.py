@@ -28,7 +28,12 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
     "drift/ib_port_mtu": ("port",),
     "driver_hung": ("node",),
     "drift/node_kernel": ("node",),
+    "adapter": ("port",),
     "hang/host_stall": ("node",),
+    "host": ("node",),
+    "host_hardware": ("node",),
+    "nvswitch": ("node",),
+    "storage": ("node",),
     "ib/switch_down": ("switch",),
     "nvlink/none_up": ("node",),
     "observability/unread": ("node",),
@@ -95,16 +100,28 @@ def kinds() -> tuple[Kind, ...]:
     """One of all faults that the fusion treats alike, each on what it is found on."""
     found: dict[object, Kind] = {}
     for row in FAULTS.values():
-        default = ("port",) if row.name.startswith("ib") else ("gpu",)
-        for level in LEVELS.get(row.name, default):
-            found.setdefault((_treated_as(row), level), Kind(row, level))
+        for kind in on_each_level(row):
+            found.setdefault((_treated_as(row), kind.level), kind)
     del found[_treated_as(FAULTS["lemon"]), "gpu"]  # an incident without findings
     return tuple(found.values())
 
 
+def on_each_level(row: Fault) -> list[Kind]:
+    """A fault on each kind of device that it is found on."""
+    default = ("port",) if row.name.startswith("ib") else ("gpu",)
+    levels = LEVELS.get(row.name) or LEVELS.get(fault_class(row.name), default)
+    return [Kind(row, level) for level in levels]
+
+
 def _treated_as(row: Fault) -> object:
     names = {row.name, fault_class(row.name)}
-    edges = [edge for edge in causes.EDGES if names & {edge.cause, edge.effect}]
+    edges = [
+        ("effect of", edge.cause, edge.where, edge.late_s)
+        if edge.effect in names
+        else ("cause of", edge.effect, edge.where, edge.late_s)
+        for edge in causes.EDGES
+        if names & {edge.cause, edge.effect}
+    ]
     words = {"name", "detectors", "actions", "why", "inspect", "alert", "score", "certain"}
     fields = dict(zip(type(row).__slots__, astuple(row), strict=True))
     plain = [value for name, value in fields.items() if name not in words | {"prediction"}]

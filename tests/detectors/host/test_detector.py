@@ -1,0 +1,240 @@
+"""Events of the kernel log become findings about their node, and end as the table says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from detectors.host import Host
+from detectors.host.rules import CRASHES, RULES, Rule
+from pipeline.catalog.events import EVENTS
+from pipeline.finding import Finding
+from pipeline.frame import Device
+from pipeline.observation import Event, Observation
+from tests.fakes import START_NS
+
+NODE = Device("n1", "node", "n1")
+SECOND = 10**9
+
+
+class Kernel:
+    """What the kernel of a node reports, and what is found."""
+
+    def __init__(self) -> None:
+        self.detector, self.seconds, self.boot = Host(), 0.0, "boot-1"
+        self.open: dict[str, Finding] = {}
+        self._seq = 0
+
+    def reports(self, kind: str, device: Device = NODE, **attributes: Any) -> None:
+        """An event, now."""
+        self._see(Event(self._now, 0, device, kind, attributes))
+
+    def wait(self, seconds: float) -> None:
+        """Nothing is reported for so long; looked at every minute."""
+        end = self.seconds + seconds
+        while self.seconds < end:
+            self.seconds = min(end, self.seconds + 60)
+            self._see()
+
+    def job(self) -> None:
+        """A job on one GPU of the node."""
+        self.reports("job_started", job="42", gpus="GPU-0")
+
+    @property
+    def faults(self) -> dict[str, str]:
+        """Fault and severity of what is open, records left out."""
+        return {f.fault: f.severity for f in self.open.values() if f.severity != "record"}
+
+    @property
+    def _now(self) -> int:
+        return START_NS + round(self.seconds * SECOND)
+
+    def _see(self, *events: Event) -> None:
+        self._seq += 1
+        mono = round(self.seconds * SECOND)
+        seen = Observation("kmsg", "n1", self.boot, self._seq, self._now, mono, 0, (), events)
+        for finding in self.detector.update(seen):
+            if finding.active:
+                self.open[finding.id] = finding
+            else:
+                del self.open[finding.id]
+
+
+def matching(rule: Rule, **more: Any) -> dict[str, Any]:
+    """Attributes of an event that the rule is about."""
+    return {**{name: words[0] for name, words in rule.where.items()}, **more}
+
+
+rules = pytest.mark.parametrize("rule", RULES, ids=lambda r: f"{r.fault}-{r.kind}-{r.least}")
+
+
+@rules
+def test_each_rule_reports_its_fault_after_enough_events(rule: Rule) -> None:
+    """With a job on the node; not one event earlier, and not for an event with other words."""
+    kernel = Kernel()
+    kernel.job()
+    for _ in range(rule.least - 1):
+        kernel.reports(rule.kind, **matching(rule))
+    before = kernel.faults.get(rule.fault)
+    kernel.reports(rule.kind, **matching(rule))
+    kernel.wait(rule.confirm_s)
+    assert kernel.faults[rule.fault] == (rule.with_job or rule.severity)
+    assert before != kernel.faults[rule.fault]
+
+
+@rules
+def test_each_rule_ends_as_it_says(rule: Rule) -> None:
+    """With its recovery, or after its quiet time; with the next boot in any case."""
+    for end in (*rule.clears, "quiet" if rule.quiet_s else "boot", "boot"):
+        kernel = Kernel()
+        kernel.job()
+        for _ in range(rule.least):
+            kernel.reports(rule.kind, **matching(rule))
+        kernel.wait(rule.confirm_s)
+        assert rule.fault in kernel.faults
+        if end == "quiet":
+            kernel.wait(rule.quiet_s + 120)
+        elif end == "boot":
+            kernel.boot = "boot-2"
+            kernel.wait(60)
+        else:
+            kernel.reports(end)
+        assert rule.fault not in kernel.faults, end
+
+
+@rules
+def test_every_kind_of_the_table_is_in_the_catalogue(rule: Rule) -> None:
+    """With the attributes that the rule reads."""
+    kinds = {kind.name: kind for kind in EVENTS}
+    names = {name for name, _ in kinds[rule.kind].attributes}
+    assert {*rule.where, *filter(None, (rule.thing, rule.counted))} <= names
+    assert {*rule.clears} <= kinds.keys()
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes"),
+    [
+        ("edac", {"severity": "corrected", "dimm": "A1", "errors": 1}),
+        ("machine_check", {"severity": "corrected"}),
+        ("machine_check", {}),
+        ("soft_lockup", {"cpu": 3, "seconds": 23}),
+        ("hung_task", {"process": "python3"}),
+        ("storage_error", {"block_device": "nvme0", "reason": "timeout", "severity": "nonfatal"}),
+        ("sxid", {"code": 20034, "severity": "nonfatal"}),
+        ("segfault", {"process": "python3"}),
+        ("oom_kill", {"process": "bash"}),
+        ("link_down", {"interface": "eth0"}),
+    ],
+)
+def test_a_single_harmless_event_is_silent(kind: str, attributes: dict[str, Any]) -> None:
+    """No job runs there; one of these is daily life."""
+    kernel = Kernel()
+    kernel.reports(kind, **attributes)
+    kernel.wait(3600)
+    assert kernel.faults == {}
+
+
+def test_a_file_server_that_is_back_after_ten_seconds_is_silent() -> None:
+    """One minute of patience, also under a job."""
+    kernel = Kernel()
+    kernel.job()
+    kernel.reports("network_filesystem_error", filesystem="nfs", server="filer1")
+    kernel.seconds += 10
+    kernel.reports("network_filesystem_recovered", filesystem="nfs", server="filer1")
+    kernel.wait(3600)
+    assert kernel.open == {}
+
+
+def test_another_server_that_is_back_ends_nothing() -> None:
+    """Both are gone; one comes back."""
+    kernel = Kernel()
+    for server in ("filer1", "filer2"):
+        kernel.reports("network_filesystem_error", filesystem="nfs", server=server)
+    kernel.wait(120)
+    kernel.reports("network_filesystem_recovered", filesystem="nfs", server="filer1")
+    assert kernel.faults == {"storage/server": "ticket"}
+    kernel.reports("network_filesystem_recovered", filesystem="nfs", server="filer2")
+    assert kernel.faults == {}
+
+
+def test_storage_that_is_gone_under_a_job_is_a_page_with_the_job() -> None:
+    """And a ticket on an idle node."""
+    for job, severity in ((True, "page"), (False, "ticket")):
+        kernel = Kernel()
+        if job:
+            kernel.job()
+        kernel.reports("filesystem_read_only", filesystem="ext4", block_device="nvme0n1p1")
+        assert kernel.faults == {"storage/read_only": severity}
+        (finding,) = kernel.open.values()
+        assert ("Job 42" in finding.summary) == job
+
+
+def test_a_hundred_corrected_errors_in_a_day_are_a_ticket_however_they_are_reported() -> None:
+    """Ninety in one line, ten in others."""
+    kernel = Kernel()
+    kernel.reports("edac", severity="corrected", dimm="A1", errors=90)
+    for _ in range(9):
+        kernel.reports("edac", severity="corrected", dimm="A1", errors=1)
+    assert kernel.faults == {}
+    kernel.reports("edac", severity="corrected", dimm="A1", errors=1)
+    assert kernel.faults == {"host_hardware/corrected": "ticket"}
+
+
+@pytest.mark.parametrize("kind", CRASHES)
+def test_a_boot_that_ended_in_a_crash_is_reported_after_the_next(kind: str) -> None:
+    """As a ticket about the node, with the line."""
+    kernel = Kernel()
+    kernel.reports(kind, previous_boot=True, text="the last line", severity="fatal")
+    assert kernel.faults == {"host/crashed": "ticket"}
+    (finding,) = kernel.open.values()
+    assert finding.evidence == ("the last line",)
+
+
+def test_a_restart_of_the_agent_forgets_nothing() -> None:
+    """A server that does not respond for thirty seconds before it and after it."""
+    kernel = Kernel()
+    kernel.reports("network_filesystem_error", filesystem="nfs", server="filer1")
+    kernel.seconds += 30
+    again = Host()
+    again.restore(kernel.detector.state())
+    kernel.detector = again
+    kernel.wait(60)
+    assert kernel.faults == {"storage/server": "ticket"}
+
+
+def test_what_a_line_names_is_cut_and_what_it_does_not_name_is_unknown() -> None:
+    """A server of a thousand characters; a process without a name."""
+    kernel = Kernel()
+    kernel.reports("network_filesystem_error", filesystem="nfs", server="x" * 1000)
+    kernel.wait(60)
+    (finding,) = kernel.open.values()
+    assert len(finding.summary) < 200
+    for _ in range(3):
+        kernel.reports("hung_task")
+    assert any("process unknown" in f.summary for f in kernel.open.values())
+
+
+# Kinds of event that say of no fault by themselves, or that another detector judges.
+JUDGED_ELSEWHERE = {
+    "xid": "xid",
+    "hca_health": "ib_adapter",
+    "pcie_error": "pcie",
+    "link_down": "ib_link",
+}
+NO_FAULT = {
+    *("module_loaded", "module_unloaded", "segfault", "clock_step", "injected"),
+    *("kernel_log_lost", "kernel_log_suppressed", "driver_hang"),
+    *("gpu_process_started", "gpu_process_ended", "job_started", "job_ended"),
+    *("maintenance_started", "maintenance_ended", "incident_acknowledged", "config_reloaded"),
+    *("device_appeared", "device_gone"),
+    *("nccl_report", "nccl_communicator", "nccl_line", "nccl_process_found", "nccl_process_lost"),
+    *(kind for rule in RULES for kind in rule.clears),
+    "link_up",
+}
+
+
+def test_every_kind_of_event_is_judged_or_is_no_fault() -> None:
+    """A kind that is added to the catalogue needs a rule, or a place in these lists."""
+    judged = {rule.kind for rule in RULES} | JUDGED_ELSEWHERE.keys()
+    assert {kind.name for kind in EVENTS} == judged | NO_FAULT
