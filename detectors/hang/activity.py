@@ -30,9 +30,10 @@ FAILED = [state for state in GpuState if state not in NO_FAULT]
 # utilisation: a spinning kernel is always there; writing a checkpoint shows a few per cent
 SPIN_PERCENT, IDLE_PERCENT = 95.0, 10.0
 LITTLE_POWER = 0.35  # of the way from idle to work
-# where tensor, memory and link activity show too that nothing is done: kernels that spin draw 20 to
-# 45 % of the power limit, by model
-LITTLE_POWER_WITNESSED = 0.5
+# Where tensor, memory, link and SM activity show that nothing is done, power does not count:
+# kernels that spin draw 20 to 45 % of the power limit, by model, which is what light training
+# draws. NCCL's occupy at most 32 of an H100's 132 SMs.
+LITTLE_SM = 30.0  # percent
 LITTLE_TENSOR, LITTLE_DRAM = 0.5, 2.0  # percent
 LITTLE_BYTES = 0.01  # of the GPU's own usual rate
 # Than it usually moves while it works: a copy of its memory to the host. Less may be the last of
@@ -78,9 +79,9 @@ class Activity:
         )
         links = nvlink > np.fmax(LITTLE_BYTES * columns["nvlink_rate"], MIN_BYTES_PER_S)
         computes = (tensor > LITTLE_TENSOR) | (dram > LITTLE_DRAM) | links
+        sm = columns.wide(reading(frame, "sm_activity_percent"))
         witnessed = np.isfinite(tensor) & np.isfinite(dram) & np.isfinite(nvlink)
-        little = np.where(witnessed, LITTLE_POWER_WITNESSED, LITTLE_POWER)
-        quiet = (share <= little) & ~computes
+        quiet = ((share <= LITTLE_POWER) | (witnessed & (sm <= LITTLE_SM))) & ~computes
         moves = pcie > np.fmax(LITTLE_BYTES * columns["pcie_rate"], MIN_BYTES_PER_S)
 
         does = np.where(np.isfinite(busy) & np.isfinite(share), BUSY, UNKNOWN)

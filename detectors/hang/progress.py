@@ -21,6 +21,7 @@ PACE_S = 3600.0  # time constant of what is usual
 MEAN_S = 120.0  # and of the speed now: several steps of most jobs
 # of its usual speed: below it a job crawls, above it it works again
 CRAWL, WELL = 0.15, 0.5
+STANDS = 0.005  # below it nothing is computed at all, whatever its power: that is no crawl
 STEP_S = 300.0  # a job that crawls computes at least once in so long, or it does not compute at all
 CLIP = 1.5  # of one GPU's usual pace
 
@@ -86,7 +87,8 @@ def crawl(members: Members, counts: Counts, still: Flags, step_s: float) -> tupl
     """
     of = members.of
     of["still_s"] = np.where(counts.works > 0, 0.0, of["still_s"] + step_s)
-    goes = (of["slow"] > 1 - CRAWL) & (of["still_s"] <= STEP_S) & (of["stage"] == 0)
+    low = (of["slow"] > 1 - CRAWL) & (of["slow"] < 1 - STANDS)
+    goes = low & (of["still_s"] <= STEP_S) & (of["stage"] == 0)
     of["crawl_s"] += step_s * (goes & ~(still & (of["kind"] == ALONE)))
     none = np.zeros(len(goes), np.bool_)
     if not of["crawl_s"].any():

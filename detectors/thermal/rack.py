@@ -26,7 +26,7 @@ from pipeline.frame import Device, Frame
 # that the room does not reach by itself: compressors switch each 4 to 60 minutes and move the inlet
 # by 0.2 to 4 K, doors by up to 4 K, in minutes.
 ABOVE_K, ABOVE_MINUTES = 5.0, 10
-LEARNT_ABOVE_K, LEARNT_HOURS = 4.0, 3  # where the room's own swings are known
+LEARNT_ABOVE_K, LEARNT_HOURS = 3.5, 3  # where the room's own swings are known
 SWING = 2.0  # than the room's own swings: so much more
 ALONE_ABOVE = 2.0  # where no others are seen, the room's days and seasons are in it too
 # eight GPUs agree by chance more easily
@@ -36,7 +36,9 @@ SETTLED = 3  # steady minutes: the metal is at rest, its time constant is below 
 SWING_HOURS, HOUR_MINUTES = 24, 60
 HALF_LIFE, LEARNT = 1440.0, 60  # minutes of the own past
 MIN_GPUS = 4
-MIN_NODES = 3  # whose cooling fails together: fewer are no rack, and half of a larger rack at least
+# Whose cooling fails together: fewer are no rack; and half of those of a rack that work, as the
+# others show nothing.
+MIN_NODES = 3
 MIN_GROUPS = 3  # racks from which the fleet's median shows what the others do
 FAULT = "thermal/cooling"
 CLEAR_MINUTES = 10
@@ -46,7 +48,7 @@ ACCEPT_MINUTES = 2 * 1440  # of settled load at the new level: it has been decid
 PAGE = Page(
     formula=(
         "median over the rack's nodes of u = T - R P, less the median of all racks: u - u_usual > "
-        "max(5 K, twice the room's own swings) for 10 min, or > max(4 K, those) with a rise of "
+        "max(5 K, twice the room's own swings) for 10 min, or > max(3.5 K, those) with a rise of "
         "3 K in 10 min"
     ),
     sources=(
@@ -70,9 +72,9 @@ class ThermalRack(Blockwise):
     Racks of fewer nodes are a ticket. Where fewer racks are seen, a ticket per node.
 
     Temperatures are taken without what the power makes. A rise of 3 K within ten minutes to a level
-    4 K above what is usual for these GPUs, or ten minutes 5 K above it; more where the room itself
-    swings, which is learnt by the hour: twice the second highest hour of the last day. A node that
-    is alone needs twice as much. It ends after ten minutes below half.
+    3.5 K above what is usual for these GPUs, or ten minutes 5 K above it; more where the room
+    itself swings, which is learnt by the hour: twice the second highest hour of the last day. A
+    node that is alone needs twice as much. It ends after ten minutes below half.
 
     What is accepted: days, seasons and warm rooms, which all racks share; another load, as its heat
     is taken away, and a rise counts between minutes of about the same power only; a new level after
@@ -137,7 +139,11 @@ class ThermalRack(Blockwise):
             rack_of_host[hosts] = racks
             node_warm, node_rise = (_of_nodes(x, hosts, len(rack_of_host)) for x in (above, rise))
             nodes = np.bincount(rack_of_host[rack_of_host >= 0], minlength=len(names))
-            warm, fast = (_of_racks(x, rack_of_host, nodes) for x in (node_warm, node_rise))
+            works = np.zeros(len(rack_of_host), np.bool_)
+            works[hosts[minute.loaded]] = True
+            working = np.bincount(rack_of_host[works & (rack_of_host >= 0)], minlength=len(names))
+            quorum = np.minimum(nodes, np.maximum(MIN_NODES, (working + 1) // 2))
+            warm, fast = (_of_racks(x, rack_of_host, quorum) for x in (node_warm, node_rise))
         else:
             nodes = np.ones(len(names), np.int64)
             warm, fast = (_less_common(_of_nodes(x, group, len(names))) for x in (above, rise))
@@ -201,9 +207,10 @@ class ThermalRack(Blockwise):
         past = np.sort(np.nan_to_num(self._places["swings"][1:]), axis=0)
         known = np.isfinite(self._places["swings"]).sum(axis=0) >= LEARNT_HOURS
         swing = SWING * past[-2]
-        times = ALONE_ABOVE if alone else 1.0
-        risen = np.where(known, LEARNT_ABOVE_K, ABOVE_K)
-        return times * np.maximum(ABOVE_K, swing), times * np.maximum(risen, swing)
+        level = ALONE_ABOVE if alone else 1.0
+        nodes = np.array([place.kind == "node" for place in self._places.devices], np.bool_)
+        risen = np.maximum(np.where(known, LEARNT_ABOVE_K, ABOVE_K), swing)
+        return level * np.maximum(ABOVE_K, swing), np.where(nodes, ALONE_ABOVE, 1.0) * risen
 
     def _swings(self, warm: NDArray[np.float64]) -> None:
         """How far each room swings by itself, hour by hour; not while it is under suspicion."""
@@ -259,11 +266,10 @@ def _of_nodes(x: NDArray[np.float64], host: NDArray[np.int64], hosts: int) -> ND
 
 
 def _of_racks(
-    x: NDArray[np.float64], rack: NDArray[np.int64], nodes: NDArray[np.int64]
+    x: NDArray[np.float64], rack: NDArray[np.int64], quorum: NDArray[np.int64]
 ) -> _Medians:
-    """The median of each rack's nodes, (rack,), where enough of its ``nodes`` are settled."""
-    median, count = grouped_median(x, rack, len(nodes))
-    quorum = np.minimum(nodes, np.maximum(MIN_NODES, (nodes + 1) // 2))
+    """The median of each rack's nodes, (rack,), where as many as its ``quorum`` are settled."""
+    median, count = grouped_median(x, rack, len(quorum))
     return _less_common(np.where((count >= quorum) & (count > 0), median, np.nan))
 
 
