@@ -68,9 +68,9 @@ class Progress:
     def _share(self, shown: Floats, learns: Flags, step_s: float) -> Floats:
         """Each row's share of its usual pace, (row,), NaN where it is not known."""
         columns, known = self._columns, np.isfinite(shown)
-        share = np.where(
-            known & (columns["pace"] > 0), np.minimum(shown / columns["pace"], CLIP), np.nan
-        )
+        share = np.full(len(shown), np.nan)
+        np.divide(shown, columns["pace"], out=share, where=known & (columns["pace"] > 0))
+        share = np.minimum(share, CLIP)
         takes = known & learns
         weight = np.minimum(step_s / np.clip(columns["pace_s"], MEAN_S, PACE_S), 1.0)
         moved = columns["pace"] + weight * (shown - columns["pace"])
