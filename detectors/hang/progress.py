@@ -70,7 +70,7 @@ class Progress:
         columns, known = self._columns, np.isfinite(shown)
         share = np.full(len(shown), np.nan)
         np.divide(shown, columns["pace"], out=share, where=known & (columns["pace"] > 0))
-        share = np.minimum(share, CLIP)
+        share = np.asarray(np.minimum(share, CLIP))
         takes = known & learns
         weight = np.minimum(step_s / np.clip(columns["pace_s"], MEAN_S, PACE_S), 1.0)
         moved = columns["pace"] + weight * (shown - columns["pace"])
