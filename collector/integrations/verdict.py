@@ -145,7 +145,8 @@ def _named(first: Incident, others: Sequence[Incident], snapshot: Snapshot) -> s
     names = f" Also: {', '.join(devices[:MAX_NAMED])}" if devices else ""
     more = f" and {len(devices) - MAX_NAMED} more" if len(devices) > MAX_NAMED else ""
     room = MAX_TEXT - len(names) - len(more)
-    return f"{text(first.summary)[:room]}{names}{more}"
+    name = text(called(first.root, snapshot.facts(first.root)))
+    return f"{f'{name}: {text(first.summary)}'[:room]}{names}{more}"
 
 
 def _is_read(device: Device, snapshot: Snapshot) -> bool:

@@ -106,7 +106,7 @@ def test_an_incident_is_a_problem_with_the_name_that_people_use() -> None:
     assert (said["verdict"], said["severity"], said["reason"]) == (
         "problem",
         "page",
-        "It no longer answers.",
+        "GPU 1: It no longer answers.",
     )
     assert said["incidents"][0]["name"] == "GPU 1"
 
