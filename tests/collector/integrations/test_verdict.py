@@ -285,5 +285,5 @@ def test_the_reason_names_each_broken_device() -> None:
     long = replace(opened(gpu(0)), summary="It explains many findings. " * 30)
     reason = House().verdict(long, *(opened(gpu(n)) for n in range(1, 4)))["reason"]
     assert all(f"GPU {n} ({opened(gpu(n)).fault})" in reason for n in range(1, 4))
-    assert reason.startswith("It explains")
+    assert reason.startswith("GPU 0: It explains")
     assert len(reason) <= MAX_TEXT
