@@ -54,8 +54,8 @@ PAGE = Page(
     shows=(Shown("gpu", "nvlink_fec_8_codewords"), *port_columns("fec_corrected_blocks")),
     next_step="Plan to replace this link; watch whether symbol errors follow.",
     clears=(
-        "After 24 hours at a known slope that is lower, or with next to nothing counted, and none "
-        "with a higher one between them."
+        "After 24 hours in which each hour with a known slope was below the limit, or in which "
+        "almost nothing was counted."
     ),
     scored_as=("nvlink",),
 )

@@ -47,7 +47,7 @@ PAGE = Page(
         "Compare efficiency with its peers on the node under the same load; replace it if it "
         "delays the job."
     ),
-    clears="After five judged minutes in a row without.",
+    clears="After five minutes in a row, each with enough data, in which it is not capped.",
     scored_as=("throttle",),
 )
 

@@ -51,7 +51,7 @@ SERIES = """\
 
 One row per series of a device. *Profile* is the smallest profile that shows it: `minimal`, `default` (contains minimal) or `full`
 (contains both). *Column* is the field's name in frames and stored tables, in the source's native unit; the series is in base units.
-*Read from* are the places asked, in turn, until one answers. *dcgm-exporter* names the families that show the same field in its dialect:
+*Read from* lists the sources in the order in which they are tried. *dcgm-exporter* names the families that show the same field in its dialect:
 the name up to 4.8, then the 4.9 name where it differs. In that dialect the counters file decides what is shown.
 """  # noqa: E501 - text as it is used
 
@@ -73,8 +73,8 @@ A writer that follows this format produces files that `tocsin query` and replay 
   a float that is not finite is text in a one-element array, `["nan"]`.
 - Each read of a source is one row of `reads`; `(boot_id, seq)` is its identity, and `seq` rises with every read of an agent, over
   all sources. `frames` lists the frames it gave, in order: `[kind, number of devices, unix time in us, mono_ns]`.
-- A frame of `kind` is as many rows of the table of that name with the read's `boot_id` and `seq`, `row` from 0 on, and the frame's `time` and
-  `mono_ns`. A read may give one frame of a kind. `sampled_ns` is the source's own time of the sample, 0 where it has none.
+- A frame of a kind is stored in the table of that name, one row per device: all rows have the read's `boot_id` and `seq` and the frame's `time`
+  and `mono_ns`; `row` counts them from 0. A read may give one frame of a kind. `sampled_ns` is the source's own time of the sample, 0 where it has none.
 - A device's slow facts are in `devices`: a row holds for reads of the same `boot_id`, `source`, `kind` and `device` from its `seq` on, until
   the next one. Each hour's file repeats those that hold when it begins.
 - Events and findings have the read's `boot_id` and `seq`; `n` is their order within the read. Their `time` is when it happened,

@@ -58,7 +58,7 @@ class Activity:
 
     @staticmethod
     def fills() -> dict[str, float | int]:
-        """The columns it needs, besides ``pace`` of progress.py.
+        """The columns it needs, in addition to ``pace`` of progress.py.
 
         Watts and bytes per second; ``unread_s`` since the row was last read;
         ``witnessed``: by more than its power.

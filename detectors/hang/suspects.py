@@ -16,7 +16,7 @@ from detectors.hang.activity import BUSY, FREE, IDLE, LOST, SPINS
 from pipeline.finding import Action, Severity
 from pipeline.frame import Device
 
-MOST = 8  # culprits that are named one by one
+MOST = 8  # suspects that are named; of more, their job is
 MINORITY = 0.25  # of the members
 MAX_STUCK = 2  # ranks that stand still by themselves at once; more of them save, or none stands out
 Reach = Literal["here", "beyond", "unknown", "no job"]

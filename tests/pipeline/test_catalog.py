@@ -225,7 +225,7 @@ def test_dcgm_rows_are_unique(kind: str) -> None:
 @pytest.mark.parametrize("kind", GPU_KINDS)
 def test_successors_exist(kind: str) -> None:
     """A field that another took the place of names one that is there,
-    and is not renamed besides.
+    and is not renamed as well.
     """
     rows = {r.id: r for r in dcgm(kind)}
     for row in rows.values():

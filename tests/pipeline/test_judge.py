@@ -107,7 +107,7 @@ def test_what_stands_is_known_until_it_ends() -> None:
 
 def test_another_judge_goes_on_with_the_memory() -> None:
     """The last samples bridge the gap: the first increment after it is that of the time
-    between; what stood stands.
+    between; open findings stay open.
     """
     house = House()
     house.see(90, 90, 90)
