@@ -124,10 +124,6 @@ def _row(number: int, fields: list[str], compat: Compat) -> Counter:
             f"(`[{shown}]`), expected 3 fields"
         )
     name, kind, help_ = fields
-    if name in names.BINARY:
-        raise CountersError(
-            f"DCGM field '{name}' is a structure; it has no value that could be shown"
-        )
     if name == names.AMBIGUOUS:
         found = 203 if compat == "dcgm-4.8" else 1613
     else:
@@ -147,6 +143,8 @@ def _row(number: int, fields: list[str], compat: Compat) -> Counter:
 def _doubts(row: Counter) -> Iterator[str]:
     if row.id in names.UNAVAILABLE_EXPORTER:
         yield "comes from DCGM's own watches and is left out"
+    elif row.name in names.BINARY:
+        yield "is a structure without a value and is left out"
     elif not names.can_show(row.id):
         yield "cannot be had from NVML and is left out"
     elif row.name == names.AMBIGUOUS:

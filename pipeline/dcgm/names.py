@@ -124,6 +124,19 @@ _LEGACY = {
 # Fields that DCGM has and NVML cannot answer, or that no reader of ours asks for: accepted, and
 # left out with a warning.
 _ELSEWHERE = re.compile(
+    # names of go-dcgm v1.4611
+    r"DCGM_FI_DEV_(?:BOARD_POWER_PROFILE_(?:ENFORCED|REQUESTED|SUPPORTED)_MASK|CLOCKS_AUTOBOOST_MODE|"
+    r"CLOCKS_SUPPORTED|(?:FIRST|LAST)_CONNECTX_FIELD_ID|GPU_VIRTUAL_MODE|MEMORY_AFFINITY_[0-3]|"
+    r"(?:MODULE|SYSIO)_POWER_(?:WATTS|UTIL_CURRENT)|NVLINK_(?:EFFECTIVE|SYMBOL)_BER_RAW|"
+    r"NVLINK_FEC_HISTORY_\d\d?_TOTAL|NVLINK_(?:INTEGRITY_ERROR|TX_DISCARD)_TOTAL|"
+    r"NVLINK_(?:LINK|P2P)_STATUS|NVLINK_RX_(?:GENERAL|REMOTE)_ERROR_TOTAL|"
+    r"NVLINK_[TR]X_THROUGHPUT_L\d\d?|PROCESS_ACCOUNTING_STATS|PWR_SMOOTHING_[A-Z_]+|"
+    r"SUPPORTED_VGPU_TYPE_IDS|SXID_(?:NON_)?FATAL_ERROR)|"
+    r"DCGM_FI_CUDA_GPU_VISIBLE_DEVICES|DCGM_FI_(?:FIRST|LAST)_(?:NVSWITCH|VGPU)_FIELD_ID|"
+    r"DCGM_FI_INTERNAL_FIELDS_0_(?:START|END)|DCGM_FI_PROF_NVLINK_(?:TX|[TR]X_BYTES_PER_LINK)|"
+    r"DCGM_FI_SYSTEM_(?:FIELD_UNKNOWN|GPU_AFFINITY|GPU_BIND_EVENT|GPU_SYNC_BOOST|NVLINK_TOPOLOGY|"
+    r"PCI_TOPOLOGY|PROCESS_NAME)|DCGM_FI_UNKNOWN|"
+    # names of DCGM 3 to 4.7
     r"DCGM_FI_DEV_(?:(?:NVSWITCH|CPU|CONNECTX|VGPU|NVLINK_PPRM|NVLINK_PPCNT)_[A-Z0-9_]+|(?:CPU|"
     r"MEM)_AFFINITY_[0-3]|MIG_MAX_SLICES|P2P_NVLINK_STATUS|PCI_(?:COMBINED|SUBSYS)_ID|"
     r"CUDA_VISIBLE_DEVICES_STR|CC_MODE|AUTOBOOST|(?:REQUESTED|ENFORCED|VALID)_POWER_PROFILE_MASK|"
@@ -204,8 +217,8 @@ def ids() -> dict[str, int]:
 
 
 def known_elsewhere(name: str) -> bool:
-    """Whether DCGM has a field of this name that NVML cannot answer."""
-    return _ELSEWHERE.fullmatch(name) is not None
+    """Whether DCGM has a field of this name that is not read here."""
+    return name in BINARY or _ELSEWHERE.fullmatch(name) is not None
 
 
 def can_show(number: int) -> bool:

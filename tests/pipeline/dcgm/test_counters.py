@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 from pipeline.dcgm import DEFAULT_FILE, EXTENDED_FILE, CountersError, load, parse
+from pipeline.dcgm.counters import Compat
+from pipeline.dcgm.names import ids as dcgm_ids
+from tests.sources import ROOT
 
+NAMES = ROOT / "tests" / "data" / "dcgm" / "names.txt"  # dcgm_fields.go of go-dcgm v1.4611
 TEMP = "DCGM_FI_DEV_GPU_TEMP, gauge, GPU temperature (in C).\n"
 
 # dcgm-exporter 4.8.2, etc/default-counters.csv, active rows in file order.
@@ -202,11 +206,22 @@ def test_what_needs_dcgm_itself_is_left_out_with_a_warning(name: str) -> None:
     assert warning.endswith("is left out")
 
 
-def test_a_structure_cannot_be_shown() -> None:
-    """dcgm-exporter prints an error text as the value, which breaks the page; we refuse the row."""
-    assert "'DCGM_FI_DEV_ACCOUNTING_DATA' is a structure" in refused(
-        "DCGM_FI_DEV_ACCOUNTING_DATA, gauge, x\n"
-    )
+def test_a_structure_is_left_out_with_a_word() -> None:
+    """It has no value that could be shown; the file is good for all the rest."""
+    counters = parse(f"DCGM_FI_DEV_ACCOUNTING_DATA, gauge, x\n{TEMP}", "c.csv")
+    assert [row.id for row in counters.rows] == [150]
+    assert any("is a structure" in text for text in counters.warnings)
+
+
+@pytest.mark.parametrize("compat", ["dcgm-4.8", "dcgm-4.9"])
+def test_every_name_of_dcgm_is_accepted(compat: Compat) -> None:
+    """The names of go-dcgm v1.4611, one per line of a file: each is shown, or named as left out."""
+    names = NAMES.read_text(encoding="utf-8").split()
+    counters = parse("".join(f"{name}, gauge, x\n" for name in names), "c.csv", compat)
+    warned = {text.split("'")[1] for text in counters.warnings}
+    ids = {row.id for row in counters.rows}
+    same = {name for name in names if dcgm_ids().get(name) in ids}
+    assert set(names) == warned | same | {row.name for row in counters.rows}
 
 
 @pytest.mark.parametrize(
