@@ -107,6 +107,8 @@ class Host(Stateful):
         rule, device = RULES[thing.rule], thing.device
         job = self._jobs.of(device.host, device.id) or self._jobs.on(device.host)
         severity: Severity = rule.severity
+        if rule.on_node and device.kind == "node":
+            severity = rule.on_node
         if rule.with_job and self._jobs.busy(device.host):
             severity = max(rule.with_job, rule.severity, key=RANK.__getitem__)
         where = f"Node {device.host}" if device.kind == "node" else f"On {device.host}"

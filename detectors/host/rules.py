@@ -23,7 +23,8 @@ class Rule:
     ``confirm_s``: so long nothing of ``clears``, the kinds of event that end it, may follow; with
     none of them it ends with the boot, or after ``quiet_s`` without another event (0: never).
     ``thing``: the attribute that names what is broken; what ends must have the same.
-    ``with_job`` is the severity where a job runs on the node.
+    ``with_job`` is the severity where a job runs on the node, ``on_node`` that of an event of no
+    device that is read.
     """
 
     kind: str
@@ -40,6 +41,7 @@ class Rule:
     quiet_s: float = 0.0
     thing: str = ""
     with_job: Severity | None = None
+    on_node: Severity | None = None
 
 
 def _host(kind: str, fault: str, severity: Severity, words: str, least: int, **more: float) -> Rule:
@@ -240,24 +242,27 @@ DEVICES = (
         "pcie/contained",
         "page",
         "RESTART_BM",
-        "its PCIe port cut it off after an error",
+        "PCI device {pci} was cut off by its port after an error",
         clears=("pcie_recovered",),
+        on_node="ticket",
     ),
     Rule(
         "pcie_recovery_failed",
         "pcie/contained",
         "page",
         "RESTART_BM",
-        "the kernel could not recover it after a PCIe error",
+        "the kernel could not recover PCI device {pci} after an error",
         clears=("pcie_recovered",),
+        on_node="ticket",
     ),
     Rule(
         "device_inaccessible",
         "pcie/contained",
         "page",
         "RESTART_BM",
-        "it does not answer on the PCI bus",
+        "PCI device {pci} does not answer on the bus",
         clears=("pcie_recovered",),
+        on_node="ticket",
     ),
     Rule(
         "adapter_error",
@@ -267,6 +272,7 @@ DEVICES = (
         "the driver of adapter {interface} reports a fatal error: {reason}",
         where={"severity": ("fatal",)},
         clears=("adapter_recovered",),
+        on_node="ticket",
     ),
     Rule(
         "adapter_error",

@@ -79,7 +79,7 @@ def test_each_rule_reports_its_fault_after_enough_events(rule: Rule) -> None:
     before = kernel.faults.get(rule.fault)
     kernel.reports(rule.kind, **matching(rule))
     kernel.wait(rule.confirm_s)
-    assert kernel.faults[rule.fault] == (rule.with_job or rule.severity)
+    assert kernel.faults[rule.fault] == (rule.with_job or rule.on_node or rule.severity)
     assert before != kernel.faults[rule.fault]
 
 
@@ -168,6 +168,14 @@ def test_storage_that_is_gone_under_a_job_is_a_page_with_the_job() -> None:
         assert kernel.faults == {"storage/read_only": severity}
         (finding,) = kernel.open.values()
         assert ("Job 42" in finding.summary) == job
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.on_node], ids=lambda r: r.kind)
+def test_a_device_that_is_read_is_graver_than_any_other(rule: Rule) -> None:
+    """A disk that was pulled out is no GPU."""
+    kernel = Kernel()
+    kernel.reports(rule.kind, Device("n1", "gpu", "GPU-0"), **matching(rule, pci="0000:4e:00.0"))
+    assert kernel.faults == {rule.fault: rule.severity}
 
 
 def test_a_hundred_corrected_errors_in_a_day_are_a_ticket_however_they_are_reported() -> None:
