@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from detectors.faults import gpus, jobs, links, nodes
+from detectors.faults import gpus, host, jobs, links, nodes
 from detectors.faults.model import Fault, Level, Origin, Strength
 
 __all__ = ["CLASSES", "FAULTS", "Fault", "Level", "Origin", "Strength", "fault_class", "fault_of"]
 
-_TABLES = (gpus, links, jobs, nodes)
+_TABLES = (gpus, links, jobs, host, nodes)
 CLASSES: Mapping[str, Fault] = {row.name: row for table in _TABLES for row in table.CLASSES}
 FAULTS: Mapping[str, Fault] = {row.name: row for table in _TABLES for row in table.FAULTS}
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from detectors.incidents.evidence import Evidence, Key
-from detectors.incidents.explain import root_cause
+from detectors.incidents.explain import explains, root_cause
 from detectors.incidents.graph import FaultSite
 from detectors.incidents.pending import sites_of
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.documents import exact, exact_finding, exact_incident
-from pipeline.finding import Incident
+from pipeline.finding import Finding, Incident
 
 WINDOW_NS = 600 * 10**9  # evidence that is this far apart may share a cause
 
@@ -55,6 +55,8 @@ class OpenIncident:
     said: int = 0
     faults: set[str] = field(default_factory=set)
     taken_on: TakenOn | None = None
+    names: set[str] = field(default_factory=set)  # faults that it has or had
+    _root: Evidence | None = None
 
     @property
     def live(self) -> list[Evidence]:
@@ -64,7 +66,28 @@ class OpenIncident:
     @property
     def strongest(self) -> Evidence:
         """What its root cause is read from."""
-        return root_cause(self.live or list(self.evidence.values()))
+        if self._root is None:
+            self._root = root_cause(self.live or list(self.evidence.values()))
+        return self._root
+
+    def add(self, one: Evidence) -> None:
+        """One more; of a thousand few are weightier than all before."""
+        self.evidence[one.finding.id] = one
+        self.names.add(one.finding.fault)
+        root = self._root
+        if root is not None and (one.weight() > root.weight() or explains(one, root)):
+            self._root = None
+
+    def replace(self, finding: Finding) -> None:
+        """A finding that it has, as it is now."""
+        self.evidence[finding.id] = self.evidence[finding.id]._replace(finding=finding)
+        self.over.discard(finding.id)
+        self._root = None
+
+    def end(self, ids: Iterable[str]) -> None:
+        """These and no others are no evidence any more."""
+        self.over = set(ids)
+        self._root = None
 
 
 class Book:
@@ -86,7 +109,7 @@ class Book:
 
     def add(self, incident: OpenIncident, one: Evidence) -> None:
         """A finding is evidence of an incident from now on, and of no other."""
-        incident.evidence[one.finding.id] = one
+        incident.add(one)
         self._by_finding[one.finding.id] = incident.id
         self._index(incident, one.keys())
 
@@ -156,6 +179,7 @@ def _opened(document: dict[str, Any]) -> OpenIncident:
     ]
     parts = {
         "evidence": {one.finding.id: one for one in evidence},
+        "names": {one.finding.fault for one in evidence},
         "parent": FaultSite(*map(str, document["parent"])) if document["parent"] else None,
         "standing": set(document["standing"]),
         "over": set(document["over"]),

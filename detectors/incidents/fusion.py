@@ -131,9 +131,8 @@ class Incidents(Stateful):
         """A finding that an incident has, as it is now."""
         if finding.active:
             self._clear_ack(known, finding)
-            known.evidence[finding.id] = known.evidence[finding.id]._replace(finding=finding)
+            known.replace(finding)
             known.standing.add(finding.id)
-            known.over.discard(finding.id)
         else:
             known.standing.discard(finding.id)
             known.fresh_ns = at.mono_ns
@@ -142,29 +141,22 @@ class Incidents(Stateful):
         self, one: Evidence, at: Instant, changes: _Changes, *, waited: bool = False
     ) -> None:
         """Give a finding to the incident that it belongs to, or open one."""
-        effects: list[OpenIncident] = []
         joined = self._exonerated(one) or self._placing.owner(one)
         if joined is None and not reported(one):
             self._records.keep(one.finding, at.mono_ns)
             return
+        effects = self._placing.effects(one)
+        parts = self._placing.parts(one, waited=waited)
         if joined is None:
-            effects = self._placing.effects(one)
-            if not effects and not waited and self._waits(one):
+            if not effects and parts.forming and not waited and self._pending.keep(one):
                 return
             joined = next(iter(effects), None) or self._common(one, at) or self._opened(one, at)
         if self._join(joined, one, at):
             changes.touch(joined)
-            self._gather(joined, self._placing.effects(one), at, changes)
-            if together := self._placing.together(one, waited=waited):
-                self._to_place(together, at, changes)
+            self._gather(joined, effects, at, changes)
+            if parts.together and joined.parent != parts.together.site:
+                self._to_place(parts.together, at, changes)
             self._merge_storm(joined, one, at, changes)
-
-    def _waits(self, one: Evidence) -> bool:
-        return (
-            self._placing.together(one) is None
-            and self._placing.forming(one)
-            and self._pending.keep(one)
-        )
 
     def _opened(self, one: Evidence, at: Instant) -> OpenIncident:
         name = finding_id(self.name, one.device, one.finding.time_ns)
@@ -193,6 +185,8 @@ class Incidents(Stateful):
         """A first page about a device clears the acknowledgement of the incident, unless it is a
         symptom or the root explains it. The note stays.
         """
+        if incident.taken_on is None:
+            return
         live = incident.live
         paged = any(one.finding.severity == "page" and one.device == finding.device for one in live)
         if finding.severity != "page" or paged or fault_of(finding.fault).symptom:
@@ -218,7 +212,7 @@ class Incidents(Stateful):
         for incident in self._book.with_any((site.level, site.name) for site in one.sites):
             root = incident.reported.root if incident.reported else TOGETHER
             if root.kind == "job" and incident.strongest.kind == "xid" and not incident.standing:
-                incident.over = set(incident.evidence)
+                incident.end(incident.evidence)
                 incident.parent = None
                 return incident
         return None
@@ -300,7 +294,7 @@ class Incidents(Stateful):
             for member in one.evidence.values():
                 self._join(first, member, at)
             first.standing -= one.evidence.keys() - one.standing
-            first.over |= one.over
+            first.end(first.over | one.over)
             first.counted |= one.counted
             first.taken_on = taken_on
             changes.ended(one, at, f"Part of incident {first.id}")
@@ -423,7 +417,7 @@ class Incidents(Stateful):
         symptoms = all(each.symptom for each in left)
         if ended == one.over or not (symptoms or at.mono_ns - one.fresh_ns >= WINDOW_NS):
             return
-        one.over = set(ended)
+        one.end(ended)
         one.faults &= {_words(each.finding) for each in left}
         changes.touch(one)
         # What keeps the job waiting now may have begun after its first cause.
@@ -455,11 +449,13 @@ class _Changes:
 def _root(incident: OpenIncident, live: list[Evidence]) -> tuple[Device, Evidence]:
     """The root cause among the evidence, and the finding that says it best."""
     strongest = root_cause(live)
+    if incident.common:
+        return TOGETHER, strongest
     if incident.parent:
         parts = [one for one in live if incident.parent in one.sites and not one.symptom]
         if len({identity(one.device) for one in parts}) >= FEWEST:
             return device_of(incident.parent), max(parts, key=Evidence.weight)
-    return (TOGETHER if incident.common else strongest.device), strongest
+    return strongest.device, strongest
 
 
 def _about_only(incident: OpenIncident, kind: str) -> bool:

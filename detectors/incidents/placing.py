@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from detectors.faults import fault_class
+from detectors.faults.causes import edges_to, is_named
 from detectors.incidents.book import Book, OpenIncident
 from detectors.incidents.evidence import Evidence, identity
 from detectors.incidents.explain import explains, same_unit
@@ -20,6 +22,15 @@ class Together(NamedTuple):
 
     site: FaultSite
     parts: list[Evidence]
+
+
+class Parts(NamedTuple):
+    """The parts of a place that failed with a finding, and whether more may follow: another one has
+    just had the same fault.
+    """
+
+    together: Together | None
+    forming: bool
 
 
 class Placing:
@@ -41,8 +52,12 @@ class Placing:
 
     def cause(self, one: Evidence) -> OpenIncident | None:
         """The open incident about its cause, the newest of several."""
+        causes = [edge.cause for edge in edges_to(one.finding.fault)]
         return _newest(
-            each for each in self._near(one) if any(explains(live, one) for live in each.live)
+            each
+            for each in (self._near(one) if causes else ())
+            if any(is_named(cause, name) for name in each.names for cause in causes)
+            and any(explains(live, one) for live in each.live)
         )
 
     def effects(self, one: Evidence) -> list[OpenIncident]:
@@ -52,29 +67,22 @@ class Placing:
         ]
         return sorted(found, key=lambda each: each.began_ns)
 
-    def together(self, one: Evidence, *, waited: bool = False) -> Together | None:
-        """The place at least half of whose parts have this fault at once, and those parts.
+    def parts(self, one: Evidence, *, waited: bool) -> Parts:
+        """What fails together with it.
 
         While parts of other nodes still fail, the cause may be further upstream than the node;
         ``waited``: no longer.
         """
+        forming = False
         for site in shared_sites(one):
-            parts = [*self._alike(one, site), one]
-            if quorum(self._graph, site, parts):
-                return Together(site, parts)
-            if not waited and any(
-                _is_fresh(each, one) and each.device.host != one.device.host for each in parts
-            ):
-                return None
-        return None
-
-    def forming(self, one: Evidence) -> bool:
-        """Whether another part of a place has just had the same fault: it may be the place's."""
-        return any(
-            _is_fresh(each, one) and identity(each.device) != identity(one.device)
-            for site in shared_sites(one)
-            for each in self._alike(one, site)
-        )
+            alike = self._alike(one, site)
+            if quorum(self._graph, site, [*alike, one]):
+                return Parts(Together(site, [*alike, one]), forming=False)
+            fresh = [each.device for each in alike if one.at_ns - each.at_ns <= GAP_NS]
+            forming |= any(identity(device) != identity(one.device) for device in fresh)
+            if not waited and any(device.host != one.device.host for device in fresh):
+                break
+        return Parts(None, forming)
 
     def _near(self, one: Evidence) -> list[OpenIncident]:
         return self._book.with_any(one.keys())
@@ -88,10 +96,6 @@ class Placing:
         ]
 
 
-def _is_fresh(earlier: Evidence, one: Evidence) -> bool:
-    return one.at_ns - earlier.at_ns <= GAP_NS
-
-
 def _newest(found: Iterable[OpenIncident]) -> OpenIncident | None:
     return max(found, key=lambda each: each.evidence_ns, default=None)
 
@@ -100,12 +104,12 @@ def _is_about(incident: OpenIncident, one: Evidence) -> bool:
     if not incident.evidence or incident.parent or incident.common:
         return False
     root = identity(incident.strongest.device)
-    return any(identity(each.device) == root and same_unit(each, one) for each in incident.live)
+    return root == identity(one.device) and any(same_unit(each, one) for each in incident.live)
 
 
 def _contains(incident: OpenIncident, one: Evidence) -> bool:
     return (
         incident.parent is not None
         and incident.parent in shared_sites(one)
-        and any(each.kind == one.kind for each in incident.live)
+        and any(fault_class(name) == one.kind for name in incident.names)
     )
