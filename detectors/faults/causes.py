@@ -136,3 +136,19 @@ def edges_to(fault: str) -> tuple[Edge, ...]:
     ('xid/application', ())
     """
     return tuple(edge for edge in EDGES if is_named(edge.effect, fault))
+
+
+@lru_cache(maxsize=4096)
+def edges_between(cause: str, effect: str) -> tuple[Edge, ...]:
+    """The edges from one fault to another.
+
+    >>> [edge.where for edge in edges_between("gpu_lost", "hang")]
+    ['job']
+    """
+    return tuple(edge for edge in edges_to(effect) if is_named(edge.cause, cause))
+
+
+def forget() -> None:
+    """Look at ``EDGES`` again."""
+    edges_to.cache_clear()
+    edges_between.cache_clear()

@@ -75,7 +75,9 @@ class OpenIncident:
         self.evidence[one.finding.id] = one
         self.names.add(one.finding.fault)
         root = self._root
-        if root is not None and (one.weight() > root.weight() or explains(one, root)):
+        if root is not None and (
+            one.weight() > root.weight() or (explains(one, root) and not explains(root, one))
+        ):
             self._root = None
 
     def replace(self, finding: Finding) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from detectors.faults import fault_of
-from detectors.faults.causes import Relation, edges_to, is_named
+from detectors.faults.causes import Relation, edges_between
 from detectors.incidents.evidence import Evidence, identity
 from detectors.kit.findings import RANK
 from pipeline.clock import SECOND_NS
@@ -21,12 +21,12 @@ def explains(cause: Evidence, effect: Evidence) -> bool:
 
     What is only recorded explains nothing.
     """
+    edges = edges_between(cause.finding.fault, effect.finding.fault)
+    if not edges or RANK[cause.finding.severity] == RANK["record"]:
+        return False
     late_ns = cause.finding.onset_ns - effect.finding.onset_ns
-    return RANK[cause.finding.severity] > RANK["record"] and any(
-        is_named(edge.cause, cause.finding.fault)
-        and late_ns <= edge.late_s * SECOND_NS
-        and _related(edge.where, cause, effect)
-        for edge in edges_to(effect.finding.fault)
+    return any(
+        late_ns <= edge.late_s * SECOND_NS and _related(edge.where, cause, effect) for edge in edges
     )
 
 
@@ -37,7 +37,12 @@ def root_cause(evidence: Sequence[Evidence]) -> Evidence:
 
 
 def _is_effect(one: Evidence, others: Iterable[Evidence]) -> bool:
-    return any(explains(each, one) and not explains(one, each) for each in others)
+    fault, kind = one.finding.fault, one.device.kind
+    return any(
+        explains(each, one) and not explains(one, each)
+        for each in others
+        if each.finding.fault != fault or each.device.kind != kind  # else one is as good as another
+    )
 
 
 def same_unit(one: Evidence, other: Evidence) -> bool:

@@ -17,7 +17,7 @@ from detectors.incidents.history import Records
 from detectors.incidents.lemon import LIMIT, Lemons
 from detectors.incidents.parents import FEWEST, device_of, reported
 from detectors.incidents.pending import Pending
-from detectors.incidents.placing import Placing, Together
+from detectors.incidents.placing import NO_PARTS, Placing, Together
 from detectors.incidents.summary import broken, summary
 from detectors.incidents.suppressed import SuppressedFindings
 from detectors.kit.elapsed import Elapsed
@@ -146,7 +146,8 @@ class Incidents(Stateful):
             self._records.keep(one.finding, at.mono_ns)
             return
         effects = self._placing.effects(one)
-        parts = self._placing.parts(one, waited=waited)
+        known = joined is not None and joined.parent is not None
+        parts = NO_PARTS if known else self._placing.parts(one, waited=waited)
         if joined is None:
             if not effects and parts.forming and not waited and self._pending.keep(one):
                 return
@@ -154,7 +155,7 @@ class Incidents(Stateful):
         if self._join(joined, one, at):
             changes.touch(joined)
             self._gather(joined, effects, at, changes)
-            if parts.together and joined.parent != parts.together.site:
+            if parts.together:
                 self._to_place(parts.together, at, changes)
             self._merge_storm(joined, one, at, changes)
 
@@ -170,10 +171,8 @@ class Incidents(Stateful):
     def _join(self, incident: OpenIncident, one: Evidence, at: Instant) -> bool:
         """Whether it is kept."""
         incident.evidence_ns = incident.fresh_ns = at.mono_ns
-        graver = (
-            incident.reported is None
-            or RANK[one.finding.severity] > RANK[incident.reported.severity]
-        )
+        before = incident.strongest.finding.severity if incident.evidence else "record"
+        graver = RANK[one.finding.severity] > RANK[before]
         if len(incident.evidence) >= MAX_FINDINGS and not graver:
             return False
         self._clear_ack(incident, one.finding)

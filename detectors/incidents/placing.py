@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from detectors.faults import fault_class
-from detectors.faults.causes import edges_to, is_named
+from detectors.faults.causes import edges_between, edges_to
 from detectors.incidents.book import Book, OpenIncident
 from detectors.incidents.evidence import Evidence, identity
 from detectors.incidents.explain import explains, same_unit
@@ -33,6 +33,9 @@ class Parts(NamedTuple):
     forming: bool
 
 
+NO_PARTS = Parts(None, forming=False)
+
+
 class Placing:
     """Looks findings up among open incidents and those that wait; it changes nothing."""
 
@@ -52,11 +55,13 @@ class Placing:
 
     def cause(self, one: Evidence) -> OpenIncident | None:
         """The open incident about its cause, the newest of several."""
-        causes = [edge.cause for edge in edges_to(one.finding.fault)]
+        fault = one.finding.fault
+        if not edges_to(fault):
+            return None
         return _newest(
             each
-            for each in (self._near(one) if causes else ())
-            if any(is_named(cause, name) for name in each.names for cause in causes)
+            for each in self._near(one)
+            if any(edges_between(name, fault) for name in each.names)
             and any(explains(live, one) for live in each.live)
         )
 

@@ -17,7 +17,7 @@ def summary(root: Device, blamed: Evidence, live: Sequence[Evidence]) -> str:
     """
     words = blamed.finding.summary
     if root != blamed.device:
-        words = f"{root.kind} {root.id}: {words}"
+        words = f"{' '.join(dict.fromkeys((root.kind, root.id)))}: {words}"
     words += affected(root, live)
     devices = {one.device for one in live}
     kinds = ", ".join(dict.fromkeys(one.kind for one in live))

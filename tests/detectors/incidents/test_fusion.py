@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from detectors.incidents.fusion import MAX_FINDINGS
 from detectors.incidents.lemon import Lemons
-from pipeline.finding import Severity
+from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, frame_of
 from tests.detectors.incidents.story import Story, gpu, node, port
 from tests.fakes import START_NS
@@ -771,3 +772,21 @@ def test_a_storm_costs_bounded_memory() -> None:
     for number in range(3000):
         story.finds(gpu(0), "xid/gpu", detector=f"d{number}")
     assert len(story.fusion.open()[0].findings) == 1000
+
+
+@pytest.mark.slow
+def test_two_thousand_findings_in_a_second_are_one_incident() -> None:
+    """All GPUs of 250 nodes at once: no node alone is to blame, and the first ones are named."""
+    story = Story()
+    hosts = [f"n{number}" for number in range(250)]
+    story.nodes(*hosts)
+    story.see(
+        findings=[
+            Finding("d", gpu(n, host), "gpu_lost", "onset", "page", START_NS, START_NS, "Lost.")
+            for host in hosts
+            for n in range(8)
+        ]
+    )
+    (one,) = story.fusion.open()
+    assert (one.root.kind, len(one.findings)) == ("cluster", MAX_FINDINGS)
+    assert one.summary.startswith("cluster: Lost. Affected: gpu GPU-n0-0 of n0, ")

@@ -104,12 +104,12 @@ def _explained(finding: Finding, fault: str) -> bool:
 def test_without_an_edge_the_matrix_differs(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
     """No edge is there for nothing."""
     monkeypatch.setattr(causes, "EDGES", tuple(each for each in EDGES if each is not edge))
-    causes.edges_to.cache_clear()
+    causes.forget()
     try:
         without = [outcome(*happen(pair)) for pair in _pairs(edge)]
     finally:
         monkeypatch.undo()
-        causes.edges_to.cache_clear()
+        causes.forget()
     assert without != [outcome(*happen(pair)) for pair in _pairs(edge)]
 
 
