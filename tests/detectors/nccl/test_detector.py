@@ -182,7 +182,7 @@ def test_processes_that_end_with_their_job_are_not_lost() -> None:
 
 
 def test_a_lost_process_is_paged_within_90_seconds() -> None:
-    """One look is enough, once it has stood for a while."""
+    """One look is enough, once it has lasted for a while."""
     scene = Scene()
     scene.report(ras(ras_communicator("c0", all_reduces(dict.fromkeys(range(3), 9)), gone=[3])))
     scene.wait(60)
