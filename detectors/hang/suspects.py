@@ -16,7 +16,7 @@ from detectors.hang.activity import BUSY, FREE, IDLE, LOST, SPINS
 from pipeline.finding import Action, Severity
 from pipeline.frame import Device
 
-MOST = 8  # suspects that are named; of more, their job is
+MOST = 8  # suspects named one by one; where there are more, the job is named
 MINORITY = 0.25  # of the members
 MAX_STUCK = 2  # ranks that stand still by themselves at once; more of them save, or none stands out
 Reach = Literal["here", "beyond", "unknown", "no job"]
