@@ -44,36 +44,37 @@ def main() -> int:
     print(
         f"Python {platform.python_version()}, {SECONDS} s of 8 GPUs, 8 ports, 144 NVLinks every 5 s"
     )
-    told = json.loads(
+    measured = json.loads(
         subprocess.run(
             [sys.executable, "-m", "benchmarks.store_ingest", "--write"],
             check=True,
             capture_output=True,
         ).stdout
     )
-    values, cpu = told["values"], told["cpu_s"] + told["children_s"]
+    values, cpu = measured["values"], measured["cpu_s"] + measured["children_s"]
     print(
         f"durable: {values / cpu / 1e6:.2f} M readings per CPU second, sealing included; "
-        f"{values / told['cpu_s'] / 1e6:.2f} M in the agent itself"
+        f"{values / measured['cpu_s'] / 1e6:.2f} M in the agent itself"
     )
     print(
-        f"  a second of the node costs {told['cpu_s'] / SECONDS * 1e6:.0f} us here and "
-        f"{told['children_s'] / SECONDS * 1e6:.0f} us in sealing children"
+        f"  a second of the node costs {measured['cpu_s'] / SECONDS * 1e6:.0f} us here and "
+        f"{measured['children_s'] / SECONDS * 1e6:.0f} us in sealing children"
     )
     print(
         (
-            f"  {told['wal_bytes'] / SECONDS / 1e3:.1f} kB/s into the log, "
-            f"{told['sealed_bytes'] / SECONDS / 1e3:.2f} kB/s into files, "
+            f"  {measured['wal_bytes'] / SECONDS / 1e3:.1f} kB/s into the log, "
+            f"{measured['sealed_bytes'] / SECONDS / 1e3:.2f} kB/s into files, "
         ),
         end="",
     )
     print(
-        f"{told['syncs'] / SECONDS:.2f} fdatasync/s, {told['segments'] / SECONDS * 3600:.1f} "
-        f"segments and {told['files'] / SECONDS * 3600:.0f} files an hour"
+        f"{measured['syncs'] / SECONDS:.2f} fdatasync/s, "
+        f"{measured['segments'] / SECONDS * 3600:.1f} "
+        f"segments and {measured['files'] / SECONDS * 3600:.0f} files an hour"
     )
     print(
-        f"  resident: the writing process grew by {told['grown_mib']:.1f} MiB after its first "
-        f"minute; a sealing child {told['child_mib']:.1f} MiB at most"
+        f"  resident: the writing process grew by {measured['grown_mib']:.1f} MiB after its first "
+        f"minute; a sealing child {measured['child_mib']:.1f} MiB at most"
     )
     frames = list(_yardstick.observations(600))
     ours, naive = _encode(frames)
@@ -115,7 +116,7 @@ def write() -> None:
         keeper.close(120)
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         files = list(root.rglob("*.parquet"))
-        told = {
+        measured = {
             "values": values,
             "cpu_s": spent,
             "children_s": children.ru_utime + children.ru_stime,
@@ -127,7 +128,7 @@ def write() -> None:
             "files": len(files),
             "sealed_bytes": sum(path.stat().st_size for path in files),
         }
-    sys.stdout.write(json.dumps(told))
+    sys.stdout.write(json.dumps(measured))
 
 
 class _Watched:

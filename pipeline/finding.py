@@ -81,7 +81,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Findings that share a cause: what people are told about.
+    """Findings that share a cause: what people are notified of.
 
     ``root`` is the device to blame; ``findings`` are ids in the order of first evidence. ``reason``
     says in words why this action. ``opened_ns``, ``cleared_ns`` (0 while it is open) and

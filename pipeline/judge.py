@@ -73,7 +73,7 @@ class Judge:
         return (self, *self._detectors, *(() if self._fusion is None else (self._fusion,)))
 
     def standing(self) -> tuple[Finding, ...]:
-        """Every finding that was told and has not ended, in the order they were told."""
+        """Every finding that was reported and has not ended, in that order."""
         return tuple(self._standing.values())
 
     def open(self) -> tuple[Incident, ...]:
@@ -137,7 +137,7 @@ class Judge:
         Their open findings end with the next observation.
 
         A detector that no longer knows what it found cannot end it: it would stand forever. To a
-        fusion what still stands is told again.
+        fusion what is still open is reported again.
         """
         names = frozenset(cold)
         self._orphans = tuple(finding for finding in standing if finding.detector in names)
@@ -241,7 +241,7 @@ class Judge:
 
 
 def _follow(kept: dict[str, T], said: T) -> None:
-    """Keep what stands as it was last told."""
+    """Keep what is open as it was last reported."""
     if not said.active:
         kept.pop(said.id, None)
         return

@@ -96,8 +96,8 @@ class OperatorCommands:
         note, user = _text(request, "note"), _text(request, "user")
         if not note:
             raise ValueError("note: required; what is being done about it")
-        told = {"incident": incident.id, "note": note, "user": user}
-        self._tell(Event(*self._now(), incident.root, "incident_acknowledged", told))
+        attributes = {"incident": incident.id, "note": note, "user": user}
+        self._tell(Event(*self._now(), incident.root, "incident_acknowledged", attributes))
         return {"incident": incident.id, "summary": incident.summary}
 
     def _maintenance(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -123,10 +123,10 @@ class OperatorCommands:
             or not 0 <= seconds <= MAX_S
         ):
             raise ValueError(f"seconds: expected at most a year, got {seconds!r}")
-        told: dict[str, Value] = {"reason": reason, "user": user} | (
+        attributes: dict[str, Value] = {"reason": reason, "user": user} | (
             {"seconds": float(seconds)} if seconds else {}
         )
-        self._tell(Event(*self._now(), device, "maintenance_started", told))
+        self._tell(Event(*self._now(), device, "maintenance_started", attributes))
         return {"kind": device.kind, "device": device.id, "out_of_service": True}
 
     def _status(self, _: dict[str, Any]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class Runtime:
             process=ProcessSamples(),
         )
         self.out = OutOfService(self.state, self.metrics)
-        self.told = DeviceHealthMetrics(self.metrics, self.exposition.findings)
+        self.device_health = DeviceHealthMetrics(self.metrics, self.exposition.findings)
         self.snapshots = Snapshots(root, world.boot_id, world.clock, self.metrics)
         recent = Recent()
         node = Node(world.host, VERSION, world.simulated)
@@ -80,7 +80,7 @@ class Runtime:
             unhealthy=unhealthy,
             unready=unready,
             reloading=reloading,
-            health=lambda: self.told.health,
+            health=lambda: self.device_health.health,
             out=self.out.all,
             recent=recent,
         )
@@ -109,7 +109,7 @@ class Runtime:
         self.sinks: tuple[Sink, ...] = (
             self.xids,
             self.exposition,
-            self.told,
+            self.device_health,
             self.out,
             FindingsLog(),
             self.snapshots,
@@ -127,7 +127,7 @@ class Runtime:
         """
         cold = self.snapshots.restore(judge)
         self.exposition.resume(judge.standing(), judge.open())
-        self.told.resume(judge.open())
+        self.device_health.resume(judge.open())
         self.snapshots.follow(judge)
         return Incidents.name not in cold
 

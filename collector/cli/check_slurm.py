@@ -27,7 +27,7 @@ def run(args: argparse.Namespace, answer: Answer) -> int:
     ``--return`` gives 1 where the node was not resumed.
     """
     folder = _folder(args.agent)
-    # a silent agent cannot be told either
+    # an agent that does not answer cannot be notified either
     follows = args.maintenance and not args.dry_run and bool(answer.document)
     acts = args.back or (folder is not None and (folder / RECORD).exists()) or answer.state != "ok"
     if folder is None or not (follows or (acts and answer.state != "unknown")):

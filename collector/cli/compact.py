@@ -58,7 +58,7 @@ def options(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compact until told to stop; with --once 1 where that one run failed."""
+    """Compact until stopped; with --once 1 where that one run failed."""
     config = load(inputs(args)).config
     work = _work(config, shared=args.shared)
     if args.once:

@@ -84,8 +84,8 @@ def _explain(paths: Sequence[str], form: str) -> int:
     if form == "text" and len(missing) == len(paths):
         return 1
     saved = [read_saved(name) for name in files_in(paths)]
-    told = cases([s.report for s in saved if s.report], [h for s in saved for h in s.hits])
-    verdicts = foremost_first(judge(case) for case in told)
+    found = cases([s.report for s in saved if s.report], [h for s in saved for h in s.hits])
+    verdicts = foremost_first(judge(case) for case in found)
     write: dict[str, Callable[[Sequence[Verdict], Iterable[Saved]], Iterator[str]]] = {
         "text": _text,
         "json": _json,

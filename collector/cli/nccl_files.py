@@ -130,17 +130,19 @@ def _log(name: str, file: BinaryIO) -> Saved:
                 found.append(hit)
             else:
                 more += 1
-    told = [Discard("lines", f"only their first {MAX_LINE} bytes were read", long)] if long else []
-    told += [Discard("matching lines", f"after the first {MAX_HITS}", more)] if more else []
+    discards = (
+        [Discard("lines", f"only their first {MAX_LINE} bytes were read", long)] if long else []
+    )
+    discards += [Discard("matching lines", f"after the first {MAX_HITS}", more)] if more else []
     if not found:
-        told.append(Discard("the whole file", "no line of it says anything about a stall"))
+        discards.append(Discard("the whole file", "no line of it says anything about a stall"))
     return Saved(
         name,
         "log" if found else "",
         None,
         tuple(found),
         {"line": lines, "match": len(found)},
-        tuple(told),
+        tuple(discards),
     )
 
 

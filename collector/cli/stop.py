@@ -1,4 +1,4 @@
-"""Being told to end: by SIGTERM or SIGINT, at any instruction of the main thread."""
+"""Requests to end: by SIGTERM or SIGINT, at any instruction of the main thread."""
 
 from __future__ import annotations
 

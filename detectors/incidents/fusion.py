@@ -81,7 +81,10 @@ class Incidents(Stateful):
         for finding in findings:
             self._finding(finding, at, changes)
         for one in self._pending.due(at.mono_ns):
-            self._place(one, at, changes, waited=True)
+            if self._maintenance.covers(one.device):
+                self._held.keep(one.finding)
+            else:
+                self._place(one, at, changes, waited=True)
         self._end(at, changes)
         for incident in list(changes.touched.values()):
             self._say(incident, at, changes)
@@ -147,7 +150,8 @@ class Incidents(Stateful):
             return
         effects = self._placing.effects(one)
         known = joined is not None and joined.parent is not None
-        parts = NO_PARTS if known else self._placing.parts(one, waited=waited)
+        alone = known or not reported(one)
+        parts = NO_PARTS if alone else self._placing.parts(one, waited=waited)
         if joined is None:
             if not effects and parts.forming and not waited and self._pending.keep(one):
                 return

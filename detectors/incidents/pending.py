@@ -4,7 +4,7 @@ it, so that a switch is one incident and two cables are two.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from detectors.incidents.evidence import Evidence
 from detectors.incidents.graph import FaultSite
@@ -13,7 +13,7 @@ from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.documents import exact, exact_finding
 from pipeline.finding import Finding
 
-# Sources are read every ten seconds by default, and a tick may be three seconds late.
+# Two reads of a site that reads its ports every ten seconds; by default they are read each second.
 GAP_NS = 20 * 10**9
 LONGEST_NS = 120 * 10**9
 MOST = 10_000  # beyond it nothing waits
@@ -52,10 +52,6 @@ class Pending:
     def all(self) -> Iterable[Evidence]:
         """Those that wait."""
         return self._waiting.values()
-
-    def at(self, site: FaultSite) -> Iterator[Evidence]:
-        """Those of a place."""
-        return (one for one in self._waiting.values() if site in one.sites)
 
     def take(self, ids: Iterable[str]) -> None:
         """They wait no longer."""

@@ -32,7 +32,7 @@ class OpenIncidents:
         self._open: dict[str, Incident] = {}
 
     def write(self, incidents: Iterable[Incident]) -> None:
-        """Take over what was told."""
+        """Take over what was reported."""
         with self._lock:
             for incident in incidents:
                 if not incident.active:

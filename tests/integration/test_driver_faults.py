@@ -108,3 +108,12 @@ def test_a_gpu_that_is_back_and_another_that_is_lost_are_two_incidents(watched: 
     found = watched.run(30)
     assert [incident.root.id for _, incident in found] == [uuid(2)]
     assert (uuid(2), "gpu_lost") in watched.open
+
+
+def test_lost_gpus_beside_one_that_hangs_do_not_blame_the_driver(watched: Watched) -> None:
+    """It answers about seven of them, with an error."""
+    watched.node.table.fail("0/*", HANG)
+    for gpu in range(1, GPUS):
+        watched.node.table.fail(f"{gpu}/*", LOST)
+    watched.run(40)
+    assert watched.open == {("n1", "gpu_lost"), (uuid(0), "gpu_hung")}

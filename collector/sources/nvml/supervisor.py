@@ -140,7 +140,7 @@ class Supervisor:
 
     def _watch_driver(self, result: Sweep) -> None:
         now = self._clock.monotonic_ns()
-        if any(message.kind == wire.VALUES for message in result.messages):
+        if any(message.kind in (wire.VALUES, wire.TROUBLE) for message in result.messages):
             if self._began_ns:
                 self._first_values_ns, self._began_ns = now - self._began_ns, 0
             self._no_values_ns = 0

@@ -186,3 +186,18 @@ def test_a_lemon_is_taken_on_like_everything_else() -> None:
     (lemon,) = [one for one in story.told if one.fault == "lemon"]
     story.happens("incident_acknowledged", node(), incident=lemon.id, note="burning in", user="ada")
     assert (story.told[-1].id, story.told[-1].note) == (lemon.id, "burning in")
+
+
+def test_what_waits_for_its_neighbours_opens_nothing_out_of_service() -> None:
+    """The second GPU of a node is taken out while it is open whether the node is to blame; it is
+    reported when it is back.
+    """
+    story = Story()
+    story.nodes("n1")
+    story.finds(gpu(0), "gpu_lost")
+    story.finds(gpu(1), "gpu_lost")
+    story.happens("maintenance_started", gpu(1), reason="swapped")
+    story.wait(60)
+    assert story.open.keys() == {gpu(0).id}
+    story.happens("maintenance_ended", gpu(1))
+    assert story.open.keys() == {gpu(0).id, gpu(1).id}
