@@ -228,9 +228,7 @@ class Engine:
         reading, error = self._guard.call("source", name, self._schedules[name].source.read)
         with self._plan:
             del self._busy[name]
-            if (
-                busy.overdue
-            ):  # it was given up and told so: only the timetable wants to know that it came back
+            if busy.overdue:  # already reported as given up: only the schedule needs to know
                 self._metrics.add(
                     agent.SOURCE_SKIPPED,
                     name,

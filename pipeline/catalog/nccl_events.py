@@ -1,4 +1,4 @@
-"""Events about NCCL: what a source told of a job's communicators, and lines of job logs
+"""Events about NCCL: what a source reported of a job's communicators, and lines of job logs
 (pipeline/nccl/wire.py reads and writes them).
 """
 

@@ -31,7 +31,7 @@ class ClockEvents:
     Any thread may ask.
 
     The count is a number of samples, so it depends on the interval: dcgm-exporter's 30
-    s unless told otherwise.
+    s unless configured otherwise.
     """
 
     def __init__(self, window_ns: int, interval_ns: int) -> None:

@@ -55,7 +55,7 @@ def entities(
 
     ``present`` are the ids of the instances that answer now.
 
-    A GPU without index cannot be told apart in this dialect and has no rows; neither has one
+    A GPU without index cannot be distinguished in this dialect and has no rows; neither has one
     that is known and not there.
     """
     found: list[Entity] = []

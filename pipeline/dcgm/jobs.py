@@ -44,7 +44,7 @@ class JobLabels:
     old_namespace: bool = False
 
     def of(self, snapshot: Snapshot) -> Holders:
-        """Who holds what in a snapshot. What is no longer fresh is not told."""
+        """Who holds what in a snapshot. What is no longer fresh is left out."""
         held: dict[tuple[str, str], list[Attributes]] = {}
         for entry in snapshot.of(KIND):
             for device in entry.frame.devices if entry.fresh else ():

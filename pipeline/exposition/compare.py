@@ -136,7 +136,7 @@ def _by(identity: str, series: Mapping[Labels, float]) -> dict[str, float]:
 
 
 def _unit(pairs: list[tuple[float, float]]) -> float:
-    """The factor between two units, 1.0 where they are the same or cannot be told."""
+    """The factor between two units, 1.0 where they are the same or are unknown."""
     ratios = [b / a for a, b in pairs if a and b and isfinite(a) and isfinite(b)]
     if not ratios:
         return 1.0

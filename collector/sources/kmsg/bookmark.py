@@ -1,5 +1,5 @@
 """Keeps the place in the kernel log over restarts, so that an event is
-neither lost nor told twice.
+neither lost nor reported twice.
 """
 
 from __future__ import annotations

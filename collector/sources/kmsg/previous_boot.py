@@ -16,7 +16,7 @@ from collector.sources.kmsg.to_events import Log, tell
 from pipeline.clock import Instant
 from pipeline.observation import Event
 
-BATCH = 1024  # records at each read: a boot's tail is told within seconds, and no read takes long
+BATCH = 1024  # records per read: no read takes long, the end of a boot takes seconds
 
 
 class PreviousBoot:

@@ -27,7 +27,7 @@ PATIENCE_NS = 60_000_000_000  # journalctl on a slow disk; then it is given up
 class PreviousRecords:
     """Gives the records of the boot before, a few at each call, until ``finished``.
 
-    ``known`` is the last position that was kept: what it covers was told while it happened.
+    ``known`` is the last position that was kept: what it covers was reported when it happened.
     ``done`` names what was read at an earlier start (this boot's look at the journal, each pstore
     file by content) and goes on to be kept by the caller.
     """

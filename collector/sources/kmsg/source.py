@@ -318,5 +318,7 @@ class KernelLogSource:
 
 def _suppressed(events: Sequence[Event]) -> list[tuple[str, int]]:
     """What the kernel says it held back, as losses."""
-    told = [event.attributes for event in events if event.kind == "kernel_log_suppressed"]
-    return [("suppressed", int(facts["records"]) * int(facts.get("count", 1))) for facts in told]
+    suppressed = [event.attributes for event in events if event.kind == "kernel_log_suppressed"]
+    return [
+        ("suppressed", int(facts["records"]) * int(facts.get("count", 1))) for facts in suppressed
+    ]

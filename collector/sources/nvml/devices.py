@@ -63,7 +63,7 @@ class Plan:
 
 
 class Gpu:
-    """A GPU: its handle, the targets to read, and what its parent was told of it."""
+    """A GPU: its handle, the targets to read, and what was sent to its parent about it."""
 
     def __init__(self, library: Library, plan: Plan, index: int, handle: Any, uuid: str) -> None:
         self.index, self.handle = index, handle
@@ -106,7 +106,7 @@ class Gpu:
 
     def processes(self) -> list[list[int]] | None:
         """Processes that hold the GPU now, as pid, GPU instance, compute instance; None
-        where they are as last told.
+        where they are as last sent.
         """
         found = {
             (

@@ -2,7 +2,7 @@
 
 It may hang or crash; its parent goes on.
 
-It is told once what to ask (a JSON document in shared memory), finds the devices, and then does
+It receives once what to ask (a JSON document in shared memory), finds the devices, and then does
 what single bytes on its standard input say: ``s`` a sweep, ``l`` a sweep with NVLinks, ``f`` look
 at slow facts and the MIG layout again. It ends when that closes.
 """

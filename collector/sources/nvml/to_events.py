@@ -68,7 +68,7 @@ class Happenings:
         ]
 
     def holders(self, uuid: str) -> list[Holder]:
-        """The processes of a GPU as last told, each with its GPU instance."""
+        """The processes of a GPU as last reported, each with its GPU instance."""
         return [
             Holder(pid, gi if 0 <= gi < _NO_INSTANCE else NO_INSTANCE)
             for pid, gi, _ in self._processes.get(uuid, {})

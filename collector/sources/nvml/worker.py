@@ -1,4 +1,4 @@
-"""One driver child as its parent sees it: started, told what to do, listened to with a
+"""One driver child as its parent sees it: started, given its work, read with a
 deadline on every call it makes.
 """
 
