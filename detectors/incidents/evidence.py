@@ -4,12 +4,13 @@ the root cause.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from detectors.faults import Strength, fault_class, fault_of
 from detectors.incidents.graph import CONTAINERS, FaultSite
 from detectors.kit.findings import RANK
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Severity
 from pipeline.frame import Device
 
 Key = tuple[str, ...]
@@ -61,6 +62,12 @@ class Evidence(NamedTuple):
         """What an incident with this finding is found by."""
         places = {(site.level, site.name) for site in self.sites}
         return {identity(self.device), *places}
+
+
+def severity_of(evidence: Iterable[Evidence]) -> Severity:
+    """That of the gravest; a record's where there are none."""
+    found = (one.finding.severity for one in evidence)
+    return max(found, key=RANK.__getitem__, default="record")
 
 
 def strength(finding: Finding) -> Strength:

@@ -10,34 +10,30 @@ from dataclasses import replace
 from detectors.faults import fault_class, fault_of
 from detectors.incidents.advice import reason
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident, TakenOn
-from detectors.incidents.evidence import Evidence, identity
-from detectors.incidents.explain import root_cause
+from detectors.incidents.changes import Changes
+from detectors.incidents.evidence import Evidence
 from detectors.incidents.graph import Graph
 from detectors.incidents.history import Records
+from detectors.incidents.joining import Joining
 from detectors.incidents.lemon import LIMIT, Lemons
-from detectors.incidents.parents import FEWEST, device_of, reported
+from detectors.incidents.parents import reported
 from detectors.incidents.pending import Pending
-from detectors.incidents.placing import NO_PARTS, Placing, Together
-from detectors.incidents.summary import broken, summary
+from detectors.incidents.placing import NO_PARTS, Placing
+from detectors.incidents.reporting import CLUSTER, more, news, report, words
+from detectors.incidents.summary import broken
 from detectors.incidents.suppressed import SuppressedFindings
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import RANK
 from detectors.kit.maintenance import Maintenance
 from detectors.kit.stateful import Stateful
 from pipeline.clock import Instant
-from pipeline.finding import Finding, Incident, Severity, finding_id
+from pipeline.finding import Finding, Incident, finding_id
 from pipeline.frame import Device
 from pipeline.observation import Event, Observation
 
-# More incidents of one class within the window than this: the cause is common to them, whatever it
-# is. How many devices each holds says nothing.
-MANY, MANY_SHARE = 10, 0.005
 # A symptom that is still there so long after its cause ended has another one: two windows of the
 # detectors that say when a job moves again.
 GRACE_NS = 120 * 10**9
-MAX_SINGLY = 8  # findings of an incident, each of which is reported as it comes
-MAX_FINDINGS = 1000  # of one incident: what comes after is explained by it, and not kept
-TOGETHER = Device("", "cluster", "cluster")
 
 
 class Incidents(Stateful):
@@ -69,12 +65,13 @@ class Incidents(Stateful):
         self._book, self._held, self._records = Book(), SuppressedFindings(), Records()
         self._pending = Pending()
         self._placing = Placing(self._book, self._graph, self._pending)
+        self._joining = Joining(self._book, self._graph, self._pending)
 
     def update(self, observation: Observation, findings: Iterable[Finding]) -> tuple[Incident, ...]:
         """Incidents that opened, changed or ended with what detectors said of an observation."""
         at = self._elapsed.at(observation)
         self._graph.take(observation, at.mono_ns)
-        changes = _Changes()
+        changes = Changes()
         if self._maintenance.take(observation.events):
             self._in_and_out(at, changes)
         self._taken_on(observation.events, changes)
@@ -98,13 +95,13 @@ class Incidents(Stateful):
         """Devices and hosts in maintenance."""
         return self._maintenance.out()
 
-    def _in_and_out(self, at: Instant, changes: _Changes) -> None:
+    def _in_and_out(self, at: Instant, changes: Changes) -> None:
         """What maintenance that began or ended changes."""
         for finding in self._held.released(self._maintenance):
             self._finding(finding, at, changes)
         changes.touch(*self._book.open.values())
 
-    def _taken_on(self, events: Iterable[Event], changes: _Changes) -> None:
+    def _taken_on(self, events: Iterable[Event], changes: Changes) -> None:
         for event in events:
             one = self._book.open.get(str(event.attributes.get("incident", "")))
             if event.kind == "incident_acknowledged" and one is not None:
@@ -115,7 +112,7 @@ class Incidents(Stateful):
                 )
                 changes.touch(one)
 
-    def _finding(self, finding: Finding, at: Instant, changes: _Changes) -> None:
+    def _finding(self, finding: Finding, at: Instant, changes: Changes) -> None:
         known = self._book.holding(finding.id)
         if known is not None:
             self._follow(known, finding, at)
@@ -133,16 +130,14 @@ class Incidents(Stateful):
     def _follow(self, known: OpenIncident, finding: Finding, at: Instant) -> None:
         """A finding that an incident has, as it is now."""
         if finding.active:
-            self._clear_ack(known, finding)
+            self._joining.clear_ack(known, finding)
             known.replace(finding)
             known.standing.add(finding.id)
         else:
             known.standing.discard(finding.id)
             known.fresh_ns = at.mono_ns
 
-    def _place(
-        self, one: Evidence, at: Instant, changes: _Changes, *, waited: bool = False
-    ) -> None:
+    def _place(self, one: Evidence, at: Instant, changes: Changes, *, waited: bool = False) -> None:
         """Give a finding to the incident that it belongs to, or open one."""
         joined = self._exonerated(one) or self._placing.owner(one)
         if joined is None and not reported(one):
@@ -155,13 +150,15 @@ class Incidents(Stateful):
         if joined is None:
             if not effects and parts.forming and not waited and self._pending.keep(one):
                 return
-            joined = next(iter(effects), None) or self._common(one, at) or self._opened(one, at)
-        if self._join(joined, one, at):
+            joined = (
+                next(iter(effects), None) or self._joining.common(one, at) or self._opened(one, at)
+            )
+        if self._joining.join(joined, one, at):
             changes.touch(joined)
-            self._gather(joined, effects, at, changes)
+            self._joining.gather(joined, effects, at, changes)
             if parts.together:
-                self._to_place(parts.together, at, changes)
-            self._merge_storm(joined, one, at, changes)
+                self._joining.to_place(parts.together, at, changes)
+            self._joining.merge_storm(joined, one, at, changes)
 
     def _opened(self, one: Evidence, at: Instant) -> OpenIncident:
         name = finding_id(self.name, one.device, one.finding.time_ns)
@@ -169,42 +166,8 @@ class Incidents(Stateful):
             name, OpenIncident(name, one.finding.time_ns, at.mono_ns, at.mono_ns, at.mono_ns)
         )
         for earlier in self._records.about(one.device, at.mono_ns):
-            self._join(opened, one._replace(finding=earlier), at)
+            self._joining.join(opened, one._replace(finding=earlier), at)
         return opened
-
-    def _join(self, incident: OpenIncident, one: Evidence, at: Instant) -> bool:
-        """Whether it is kept."""
-        incident.evidence_ns = incident.fresh_ns = at.mono_ns
-        before = incident.strongest.finding.severity if incident.evidence else "record"
-        graver = RANK[one.finding.severity] > RANK[before]
-        if len(incident.evidence) >= MAX_FINDINGS and not graver:
-            return False
-        self._clear_ack(incident, one.finding)
-        incident.standing.add(one.finding.id)
-        self._book.add(incident, one)
-        return True
-
-    def _clear_ack(self, incident: OpenIncident, finding: Finding) -> None:
-        """A first page about a device clears the acknowledgement of the incident, unless it is a
-        symptom or the root explains it. The note stays.
-        """
-        if incident.taken_on is None:
-            return
-        live = incident.live
-        paged = any(one.finding.severity == "page" and one.device == finding.device for one in live)
-        if finding.severity != "page" or paged or fault_of(finding.fault).symptom:
-            return
-        if not (_severity(live) == "page" and self._blames(incident, finding.device)):
-            incident.taken_on = incident.taken_on and incident.taken_on._replace(time_ns=0)
-
-    def _blames(self, incident: OpenIncident, device: Device) -> bool:
-        root = device if incident.reported is None else incident.reported.root
-        upstream = any((root.kind, root.id) == site for site in self._graph.places(device))
-        return (
-            upstream
-            or identity(root) == identity(device)
-            or root.id == device.attributes.get("peer")
-        )
 
     def _exonerated(self, one: Evidence) -> OpenIncident | None:
         """The incident of a program that is exonerated: from now on its root is the GPU, so that
@@ -213,109 +176,26 @@ class Incidents(Stateful):
         if not fault_of(one.finding.fault).exonerates:
             return None
         for incident in self._book.with_any((site.level, site.name) for site in one.sites):
-            root = incident.reported.root if incident.reported else TOGETHER
+            root = incident.reported.root if incident.reported else CLUSTER
             if root.kind == "job" and incident.strongest.kind == "xid" and not incident.standing:
                 incident.end(incident.evidence)
                 incident.parent = None
                 return incident
         return None
 
-    def _common(self, one: Evidence, at: Instant) -> OpenIncident | None:
-        """An incident that all devices with such a fault have in common these minutes, and as
-        serious: a page is not one of many tickets.
-        """
-        return next(
-            (
-                each
-                for each in self._book.open.values()
-                if each.common == one.kind
-                and at.mono_ns - each.evidence_ns <= WINDOW_NS
-                and RANK[one.finding.severity] <= RANK[_severity(each.live)]
-            ),
-            None,
-        )
-
-    def _to_place(self, together: Together, at: Instant, changes: _Changes) -> None:
-        """The place is the root cause of all of its parts: their incidents become one. Those that
-        are about more than this fault stay, each with its device.
-        """
-        kind = together.parts[-1].kind
-        ids = [one.finding.id for one in together.parts]
-        holding = dict.fromkeys(one.id for name in ids if (one := self._book.holding(name)))
-        whole = sorted(
-            (one for name in holding if _about_only(one := self._book.open[name], kind)),
-            key=lambda one: one.began_ns,
-        )
-        if not whole:
-            return
-        first, *others = whole
-        first.parent = together.site
-        waiting = [one for one in together.parts if one.finding.id in self._pending]
-        self._pending.take(ids)
-        for part in waiting:
-            self._join(first, part, at)
-        self._gather(first, others, at, changes)
-        changes.touch(first)
-
-    def _merge_storm(
-        self, joined: OpenIncident, one: Evidence, at: Instant, changes: _Changes
-    ) -> None:
-        """Many incidents of one class and severity at once become one; the others end."""
-        if len(self._book.open) <= MANY:
-            return
-        severity = _severity(joined.live)
-        found = [
-            each
-            for each in self._book.open.values()
-            if each.evidence
-            and at.mono_ns - each.evidence_ns <= WINDOW_NS
-            and _severity(each.live) == severity
-            and all(other.kind == one.kind for other in each.evidence.values())
-        ]
-        if len(found) > max(MANY, MANY_SHARE * self._graph.peers(one.device.kind)):
-            found[0].common = one.kind
-            self._gather(found[0], found[1:], at, changes)
-
-    def _gather(
-        self,
-        first: OpenIncident,
-        others: Iterable[OpenIncident],
-        at: Instant,
-        changes: _Changes,
-    ) -> None:
-        """Incidents that turn out to be one."""
-        for one in others:
-            if one is first:
-                continue
-            taken_on = first.taken_on or one.taken_on
-            if taken_on and not all(
-                both and both.time_ns for both in (first.taken_on, one.taken_on)
-            ):
-                # who acknowledged one of them did not acknowledge all; their note stays
-                taken_on = taken_on._replace(time_ns=0)
-            self._book.close(one)
-            for member in one.evidence.values():
-                self._join(first, member, at)
-            first.standing -= one.evidence.keys() - one.standing
-            first.end(first.over | one.over)
-            first.counted |= one.counted
-            first.taken_on = taken_on
-            changes.ended(one, at, f"Part of incident {first.id}")
-            changes.touch(first)
-
-    def _say(self, incident: OpenIncident, at: Instant, changes: _Changes) -> None:
+    def _say(self, incident: OpenIncident, at: Instant, changes: Changes) -> None:
         """The incident, if it is worth more words than before."""
         if incident.id not in self._book.open:
             return
-        now = self._report(incident) if incident.evidence else self._lemon_again(incident)
+        now = report(incident, self._maintenance)
         before, incident.reported = incident.reported, now
         live = incident.live
-        faults = {_words(e.finding) for e in live if e.device == now.root and reported(e)}
+        faults = {words(e.finding) for e in live if e.device == now.root and reported(e)}
         faults |= {f"{device.host} {device.id}" for device in broken(now.root, live)}
         if (
             before is None
-            or _news(before) != _news(now)
-            or _more(incident)
+            or news(before) != news(now)
+            or more(incident)
             or not faults <= incident.faults
         ):
             incident.said, incident.faults = len(incident.evidence), incident.faults | faults
@@ -329,45 +209,7 @@ class Incidents(Stateful):
             incident.counted = True
             self._lemon(now.root, fault_class(now.fault), at, changes)
 
-    def _report(self, incident: OpenIncident) -> Incident:
-        live = [one for one in incident.live if not self._maintenance.covers(one.device)]
-        severity = _severity(live)
-        live = live or incident.live
-        root, blamed = _root(incident, live)
-        if self._maintenance.covers(root):
-            severity = "record"
-        taken_on = incident.taken_on or TakenOn(0, "", "")
-        return Incident(
-            id=incident.id,
-            root=root,
-            fault=blamed.finding.fault,
-            severity=severity,
-            action=blamed.finding.action,
-            opened_ns=incident.opened_ns,
-            findings=tuple(incident.evidence),
-            summary=summary(root, blamed, live),
-            reason=reason(blamed.finding.fault, blamed.finding.action, severity),
-            acknowledged_ns=taken_on.time_ns,
-            note=taken_on.note,
-            acknowledged_by=taken_on.user,
-        )
-
-    def _lemon_again(self, incident: OpenIncident) -> Incident:
-        """A lemon that somebody took on, or whose node went out of service or came back."""
-        assert incident.reported is not None  # noqa: S101 - it is reported as it opens
-        covered, taken_on = (
-            self._maintenance.covers(incident.reported.root),
-            incident.taken_on or TakenOn(0, "", ""),
-        )
-        return replace(
-            incident.reported,
-            severity="record" if covered else "ticket",
-            acknowledged_ns=taken_on.time_ns,
-            note=taken_on.note,
-            acknowledged_by=taken_on.user,
-        )
-
-    def _lemon(self, device: Device, kind: str, at: Instant, changes: _Changes) -> None:
+    def _lemon(self, device: Device, kind: str, at: Instant, changes: Changes) -> None:
         host = device.host
         now = self._lemons.count(host, kind, f"{device.kind} {device.id}", at.mono_ns)
         known = any(
@@ -392,7 +234,7 @@ class Incidents(Stateful):
             )
             changes.said[name] = one.reported
 
-    def _end(self, at: Instant, changes: _Changes) -> None:
+    def _end(self, at: Instant, changes: Changes) -> None:
         for one in list(self._book.open.values()):
             quiet_ns = at.mono_ns - one.fresh_ns
             if one.reported is None or quiet_ns < GRACE_NS:
@@ -410,7 +252,7 @@ class Incidents(Stateful):
             and self._lemons.now(one.reported.root.host, at.mono_ns) >= LIMIT / 2
         )
 
-    def _outlived(self, one: OpenIncident, at: Instant, changes: _Changes) -> None:
+    def _outlived(self, one: OpenIncident, at: Instant, changes: Changes) -> None:
         """What ended is no evidence any more: a page that was repaired must not go on for what is
         left, and is reported again when it comes back. A symptom that outlives its cause has
         another one, or is the incident.
@@ -421,66 +263,10 @@ class Incidents(Stateful):
         if ended == one.over or not (symptoms or at.mono_ns - one.fresh_ns >= WINDOW_NS):
             return
         one.end(ended)
-        one.faults &= {_words(each.finding) for each in left}
+        one.faults &= {words(each.finding) for each in left}
         changes.touch(one)
         # What keeps the job waiting now may have begun after its first cause.
         now = [each._replace(finding=replace(each.finding, onset_ns=at.time_ns)) for each in left]
         causes = (self._placing.cause(each) for each in now if symptoms)
         if other := next((cause for cause in causes if cause and cause is not one), None):
-            self._gather(other, [one], at, changes)
-
-
-class _Changes:
-    """What one observation changes: incidents to look at again, and what is reported of them."""
-
-    def __init__(self) -> None:
-        self.touched: dict[str, OpenIncident] = {}
-        self.said: dict[str, Incident] = {}
-
-    def touch(self, *incidents: OpenIncident) -> None:
-        """These may have changed."""
-        self.touched |= {one.id: one for one in incidents}
-
-    def ended(self, one: OpenIncident, at: Instant, why: str) -> None:
-        """It is over; nobody reads of one that never was reported."""
-        if one.reported is not None:
-            self.said[one.id] = replace(
-                one.reported, cleared_ns=at.time_ns, summary=f"{why}: {one.reported.summary}"
-            )
-
-
-def _root(incident: OpenIncident, live: list[Evidence]) -> tuple[Device, Evidence]:
-    """The root cause among the evidence, and the finding that says it best."""
-    strongest = root_cause(live)
-    if incident.common:
-        return TOGETHER, strongest
-    if incident.parent:
-        parts = [one for one in live if incident.parent in one.sites and not one.symptom]
-        if len({identity(one.device) for one in parts}) >= FEWEST:
-            return device_of(incident.parent), max(parts, key=Evidence.weight)
-    return strongest.device, strongest
-
-
-def _about_only(incident: OpenIncident, kind: str) -> bool:
-    return all(one.kind == kind or one.symptom or not reported(one) for one in incident.live)
-
-
-def _more(incident: OpenIncident) -> bool:
-    """Whether it has enough more findings than when it was last reported."""
-    n = len(incident.evidence)
-    return n > incident.said and (n <= MAX_SINGLY or n >= 2 * incident.said)
-
-
-def _words(finding: Finding) -> str:
-    return f"{finding.device.id} {finding.fault}"
-
-
-def _severity(evidence: Iterable[Evidence]) -> Severity:
-    """That of the gravest; a record's where there are none."""
-    found = (one.finding.severity for one in evidence)
-    return max(found, key=RANK.__getitem__, default="record")
-
-
-def _news(incident: Incident) -> tuple[object, ...]:
-    """What is reported again when it changes."""
-    return incident.root, incident.fault, incident.severity, incident.acknowledged_ns, incident.note
+            self._joining.gather(other, [one], at, changes)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from detectors.kit.jobs import JobTracker, MigSlot
+from detectors.kit.jobs import JobTracker
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.frame import Device
@@ -18,7 +18,6 @@ DOMAIN = "nvlink_domain"
 CONTAINERS = ("node", "rack", "switch", "job", DOMAIN)
 # kinds whose number says how much of a node, switch or job is affected
 COUNTED = ("gpu", "ib_port")
-LEFT_NS = 120 * 10**9  # a GPU that left its job so long ago failed without it
 
 
 class FaultSite(NamedTuple):
@@ -53,13 +52,12 @@ class Graph:
         self._racks: dict[str, str] = {}
         self._count: dict[tuple[FaultSite, str], int] = {}
         self._hosts: dict[str, int] = {}  # rack -> hosts
-        self._left: dict[MigSlot, tuple[str, int]] = {}  # GPUs that left a job, which one, when
         self._now_ns = 0
 
     def take(self, observation: Observation, now_ns: int = 0) -> None:
         """Follow an observation; ``now_ns`` is on the clock of durations."""
         self._now_ns = now_ns
-        self._follow_jobs(observation)
+        self.jobs.take(observation.events, now_ns)
         changed = False
         for frame in observation.frames:
             key = Roster(observation.source, frame.kind)
@@ -115,28 +113,7 @@ class Graph:
             return job
         if device.kind != "gpu":
             return self.jobs.on(device.host)
-        job, left_ns = self._left.get(MigSlot(device.host, device.id), ("", 0))
-        recent = self._now_ns - left_ns <= LEFT_NS
-        return self.jobs.of(device.host, device.id) or (job if recent else "")
-
-    def _follow_jobs(self, observation: Observation) -> None:
-        """The processes of a GPU that is lost end before anybody sees that it is lost."""
-        jobs = {
-            str(event.attributes["job"])
-            for event in observation.events
-            if event.kind in ("job_started", "job_ended") and "job" in event.attributes
-        }
-        if not jobs:
-            return
-        before = {place: job for job in jobs for place in self.jobs.members(job)}
-        self.jobs.take(observation.events)
-        after = {place for job in jobs for place in self.jobs.members(job)}
-        self._left |= {p: (job, self._now_ns) for p, job in before.items() if p not in after}
-        self._left = {
-            place: entry
-            for place, entry in self._left.items()
-            if self._now_ns - entry[1] <= LEFT_NS
-        }
+        return self.jobs.lately(device.host, device.id, self._now_ns)
 
     def _add_up(self) -> None:
         self._count = {}
@@ -161,7 +138,6 @@ class Graph:
             **self.jobs.state(),
             "racks": text_array(self._racks),
             "rosters": text_array(rosters),
-            "left": text_array([[*place, *entry] for place, entry in self._left.items()]),
         }
 
     def prepare(self, state: State) -> Commit:
@@ -169,10 +145,6 @@ class Graph:
         jobs = self.jobs.prepare(state)
         racks = {
             str(host): str(rack) for host, rack in dict(from_text_array(state["racks"])).items()
-        }
-        left = {
-            MigSlot(str(host), str(gpu)): (str(job), int(at_ns))
-            for host, gpu, job, at_ns in from_text_array(state["left"])
         }
         parts, racked = {}, {}
         for source, kind, places, hosts in from_text_array(state["rosters"]):
@@ -183,7 +155,6 @@ class Graph:
         def commit() -> None:
             jobs()
             self._seen, self._parts, self._racked, self._racks = {}, parts, racked, racks
-            self._left = left
             self._add_up()
 
         return commit

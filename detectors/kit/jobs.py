@@ -10,8 +10,13 @@ from typing import NamedTuple
 
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
+from pipeline.clock import SECOND_NS
 from pipeline.frame import Device
 from pipeline.observation import Event
+
+# A job's end may be read before what the driver or the kernel reported of its GPUs: the processes
+# of a GPU that is lost end before anybody sees that it is lost.
+RECENT_NS = 120 * SECOND_NS
 
 
 class MigSlot(NamedTuple):
@@ -78,40 +83,65 @@ class JobTracker:
     ... )
     >>> jobs.of("n1", "GPU-a"), jobs.members("7"), jobs.of("n1", "GPU-c")
     ('7', (MigSlot(host='n1', gpu='GPU-a'), MigSlot(host='n1', gpu='GPU-b')), '')
-    >>> jobs.take([Event(0, 0, node, "job_ended", {"job": "7"})])
-    >>> jobs.of("n1", "GPU-a"), jobs.members("7")
-    ('', ())
+    >>> jobs.take([Event(0, 0, node, "job_ended", {"job": "7"})], now_ns=0)
+    >>> jobs.of("n1", "GPU-a"), jobs.members("7"), jobs.lately("n1", "GPU-a", now_ns=0)
+    ('', (), '7')
     """
 
     def __init__(self) -> None:
         self._by_process, self._by_scheduler = _Allocations(), _Allocations()
         self._hosts: set[str] = set()
+        self._left: dict[MigSlot, tuple[str, int]] = {}  # its job, and when it left it
         self.version = 0
 
-    def take(self, events: Iterable[Event]) -> None:
-        """Follow the events of an observation."""
+    def take(self, events: Iterable[Event], now_ns: int | None = None) -> None:
+        """Follow the events of an observation; ``now_ns`` is on the clock of durations. Without it
+        it is not remembered who left a job.
+        """
         for event in events:
             if event.kind in ("job_started", "job_ended") and "job" in event.attributes:
-                host, job = event.device.host, str(event.attributes["job"])
-                self._hosts.add(host)
-                gpus = (
-                    str(event.attributes.get("gpus", "")).split()
-                    if event.kind == "job_started"
-                    else ()
-                )
-                if "scheduler" in event.attributes:
-                    self._outdate(host, job, gpus)
-                    if event.kind == "job_ended":
-                        self._close(host, job)
-                    self._by_scheduler.assign(job, host, gpus)
-                else:
-                    self._by_process.assign(job, host, gpus)
+                job = str(event.attributes["job"])
+                before = () if now_ns is None else self.members(job)
+                self._take(event)
+                if now_ns is not None:
+                    self._remember(job, before, now_ns)
                 self.version += 1
+
+    def _take(self, event: Event) -> None:
+        host, job = event.device.host, str(event.attributes["job"])
+        self._hosts.add(host)
+        gpus = str(event.attributes.get("gpus", "")).split() if event.kind == "job_started" else ()
+        if "scheduler" in event.attributes:
+            self._outdate(host, job, gpus)
+            if event.kind == "job_ended":
+                self._close(host, job)
+            self._by_scheduler.assign(job, host, gpus)
+        else:
+            self._by_process.assign(job, host, gpus)
+
+    def _remember(self, job: str, before: Iterable[MigSlot], now_ns: int) -> None:
+        after = set(self.members(job))
+        self._left = {p: one for p, one in self._left.items() if now_ns - one[1] <= RECENT_NS}
+        self._left |= {place: (job, now_ns) for place in before if place not in after}
 
     def of(self, host: str, gpu: str) -> str:
         """The job that has a GPU, empty where none is known."""
         place = MigSlot(host, gpu)
         return self._by_process.job.get(place) or self._by_scheduler.job.get(place, "")
+
+    def lately(self, host: str, gpu: str, now_ns: int) -> str:
+        """The job that has a GPU, or had it until recently; empty where none is known."""
+        job, left_ns = self._left.get(MigSlot(host, gpu), ("", 0))
+        return self.of(host, gpu) or (job if now_ns - left_ns <= RECENT_NS else "")
+
+    def size(self, job: str, now_ns: int) -> int:
+        """How many GPUs a job has, or had until recently; 0 where none is known."""
+        left = {
+            place
+            for place, (name, left_ns) in self._left.items()
+            if name == job and now_ns - left_ns <= RECENT_NS
+        }
+        return len(left.union(self.members(job))) if job else 0
 
     def knows(self, host: str) -> bool:
         """Whether jobs were ever reported there; without a job source it is unknown which GPUs are
@@ -171,6 +201,7 @@ class JobTracker:
         return {
             "holders": text_array(by_process + by_scheduler),
             "hosts": text_array(sorted(self._hosts)),
+            "left": text_array([[*place, *entry] for place, entry in self._left.items()]),
         }
 
     def prepare(self, state: State) -> Commit:
@@ -179,9 +210,14 @@ class JobTracker:
         for host, gpu, job, *scheduler in from_text_array(state["holders"]):
             (by_scheduler if scheduler else by_process).give(MigSlot(str(host), str(gpu)), str(job))
         hosts = {str(host) for host in from_text_array(state["hosts"])}
+        kept = from_text_array(state["left"]) if "left" in state else []  # absent before 2026-11-23
+        left = {
+            MigSlot(str(host), str(gpu)): (str(job), int(at_ns)) for host, gpu, job, at_ns in kept
+        }
 
         def commit() -> None:
             self._by_process, self._by_scheduler, self._hosts = by_process, by_scheduler, hosts
+            self._left = left
             self.version += 1
 
         return commit

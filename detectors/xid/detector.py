@@ -13,7 +13,7 @@ import numpy as np
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import RANK, FindingTracker, Verdict
-from detectors.kit.jobs import JobTracker, MigSlot
+from detectors.kit.jobs import JobTracker
 from detectors.kit.literature import XIDS
 from detectors.kit.page import Page, gpu_columns
 from detectors.kit.persistence import Persistence
@@ -51,7 +51,6 @@ SETTLED_NS = 600 * SECOND_NS  # after a reset without the code: it helped
 STICKY_NS = 3 * 3600 * SECOND_NS
 CLEAN_NS = DAY_NS  # without a reset: a day without the code
 FORGOTTEN_NS = 3600 * SECOND_NS  # a program that failed, and what is only for the record
-LATE_NS = 120 * SECOND_NS  # a job's end may be read before what the driver reported of it
 RECOVERY_FAULT, DOMAIN_FAULT, NODE_FAULT = (
     "xid/recovery_action",
     "xid/nvlink_domain",
@@ -123,7 +122,7 @@ class Xid(Stateful):
         """Findings from the XIDs of this observation and the time since the last one."""
         at = self._elapsed.at(observation)
         findings = list(self._closed(at))
-        self._follow_jobs(observation.events, at)
+        self._jobs.take(observation.events, at.mono_ns)
         for event in observation.events:
             if event.kind == "xid":
                 findings += self._event(event, observation.boot_id, at)
@@ -137,40 +136,6 @@ class Xid(Stateful):
         findings += self._ended(at)
         findings += self._standing.due(at)
         return findings
-
-    def _follow_jobs(self, events: Iterable[Event], at: Instant) -> None:
-        for event in events:
-            if event.kind == "job_ended":
-                job = str(event.attributes.get("job", ""))
-                recent = {
-                    place: held
-                    for place, held in self._known.left.items()
-                    if at.mono_ns - held[1] <= LATE_NS
-                }
-                self._known.left = recent | {
-                    p: (job, at.mono_ns)
-                    for p in self._jobs.members(job)
-                    if p.host == event.device.host
-                }
-        self._jobs.take(events)
-
-    def _job(self, gpu: Device, at: Instant) -> str:
-        """The job that has a GPU, or had it until recently: it may be gone before its last lines
-        are read.
-
-        Empty where none is known.
-        """
-        job, left_ns = self._known.left.get(MigSlot(gpu.host, gpu.id), ("", 0))
-        return self._jobs.of(gpu.host, gpu.id) or (job if at.mono_ns - left_ns <= LATE_NS else "")
-
-    def _size(self, job: str, at: Instant) -> int:
-        """How many GPUs a job has, or had until recently; 0 where no job is known."""
-        left = {
-            place
-            for place, (name, left_ns) in self._known.left.items()
-            if name == job and at.mono_ns - left_ns <= LATE_NS
-        }
-        return len(left.union(self._jobs.members(job))) if job else 0
 
     def _closed(self, at: Instant) -> Iterator[Finding]:
         for node in self._open.over(at.mono_ns):
@@ -245,7 +210,7 @@ class Xid(Stateful):
         boot = (
             str(facts.get("stream", "the boot before")) if facts.get("previous_boot") else boot_id
         )
-        job = self._job(event.device, at)
+        job = self._jobs.lately(event.device.host, event.device.id, at.mono_ns)
         return Past(
             int(facts["code"]),
             at.mono_ns - age,
@@ -253,7 +218,7 @@ class Xid(Stateful):
             place,
             job,
             f"{boot}/{event.device.attributes.get('epoch', '')}",
-            self._size(job, at),
+            self._jobs.size(job, at.mono_ns),
         )
 
     def _times(self, gpu: Device, past: Past, at: Instant) -> int:
@@ -279,7 +244,7 @@ class Xid(Stateful):
                 burst.suspicion is not None
             ):  # a code of the hardware came back in the burst of a program: both are reported
                 yield from self._repeated(gpu, burst.suspicion, burst, at)
-            job = burst.job or self._job(gpu, at)
+            job = burst.job or self._jobs.lately(gpu.host, gpu.id, at.mono_ns)
             root = Device("", "job", job) if job else gpu  # a job is on many hosts
             yield from self._open_finding(root, _verdict(reading, burst, node, at), at, burst)
             return

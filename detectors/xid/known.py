@@ -1,8 +1,7 @@
-"""What the detector of XIDs knows of single lines and of who held a GPU when they came."""
+"""What the detector of XIDs knows of single lines."""
 
 from __future__ import annotations
 
-from detectors.kit.jobs import MigSlot
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.frame import Device
@@ -10,14 +9,11 @@ from pipeline.xid.once import Once
 
 
 class Known:
-    """Which lines were counted (pipeline/xid/once.py), when each finding's code was last seen, and
-    which job had a GPU until recently.
-    """
+    """Lines counted already (pipeline/xid/once.py), and when each finding's code was last seen."""
 
     def __init__(self) -> None:
         self.once = Once()
         self.last: dict[tuple[Device, str], int] = {}
-        self.left: dict[MigSlot, tuple[str, int]] = {}
 
     def state(self) -> State:
         """Everything."""
@@ -25,11 +21,9 @@ class Known:
             [device.host, device.kind, device.id, fault, at]
             for (device, fault), at in self.last.items()
         ]
-        left = [[*place, *held] for place, held in self.left.items()]
         return {
             "once": text_array(self.once.document()),
             "last": text_array(last),
-            "left": text_array(left),
         }
 
     def prepare(self, state: State) -> Commit:
@@ -39,12 +33,8 @@ class Known:
             (Device(host, kind, name), str(fault)): int(at)
             for host, kind, name, fault, at in from_text_array(state["last"])
         }
-        left = {
-            MigSlot(host, gpu): (str(job), int(at))
-            for host, gpu, job, at in from_text_array(state["left"])
-        }
 
         def commit() -> None:
-            self.once, self.last, self.left = once, last, left
+            self.once, self.last = once, last
 
         return commit

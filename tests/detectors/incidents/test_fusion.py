@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from detectors.incidents.fusion import MAX_FINDINGS
+from detectors.incidents.joining import MAX_FINDINGS
 from detectors.incidents.lemon import Lemons
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, frame_of
