@@ -31,6 +31,8 @@ PROVED = frozenset(
         "hang",
         "host",
         "ib_adapter",
+        "ib_ber",
+        "ib_flap",
         "ib_link",
         "nvlink",
         "pcie",

@@ -19,6 +19,7 @@ from detectors.incidents.lemon import LIMIT, Lemons
 from detectors.incidents.parents import reported
 from detectors.incidents.pending import Pending
 from detectors.incidents.placing import NO_PARTS, Placing
+from detectors.incidents.presence import Presence
 from detectors.incidents.reporting import CLUSTER, more, news, report, words
 from detectors.incidents.summary import broken
 from detectors.incidents.suppressed import SuppressedFindings
@@ -63,6 +64,7 @@ class Incidents(Stateful):
             Lemons(),
         )
         self._book, self._held, self._records = Book(), SuppressedFindings(), Records()
+        self._presence, self._away = Presence(), SuppressedFindings()
         self._pending = Pending()
         self._placing = Placing(self._book, self._graph, self._pending)
         self._joining = Joining(self._book, self._graph, self._pending)
@@ -71,6 +73,7 @@ class Incidents(Stateful):
         """Incidents that opened, changed or ended with what detectors said of an observation."""
         at = self._elapsed.at(observation)
         self._graph.take(observation, at.mono_ns)
+        self._presence.take(observation, at.mono_ns)
         changes = Changes()
         if self._maintenance.take(observation.events):
             self._in_and_out(at, changes)
@@ -82,6 +85,8 @@ class Incidents(Stateful):
                 self._held.keep(one.finding)
             else:
                 self._place(one, at, changes, waited=True)
+        if self._presence.due(at.mono_ns):
+            self._gone(at, changes)
         self._end(at, changes)
         for incident in list(changes.touched.values()):
             self._say(incident, at, changes)
@@ -95,9 +100,12 @@ class Incidents(Stateful):
         """Devices and hosts in maintenance."""
         return self._maintenance.out()
 
+    def _in_service(self, device: Device) -> bool:
+        return not self._maintenance.covers(device)
+
     def _in_and_out(self, at: Instant, changes: Changes) -> None:
         """What maintenance that began or ended changes."""
-        for finding in self._held.released(self._maintenance):
+        for finding in self._held.released(self._in_service):
             self._finding(finding, at, changes)
         changes.touch(*self._book.open.values())
 
@@ -119,6 +127,8 @@ class Incidents(Stateful):
             changes.touch(known)
         elif finding.id in self._pending:
             self._pending.change(finding)
+        elif finding.id in self._away:
+            self._away.keep(finding)
         elif self._maintenance.covers(finding.device):
             self._held.keep(finding)
         elif not finding.active:
@@ -251,6 +261,30 @@ class Incidents(Stateful):
             and one.reported.fault == "lemon"
             and self._lemons.now(one.reported.root.host, at.mono_ns) >= LIMIT / 2
         )
+
+    def _gone(self, at: Instant, changes: Changes) -> None:
+        """What is open about devices that are not read any more ends, and is open again when they
+        are back unchanged.
+        """
+        back = self._away.released(lambda device: self._presence.present(device, at.mono_ns))
+        for finding in back:
+            self._finding(finding, at, changes)
+        asked: list[Device] = []
+        for one in list(self._book.open.values()):
+            about = {name: one.evidence[name].finding.device for name in one.standing}
+            if not one.evidence and one.reported is not None:
+                about[one.id] = one.reported.root  # a lemon
+            asked += about.values()
+            why = {name: self._presence.gone(device, at.mono_ns) for name, device in about.items()}
+            gone = [name for name in about if why[name]]
+            for name in one.standing.intersection(gone):
+                self._away.keep(one.evidence[name].finding)
+                one.fresh_ns = at.mono_ns
+            one.standing.difference_update(gone)
+            if gone and len(gone) == len(about):
+                self._book.close(one)
+                changes.ended(one, at, why[gone[0]])
+        self._presence.only(asked)
 
     def _outlived(self, one: OpenIncident, at: Instant, changes: Changes) -> None:
         """What ended is no evidence any more: a page that was repaired must not go on for what is

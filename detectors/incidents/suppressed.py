@@ -1,20 +1,22 @@
-"""Findings about devices that operators took out of service: reported when the device is back and
-the fault is still there.
+"""Findings about devices that are out of service or not read any more: reported when the device is
+back and the fault is still there.
 """
 
 from __future__ import annotations
 
-from detectors.kit.maintenance import Maintenance
+from collections.abc import Callable
+
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.documents import exact, exact_finding
 from pipeline.finding import Finding
+from pipeline.frame import Device
 
 MOST = 1000  # beyond it the oldest are let go
 
 
 class SuppressedFindings:
-    """Keeps what stands about devices in maintenance."""
+    """Keeps the open findings about devices that are away."""
 
     def __init__(self) -> None:
         self._findings: dict[str, Finding] = {}
@@ -27,13 +29,12 @@ class SuppressedFindings:
         if len(self._findings) > MOST:
             del self._findings[next(iter(self._findings))]
 
-    def released(self, maintenance: Maintenance) -> list[Finding]:
-        """What is held about devices that are in service again, the oldest
-        first; it is held no longer.
-        """
-        free = [
-            finding for finding in self._findings.values() if not maintenance.covers(finding.device)
-        ]
+    def __contains__(self, finding_id: str) -> bool:
+        return finding_id in self._findings
+
+    def released(self, back: Callable[[Device], bool]) -> list[Finding]:
+        """What is held about devices that are back, the oldest first; it is held no longer."""
+        free = [finding for finding in self._findings.values() if back(finding.device)]
         for finding in free:
             del self._findings[finding.id]
         return free
@@ -43,8 +44,9 @@ class SuppressedFindings:
         return {"findings": text_array([exact(finding) for finding in self._findings.values()])}
 
     def prepare(self, state: State) -> Commit:
-        """KeyError, ValueError or TypeError where these are no findings."""
-        findings = [exact_finding(document) for document in from_text_array(state["findings"])]
+        """KeyError, ValueError or TypeError where they are no findings."""
+        kept = from_text_array(state["findings"]) if "findings" in state else []  # of a new use
+        findings = [exact_finding(document) for document in kept]
 
         def commit() -> None:
             self._findings = {finding.id: finding for finding in findings}
