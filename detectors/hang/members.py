@@ -74,7 +74,6 @@ class Members:
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
         self.jobs = JobTracker()
-        self._reach: dict[str, int] = {}  # job -> hosts, as the scheduler says
         self.kin = Kin()
         self._keys: dict[str, Key] = {}
         self.names: tuple[str, ...] = ()
@@ -94,12 +93,8 @@ class Members:
         listed = list(events)
         self.jobs.take(listed)
         for event in listed:
-            if event.kind == "job_started":
-                job, hosts = str(event.attributes.get("job", "")), event.attributes.get("hosts")
-                if isinstance(hosts, int):
-                    self._reach[job] = hosts
-                if (key := key_of(event)) is not None:
-                    self._keys[job] = key
+            if event.kind == "job_started" and (key := key_of(event)) is not None:
+                self._keys[str(event.attributes.get("job", ""))] = key
 
     def look(self) -> tuple[str, ...]:
         """Number the jobs again where rows or jobs changed; the jobs that are here no more."""
@@ -119,11 +114,6 @@ class Members:
         self.group = np.array([number.get(job, -1) for job in job_of], np.int64)
         self.of, self.names, self._job_of = self._carried(names), names, job_of
         self.guessed = np.array([not self.jobs.members(name) for name in names], np.bool_)
-        self._reach = {
-            job: hosts
-            for job, hosts in self._reach.items()
-            if job in number or self.jobs.members(job)
-        }
         self._keys = {
             job: key for job, key in self._keys.items() if job in number or self.jobs.members(job)
         }
@@ -175,19 +165,21 @@ class Members:
 
     def hosts(self, job: int) -> int | None:
         """How many hosts a job holds in all, None where nobody says."""
-        return self._reach.get(self.names[job])
+        return self.jobs.reach(self.names[job])
 
     def state(self) -> State:
         """Jobs, who belongs to them, and their memory."""
         own = {f"of_{name}": array for name, array in self.of.items()}
         kin = {f"kin_{name}": array for name, array in self.kin.state().items()}
         return {
-            **self.jobs.state(), **own, **kin, (
-                "reach"
-            ): text_array(self._reach), "keys": text_array(self._keys),
+            **self.jobs.state(),
+            **own,
+            **kin,
+            "keys": text_array(self._keys),
             "names": text_array(self.names),
-            "job_of": text_array(self._job_of), "group": self.group,
-        }  # fmt: skip
+            "job_of": text_array(self._job_of),
+            "group": self.group,
+        }
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
@@ -196,9 +188,6 @@ class Members:
         keys = {
             str(job): Key(str(user), str(name), int(hosts))
             for job, (user, name, hosts) in dict(from_text_array(state["keys"])).items()
-        }
-        reach = {
-            str(job): int(hosts) for job, hosts in dict(from_text_array(state["reach"])).items()
         }
         names = tuple(str(name) for name in from_text_array(state["names"]))
         job_of = [str(job) for job in from_text_array(state["job_of"])]
@@ -215,13 +204,7 @@ class Members:
             jobs()
             kin()
             self._keys = keys
-            self._reach, self.names, self._job_of, self.group, self.of = (
-                reach,
-                names,
-                job_of,
-                group,
-                of,
-            )
+            self.names, self._job_of, self.group, self.of = names, job_of, group, of
             self._seen = (None, -1)
 
         return commit

@@ -13,6 +13,7 @@ from detectors.kit.columns import Columns, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.groups import Groups, host_of, share_by_group
+from detectors.kit.jobs import JobTracker, in_job
 from detectors.kit.literature import IBTA
 from detectors.kit.maintenance import Maintenance
 from detectors.kit.page import Page, port_columns
@@ -25,6 +26,9 @@ from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
 
 DOWN_S = 240.0  # time to check: the four minutes of gpud's check
+# under a job of many nodes, which fails without it: a retraining link is back by then, and with
+# the slowest reading it is reported within a minute
+JOB_S = 40.0
 # what it is cabled to is not rebooting, its driver not updated: a server with eight GPUs
 # boots within ten minutes
 GONE_S = 600.0
@@ -45,8 +49,9 @@ DISABLED = 3  # PortPhysicalState, IBTA volume 1, 14.2.5.6
 
 PAGE = Page(
     formula=(
-        "state, width and rate against what the port and most of its role do; down for 240 s (a "
-        "page after 600), gone for 40 s (most of a node: 600), slow for 30 s"
+        "state, width and rate against what the port and most of its role do; down for 240 s, or "
+        "40 s under a job of several nodes (a page after 600), gone for 40 s (most of a node: 600),"
+        " slow for 30 s"
     ),
     sources=(f"{IBTA}: PortInfo", "gpud, InfiniBand check, github.com/leptonai/gpud"),
     shows=port_columns("state", "rate_bits_per_second", "width_lanes"),
@@ -65,14 +70,15 @@ class IbLink(Stateful):
     """Judges state, width and rate of ports that should be active: declared so, or, where nothing
     is declared, active once.
 
-    Down for four minutes: a ticket, for what is at the other end may reboot; for ten, or its
-    adapter gone for forty seconds: a page. Most adapters of a node gone together are a driver that
-    is reloaded or updated, and have ten minutes. Slower than the port itself was, and than most
-    ports of its role are: a page; slower than its role ever since it was first seen: a ticket where
-    the role is known (a ``rail``), else recorded, for it may be meant so. Where most ports of a
-    leaf switch are down together, the switch is the root cause, after the time of a reboot. An
-    InfiniBand port that was disabled is info. What is accepted: what a link has done for a week,
-    after which it is slower than its role at most.
+    Down for four minutes, or for forty seconds while a job of several nodes runs on its node: a
+    ticket, for what is at the other end may reboot; for ten, or its adapter gone for forty seconds:
+    a page. Most adapters of a node gone together are a driver that is reloaded or updated, and have
+    ten minutes. Slower than the port itself was, and than most ports of its role are: a page;
+    slower than its role ever since it was first seen: a ticket where the role is known (a
+    ``rail``), else recorded, for it may be meant so. Where most ports of a leaf switch are down
+    together, the switch is the root cause, after the time of a reboot. An InfiniBand port that was
+    disabled is info. What is accepted: what a link has done for a week, after which it is slower
+    than its role at most.
 
     >>> IbLink().name
     'ib_link'
@@ -101,12 +107,13 @@ class IbLink(Stateful):
             Elapsed(),
             FindingTracker(self.name),
         )
-        self._maintenance, self._links = Maintenance(), Links()
+        self._maintenance, self._links, self._jobs = Maintenance(), Links(), JobTracker()
         self._roles, self._hosts = Groups(_role), Groups(host_of)
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Ports that have been bad for long enough, and those that are well again."""
         self._maintenance.take(observation.events)
+        self._jobs.take(observation.events)
         findings: list[Finding] = []
         for frame in observation.frames:
             if frame.kind == "ib_port":
@@ -206,7 +213,7 @@ class IbLink(Stateful):
     def _report(self, usual: NDArray[np.float64], at: Instant) -> Iterator[Finding]:
         columns = self._columns
         down, off, slow = (
-            columns["down_s"] >= DOWN_S,
+            columns["down_s"] >= self._patience_s(),
             columns["off_s"] >= DOWN_S,
             columns["slow_s"] >= SLOW_S,
         )
@@ -235,13 +242,30 @@ class IbLink(Stateful):
                     )
             elif down[row]:
                 since_ns = at.time_ns - round(columns["down_s"][row] * 1e9)
+                used = self._used(port)
                 yield from self._standing.holds(
-                    port, _down(port, columns["down_s"][row]), at, since_ns
+                    used, _down(used, columns["down_s"][row]), at, since_ns
                 )
             elif off[row]:
                 yield from self._standing.holds(port, _off(port, columns["off_s"][row]), at)
             else:
                 yield from self._standing.holds(port, self._too_slow(row, float(usual[row])), at)
+
+    def _patience_s(self) -> NDArray[np.float64]:
+        """How long each port may be down before it is reported, (row,)."""
+        columns = self._columns
+        patience = np.full(len(columns), DOWN_S)
+        for row in rows_where((columns["down_s"] >= JOB_S) & (columns["down_s"] < DOWN_S)):
+            if self._jobs.across(columns.devices[row].host):
+                patience[row] = JOB_S
+        return patience
+
+    def _used(self, port: Device) -> Device:
+        """The port as one of the job that used it when it went down, if one did."""
+        known = self._standing.get(port, DOWN)
+        before = known.device.attributes.get("job", "") if known else ""
+        job = before or self._jobs.across(port.host)
+        return in_job(port, job) if job else port
 
     def _too_slow(self, row: int, usual: float) -> Verdict:
         columns = self._columns
@@ -346,11 +370,13 @@ def _gone(port: Device, seconds: float) -> Verdict:
 
 
 def _down(port: Device, seconds: float) -> Verdict:
+    job = port.attributes.get("job", "")
+    under = f" under job {job}" if job else ""
     return Verdict(
         DOWN,
         "page" if seconds >= GONE_S else "ticket",
         "CONTACT_SUPPORT",
-        f"{port_name(port)} is down: check cable, transceivers and the switch port.",
+        f"{port_name(port)} is down{under}: check cable, transceivers and the switch port.",
         (f"not active for {seconds:.0f} s while its node is up",),
     )
 

@@ -91,6 +91,7 @@ class JobTracker:
     def __init__(self) -> None:
         self._by_process, self._by_scheduler = _Allocations(), _Allocations()
         self._hosts: set[str] = set()
+        self._reach: dict[str, int] = {}  # job -> hosts, as its source says
         self._left: dict[MigSlot, tuple[str, int]] = {}  # its job, and when it left it
         self.version = 0
 
@@ -110,6 +111,10 @@ class JobTracker:
     def _take(self, event: Event) -> None:
         host, job = event.device.host, str(event.attributes["job"])
         self._hosts.add(host)
+        reach = event.attributes.get("hosts")
+        self._reach = {name: n for name, n in self._reach.items() if self._known(name)}
+        if event.kind == "job_started" and isinstance(reach, int):
+            self._reach[job] = reach
         gpus = str(event.attributes.get("gpus", "")).split() if event.kind == "job_started" else ()
         if "scheduler" in event.attributes:
             self._outdate(host, job, gpus)
@@ -118,6 +123,9 @@ class JobTracker:
             self._by_scheduler.assign(job, host, gpus)
         else:
             self._by_process.assign(job, host, gpus)
+
+    def _known(self, job: str) -> bool:
+        return job in self._by_process.members or job in self._by_scheduler.members
 
     def _remember(self, job: str, before: Iterable[MigSlot], now_ns: int) -> None:
         after = set(self.members(job))
@@ -143,6 +151,16 @@ class JobTracker:
         }
         return len(left.union(self.members(job))) if job else 0
 
+    def reach(self, job: str) -> int | None:
+        """How many hosts a job has in all, None where its source does not say."""
+        return self._reach.get(job)
+
+    def across(self, host: str) -> str:
+        """A job of a host that has other hosts too, which their network joins; empty where none
+        is known.
+        """
+        return next((job for job in self._of_host(host) if (self._reach.get(job) or 0) > 1), "")
+
     def knows(self, host: str) -> bool:
         """Whether jobs were ever reported there; without a job source it is unknown which GPUs are
         idle.
@@ -151,13 +169,17 @@ class JobTracker:
 
     def on(self, host: str) -> str:
         """The one job of a host: empty where several have GPUs of it, or none is known."""
-        jobs = {
-            self.of(*place)
+        jobs = self._of_host(host)
+        return jobs[0] if len(jobs) == 1 else ""
+
+    def _of_host(self, host: str) -> list[str]:
+        places = {
+            place
             for source in (self._by_process, self._by_scheduler)
             for place in source.job
             if place.host == host
         }
-        return jobs.pop() if len(jobs) == 1 else ""
+        return sorted({self.of(*place) for place in places})
 
     def busy(self, host: str) -> bool:
         """Whether any job holds a GPU of a host."""
@@ -201,6 +223,7 @@ class JobTracker:
         return {
             "holders": text_array(by_process + by_scheduler),
             "hosts": text_array(sorted(self._hosts)),
+            "reach": text_array(self._reach),
             "left": text_array([[*place, *entry] for place, entry in self._left.items()]),
         }
 
@@ -215,7 +238,10 @@ class JobTracker:
             MigSlot(str(host), str(gpu)): (str(job), int(at_ns)) for host, gpu, job, at_ns in kept
         }
 
+        reach = dict(from_text_array(state["reach"])) if "reach" in state else {}
+
         def commit() -> None:
+            self._reach = {str(job): int(hosts) for job, hosts in reach.items()}
             self._by_process, self._by_scheduler, self._hosts = by_process, by_scheduler, hosts
             self._left = left
             self.version += 1

@@ -37,6 +37,39 @@ def own(port: Device, **values: float | None) -> dict[str, dict[str, float | Non
     return {port.id: values}
 
 
+def test_a_link_that_goes_down_under_a_job_of_several_nodes_is_a_ticket_within_a_minute(
+    node: PortFeed,
+) -> None:
+    """It names the job, and still does after the job has died of it; a page after ten minutes."""
+    host = Device(ONE.host, "node", ONE.host)
+    node.event(host, "job_started", job="4711", gpus="GPU-a", hosts=4)
+    findings = node.run(60, own(ONE, state=DOWN))
+    assert open_findings(findings) == [("ib_port", ONE.id, "ib/link_down", "ticket")]
+    node.event(host, "job_ended", job="4711")
+    findings += node.run(600, own(ONE, state=DOWN))
+    assert open_findings(findings) == [("ib_port", ONE.id, "ib/link_down", "page")]
+    assert {one.device.attributes["job"] for one in findings} == {"4711"}
+    assert all("is down under job 4711: " in one.summary for one in findings)
+
+
+def test_a_link_that_retrains_under_a_job_is_not_reported(node: PortFeed) -> None:
+    """Half a minute, many times over."""
+    host = Device(ONE.host, "node", ONE.host)
+    node.event(host, "job_started", job="4711", gpus="GPU-a", hosts=4)
+    findings = [f for _ in range(5) for f in node.run(30, own(ONE, state=DOWN)) + node.run(90)]
+    assert findings == []
+
+
+@pytest.mark.parametrize("job", [{"hosts": 1}, {}])
+def test_a_job_that_may_need_no_network_changes_nothing(
+    node: PortFeed, job: dict[str, int]
+) -> None:
+    """It has one node, or nobody says how many."""
+    host = Device(ONE.host, "node", ONE.host)
+    node.event(host, "job_started", job="4711", gpus="GPU-a", **job)
+    assert node.run(200, own(ONE, state=DOWN)) == []
+
+
 def test_a_port_that_stays_down_is_a_ticket_after_four_minutes_and_a_page_after_ten(
     node: PortFeed,
 ) -> None:
