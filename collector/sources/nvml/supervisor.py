@@ -103,6 +103,7 @@ class Supervisor:
         self._began_ns = 0  # when the child that serves was started
         self._first_values_ns = 0  # how long the last one took to give its first
         self._no_values_ns = 0  # when a call hung after which no GPU has answered; 0: none
+        self._starved_ns = 0  # since then, by children that are no more
         metrics.set(agent.NVML_ABANDONED, 0)
         metrics.set(agent.NVML_BLIND, 0)
 
@@ -114,9 +115,12 @@ class Supervisor:
     @property
     def driver_hung(self) -> bool:
         """Whether calls into the driver do not return, about whatever GPU."""
+        if not self._no_values_ns:
+            return False
         patience_ns = max(DRIVER_S * SECOND_NS, PATIENCE * self._first_values_ns)
-        waited_ns = self._clock.monotonic_ns() - self._no_values_ns
-        return bool(self._no_values_ns) and waited_ns >= patience_ns
+        starved_ns = self._starved_ns + (self._serving.starved_ns if self._serving else 0)
+        waited_ns = self._clock.monotonic_ns() - self._no_values_ns - starved_ns
+        return waited_ns >= patience_ns
 
     def sweep(self, *, links: bool, facts: bool, missing: bool) -> Sweep:
         """One sweep of the child that serves.
@@ -145,7 +149,7 @@ class Supervisor:
                 self._first_values_ns, self._began_ns = now - self._began_ns, 0
             self._no_values_ns = 0
         elif result.hangs and not self._no_values_ns:
-            self._no_values_ns = now
+            self._no_values_ns, self._starved_ns = now, 0
         hung = self.driver_hung
         if hung and self._serving is not None:
             result.trouble = "the driver hangs: no call returns"
@@ -313,6 +317,7 @@ class Supervisor:
                 self._leave_out(index, error, candidate.messages)
 
     def _dismiss(self, worker: Worker) -> None:
+        self._starved_ns += worker.starved_ns
         worker.kill()
         self._dying.append(worker)
 

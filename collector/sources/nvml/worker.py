@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from collector.sources.nvml import wire
 from collector.sources.nvml.callboard import NO_DEVICE, SLOW, CallBoard, Running
+from collector.sources.nvml.starvation import Starvation
 from collector.sources.nvml.wire import GarbageError, Message, Stream
 from pipeline.catalog import facts_of, fields_of
 from pipeline.child import Child, python
@@ -106,6 +107,7 @@ class Worker:
             os.write(plan_fd, plan)
             argv = python("collector.sources.nvml.driver", str(self._board.fd), str(plan_fd))
             self._child = Child(argv, env=env, pass_fds=(self._board.fd, plan_fd))
+            self._starvation, self._excused_ns = Starvation(self._child.pid), 0
         except OSError:
             self._board.close()
             raise
@@ -121,6 +123,8 @@ class Worker:
         """Ask for a sweep, and for the slow facts after it. It must be ready and not busy."""
         self.busy = True
         self._heard_ns = time.monotonic_ns()
+        self._starvation.mark()
+        self._excused_ns = 0
         self._child.send((b"l" if links else b"s") + (b"f" if facts else b""))
 
     def collect(self, wait_s: float, messages: list[Message], *, until: str = "done") -> None:
@@ -130,7 +134,10 @@ class Worker:
         """
         deadline = time.monotonic_ns() + round(wait_s * SECOND_NS)
         while not (self.ready if until == "ready" else self.ready and not self.busy):
-            data = self._child.receive(self._patience(deadline) / 1e9)
+            patience, asked_ns = self._patience(deadline), time.monotonic_ns()
+            data = self._child.receive(patience / 1e9)
+            if data is None:
+                self._starvation.woke_late(time.monotonic_ns() - asked_ns - patience)
             if data:
                 self._heard_ns = time.monotonic_ns()
                 self._take(data, messages)
@@ -154,6 +161,11 @@ class Worker:
         return self._child.wait(wait_s) is not None
 
     @property
+    def starved_ns(self) -> int:
+        """For how long it had no processor since it began, ns."""
+        return self._starvation.total_ns()
+
+    @property
     def stuck(self) -> bool:
         """True where it survived SIGKILL."""
         return self._child.stuck
@@ -161,6 +173,7 @@ class Worker:
     def close(self) -> None:
         """Let go of the shared memory. The child must have ended or been given up."""
         self._board.close()
+        self._starvation.close()
 
     def _take(self, data: bytes, messages: list[Message]) -> None:
         try:
@@ -186,13 +199,13 @@ class Worker:
 
     def _limit_ns(self, running: Running | None) -> int:
         """Until when something must come: the call that runs must be over, or where none
-        runs the child must speak.
+        runs the child must speak; later by as long as it had no processor.
         """
         if running is None:
             patience = (self._deadlines.silent_s, 0.0 if self.ready else self._deadlines.slow_s)
-            return self._heard_ns + round(max(patience) * SECOND_NS)
+            return self._heard_ns + round(max(patience) * SECOND_NS) + self._excused_ns
         seconds = self._deadlines.slow_s if running.patience == SLOW else self._deadlines.call_s
-        return running.since_ns + round(seconds * SECOND_NS)
+        return running.since_ns + round(seconds * SECOND_NS) + self._excused_ns
 
     def _patience(self, deadline: int) -> int:
         """How long to listen before the next look at the board, ns: a call may begin, and
@@ -204,7 +217,10 @@ class Worker:
         return max(_GRACE_NS, min(deadline, limit, look) - now)
 
     def _overdue(self) -> bool:
+        """Also without the time in which it had no processor, which is asked for only then."""
         running = self._board.running()
+        if time.monotonic_ns() > self._limit_ns(running):
+            self._excused_ns = self._starvation.since_mark_ns()
         return time.monotonic_ns() > self._limit_ns(running) and running == self._board.running()
 
     def _late(self) -> ChildLostError:

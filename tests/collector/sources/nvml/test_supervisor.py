@@ -31,6 +31,7 @@ class FakeWorker:
         self.ready = self.busy = False
         self.stuck = False
         self.closed = False
+        self.starved_ns = house.starved_ns
         self._ends, self._immortal = ends, immortal
         self._killed = False
 
@@ -75,6 +76,7 @@ class House:
         self.immortal = False
         self.refused = False
         self.loads_s = 0.0
+        self.starved_ns = 0
         self.supervisor = Supervisor(
             self._start,
             self.clock,
@@ -216,6 +218,18 @@ def test_a_hang_after_which_no_gpu_answers_is_the_driver_s(house: House) -> None
     house.ends.clear()
     assert house.sweep().trouble == ""
     assert house.metrics.value(agent.NVML_BLIND) == 0
+
+
+def test_a_child_without_a_processor_says_nothing_about_the_driver(house: House) -> None:
+    """The one after a hang is starved: what it missed does not count."""
+    house.sweep()
+    house.ends[:] = [hung(0)]
+    house.loads_s, house.starved_ns = 60.0, 20 * 10**9
+    house.sweep()
+    house.sweep(DRIVER_S + 15)
+    assert not house.supervisor.driver_hung
+    house.sweep(6)
+    assert house.supervisor.driver_hung
 
 
 def test_a_driver_that_loads_slowly_does_not_hang(house: House) -> None:

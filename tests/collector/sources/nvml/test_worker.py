@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from collector.sources.nvml import wire, worker
+from collector.sources.nvml.starvation import Starvation
 from collector.sources.nvml.wire import Message, pack_document
 from collector.sources.nvml.worker import ChildLostError, Deadlines, Worker
 from pipeline.child import python
@@ -23,7 +29,9 @@ def bad(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Worker]]:
     made: list[Worker] = []
 
     def make(what: str, deadlines: Deadlines = PATIENT) -> Worker:
-        monkeypatch.setattr(worker, "python", lambda module, *arguments: python(BODY, what))
+        monkeypatch.setattr(
+            worker, "python", lambda module, *arguments: python(BODY, what, *arguments)
+        )
         made.append(Worker("", deadlines))
         return made[-1]
 
@@ -75,3 +83,58 @@ def test_waiting_for_a_child_ends_in_time(bad: Callable[..., Worker]) -> None:
     slow.collect(0.05, messages, until="ready")
     assert not slow.ready
     assert messages == []
+
+
+@pytest.fixture
+def crowded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A processor that four programs keep busy."""
+    cpu = min(os.sched_getaffinity(0))
+    monkeypatch.setenv("TOCSIN_TEST_CPU", str(cpu))
+    code = f"import os; os.sched_setaffinity(0, {{{cpu}}})\nwhile True: pass"
+    hogs = [subprocess.Popen([sys.executable, "-I", "-c", code]) for _ in range(4)]
+    yield
+    for hog in hogs:
+        hog.kill()
+        hog.wait()
+
+
+SHORT = Deadlines(call_s=0.5, slow_s=0.5, silent_s=60, sweep_s=60)
+
+
+def test_a_call_that_had_no_processor_does_not_hang(
+    bad: Callable[..., Worker], crowded: None
+) -> None:
+    """It takes many times its deadline, as others use the processor; it is waited for."""
+    slow, began = bad("slow", SHORT), time.monotonic()
+    slow.collect(60, [], until="ready")
+    assert slow.ready
+    assert slow.starved_ns / 1e9 >= (time.monotonic() - began) / 2 > SHORT.call_s
+
+
+def test_a_call_that_hangs_is_found_out_on_a_crowded_machine(
+    bad: Callable[..., Worker], crowded: None
+) -> None:
+    """It sleeps in the kernel and wants no processor."""
+    with pytest.raises(ChildLostError) as error:
+        bad("stuck", SHORT).collect(60, [], until="ready")
+    assert (error.value.cause, error.value.function, error.value.gpu) == ("hung", "nvmlX", 0)
+
+
+def test_a_parent_that_woke_late_gives_its_child_as_much_time(tmp_path: Path) -> None:
+    """Both were frozen: the kernel's account of the child alone would not show it."""
+    starvation = Starvation(1, proc=str(tmp_path))
+    starvation.mark()
+    starvation.woke_late(7_000)
+    assert starvation.since_mark_ns() == 7_000
+    starvation.mark()
+    assert (starvation.since_mark_ns(), starvation.total_ns()) == (0, 7_000)
+
+
+@pytest.mark.parametrize("text", ["", "1 x 3", "1"])
+def test_an_account_that_cannot_be_read_excuses_nothing(tmp_path: Path, text: str) -> None:
+    """Kernels without it have other texts, or none."""
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "schedstat").write_text(text)
+    starvation = Starvation(1, proc=str(tmp_path))
+    assert starvation.total_ns() == 0
+    starvation.close()
