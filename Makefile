@@ -98,7 +98,7 @@ package: $(VENV)/bin/python ## dist/*.deb, and *.rpm where rpmbuild is installed
 	ENVIRONMENT=dist/environment/opt/tocsin deploy/packages/build.sh deb
 	@if command -v rpmbuild >/dev/null; then ENVIRONMENT=dist/environment/opt/tocsin deploy/packages/build.sh rpm; else echo "no rpmbuild here: no .rpm"; fi
 
-chart: ## dist/tocsin-*.tgz, the Helm chart with rules and dashboards; also rendered for the tests (RENDER=no: not; needs golang-go and its sprig)
+chart: ## dist/tocsin-*.tgz, the Helm chart with rules and dashboards
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} deploy/helm/chart.sh
 
 bill: $(VENV)/.tests ## docs/licences.md, and dist/sbom.cdx.json: the bill of materials of the agent, from the lock files
@@ -123,6 +123,7 @@ lock: $(VENV)/.tests ## requirements*.txt from pyproject.toml; make lock UPGRADE
 parts:
 	@sh tools/parts.sh
 	@sh tools/newer_parts.sh
+	@PYTHON=$(VENV)/bin/python sh tools/helm_parts.sh
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Tocsin needs Python 3.11 or newer, $(PYTHON) is {sys.version.split()[0]}: set PYTHON=")'

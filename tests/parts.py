@@ -63,6 +63,26 @@ def newer(program: str, package: str) -> str:
     return str(found[0])
 
 
+def fetched(program: str, folder: str) -> str:
+    """A program that tools/helm_parts.sh takes from a wheel of PyPI, checked by hash; without it
+    the test fails in CI and is skipped elsewhere.
+    """
+    path = NEWER / folder / "usr/bin" / program
+    if not path.exists():
+        missing(f"no {folder}: sh tools/helm_parts.sh fetches it from PyPI")
+    return str(path)
+
+
+def built(program: str, script: str) -> str:
+    """A program that a script of tools/ compiles, which takes minutes: without it the test is
+    skipped, even in CI.
+    """
+    path = NEWER / program / "usr/bin" / program
+    if not path.exists():
+        pytest.skip(f"no {program}: sh tools/{script} builds it in four minutes")
+    return str(path)
+
+
 Part = Callable[[str, str], str]
 # what we support: from the one to the other
 VERSIONS: dict[str, Part] = {"oldest": need, "newer": newer}

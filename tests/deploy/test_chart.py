@@ -1,6 +1,4 @@
-"""The Helm chart, as Go's templates and Sprig render it (deploy/helm/render, in Helm's place; Helm
-itself has not rendered it).
-"""
+"""What Helm renders of the chart (tests/golden/chart; test_helm.py renders it again)."""
 
 from __future__ import annotations
 
@@ -64,7 +62,7 @@ def plain(folder: str) -> dict[str, Any]:
 
 
 def test_the_rendered_chart_is_fresh() -> None:
-    """Chart and cases are those that `make chart` rendered last."""
+    """Chart and cases are those that were rendered last, also where there is no Helm to tell."""
     files = sorted(
         [*CHART.rglob("*"), *CASES.rglob("*")],
         key=lambda path: str(path.relative_to(ROOT)).encode(),
@@ -75,7 +73,9 @@ def test_the_rendered_chart_is_fresh() -> None:
     firsts = {
         (RENDERED / f"{name}.yaml").read_text(encoding="utf-8").splitlines()[0] for name in NAMES
     }
-    assert firsts == {f"# Rendered by make chart from {digest}"}, "stale: run make chart"
+    assert firsts == {f"# Rendered by Helm from {digest}"}, (
+        "stale: TOCSIN_UPDATE_GOLDEN=1 .venv/bin/python -m pytest tests/deploy/test_helm.py"
+    )
 
 
 @pytest.mark.parametrize(
