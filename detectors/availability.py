@@ -130,6 +130,21 @@ class Availability:
         self._devices: tuple[Device, ...] | None = None
         self._row: dict[Device, int] = {}  # of those devices
         self._slots = Slots()
+        self._seen_ns: dict[Device, int] = {}  # when a bad state was last read, unix ns
+
+    def current(self) -> list[Finding]:
+        """Open findings, at the time of the last reading that shows them."""
+        current = []
+        for device, bad in list(self._bad.items()):
+            finding, seen_ns = bad.finding, self._seen_ns.get(device, 0)
+            if finding is not None and seen_ns > finding.time_ns:
+                lasts_s = (seen_ns - bad.time_ns) / 1e9
+                finding = replace(
+                    finding, time_ns=seen_ns, evidence=(_lasts(bad.state, lasts_s, device),)
+                )
+            if finding is not None:
+                current.append(finding)
+        return current
 
     def state(self) -> State:
         """For a snapshot (detectors/kit/snapshot.py)."""
@@ -225,6 +240,7 @@ class Availability:
 
     def _ends(self, frame: Frame, device: Device) -> Iterator[Finding]:
         finding = self._bad.pop(device).finding
+        self._seen_ns.pop(device, None)
         if finding is not None:
             yield replace(finding, phase="cleared", time_ns=frame.time_ns, device=device)
 
@@ -248,17 +264,13 @@ class Availability:
     ) -> Iterator[Finding]:
         """A bad state goes on, or begins."""
         bad = self._bad.setdefault(device, _BadState(state, boot_id, frame.mono_ns, frame.time_ns))
+        self._seen_ns[device] = frame.time_ns
         if bad.finding is None and frame.mono_ns - bad.mono_ns >= rule.after_s * 1e9:
             finding = self._finding(frame, device, bad, rule)
             self._bad[device] = replace(bad, finding=finding)
             yield finding
 
     def _finding(self, frame: Frame, device: Device, bad: _BadState, rule: Rule) -> Finding:
-        where = " ".join(
-            f"{k} {device.attributes[k]}"
-            for k in ("index", "pci_bus_id", "serial")
-            if device.attributes.get(k)
-        )
         return Finding(
             detector=self.name,
             device=device,
@@ -269,9 +281,14 @@ class Availability:
             time_ns=frame.time_ns,
             summary=rule.summary,
             action=rule.action,
-            evidence=(
-                (
-                    f"state {bad.state} for {(frame.mono_ns - bad.mono_ns) / 1e9:.0f} s; {where}"
-                ).rstrip("; "),
-            ),
+            evidence=(_lasts(bad.state, (frame.mono_ns - bad.mono_ns) / 1e9, device),),
         )
+
+
+def _lasts(state: str, seconds: float, device: Device) -> str:
+    where = " ".join(
+        f"{k} {device.attributes[k]}"
+        for k in ("index", "pci_bus_id", "serial")
+        if device.attributes.get(k)
+    )
+    return f"state {state} for {seconds:.0f} s; {where}".rstrip("; ")

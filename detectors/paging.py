@@ -15,7 +15,7 @@ from detectors.kit.snapshot import Snapshotable, State
 from detectors.power_limit import PowerLimit
 from pipeline.clock import Clock
 from pipeline.finding import Finding
-from pipeline.interfaces import Detector
+from pipeline.interfaces import Current, Detector
 from pipeline.judge import Judge
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
@@ -83,6 +83,11 @@ class ShadowMode:
     def update(self, observation: Observation) -> Iterable[Finding]:
         """The detector's findings as records."""
         return [recorded(finding) for finding in self._detector.update(observation)]
+
+    def current(self) -> list[Finding]:
+        """The detector's open findings as records."""
+        current = self._detector.current() if isinstance(self._detector, Current) else ()
+        return [recorded(finding) for finding in current]
 
     @property
     def _memory(self) -> Snapshotable:

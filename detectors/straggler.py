@@ -204,6 +204,8 @@ class Straggler(Blockwise):
         normal = reported & ~good & (columns["lasted"] >= ACCEPT_BLOCKS)
         for finding in opened:
             row = columns.row(finding.device)
+            if row is not None and share[row] >= CLEAR_SHARE:
+                self._standing.still(finding.device, finding.fault, at)
             if row is not None and (good | normal)[row]:
                 why = ("accepted as its new normal after a day of work",) if normal[row] else ()
                 yield from self._standing.ends(finding.device, finding.fault, at, *why)

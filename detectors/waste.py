@@ -127,6 +127,10 @@ class Waste(Stateful):
 
     def _report(self, memory: NDArray[np.float64], at: Instant) -> Iterator[Finding]:
         columns = self._columns
+        for open_one in self._standing.all():
+            row = columns.row(open_one.device)
+            if row is not None and columns["fine_s"][row] == 0 and np.isfinite(memory[row]):
+                self._standing.still(open_one.device, open_one.fault, at)
         for row in rows_where(
             (columns["orphaned_s"] >= columns["orphaned_next_s"]) & np.isfinite(memory)
         ):

@@ -57,6 +57,7 @@ def incident_document(incident: Incident) -> dict[str, Any]:
         "acknowledged": acknowledged,
         "acknowledged_by": printable(incident.acknowledged_by),
         "note": printable(incident.note),
+        "ended": printable(incident.ended),
     }
 
 

@@ -28,6 +28,7 @@ from pipeline.unread_log import UnreadLog
 log = logging.getLogger("tocsin.engine")
 
 MAX_REASONS = 20  # of what could not be read, shown per source
+LATE_PERIODS, MIN_LATE_S = 3, 3.0  # as for stale readings (pipeline/exposition/latest.py)
 WATCH_S = 1.0  # between two looks at the clocks and at the reads that run
 MAX_WAIT_S = 5.0  # of a lane: a step of the wall clock may have moved its tick
 # the first reads go one after the other; one that takes longer holds the next no more
@@ -96,6 +97,8 @@ class Engine:
         # one observation at a time is numbered, judged and fanned out
         self._publish = threading.Lock()
         self._busy: dict[str, _Busy] = {}
+        # When a read of each source last succeeded; first of all, the start.
+        self._fresh_ns = dict.fromkeys(self._schedules, clock.monotonic_ns())
         self._closed = self._silent = False
         self._threads: list[threading.Thread] = []
         self._seq = first_seq
@@ -204,6 +207,10 @@ class Engine:
             self._settle(
                 name, busy.began, None, "overdue", "the read did not return within its deadline"
             )
+        for name, schedule in self._schedules.items():
+            old_s = (self._clock.monotonic_ns() - self._fresh_ns[name]) / SECOND_NS
+            late = old_s > max(LATE_PERIODS * schedule.period_s, MIN_LATE_S)
+            self._metrics.set(agent.SOURCE_LATE, float(late), name)
         return WATCH_S
 
     def _late(self) -> list[tuple[str, _Busy]]:
@@ -254,6 +261,7 @@ class Engine:
         self._metrics.set(agent.SOURCE_SUCCESS, float(outcome == "ok"), name)
         self._metrics.set(agent.SOURCE_DURATION, (now - began.mono_ns) / 1e9, name)
         if reading is not None:
+            self._fresh_ns[name] = began.mono_ns
             self._metrics.set(agent.SOURCE_LAST_SUCCESS, began.time_ns / 1e9, name)
             reasons = Counter(unread.reason for unread in reading.unread).most_common(MAX_REASONS)
             self._metrics.replace(

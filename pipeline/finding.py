@@ -86,7 +86,8 @@ class Incident:
     ``root`` is the device to blame; ``findings`` are ids in the order of first evidence. ``reason``
     says in words why this action. ``opened_ns``, ``cleared_ns`` (0 while it is open) and
     ``acknowledged_ns`` (0 until somebody did) are unix times in whole microseconds; ``note`` is
-    what whoever acknowledged it wrote, ``acknowledged_by`` their user name.
+    what whoever acknowledged it wrote, ``acknowledged_by`` their user name. ``ended`` says why it
+    is over; empty while it is open.
     """
 
     id: str
@@ -102,6 +103,7 @@ class Incident:
     acknowledged_ns: int = 0
     note: str = ""
     acknowledged_by: str = ""
+    ended: str = ""
 
     def __post_init__(self) -> None:
         for name in ("opened_ns", "cleared_ns", "acknowledged_ns"):

@@ -56,6 +56,18 @@ class Detector(Protocol):
         ...
 
 
+@runtime_checkable
+class Current(Protocol):
+    """A detector whose open findings can be looked at between two reports."""
+
+    def current(self) -> Sequence[Finding]:
+        """Open findings with the evidence that was last true, at their ``time_ns``.
+
+        Another thread may ask.
+        """
+        ...
+
+
 class Fusion(Protocol):
     """Makes incidents of what the detectors found. It knows no more than they do."""
 

@@ -18,9 +18,10 @@ from pipeline.clock import Clock
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device, Frame, schema_of
 from pipeline.guard import Guard, Health
-from pipeline.interfaces import Detector, Fusion
+from pipeline.interfaces import Current, Detector, Fusion
 from pipeline.judged import JudgedObservation
 from pipeline.observation import Observation
+from pipeline.past_incidents import PastIncidents
 from pipeline.plain import finding_from, incident_from, plain
 from pipeline.rates import Rates
 from pipeline.selfmetrics import SelfMetrics
@@ -28,6 +29,7 @@ from pipeline.selfmetrics import SelfMetrics
 T = TypeVar("T", Finding, Incident)
 
 DEFAULT_PERIOD_S = 1.0
+FORGOTTEN = "The detectors started without their state; what is still true opens another incident."
 MAX_STANDING = 5_000  # beyond it the oldest are let go: a detector gone wild costs bounded memory
 
 
@@ -63,6 +65,7 @@ class Judge:
         self._health: dict[tuple[str, str], Health] = {}
         self._standing: dict[str, Finding] = {}
         self._open: dict[str, Incident] = {}
+        self._past = PastIncidents()
         self._orphans: tuple[Finding, ...] = ()  # of detectors that begin again
         self._lost: tuple[Incident, ...] = ()  # of a fusion that does
         self._untold = False
@@ -79,6 +82,23 @@ class Judge:
     def open(self) -> tuple[Incident, ...]:
         """Every incident that is open, in the order they opened."""
         return tuple(self._open.values())
+
+    def current(self) -> Mapping[str, Finding]:
+        """Open findings by id, with the evidence that was last true, at their ``time_ns``.
+
+        Another thread may ask.
+        """
+        return {
+            finding.id: finding
+            for detector in self._detectors
+            if isinstance(detector, Current)
+            for finding in detector.current()
+        }
+
+    @property
+    def past(self) -> PastIncidents:
+        """Incidents of the last day that are over, and findings of open ones that are."""
+        return self._past
 
     def judge(self, observation: Observation) -> JudgedObservation:
         """The observation with increments in its frames, and what is said of it."""
@@ -101,6 +121,7 @@ class Judge:
             "standing": [plain(finding) for finding in self._standing.values()],
             "open": [plain(incident) for incident in self._open.values()],
             "failing": [[*key, plain(finding)] for key, finding in self._failing.items()],
+            "past": self._past.document(),
         }
         arrays = {
             f"{source}/{kind}/{name}": array
@@ -117,6 +138,7 @@ class Judge:
         failing = {
             (detector, source): finding_from(values) for detector, source, values in told["failing"]
         }
+        past = PastIncidents.of(told.get("past", {}))  # versions before 0.5 kept none
         samples: dict[tuple[str, str], dict[str, NDArray[Any]]] = {}
         for label, array in state.items():
             if label != "told":
@@ -128,6 +150,7 @@ class Judge:
         self._rates, self._failing = rates, failing
         self._standing = {finding.id: finding for finding in standing}
         self._open = {incident.id: incident for incident in opened}
+        self._past = past
 
     def begins_anew(
         self, cold: Iterable[str], standing: Iterable[Finding], opened: Iterable[Incident]
@@ -158,7 +181,10 @@ class Judge:
         """Incidents that the fusion no longer knows end; what stands behind them opens others."""
         if not self._untold:
             return self._fuse(observation, findings)
-        ended = [replace(incident, cleared_ns=observation.time_ns) for incident in self._lost]
+        ended = [
+            replace(incident, cleared_ns=observation.time_ns, ended=FORGOTTEN)
+            for incident in self._lost
+        ]
         self._untold, self._lost = False, ()
         over = {finding.id for finding in findings if not finding.active}
         again = [finding for finding in self._standing.values() if finding.id not in over]
@@ -169,6 +195,7 @@ class Judge:
             _follow(self._standing, finding)
         for incident in incidents:
             _follow(self._open, incident)
+        self._past.take(findings, incidents)
 
     def _fresh(self, source: str, kind: str) -> Rates:
         return Rates(schema_of(kind), self._periods.get(source, DEFAULT_PERIOD_S))

@@ -13,6 +13,7 @@ from pipeline.observation import Value
 
 FINDING_FIELDS = tuple(get_type_hints(Finding))
 INCIDENT_FIELDS = tuple(get_type_hints(Incident))
+SINCE_0_5 = INCIDENT_FIELDS.index("ended")  # versions before wrote none of what follows
 
 
 def plain_device(device: Device) -> list[Any]:
@@ -58,7 +59,8 @@ def finding_from(values: list[Any]) -> Finding:
 
 def incident_from(values: list[Any]) -> Incident:
     """What ``plain`` was given. TypeError, ValueError or KeyError where it is no incident."""
-    named = dict(zip(INCIDENT_FIELDS, values, strict=True))
+    names = INCIDENT_FIELDS if len(values) != SINCE_0_5 else INCIDENT_FIELDS[:SINCE_0_5]
+    named = dict(zip(names, values, strict=True))
     return Incident(
         **named | {"root": Device(*named["root"]), "findings": tuple(named["findings"])}
     )

@@ -23,7 +23,7 @@ from typing import Any
 
 from collector.config.address import parse
 from collector.web.page.words import upper
-from collector.web.verdict import name, summary
+from collector.web.verdict import cause, name
 from pipeline.short_ids import short
 from simulator.day import Day, Step, load_day
 from simulator.profile import load_profile
@@ -173,7 +173,7 @@ class Terminal:
             self._open[identity] = printed
             root, *others = devices
             device = f"{root} (with {', '.join(others)})" if others else root
-            _print(f"{_clock(now)}  TOCSIN  {one['severity']}: {device}: {summary(one)}")
+            _print(f"{_clock(now)}  TOCSIN  {one['severity']}: {device}: {cause(one)}")
             _print(f"       Do: {one['action']}. {one['reason']}")
             self._try("Why:", f"explain {short(identity)}")
         for identity in self._open.keys() - found.keys():

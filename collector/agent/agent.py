@@ -312,7 +312,7 @@ class Agent:
         load(
             dump(old_engine.judge.memories), engine.judge.memories
         )  # another configuration is no reason to forget
-        self._runtime.snapshots.follow(engine.judge)
+        self._runtime.follow(engine.judge)
         engine.start(old_engine.seq)
         self._reporters.configure(config.gates)
         if web is not old_web:

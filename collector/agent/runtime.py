@@ -30,6 +30,7 @@ from pipeline.exposition.process import ProcessSamples
 from pipeline.interfaces import Closable, Sink
 from pipeline.judge import Judge
 from pipeline.outlet import Outlet
+from pipeline.past_incidents import PastIncidents
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.store.keep.maintenance import MaintenanceScheduler, upkeep_in_child
 from pipeline.store.keep.writer import StoreWriter, seal_in_child
@@ -55,6 +56,7 @@ class Runtime:
     ) -> None:
         root = Path(config.storage.path)
         self.world = world
+        self._judge: Judge | None = None
         self.metrics = SelfMetrics()
         self.state = State(root / "state")
         self.inventory = Inventory(world.host, self.state)
@@ -83,6 +85,8 @@ class Runtime:
             health=lambda: self.device_health.health,
             out=self.out.all,
             recent=recent,
+            current=lambda: self._judge.current() if self._judge else {},
+            past=lambda: self._judge.past if self._judge else PastIncidents(),
         )
         plan = config.storage.upload.plan
         seal = seal_in_child(root, config.storage.cluster, plan)
@@ -128,8 +132,13 @@ class Runtime:
         cold = self.snapshots.restore(judge)
         self.exposition.resume(judge.standing(), judge.open())
         self.device_health.resume(judge.open())
-        self.snapshots.follow(judge)
+        self.follow(judge)
         return Incidents.name not in cold
+
+    def follow(self, judge: Judge) -> None:
+        """Keep the memory of this judge, and show what it knows, from now on."""
+        self._judge = judge
+        self.snapshots.follow(judge)
 
     def start(self) -> None:
         """Begin to write."""

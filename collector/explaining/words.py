@@ -42,6 +42,7 @@ def _incident(row: Row, now: datetime) -> Iterator[str]:
         ),
         ("class", f"{row['fault']}, {row['severity']}"),
         ("open", _lasted(row["opened"], row["cleared"], now)),
+        ("ended", row.get("ended") or ""),
         ("action", row["action"] + (f": {row['reason']}" if row["reason"] else "")),
         ("ack", _acknowledged(row)),
     )

@@ -4,7 +4,8 @@ child and kernel log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from collector.durations import span
@@ -16,12 +17,15 @@ from pipeline.selfmetrics import SelfMetrics
 # three times that is late.
 LATE_S = 45 * 60.0
 
+# States of a GPU in which its driver does not do its work.
+DRIVER_STATES = ("hung", "unreadable")
+
 Part = tuple[bool, str]  # whether it is healthy, and a sentence
 
 
 def sources(metrics: SelfMetrics, now_ns: int) -> Iterator[dict[str, Any]]:
-    """Each source: whether its last read succeeded, when it was and how long it took, what it could
-    not read, when it is retried.
+    """Each source: whether its last read succeeded, whether the last that did is late, when that
+    was and how long it took, what it could not read, when it is retried.
     """
     for (name,) in _labels(metrics, agent.SOURCE_SUCCESS):
         last = metrics.value(agent.SOURCE_LAST_SUCCESS, name)
@@ -33,6 +37,7 @@ def sources(metrics: SelfMetrics, now_ns: int) -> Iterator[dict[str, Any]]:
         yield {
             "name": name,
             "success": metrics.value(agent.SOURCE_SUCCESS, name) == 1,
+            "late": metrics.value(agent.SOURCE_LATE, name) == 1,
             "age_seconds": round(max(now_ns / SECOND_NS - last, 0.0), 3) if last else None,
             "duration_seconds": metrics.value(agent.SOURCE_DURATION, name),
             "backoff_seconds": metrics.value(agent.SOURCE_BACKOFF, name) or 0.0,
@@ -40,10 +45,16 @@ def sources(metrics: SelfMetrics, now_ns: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def parts(metrics: SelfMetrics, now_ns: int) -> Iterator[dict[str, Any]]:
-    """Parts of the agent with a status: name, ``ok`` and a sentence."""
+def parts(
+    metrics: SelfMetrics, now_ns: int, gpu_states: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
+    """Parts of the agent with a status: name, ``ok`` and a sentence. ``gpu_states``: of each GPU,
+    as the driver has it.
+    """
     for name, describe in _PARTS.items():
         part = describe(metrics, now_ns / SECOND_NS)
+        if name == "driver" and part is not None:
+            part = _with_gpus(part, Counter(gpu_states))
         if part is not None:
             yield {"name": name, "ok": part[0], "text": part[1]}
 
@@ -116,7 +127,9 @@ def _driver(metrics: SelfMetrics, _now_s: float) -> Part | None:
             (
                 f"{stuck:.0f} processes are stuck in the driver: no more are started, and "
                 "the GPUs are not read."
-            ),
+            )
+            if stuck
+            else "No call into the driver returns: the GPUs are not read.",
         )
     return (
         not stuck,
@@ -124,6 +137,15 @@ def _driver(metrics: SelfMetrics, _now_s: float) -> Part | None:
         if stuck
         else "No process is stuck in the driver.",
     )
+
+
+def _with_gpus(part: Part, states: Counter[str]) -> Part:
+    """The driver is not healthy beside a GPU for which it hangs, or of which it reads nothing."""
+    bad = {state: states[state] for state in DRIVER_STATES if states[state]}
+    if not bad:
+        return part
+    counted = " and ".join(f"{count} {state}" for state, count in bad.items())
+    return False, f"Of {states.total()} GPUs {counted}. {part[1]}"
 
 
 def _kernel_log(metrics: SelfMetrics, _now_s: float) -> Part | None:

@@ -8,11 +8,16 @@ from typing import Any, Protocol
 from collector.integrations.health import devices, identities
 from collector.integrations.verdict import verdict
 from collector.node.out_of_service import Out
+from collector.web.explained import incident_row
+from collector.web.incident_rows import Scene, open_rows, past_rows, time
+from collector.web.links import Links
 from collector.web.recent import Past, Recent
-from collector.web.status import Conclusions, Node, incidents, status
+from collector.web.status import Conclusions, Node, scene_of, status
 from pipeline.clock import Clock
 from pipeline.exposition import Exposition, Format, Snapshot
+from pipeline.finding import Finding
 from pipeline.frame import Device
+from pipeline.past_incidents import PastIncidents
 from pipeline.selfmetrics import SelfMetrics
 
 
@@ -44,7 +49,17 @@ class Pages(Protocol):
         ...
 
     def incidents(self) -> Sequence[Mapping[str, Any]]:
-        """The open incidents alone."""
+        """The open incidents alone, the most urgent first."""
+        ...
+
+    def closed(self) -> Sequence[Mapping[str, Any]]:
+        """Incidents that ended within the last day, the newest first."""
+        ...
+
+    def incident(self, text: str) -> Mapping[str, Any] | None:
+        """Everything about one incident, open or closed, by its id or the begin of it; None where
+        it is not known, or several begin so.
+        """
         ...
 
     def health(self) -> Mapping[str, Any]:
@@ -72,6 +87,8 @@ class AgentPages:
         health: Callable[[], Mapping[Device, str]] = dict,
         out: Callable[[], Sequence[Out]] = tuple,
         recent: Recent | None = None,
+        current: Callable[[], Mapping[str, Finding]] = dict,
+        past: Callable[[], PastIncidents] = PastIncidents,
     ) -> None:
         self._exposition = exposition
         self._metrics = metrics
@@ -82,6 +99,8 @@ class AgentPages:
         self.reloading = reloading
         self._health, self._out = health, out
         self._recent = recent or Recent()
+        self._current, self._past = current, past
+        self.links = Links()
 
     def metrics(self, form: Format) -> bytes:
         """The exposition."""
@@ -96,6 +115,7 @@ class AgentPages:
             self._metrics,
             now_ns=self._clock.time_ns(),
             unready=self.unready(),
+            links=self.links,
         )
 
     def recently(self, kind: str, device: str) -> Past:
@@ -104,7 +124,30 @@ class AgentPages:
 
     def incidents(self) -> Sequence[Mapping[str, Any]]:
         """The open incidents."""
-        return incidents(self._concluded())
+        concluded = self._concluded()
+        return open_rows(concluded.incidents, self._scene(concluded))
+
+    def closed(self) -> Sequence[Mapping[str, Any]]:
+        """Incidents of the last day that are over."""
+        concluded = self._concluded()
+        past = concluded.past.incidents(self._clock.time_ns())
+        return past_rows(past, self._scene(concluded))
+
+    def incident(self, text: str) -> Mapping[str, Any] | None:
+        """One incident."""
+        concluded = self._concluded()
+        past = concluded.past.incidents(self._clock.time_ns())
+        row = incident_row(text, concluded.incidents, past, self._scene(concluded))
+        return row and {
+            "node": self._node.host,
+            "version": self._node.version,
+            "simulated": self._node.simulated or None,
+            "time": time(self._clock.time_ns()),
+            **row,
+        }
+
+    def _scene(self, concluded: Conclusions) -> Scene:
+        return scene_of(self._exposition.snapshot(), concluded, self.links)
 
     def health(self) -> Mapping[str, Any]:
         """The verdict, and every device with its score and headroom."""
@@ -131,5 +174,10 @@ class AgentPages:
 
     def _concluded(self) -> Conclusions:
         return Conclusions(
-            self._exposition.findings(), self._exposition.incidents(), self._health(), self._out()
+            self._exposition.findings(),
+            self._exposition.incidents(),
+            self._health(),
+            self._out(),
+            self._current(),
+            self._past(),
         )

@@ -19,7 +19,7 @@ from collector.web import addresses
 from collector.web.addresses import Bound
 from collector.web.coalesce import ScrapeCoalescer, TooManyScrapes, compress
 from collector.web.listener import Handler, Listener
-from collector.web.page import ASSETS, page
+from collector.web.page import ASSETS, incident_page, missing_page, page
 from collector.web.pages import Pages
 from collector.web.policy import Policy
 from pipeline.catalog import agent
@@ -28,6 +28,8 @@ from pipeline.guard import Guard, Health
 from pipeline.selfmetrics import SelfMetrics
 
 NONE_HELD: tuple[Bound, Bound] = ({}, {})
+IDENTITY = "{id:[0-9a-f]{4,16}}"  # of an incident, or the begin of it
+NOTHING = b"null"
 LOOK_S = 1.0  # between two looks at the files of a web configuration
 
 SECURITY_HEADERS = {
@@ -149,9 +151,11 @@ class Web:
         self._add_health(app)
         app.router.add_get("/api/v1/status", self._status)
         app.router.add_get("/api/v1/incidents", self._incidents)
+        app.router.add_get(f"/api/v1/incidents/{IDENTITY}", self._incident)
         app.router.add_get("/api/v1/health", self._node_health)
         if self.metrics_path != "/":
             app.router.add_get("/", self._page)
+            app.router.add_get(f"/incidents/{IDENTITY}", self._explained)
             for path in ASSETS:
                 app.router.add_get(path, self._asset)
         app.on_response_prepare.append(self._secure)
@@ -221,8 +225,30 @@ class Web:
         return orjson.dumps(self._pages.status())
 
     async def _incidents(self, _: web.Request) -> web.Response:
-        body = self._made("incidents", lambda: orjson.dumps({"incidents": self._pages.incidents()}))
+        body = self._made("incidents", self._incidents_json)
         return web.Response(body=body, content_type="application/json")
+
+    def _incidents_json(self) -> bytes:
+        return orjson.dumps({"incidents": self._pages.incidents(), "closed": self._pages.closed()})
+
+    async def _incident(self, request: web.Request) -> web.Response:
+        """Everything about one incident, as JSON."""
+        named = request.match_info["id"]
+        body = self._made("incident", lambda: orjson.dumps(self._pages.incident(named)))
+        if body == NOTHING:
+            return web.Response(status=404, text=f"no open or recent incident {named}\n")
+        return web.Response(body=body, content_type="application/json")
+
+    async def _explained(self, request: web.Request) -> web.Response:
+        """The same as a page."""
+        named = request.match_info["id"]
+        body = self._made("explained", lambda: self._explained_html(named))
+        page, status = (body, 200) if body else (missing_page(named).encode(), 404)
+        return web.Response(body=page, status=status, content_type="text/html", charset="utf-8")
+
+    def _explained_html(self, named: str) -> bytes:
+        document = self._pages.incident(named)
+        return incident_page(document).encode() if document else b""
 
     async def _node_health(self, _: web.Request) -> web.Response:
         body = self._made("health", lambda: orjson.dumps(self._pages.health()))

@@ -8,34 +8,38 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from datetime import UTC, datetime
 from typing import Any
 
 from collector.node.out_of_service import Out
 from collector.web.agent_parts import parts, sources
 from collector.web.columns import NOW
+from collector.web.incident_rows import Scene, finding_row, open_rows, past_rows, time
+from collector.web.links import Links
 from collector.web.verdict import verdict
 from pipeline.catalog import device_job, field
-from pipeline.documents import finding_document, printable
+from pipeline.documents import printable
 from pipeline.exposition import Entry, Snapshot, stalls
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
+from pipeline.past_incidents import PastIncidents
 from pipeline.selfmetrics import SelfMetrics
-
-# What the page shows of a finding; its times are in ISO 8601.
-SHOWN = ("id", "detector", "kind", "device", "fault", "severity", "action", "summary", "evidence")
 
 
 @dataclass(frozen=True, slots=True)
 class Conclusions:
     """The agent's conclusions: open findings, open incidents, the health of devices, and what is
     out of service.
+
+    ``current`` are the open findings as their detectors see them now, by id; ``past`` is what is
+    over.
     """
 
     findings: Sequence[Finding] = ()
     incidents: Sequence[Incident] = ()
     health: Mapping[Device, str] = dataclass_field(default_factory=dict)
     out: Sequence[Out] = ()
+    current: Mapping[str, Finding] = dataclass_field(default_factory=dict)
+    past: PastIncidents = dataclass_field(default_factory=PastIncidents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ FACTS = {
     "ib_port": ("pci_bus_id", "net_device", "link_layer", "numa_node", "firmware", "node_guid"),
 }
 
+NO_LINKS = Links()
 HOLDER = ("scheduler", *device_job.IDENTITY, "user", "job_name", "gpu_instance")
 
 
@@ -67,76 +72,87 @@ def status(
     *,
     now_ns: int,
     unready: str,
+    links: Links = NO_LINKS,
 ) -> dict[str, Any]:
     """The complete document.
 
     Values in base units; null = not observed; a device of a silent source is ``fresh: false``.
     """
-    holders = _holders(snapshot)
+    gpus = _gpus(snapshot, concluded)
+    scene = scene_of(snapshot, concluded, links, gpus)
     document: dict[str, Any] = {
         "host": node.host,
         "version": node.version,
         "simulated": node.simulated or None,
-        "time": _time(now_ns),
+        "time": time(now_ns),
         "ready": not unready,
         "unready_reason": unready or None,
-        "gpus": [
-            row | {"held_by": holders.get(row["id"], [])}
-            for entry in snapshot.of("gpu")
-            for row in _devices(entry, snapshot, "name", concluded.health)
-        ],
+        "gpus": gpus,
         "ports": [
             row | {"expected": _expected(entry, number)}
             for entry in snapshot.of("ib_port")
             for number, row in enumerate(_devices(entry, snapshot, "device", concluded.health))
         ],
         "jobs": list(_jobs(snapshot, concluded, now_ns)),
-        "incidents": incidents(concluded),
+        "incidents": open_rows(concluded.incidents, scene),
+        "closed": past_rows(concluded.past.incidents(now_ns), scene),
         "maintenance": [_out(out) for out in concluded.out],
-        "findings": [_finding(finding) for finding in concluded.findings],
+        "findings": [
+            finding_row(finding, concluded.current.get(finding.id), scene.unread)
+            for finding in concluded.findings
+        ],
         "sources": list(sources(metrics, now_ns)),
-        "agent": list(parts(metrics, now_ns)),
+        "agent": list(parts(metrics, now_ns, [gpu["state"] for gpu in gpus])),
     }
     return document | {"verdict": verdict(document)}
 
 
-def incidents(concluded: Conclusions) -> list[dict[str, Any]]:
-    """The open incidents, the gravest first, each with its open findings in the order of
-    evidence.
-    """
-    active = {finding.id: finding for finding in concluded.findings}
+def scene_of(
+    snapshot: Snapshot,
+    concluded: Conclusions,
+    links: Links,
+    gpus: Sequence[Mapping[str, Any]] | None = None,
+) -> Scene:
+    """What the rows of incidents are made from."""
+    return Scene(
+        snapshot,
+        {finding.id: finding for finding in concluded.findings},
+        concluded.current,
+        concluded.past,
+        _gpus(snapshot, concluded) if gpus is None else gpus,
+        [
+            device.id
+            for entry in snapshot.of("job")
+            if entry.fresh
+            for device in entry.frame.devices
+        ],
+        frozenset(
+            printable(device.id)
+            for kind in FACTS
+            for entry in snapshot.of(kind)
+            if not entry.fresh
+            for device in entry.frame.devices
+        ),
+        links,
+    )
+
+
+def _gpus(snapshot: Snapshot, concluded: Conclusions) -> list[dict[str, Any]]:
+    """Rows of GPUs, each with the jobs and pods that hold it."""
+    holders = _holders(snapshot)
     return [
-        _incident(incident, [active[i] for i in incident.findings if i in active])
-        for incident in concluded.incidents
+        row | {"held_by": holders.get(row["id"], [])}
+        for entry in snapshot.of("gpu")
+        for row in _devices(entry, snapshot, "name", concluded.health)
     ]
-
-
-def _incident(incident: Incident, members: Sequence[Finding]) -> dict[str, Any]:
-    return {
-        "id": incident.id,
-        "kind": incident.root.kind,
-        "device": printable(incident.root.id),
-        "host": printable(incident.root.host),
-        "class": incident.fault,
-        "severity": incident.severity,
-        "action": incident.action,
-        "reason": incident.reason,
-        "since": _time(incident.opened_ns),
-        "summary": printable(incident.summary),
-        "acknowledged": _time(incident.acknowledged_ns) if incident.acknowledged_ns else None,
-        "acknowledged_by": printable(incident.acknowledged_by),
-        "note": printable(incident.note),
-        "findings": list(incident.findings),
-        "standing": [_finding(member) for member in members],
-    }
 
 
 def _out(out: Out) -> dict[str, Any]:
     return {
         "kind": out.kind,
         "device": printable(out.id),
-        "since": _time(out.since_ns),
-        "until": _time(out.until_ns) if out.until_ns else None,
+        "since": time(out.since_ns),
+        "until": time(out.until_ns) if out.until_ns else None,
         "reason": printable(out.reason),
         "user": printable(out.user),
     }
@@ -209,12 +225,3 @@ def _jobs(snapshot: Snapshot, concluded: Conclusions, now_ns: int) -> Iterator[d
             "verdicts": [printable(kind) for kind in stall.verdicts],
             "processes": None if processes is None else int(processes),
         }
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
-    document = finding_document(finding)
-    return {**{name: document[name] for name in SHOWN}, "since": _time(finding.onset_ns)}
-
-
-def _time(ns: int) -> str:
-    return datetime.fromtimestamp(ns / 1e9, UTC).isoformat(timespec="seconds")

@@ -27,7 +27,9 @@ def verdict(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names(document: Mapping[str, Any]) -> dict[str, str]:
-    """Display name of each device, by its id."""
+    """Display name of each device, by its id; the document of an incident brings its own."""
+    if "names" in document:
+        return dict(document["names"])
     gpus = {gpu["id"]: f"GPU {gpu['index']}" for gpu in document["gpus"]}
     ports = {port["id"]: f"port {port['name']}/{port['index']}" for port in document["ports"]}
     return {document["host"]: "this node"} | gpus | ports
@@ -42,24 +44,41 @@ def name(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     return called.get(row["device"], f"{row['kind']} {row['device']}")
 
 
-def summary(incident: Mapping[str, Any]) -> str:
-    """The summary of an incident without the device id in front: the page shows its display name.
+def title(incident: Mapping[str, Any]) -> str:
+    """The device of an incident with its node.
 
-    >>> summary(
-    ...     {
-    ...         "kind": "gpu",
-    ...         "device": "GPU-1",
-    ...         "summary": "gpu GPU-1: It left. It explains 3 findings on 2 devices (xid).",
-    ...     }
-    ... )
-    'It left. It explains 3 findings on 2 devices (xid).'
+    >>> title({"kind": "gpu", "name": "GPU 3", "host": "node07"})
+    'GPU 3 on node07'
+    >>> title({"kind": "node", "name": "node node07", "host": "node07"})
+    'Node node07'
     """
-    return str(incident["summary"]).removeprefix(f"{incident['kind']} {incident['device']}: ")
+    name, host = str(incident["name"]), incident["host"]
+    return _upper(name if host in ("", name.partition(" ")[2]) else f"{name} on {host}")
+
+
+def identity(incident: Mapping[str, Any]) -> str:
+    """Where it is and which part: rack and serial, as far as they are known.
+
+    >>> identity({"rack": "R12", "serial": "1652"}), identity({"rack": None, "serial": None})
+    ('rack R12, serial 1652', '')
+    """
+    return ", ".join(f"{key} {incident[key]}" for key in ("rack", "serial") if incident[key])
+
+
+def cause(incident: Mapping[str, Any]) -> str:
+    """The cause of an incident without the device id in front: its title is shown before it.
+
+    >>> cause({"kind": "gpu", "device": "GPU-1", "cause": "gpu GPU-1: It left."})
+    'It left.'
+    """
+    return str(incident["cause"]).removeprefix(f"{incident['kind']} {incident['device']}: ")
 
 
 def blind(document: Mapping[str, Any]) -> list[str]:
-    """Sources whose last read gave nothing."""
-    return [source["name"] for source in document["sources"] if not source["success"]]
+    """Sources whose last read gave nothing, or that are late."""
+    return [
+        source["name"] for source in document["sources"] if not source["success"] or source["late"]
+    ]
 
 
 def degraded_parts(document: Mapping[str, Any]) -> list[str]:
@@ -88,14 +107,15 @@ def _incident(document: Mapping[str, Any]) -> Verdict | None:
         else ""
     )
     more = len(incidents) - 1
-    who, others = (
-        name(first, document),
-        f" {_count(more, 'more incident')} {'is' if more == 1 else 'are'} open." if more else "",
+    others = (
+        f" {_count(more, 'more incident')} {'is' if more == 1 else 'are'} open." if more else ""
     )
-    note = "" if first["severity"] != "record" else " (info, no alert)"
+    about = [identity(first), "" if first["severity"] != "record" else "info, no alert"]
+    note = f" ({', '.join(filter(None, about))})" if any(about) else ""
+    over = "" if first["true_now"] else " No longer true now."
     return (
         levels.SEVERITY[first["severity"]],
-        f"{_upper(who)}{note}: {summary(first)}{taken}{others}",
+        f"{title(first)}{note}: {cause(first)}{over}{taken}{others}",
         first["reason"] or None,
     )
 

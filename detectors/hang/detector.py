@@ -177,6 +177,16 @@ class Hang(Stateful):
             members.forget(job)
             yield from self._end(members.names[job], at, "its processes have left")
         yield from self._speeds(does, counts, still, at, step_s)
+        self._confirm(still, at)
+
+    def _confirm(self, still: NDArray[np.bool_], at: Instant) -> None:
+        """Stalls and crawls that were reported and go on."""
+        of, names = self._members.of, self._members.names
+        crawls = (of["crawl_stage"] > 0) & ~still
+        for now, reported in ((still & (of["stage"] > 0), self._told), (crawls, self._crawls)):
+            for job in rows_where(now):
+                for device, fault in reported.of(names[job]):
+                    self._standing.still(device, fault, at)
 
     def _speeds(
         self,

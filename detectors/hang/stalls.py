@@ -27,6 +27,10 @@ class StallsByJob:
         said = ((device, fault) for device in devices)
         self._of[job] = tuple(dict.fromkeys((*self._of.get(job, ()), *said)))
 
+    def of(self, job: str) -> tuple[tuple[Device, str], ...]:
+        """What was told of a job."""
+        return self._of.get(job, ())
+
     def pop(self, job: str) -> tuple[tuple[Device, str], ...]:
         """What was told of a job, which is over now."""
         return self._of.pop(job, ())

@@ -56,6 +56,7 @@ class OpenIncident:
     faults: set[str] = field(default_factory=set)
     taken_on: TakenOn | None = None
     names: set[str] = field(default_factory=set)  # faults that it has or had
+    last_end: str = ""  # which of its findings ended last, and why
     _root: Evidence | None = None
 
     @property
@@ -169,6 +170,7 @@ def _document(one: OpenIncident) -> dict[str, Any]:
         "said": one.said,
         "faults": sorted(one.faults),
         "taken_on": one.taken_on,
+        "last_end": one.last_end,
     }
 
 

@@ -8,6 +8,7 @@ from detectors.incidents.evidence import Evidence
 from detectors.incidents.parents import reported
 from pipeline.frame import Device
 
+EXPLAINS = " It explains "  # what follows is how much evidence there is, and the newest
 MAX_NAMED = 8  # devices by name; a node has as many GPUs
 
 
@@ -22,15 +23,24 @@ def summary(root: Device, blamed: Evidence, live: Sequence[Evidence]) -> str:
     devices = {one.device for one in live}
     kinds = ", ".join(dict.fromkeys(one.kind for one in live))
     if len(devices) > 1:
-        words = f"{words} It explains {len(live)} findings on {len(devices)} devices ({kinds})."
+        words = f"{words}{EXPLAINS}{len(live)} findings on {len(devices)} devices ({kinds})."
     elif len(live) > 1:
-        words = f"{words} It explains {len(live)} findings ({kinds})."
+        words = f"{words}{EXPLAINS}{len(live)} findings ({kinds})."
     others = [
         one
         for one in live
         if one.device == root and one.finding.fault != blamed.finding.fault and reported(one)
     ]
     return f"{words} Newest: {others[-1].finding.summary}" if others else words
+
+
+def cause_of(summary: str) -> str:
+    """The summary of an incident without how much evidence there is.
+
+    >>> cause_of("It left. Affected: GPU 4. It explains 3 findings on 2 devices (xid).")
+    'It left. Affected: GPU 4.'
+    """
+    return summary.partition(EXPLAINS)[0]
 
 
 def affected(root: Device, live: Iterable[Evidence]) -> str:

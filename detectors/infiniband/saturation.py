@@ -85,6 +85,8 @@ class IbSaturation(Stateful):
             at_end = columns.wide(blind.astype(np.float64)) > 0
             now |= np.where(unread, before & (1 << bit), np.where(at_end, 1 << bit, 0))
         columns["stuck"] = now
+        for row in rows_where((now == before) & (now != 0)):
+            self._standing.still(columns.devices[row], FAULT, at)
         for row in rows_where(now != before):
             device = columns.devices[row]
             stuck = [name for bit, name in enumerate(JUDGED) if now[row] >> bit & 1]

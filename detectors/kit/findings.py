@@ -87,6 +87,8 @@ class FindingTracker:
         self._detector = detector
         self._findings: dict[tuple[Device, str], Finding] = {}
         self._rests: dict[tuple[Device, str], _Rest] = {}
+        # What was last true of each open finding, and when (unix ns); not kept over a restart.
+        self._latest: dict[tuple[Device, str], tuple[Verdict | None, int]] = {}
         self._slots = Slots()
 
     def get(self, device: Device, fault: str) -> Finding | None:
@@ -121,6 +123,7 @@ class FindingTracker:
         key = (device, verdict.fault)
         known = self._findings.get(key)
         if known is not None:
+            self._latest[key] = verdict, at.time_ns
             if (
                 recurred
                 or RANK[verdict.severity] > RANK[known.severity]
@@ -147,10 +150,24 @@ class FindingTracker:
         self._rests.pop(key, None)
         yield self._keep(finding)
 
+    def still(self, device: Device, fault: str, at: Instant) -> None:
+        """An open finding is true as it was reported: nothing is to be reported again."""
+        if (device, fault) in self._findings:
+            self._latest[device, fault] = None, at.time_ns
+
+    def current(self) -> list[Finding]:
+        """Open findings with the evidence that was last true, at their ``time_ns``.
+
+        Another thread may ask.
+        """
+        found = list(self._findings.items())
+        return [_refreshed(finding, *self._latest.get(key, (None, 0))) for key, finding in found]
+
     def ends(self, device: Device, fault: str, at: Instant, *why: str) -> Iterator[Finding]:
         """The fault is not there any more; ``why`` is added to the evidence."""
         key = (device, fault)
         ended = self._findings.pop(key, None)
+        self._latest.pop(key, None)
         if ended is not None:
             self._rests[key] = _Rest(at.mono_ns, ended.severity)
             yield replace(
@@ -247,9 +264,25 @@ class FindingTracker:
 
         def commit() -> None:
             self._findings = {(finding.device, finding.fault): finding for finding in opened}
-            self._rests = rests
+            self._rests, self._latest = rests, {}
 
         return commit
+
+
+def _refreshed(finding: Finding, verdict: Verdict | None, true_ns: int) -> Finding:
+    """With what was last true; severity and action stay those that were reported."""
+    true_ns = max(true_ns, finding.time_ns)
+    if verdict is None:
+        return replace(finding, time_ns=true_ns)
+    return replace(
+        finding,
+        time_ns=true_ns,
+        summary=verdict.summary,
+        value=float(verdict.value),
+        expected=float(verdict.expected),
+        unit=verdict.unit,
+        evidence=verdict.evidence,
+    )
 
 
 def _strength(of: Verdict | Finding) -> float:

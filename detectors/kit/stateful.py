@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.kit.snapshot import State
+from pipeline.finding import Finding
+from pipeline.interfaces import Current
 
 Commit = Callable[[], None]
 
@@ -61,6 +63,11 @@ class Stateful:
             for name, component in self.components().items()
             for key, array in component.state().items()
         }
+
+    def current(self) -> list[Finding]:
+        """Its open findings with the evidence that was last true, at their ``time_ns``."""
+        components = self.components().values()
+        return [one for part in components if isinstance(part, Current) for one in part.current()]
 
     def restore(self, state: State) -> None:
         """Take over a complete state; it raises where any component does not fit, and then nothing

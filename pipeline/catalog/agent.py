@@ -18,6 +18,12 @@ SOURCE_LAST_SUCCESS = Metric(
     ("source",),
     "minimal",
 )
+SOURCE_LATE = Metric(
+    "tocsin_source_late",
+    "gauge",
+    "1 while the last successful read of the source is more than three periods old.",
+    ("source",),
+)
 SOURCE_DURATION = Metric(
     "tocsin_source_duration_seconds", "gauge", "Duration of the last read.", ("source",)
 )
@@ -295,7 +301,10 @@ NVML_ABANDONED = Metric(
 NVML_BLIND = Metric(
     "tocsin_nvml_blind",
     "gauge",
-    "1 while no driver child is started because too many are stuck in the kernel.",
+    (
+        "1 while no GPU is read: every call into the driver hangs, or no driver child is started "
+        "because too many are stuck in the kernel."
+    ),
     (),
     "minimal",
 )

@@ -36,7 +36,7 @@ def test_the_page_tells_what_happens_while_it_is_looked_at(tmp_path: Path) -> No
         )
         inject(agent.storage / "simulated", "gpu_lost@gpu3")
         page.until(
-            "document.querySelector('.verdict').textContent.includes('GPU 3: ')",
+            "document.querySelector('.verdict').textContent.includes('GPU 3 on ')",
             "the verdict",
         )
         assert "lost" in text(page, "#gpus [data-level=bad]")

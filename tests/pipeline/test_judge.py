@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from pipeline.catalog import agent
 from pipeline.finding import Finding, Incident
 from pipeline.judge import Judge
 from pipeline.observation import Observation
+from pipeline.plain import incident_from, plain
 from pipeline.selfmetrics import SelfMetrics
 from tests.detectors.hot import Hot
 from tests.fakes import FakeClock, gpu, gpu_frame, observed
@@ -190,3 +193,38 @@ def test_standing_findings_are_bounded() -> None:
         judge.judge(observed(clock, seq=seq))
     assert len(judge.standing()) == 5000
     assert judge.standing()[-1].onset_ns == (6 * 1000 + 999) * 1000
+
+
+def test_open_findings_can_be_looked_at_as_their_detectors_see_them_now() -> None:
+    """Between two reports, by id; detectors that cannot say are left out."""
+
+    class Seeing(Hot):
+        def current(self) -> list[Finding]:
+            return [Finding("hot", gpu(0), "hot", "onset", "page", 0, 7000, "Still hot.")]
+
+    judge = Judge([Hot(), Seeing()], SelfMetrics(), FakeClock(), periods_s={})
+    assert [one.summary for one in judge.current().values()] == ["Still hot."]
+
+
+def test_incidents_that_ended_survive_a_restart() -> None:
+    """With the judge's own state; a state of a version that kept none is taken as well."""
+    house = House()
+    house.see(90, 90, 90, 20)
+    (past,) = house.judge.past.incidents(house.clock.time_ns())
+    fresh = Judge([], house.metrics, house.clock, periods_s={})
+    fresh.restore(house.judge.state())
+    assert [one.incident for one in fresh.past.incidents(house.clock.time_ns())] == [past.incident]
+    state = dict(house.judge.state())
+    told = json.loads(state["told"].tobytes())
+    del told["past"]
+    state["told"] = np.frombuffer(json.dumps(told).encode(), np.uint8)
+    fresh.restore(state)
+    assert fresh.past.incidents(house.clock.time_ns()) == []
+
+
+def test_an_incident_of_a_version_without_a_reason_for_its_end_can_be_read() -> None:
+    """The log and the state of the version before."""
+    incident = Incident("1", gpu(0), "xid", "page", "NONE", 0, ("2",), "It left.")
+    assert incident_from(plain(incident)[:-1]) == incident
+    with pytest.raises(ValueError, match="zip"):
+        incident_from(plain(incident)[:-2])

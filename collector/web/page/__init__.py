@@ -6,5 +6,6 @@ from __future__ import annotations
 
 from collector.web.page.assets import ASSETS, Asset
 from collector.web.page.document import page
+from collector.web.page.incident_page import incident_page, missing_page
 
-__all__ = ["ASSETS", "Asset", "page"]
+__all__ = ["ASSETS", "Asset", "incident_page", "missing_page", "page"]

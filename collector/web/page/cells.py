@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.web import levels
+from collector.web.affected import holder
 from collector.web.levels import Level
 from collector.web.page.icons import icon
 from collector.web.page.markup import Html, el, join
-from collector.web.page.spark import spark
+from collector.web.page.spark import packed, spark
 from collector.web.page.words import FIGURES, Figure, bits, upper
-from collector.web.recent import Past
+from collector.web.recent import BLOCKS, Past
 from collector.web.verdict import names
 
 NOTHING = np.zeros(0, np.float32)
@@ -89,6 +90,7 @@ def _cell(title: str, aside: str, row: Row, state: tuple[Level, str], figures: H
         el("h3", title, el("span", icon(level), word, class_="state")),
         el("p", aside, class_="aside", title=aside) if aside else None,
         figures,
+        _scrub(title),
         _identity(row, title),
         class_="cell",
         data_level=level,
@@ -97,26 +99,7 @@ def _cell(title: str, aside: str, row: Row, state: tuple[Level, str], figures: H
 
 
 def _holders(row: Row) -> str:
-    return " · ".join(_holder(held) for held in row["held_by"]) or "no job"
-
-
-def _holder(held: Mapping[str, str]) -> str:
-    """The job that holds it, in its scheduler's terms.
-
-    >>> _holder({"scheduler": "slurm", "job": "71", "user": "ada", "job_name": "train"})
-    'job 71 (ada, train)'
-    >>> _holder(
-    ...     {"scheduler": "kubernetes", "namespace": "ml", "pod": "train-0", "container": "main"}
-    ... )
-    'pod ml/train-0'
-    """
-    what = (
-        f"job {held['job']}"
-        if "job" in held
-        else f"pod {held.get('namespace', '')}/{held.get('pod', '')}"
-    )
-    more = ", ".join(held[name] for name in ("user", "job_name") if name in held)
-    return f"{what} ({more})" if more else what
+    return " · ".join(holder(held) for held in row["held_by"]) or "no job"
 
 
 def _figures(kind: str, row: Row, alike: Sequence[Row], recently: Recently) -> Html:
@@ -128,6 +111,20 @@ def _figures(kind: str, row: Row, alike: Sequence[Row], recently: Recently) -> H
         for figure in FIGURES[kind]
     )
     return el("dl", *drawn, class_="figures")
+
+
+def _scrub(title: str) -> Html:
+    """What moves all charts of the page to another moment, for those who have no pointer."""
+    return el(
+        "input",
+        type="range",
+        class_="scrub",
+        min="0",
+        max=str(BLOCKS - 1),
+        value=str(BLOCKS - 1),
+        aria_label=f"Time in the charts of {title}",
+        aria_valuetext="now",
+    )
 
 
 def _top(figure: Figure, row: Row, alike: Sequence[Row]) -> float | None:
@@ -144,16 +141,23 @@ def _top(figure: Figure, row: Row, alike: Sequence[Row]) -> float | None:
 def _figure(
     figure: Figure, value: float | None, past: NDArray[np.float32], top: float | None
 ) -> Html:
-    now = (
-        el("dd", "not read", class_="value missing")
-        if value is None
-        else el("dd", figure.write(value), class_="value")
-    )
+    now = "not read" if value is None else figure.write(value)
     return el(
         "div",
         el("dt", figure.title),
-        el("dd", spark(past, top, _range(figure, past)), class_="past"),
-        now,
+        el(
+            "dd",
+            spark(past, top, _range(figure, past)),
+            class_="past",
+            data_past=packed(past, figure.write),
+            data_unit=figure.write(0.0).rpartition(" ")[2],
+        ),
+        el(
+            "dd",
+            el("span", now, class_="now"),
+            el("span", class_="then"),
+            class_="value missing" if value is None else "value",
+        ),
     )
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from collector.web.levels import Level
 from collector.web.page import cells, incidents, tables
 from collector.web.page.cells import Recently
+from collector.web.page.closed import closed
 from collector.web.page.icons import bell, icon, tab_icon
 from collector.web.page.markup import Html, Node, el, join
 from collector.web.page.words import moment, upper
@@ -30,15 +32,36 @@ _WITHOUT_SCRIPT_S = 10
 def page(document: Mapping[str, Any], recently: Recently, metrics_path: str) -> str:
     """The page: ``recently`` gives the last minutes of a device by its kind and id."""
     level = document["verdict"]["level"]
+    head = f"{_LEVEL_NAMES[level]}: {document['host']} - Tocsin"
+    skip = el("a", "Skip to the verdict", href="#verdict", class_="skip")
+    banner = join(
+        skip, el("h1", bell(), el("span", "Tocsin on ", class_="brand"), document["host"])
+    )
+    main, places = _main(document, recently), _places(metrics_path)
+    return shell(document, level, head, banner=banner, main=main, places=places)
+
+
+def shell(
+    document: Mapping[str, Any],
+    level: Level,
+    title: str,
+    *,
+    banner: Html,
+    main: Html,
+    places: Mapping[str, str],
+    base: str = "",
+) -> str:
+    """A page that page.js keeps live. ``base`` leads from it to the folder of style and script."""
     return "<!doctype html>" + el(
         "html",
-        _head(document),
+        _head(title, level, base),
         el(
             "body",
-            _banner(document),
+            _banner(document, banner),
             el("p", id="silence", role="alert"),
-            _main(document, recently),
-            _footer(document, metrics_path),
+            main,
+            el("p", id="when"),
+            _footer(document, places),
         ),
         lang="en",
         data_level=level,
@@ -46,26 +69,24 @@ def page(document: Mapping[str, Any], recently: Recently, metrics_path: str) -> 
     )
 
 
-def _head(document: Mapping[str, Any]) -> Html:
-    level = document["verdict"]["level"]
+def _head(title: str, level: Level, base: str) -> Html:
     return el(
         "head",
         el("meta", charset="utf-8"),
         el("meta", name="viewport", content="width=device-width"),
         el("meta", name="color-scheme", content="light dark"),
-        el("title", f"{_LEVEL_NAMES[level]}: {document['host']} - Tocsin"),
+        el("title", title),
         el("link", rel="icon", href=tab_icon(level)),
-        el("link", rel="stylesheet", href="page.css"),
-        el("script", src="page.js", defer=True),
+        el("link", rel="stylesheet", href=f"{base}page.css"),
+        el("script", src=f"{base}page.js", defer=True),
         el("noscript", el("meta", http_equiv="refresh", content=_WITHOUT_SCRIPT_S)),
     )
 
 
-def _banner(document: Mapping[str, Any]) -> Html:
+def _banner(document: Mapping[str, Any], banner: Html) -> Html:
     return el(
         "header",
-        el("a", "Skip to the verdict", href="#verdict", class_="skip"),
-        el("h1", bell(), el("span", "Tocsin on ", class_="brand"), document["host"]),
+        banner,
         el("p", f"simulated: {document['simulated']}", class_="rehearsal")
         if document["simulated"]
         else None,
@@ -82,6 +103,7 @@ def _main(document: Mapping[str, Any], recently: Recently) -> Html:
         cells.ports(document, recently),
         tables.jobs(document),
         incidents.on_record(document),
+        closed(document),
         el("div", tables.sources(document), tables.agent(document), class_="pair"),
     )
 
@@ -149,8 +171,8 @@ def _overridden(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"The agent itself is degraded: {listed(degraded)}."
 
 
-def _footer(document: Mapping[str, Any], metrics_path: str) -> Html:
-    places = {
+def _places(metrics_path: str) -> Mapping[str, str]:
+    return {
         "Metrics": metrics_path.lstrip("/"),
         "Status as JSON": "api/v1/status",
         "Incidents as JSON": "api/v1/incidents",
@@ -158,6 +180,9 @@ def _footer(document: Mapping[str, Any], metrics_path: str) -> Html:
         "Healthy": "-/healthy",
         "Ready": "-/ready",
     }
+
+
+def _footer(document: Mapping[str, Any], places: Mapping[str, str]) -> Html:
     links = el(
         "nav",
         *(el("a", title, href=path) for title, path in places.items()),

@@ -10,7 +10,7 @@ from html import escape
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
-_VOID = frozenset({"link", "meta"})
+_VOID = frozenset({"input", "link", "meta"})
 
 
 class Html(str):

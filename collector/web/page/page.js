@@ -46,6 +46,7 @@ function refresh(fresh) {
   document.documentElement.dataset.level = fresh.documentElement.dataset.level;
   document.querySelector("link[rel=icon]").href = fresh.querySelector("link[rel=icon]").getAttribute("href");
   for (const part of ["#live time", "main", "footer"]) become(document.querySelector(part), fresh.querySelector(part));
+  show();
   say("");
 }
 
@@ -86,6 +87,66 @@ function look() {
   timer = null;
   if (!document.hidden && waiting === null) ask();
 }
+
+// Charts: one moment for all of them, so that devices can be compared; null is now.
+const BLOCK_MS = 5000;
+let chosen = null, pointed = false;
+
+const now = () => Date.parse(document.querySelector("#live time").dateTime);
+
+// What the agent packed: values without their unit, "3*2" is 3 twice, nothing is a gap.
+function unpacked(text) {
+  return text.split(",").flatMap((run) => {
+    const [value, count] = run.split("*");
+    return Array(Number(count ?? 1)).fill(value);
+  });
+}
+
+function ago(ms) {
+  const seconds = Math.round(ms / 1000), minutes = Math.floor(seconds / 60);
+  return minutes ? `${minutes} min ${seconds % 60} s ago` : `${seconds} s ago`;
+}
+
+function show() {
+  const back = chosen === null ? 0 : Math.round((now() - chosen) / BLOCK_MS);
+  const when = chosen === null ? "" : `${new Date(chosen).toISOString().slice(11, 19)} UTC, ${ago(back * BLOCK_MS)}`;
+  for (const cell of document.querySelectorAll(".cell")) {
+    const spoken = [];
+    for (const chart of cell.querySelectorAll(".past")) {
+      const past = unpacked(chart.dataset.past), at = Math.max(past.length - 1 - back, 0);
+      const value = past[at] ? `${past[at]} ${chart.dataset.unit}` : "no data";
+      chart.querySelector(".cursor").setAttribute("d", chosen === null ? "" : `M${at} 0V20`);
+      chart.parentElement.querySelector(".then").textContent = chosen === null ? "" : value;
+      spoken.push(`${chart.previousElementSibling.textContent} ${value}`);
+    }
+    const scrub = cell.querySelector(".scrub");
+    scrub.value = scrub.max - back;
+    scrub.setAttribute("aria-valuetext", chosen === null ? "now" : `${when}: ${spoken.join(", ")}`);
+  }
+  const label = document.getElementById("when");
+  if (label.textContent !== when) label.textContent = when;
+}
+
+function choose(back, byPointer) {
+  chosen = back > 0 ? now() - back * BLOCK_MS : null;
+  pointed = byPointer;
+  show();
+}
+
+function point(event) {
+  const chart = event.target.closest?.(".past");
+  if (chart) {
+    const box = chart.getBoundingClientRect(), last = unpacked(chart.dataset.past).length - 1;
+    choose(Math.round(last * Math.min(Math.max((box.right - event.clientX) / box.width, 0), 1)), true);
+  } else if (pointed) choose(0, false);
+}
+
+document.addEventListener("pointermove", point);
+document.addEventListener("pointerdown", point);
+document.addEventListener("input", ({ target }) => { if (target.matches(".scrub")) choose(target.max - target.value, false); });
+document.addEventListener("focusout", ({ target }) => { if (target.matches(".scrub")) choose(0, false); });
+document.addEventListener("keydown", ({ key }) => { if (key === "Escape") choose(0, false); });
+document.documentElement.classList.add("scripted");
 
 document.addEventListener("visibilitychange", look);
 say("");

@@ -4,7 +4,8 @@ the most that it can be.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,12 +37,24 @@ def spark(values: NDArray[np.float32], top: float | None, label: str) -> Html:
             class_="line",
             d="".join(f"{_line(run, 'M')}{'' if len(run) > 1 else 'h0'}" for run in runs),
         ),
+        el("path", class_="cursor", d=""),
         class_="spark",
         viewBox=f"0 0 {max(len(values) - 1, 1)} {HEIGHT}",
         preserveAspectRatio="none",
         role="img",
         aria_label=label,
     )
+
+
+def packed(values: NDArray[np.float32], write: Callable[[float], str]) -> str:
+    """The values in words, for page.js: without their unit, equal ones in a row counted.
+
+    >>> packed(np.array([np.nan, np.nan, 3, 3.1], np.float32), "{:.0f} W".format)
+    '*2,3*2'
+    """
+    words = ("" if np.isnan(v) else write(float(v)).rpartition(" ")[0] for v in values)
+    runs = ((word, sum(1 for _ in run)) for word, run in groupby(words))
+    return ",".join(word if count == 1 else f"{word}*{count}" for word, count in runs)
 
 
 def _heights(shares: NDArray[np.float32]) -> list[int]:

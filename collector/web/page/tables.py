@@ -27,7 +27,7 @@ def jobs(document: Mapping[str, Any]) -> Html | None:
         )
         for job in document["jobs"]
     ]
-    return _table("jobs", "NCCL jobs", ("Job", "State", "Verdict"), rows) if rows else None
+    return table("jobs", "NCCL jobs", ("Job", "State", "Verdict"), rows) if rows else None
 
 
 def sources(document: Mapping[str, Any]) -> Html:
@@ -36,9 +36,7 @@ def sources(document: Mapping[str, Any]) -> Html:
         el(
             "tr",
             _head(source["name"]),
-            _state("ok", "ok", _unread(source))
-            if source["success"]
-            else _state("blind", "no data", _again(source)),
+            _source(source),
             _number(source["age_seconds"], _ago),
             _number(source["duration_seconds"], lambda seconds: f"{seconds * 1000:.1f} ms"),
         )
@@ -51,7 +49,7 @@ def sources(document: Mapping[str, Any]) -> Html:
             el("p", "No source has been read.", class_="empty"),
             id="sources",
         )
-    return _table("sources", "Sources", ("Source", "State", "#Last read", "#Duration"), rows)
+    return table("sources", "Sources", ("Source", "State", "#Last read", "#Duration"), rows)
 
 
 def agent(document: Mapping[str, Any]) -> Html | None:
@@ -65,7 +63,7 @@ def agent(document: Mapping[str, Any]) -> Html | None:
         )
         for part in document["agent"]
     ]
-    return _table("agent", "Agent", ("Part", "State", "Details"), rows) if rows else None
+    return table("agent", "Agent", ("Part", "State", "Details"), rows) if rows else None
 
 
 def _job(job: Mapping[str, Any]) -> str:
@@ -91,23 +89,34 @@ def _unread(source: Mapping[str, Any]) -> str | None:
     return f"not read: {', '.join(reasons)}" if reasons else None
 
 
+def _source(source: Mapping[str, Any]) -> Html:
+    """No data and late are both unknown: what is not read is not judged."""
+    if not source["success"]:
+        return _state("blind", "no data", _again(source))
+    if source["late"]:
+        return _state("blind", "late", "no read succeeded for more than three periods")
+    return _state("ok", "ok", _unread(source))
+
+
 def _again(source: Mapping[str, Any]) -> str | None:
     return (
         f"retry within {span(source['backoff_seconds'] + 1)}" if source["backoff_seconds"] else None
     )
 
 
-def _table(key: str, title: str, heads: Iterable[str], rows: Iterable[Html]) -> Html:
+def table(
+    key: str, title: str, heads: Iterable[str], rows: Iterable[Html], aside: str | None = None
+) -> Html:
+    """A section with one table; ``heads`` that begin with # are of numbers."""
     named = (
         el("th", head.lstrip("#"), scope="col", class_="n" if head.startswith("#") else None)
         for head in heads
     )
-    table = el(
+    body = el(
         "table", el("thead", el("tr", *named)), el("tbody", *rows), aria_labelledby=f"{key}-title"
     )
-    return el(
-        "section", el("h2", title, id=f"{key}-title"), table, id=key, aria_labelledby=f"{key}-title"
-    )
+    head = el("h2", el("span", title, id=f"{key}-title"), el("small", aside) if aside else None)
+    return el("section", head, body, id=key, aria_labelledby=f"{key}-title")
 
 
 def _head(name: str, more: str | None = None) -> Html:

@@ -74,6 +74,29 @@ def age(since: str, document: Mapping[str, Any]) -> Html:
     )
 
 
+def clock(iso: str, document: Mapping[str, Any]) -> Html:
+    """A time of day in UTC, with the day where that is not the document's."""
+    at, now = datetime.fromisoformat(iso), datetime.fromisoformat(document["time"])
+    day = "" if at.date() == now.date() else f"{at:%Y-%m-%d} "
+    return el("time", f"{day}{at:%H:%M:%S} UTC", datetime=iso)
+
+
+def ago(iso: str, document: Mapping[str, Any]) -> Html:
+    """How long before the document a time was: "3 min ago"."""
+    at, now = datetime.fromisoformat(iso), datetime.fromisoformat(document["time"])
+    return el("span", f"{span((now - at).total_seconds())} ago")
+
+
+def lasted(since: str, until: str) -> str:
+    """The time between two moments.
+
+    >>> lasted("2027-01-15T08:00:00+00:00", "2027-01-15T08:12:30+00:00")
+    '12 min'
+    """
+    ends = datetime.fromisoformat(since), datetime.fromisoformat(until)
+    return span((ends[1] - ends[0]).total_seconds())
+
+
 def upper(text: str) -> str:
     """With a capital letter.
 

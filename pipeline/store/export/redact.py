@@ -76,6 +76,7 @@ class Redaction:
         if name in ("findings", "incidents"):
             rows = _with(rows, "summary", _each(self.text, rows["summary"].to_pylist()))
         if name == "incidents":
+            rows = _with(rows, "ended", _each(self.text, rows["ended"].to_pylist()))
             for column in ("note", "acknowledged_by"):
                 rows = _with(
                     rows, column, [MASK if value else value for value in rows[column].to_pylist()]

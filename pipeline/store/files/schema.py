@@ -88,6 +88,7 @@ OTHERS: dict[str, tuple[tuple[str, pa.DataType, str], ...]] = {
         ("acknowledged", TIME, "when it was acknowledged, null until then"),
         ("note", pa.string(), "note of the acknowledgement"),
         ("acknowledged_by", NAME, "user who acknowledged it"),
+        ("ended", pa.string(), "why it is over, empty while open"),
     ),
     "devices": (
         ("kind", NAME, "kind of the device"),

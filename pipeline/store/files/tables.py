@@ -263,4 +263,5 @@ def _incident(i: Incident) -> tuple[Any, ...]:
         acknowledged,
         i.note,
         i.acknowledged_by,
+        i.ended,
     )

@@ -20,6 +20,7 @@ from pipeline.exposition import Exposition
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device, Frame, frame_of, schema_of
 from pipeline.observation import Observation
+from pipeline.past_incidents import PastIncidents
 from pipeline.rates import Rates
 from pipeline.selfmetrics import SelfMetrics
 from tests.fakes import FakeClock, gpu, observed
@@ -64,6 +65,8 @@ class Scene:
         self.jobs = [Device("n1", "job", "4711", {})]
         self.holders: list[Device] = []
         self.out: tuple[Out, ...] = ()
+        self.current: dict[str, Finding] = {}
+        self.past = PastIncidents()
         self.missing = ""
         self._rates = Rates(schema_of("ib_port"), 1.0)
         self._words = 0
@@ -76,6 +79,8 @@ class Scene:
             health=lambda: health_of(self.exposition.findings()),
             out=lambda: self.out,
             recent=self.recent,
+            current=lambda: self.current,
+            past=lambda: self.past,
         )
         for source in ("nvml", "infiniband"):
             self.source(source)
@@ -140,11 +145,26 @@ class Scene:
         self.exposition.write(observed(self.clock), (), (incident,))
         return incident
 
-    def end(self, incident: Incident) -> None:
+    def end(self, incident: Incident, ended: str = "It is read again.") -> None:
         """It is over."""
-        self.exposition.write(
-            observed(self.clock), (), (replace(incident, cleared_ns=self.clock.time_ns()),)
+        over = replace(incident, cleared_ns=self.clock.time_ns(), ended=ended)
+        self.exposition.write(observed(self.clock), (), (over,))
+        self.past.take((), (over,))
+
+    def is_over(self, finding: Finding, *why: str) -> None:
+        """A finding has ended."""
+        over = replace(
+            finding,
+            phase="cleared",
+            time_ns=self.clock.time_ns(),
+            evidence=(*finding.evidence, *why),
         )
+        self._write(observed(self.clock), over)
+        self.past.take((over,), ())
+
+    def sees(self, finding: Finding, **now: Any) -> None:
+        """The detector sees a finding like this now."""
+        self.current[finding.id] = replace(finding, time_ns=self.clock.time_ns(), **now)
 
     def take_out(self, device: Device, reason: str = "new firmware") -> None:
         """Out of service for an hour, by ada."""

@@ -243,7 +243,7 @@ def test_no_path_takes_anything(method: str) -> None:
             ]
             found = set()
             for path in paths:
-                async with session.request(method, path) as answer:
+                async with session.request(method, path.replace("{id}", "5a2e")) as answer:
                     found.add(answer.status)
             return found
 

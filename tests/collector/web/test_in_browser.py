@@ -15,6 +15,8 @@ from tests.collector.web.served import Served, accessible, loaded, pass_time, pr
 from tests.fakes import gpu
 
 pytestmark = pytest.mark.integration
+GPU_0_LEFT = "Failed: GPU 0 on n1 (serial 165216900): It left the bus."
+GPU_1_LEFT = "Failed: GPU 1 on n1 (serial 165216901): It left the bus."
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,7 @@ def test_it_follows_what_happens(page: Page, node: Served) -> None:
     finding = node.scene.say(gpu(1), "It left the bus.")
     node.scene.blame(finding)
     pass_time(page, 2.5)
-    assert text(page, ".verdict").startswith("Failed: GPU 1: It left the bus.")
+    assert text(page, ".verdict").startswith(GPU_1_LEFT)
     assert page.evaluate("document.title") == "Failed: n1 - Tocsin"
     assert page.evaluate("window.same") is True
     assert page.complaints == []
@@ -152,7 +154,7 @@ def test_what_is_unfolded_and_focused_stays_so(page: Page, node: Served) -> None
     press(page, "Enter")
     incident = node.scene.blame(node.scene.say(gpu(0), "It left the bus."))
     pass_time(page, 2.5)
-    assert text(page, ".verdict").startswith("Failed: GPU 0: It left the bus.")
+    assert text(page, ".verdict").startswith(GPU_0_LEFT)
     node.scene.end(incident)
     pass_time(page, 2.5)
     assert page.evaluate("document.getElementById('incidents')") is None
@@ -169,13 +171,17 @@ def test_the_keyboard_reaches_everything_in_the_order_of_reading(page: Page, nod
         press(page, "Tab")
         if page.evaluate("document.activeElement === document.body"):
             break
-        reached.append(page.evaluate("document.activeElement.textContent"))
+        reached.append(page.evaluate(REACHED))
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     assert reached == [
         "Skip to the verdict",
+        "Time in the charts of GPU 0",
         "Identity of GPU 0",
+        "Time in the charts of GPU 1",
         "Identity of GPU 1",
+        "Time in the charts of Port mlx5_0/1",
         "Identity of Port mlx5_0/1",
+        "Time in the charts of Port mlx5_1/1",
         "Identity of Port mlx5_1/1",
         "Metrics",
         "Status as JSON",
@@ -218,7 +224,7 @@ def test_a_screen_reader_finds_its_way(page: Page, node: Served) -> None:
     } <= named
     (status,) = [node for node in tree if node["role"] == "status"]
     assert status["live"] == "polite"
-    assert text(page, "[role=status]").startswith("Failed: GPU 1: It left the bus.")
+    assert text(page, "[role=status]").startswith(GPU_1_LEFT)
 
 
 def test_everything_that_can_be_reached_or_pictured_has_a_name(page: Page, node: Served) -> None:
@@ -279,6 +285,8 @@ def test_every_word_can_be_read(browser: Browser, node: Served, *, dark: bool) -
     assert page.evaluate(CONTRASTS) == []
     page.close()
 
+
+REACHED = "document.activeElement.ariaLabel ?? document.activeElement.textContent"
 
 # Texts whose contrast is too small, with what it is. Colours are painted onto a canvas, which
 # knows all ways to write them.

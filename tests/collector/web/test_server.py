@@ -72,6 +72,12 @@ class FakePages:
     def incidents(self) -> Sequence[Mapping[str, Any]]:
         return [{"id": "5a2e"}]
 
+    def closed(self) -> Sequence[Mapping[str, Any]]:
+        return [{"id": "77aa"}]
+
+    def incident(self, text: str) -> Mapping[str, Any] | None:
+        return {"id": "5a2e"} if text == "5a2e" else None
+
     def health(self) -> Mapping[str, Any]:
         return {"verdict": "ok"}
 

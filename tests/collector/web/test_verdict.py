@@ -36,7 +36,7 @@ def test_the_gravest_incident_is_told() -> None:
     scene.blame(scene.say(gpu(0), "Warm.", severity="ticket"))
     scene.clock.advance(1)
     scene.blame(scene.say(gpu(1), "Gone.", severity="page"))
-    assert said(scene) == ("bad", "GPU 1: Gone. 1 more incident is open.")
+    assert said(scene) == ("bad", "GPU 1 on n1 (serial 165216901): Gone. 1 more incident is open.")
 
 
 def test_what_nobody_has_taken_on_is_told_first() -> None:
@@ -50,7 +50,7 @@ def test_what_nobody_has_taken_on_is_told_first() -> None:
     )
     scene.clock.advance(1)
     scene.blame(scene.say(gpu(1), "Gone too."))
-    assert said(scene)[1].startswith("GPU 1: Gone too.")
+    assert said(scene)[1].startswith("GPU 1 on n1 (serial 165216901): Gone too.")
 
 
 def test_an_incident_that_somebody_took_on_says_who() -> None:
@@ -62,7 +62,7 @@ def test_an_incident_that_somebody_took_on_says_who() -> None:
         acknowledged_by="ada",
         note="on it",
     )
-    assert said(scene)[1] == "GPU 0: Gone. Acknowledged by ada."
+    assert said(scene)[1] == "GPU 0 on n1 (serial 165216900): Gone. Acknowledged by ada."
 
 
 def test_an_incident_has_a_next_step() -> None:
@@ -76,7 +76,7 @@ def test_an_incident_of_records_blames_and_pages_nobody() -> None:
     """A finding in shadow mode is shown and does not change the verdict."""
     scene = Scene().play()
     scene.blame(scene.say(scene.ports[1][0], "It flaps.", severity="record"))
-    assert said(scene) == ("note", "Port mlx5_1/1 (info, no alert): It flaps.")
+    assert said(scene) == ("note", "Port mlx5_1/1 on n1 (info, no alert): It flaps.")
 
 
 def test_a_port_that_is_down_is_told_though_no_detector_pages_for_it() -> None:
@@ -125,7 +125,7 @@ def test_a_link_is_called_by_its_gpu() -> None:
     """Nobody knows a GPU by its UUID."""
     scene = Scene().play()
     scene.blame(scene.say(Device("n1", "nvlink", f"{gpu(1).id}/5"), "It is down."))
-    assert said(scene)[1] == "NVLink 5 of GPU 1: It is down."
+    assert said(scene)[1] == "NVLink 5 of GPU 1 on n1: It is down."
 
 
 def test_a_node_out_of_service_says_why() -> None:

@@ -26,3 +26,26 @@ def test_a_finding_that_gets_worse_after_the_wall_clock_was_set_back_is_the_same
     assert [finding.phase for finding in (first, worse, ended)] == ["onset", "ongoing", "cleared"]
     assert first.id == worse.id == ended.id
     assert (worse.severity, worse.time_ns) == ("page", 400 * SECOND_NS)
+
+
+def test_the_evidence_of_an_open_finding_is_what_was_last_true() -> None:
+    """With its time, while nothing is reported again; severity and id stay."""
+    tracker = FindingTracker("ecc")
+    (first,) = tracker.holds(GPU, verdict("page"), Instant(1000 * SECOND_NS, 10 * SECOND_NS))
+    assert tracker.current() == [first]
+    again = Verdict("ecc", "ticket", "NONE", "Bits still flip.", ("two",))
+    assert list(tracker.holds(GPU, again, Instant(1060 * SECOND_NS, 70 * SECOND_NS))) == []
+    (now,) = tracker.current()
+    assert (now.summary, now.evidence, now.severity) == ("Bits still flip.", ("two",), "page")
+    assert (now.id, now.time_ns) == (first.id, 1060 * SECOND_NS)
+
+
+def test_a_finding_that_goes_on_as_it_was_has_its_time() -> None:
+    """Detectors whose words do not change say so without making them again."""
+    tracker = FindingTracker("ecc")
+    (first,) = tracker.holds(GPU, verdict("page"), Instant(1000 * SECOND_NS, 10 * SECOND_NS))
+    tracker.still(GPU, "ecc", Instant(1060 * SECOND_NS, 70 * SECOND_NS))
+    tracker.still(GPU, "other", Instant(1060 * SECOND_NS, 70 * SECOND_NS))
+    assert [one.time_ns for one in tracker.current()] == [1060 * SECOND_NS]
+    (ended,) = tracker.ends(GPU, "ecc", Instant(1070 * SECOND_NS, 80 * SECOND_NS))
+    assert (ended.id, tracker.current()) == (first.id, [])

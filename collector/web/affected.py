@@ -1,0 +1,78 @@
+"""Which GPUs and jobs of this node an incident affects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pipeline.documents import printable
+from pipeline.exposition.stalls import JOB
+from pipeline.finding import Finding, Incident
+from pipeline.frame import Device
+
+Row = Mapping[str, Any]  # of a GPU, with the jobs and pods that hold it
+OF_GPU = frozenset({"gpu", "gpu_instance", "nvlink"})  # their ids begin with that of the GPU
+OF_NODE = frozenset({"node", "ib_port", "nvswitch", "switch", "rack"})  # all jobs here need them
+
+
+class Affected(NamedTuple):
+    """Ids of GPUs in the order of their index, and names of jobs."""
+
+    gpus: tuple[str, ...]
+    jobs: tuple[str, ...]
+
+
+def affected(
+    incident: Incident, members: Iterable[Finding], gpus: Sequence[Row], jobs: Sequence[str]
+) -> Affected:
+    """Of the root and of the devices of findings that are more than info: the GPUs themselves, all
+    GPUs of a node or of a job, and the jobs that hold them; every job here where a node, a
+    port or a switch is concerned. ``jobs`` are the ids of the NCCL jobs of the node.
+    """
+    devices = [incident.root, *(one.device for one in members if one.severity != "record")]
+    own = {one.id.partition("/")[0] for one in devices if one.kind in OF_GPU}
+    named = dict.fromkeys(printable(name) for name in map(_job, devices) if name)
+    whole = any(one.kind == "node" and one.id == one.host == incident.root.host for one in devices)
+    broken = [row for row in gpus if whole or row["id"] in own or _held_by(row, named)]
+    holders = gpus if any(one.kind in OF_NODE for one in devices) else broken
+    held = dict.fromkeys(holder(by) for row in holders for by in row["held_by"])
+    more = [name for name in (*named, *(jobs if holders is gpus else ())) if not _known(name, gpus)]
+    return Affected(
+        tuple(row["id"] for row in broken),
+        (*held, *(f"job {name}" for name in dict.fromkeys(more))),
+    )
+
+
+def holder(held: Mapping[str, str]) -> str:
+    """The job or pod that holds a GPU, in its scheduler's terms.
+
+    >>> holder({"scheduler": "slurm", "job": "71", "user": "ada", "job_name": "train"})
+    'job 71 (ada, train)'
+    >>> holder({"scheduler": "kubernetes", "namespace": "ml", "pod": "train-0", "container": "m"})
+    'pod ml/train-0'
+    """
+    what = (
+        f"job {held['job']}"
+        if "job" in held
+        else f"pod {held.get('namespace', '')}/{held.get('pod', '')}"
+    )
+    more = ", ".join(held[name] for name in ("user", "job_name") if name in held)
+    return f"{what} ({more})" if more else what
+
+
+def _job(device: Device) -> str:
+    return device.id if device.kind == "job" else device.attributes.get(JOB, "")
+
+
+def _held_by(row: Row, jobs: Iterable[str]) -> bool:
+    return any(_same(str(by.get("job", "")), name) for by in row["held_by"] for name in jobs)
+
+
+def _known(name: str, gpus: Iterable[Row]) -> bool:
+    """Whether a job holds GPUs here by its scheduler's word: then it has a better name."""
+    return any(_held_by(row, (name,)) for row in gpus)
+
+
+def _same(one: str, other: str) -> bool:
+    """One job by either name: detectors leave out Slurm's step."""
+    return bool(one) and one.partition(".")[0] == other.partition(".")[0]
