@@ -24,5 +24,8 @@ class Changes:
         """It is over; nobody reads of one that never was reported."""
         if one.reported is not None:
             self.said[one.id] = replace(
-                one.reported, cleared_ns=at.time_ns, summary=f"{why}: {one.reported.summary}"
+                one.reported,
+                cleared_ns=at.time_ns,
+                summary=f"{why}: {one.reported.summary}",
+                ended=f"{why}.",
             )

@@ -10,14 +10,9 @@ from dataclasses import replace
 from detectors.faults import fault_class, fault_of
 from detectors.incidents.advice import reason
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident, TakenOn
-<<<<<<< HEAD
 from detectors.incidents.changes import Changes
-from detectors.incidents.evidence import Evidence
-=======
 from detectors.incidents.ending import ended, last_end, quiet_before_end
-from detectors.incidents.evidence import Evidence, identity
-from detectors.incidents.explain import root_cause
->>>>>>> abfba44 (Incidents show what is true now, and those that ended today)
+from detectors.incidents.evidence import Evidence
 from detectors.incidents.graph import Graph
 from detectors.incidents.history import Records
 from detectors.incidents.joining import Joining
@@ -313,67 +308,4 @@ class Incidents(Stateful):
         now = [each._replace(finding=replace(each.finding, onset_ns=at.time_ns)) for each in left]
         causes = (self._placing.cause(each) for each in now if symptoms)
         if other := next((cause for cause in causes if cause and cause is not one), None):
-<<<<<<< HEAD
             self._joining.gather(other, [one], at, changes)
-=======
-            self._gather(other, [one], at, changes)
-
-
-class _Changes:
-    """What one observation changes: incidents to look at again, and what is reported of them."""
-
-    def __init__(self) -> None:
-        self.touched: dict[str, OpenIncident] = {}
-        self.said: dict[str, Incident] = {}
-
-    def touch(self, *incidents: OpenIncident) -> None:
-        """These may have changed."""
-        self.touched |= {one.id: one for one in incidents}
-
-    def ended(self, one: OpenIncident, at: Instant, why: str) -> None:
-        """It is over; nobody reads of one that never was reported."""
-        if one.reported is not None:
-            self.said[one.id] = replace(
-                one.reported,
-                cleared_ns=at.time_ns,
-                summary=f"{why}: {one.reported.summary}",
-                ended=f"{why}.",
-            )
-
-
-def _root(incident: OpenIncident, live: list[Evidence]) -> tuple[Device, Evidence]:
-    """The root cause among the evidence, and the finding that says it best."""
-    strongest = root_cause(live)
-    if incident.common:
-        return TOGETHER, strongest
-    if incident.parent:
-        parts = [one for one in live if incident.parent in one.sites and not one.symptom]
-        if len({identity(one.device) for one in parts}) >= FEWEST:
-            return device_of(incident.parent), max(parts, key=Evidence.weight)
-    return strongest.device, strongest
-
-
-def _about_only(incident: OpenIncident, kind: str) -> bool:
-    return all(one.kind == kind or one.symptom or not reported(one) for one in incident.live)
-
-
-def _more(incident: OpenIncident) -> bool:
-    """Whether it has enough more findings than when it was last reported."""
-    n = len(incident.evidence)
-    return n > incident.said and (n <= MAX_SINGLY or n >= 2 * incident.said)
-
-
-def _words(finding: Finding) -> str:
-    return f"{finding.device.id} {finding.fault}"
-
-
-def _severity(evidence: Iterable[Evidence]) -> Severity:
-    """That of the gravest; a record's where there are none."""
-    found = (one.finding.severity for one in evidence)
-    return max(found, key=RANK.__getitem__, default="record")
-
-
-def _news(incident: Incident) -> tuple[object, ...]:
-    """What is reported again when it changes."""
-    return incident.root, incident.fault, incident.severity, incident.acknowledged_ns, incident.note
->>>>>>> abfba44 (Incidents show what is true now, and those that ended today)
