@@ -5,14 +5,16 @@ devices that it gave up, and processes that it killed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from detectors.host.rules import CRASHES, RULES, Rule
+from detectors.host.rules import CRASHES, EVERY, RULES, UNKNOWN, Rule
 from detectors.host.things import Thing, Things
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import RANK, FindingTracker, Verdict
 from detectors.kit.jobs import JobTracker
 from detectors.kit.page import Default, Page, Shown
 from detectors.kit.stateful import Stateful
+from pipeline.catalog import EVENTS
 from pipeline.clock import SECOND_NS, Instant
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device
@@ -55,7 +57,7 @@ class Host(Stateful):
     """
 
     name = "host"
-    version = 1
+    version = 2
 
     def __init__(self) -> None:
         self._elapsed, self._standing = Elapsed(), FindingTracker(self.name)
@@ -81,6 +83,14 @@ class Host(Stateful):
         if event.attributes.get("previous_boot"):
             yield from self._crashed(event, at)
             return
+        if event.kind not in EVENTS:
+            event = replace(
+                event,
+                device=Device(event.device.host, "node", event.device.host),
+                attributes={**event.attributes, UNKNOWN.thing: event.kind},
+            )
+            yield from self._holds(self._counted(event, EVERY.index(UNKNOWN), at), at)
+            return
         done: set[str] = set()
         for number, rule in enumerate(RULES):
             if rule.kind == event.kind and rule.fault not in done and _fits(rule, event):
@@ -92,7 +102,7 @@ class Host(Stateful):
                         yield from self._holds(thing, at)
 
     def _counted(self, event: Event, number: int, at: Instant) -> Thing:
-        rule = RULES[number]
+        rule = EVERY[number]
         facts = event.attributes
         name = str(facts.get(rule.thing, ""))[:MAX_WORD]
         errors = max(1, int(facts.get(rule.counted, 1) or 1)) if rule.counted else 1
@@ -104,7 +114,7 @@ class Host(Stateful):
         return self._things.add(thing, errors * repeated)
 
     def _holds(self, thing: Thing, at: Instant) -> Iterator[Finding]:
-        rule, device = RULES[thing.rule], thing.device
+        rule, device = EVERY[thing.rule], thing.device
         job = self._jobs.of(device.host, device.id) or self._jobs.on(device.host)
         severity: Severity = rule.severity
         if rule.on_node and device.kind == "node":
@@ -120,7 +130,7 @@ class Host(Stateful):
 
     def _recovered(self, event: Event, at: Instant) -> Iterator[Finding]:
         for thing in self._things.all():
-            rule = RULES[thing.rule]
+            rule = EVERY[thing.rule]
             if (
                 event.kind in rule.clears
                 and thing.device.host == event.device.host
@@ -132,7 +142,7 @@ class Host(Stateful):
     def _later(self, at: Instant) -> Iterator[Finding]:
         """What has not recovered in time, and what is over."""
         for thing in self._things.all():
-            rule = RULES[thing.rule]
+            rule = EVERY[thing.rule]
             quiet_s = rule.quiet_s or (rule.within_s if rule.least > 1 else 0.0)
             if quiet_s and at.mono_ns - thing.last_ns > quiet_s * SECOND_NS:
                 yield from self._over(thing, at, "no further report for long")
