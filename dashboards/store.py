@@ -59,6 +59,7 @@ NUMBERS = (
         about="Unreadable files that were quarantined, since the agents started.",
         queries=(Query(f"sum({own(agent.STORE_QUARANTINED)})"),),
         steps=NONE_IS_BEST,
+        place=places.QUARANTINED,
     ),
     Stat(
         title="Log dropped",
@@ -138,6 +139,7 @@ KEPT = (
         unit="bytes",
         minimum=0,
         empty="nothing was deleted yet, or no agent answers",
+        place=places.RETENTION,
     ),
     Lines(
         title="Age of the detectors' memory",

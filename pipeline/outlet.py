@@ -28,9 +28,20 @@ class Outlet:
     said once and must arrive: those of an observation that was dropped, or that the sink refused,
     come again with the next one. So a sink gets them at least once; their ids make that harmless.
     ``start`` the thread, or ``drain`` by hand in tests.
+
+    ``patience_s``: so long a write waits until the sink has taken it, so that what is shown after
+    it is kept already; while the sink is behind nobody waits.
     """
 
-    def __init__(self, sink: Sink, metrics: SelfMetrics, clock: Clock, *, most: int = 600) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        metrics: SelfMetrics,
+        clock: Clock,
+        *,
+        most: int = 600,
+        patience_s: float = 0.0,
+    ) -> None:
         self._sink = sink
         self._metrics = metrics
         self._guard = Guard(metrics, clock)
@@ -39,7 +50,9 @@ class Outlet:
         self._queue: deque[Item] = deque()
         self._owed_findings: deque[Finding] = deque(maxlen=MAX_OWED)
         self._owed_incidents: deque[Incident] = deque(maxlen=MAX_OWED)
-        self._most = most
+        self._most, self._patience_s = most, patience_s
+        self._put = self._done = 0  # items that came, and that were delivered or dropped
+        self._behind = False
         self._ready = threading.Condition()
         self._closing = False
         self._thread: threading.Thread | None = None
@@ -61,14 +74,21 @@ class Outlet:
         findings: Sequence[Finding],
         incidents: Sequence[Incident] = (),
     ) -> None:
-        """Queue it; never waits for the sink."""
+        """Queue it; waits for the sink no longer than the patience."""
         with self._ready:
             if len(self._queue) >= self._most:
                 self._owe(self._queue.popleft())
+                self._done += 1
                 self._metrics.add(agent.QUEUE_DROPPED, self.name)
             self._queue.append((observation, findings, incidents))
+            self._put += 1
             self._metrics.set(agent.QUEUE_LENGTH, len(self._queue), self.name)
-            self._ready.notify()
+            self._ready.notify_all()
+            if self._patience_s and self._thread is not None and not self._behind:
+                mine = self._put
+                self._behind = not self._ready.wait_for(
+                    lambda: self._done >= mine or self._closing, self._patience_s
+                )
 
     def drain(self) -> int:
         """Write what is queued now; how many."""
@@ -78,11 +98,11 @@ class Outlet:
             written += 1
         return written
 
-    def close(self, deadline_s: float = 5.0) -> None:
-        """Drain within the deadline, then let go. What is left is counted as dropped."""
+    def close(self, deadline_s: float = 5.0) -> int:
+        """Drain within the deadline, then let go; how many were left, which count as dropped."""
         with self._ready:
             self._closing = True
-            self._ready.notify()
+            self._ready.notify_all()
         if self._thread is not None:
             self._thread.join(deadline_s)
         else:
@@ -92,6 +112,7 @@ class Outlet:
         self._metrics.add(agent.QUEUE_DROPPED, self.name, amount=left)
         if isinstance(self._sink, Closable):
             self._guard.call("sink", self.name, self._sink.close)
+        return left
 
     def _run(self) -> None:
         while True:
@@ -102,6 +123,10 @@ class Outlet:
             if item is None:
                 return
             self._deliver(item)
+            with self._ready:
+                self._done += 1
+                self._behind = self._behind and bool(self._queue)
+                self._ready.notify_all()
 
     def _take(self) -> Item | None:
         with self._ready:

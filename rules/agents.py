@@ -304,6 +304,61 @@ ERRORS = (
         panel=places.FAILURES,
     ),
     Alert(
+        name="TocsinStoreDamaged",
+        expr="time() - tocsin_store_last_damage_timestamp_seconds < 86400",
+        severity="warning",
+        component="pipeline",
+        scope="node",
+        action="observe",
+        family="agent",
+        summary="Damaged files in the store of an agent.",
+        description=(
+            f"{INSTANCE}: a file of the store was found damaged {{{{ $value | "
+            f"humanizeDuration }}}} ago. Check the disk."
+        ),
+        means=(
+            "Bytes changed on the disk or in memory. What could be read of a log segment is in the "
+            "store; the damaged file is in `quarantine/` below the storage path."
+        ),
+        confirm=(
+            "`tocsin_store_damaged_records_total` and `tocsin_store_damaged_bytes_total`: what is "
+            "missing; the agent logs each file with the reason; `smartctl -a`, `dmesg`."
+        ),
+        do=(
+            "Replace a disk or memory that damages data. Keep the quarantined file for a report, "
+            "or delete it."
+        ),
+        clears="A day after the last damaged file.",
+        panel=places.QUARANTINED,
+    ),
+    Alert(
+        name="TocsinRetentionHeld",
+        expr="sum without(table) (tocsin_store_held_back_bytes) > 0",
+        severity="warning",
+        component="pipeline",
+        scope="node",
+        action="observe",
+        family="agent",
+        hold="3d",
+        summary="Data past its retention held back.",
+        description=(
+            f"{INSTANCE}: {{{{ $value | humanize1024 }}}}B are past their retention and are "
+            f"deleted one day at a time. Check the clock, then run tocsin compact --once "
+            f"--confirm-removal."
+        ),
+        means=(
+            "More than a day of data passed its retention at once: the clock is ahead, the node "
+            "was off for long, or the retention was shortened."
+        ),
+        confirm="`date` on the node; `tocsin_store_held_back_bytes`; `storage.retention`.",
+        do=(
+            "Correct the clock. If it is right, `tocsin compact --once --confirm-removal` deletes "
+            "the data now; otherwise they go one day for every six hours of new data."
+        ),
+        clears="When no more than a day of data is past its retention.",
+        panel=places.RETENTION,
+    ),
+    Alert(
         name="TocsinClockWrong",
         expr="abs(tocsin_node_clock_offset_seconds) > 0.5 or tocsin_node_clock_synchronised == 0",
         severity="warning",

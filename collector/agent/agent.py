@@ -49,7 +49,9 @@ CANNOT_START = (ConfigError, ListenError, DirectoryTakenError)
 
 
 def main(config: Config, reload: Callable[[], Config] | None = None) -> int:
-    """Run until a signal ends it; the exit code: 0 stopped by a signal, 1 could not start."""
+    """Run until a signal ends it; the exit code: 0 stopped by a signal with everything kept, 1
+    could not start, or stopped while the disk refused to keep something.
+    """
     try:
         return asyncio.run(_run(config, reload or (lambda: config), Notifier(os.environ)))
     except CANNOT_START as error:
@@ -63,8 +65,7 @@ async def _run(config: Config, reload: Callable[[], Config], notifier: Notifier)
     with contextlib.ExitStack() as stack:
         stack.enter_context(lock(Path(config.storage.path)))
         environment, node = _environment(config, stack)
-        await Agent(config, reload, notifier, environment, node).run()
-    return 0
+        return await Agent(config, reload, notifier, environment, node).run()
 
 
 def _environment(
@@ -138,8 +139,9 @@ class Agent:
         self._web = self._server(config)
         self._serving: tuple[str, ...] = ()
 
-    async def run(self) -> None:
-        """Start everything, serve until a signal, stop everything."""
+    async def run(self) -> int:
+        """Start everything, serve until a signal, stop everything; the exit code."""
+        problems: list[str] = []
         await self._serve(self._web)
         with contextlib.ExitStack() as stack:
             try:
@@ -155,7 +157,10 @@ class Agent:
                 self._reporters.configure(self._config.gates)
                 await self._watch()
             finally:
-                await self._end()
+                problems += await self._end()
+        for problem in problems:
+            log.error("stopped, and not everything was kept: %s", problem)
+        return int(bool(problems))
 
     def _publish(self, events: Sequence[Event]) -> bool:
         """What people say goes the way of what sources read."""
@@ -320,14 +325,14 @@ class Agent:
         self._taken()
         log.info("configuration reloaded")
 
-    async def _end(self) -> None:
-        """Stop reading, then serving, then drain and seal."""
+    async def _end(self) -> list[str]:
+        """Stop reading, then serving, then drain and seal; what was not kept."""
         log.info("stopping")
         self._notifier.stopping()
         await asyncio.to_thread(self._reporters.close)  # first: an agent that stops is not blind
         await asyncio.to_thread(self._engine.close, STOP_READS_S)
         await self._web.stop()
-        await asyncio.to_thread(self._runtime.close, STOP_STORE_S)
+        return await asyncio.to_thread(self._runtime.close, STOP_STORE_S)
 
     def _taken(self) -> None:
         table = self._config.detectors.xid_table

@@ -38,6 +38,10 @@ from pipeline.xid.counts import XidCounts
 
 log = logging.getLogger("tocsin.agent")
 
+# An observation waits so long for the store before it is shown: a write into the page cache takes
+# a millisecond, also where fifteen processes want the core; a disk that hangs costs this once.
+STORED_WITHIN_S = 0.25
+
 
 class Runtime:
     """The parts that a reload leaves in place.
@@ -105,12 +109,13 @@ class Runtime:
         )
         # These write to disk: each behind a queue of its own, so that a slow disk delays neither
         # readings nor one another.
-        self._outlets = [
-            Outlet(xids_file, self.metrics, world.clock),
-            Outlet(store_writer, self.metrics, world.clock),
-        ]
-        # XIDs are counted before the findings about them are shown: a page has its numbers at once.
+        self._store_writer, self._xids_file = store_writer, xids_file
+        store = Outlet(store_writer, self.metrics, world.clock, patience_s=STORED_WITHIN_S)
+        self._outlets = [Outlet(xids_file, self.metrics, world.clock), store]
+        # The store comes first: what is shown survives a kill. XIDs are counted before the findings
+        # about them are shown: a page has its numbers at once.
         self.sinks: tuple[Sink, ...] = (
+            store,
             self.xids,
             self.exposition,
             self.device_health,
@@ -119,7 +124,7 @@ class Runtime:
             self.snapshots,
             self.suspicions,
             recent,
-            *self._outlets,
+            self._outlets[0],
         )
         self._gpus: tuple[object, ...] = ()
         self.metrics.set(agent.BUILD_INFO, 1, VERSION, platform.python_version())
@@ -152,10 +157,22 @@ class Runtime:
             self._gpus = gpus
             self.xids.register(gpus)
 
-    def close(self, deadline_s: float) -> None:
-        """Drain what is queued within the deadline and seal it."""
+    def close(self, deadline_s: float) -> list[str]:
+        """Drain what is queued within the deadline and seal it; what was not kept, and why."""
+        left = 0
         for sink in self.sinks:
             if isinstance(sink, Outlet):
-                sink.close(deadline_s)
+                left += sink.close(deadline_s)
             elif isinstance(sink, Closable):
                 sink.close()
+        lost = round(self.metrics.value(agent.STORE_LOST) or 0)
+        refused = self._store_writer.refused
+        problems = {
+            f"{lost} observations were not stored, the last because of: {refused}": refused,
+            f"{left} observations were still queued for the disk": left,
+            "the XID counts could not be saved": self._xids_file.pending,
+            f"the detectors' state could not be saved: {self.snapshots.trouble}": (
+                self.snapshots.trouble
+            ),
+        }
+        return [text for text, true in problems.items() if true]

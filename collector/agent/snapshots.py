@@ -23,6 +23,7 @@ from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.store.files.layout import write_whole
 from pipeline.store.files.record import CorruptError
+from pipeline.store.files.segment import NewerError
 from pipeline.store.files.wal import read_segment, segments
 
 log = logging.getLogger("tocsin.agent")
@@ -113,6 +114,11 @@ class Snapshots:
         self._epoch = _epoch(observation) or self._epoch
         if self._due() and not self.busy:
             self._keep(observation)
+
+    @property
+    def trouble(self) -> str:
+        """Why the last one could not be written; empty where it was."""
+        return self._health.reason
 
     @property
     def busy(self) -> bool:
@@ -228,7 +234,9 @@ def after(directory: Path, facts: Mapping[str, str]) -> Iterator[Observation]:
 
 def _logged(paths: Iterable[Path]) -> Iterator[Observation]:
     for path in paths:
-        with contextlib.suppress(CorruptError, OSError):  # sealing says so, and puts it aside
+        with contextlib.suppress(
+            CorruptError, NewerError, OSError
+        ):  # sealing says so, and puts it aside
             for judged in read_segment(path):
                 yield judged.observation
 

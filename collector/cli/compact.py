@@ -25,7 +25,7 @@ from pipeline.store.keep.policy import REASONS
 from pipeline.store.remote.upload_plan import scheme
 
 NAME = "compact"
-USAGE = "compact [--once] [--shared] [--storage.path DIR|URL] [options]"
+USAGE = "compact [--once] [--shared] [--confirm-removal] [--storage.path DIR|URL] [options]"
 HELP = "Compact a store: merge files, build roll-ups, apply retention."
 EXAMPLE = """\
 Examples:
@@ -50,6 +50,11 @@ def options(parser: Parser) -> None:
         help="run once (default: every 15 minutes)",
     )
     parser.add_argument(
+        "--confirm-removal",
+        action="store_true",
+        help="delete all that is past its retention at once, not one day at a time",
+    )
+    parser.add_argument(
         "--shared",
         action="store_true",
         help="the directory is shared by many nodes, not a node's own",
@@ -60,7 +65,7 @@ def options(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compact until stopped; with --once 1 where that one run failed."""
     config = load(inputs(args)).config
-    work = _work(config, shared=args.shared)
+    work = _work(config, shared=args.shared, confirmed=args.confirm_removal)
     if args.once:
         return int(_attempt(work))
     ending = SignalStop().on_signals()
@@ -70,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _work(config: Config, *, shared: bool) -> Callable[[], str]:
+def _work(config: Config, *, shared: bool, confirmed: bool) -> Callable[[], str]:
     """One run over the store that is meant, with what to say of it;
     ConfigError where it is none.
     """
@@ -80,7 +85,7 @@ def _work(config: Config, *, shared: bool) -> Callable[[], str]:
         raise ConfigError(f"storage.path: {url} does not exist")
     if shared or not local:
         return lambda: _cluster(config)
-    return lambda: _node(config)
+    return lambda: _node(config, confirmed=confirmed)
 
 
 def _attempt(work: Callable[[], str]) -> bool:
@@ -95,11 +100,13 @@ def _attempt(work: Callable[[], str]) -> bool:
     return False
 
 
-def _node(config: Config) -> str:
+def _node(config: Config, *, confirmed: bool) -> str:
     upkeep: Any = importlib.import_module("pipeline.store.keep.upkeep")
     generations: Any = importlib.import_module("pipeline.store.keep.generations")
     done = upkeep.upkeep(
-        generations.Pass(Path(config.storage.path), _now_us()), config.storage.policy
+        generations.Pass(Path(config.storage.path), _now_us()),
+        config.storage.policy,
+        confirmed=confirmed,
     )
     lines = [
         (
@@ -108,6 +115,12 @@ def _node(config: Config) -> str:
         )
     ]
     lines += [f"in quarantine: {words}" for words in done.quarantined]
+    lines += [f"left alone: {words}" for words in done.skipped_names]
+    lines += [
+        f"held back {_size(size)} of {table}: more than a day's worth is past its retention; "
+        "--confirm-removal deletes it now"
+        for table, size in done.held_back.items()
+    ]
     lines += [
         f"removed {_size(size)} of {table}: {REASONS[why]}"
         for table, given in done.removed.items()

@@ -25,6 +25,16 @@ class DeferredSave:
         self._lock = Lock()
         self._pending: dict[str, Any] | None = None
 
+    @property
+    def pending(self) -> bool:
+        """Whether a document waits to be saved."""
+        with self._lock:
+            return self._pending is not None
+
+    def close(self) -> None:
+        """One more try for what the disk refused."""
+        self.write()
+
     def put(self, document: dict[str, Any]) -> None:
         """Save this one at the next write, in place of one that waits."""
         with self._lock:
@@ -41,6 +51,7 @@ class DeferredSave:
             document, self._pending = self._pending, None
         if document is None or self._save(document):
             return
+        # the disk refused
         with self._lock:
             if self._pending is None:
                 self._pending = document

@@ -13,6 +13,7 @@ from pipeline.judged import JudgedObservation
 from pipeline.replay import replay
 from pipeline.store.files.live import hours_of
 from pipeline.store.files.record import CorruptError
+from pipeline.store.files.segment import NewerError
 from pipeline.store.files.wal import read_segment, segments
 
 log = logging.getLogger("tocsin.replay")
@@ -75,5 +76,5 @@ def _logged(directory: Path, span: Span) -> Iterator[JudgedObservation]:
             )
         except FileNotFoundError:  # sealed meanwhile
             continue
-        except CorruptError as error:
+        except (CorruptError, NewerError) as error:
             log.warning("skipped: %s", error)

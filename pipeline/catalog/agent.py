@@ -395,6 +395,51 @@ STORE_QUARANTINED = Metric(
     "counter",
     "Files of the store that could not be read and were moved to quarantine.",
 )
+STORE_DAMAGED_RECORDS = Metric(
+    "tocsin_store_damaged_records_total",
+    "counter",
+    "Records of the write-ahead log that could not be read when it was sealed.",
+)
+STORE_DAMAGED_BYTES = Metric(
+    "tocsin_store_damaged_bytes_total",
+    "counter",
+    "Bytes of the write-ahead log that were skipped because they could not be read.",
+)
+STORE_UNENDED = Metric(
+    "tocsin_store_unended_segments_total",
+    "counter",
+    "Segments of the write-ahead log without an end, as a kill or a power cut leaves them.",
+    (),
+    "full",
+)
+STORE_LAST_DAMAGE = Metric(
+    "tocsin_store_last_damage_timestamp_seconds",
+    "gauge",
+    "Unix time at which a damaged file of the store was last moved to quarantine; absent if none.",
+)
+STORE_LOST = Metric(
+    "tocsin_store_lost_observations_total",
+    "counter",
+    "Observations that were not stored because the disk refused them.",
+)
+STORE_SKIPPED = Metric(
+    "tocsin_store_skipped_files",
+    "gauge",
+    (
+        "Entries of the store that are left alone, by reason: no_file (not a regular file), name "
+        "(not a name of ours), newer (written by a newer version)."
+    ),
+    ("reason",),
+)
+STORE_HELD_BACK = Metric(
+    "tocsin_store_held_back_bytes",
+    "gauge",
+    (
+        "Bytes by table that are past their retention and are kept because more than a day's worth "
+        "would be deleted at once."
+    ),
+    ("table",),
+)
 
 JOB_LOG_FILES = Metric("tocsin_job_log_files", "gauge", "Job logs being followed.")
 JOB_LOG_LINES = Metric(

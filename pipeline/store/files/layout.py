@@ -9,11 +9,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from stat import S_ISREG
+from typing import Literal
 
+Stranger = Literal["no_file", "name", "newer"]
+STRANGERS: Mapping[Stranger, str] = {
+    "no_file": "not a regular file",
+    "name": "not a name of ours",
+    "newer": "written by a newer version",
+}
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
@@ -74,6 +83,18 @@ class DayName:
         """The name read back, None where it is of another form."""
         match = _DAY.fullmatch(name)
         return DayName(match["owner"], int(match["generation"])) if match else None
+
+
+_SEALED = re.compile(r"[^-/]+-[^-/]+-[^-/]+-\d{16,}\.parquet")
+
+
+def is_ours(path: Path) -> bool:
+    """Whether this is a regular file with a name that sealing or compaction gives."""
+    if not (_SEALED.fullmatch(path.name) or _DAY.fullmatch(path.name)):
+        return False
+    with suppress(OSError):
+        return S_ISREG(path.lstat().st_mode)
+    return False
 
 
 def owner_of(name: str) -> str:

@@ -16,7 +16,16 @@ from pathlib import Path
 import orjson
 import pyarrow.parquet as pq
 
-from pipeline.store.files.layout import DAY_US, HOUR_US, dates_of, day_us, folder, hour_of, owner_of
+from pipeline.store.files.layout import (
+    DAY_US,
+    HOUR_US,
+    dates_of,
+    day_us,
+    folder,
+    hour_of,
+    is_ours,
+    owner_of,
+)
 from pipeline.store.files.parquet import ForeignError, named
 
 REPLACES, HOURS = "tocsin.replaces", "tocsin.hours"  # keys in a compacted file's footer
@@ -99,7 +108,8 @@ def replaced_by(days: Iterable[Path]) -> frozenset[str]:
 
 
 def _live(date: Path) -> list[Path]:
-    hourly, days = sorted(date.glob("hour=*/*.parquet")), sorted(date.glob("*.parquet"))
+    hourly = sorted(filter(is_ours, date.glob("hour=*/*.parquet")))
+    days = sorted(filter(is_ours, date.glob("*.parquet")))
     if not days or len(days) + len(hourly) == 1:
         return hourly + days
     replaced = replaced_by(days)

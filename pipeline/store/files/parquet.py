@@ -31,6 +31,10 @@ class ForeignError(ValueError):
         self.path = path
 
 
+class NewerFileError(ForeignError):
+    """A file of a newer layout: it is left alone."""
+
+
 def write(rows: pa.Table, name: str, path: Path) -> None:
     """Write one table, rows as they come: sorted by device and time.
 
@@ -137,7 +141,7 @@ def opened(
         if about.get(b"tocsin.table") != name.encode():
             raise ForeignError(path, f"holds table {about.get(b'tocsin.table')!r}, wanted {name!r}")
         if int(about.get(b"tocsin.format", b"0")) > FORMAT:
-            raise ForeignError(
+            raise NewerFileError(
                 path,
                 (
                     f"written by a newer version (layout {int(about[b'tocsin.format'])}, this "
@@ -166,6 +170,16 @@ def named(path: Path) -> Iterator[None]:
         raise ForeignError(path, f"not a readable Parquet file: {error}") from error
     except (pa.ArrowException, ValueError, LookupError, OverflowError, MemoryError) as error:
         raise ForeignError(path, f"not a readable Parquet file: {error}") from error
+
+
+def is_newer(path: Path) -> bool:
+    """Whether a file says that it is of a layout that this version does not know."""
+    try:
+        with named(path):
+            about = pq.read_metadata(path).metadata or {}
+            return int(about.get(b"tocsin.format", b"0")) > FORMAT
+    except (ForeignError, OSError):
+        return False
 
 
 def columns_in(path: Path, name: str) -> pa.Schema:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from pipeline.store.files.record import CorruptError
+from pipeline.store.files.segment import Damage, NewerError
 from pipeline.store.files.tables import Gathered
 from pipeline.store.files.wal import read_segment, segments
 
@@ -23,11 +24,14 @@ def unsealed(directory: Path) -> dict[str, pa.Table]:
     """
     gathered = Gathered()
     for segment in segments(directory):
+        damage = Damage()
         try:
-            for judged in read_segment(segment):
+            for judged in read_segment(segment, damage):
                 gathered.add(*judged)
+            if damage:  # it is counted when it is sealed
+                log.warning("%s: %d records missing: %s", segment, damage.records, damage.why)
         except FileNotFoundError:  # sealed meanwhile
             continue
-        except CorruptError as error:
+        except (CorruptError, NewerError) as error:
             log.warning("skipped: %s", error)
     return dict(gathered.tables())

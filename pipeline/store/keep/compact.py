@@ -28,7 +28,13 @@ from pipeline.store.files.layout import (
 )
 from pipeline.store.files.live import live_of_day
 from pipeline.store.files.merge import merge
-from pipeline.store.files.parquet import ForeignError, Writer, columns_in, opened
+from pipeline.store.files.parquet import (
+    ForeignError,
+    NewerFileError,
+    Writer,
+    columns_in,
+    opened,
+)
 from pipeline.store.files.quarantine import quarantine
 from pipeline.store.files.schema import TABLES, schema
 from pipeline.store.keep.changes import changes_only
@@ -44,12 +50,13 @@ SCRATCH = ".compact"
 @dataclass(slots=True)
 class Done:
     """What a compaction did: files written, files removed as they were replaced, files in
-    quarantine now with the reason.
+    quarantine now with the reason, files of a newer version that hold up their day.
     """
 
     written: int = 0
     replaced: int = 0
     quarantined: list[str] = field(default_factory=list)
+    newer: list[Path] = field(default_factory=list)
 
 
 def compact(over: Pass) -> Done:
@@ -106,6 +113,9 @@ class _Day:
                 return (
                     self._write(owner, paths) if all(self._known(path) for path in paths) else None
                 )
+            except NewerFileError as error:
+                self._done.newer.append(error.path)
+                return None
             except ForeignError as error:
                 self._quarantine(error)
                 paths = [path for path in paths if path != error.path]
@@ -135,6 +145,9 @@ class _Day:
         while whole.exists():
             try:
                 self._done.written += roll_up(self._over, self._table, self._day, whole)
+                return
+            except NewerFileError as error:
+                self._done.newer.append(error.path)
                 return
             except ForeignError as error:
                 self._quarantine(error)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 
-from pipeline.store.files.layout import HOUR_US, DayName, hour_of, sync_folder
+from pipeline.store.files.layout import HOUR_US, DayName, hour_of, is_ours, sync_folder
 from pipeline.store.files.live import HOURS, REPLACES, compacted, replaced_by
 
 # a scratch file without a write for this long is of a process that was killed
@@ -79,7 +79,8 @@ def sweep(over: Pass, date: Path) -> int:
 
 
 def _replaced(date: Path) -> Sequence[Path]:
-    days, hourly = sorted(date.glob("*.parquet")), sorted(date.glob("hour=*/*.parquet"))
+    days = sorted(filter(is_ours, date.glob("*.parquet")))
+    hourly = sorted(filter(is_ours, date.glob("hour=*/*.parquet")))
     if not days or len(days) + len(hourly) == 1:
         return []
     replaced = replaced_by(days)

@@ -22,6 +22,10 @@ from pipeline.store.keep.policy import Policy, Upkeep
 log = logging.getLogger("tocsin.store")
 
 EVERY_S = 900.0
+HELD_BACK = (
+    "more than a day of data is past its retention, and is deleted day by day; if the clock is "
+    "right, `tocsin compact --once --confirm-removal` deletes it at once"
+)
 TIMEOUT_S = 1800.0  # at lowest priority on a busy node, with days to catch up on
 
 
@@ -64,7 +68,8 @@ class MaintenanceScheduler:
 
     def __init__(self, clock: Clock, metrics: SelfMetrics, upkeep: Callable[[], Upkeep]) -> None:
         self._clock, self._metrics, self._upkeep = clock, metrics, upkeep
-        self._health = Health("upkeep of the store")
+        self._health, self._retention = Health("upkeep of the store"), Health("retention")
+        self._named: set[str] = set()
         self._next_ns = 0
         self._thread: threading.Thread | None = None
         for outcome in ("ok", "failed"):
@@ -99,6 +104,14 @@ class MaintenanceScheduler:
         report.publish(self._metrics, self._clock.time_ns())
         for file in report.quarantined:
             log.warning("unreadable file of the store moved to quarantine: %s", file)
+        for stranger in report.skipped_names:
+            if stranger not in self._named:
+                self._named.add(stranger)
+                log.warning("left alone in the store: %s", stranger)
+        if report.held_back:
+            self._retention.failed(HELD_BACK, self._clock.time_ns())
+        else:
+            self._retention.succeeded()
         for table, reasons in report.removed.items():
             for reason, size in reasons.items():
                 log.info("deleted %d bytes of %s: %s", size, table, reason)

@@ -52,7 +52,9 @@ class Upkeep:
 
     ``removed``: bytes given up by table and reason (of REASONS); ``sizes``: bytes by table, and of
     ``wal``, ``outbox`` and ``quarantine``; ``oldest_s``: unix time at which a table's oldest day
-    begins; ``quarantined``: files that could not be read, why.
+    begins; ``quarantined``: files that could not be read, why. ``held_back``: bytes by table that
+    are too old and were kept; ``skipped``: number of strangers by reason, and some of them by name;
+    ``damaged_s``: unix time at which the newest file came into quarantine, 0 for none.
     """
 
     written: int = 0
@@ -62,6 +64,10 @@ class Upkeep:
     sizes: Mapping[str, int] = field(default_factory=dict)
     oldest_s: Mapping[str, float] = field(default_factory=dict)
     budget: int = 0
+    held_back: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    skipped_names: tuple[str, ...] = ()
+    damaged_s: float = 0.0
 
     def to_json(self) -> str:
         """One line."""
@@ -71,7 +77,8 @@ class Upkeep:
     def from_json(cls, text: str) -> Upkeep:
         """From that line. ValueError or TypeError where it is none."""
         given = json.loads(text)
-        return cls(**(given | {"quarantined": tuple(given["quarantined"])}))
+        named = {key: tuple(given[key]) for key in ("quarantined", "skipped_names")}
+        return cls(**(given | named))
 
     def publish(self, metrics: SelfMetrics, now_ns: int) -> None:
         """Set the agent's own metrics from this report."""
@@ -86,3 +93,11 @@ class Upkeep:
         )
         metrics.replace(agent.STORE_OLDEST, {(table,): at for table, at in self.oldest_s.items()})
         metrics.set(agent.STORE_BUDGET, self.budget)
+        metrics.replace(
+            agent.STORE_HELD_BACK, {(table,): float(size) for table, size in self.held_back.items()}
+        )
+        metrics.replace(
+            agent.STORE_SKIPPED, {(reason,): float(n) for reason, n in self.skipped.items()}
+        )
+        if self.damaged_s > (metrics.value(agent.STORE_LAST_DAMAGE) or 0.0):
+            metrics.set(agent.STORE_LAST_DAMAGE, self.damaged_s)

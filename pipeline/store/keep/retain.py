@@ -1,6 +1,11 @@
 """Retention: what is older than its table is kept goes; then, over the disk budget, the oldest
 of what is least valuable.
 
+No clock can empty the store. Age counts from the newest data where the clock is ahead of it, and
+one day of what is too old goes at once: the next one when there are six more hours of data
+(``Pace``), or when an operator confirms. The budget is hard and waits for nobody. A file of a newer
+version is never removed.
+
 First what is in quarantine, then measurements as they were read (roll-ups of them stay), then
 roll-ups, last what happened and what was found. Files that an object store does not have yet go
 after all that it has. The write-ahead log is never touched: it is bounded by itself.
@@ -10,16 +15,18 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
 from pipeline.catalog import KINDS
-from pipeline.store.files.layout import DAY_US, HOUR_US, dates_of, day_us, hour_of
+from pipeline.store.files.layout import DAY_US, HOUR_US, dates_of, day_us, hour_of, is_ours
+from pipeline.store.files.parquet import is_newer
 from pipeline.store.files.schema import BUCKETS_S, TABLES
 from pipeline.store.keep.generations import Pass
+from pipeline.store.keep.pace import Pace
 from pipeline.store.keep.policy import Policy
 
 DEFAULT_BYTES, DEFAULT_SHARE = 20 << 30, 0.10  # of the file system's size, whichever is less
@@ -37,7 +44,7 @@ OTHERS = ("wal", "outbox", ".compact")  # what else counts as used
 class Sealed:
     """One file that may be given up.
 
-    ``tier`` 0 is the least valuable; ``time_us``: when its first hour or day began.
+    ``tier`` 0 is the least valuable; ``time_us``: when its hour or day of ``span_us`` began.
     """
 
     path: Path
@@ -46,14 +53,18 @@ class Sealed:
     time_us: int
     size: int
     changed_us: int
+    span_us: int = 0
 
 
 @dataclass(slots=True)
 class Removed:
-    """Bytes given up by table and reason, and the files."""
+    """Bytes given up by table and reason, and the files; ``held_back``: bytes by table that are too
+    old and were kept, as more than a day's worth would have gone at once.
+    """
 
     sizes: dict[str, dict[str, int]] = field(default_factory=dict)
     paths: list[Path] = field(default_factory=list)
+    held_back: dict[str, int] = field(default_factory=dict)
 
     def add(self, file: Sealed, reason: str) -> None:
         """One more."""
@@ -63,24 +74,56 @@ class Removed:
 
 
 def retain(
-    over: Pass, policy: Policy, pending: Callable[[Path], bool] = lambda _: False
+    over: Pass,
+    policy: Policy,
+    pending: Callable[[Path], bool] = lambda _: False,
+    *,
+    confirmed: bool = False,
 ) -> Removed:
     """Remove what the policy no longer keeps; ``pending`` is true for files that an object store
-    does not have yet.
+    does not have yet, ``confirmed`` that an operator wants all that is too old gone at once.
 
     OSError where the disk refuses.
     """
     removed = Removed()
-    kept: list[Sealed] = []
-    for file in sealed(over.root):
-        if _too_old(file, policy, over.now_us):
-            _remove(over, removed, file, "age")
-        else:
-            kept.append(file)
+    files = list(sealed(over.root))
+    now_us = min(over.now_us, newest_us(files, over.now_us))
+    old = [file for file in files if _too_old(file, policy, now_us)]
+    _expire(over, removed, old, now_us, confirmed=confirmed)
+    gone = set(removed.paths)
+    kept = [file for file in files if file.path not in gone]
     _shrink(over, removed, kept, budget(over.root, policy), pending)
     for folder in {path.parent for path in removed.paths}:
         _remove_empty(folder, over.root)
     return removed
+
+
+def newest_us(files: Iterable[Sealed], now_us: int) -> int:
+    """End of the newest hour or day of data; ``now_us`` where there is none."""
+    ends = [f.time_us + (f.span_us or 0) for f in files if f.tier]
+    return max(ends, default=now_us)
+
+
+def _expire(
+    over: Pass, removed: Removed, old: Iterable[Sealed], now_us: int, *, confirmed: bool
+) -> None:
+    """Remove what is too old: all of it, or the oldest day of each tier if it is its turn."""
+    mine = [file for file in old if not (file.tier and is_newer(file.path))]
+    days: dict[int, int] = {}
+    for file in mine:
+        if file.tier:
+            days[file.tier] = min(_day(file), days.get(file.tier, _day(file)))
+    due = {} if confirmed else Pace(over.root).take(now_us, days)
+    for file in mine:
+        if confirmed or not file.tier or due.get(file.tier) == _day(file):
+            _remove(over, removed, file, "age")
+        else:
+            size = removed.held_back.get(file.table, 0)
+            removed.held_back[file.table] = size + file.size
+
+
+def _day(file: Sealed) -> int:
+    return file.time_us // DAY_US
 
 
 def budget(root: Path, policy: Policy) -> int:
@@ -96,10 +139,11 @@ def sealed(root: Path) -> Iterator[Sealed]:
     for tier, tables in enumerate((RAW, *ROLLUPS.values(), WORDS), start=1):
         for table in tables:
             for date in dates_of(root, table):
-                for path in date.rglob("*.parquet"):
-                    hour = hour_of(path.parent) if path.parent != date else 0
+                for path in filter(is_ours, date.rglob("*.parquet")):
+                    hour = hour_of(path.parent) if path.parent != date else None
+                    begin = (day_us(date) or 0) + (hour or 0) * HOUR_US
                     yield from _sealed(
-                        path, table, tier, (day_us(date) or 0) + (hour or 0) * HOUR_US
+                        path, table, tier, (begin, DAY_US if hour is None else HOUR_US)
                     )
     for path in (root / QUARANTINE).rglob("*"):
         yield from _sealed(path, QUARANTINE, 0, None)
@@ -128,21 +172,15 @@ def sizes(root: Path) -> dict[str, int]:
     return dict(used)
 
 
-def _sealed(path: Path, table: str, tier: int, time_us: int | None) -> Iterator[Sealed]:
+def _sealed(path: Path, table: str, tier: int, times: tuple[int, int] | None) -> Iterator[Sealed]:
+    """The file, if it is one; ``times``: begin and length of its hour or day."""
     with suppress(FileNotFoundError):
-        stat = path.stat()
-        changed = (
-            stat.st_mtime_ns if time_us is not None else stat.st_ctime_ns
-        ) // 1000  # a move into quarantine changes ctime only
+        stat = path.lstat()
+        # a move into quarantine changes ctime only
+        changed = (stat.st_mtime_ns if times is not None else stat.st_ctime_ns) // 1000
+        begin, span = (changed, 0) if times is None else times
         if path.is_file():
-            yield Sealed(
-                path,
-                table,
-                tier,
-                changed if time_us is None else time_us,
-                _blocks(stat.st_size),
-                changed,
-            )
+            yield Sealed(path, table, tier, begin, _blocks(stat.st_size), changed, span)
 
 
 def _blocks(size: int) -> int:
@@ -151,13 +189,15 @@ def _blocks(size: int) -> int:
 
 def _too_old(file: Sealed, policy: Policy, now_us: int) -> bool:
     """Age counts from the end of the file's day, or its own time if that is later: what was read in
-    1970 by the clock is not lost at once.
+    1970 by the clock is not lost at once. A time of its own that is yet to come is of a clock that
+    was wrong, and does not count.
     """
+    changed_us = file.changed_us if file.changed_us <= now_us else 0
     kept_s = (policy.raw_s, policy.raw_s, policy.minute_s, policy.quarter_s, policy.events_s)[
         file.tier
     ]
     return bool(kept_s) and max(
-        file.time_us // DAY_US * DAY_US + DAY_US, file.changed_us
+        file.time_us // DAY_US * DAY_US + DAY_US, changed_us
     ) < now_us - round(kept_s * 1e6)
 
 
@@ -176,6 +216,8 @@ def _shrink(
         if used <= most * (1 - HEADROOM):
             return
         for file in files:
+            if file.tier and is_newer(file.path):
+                continue
             shared = file.path.stat().st_nlink > 1  # its bytes stay in the outbox
             _remove(over, removed, file, "budget_not_uploaded" if waits else "budget")
             used -= 0 if shared else file.size

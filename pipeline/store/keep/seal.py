@@ -21,8 +21,10 @@ from pipeline.store.files.layout import HOUR_US, FileName, folder, sync_folder, 
 from pipeline.store.files.parquet import write
 from pipeline.store.files.quarantine import quarantine
 from pipeline.store.files.record import CorruptError
+from pipeline.store.files.segment import Damage
 from pipeline.store.files.tables import Gathered
 from pipeline.store.files.wal import read_segment, segments
+from pipeline.store.keep.seal_report import Losses, SealReport
 from pipeline.store.remote import outbox
 from pipeline.store.remote.upload import upload
 from pipeline.store.remote.upload_plan import Plan, Report
@@ -30,7 +32,13 @@ from pipeline.store.remote.upload_plan import Plan, Report
 Sealed = Callable[[Sequence[Path], bool], None]
 
 
-def seal(segment: Path, root: Path, cluster: str = "", sealed: Sealed | None = None) -> list[Path]:
+def seal(
+    segment: Path,
+    root: Path,
+    cluster: str = "",
+    sealed: Sealed | None = None,
+    losses: Losses | None = None,
+) -> list[Path]:
     """Write what a segment holds below ``root`` and remove the segment; the files written.
 
     ``sealed`` is called with the files, and whether a page is among the findings, before the
@@ -38,20 +46,20 @@ def seal(segment: Path, root: Path, cluster: str = "", sealed: Sealed | None = N
 
     Rows lie in the hour of the read that brought them, so an hour is closed when the clock has left
     it, whatever old events (a previous boot's) come later. A segment that is damaged goes into
-    quarantine once its good part is sealed.
+    quarantine once its good part is sealed, and what it lacks is added to ``losses``.
     """
     hours: dict[int, Gathered] = defaultdict(Gathered)
     name: FileName | None = None
-    damage, page = "", False
+    page, damage, foreign = False, Damage(), ""
     try:
-        for observation, findings, incidents in read_segment(segment):
+        for observation, findings, incidents in read_segment(segment, damage):
             page = page or any(f.severity == "page" for f in findings)
             name = name or FileName(cluster, observation.host, observation.boot_id, observation.seq)
             hours[observation.time_ns // 1000 // HOUR_US * HOUR_US].add(
                 observation, findings, incidents
             )
     except CorruptError as error:
-        damage = str(error)
+        foreign = str(error)
     written = []
     for hour_us, gathered in hours.items():
         for table, rows in gathered.tables():
@@ -60,8 +68,17 @@ def seal(segment: Path, root: Path, cluster: str = "", sealed: Sealed | None = N
             written.append(path)
     if sealed is not None:
         sealed(written, page)
-    if damage:
-        quarantine(root, segment, damage)
+    if damage or foreign:
+        why = foreign or (
+            f"{segment}: {damage.why}; {damage.records} records and {damage.size} bytes missing"
+        )
+        quarantine(root, segment, why)
+        losses = losses or Losses()
+        losses.quarantined.append(why)
+    if losses is not None:
+        losses.records += damage.records
+        losses.size += damage.size
+        losses.unended += damage.unended
     segment.unlink(missing_ok=True)
     sync_folder(segment.parent)
     return written
@@ -71,23 +88,24 @@ def main(arguments: list[str]) -> None:
     """Entry of the sealing child: root, cluster, the upload's plan as JSON or
     nothing, then the segments.
 
-    With a plan it prints the upload's report as one line. A segment that cannot be sealed holds up
-    neither the others nor the upload; its error ends the child.
+    It prints its report as one line. A segment that cannot be sealed holds up neither the others
+    nor the upload; its error ends the child.
     """
     root, cluster, plan, *paths = arguments
     pages: list[bool] = []
     errors: list[Exception] = []
+    losses, report = Losses(), None
+    post = partial(_post, Path(root), pages) if plan else None
     for path in map(Path, paths):
         try:
-            seal(path, Path(root), cluster, partial(_post, Path(root), pages) if plan else None)
+            seal(path, Path(root), cluster, post, losses)
         except (OSError, ValueError) as error:
             errors.append(error)
     if plan:
-        report = _upload(
-            Path(root), Plan.from_json(plan), {Path(p) for p in paths}, urgent=any(pages)
-        )
-        sys.stdout.write(report.to_json() + "\n")
-        sys.stdout.flush()
+        tried = {Path(p) for p in paths}
+        report = _upload(Path(root), Plan.from_json(plan), tried, urgent=any(pages))
+    sys.stdout.write(SealReport(losses, report).to_json() + "\n")
+    sys.stdout.flush()
     if errors:
         raise errors[0]
 

@@ -12,20 +12,26 @@ from pathlib import Path
 import pyarrow as pa
 
 from pipeline.clock import SystemClock
-from pipeline.store.files.layout import dates_of, day_us
+from pipeline.store.files.layout import STRANGERS, Stranger, dates_of, day_us
 from pipeline.store.files.lock import lock
+from pipeline.store.files.quarantine import last_s
 from pipeline.store.files.schema import ROLLUPS, TABLES
 from pipeline.store.keep.compact import Done, compact
 from pipeline.store.keep.generations import Pass
 from pipeline.store.keep.policy import Policy, Upkeep
 from pipeline.store.keep.retain import budget, retain, sizes
+from pipeline.store.keep.strangers import strangers
 from pipeline.store.remote.outbox import still_pending
 
+NEWER: Stranger = "newer"
 NICE = 19  # reading hardware and jobs come first
 
 
-def upkeep(over: Pass, policy: Policy) -> Upkeep:
-    """One run over the store.
+MAX_NAMES = 20  # of strangers that are named in a report
+
+
+def upkeep(over: Pass, policy: Policy, *, confirmed: bool = False) -> Upkeep:
+    """One run over the store; ``confirmed``: all that is too old may go at once.
 
     DirectoryTakenError where another is at it, OSError where the disk refuses.
     """
@@ -35,9 +41,10 @@ def upkeep(over: Pass, policy: Policy) -> Upkeep:
             done: Done | None = compact(over)
         except OSError:  # a full disk, perhaps: make room and try again
             done = None
-        removed = retain(over, policy, still_pending(over.root))
+        removed = retain(over, policy, still_pending(over.root), confirmed=confirmed)
         done = done or compact(over)
         tables = [table for table in (*TABLES, *ROLLUPS) if dates_of(over.root, table)]
+        found = [*strangers(over.root), *((path, NEWER) for path in dict.fromkeys(done.newer))]
         return Upkeep(
             written=done.written,
             replaced=done.replaced,
@@ -48,6 +55,10 @@ def upkeep(over: Pass, policy: Policy) -> Upkeep:
                 table: (day_us(dates_of(over.root, table)[0]) or 0) / 1e6 for table in tables
             },
             budget=budget(over.root, policy),
+            held_back=removed.held_back,
+            skipped={reason: sum(why == reason for _, why in found) for reason in STRANGERS},
+            skipped_names=tuple(f"{path}: {STRANGERS[why]}" for path, why in found[:MAX_NAMES]),
+            damaged_s=last_s(over.root),
         )
 
 

@@ -16,11 +16,13 @@ from pipeline.catalog import agent
 from pipeline.child import python, run
 from pipeline.clock import SECOND_NS, Clock
 from pipeline.finding import Finding, Incident
-from pipeline.guard import Health
+from pipeline.guard import Guard, Health
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.store.files.wal import Wal, segments
 from pipeline.store.keep.maintenance import MaintenanceScheduler, frugal
+from pipeline.store.keep.seal_report import Losses, SealReport
+from pipeline.store.keep.syncer import Syncer
 from pipeline.store.remote import outbox
 from pipeline.store.remote.upload_plan import CAUSES, Plan, Report
 
@@ -37,7 +39,7 @@ SEGMENT_S, SEGMENT_BYTES = 900.0, 32 << 20
 JITTER = 0.1
 
 
-Seal = Callable[[Sequence[Path]], Report | None]
+Seal = Callable[[Sequence[Path]], SealReport | None]
 
 
 def seal_in_child(root: Path, cluster: str, plan: Plan | None = None) -> Seal:
@@ -47,12 +49,12 @@ def seal_in_child(root: Path, cluster: str, plan: Plan | None = None) -> Seal:
     The function raises SealError with the child's last line of standard error.
     """
 
-    def seal(paths: Sequence[Path]) -> Report | None:
+    def seal(paths: Sequence[Path]) -> SealReport | None:
         arguments = [str(root), cluster, plan.to_json() if plan else "", *map(str, paths)]
         done = run(
             python("pipeline.store.keep.seal", *arguments), timeout_s=SEAL_TIMEOUT_S, env=frugal()
         )
-        report = _report(done.stdout) if plan else None
+        report = _report(done.stdout)
         if done.returncode != 0:
             lines = done.stderr.decode(errors="replace").strip().splitlines()
             reason = (
@@ -71,15 +73,15 @@ def seal_in_child(root: Path, cluster: str, plan: Plan | None = None) -> Seal:
 class SealError(RuntimeError):
     """Sealing failed; the upload, which may have worked, has its report beside it."""
 
-    def __init__(self, message: str, report: Report | None = None) -> None:
+    def __init__(self, message: str, report: SealReport | None = None) -> None:
         super().__init__(message)
         self.report = report
 
 
-def _report(line: bytes) -> Report | None:
+def _report(line: bytes) -> SealReport | None:
     try:
-        return Report.from_json(line.decode())
-    except (ValueError, TypeError):  # the child did not get so far
+        return SealReport.from_json(line.decode())
+    except (ValueError, TypeError, KeyError):  # the child did not get so far
         return None
 
 
@@ -107,6 +109,9 @@ class StoreWriter:
         fsync_s: float = 1.0,
     ) -> None:
         self._directory, self._clock, self._metrics, self._seal = root / "wal", clock, metrics, seal
+        self._guard = Guard(metrics, clock)
+        self._syncer = Syncer()
+        self.refused = ""  # why the disk did not take the newest observation
         self._maintenance_scheduler = maintenance_scheduler
         share = zlib.crc32(host.encode()) / 2**32
         self._wal = Wal(
@@ -116,9 +121,11 @@ class StoreWriter:
             fsync_s=fsync_s,
             segment_bytes=SEGMENT_BYTES,
             segment_s=SEGMENT_S * (1 - JITTER * share),
+            later=self._syncer,
         )
-        self._health, self._upload_health, self._room = (
+        self._health, self._sync_health, self._upload_health, self._room = (
             Health("sealing"),
+            Health("syncing the write-ahead log"),
             Health("upload"),
             Health("room for what waits to be uploaded"),
         )
@@ -129,6 +136,8 @@ class StoreWriter:
         self._thread: threading.Thread | None = None
         for outcome in ("ok", "failed"):
             metrics.add(agent.STORE_SEALS, outcome, amount=0)
+        metrics.add(agent.STORE_LOST, amount=0)
+        Losses().publish(metrics, clock.time_ns())
         if uploads:
             Report(failures=dict.fromkeys(CAUSES, 0)).publish(metrics, clock.time_ns())
 
@@ -150,13 +159,17 @@ class StoreWriter:
             if self._urgent_ns is not None and now >= self._urgent_ns:
                 self._urgent_ns = None
                 self._wal.rotate()
-        except OSError:
+            self.refused = ""
+        except OSError as error:
+            self.refused = str(error)
+            self._metrics.add(agent.STORE_LOST)
             if (
                 self._maintenance_scheduler is not None
             ):  # the disk may be full of what need not be kept
                 self._maintenance_scheduler.run_if_due()
             raise
         finally:
+            self._synced()
             self.seal_closed(now)
 
     def seal_closed(self, now_ns: int) -> None:
@@ -173,12 +186,21 @@ class StoreWriter:
             )
             self._thread.start()
 
+    def _synced(self) -> None:
+        """Account for a sync that failed: it does not stop the next record."""
+        error = self._syncer.take_error()
+        if error is not None:
+            self._guard.failed("sink", self.name, error)
+            self._sync_health.failed(str(error), self._clock.time_ns())
+
     def close(self, deadline_s: float = 20.0) -> None:
         """End the segment, seal what is closed within the deadline.
 
         What is not sealed then is sealed at the next start.
         """
         self._wal.close()
+        self._syncer.wait(deadline_s)
+        self._synced()
         if self._thread is not None:
             self._thread.join(deadline_s)
         self.seal_closed(self._retry_ns)
@@ -199,9 +221,16 @@ class StoreWriter:
                 self._metrics.set(agent.STORE_LAST_SEAL, self._clock.time_ns() / 1e9)
             self._health.succeeded()
         if report is not None:
-            self._uploaded(report)
+            self._missing(report.losses)
+        if report is not None and report.upload is not None:
+            self._uploaded(report.upload)
         if self._maintenance_scheduler is not None:
             self._maintenance_scheduler.run_if_due()
+
+    def _missing(self, losses: Losses) -> None:
+        losses.publish(self._metrics, self._clock.time_ns())
+        for segment in losses.quarantined:
+            log.warning("damaged segment of the log moved to quarantine: %s", segment)
 
     def _uploaded(self, report: Report) -> None:
         report.publish(self._metrics, self._clock.time_ns())

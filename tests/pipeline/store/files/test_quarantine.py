@@ -13,6 +13,7 @@ import pytest
 from pipeline.replay import replay
 from pipeline.store.files.live import live_files
 from pipeline.store.files.parquet import ForeignError, named, read
+from pipeline.store.files.quarantine import quarantine
 from pipeline.store.keep.compact import compact
 from tests.pipeline.store.days import files, later, two_days
 from tests.pipeline.store.keep.test_seal import same
@@ -66,7 +67,7 @@ def without_seq(path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
-    [truncated, empty, flipped, foreign, of_another_table, newer, without_seq],
+    [truncated, empty, flipped, foreign, of_another_table, without_seq],
     ids=lambda d: d.__name__,
 )
 def test_a_file_that_cannot_be_read_is_moved_and_the_rest_answers(
@@ -96,6 +97,19 @@ def test_a_file_that_cannot_be_read_is_moved_and_the_rest_answers(
 
 
 @pytest.mark.slow
+def test_a_file_of_a_newer_version_is_left_where_it_is(tmp_path: Path) -> None:
+    """After a downgrade: its day waits for the version that can read it, the rest is compacted."""
+    two_days(tmp_path, hours=(1,))
+    other, *_ = live_files(tmp_path, "ib_port")
+    newer(other)
+    done = compact(later(tmp_path))
+    assert (done.quarantined, done.newer) == ([], [other])
+    assert other.exists()
+    assert len(files(tmp_path, "ib_port")) > 1
+    assert files(tmp_path, "node") == ["c1-n1-day-0001.parquet"]
+
+
+@pytest.mark.slow
 def test_a_compacted_file_that_rots_is_moved_when_its_day_is_reopened(tmp_path: Path) -> None:
     """Its rows are lost, the late file's are not."""
     two_days(tmp_path, hours=(1,))
@@ -118,6 +132,24 @@ def test_two_files_of_one_name_are_both_kept(tmp_path: Path) -> None:
         compact(later(tmp_path))
     kept = sorted((tmp_path / "quarantine").rglob("*.parquet*"))
     assert [path.read_bytes() for path in kept] == [b"a", b"b"]
+
+
+def test_quarantine_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest go when there are too many, or too large ones; the newest stays."""
+    monkeypatch.setattr("pipeline.store.files.quarantine.MAX_FILES", 3)
+    monkeypatch.setattr("pipeline.store.files.quarantine.MAX_BYTES", 1000)
+
+    def kept(*sizes: int) -> list[int]:
+        for number, size in enumerate(sizes):
+            path = tmp_path / "wal" / f"{number}.wal"
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(bytes(size))
+            quarantine(tmp_path, path, "damaged")
+        return sorted(p.stat().st_size for p in (tmp_path / "quarantine").rglob("*.wal*"))
+
+    assert kept(1, 2, 3, 4) == [2, 3, 4]
+    assert kept(600, 700) == [700]
+    assert kept(5000) == [5000]
 
 
 @pytest.mark.slow

@@ -162,24 +162,24 @@ def test_a_torn_tail_costs_the_torn_record_only(tmp_path: Path, cut: int) -> Non
     log = Log(tmp_path)
     for seq in range(3):
         log.wal.write(observed(log.clock, log.frame({"power_milliwatts": seq}), seq=seq), ())
-    log.wal.close()
     (segment,) = segments(tmp_path)
     os.truncate(segment, segment.stat().st_size - cut)
     assert [o.seq for o, _ in log.read()] == [0, 1]
 
 
-def test_a_flipped_bit_ends_the_segment_there(tmp_path: Path) -> None:
-    """Damage is seen by its checksum; what came before is kept."""
+def test_a_flipped_bit_costs_its_record_only(tmp_path: Path) -> None:
+    """Damage is seen by its checksum; what came before and what comes behind are kept."""
     log = Log(tmp_path)
-    log.wal.write(observed(log.clock, log.frame({"power_milliwatts": 1}), seq=0), ())
-    good = segments(tmp_path)[0].stat().st_size
-    log.wal.write(observed(log.clock, log.frame({"power_milliwatts": 2}), seq=1), ())
+    sizes = []
+    for seq in range(5):
+        log.wal.write(observed(log.clock, log.frame({"power_milliwatts": seq}), seq=seq), ())
+        sizes.append(segments(tmp_path)[0].stat().st_size)
     log.wal.close()
     (segment,) = segments(tmp_path)
     damaged = bytearray(segment.read_bytes())
-    damaged[good + 40] ^= 1
+    damaged[sizes[3] - 40] ^= 1
     segment.write_bytes(damaged)
-    assert [o.seq for o, _ in log.read()] == [0]
+    assert [o.seq for o, _ in log.read()] == [0, 1, 2, 4]
 
 
 def test_a_foreign_file_is_refused_by_name(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.catalog import agent
@@ -66,7 +68,7 @@ class House:
 def test_each_table_is_kept_as_long_as_it_says(tmp_path: Path, table: str, policy: Policy) -> None:
     """Thirty days and not one less; the empty folders go too."""
     house = House(tmp_path)
-    old, young = house.put(table, 0), house.put(table, 2)
+    old, young, _ = house.put(table, 0), house.put(table, 2), house.put("node", 40)
     retain(later(tmp_path, 30.99), policy)
     assert old.exists()
     retain(later(tmp_path, 31.01), policy)
@@ -78,12 +80,13 @@ def test_by_default_measurements_go_after_a_month_and_events_stay(tmp_path: Path
     house = House(tmp_path)
     for table in ("gpu", "gpu_1m", "gpu_15m", "events"):
         house.put(table, 0)
+    house.put("events", 6000)
     removed = retain(later(tmp_path, 31.1), Policy())
     assert removed.sizes == {"gpu": {"age": BLOCK}}
     removed = retain(later(tmp_path, 400), Policy())
     assert removed.sizes == {"gpu_1m": {"age": BLOCK}}
     retain(later(tmp_path, 5000), Policy())
-    assert house.left() == [
+    assert [name for name in house.left() if "date=2027" in name] == [
         f"{t}/date=2027-01-15/c1-n1-day-0001.parquet" for t in ("events", "gpu_15m")
     ]
 
@@ -93,7 +96,7 @@ def test_what_was_written_while_the_clock_stood_wrong_is_kept_as_long(tmp_path: 
     away when the time is set.
     """
     house = House(tmp_path)
-    odd = house.put("gpu", -365 * 57, 0)
+    odd, _ = house.put("gpu", -365 * 57, 0), house.put("node", 50)
     now = later(tmp_path, 3).now_us
     os.utime(odd, (now / 1e6, now / 1e6))
     retain(later(tmp_path, 3), Policy())
@@ -204,6 +207,7 @@ def test_a_day_whose_measurements_are_gone_still_answers(tmp_path: Path) -> None
     """
     whole = two_days(tmp_path)
     compact(later(tmp_path))
+    House(tmp_path).put("events", 40)
     for path in tmp_path.rglob("*.parquet"):
         day = 0 if "date=2027-01-15" in str(path) else 1
         os.utime(path, (MIDNIGHT_US / 1e6 + day * DAY_S,) * 2)
@@ -249,6 +253,111 @@ def test_roll_ups_are_made_before_measurements_are_given_up(tmp_path: Path) -> N
     upkeep(later(tmp_path), Policy(0, 0, 0, 0, max_bytes=compacted - 1))
     assert files(tmp_path, "ib_port") == []
     assert files(tmp_path, "ib_port_1m") == ["c1-n1-day-0002.parquet"]
+
+
+def test_a_clock_that_is_400_days_ahead_for_one_run_removes_nothing(tmp_path: Path) -> None:
+    """Age counts from the newest data: 31 days of it stay, whatever the clock shows."""
+    house = House(tmp_path)
+    for day in range(31):
+        house.put("gpu", day)
+    before = house.left()
+    removed = retain(later(tmp_path, 431), Policy())
+    assert (removed.paths, removed.held_back) == ([], {})
+    assert house.left() == before
+
+
+def test_data_written_with_a_wrong_clock_cost_one_day_and_the_rest_is_held_back(
+    tmp_path: Path,
+) -> None:
+    """The agent stored an hour with a date of next year: the oldest day goes, the others are named,
+    and once the clock is right nothing is too old any longer.
+    """
+    house = House(tmp_path)
+    for day in range(30):
+        house.put("gpu", day)
+        house.put("reads", day)
+    house.put("gpu", 430, 3)
+    for _ in range(5):
+        removed = retain(later(tmp_path, 430.2), Policy())
+    assert removed.held_back == {"gpu": 29 * BLOCK, "reads": 29 * BLOCK}
+    assert not (tmp_path / "gpu/date=2027-01-15").exists()
+    removed = retain(later(tmp_path, 30.2), Policy())
+    assert (removed.paths, removed.held_back) == ([], {})
+    assert len(house.left()) == 2 * 29 + 1 + 1  # and state/retention.json
+
+
+def test_an_operator_who_confirms_gets_all_of_it_removed(tmp_path: Path) -> None:
+    """After a look at the clock: `tocsin compact --once --confirm-removal`."""
+    house = House(tmp_path)
+    for day in (*range(20), 60):
+        house.put("gpu", day)
+    removed = retain(later(tmp_path, 61), Policy(), confirmed=True)
+    assert removed.sizes == {"gpu": {"age": 20 * BLOCK}}
+    assert removed.held_back == {}
+
+
+@pytest.mark.slow
+def test_a_node_that_was_off_for_ten_days_catches_up_by_itself(tmp_path: Path) -> None:
+    """Ten days are too old at once; they go within four days of new data, one every six hours."""
+    house = House(tmp_path)
+    for day in range(30):
+        house.put("gpu", day)
+    most = 0
+    for hours in range(0, 96, 1):
+        day = 40 + hours // 24
+        house.put("gpu", day, hours % 24)
+        removed = retain(later(tmp_path, day + (hours % 24 + 1) / 24), Policy())
+        gone = {path.parent.name for path in removed.paths}
+        assert len(gone) <= 1
+        most = max(most, removed.held_back.get("gpu", 0))
+    assert most >= 9 * BLOCK
+    assert removed.held_back == {}
+    assert (tmp_path / "gpu/date=2027-01-29").exists()  # 30 days before
+
+
+def test_files_of_one_day_that_expire_one_after_the_other_go_in_the_same_turn(
+    tmp_path: Path,
+) -> None:
+    """Compaction writes a day's tables within minutes: the last ones wait for no other turn."""
+    house = House(tmp_path)
+    for table in ("gpu", "node"):
+        house.put(table, 0)
+    house.put("reads", 40)
+    late = house.put("ib_port", 0)
+    at_s = (later(tmp_path, 1.01).now_us) / 1e6
+    os.utime(late, (at_s, at_s))
+    assert set(retain(later(tmp_path, 31.005), Policy()).sizes) == {"gpu", "node"}
+    removed = retain(later(tmp_path, 31.02), Policy())
+    assert (set(removed.sizes), removed.held_back) == ({"ib_port"}, {})
+
+
+def test_what_is_not_ours_is_never_removed(tmp_path: Path) -> None:
+    """A folder named like a file, another's name, a link, a file of a newer version: by age or for
+    the budget. They are named and counted.
+    """
+    house = House(tmp_path)
+    ours = house.put("gpu", 0)
+    (ours.parent / "c1-n1-day-0002.parquet").mkdir()
+    (ours.parent / "report.parquet").write_bytes(bytes(9 * BLOCK))
+    (ours.parent / "c1-n1-day-0003.parquet").symlink_to(ours)
+    newer = ours.parent / "c1-n1-day-0004.parquet"
+    table = pa.table({"x": [1]}).replace_schema_metadata(
+        {"tocsin.table": "gpu", "tocsin.format": "99"}
+    )
+    pq.write_table(table, newer)
+    house.put("node", 40)
+    report = upkeep(later(tmp_path, 41), Policy(max_bytes=1))
+    assert sorted(path.name for path in ours.parent.iterdir()) == [
+        "c1-n1-day-0002.parquet",
+        "c1-n1-day-0003.parquet",
+        "c1-n1-day-0004.parquet",
+        "report.parquet",
+    ]
+    assert report.skipped == {"no_file": 2, "name": 1, "newer": 1}
+    assert f"{ours.parent / 'report.parquet'}: not a name of ours" in report.skipped_names
+    metrics = SelfMetrics()
+    Upkeep.from_json(report.to_json()).publish(metrics, MIDNIGHT_NS)
+    assert metrics.value(agent.STORE_SKIPPED, "newer") == 1
 
 
 def files_of(root: Path, table: str) -> list[str]:

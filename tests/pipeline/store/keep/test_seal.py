@@ -19,7 +19,8 @@ from pipeline.replay import replay
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.store.files.parquet import ForeignError, read
 from pipeline.store.files.schema import schema
-from pipeline.store.files.wal import MAGIC, Wal, segments
+from pipeline.store.files.segment import MAGIC
+from pipeline.store.files.wal import Wal, segments
 from pipeline.store.keep.seal import seal
 from tests.fakes import FakeClock, gpu, gpu_frame, observed
 
@@ -207,7 +208,6 @@ def test_a_torn_segment_is_sealed_up_to_the_tear(tmp_path: Path) -> None:
     wal = Wal(tmp_path / "wal", clock, SelfMetrics())
     for o, findings in seen:
         wal.write(o, findings)
-    wal.close()
     (segment,) = segments(tmp_path / "wal")
     segment.write_bytes(segment.read_bytes()[:-3])
     seal(segment, tmp_path)

@@ -12,8 +12,10 @@ import pytest
 
 from pipeline.catalog import agent
 from pipeline.selfmetrics import SelfMetrics
-from pipeline.store.files.wal import MAGIC, Wal, segments
+from pipeline.store.files.segment import MAGIC
+from pipeline.store.files.wal import Wal, segments
 from pipeline.store.keep import seal
+from pipeline.store.keep.seal_report import SealReport
 from pipeline.store.keep.writer import SealError, StoreWriter, seal_in_child
 from pipeline.store.remote import outbox
 from pipeline.store.remote.upload_plan import CAUSES, Plan, Report, Target
@@ -39,14 +41,14 @@ class House:
         self.runs: list[int] = []  # number of segments that each child got
         self.keeper = StoreWriter(root, "n1", self.clock, self.metrics, seal=self.child)
 
-    def child(self, paths: Sequence[Path]) -> Report:
+    def child(self, paths: Sequence[Path]) -> SealReport:
         report = self.reports[min(len(self.runs), len(self.reports) - 1)]
         self.runs.append(len(paths))
         for path in paths:
             path.unlink()
         if isinstance(report, SealError):
             raise report
-        return report
+        return SealReport(upload=report)
 
     def seconds(self, n: int) -> None:
         for _ in range(n):
@@ -158,7 +160,9 @@ def test_an_upload_that_fails_is_no_failed_sealing(tmp_path: Path) -> None:
 def test_an_upload_beside_a_failed_sealing_is_still_counted(tmp_path: Path) -> None:
     """What the child reported before it failed is not lost."""
     post(tmp_path)
-    house = House(tmp_path, SealError("disk full", Report(sent_files=2)), Report())
+    house = House(
+        tmp_path, SealError("disk full", SealReport(upload=Report(sent_files=2))), Report()
+    )
     house.seconds(1)
     assert (
         house.metrics.value(agent.UPLOAD_FILES),
@@ -187,7 +191,8 @@ def test_a_segment_that_cannot_be_sealed_holds_up_neither_others_nor_the_upload(
             [unreadable, *(p for p in segments(root / "wal") if p != unreadable)]
         )
     assert failed.value.report is not None
-    assert failed.value.report.sent_files == len(list(share.rglob("*.parquet"))) == 3
+    assert failed.value.report.upload is not None
+    assert failed.value.report.upload.sent_files == len(list(share.rglob("*.parquet"))) == 3
     assert not outbox.waiting(root)
 
 
@@ -215,7 +220,7 @@ def test_files_wait_before_their_segment_goes(
     assert {p.table for p in outbox.waiting(tmp_path)} == {"gpu", "devices", "reads"}
 
 
-def test_without_a_plan_nothing_waits_and_nothing_is_reported(
+def test_without_a_plan_nothing_waits_and_no_upload_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Uploading is off unless it is set up."""
@@ -223,5 +228,5 @@ def test_without_a_plan_nothing_waits_and_nothing_is_reported(
     segment = tmp_path / "wal" / "boot-0000000000000001.wal"
     segment.write_bytes(MAGIC)
     seal.main([str(tmp_path), "c1", "", str(segment)])
-    assert capsys.readouterr().out == ""
+    assert SealReport.from_json(capsys.readouterr().out).upload is None
     assert not (tmp_path / outbox.FOLDER).exists()
