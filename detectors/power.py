@@ -81,7 +81,7 @@ class Power(Blockwise):
     """
 
     name = "power"
-    version = 3
+    version = 2
 
     def __init__(self) -> None:
         names = ("watts", "used", *CAUSES)

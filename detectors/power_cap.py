@@ -65,7 +65,7 @@ class PowerCap(Blockwise):
     """
 
     name = "power_cap"
-    version = 3
+    version = 2
 
     def __init__(self) -> None:
         columns = Columns(

@@ -89,7 +89,7 @@ class Straggler(Blockwise):
     """
 
     name = "straggler"
-    version = 3
+    version = 2
 
     def __init__(self) -> None:
         # history: a bit per block of the last 60, the newest is bit 0: below the critical limit

@@ -57,7 +57,6 @@ class Waste(Stateful):
     """
 
     name = "waste"
-    version = 2
 
     def __init__(self) -> None:
         self._columns = Columns(

@@ -90,7 +90,7 @@ class Hang(Stateful):
     """
 
     name = "hang"
-    version = 4
+    version = 3
 
     def __init__(self) -> None:
         self._columns = Columns(

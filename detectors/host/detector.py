@@ -5,23 +5,24 @@ devices that it gave up, and processes that it killed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
-from detectors.host.rules import CRASHES, EVERY, RULES, UNKNOWN, Rule
+from detectors.host.rules import CRASHES, DAY_S, REPORTER, RULES, Rule
 from detectors.host.things import Thing, Things
+from detectors.kit.boots import Boots
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import RANK, FindingTracker, Verdict
 from detectors.kit.jobs import JobTracker
 from detectors.kit.page import Default, Page, Shown
 from detectors.kit.stateful import Stateful
-from pipeline.catalog import EVENTS
 from pipeline.clock import SECOND_NS, Instant
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device
 from pipeline.observation import Event, Observation
 
-# What happened so long before the agent started may be over; the boot before is looked at once.
+# What happened so long before the agent started may be over.
 OLD_S = 3600.0
+# A node that crashed may be off until somebody comes, and its ticket is open as long afterwards.
+CRASH_OLD_S = 7 * DAY_S
 CRASHED = "host/crashed"
 MAX_WORD = 64  # characters of a name that a log line gives
 
@@ -32,9 +33,9 @@ PAGE = Page(
     next_step="Read the kernel log around the time of the event: `dmesg -T`.",
     clears=(
         "With the event that reports the recovery, with the next boot of the node, or after the "
-        "time without a further event that the table gives."
+        "time without a further event that the table gives. A crash ends after a week."
     ),
-    unscored="its scenarios are tests of each row (tests/detectors/host).",
+    scored_as=("host", "host-hardware", "storage", "nvswitch", "gpu-driver", "pcie", "adapter"),
     limits=tuple(
         Default(
             f"{rule.fault}, {rule.kind}",
@@ -61,13 +62,15 @@ class Host(Stateful):
 
     def __init__(self) -> None:
         self._elapsed, self._standing = Elapsed(), FindingTracker(self.name)
-        self._things, self._jobs = Things(), JobTracker()
+        self._things, self._jobs, self._boots = Things(), JobTracker(), Boots()
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What the kernel reported, and what is over."""
         at = self._elapsed.at(observation)
         self._jobs.take(observation.events)
-        findings = [*self._booted(observation.host, observation.boot_id, at)]
+        findings: list[Finding] = []
+        for host, since_ns in self._boots.new(observation).items():
+            findings += self._booted(host, since_ns, at)
         for frame in observation.frames:
             findings += self._standing.swapped(frame, at)
         for event in observation.events:
@@ -78,22 +81,16 @@ class Host(Stateful):
 
     def _event(self, event: Event, at: Instant) -> Iterator[Finding]:
         yield from self._recovered(event, at)
-        if (at.time_ns - event.time_ns) > OLD_S * SECOND_NS:
-            return
+        age_ns = at.time_ns - event.time_ns
         if event.attributes.get("previous_boot"):
-            yield from self._crashed(event, at)
+            if age_ns <= CRASH_OLD_S * SECOND_NS:
+                yield from self._crashed(event, at)
             return
-        if event.kind not in EVENTS:
-            event = replace(
-                event,
-                device=Device(event.device.host, "node", event.device.host),
-                attributes={**event.attributes, UNKNOWN.thing: event.kind},
-            )
-            yield from self._holds(self._counted(event, EVERY.index(UNKNOWN), at), at)
+        if age_ns > OLD_S * SECOND_NS:
             return
         done: set[str] = set()
         for number, rule in enumerate(RULES):
-            if rule.kind == event.kind and rule.fault not in done and _fits(rule, event):
+            if rule.kind == event.kind and rule.fault not in done and self._fits(rule, event):
                 thing = self._counted(event, number, at)
                 if thing.within(rule.within_s, at.mono_ns) >= rule.least:
                     done.add(rule.fault)
@@ -101,10 +98,21 @@ class Host(Stateful):
                     if not rule.confirm_s:
                         yield from self._holds(thing, at)
 
-    def _counted(self, event: Event, number: int, at: Instant) -> Thing:
-        rule = EVERY[number]
+    def _fits(self, rule: Rule, event: Event) -> bool:
         facts = event.attributes
-        name = str(facts.get(rule.thing, ""))[:MAX_WORD]
+        if rule.kind == "oom_kill" and facts.get("cgroup") and not self._has_gpus(event):
+            return False  # the limit of a group that uses no GPU: its own affair
+        return all(str(facts.get(name)) in words for name, words in rule.where.items())
+
+    def _has_gpus(self, event: Event) -> bool:
+        """Whether the job that an event names has GPUs of the node."""
+        job, host = str(event.attributes.get("job", "")), event.device.host
+        return bool(job) and job in {name.partition(".")[0] for name in self._jobs.of_host(host)}
+
+    def _counted(self, event: Event, number: int, at: Instant) -> Thing:
+        rule = RULES[number]
+        facts = event.attributes
+        name = _name(rule, event)
         errors = max(1, int(facts.get(rule.counted, 1) or 1)) if rule.counted else 1
         repeated = max(1, int(facts.get("count", 1) or 1))
         thing = Thing(
@@ -114,7 +122,7 @@ class Host(Stateful):
         return self._things.add(thing, errors * repeated)
 
     def _holds(self, thing: Thing, at: Instant) -> Iterator[Finding]:
-        rule, device = EVERY[thing.rule], thing.device
+        rule, device = RULES[thing.rule], thing.device
         job = self._jobs.of(device.host, device.id) or self._jobs.on(device.host)
         severity: Severity = rule.severity
         if rule.on_node and device.kind == "node":
@@ -130,7 +138,7 @@ class Host(Stateful):
 
     def _recovered(self, event: Event, at: Instant) -> Iterator[Finding]:
         for thing in self._things.all():
-            rule = EVERY[thing.rule]
+            rule = RULES[thing.rule]
             if (
                 event.kind in rule.clears
                 and thing.device.host == event.device.host
@@ -142,12 +150,18 @@ class Host(Stateful):
     def _later(self, at: Instant) -> Iterator[Finding]:
         """What has not recovered in time, and what is over."""
         for thing in self._things.all():
-            rule = EVERY[thing.rule]
+            rule = RULES[thing.rule]
             quiet_s = rule.quiet_s or (rule.within_s if rule.least > 1 else 0.0)
             if quiet_s and at.mono_ns - thing.last_ns > quiet_s * SECOND_NS:
                 yield from self._over(thing, at, "no further report for long")
             elif rule.confirm_s and at.mono_ns - thing.first_ns >= rule.confirm_s * SECOND_NS:
                 yield from self._holds(thing, at)
+        for finding in self._standing.all():
+            age_ns = at.time_ns - finding.time_ns
+            if finding.fault == CRASHED and age_ns > CRASH_OLD_S * SECOND_NS:
+                yield from self._standing.ends(
+                    finding.device, CRASHED, at, "the node has not crashed again for a week"
+                )
 
     def _over(self, thing: Thing, at: Instant, why: str) -> Iterator[Finding]:
         self._things.forget(thing)
@@ -165,22 +179,19 @@ class Host(Stateful):
         verdict = Verdict(CRASHED, "ticket", "RUN_FIELDDIAG", words, (text,))
         yield from self._standing.holds(node, verdict, at, event.time_ns)
 
-    def _booted(self, host: str, boot_id: str, at: Instant) -> Iterator[Finding]:
-        if self._things.boots.setdefault(host, boot_id) == boot_id:
-            return
-        self._things.boots[host] = boot_id
+    def _booted(self, host: str, since_ns: int, at: Instant) -> Iterator[Finding]:
+        """What was reported before the boot is over; what comes after it may be there already."""
+        kept = set()
         for thing in self._things.all():
             if thing.device.host == host:
-                self._things.forget(thing)
+                if at.time_ns - (at.mono_ns - thing.last_ns) < since_ns:
+                    self._things.forget(thing)
+                else:
+                    kept.add((thing.device, thing.fault))
         for finding in self._standing.all():
-            if finding.device.host == host:
-                yield from self._standing.ends(
-                    finding.device, finding.fault, at, "its node was rebooted"
-                )
-
-
-def _fits(rule: Rule, event: Event) -> bool:
-    return all(str(event.attributes.get(name)) in words for name, words in rule.where.items())
+            key = finding.device, finding.fault
+            if finding.device.host == host and key not in kept and finding.time_ns < since_ns:
+                yield from self._standing.ends(*key, at, "its node was rebooted")
 
 
 def _words(rule: Rule, event: Event) -> str:
@@ -191,8 +202,15 @@ def _words(rule: Rule, event: Event) -> str:
 
 def _same(rule: Rule, thing: Thing, event: Event) -> bool:
     """Whether what recovered is this thing; one that the kernel does not name is any of them."""
-    named = str(event.attributes.get(rule.thing, ""))[:MAX_WORD]
+    named = _name(rule, event)
     return not named or thing.name in (named, "")
+
+
+def _name(rule: Rule, event: Event) -> str:
+    """What the event names of what is broken; a port that names nothing else is itself meant."""
+    facts = event.attributes
+    own = facts.get("pci", "") if rule.thing == REPORTER else ""
+    return str(facts.get(rule.thing, own))[:MAX_WORD]
 
 
 class _Facts(dict[str, str]):

@@ -13,6 +13,8 @@ MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86400.0
 BAD = ("fatal", "uncorrected")
 # mcelog.conf(5): mem-ce-error-threshold = 100 / 24h, of a socket's memory.
 CORRECTED_PER_DAY = 100
+# The port that cut a device off: the line of its recovery names that port alone.
+REPORTER = "reporter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +246,7 @@ DEVICES = (
         "RESTART_BM",
         "PCI device {pci} was cut off by its port after an error",
         clears=("pcie_recovered",),
+        thing=REPORTER,
         on_node="ticket",
     ),
     Rule(
@@ -287,17 +290,6 @@ DEVICES = (
     ),
 )
 RULES: tuple[Rule, ...] = (*KERNEL, *HARDWARE, *STORAGE, *DEVICES)
-# An event of a newer agent, or of a plug-in: somebody must look, as nobody here can judge it.
-UNKNOWN = Rule(
-    "",
-    "host/unknown_event",
-    "ticket",
-    "CONTACT_SUPPORT",
-    "an event was reported of a kind that this version does not know: {kind}",
-    thing="kind",
-    quiet_s=24 * HOUR_S,
-)
-EVERY: tuple[Rule, ...] = (*RULES, UNKNOWN)
 # What ends a boot that nobody asked for, by the kind of its last event.
 CRASHES: Mapping[str, str] = {
     "kernel_panic": "the kernel panicked",

@@ -51,7 +51,6 @@ class Things:
 
     def __init__(self) -> None:
         self._known: dict[Key, Thing] = {}
-        self.boots: dict[str, str] = {}
 
     def add(self, thing: Thing, number: int) -> Thing:
         """Another event of a thing, now."""
@@ -92,7 +91,7 @@ class Things:
             ]
             for one in self._known.values()
         ]
-        return {"known": text_array(rows), "boots": text_array(self.boots)}
+        return {"known": text_array(rows)}
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it is not that."""
@@ -113,11 +112,8 @@ class Things:
                 [(int(at), int(n)) for at, n in counts],
             )
             known[one.key] = one
-        boots = {
-            str(host): str(boot) for host, boot in dict(from_text_array(state["boots"])).items()
-        }
 
         def commit() -> None:
-            self._known, self.boots = known, boots
+            self._known = known
 
         return commit

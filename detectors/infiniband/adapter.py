@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from detectors.infiniband.ports import ACTIVE
+from detectors.kit.boots import Boots
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.page import Default, Page, port_columns
@@ -60,21 +61,18 @@ class IbAdapter(Stateful):
     """
 
     name = "ib_adapter"
-    version = 2
+    version = 3
 
     def __init__(self) -> None:
         self._elapsed, self._standing, self._last = Elapsed(), FindingTracker(self.name), _Last()
+        self._boots = Boots()
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What the driver reported, and what is over."""
         at = self._elapsed.at(observation)
         findings: list[Finding] = []
-        if (
-            self._last.boots.setdefault(observation.host, observation.boot_id)
-            != observation.boot_id
-        ):
-            self._last.boots[observation.host] = observation.boot_id
-            findings += self._booted(observation.host, at)
+        for host, since_ns in self._boots.new(observation).items():
+            findings += self._booted(host, since_ns, at)
         for frame in observation.frames:
             if frame.kind == "ib_port":
                 findings += self._standing.swapped(frame, at)
@@ -141,36 +139,29 @@ class IbAdapter(Stateful):
                     finding.device, finding.fault, at, "its driver initialised it again"
                 )
 
-    def _booted(self, host: str, at: Instant) -> Iterator[Finding]:
+    def _booted(self, host: str, since_ns: int, at: Instant) -> Iterator[Finding]:
         for finding in self._standing.all():
-            if finding.device.host == host:
+            if finding.device.host == host and finding.onset_ns < since_ns:
                 yield from self._standing.ends(
                     finding.device, finding.fault, at, "its node was rebooted"
                 )
 
 
 class _Last:
-    """When each device was last reported, and the boot of each node."""
+    """When each device was last reported."""
 
     def __init__(self) -> None:
         self.at: dict[Device, int] = {}
-        self.boots: dict[str, str] = {}
 
     def state(self) -> State:
         """All of it."""
-        return {
-            "at": text_array([(d.host, d.kind, d.id, at) for d, at in self.at.items()]),
-            "boots": text_array(self.boots),
-        }
+        return {"at": text_array([(d.host, d.kind, d.id, at) for d, at in self.at.items()])}
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it is not that."""
         at = {Device(str(h), str(k), str(i)): int(t) for h, k, i, t in from_text_array(state["at"])}
-        boots = {
-            str(host): str(boot) for host, boot in dict(from_text_array(state["boots"])).items()
-        }
 
         def commit() -> None:
-            self.at, self.boots = at, boots
+            self.at = at
 
         return commit

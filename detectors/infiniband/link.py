@@ -85,7 +85,7 @@ class IbLink(Stateful):
     """
 
     name = "ib_link"
-    version = 3
+    version = 2
 
     def __init__(self) -> None:
         self._columns = Columns(

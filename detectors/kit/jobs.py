@@ -159,7 +159,7 @@ class JobTracker:
         """A job of a host that has other hosts too, which their network joins; empty where none
         is known.
         """
-        return next((job for job in self._of_host(host) if (self._reach.get(job) or 0) > 1), "")
+        return next((job for job in self.of_host(host) if (self._reach.get(job) or 0) > 1), "")
 
     def knows(self, host: str) -> bool:
         """Whether jobs were ever reported there; without a job source it is unknown which GPUs are
@@ -169,10 +169,11 @@ class JobTracker:
 
     def on(self, host: str) -> str:
         """The one job of a host: empty where several have GPUs of it, or none is known."""
-        jobs = self._of_host(host)
+        jobs = self.of_host(host)
         return jobs[0] if len(jobs) == 1 else ""
 
-    def _of_host(self, host: str) -> list[str]:
+    def of_host(self, host: str) -> list[str]:
+        """The jobs that hold GPUs of a host."""
         places = {
             place
             for source in (self._by_process, self._by_scheduler)
@@ -233,12 +234,12 @@ class JobTracker:
         for host, gpu, job, *scheduler in from_text_array(state["holders"]):
             (by_scheduler if scheduler else by_process).give(MigSlot(str(host), str(gpu)), str(job))
         hosts = {str(host) for host in from_text_array(state["hosts"])}
-        kept = from_text_array(state["left"])
+        kept = from_text_array(state["left"]) if "left" in state else []  # absent before 2026-11-23
         left = {
             MigSlot(str(host), str(gpu)): (str(job), int(at_ns)) for host, gpu, job, at_ns in kept
         }
 
-        reach = dict(from_text_array(state["reach"]))
+        reach = dict(from_text_array(state["reach"])) if "reach" in state else {}
 
         def commit() -> None:
             self._reach = {str(job): int(hosts) for job, hosts in reach.items()}

@@ -160,7 +160,6 @@ class Nccl(Stateful):
     """
 
     name = "nccl"
-    version = 2
 
     def __init__(self) -> None:
         self._book, self._hardware, self._jobs, self._places = (

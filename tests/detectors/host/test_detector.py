@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from detectors.host import Host
 from detectors.host.rules import CRASHES, RULES, Rule
 from pipeline.catalog.events import EVENTS
 from pipeline.finding import Finding
-from pipeline.frame import Device
+from pipeline.frame import Device, Frame, blank, schema_of
 from pipeline.observation import Event, Observation
 from tests.fakes import START_NS
 
 NODE = Device("n1", "node", "n1")
-SECOND = 10**9
+SECOND, DAY_S = 10**9, 86_400.0
 
 
 class Kernel:
@@ -26,9 +27,12 @@ class Kernel:
         self.open: dict[str, Finding] = {}
         self._seq = 0
 
-    def reports(self, kind: str, device: Device = NODE, **attributes: Any) -> None:
-        """An event, now."""
-        self._see(Event(self._now, 0, device, kind, attributes))
+    def reports(
+        self, kind: str, device: Device = NODE, *, happened_s: float | None = None, **facts: Any
+    ) -> None:
+        """An event, of now or of earlier."""
+        at_ns = self._now if happened_s is None else START_NS + round(happened_s * SECOND)
+        self._see(Event(at_ns, 0, device, kind, facts))
 
     def wait(self, seconds: float) -> None:
         """Nothing is reported for so long; looked at every minute."""
@@ -199,6 +203,63 @@ def test_a_boot_that_ended_in_a_crash_is_reported_after_the_next(kind: str) -> N
     assert finding.evidence == ("the last line",)
 
 
+def test_a_crash_is_reported_however_long_the_node_was_off() -> None:
+    """Somebody came after two days; a week after the boot its ticket ends."""
+    kernel = Kernel()
+    kernel.wait(2 * DAY_S)
+    kernel.reports("kernel_panic", previous_boot=True, reason="x", happened_s=0)
+    assert kernel.faults == {"host/crashed": "ticket"}
+    kernel.wait(6.9 * DAY_S)
+    assert kernel.faults == {"host/crashed": "ticket"}
+    kernel.wait(0.2 * DAY_S)
+    assert kernel.faults == {}
+
+
+def joined(seconds: float, boot: str, *events: Event, booted_s: float = 0.0) -> Observation:
+    """An observation of many nodes, in which the node's device gives its boot."""
+    time_ns = START_NS + round(seconds * SECOND)
+    devices = (Device("n1", "node", "n1", {"boot_id": boot}),)
+    schema, (gauges, counters, observed) = schema_of("node"), blank("node", devices)
+    gauges[schema.gauge_row["boot_time_seconds"]] = START_NS / SECOND + booted_s
+    frame = Frame(
+        schema, time_ns, time_ns, devices, gauges, counters, observed, np.zeros(1, np.int64)
+    )
+    return Observation("host", "fleet", "fleet", 1, time_ns, time_ns, 0, (frame,), events)
+
+
+def test_a_boot_ends_what_was_reported_also_where_frames_of_nodes_are_joined() -> None:
+    """What is reported after the boot, and is read before the node's new boot is, stays open."""
+    host = Host()
+    panic = Event(START_NS, 0, NODE, "kernel_panic", {"reason": "x"})
+    lockup = Event(START_NS + 605 * SECOND, 0, NODE, "hard_lockup", {"cpu": 1})
+    opened = list(host.update(joined(0, "boot-1", panic)))
+    assert [(f.fault, f.phase) for f in opened] == [("host/panic", "onset")]
+    assert [f.fault for f in host.update(joined(605, "boot-1", lockup))] == ["host/lockup"]
+    ended = host.update(joined(660, "boot-2", booted_s=600))
+    assert [(f.fault, f.phase) for f in ended] == [("host/panic", "cleared")]
+
+
+def test_a_device_that_its_port_cut_off_is_back_when_the_port_says_so() -> None:
+    """The recovery names the port alone; that of another port ends nothing."""
+    kernel, gpu = Kernel(), Device("n1", "gpu", "GPU-0")
+    kernel.reports("pcie_containment", gpu, pci="0000:1b:00.0", reporter="0000:1a:01.0")
+    kernel.reports("pcie_recovered", pci="0000:b7:01.0")
+    assert kernel.faults == {"pcie/contained": "page"}
+    kernel.reports("pcie_recovered", pci="0000:1a:01.0")
+    assert kernel.faults == {}
+
+
+def test_a_process_that_the_limit_of_its_own_group_killed_is_a_fault_of_a_job_with_gpus() -> None:
+    """Of a group without a GPU of the node it is its own affair, whatever else runs there."""
+    for group, job in (("/system.slice/cron.service", ""), ("/slurm/job_7", "7")):
+        kernel = Kernel()
+        kernel.job()
+        kernel.reports("oom_kill", process="python3", cgroup=group, job=job)
+        assert kernel.open == {}
+    kernel.reports("oom_kill", process="python3", cgroup="/slurm/job_42", job="42")
+    assert kernel.faults == {"host/oom": "ticket"}
+
+
 def test_a_restart_of_the_agent_forgets_nothing() -> None:
     """A server that does not respond for thirty seconds before it and after it."""
     kernel = Kernel()
@@ -246,15 +307,3 @@ def test_every_kind_of_event_is_judged_or_is_no_fault() -> None:
     """A kind that is added to the catalogue needs a rule, or a place in these lists."""
     judged = {rule.kind for rule in RULES} | JUDGED_ELSEWHERE.keys()
     assert {kind.name for kind in EVENTS} == judged | NO_FAULT
-
-
-def test_an_event_of_a_kind_that_nobody_knows_is_a_ticket_about_its_node() -> None:
-    """A newer agent reported it, about whatever device; it is named, and over after a day."""
-    kernel = Kernel()
-    kernel.reports("quantum_flux", Device("n1", "gpu", "GPU-0"), text="a line")
-    assert kernel.faults == {"host/unknown_event": "ticket"}
-    (found,) = kernel.open.values()
-    assert found.device == NODE
-    assert "quantum_flux" in found.summary
-    kernel.wait(25 * 3600)
-    assert kernel.faults == {}

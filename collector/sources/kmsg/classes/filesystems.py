@@ -157,7 +157,8 @@ CLASSES: tuple[LineClass, ...] = (
     ),
     _gone(
         "LustreError:",
-        r"LustreError: (?:\d{1,10}-[0-9a-f]{1,4}: (?P<server>[^ :]{1,120}))?",
+        r"LustreError: (?:\d{1,10}-[0-9a-f]{1,4}: (?P<server>[^ :]{1,120}?)"
+        r"(?:-(?:mdc|osc|mgc|lwp)-[0-9a-f]{4,16})?[ :])?",
         "lustre",
         _LUSTRE,
         "error",

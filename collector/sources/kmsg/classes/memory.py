@@ -61,8 +61,8 @@ CLASSES: tuple[LineClass, ...] = (
         "edac",
         "drivers/edac/edac_mc.c",
         "EDAC",
-        r"EDAC (?:[^ ]{1,32} )?MC\d{1,3}: (?P<errors>\d{1,10}) (?P<severity>CE|UE) .{0,200}? "
-        r"on (?P<dimm>[^ ]{1,120})",
+        r"EDAC (?:[^ ]{1,32} )?MC\d{1,3}: (?P<errors>\d{1,10}) (?P<severity>CE|UE) "
+        r"(?:.{0,200}? )?on (?P<dimm>[^ ]{1,120})",
     ),
     line(
         "memory_failure",

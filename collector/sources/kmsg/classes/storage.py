@@ -73,6 +73,7 @@ CLASSES: tuple[LineClass, ...] = (
         "blk_update_request: print_req_error: critical I/O protection",
         "block/blk-mq.c",
         "block",
+        reason="I/O error",
     ),
     _error(
         rf"Buffer I/O error on (?:dev(?:ice)? )?{BLOCK_DEVICE},",
