@@ -43,12 +43,12 @@ class Happenings:
                 Record(line.text, first + count - 1, usec),
                 count,
             )
-            self._add(KMSG, when, tell(run, device, Log(KMSG, stream), when, when))
+            self.add(KMSG, when, tell(run, device, Log(KMSG, stream), when, when))
 
     def nvml_xid(self, device: Device, code: int, when: Instant) -> None:
         """The same XID as NVML's event set delivers it."""
         pci = pci_key(device.attributes["pci_bus_id"])
-        self._add(
+        self.add(
             NVML, when, Event(*when, device, "xid", {"code": code, "pci": pci, "origin": NVML})
         )
 
@@ -61,7 +61,7 @@ class Happenings:
         attributes: Mapping[str, Value] | None = None,
     ) -> None:
         """Any other event."""
-        self._add(source, when, Event(*when, device, kind, attributes or {}))
+        self.add(source, when, Event(*when, device, kind, attributes or {}))
 
     def take(self, source: str, until_ns: int) -> tuple[Event, ...]:
         """What a source tells when it is read at monotonic time ``until_ns``, in the
@@ -76,5 +76,6 @@ class Happenings:
         )
         return tuple(event for _, event in due_now)
 
-    def _add(self, source: str, when: Instant, event: Event) -> None:
+    def add(self, source: str, when: Instant, event: Event) -> None:
+        """An event that its source reports when it is read after an instant."""
         self._waiting.setdefault(source, []).append((when.mono_ns, event))

@@ -164,7 +164,7 @@ class Plan:
             ):
                 continue
             place = TopologyNode(onset, node, slot, job)
-            if (kills_s is not None and self._needed(node, onset + kills_s)) or (
+            if (kills_s is not None and self.needed(node, onset + kills_s)) or (
                 fits is not None and not fits(place)
             ):
                 continue
@@ -173,7 +173,7 @@ class Plan:
         self.skipped += 1
         return None
 
-    def _needed(self, node: int, at_s: float) -> bool:
+    def needed(self, node: int, at_s: float) -> bool:
         """Whether a fault is to strike the job on a node after a time."""
         job = self.job(node, at_s)
         return job is not None and any(
@@ -190,6 +190,12 @@ class Plan:
             return False
         self._busy += [(node, since_s, until_s) for node in nodes]
         return True
+
+    def is_free(self, node: int, at_s: float) -> bool:
+        """Whether no fault has a node around a time."""
+        return not any(
+            n == node and start - APART_S < at_s < end + APART_S for n, start, end in self._busy
+        )
 
     def job(self, node: int, at_s: float) -> FleetJob | None:
         """The job on a node at a time."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device
 from simulator.fleet import effects
-from simulator.fleet.events import HOST
+from simulator.fleet.events import HOST, INFINIBAND, NVML
 from simulator.fleet.topology import GPUS
-from simulator.fleet.world import UP_FOR_NS, FleetState
+from simulator.fleet.world import OK, UP_FOR_NS, FleetState, Process
+
+BOOT_S = 420.0  # of a node with eight GPUs, from power-off until the agent reads again
 
 
 def reboot(world: FleetState, node: int) -> None:
@@ -56,3 +58,29 @@ def swap(world: FleetState, gpu: int, generation: int) -> None:
     for remapped in world.cells.remapped.values():
         remapped[gpu] = 0
     effects.reset(world, gpu)
+
+
+def power(world: FleetState, node: int, *, on: bool) -> None:
+    """A node is switched off or on: its agent is silent, and the links'
+    other ends see them go down.
+    """
+    for source in (NVML, INFINIBAND, HOST):
+        world.silent[source][node] = not on
+    for port in range(node * GPUS, (node + 1) * GPUS):
+        other = world.ports.other(port)
+        if other is None or bool(world.ports.up[other]) == on:
+            continue
+        world.ports.up[other] = on
+        effects.show_port(world, other)
+        effects.count(world, other, "link_error_recoveries" if on else "link_downed")
+
+
+def boot(world: FleetState, *, node: int, off_s: float = BOOT_S) -> Process:
+    """The node is off, and comes back with another boot."""
+    power(world, node, on=False)
+    yield off_s
+    reboot(world, node)
+    power(world, node, on=True)
+    for gpu in range(node * GPUS, (node + 1) * GPUS):
+        if world.gpu_state[gpu] != OK:
+            effects.gpu_state(world, gpu, OK)

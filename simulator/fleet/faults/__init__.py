@@ -6,6 +6,7 @@ One line here makes a scenario file come alive.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from simulator.fleet.faults import (
     ecc,
@@ -18,9 +19,12 @@ from simulator.fleet.faults import (
     straggler,
     thermal,
     throttle,
+    together,
     xid,
 )
+from simulator.fleet.faults.host import crash, planning
 from simulator.fleet.plan import Plan
+from simulator.fleet.troubles import devices, hardware, kernel, storage
 
 FAULTS: Mapping[str, Callable[[Plan], None]] = {
     "F01": ecc.chronic_cell,
@@ -55,6 +59,20 @@ FAULTS: Mapping[str, Callable[[Plan], None]] = {
     "F30": throttle.weak_regulator,
     "F31": lemon.lemon,
     "F32": job.together,
+    "F33": partial(planning.troubles, of=kernel.KERNEL),
+    "F34": crash.crashes,
+    "F35": partial(planning.troubles, of=hardware.HARDWARE),
+    "F36": partial(planning.troubles, of=storage.SERVERS),
+    "F37": partial(planning.troubles, of=storage.DISKS),
+    "F38": partial(planning.troubles, of=devices.SWITCHES),
+    "F39": partial(planning.troubles, of=devices.DRIVERS),
+    "F40": partial(planning.troubles, of=devices.PCIE),
+    "F41": partial(planning.troubles, of=devices.ADAPTERS),
+    "F42": partial(planning.troubles, of=kernel.RESOURCES),
+    "F43": crash.driver_hung,
+    # F44 is for the fabric of GPUs.
+    "F45": partial(together.several, faults=2),
+    "F46": partial(together.several, faults=3),
     "F50": stalls.stuck,
     "F51": stalls.loops,
     "F52": stalls.crawls,

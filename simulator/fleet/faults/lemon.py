@@ -1,16 +1,21 @@
-"""A node on which one thing after the other goes wrong."""
+"""A node on which one thing after the other goes wrong: each has a ticket of its own, which is
+right, and the last one makes the node a lemon.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from simulator.fleet import effects
 from simulator.fleet.faults import pcie, throttle
-from simulator.fleet.plan import Plan
+from simulator.fleet.plan import Case, Plan
 from simulator.fleet.topology import GPUS
+from simulator.fleet.truth import EntityKind
 from simulator.fleet.world import FleetState, Process
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+Weak = Callable[..., Process]
 
 
 def lemon(plan: Plan) -> None:
@@ -39,8 +44,24 @@ def lemon(plan: Plan) -> None:
                 members=members,
             )
             slots = plan.rng.permutation(GPUS).tolist()
-            for at, process, slot in zip(times, order, slots, strict=False):
+            for number, (at, process, slot) in enumerate(zip(times, order, slots, strict=False)):
                 plan.inject(at, partial(process, gpu=first + slot))
+                _part(plan, case, f"/{number}", (process, at, first + slot))
+
+
+def _part(plan: Plan, case: Case, suffix: str, what: tuple[Weak, float, int]) -> None:
+    """One of the six: a fault of its own, whose ticket is about its own device."""
+    process, at, row = what
+    fault, kind, lasts, by_s = PARTS[process]
+    job = plan.job(row // GPUS, at)
+    if process is _hot_memory and not (job and job.runs(at, at + lasts)):
+        return  # heat is judged under load
+    device = (plan.topology.ports if kind == "port" else plan.topology.gpus)[row]
+    end = plan.end_s if not lasts else at + lasts
+    plan.truth(
+        case, device, at, end, kind=kind, fault=fault, severity="ticket", detect_by_s=by_s,
+        suffix=suffix,
+    )  # fmt: skip
 
 
 def _contained(world: FleetState, *, gpu: int) -> Process:
@@ -66,3 +87,13 @@ def _hot_memory(world: FleetState, *, gpu: int) -> Process:
 def _full_counter(world: FleetState, *, gpu: int) -> Process:
     world.port_columns.set_counter("symbol_errors", 65535, gpu)
     yield 0.0
+
+
+# Class, what is broken, seconds until it is repaired (0: never), and seconds until it is due.
+PARTS: Mapping[Weak, tuple[str, EntityKind, float, float]] = {
+    _contained: ("ecc", "gpu", 2 * HOUR, MINUTE),
+    _replays: ("pcie", "gpu", 20 * MINUTE, 20 * MINUTE),
+    _limit: ("power-limit", "gpu", 20 * MINUTE, 10 * MINUTE),
+    _hot_memory: ("throttle", "gpu", 40 * MINUTE, 40 * MINUTE),
+    _full_counter: ("observability", "port", 0.0, MINUTE),
+}

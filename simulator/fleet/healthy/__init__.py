@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from simulator.fleet.healthy import collectors, jobs, operations, phases, rooms, storage
+from simulator.fleet.healthy import collectors, jobs, kernel, operations, phases, rooms, storage
 from simulator.fleet.plan import Plan
 
 HEALTHY: Mapping[str, Callable[[Plan], None]] = {
@@ -41,4 +41,8 @@ HEALTHY: Mapping[str, Callable[[Plan], None]] = {
     "H40": storage.storage,
     "H41": rooms.cycling,
     "H42": phases.phases,
+    "H43": kernel.lines_of_every_day,
+    "H44": kernel.servers_back,
+    "H45": kernel.planned_boots,
+    "H46": kernel.over_at_once,
 }

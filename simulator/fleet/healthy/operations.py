@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from simulator.fleet import effects, repair
-from simulator.fleet.events import INFINIBAND, JOBS, NVML
+from simulator.fleet.events import JOBS
 from simulator.fleet.plan import Plan
 from simulator.fleet.topology import GPUS, RACK
 from simulator.fleet.world import OK, UNREADABLE, FleetState, Process
@@ -17,7 +17,6 @@ from simulator.kernel_log import INFO, KernelLine
 
 MINUTE, HOUR = 60.0, 3600.0
 RELOAD_S, UPGRADE_S = 40.0, 300.0  # of a driver; meanwhile its GPUs are listed and answer nothing
-BOOT_S = 420.0  # of a node with eight GPUs, from power-off until the agent reads again
 
 
 def reconfigured(plan: Plan) -> None:
@@ -172,11 +171,11 @@ def _reload(world: FleetState, *, node: int, order: list[int], lasts: float) -> 
 
 
 def _swap(world: FleetState, *, node: int, slot: int, off: float, generation: int) -> Process:
-    _power(world, node, on=False)
+    repair.power(world, node, on=False)
     yield off
     repair.swap(world, node * GPUS + slot, generation)
     repair.reboot(world, node)
-    _power(world, node, on=True)
+    repair.power(world, node, on=True)
 
 
 def _near_the_end(world: FleetState) -> Process:
@@ -232,28 +231,13 @@ def _service(world: FleetState, *, node: int, announced: bool) -> Process:
             JOBS, node, "maintenance_started", {"reason": "kernel update", "seconds": 1800}
         )
         yield MINUTE
-    _power(world, node, on=False)
-    yield BOOT_S
+    repair.power(world, node, on=False)
+    yield repair.BOOT_S
     repair.reboot(world, node)
-    _power(world, node, on=True)
+    repair.power(world, node, on=True)
     if announced:
         yield 10 * MINUTE
         world.tell_node(JOBS, node, "maintenance_ended")
-
-
-def _power(world: FleetState, node: int, *, on: bool) -> None:
-    """A node is switched off or on: its agent is silent, and the links'
-    other ends see them go down.
-    """
-    for source in (NVML, INFINIBAND, "host"):
-        world.silent[source][node] = not on
-    for port in range(node * GPUS, (node + 1) * GPUS):
-        other = world.ports.other(port)
-        if other is None or bool(world.ports.up[other]) == on:
-            continue
-        world.ports.up[other] = on
-        effects.show_port(world, other)
-        effects.count(world, other, "link_error_recoveries" if on else "link_downed")
 
 
 def _remap(world: FleetState, *, gpu: int) -> Process:

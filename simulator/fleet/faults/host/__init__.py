@@ -1,0 +1,1 @@
+"""Cases of faults that the kernel of a node reports, and of drivers that hang."""
