@@ -22,6 +22,7 @@ from collector.agent.operator_commands import OperatorCommands
 from collector.agent.runtime import Runtime
 from collector.agent.simulated_node import SimulatedNode
 from collector.agent.sources import Parts, schedules, topology_of
+from collector.config.links import Links
 from collector.config.raw_setting import ConfigError
 from collector.config.settings import Config
 from collector.config.web.security import WebFile
@@ -340,6 +341,8 @@ class Agent:
             xid.use(Path(table) if table else None)
         except xid.XidTableError as error:  # it was good when the configuration was read
             log.error("XID table rejected, keeping the previous one: %s", error)
+        web = self._config.web
+        self._runtime.pages.links = Links(web.runbook_url, web.dashboard_url)
         metrics, clock = self._runtime.metrics, self._environment.clock
         metrics.set(agent.CONFIG_RELOAD_SUCCESS, 1)
         metrics.set(agent.CONFIG_RELOAD_TIME, clock.time_ns() / 1e9)

@@ -8,6 +8,7 @@ from pathlib import Path as File
 from typing import Any
 
 from collector.config import address
+from collector.config.links import template_fault
 from collector.config.raw_setting import ConfigError
 from collector.config.settings import Config
 from collector.config.tree import Path
@@ -55,11 +56,14 @@ def _web(config: Config) -> Iterator[tuple[Path, str]]:
                 yield ("web", name), str(error)
     if config.web.config_file:
         yield from _web_config(File(config.web.config_file))
+    for name in ("runbook_url", "dashboard_url"):
+        if fault := template_fault(getattr(config.web, name)):
+            yield ("web", name), fault
     path = config.web.telemetry_path
     if (
         not path.startswith("/")
         or path in RESERVED
-        or path.startswith("/api/")
+        or path.startswith(("/api/", "/incidents/"))
         or any(c in path for c in "?#{} ")
     ):
         yield ("web", "telemetry_path"), f"{path!r} is not a usable path such as /metrics"

@@ -67,6 +67,22 @@ class Web(Section, frozen=True):
             "alone: for probes without certificates. None by default."
         ),
     ] = ()
+    runbook_url: Annotated[
+        str,
+        _help(
+            "Link of each incident on the page and in the API to your runbook, such as "
+            "`https://wiki.example.org/tocsin#{alert}`; no link while empty. Replaced: `{alert}` "
+            "(as in the alerts' `runbook_url`), `{class}`, `{incident}`, `{host}`, "
+            "`{kind}`, `{device}`, and for GPUs `{gpu}` (index) and `{uuid}`."
+        ),
+    ] = ""
+    dashboard_url: Annotated[
+        str,
+        _help(
+            "The same to a dashboard, such as "
+            "`https://grafana.example.org/d/tocsin-gpu?var-instance={host}:9400&var-gpu={gpu}`."
+        ),
+    ] = ""
 
 
 class Exposition(Section, frozen=True):

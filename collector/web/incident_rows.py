@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from collector.config.links import Links
 from collector.integrations.verdict import called
 from collector.web.affected import Affected, affected
-from collector.web.links import Links
 from detectors.faults import fault_of
 from detectors.incidents.summary import cause_of
 from pipeline.documents import finding_document, printable

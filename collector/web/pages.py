@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from collector.config.links import Links
 from collector.integrations.health import devices, identities
 from collector.integrations.verdict import verdict
 from collector.node.out_of_service import Out
 from collector.web.explained import incident_row
 from collector.web.incident_rows import Scene, open_rows, past_rows, time
-from collector.web.links import Links
 from collector.web.recent import Past, Recent
 from collector.web.status import Conclusions, Node, scene_of, status
 from pipeline.clock import Clock

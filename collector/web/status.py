@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any
 
+from collector.config.links import Links
 from collector.node.out_of_service import Out
 from collector.web.agent_parts import parts, sources
 from collector.web.columns import NOW
 from collector.web.incident_rows import Scene, finding_row, open_rows, past_rows, time
-from collector.web.links import Links
 from collector.web.verdict import verdict
 from pipeline.catalog import device_job, field
 from pipeline.documents import printable

@@ -101,7 +101,8 @@ def pass_time(page: Page, seconds: float) -> None:
 
 def press(page: Page, key: str) -> None:
     """One key, down and up."""
-    code, text = {"Tab": (9, ""), "Enter": (13, "\r")}[key]
+    keys = {"Tab": (9, ""), "Enter": (13, "\r"), "Escape": (27, ""), "ArrowLeft": (37, "")}
+    code, text = keys[key]
     for kind in ("keyDown", "keyUp"):
         page.ask(
             "Input.dispatchKeyEvent",
@@ -111,6 +112,17 @@ def press(page: Page, key: str) -> None:
             windowsVirtualKeyCode=code,
             text=text,
         )
+
+
+def point(page: Page, selector: str, share: float, *, touch: bool = False) -> None:
+    """Move the mouse over an element, so far from its left to its right; or touch it there."""
+    box = page.evaluate(f"document.querySelector({selector!r}).getBoundingClientRect().toJSON()")
+    at = {"x": box["left"] + share * box["width"], "y": box["top"] + box["height"] / 2}
+    if touch:
+        page.ask("Input.dispatchTouchEvent", type="touchStart", touchPoints=[at])
+        page.ask("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+    else:
+        page.ask("Input.dispatchMouseEvent", type="mouseMoved", **at)
 
 
 def text(page: Page, selector: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from collector.web.links import Links, template_fault
+from collector.config.links import Links, template_fault
 from pipeline.frame import Device
 from tests.collector.web.scene import Scene
 from tests.fakes import gpu
