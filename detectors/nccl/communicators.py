@@ -45,6 +45,8 @@ class Joined:
     # how long the longest unfinished call had lasted when its rank reported it, -1 where unknown
     waited_ns: int = -1
     moving: bool = False  # the newest look differs from the one before
+    # while it stood still, another communicator of the job moved from one look to a later one
+    passed: bool = False
     unknown: tuple[int, ...] = ()  # world ranks that belong to it and are in no report
 
     @property
@@ -63,13 +65,27 @@ class Joined:
         """Whether it was seen twice with enough time between, or a rank had waited that long in a
         call.
 
-        Ranks of a job that moves write their dumps one after the other, and so differ. What bears
-        no time (pasted text, lines of a watchdog that has lost its patience) counts by itself.
+        Ranks of a job that moves write their dumps one after the other, and so differ; lines of a
+        watchdog that has lost its patience count by themselves. Two looks without a time (a text
+        reply of RAS) may be one reply that was saved twice: then others must have moved between.
         """
         if self.completing:
             return self.waited_ns < 0 or self.waited_ns >= SPACING_NS
         span_ns = self.until_ns - self.since_ns
-        return self.looks > 1 and (span_ns >= SPACING_NS or not (self.since_ns and self.until_ns))
+        timed = self.since_ns and self.until_ns
+        return self.looks > 1 and (span_ns >= SPACING_NS if timed else self.passed)
+
+    @property
+    def doubt(self) -> str:
+        """Why it is not confirmed, for the evidence; empty where it is."""
+        if self.confirmed:
+            return ""
+        if self.looks > 1 and not self.completing and not (self.since_ns and self.until_ns):
+            return (
+                "; the replies bear no time and may be one: save two in JSON (SET FORMAT json), "
+                f"{SPACING_NS // SECOND_NS} s apart"
+            )
+        return "; seen only once: a rank that is merely late looks the same"
 
 
 class Communicators:
@@ -97,6 +113,8 @@ class Communicators:
         self._number_the_job(kept)
 
     def _ras(self, report: Report) -> None:
+        frozen: list[Joined] = []
+        moved = False
         for communicator in report.communicators:
             key = self._key(communicator)
             now = self._joined(replace(communicator, second=key[2]), report)
@@ -105,8 +123,13 @@ class Communicators:
                 # the same report, read twice
                 again = before.until_ns and before.until_ns == now.until_ns
                 now.looks, now.since_ns = before.looks + (not again), before.since_ns
+                now.passed = before.passed
+                frozen.append(now)
             now.moving = before is not None and _moved(before, now)
+            moved |= now.moving
             self.all[key] = now
+        for each in frozen:
+            each.passed |= moved
 
     def _key(self, communicator: Communicator) -> tuple[str, str, str]:
         """Text reports lack the second hash: they are about the one communicator
@@ -276,9 +299,9 @@ def _waited(member: Member, time_ns: int) -> int:
     """How long its oldest unfinished call had lasted at a time of its own clock; -1
     where the times are unknown.
     """
-    begun = min(
-        (o.created_ns for o in member.operations if not o.completed and o.created_ns), default=0
-    )
+    calls = [o.created_ns for o in member.operations if not o.completed]
+    calls += [transfer.created_ns for transfer in member.transfers]
+    begun = min(filter(None, calls), default=0)
     return time_ns - begun if 0 < begun <= time_ns else -1
 
 

@@ -20,6 +20,7 @@ from detectors.kit.stateful import Commit, Stateful, from_text_array, text_array
 from detectors.nccl.case import Case, Ended, GpuFault, PortFault
 from detectors.nccl.job_store import JobBook, JobStore
 from detectors.nccl.judge import judge
+from detectors.nccl.lines import stops_a_rank
 from detectors.nccl.places import Places
 from detectors.nccl.verdict import Cause, Verdict
 from detectors.nccl.words import summary
@@ -38,7 +39,6 @@ SURE = 0.7  # confidence of a page
 # how long a fault of hardware may explain a stall: watchdogs wait for ten
 # minutes before they report
 HARDWARE_NS = 600 * SECOND_NS
-FATAL = frozenset(("hw-fatal", "hw-reset", "ecc"))  # categories of the XID table that stop a rank
 ACTIONS: dict[Cause, Action] = {
     "process_lost": "RESTART_APP",
     "hardware_fault": "RUN_FIELDDIAG",
@@ -70,7 +70,7 @@ class _Hardware:
             and isinstance(code := facts.get("code"), int)
         ):
             entry = xid_entry(code)
-            if entry.category in FATAL:
+            if stops_a_rank(entry):
                 self.gpus[event.device.id] = (
                     now_ns,
                     f"XID {code} of {event.device.id}: {entry.description}",
@@ -276,7 +276,11 @@ class Nccl(Stateful):
     def _report(self, name: str, job: JobBook, verdict: Verdict, at: Instant) -> Iterator[Finding]:
         fault = f"{'straggler' if verdict.cause in SLOW else 'hang'}/{verdict.cause}"
         hosts = self._places.hosts(job.reports())
-        culprits = [replace(c, host=hosts.get(c.host, c.host)) for c in verdict.culprits]
+        culprits = [
+            self._places.located(replace(c, host=hosts.get(c.host, c.host)))
+            for c in verdict.culprits
+        ]
+        verdict = replace(verdict, culprits=tuple(culprits))
         devices = [self._places.device(culprit, name) for culprit in culprits] or [
             Device("", "job", name)
         ]

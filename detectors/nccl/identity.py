@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from detectors.nccl.verdict import gpu_words
 from pipeline.nccl.member import Member
 from pipeline.nccl.report import Communicator
 
@@ -27,9 +28,9 @@ class Who:
         """As text, as short as possible."""
         parts = [f"rank {self.rank}"] if self.rank >= 0 else []
         parts += [f"pid {self.pid}"] if self.pid >= 0 else []
-        parts += [f"GPU {self.gpu}"] if self.gpu >= 0 else []
+        parts += [gpu_words(self.nvml, self.gpu, self.uuid)]
         parts += [f"node {self.host}"] if self.host else []
-        return ", ".join(parts) or "an unknown rank"
+        return ", ".join(part for part in parts if part) or "an unknown rank"
 
 
 class Identities:
@@ -40,7 +41,7 @@ class Identities:
     >>> a = known.number(world, Member(5, host="10.0.0.2", pid=77, gpu=1))
     >>> b = known.number(Communicator("tp", 2), Member(1, host="10.0.0.2", pid=77, gpu=1))
     >>> a == b, known.who(a).words()
-    (True, 'pid 77, GPU 1, node 10.0.0.2')
+    (True, 'pid 77, CUDA device 1, node 10.0.0.2')
     """
 
     def __init__(self) -> None:

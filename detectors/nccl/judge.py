@@ -279,7 +279,7 @@ def _root(target: Target | None, identities: Identities) -> Target | None:
 def _culprit(target: Target, score: float, identities: Identities) -> Culprit:
     if isinstance(target, RankTarget):
         who = identities.who(target.number)
-        return Culprit(score, who.rank, who.host, who.pid, who.gpu, who.uuid)
+        return Culprit(score, who.rank, who.host, who.pid, who.gpu, who.uuid, nvml=who.nvml)
     return Culprit(
         score, host=target.host, port=target.port if isinstance(target, PortTarget) else ""
     )

@@ -20,11 +20,12 @@ from detectors.nccl.clue import (
     RankTarget,
 )
 from detectors.nccl.communicators import DEFAULT_GROUP
+from detectors.nccl.cuda_errors import fault_of
 from detectors.nccl.identity import Identities, Who
 from pipeline.nccl.hit import Hit
 from pipeline.nccl.member import WHOLE, Member, Operation
 from pipeline.nccl.report import Communicator, Report
-from pipeline.xid.table import xid_entry
+from pipeline.xid.table import XidEntry, xid_entry
 
 MAX_RANK = 1 << 20
 
@@ -233,14 +234,7 @@ def _ranks(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
             else -1
         )
         if hit.name == "cuda":
-            yield Clue(
-                "log",
-                f"a CUDA call failed: {hit.fields['err']}",
-                OWN_ERROR,
-                RankTarget(number),
-                "hardware_fault",
-                hit.origin,
-            )
+            yield _cuda(hit, number)
         elif hit.name in ("wd_stuck", "gil"):
             text = (
                 "its watchdog was stuck in a CUDA call"
@@ -259,11 +253,7 @@ def _ranks(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
                     "host_hang",
                     hit.origin,
                 )
-        elif (
-            hit.name == "xid"
-            and (entry := xid_entry(hit.number("xid")))
-            and entry.category in FATAL
-        ):
+        elif hit.name == "xid" and (entry := xid_entry(hit.number("xid"))) and stops_a_rank(entry):
             who = Who(host=hit.host, pid=hit.number("pid"))
             text = f"XID {entry.code} of the GPU at {hit.fields['bdf']}: {entry.description}"
             at = RankTarget(identities.find(who)) if who.pid >= 0 else None
@@ -280,7 +270,30 @@ def _ranks(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
             yield Clue("log", hit.text, ref=hit.origin)
 
 
+def _cuda(hit: Hit, number: int) -> Clue:
+    """A CUDA call that failed: the GPU's fault, the program's, or one that an XID decides."""
+    text, fault = f"a CUDA call failed: {hit.fields['err']}", fault_of(hit.fields["err"])
+    if fault == "software":
+        return Clue("log", f"{text}: an error of the program", ref=hit.origin)
+    return Clue(
+        "log",
+        text if fault == "hardware" else f"{text}: of the GPU only with an XID",
+        OWN_ERROR,
+        RankTarget(number),
+        "hardware_fault",
+        hit.origin,
+        firm=fault == "hardware",
+    )
+
+
 FATAL = frozenset(("hw-fatal", "hw-reset", "ecc"))  # categories of the XID table that stop a rank
+
+
+def stops_a_rank(entry: XidEntry) -> bool:
+    """Whether an XID explains that a rank stopped: not one that only records what was repaired or
+    corrected (63, 92).
+    """
+    return entry.category in FATAL and entry.level != "record"
 
 
 def _init(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:

@@ -5,6 +5,7 @@ job where none is named.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from detectors.kit.snapshot import State, device_state, devices_from
 from detectors.kit.stateful import Commit
@@ -52,6 +53,14 @@ class Places:
         if culprit.pid >= 0:
             return Device(culprit.host, "rank", f"{job}/pid {culprit.pid}")
         return Device(culprit.host, "node", culprit.host)
+
+    def located(self, culprit: Culprit) -> Culprit:
+        """A culprit with the NVML index of its GPU, where its UUID is that of a GPU that is read:
+        in a container NVML counts only the GPUs of the container.
+        """
+        gpu = self._devices.get(("gpu", "", culprit.uuid)) if culprit.uuid else None
+        index = gpu.attributes.get("index", "") if gpu is not None else ""
+        return replace(culprit, nvml=int(index)) if index.isdecimal() else culprit
 
     def hosts(self, reports: Iterable[Report]) -> dict[str, str]:
         """Names of nodes by what the reports call them: an address, known by a rank

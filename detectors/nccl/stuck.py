@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from detectors.nccl.clue import BEHIND, GONE, LEFT, OWN_ERROR, Clue, RankTarget
-from detectors.nccl.communicators import Communicators, Joined
+from detectors.nccl.communicators import Communicators, Joined, count
 from detectors.nccl.graph import sinks
 from detectors.nccl.identity import Identities
+from detectors.nccl.transfers import unmatched
 from detectors.nccl.verdict import Stage
 from detectors.nccl.waiting import Flight, Node, Rank, Waiting, heads, waiting
 from pipeline.nccl.member import Member
@@ -42,6 +43,10 @@ def stuck(communicators: Communicators, identities: Identities) -> Stuck:
         key: waiting(key, j, first, [identities.of_world_rank(r) for r in j.unknown])
         for key, j in frozen.items()
     }
+    for key, each in list(alone.items()):
+        for number, waits in enumerate(unmatched(each.key, joined[key])):
+            alone[f"{key}/{number}"] = waits
+            joined[f"{key}/{number}"] = joined[key]
     found = Stuck()
     edges: dict[Node, list[Node]] = {}
     for each in alone.values():
@@ -176,14 +181,12 @@ def _behind(
                 identities.who(number).words(),
                 f"in which {len(each.pending)} rank(s) wait",
             )
-            once = (
-                ""
-                if at.confirmed
-                else "; seen only once: a rank that is merely late looks the same"
-            )
+            verb = "never began"
+            if 0 < each.sequence <= count(at.members[number].launched):
+                verb = "scheduled but has not started"
             text = (
-                f"{who} never began {_what(each)} of {at.name}, "
-                f"{waits}{_last_call(at.members[number])}{once}"
+                f"{who} {verb} {_what(each)} of {at.name}, "
+                f"{waits}{_last_call(at.members[number])}{at.doubt}"
             )
             found.clues.append(
                 Clue(
@@ -330,6 +333,7 @@ def _errors(found: Stuck, joined: Mapping[str, Joined], identities: Identities) 
                         RankTarget(number) if own else None,
                         "hardware_fault" if own else None,
                         at.origin,
+                        firm=False,  # a program's error looks the same: an XID decides
                     )
                 )
 

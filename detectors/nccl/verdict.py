@@ -31,11 +31,25 @@ Phase = Literal["suspect", "confirmed", "recovered", "ended"]
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 
 
+def gpu_words(nvml: int, cuda: int, uuid: str = "") -> str:
+    """A GPU by its NVML index, with what else it is called by; empty where nothing is known.
+
+    >>> gpu_words(3, 0, "GPU-7"), gpu_words(1, 1), gpu_words(-1, 2)
+    ('GPU 3 (CUDA device 0, GPU-7)', 'GPU 1', 'CUDA device 2')
+    """
+    names = [f"GPU {nvml}"] if nvml >= 0 else []
+    names += [f"CUDA device {cuda}"] if cuda >= 0 and cuda != nvml else []
+    names += [uuid] if uuid else []
+    first, *others = names or [""]
+    return f"{first} ({', '.join(others)})" if others else first
+
+
 @dataclass(frozen=True, slots=True)
 class Culprit:
     """A root cause: a rank, a port (``host`` and ``port``) or a complete node (``host`` alone).
 
-    ``score`` is from 0 to 1.
+    ``score`` is from 0 to 1. ``gpu`` is the CUDA device in its process, ``nvml`` the index that
+    nvidia-smi shows: ``CUDA_VISIBLE_DEVICES`` makes them differ.
     """
 
     score: float
@@ -45,6 +59,7 @@ class Culprit:
     gpu: int = -1
     uuid: str = ""
     port: str = ""
+    nvml: int = -1
 
     def words(self) -> str:
         """In words."""
@@ -52,7 +67,8 @@ class Culprit:
             return f"port {self.port} of {self.host or 'an unknown node'}"
         parts = [f"rank {self.rank}"] if self.rank >= 0 else []
         parts += [f"process {self.pid}"] if self.pid >= 0 else []
-        parts += [f"GPU {self.gpu}"] if self.gpu >= 0 else []
+        parts += [gpu_words(self.nvml, self.gpu, self.uuid)]
+        parts = [part for part in parts if part]
         where = f" on node {self.host}" if self.host else ""
         return (
             f"{', '.join(parts)}{where}"
@@ -138,6 +154,7 @@ def _culprit(culprit: Culprit) -> dict[str, Any]:
         "host": culprit.host or None,
         "pid": culprit.pid if culprit.pid >= 0 else None,
         "gpu": culprit.gpu if culprit.gpu >= 0 else None,
+        "nvml_index": culprit.nvml if culprit.nvml >= 0 else None,
         "gpu_uuid": culprit.uuid or None,
         "port": culprit.port or None,
         "score": round(culprit.score, 3),

@@ -41,6 +41,7 @@ def network_clues(hits: Iterable[Hit], names: dict[str, str] | None = None) -> I
     known = names or {}
     edges: dict[Edge, Hit] = {}
     remote: dict[str, dict[str, Hit]] = defaultdict(dict)
+    closed: dict[str, dict[str, Hit]] = defaultdict(dict)
     for hit in hits:
         if hit.name == "ib_completion":
             code, peer = status(hit), _peer(hit, known)
@@ -56,7 +57,7 @@ def network_clues(hits: Iterable[Hit], names: dict[str, str] | None = None) -> I
                     f"completion status {code}: the adapter itself failed",
                 )
         elif hit.name == "sock_closed" and (peer := _peer(hit, known)):
-            remote[peer].setdefault(hit.host, hit)
+            closed[peer].setdefault(hit.host, hit)
         elif hit.name in ("ib_async_fatal", "ib_fatal"):
             yield _port_clue(hit, VOTED_PORT, "hardware_fault", "the adapter reports a fatal error")
         elif (
@@ -66,6 +67,11 @@ def network_clues(hits: Iterable[Hit], names: dict[str, str] | None = None) -> I
         ):
             yield _port_clue(hit, COUNTERS_MOVED, "in_flight", "the port went down")
     yield from _edge_clues(edges)
+    for peer, reporters in closed.items():
+        text = (
+            f"{len(reporters)} node(s) saw {peer} close their connection, as at the end of any job"
+        )
+        yield Clue("network", text, ref=next(iter(reporters.values())).origin)
     for peer, reporters in remote.items():
         text = (
             f"{len(reporters)} node(s) lost their connection to {peer}: a process there has ended, "

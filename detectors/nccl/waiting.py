@@ -133,6 +133,7 @@ def _by_sequence(found: Waiting, members: dict[int, Member], first: Heads) -> No
         if launched >= sequence and (done[n] < sequence or done[n] < 0)
     ]
     held = [n for n in found.pending if first.get(n, found.key) != found.key]
+    _not_started(found, members, sequence, held)
     here = [n for n in found.pending if n not in set(held)]
     found.sequence = sequence
     _compare_calls(found, members, sequence)
@@ -151,6 +152,18 @@ def _by_sequence(found: Waiting, members: dict[int, Member], first: Heads) -> No
     for n in here or ([] if found.behind or held else list(members)):
         found.wait(Rank(n), hub)
     found.wait(hub, *map(Rank, awaited))
+
+
+def _not_started(
+    found: Waiting, members: dict[int, Member], sequence: int, held: Sequence[int]
+) -> None:
+    """A rank that has only scheduled what others have started on their GPUs is behind."""
+    started = {n: count(members[n].started) for n in found.pending}
+    if not any(at >= sequence for at in started.values()):
+        return
+    late = [n for n, at in started.items() if 0 <= at < sequence and n not in held]
+    found.behind += late
+    found.pending = [n for n in found.pending if n not in late]
 
 
 def _by_launches(found: Waiting, members: dict[int, Member]) -> None:

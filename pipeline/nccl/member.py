@@ -44,6 +44,15 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
+class Transfer:
+    """A send or receive that has not ended. ``peer`` is the other rank, as counted in the group."""
+
+    kind: str  # send or recv
+    peer: int
+    created_ns: int = 0  # the caller's unix time, 0 where not told
+
+
+@dataclass(frozen=True, slots=True)
 class Timing:
     """How long one completed collective took on one rank, from the Inspector.
 
@@ -81,6 +90,7 @@ class Member:
     operations: tuple[
         Operation, ...
     ] = ()  # the latest, oldest first: at most KEPT_OPERATIONS of a parser
+    transfers: tuple[Transfer, ...] = ()  # unfinished, oldest first: at most KEPT_TRANSFERS
     timings: tuple[Timing, ...] = ()  # the latest, oldest first: at most KEPT_TIMINGS of a parser
 
     @property
@@ -97,4 +107,5 @@ class Member:
 # of one rank in one group: what is unfinished, and enough of the past to compare
 # with a rank that is ahead
 KEPT_OPERATIONS = 64
+KEPT_TRANSFERS = 64  # of one rank in one group
 KEPT_TIMINGS = 512  # of one rank in one communicator

@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline.frame import Device
 from pipeline.nccl.hit import Hit
-from pipeline.nccl.member import Member, Operation, Timing
+from pipeline.nccl.member import Member, Operation, Timing, Transfer
 from pipeline.nccl.report import Communicator, Discard, Group, PeerEvent, Process, Report, Unlisted
 from pipeline.observation import Event, Value
 
@@ -223,6 +223,7 @@ def _member(given: dict[str, Any]) -> Member:
             **given,
             **counts,
             "operations": operations,
+            "transfers": tuple(Transfer(**t) for t in given.get("transfers", ())),
             "timings": tuple(Timing(**t) for t in given.get("timings", ())),
         }
     )

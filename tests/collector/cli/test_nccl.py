@@ -77,13 +77,29 @@ def test_one_look_at_a_mismatch_is_no_alarm(explain: Explain) -> None:
     assert [c["pid"] for c in told["candidates"]] == [23883, 23885, 23887, 23889]
 
 
-def test_a_second_look_that_agrees_names_who_is_behind(explain: Explain, tmp_path: Path) -> None:
-    """The same counts in a second report make the four of node 127.0.1.2 culprits."""
+def test_a_text_reply_that_was_saved_twice_proves_nothing(explain: Explain, tmp_path: Path) -> None:
+    """It bears no time; the evidence says how to get two replies that do."""
     again = tmp_path / "later.txt"
     shutil.copy(DATA / "ras/mismatch_4of16.txt", again)
     told = explain(DATA / "ras/mismatch_4of16.txt", again)
-    assert (told["class"], told["phase"], told["victims"]) == ("host_hang", "confirmed", 12)
-    assert culprits(told) == [("127.0.1.2", pid) for pid in (23883, 23885, 23887, 23889)]
+    assert (told["class"], told["phase"], told["culprits"]) == ("unknown", "suspect", [])
+    assert any("save two in JSON" in e["text"] for e in told["evidence"])
+
+
+def test_a_second_look_that_agrees_names_who_is_behind(explain: Explain, tmp_path: Path) -> None:
+    """Two replies in JSON, 20 s apart, in which world rank 5 has one AllReduce less."""
+    files = []
+    for second in (10, 30):
+        reply = json.loads((DATA / "ras/ok.json").read_text())
+        reply["timestamp"] = f"2026-11-20 05:00:{second}"
+        world = max(reply["communicators"], key=lambda each: each["size"])
+        world["ranks"][5]["collective_counts"]["AllReduce"] -= 1
+        files.append(tmp_path / f"reply{second}.json")
+        files[-1].write_text(json.dumps(reply))
+    told = explain(*files)
+    assert (told["class"], told["phase"], told["victims"]) == ("host_hang", "confirmed", 7)
+    assert [(c["rank"], c["nvml_index"]) for c in told["culprits"]] == [(5, 1)]
+    assert explain(files[0])["phase"] == "suspect"
 
 
 def test_the_same_file_twice_is_one_look(explain: Explain) -> None:

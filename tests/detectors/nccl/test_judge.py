@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from detectors.nccl.case import Case
+from detectors.nccl.case import Case, GpuFault
 from detectors.nccl.jobs import cases
 from detectors.nccl.judge import judge
 from detectors.nccl.verdict import Verdict
-from pipeline.nccl.member import Operation
+from pipeline.nccl.member import WHOLE, Operation
 from pipeline.nccl.report import Process, Report
 from tests.detectors.nccl.jobs import all_reduces, dump, process, ras, ras_communicator, twice
 
@@ -322,12 +322,61 @@ def test_a_victims_error_names_nobody() -> None:
     assert any("victim" in e.text for e in verdict.evidence)
 
 
-def test_a_rank_that_reports_its_own_gpu_is_named() -> None:
-    """Result code 1 is an unhandled CUDA error of that rank."""
+def test_a_rank_that_reports_a_cuda_error_is_a_candidate_until_an_xid_decides() -> None:
+    """Result code 1 is an unhandled CUDA error of that rank: a program's, or the GPU's."""
     communicator = ras_communicator("c0", all_reduces(dict.fromkeys(range(4), 3)))
     first, *others = communicator.members
-    verdict = of([ras(replace(communicator, members=(replace(first, error=1), *others)))])
+    failed = replace(first, error=1, uuid="GPU-7")
+    report = ras(replace(communicator, members=(failed, *others)))
+    alone = of([report])
+    assert (alone.cause, alone.culprits, [c.rank for c in alone.candidates]) == ("unknown", (), [0])
+    verdict = judge(Case((report,), gpus=(GpuFault("GPU-7", "XID 95 of GPU-7"),)))
     assert (verdict.cause, ranks(verdict)) == ("hardware_fault", [0])
+
+
+def test_a_reply_without_a_time_that_was_saved_twice_proves_nothing() -> None:
+    """Text bears no time: only what moved between two of them shows that time went by."""
+    stuck = ras_communicator("c0", all_reduces({0: 12, 1: 12, 2: 12, 3: 10}))
+    before, after = (
+        ras_communicator("c1", all_reduces(dict.fromkeys(range(4, 8), n))) for n in (50, 60)
+    )
+    same = replace(ras(stuck, before), time_ns=0)
+    assert of([same, same]).culprits == ()
+    later = replace(ras(stuck, after), time_ns=0)
+    verdict = of([same, later])
+    assert (verdict.cause, pids(verdict)) == ("host_hang", [process(3)[1]])
+
+
+def test_a_culprit_is_named_by_its_nvml_index_and_uuid() -> None:
+    """``CUDA_VISIBLE_DEVICES=5`` makes GPU 5 the CUDA device 0 of its process."""
+    communicator = ras_communicator("c0", all_reduces({0: 12, 1: 12, 2: 12, 3: 10}))
+    *others, last = communicator.members
+    seen = replace(communicator, members=(*others, replace(last, gpu=0, nvml=5, uuid="GPU-5")))
+    verdict = of(twice(seen))
+    assert "GPU 5 (CUDA device 0, GPU-5)" in verdict.culprits[0].words()
+    (culprit,) = verdict.document()["culprits"]
+    assert (culprit["gpu"], culprit["nvml_index"], culprit["gpu_uuid"]) == (0, 5, "GPU-5")
+
+
+def test_a_rank_that_only_scheduled_what_others_started_is_behind() -> None:
+    """Its GPU is busy with something before it."""
+    groups = {"0": (7, 6)}
+    members = {"0": range(4)}
+    dumps = [dump(rank, groups, members) for rank in range(4)]
+    started = [
+        replace(
+            report,
+            communicators=tuple(
+                replace(c, members=(replace(c.members[0], started=((WHOLE, n),)),))
+                for c in report.communicators
+            ),
+        )
+        for report, n in zip(dumps, (7, 7, 6, 7), strict=True)
+    ]
+    verdict = of(started)
+    assert (verdict.cause, ranks(verdict)) == ("host_hang", [2])
+    assert any("scheduled but has not started all_reduce #7" in e.text for e in verdict.evidence)
+    assert of(dumps).culprits == ()
 
 
 @pytest.mark.slow

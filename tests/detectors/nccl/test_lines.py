@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from collector.sources.joblog.lines import unwrap
 from collector.sources.joblog.match import hits
 from detectors.nccl.case import Case
@@ -186,15 +188,57 @@ def test_a_failed_adapter_is_named() -> None:
     )
 
 
-def test_a_cuda_failure_names_the_gpu_of_its_rank() -> None:
+@pytest.mark.parametrize(
+    "error", ["uncorrectable ECC error encountered", "uncorrectable NVLink error detected"]
+)
+def test_a_cuda_failure_of_the_hardware_names_the_gpu_of_its_rank(error: str) -> None:
     """The reporter's own device."""
-    verdict = of(
-        nccl("enqueue.cc:1 NCCL WARN Cuda failure 'unspecified launch failure'", "n3", 31, 5)
-    )
+    verdict = of(nccl(f"enqueue.cc:1 NCCL WARN Cuda failure '{error}'", "n3", 31, 5))
     assert (verdict.cause, [(c.host, c.pid, c.gpu) for c in verdict.culprits]) == (
         "hardware_fault",
         [("n3", 31, 5)],
     )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "out of memory",
+        "invalid device ordinal",
+        "CUDA driver version is insufficient for CUDA runtime version",
+        "an illegal memory access was encountered",
+        "invalid argument",
+    ],
+)
+def test_a_cuda_failure_of_the_program_accuses_nobody(error: str) -> None:
+    """The line is evidence of what happened, and of no broken part."""
+    verdict = of(nccl(f"enqueue.cc:1 NCCL WARN Cuda failure '{error}'", "n3", 31, 5))
+    assert (verdict.cause, verdict.culprits, verdict.candidates) == ("no_evidence", (), ())
+    assert error in verdict.evidence[0].text
+
+
+def test_a_launch_that_failed_is_the_gpus_with_an_xid_only() -> None:
+    """By itself it may be the program's."""
+    line = nccl("enqueue.cc:1 NCCL WARN Cuda failure 'unspecified launch failure'", "n3", 31, 5)
+    alone = of(line)
+    assert (alone.cause, alone.culprits) == ("unknown", ())
+    assert [c.pid for c in alone.candidates] == [31]
+    xid = "NVRM: Xid (PCI:0000:b9:00): 79, pid=31, name=python, GPU has fallen off the bus."
+    assert of(line, xid).cause == "hardware_fault"
+
+
+@pytest.mark.parametrize("code", [63, 92])
+def test_an_xid_that_only_records_accuses_nobody(code: int) -> None:
+    """A row that was remapped, and errors that were corrected."""
+    assert of(f"NVRM: Xid (PCI:0000:b9:00): {code}, pid=77, name=python").cause == "no_evidence"
+
+
+def test_a_connection_that_a_peer_closed_accuses_nobody() -> None:
+    """It is how the end of every job looks to its slowest rank."""
+    closed = "misc/socket.cc:1 NCCL WARN Connection closed by remote peer 10.0.0.7<45000>"
+    verdict = of(*(nccl(closed, host, 40 + n, 0) for n, host in enumerate(("n1", "n2", "n3"))))
+    assert (verdict.cause, verdict.culprits, verdict.candidates) == ("no_evidence", (), ())
+    assert any("3 node(s) saw 10.0.0.7 close" in e.text for e in verdict.evidence)
 
 
 def test_application_xids_accuse_no_hardware() -> None:

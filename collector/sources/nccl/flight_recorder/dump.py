@@ -18,7 +18,7 @@ import msgspec
 from collector.sources.nccl.flight_recorder.entry import Entry, entry_of, number_of
 from collector.sources.nccl.flight_recorder.plain_pickle import load
 from collector.sources.nccl.sanitize import FormatError, printable
-from pipeline.nccl.member import KEPT_OPERATIONS, WHOLE, Member
+from pipeline.nccl.member import KEPT_OPERATIONS, KEPT_TRANSFERS, WHOLE, Member, Transfer
 from pipeline.nccl.report import Communicator, Discard, Report
 
 MAX_BYTES = 256 << 20
@@ -114,6 +114,7 @@ def _member(entries: list[Entry], status: Mapping[str, Any]) -> Member:
     return Member(
         -1,
         state="ok",
+        transfers=tuple(_transfers(entries)),
         launched=((WHOLE, launched),),
         started=((WHOLE, started),),
         completed=((WHOLE, completed),),
@@ -121,6 +122,17 @@ def _member(entries: list[Entry], status: Mapping[str, Any]) -> Member:
             e.operation() for e in sorted(own, key=lambda e: e.seq)[-KEPT_OPERATIONS:]
         ),
     )
+
+
+def _transfers(entries: list[Entry]) -> list[Transfer]:
+    """Sends and receives that have not ended. Of a batch (``coalesced``) only its last entry is
+    marked as completed.
+    """
+    p2p = [entry for entry in entries if entry.p2p]
+    over = {entry.batch for entry in p2p if entry.completed and entry.transfer() is None}
+    unfinished = [e for e in p2p if not e.completed and (e.batch < 0 or e.batch not in over)]
+    found = [transfer for e in unfinished if (transfer := e.transfer()) is not None]
+    return found[:KEPT_TRANSFERS]
 
 
 def _ranks(config: Mapping[str, Any], name: str, *, alone: bool) -> tuple[int, ...]:

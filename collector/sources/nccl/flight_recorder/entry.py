@@ -5,13 +5,14 @@ A field of the wrong type is a missing field.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from collector.sources.nccl.sanitize import printable
-from pipeline.nccl.member import Operation
+from pipeline.nccl.member import Operation, Transfer
 
 MAX_TENSORS = 16  # of one operation that are kept; an all_to_all has as many as ranks
 MAX_DIMENSIONS = 8
@@ -34,6 +35,19 @@ class Entry:
     completed: bool
     found: Mapping[str, Any]
 
+    @property
+    def batch(self) -> int:
+        """Number of the batch of sends and receives that the entry belongs to, -1 for none."""
+        return number_of(self.found.get("p2p_seq_id"), -1) if self.p2p else -1
+
+    def transfer(self) -> Transfer | None:
+        """The send or receive, None where the entry is none (``nccl:send 1->2``)."""
+        match = _TRANSFER.fullmatch(_text(self.found.get("profiling_name")))
+        if match is None:
+            return None
+        created_ns = number_of(self.found.get("time_created_ns"), 0)
+        return Transfer(match["kind"], int(match["peer"]), created_ns)
+
     def operation(self) -> Operation:
         """What was called, for comparison with other ranks."""
         name = _text(self.found.get("profiling_name"))
@@ -53,6 +67,9 @@ class Entry:
             created_ns=number_of(self.found.get("time_created_ns"), 0),
             frame=_frame(self.found.get("frames")),
         )
+
+
+_TRANSFER = re.compile(r"\w{1,16}:(?P<kind>send|recv) \d{1,7}(?:->|<-)(?P<peer>\d{1,7})")
 
 
 def entry_of(item: Any) -> Entry | None:
