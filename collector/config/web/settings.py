@@ -45,6 +45,7 @@ HEADERS: Mapping[str, tuple[str, ...]] = {
 _BCRYPT = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
 # 4 is bcrypt's least; each step doubles the work, and at 15 one check takes seconds
 COSTS = range(4, 16)
+_NULL, _TEXT = "tag:yaml.org,2002:null", "tag:yaml.org,2002:str"
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at (?:`key` in )?`\$\.?(?P<where>.*)`)?$", re.DOTALL)
 
 
@@ -127,6 +128,8 @@ def parse(text: bytes, name: str) -> WebConfig:
         )
         if problems:
             raise ConfigError(*problems)
+        if root is not None:
+            _texts(root, WebConfig)
         given = loader.construct_document(root) if root is not None else None
         config = msgspec.convert({} if given is None else given, WebConfig)
     except UnicodeDecodeError as error:
@@ -153,10 +156,7 @@ def _keys(node: yaml.Node, kind: Any, path: tuple[str, ...]) -> Iterator[str]:
     """
     if not isinstance(node, yaml.MappingNode):
         return
-    section = next(
-        (k for k in (kind, *get_args(kind)) if isinstance(k, type) and issubclass(k, _Section)),
-        None,
-    )
+    section = _section(kind)
     known = get_type_hints(section) if section else None
     seen: set[str] = set()
     for key_node, value in node.value:
@@ -169,6 +169,33 @@ def _keys(node: yaml.Node, kind: Any, path: tuple[str, ...]) -> Iterator[str]:
         elif known is not None:
             yield from _keys(value, known[key], (*path, key))
         seen.add(key)
+
+
+def _texts(node: yaml.Node, kind: Any) -> None:
+    """Let scalars be text where text is wanted, as they are written: ``X-XSS-Protection: 1`` is
+    what exporter-toolkit's YAML library takes too. An absent value is empty text.
+    """
+    kinds = (kind, *get_args(kind))
+    if isinstance(node, yaml.ScalarNode):
+        if str in kinds and int not in kinds:
+            node.tag, node.value = _TEXT, "" if node.tag == _NULL else node.value
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _texts(item, str if any(str in get_args(k) for k in kinds) else Any)
+    elif isinstance(node, yaml.MappingNode):
+        section = _section(kind)
+        known = get_type_hints(section) if section else {}
+        texts = any(get_args(k) == (str, str) for k in kinds)
+        for key, value in node.value:
+            if texts:
+                _texts(key, str)
+            _texts(value, str if texts else known.get(str(key.value), Any))
+
+
+def _section(kind: Any) -> type[_Section] | None:
+    """The section among the types that a value may have."""
+    found = (k for k in (kind, *get_args(kind)) if isinstance(k, type))
+    return next((k for k in found if issubclass(k, _Section)), None)
 
 
 def mistakes(config: WebConfig) -> Iterator[tuple[str, str]]:

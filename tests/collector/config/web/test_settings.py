@@ -80,6 +80,29 @@ def test_every_key_of_the_format_is_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "text"),
+    [("1", "1"), ("0", "0"), ("1.50", "1.50"), ("true", "true"), ("0x10", "0x10")],
+)
+def test_a_header_may_be_written_as_a_number(value: str, text: str) -> None:
+    """As the Go library of exporter-toolkit takes it: the characters of the file."""
+    taken = config(f"http_server_config:\n  headers:\n    X-XSS-Protection: {value}\n")
+    assert taken.http_server_config is not None
+    assert taken.http_server_config.headers == {"X-XSS-Protection": text}
+
+
+def test_names_and_files_may_be_numbers_and_an_absent_value_is_empty() -> None:
+    """A user called 1234; a header without a value is not set to the word null."""
+    assert config(f"basic_auth_users:\n  1234: {HASH}\n").basic_auth_users == {"1234": HASH}
+    server = config(tls("client_ca_file: 7\nclient_auth_type: VerifyClientCertIfGiven"))
+    assert server.tls_server_config is not None
+    assert server.tls_server_config.client_ca_file == "7"
+    for absent in ("", "null", "~"):
+        taken = config(f"http_server_config:\n  headers:\n    X-XSS-Protection: {absent}\n")
+        assert taken.http_server_config is not None
+        assert taken.http_server_config.headers == {"X-XSS-Protection": ""}
+
+
+@pytest.mark.parametrize(
     "text",
     ["", "{}", "# nothing\n", "tls_server_config: {}\n", "tls_server_config:\nbasic_auth_users:\n"],
 )
