@@ -26,8 +26,8 @@ from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
 
 DOWN_S = 240.0  # time to check: the four minutes of gpud's check
-# under a job of many nodes, which fails without it: a retraining link is back by then, and with
-# the slowest reading it is reported within a minute
+# while a job runs on its node, which may fail without it: a retraining link is back by then, and
+# with the slowest reading it is reported within a minute
 JOB_S = 40.0
 # what it is cabled to is not rebooting, its driver not updated: a server with eight GPUs
 # boots within ten minutes
@@ -50,8 +50,7 @@ DISABLED = 3  # PortPhysicalState, IBTA volume 1, 14.2.5.6
 PAGE = Page(
     formula=(
         "state, width and rate against what the port and most of its role do; down for 240 s, or "
-        "40 s under a job of several nodes (a page after 600), gone for 40 s (most of a node: 600),"
-        " slow for 30 s"
+        "40 s under a job (a page after 600), gone for 40 s (most of a node: 600), slow for 30 s"
     ),
     sources=(f"{IBTA}: PortInfo", "gpud, InfiniBand check, github.com/leptonai/gpud"),
     shows=port_columns("state", "rate_bits_per_second", "width_lanes"),
@@ -70,15 +69,14 @@ class IbLink(Stateful):
     """Judges state, width and rate of ports that should be active: declared so, or, where nothing
     is declared, active once.
 
-    Down for four minutes, or for forty seconds while a job of several nodes runs on its node: a
-    ticket, for what is at the other end may reboot; for ten, or its adapter gone for forty seconds:
-    a page. Most adapters of a node gone together are a driver that is reloaded or updated, and have
-    ten minutes. Slower than the port itself was, and than most ports of its role are: a page;
-    slower than its role ever since it was first seen: a ticket where the role is known (a
-    ``rail``), else recorded, for it may be meant so. Where most ports of a leaf switch are down
-    together, the switch is the root cause, after the time of a reboot. An InfiniBand port that was
-    disabled is info. What is accepted: what a link has done for a week, after which it is slower
-    than its role at most.
+    Down for four minutes, or for forty seconds while a job runs on its node: a ticket, for what is
+    at the other end may reboot; for ten, or its adapter gone for forty seconds: a page. Most
+    adapters of a node gone together are a driver that is reloaded or updated, and have ten minutes.
+    Slower than the port itself was, and than most ports of its role are: a page; slower than its
+    role ever since it was first seen: a ticket where the role is known (a ``rail``), else recorded,
+    for it may be meant so. Where most ports of a leaf switch are down together, the switch is the
+    root cause, after the time of a reboot. An InfiniBand port that was disabled is info. What is
+    accepted: what a link has done for a week, after which it is slower than its role at most.
 
     >>> IbLink().name
     'ib_link'
@@ -256,7 +254,7 @@ class IbLink(Stateful):
         columns = self._columns
         patience = np.full(len(columns), DOWN_S)
         for row in rows_where((columns["down_s"] >= JOB_S) & (columns["down_s"] < DOWN_S)):
-            if self._jobs.across(columns.devices[row].host):
+            if self._jobs.widest(columns.devices[row].host):
                 patience[row] = JOB_S
         return patience
 
@@ -264,7 +262,7 @@ class IbLink(Stateful):
         """The port as one of the job that used it when it went down, if one did."""
         known = self._standing.get(port, DOWN)
         before = known.device.attributes.get("job", "") if known else ""
-        job = before or self._jobs.across(port.host)
+        job = before or self._jobs.widest(port.host)
         return in_job(port, job) if job else port
 
     def _too_slow(self, row: int, usual: float) -> Verdict:

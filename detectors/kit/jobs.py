@@ -155,11 +155,9 @@ class JobTracker:
         """How many hosts a job has in all, None where its source does not say."""
         return self._reach.get(job)
 
-    def across(self, host: str) -> str:
-        """A job of a host that has other hosts too, which their network joins; empty where none
-        is known.
-        """
-        return next((job for job in self.of_host(host) if (self._reach.get(job) or 0) > 1), "")
+    def widest(self, host: str) -> str:
+        """Of the jobs of a host the one with most hosts; empty where none is known."""
+        return max(self.of_host(host), key=lambda job: self._reach.get(job) or 0, default="")
 
     def knows(self, host: str) -> bool:
         """Whether jobs were ever reported there; without a job source it is unknown which GPUs are

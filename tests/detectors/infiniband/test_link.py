@@ -37,12 +37,13 @@ def own(port: Device, **values: float | None) -> dict[str, dict[str, float | Non
     return {port.id: values}
 
 
-def test_a_link_that_goes_down_under_a_job_of_several_nodes_is_a_ticket_within_a_minute(
-    node: PortFeed,
+@pytest.mark.parametrize("hosts", [{"hosts": 4}, {"hosts": 1}, {}])
+def test_a_link_that_goes_down_under_a_job_is_a_ticket_within_a_minute(
+    node: PortFeed, hosts: dict[str, int]
 ) -> None:
     """It names the job, and still does after the job has died of it; a page after ten minutes."""
     host = Device(ONE.host, "node", ONE.host)
-    node.event(host, "job_started", job="4711", gpus="GPU-a", hosts=4)
+    node.event(host, "job_started", job="4711", gpus="GPU-a", **hosts)
     findings = node.run(60, own(ONE, state=DOWN))
     assert open_findings(findings) == [("ib_port", ONE.id, "ib/link_down", "ticket")]
     node.event(host, "job_ended", job="4711")
@@ -60,14 +61,13 @@ def test_a_link_that_retrains_under_a_job_is_not_reported(node: PortFeed) -> Non
     assert findings == []
 
 
-@pytest.mark.parametrize("job", [{"hosts": 1}, {}])
-def test_a_job_that_may_need_no_network_changes_nothing(
-    node: PortFeed, job: dict[str, int]
-) -> None:
-    """It has one node, or nobody says how many."""
+def test_the_job_that_is_named_is_the_one_that_needs_the_network_most(node: PortFeed) -> None:
+    """Two jobs share the node; one of them has four nodes."""
     host = Device(ONE.host, "node", ONE.host)
-    node.event(host, "job_started", job="4711", gpus="GPU-a", **job)
-    assert node.run(200, own(ONE, state=DOWN)) == []
+    node.event(host, "job_started", job="1", gpus="GPU-a", hosts=1)
+    node.event(host, "job_started", job="2", gpus="GPU-b", hosts=4)
+    (finding,) = node.run(60, own(ONE, state=DOWN))
+    assert finding.device.attributes["job"] == "2"
 
 
 def test_a_port_that_stays_down_is_a_ticket_after_four_minutes_and_a_page_after_ten(
