@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from detectors.hang.counts import Counts
 from detectors.hang.members import Members
 from detectors.hang.pauses import ALL_WAIT, WAITS, learnt
+from detectors.hang.stages import PAGED
 from detectors.kit.columns import rows_where
 
 BREAK_S = 15.0  # a stir shorter than this is no end of a pause
@@ -61,8 +62,11 @@ def pause(
     of["kind"] = np.where(goes_on, kind, of["kind"])
     ended = of["broken_s"] >= BREAK_S
     if ended.any():
+        # The first that paged is no habit yet; when it comes again, it is.
+        first = (of["stage"] == PAGED) & (of["paged"] == 0)
+        of["paged"] += ended & (of["stage"] == PAGED)
         of["longest_s"], of["number"] = learnt(
-            members.known(), of["silent_s"], before, ended & (of["proved"] == 0)
+            members.known(), of["silent_s"], before, ended & (of["proved"] == 0) & ~first
         )
         for job in rows_where(ended):
             members.remember(job)

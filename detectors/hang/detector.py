@@ -90,7 +90,7 @@ class Hang(Stateful):
     """
 
     name = "hang"
-    version = 3
+    version = 4
 
     def __init__(self) -> None:
         self._columns = Columns(

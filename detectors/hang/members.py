@@ -25,7 +25,8 @@ APART_NS = 120 * 10**9
 
 # What is remembered of a job, in seconds unless named otherwise; (kind,) where a pair.
 # ``silent_s``: it has paused for so long, ``broken_s``: and now goes on, for so long; ``kind`` of
-# that pause; ``stage`` of it that was reported; ``proved``: by hard evidence; ``moving_s`` data
+# that pause; ``stage`` of it that was reported; ``proved``: by hard evidence;
+# ``paged``: how many that paged ended by themselves; ``moving_s`` data
 # over PCIe since it last worked, ``copied_s`` at more than its usual rate, ``moved_s`` the longest
 # of all; ``worked_s`` in all, ``duty`` the share
 # of the last hour in which it worked and ``steady`` the same when it last did; ``back_s`` at work
@@ -40,6 +41,7 @@ SINGLE = (
     "kind",
     "stage",
     "proved",
+    "paged",
     "moving_s",
     "copied_s",
     "moved_s",

@@ -26,7 +26,7 @@ from pipeline.frame import Device, Frame
 # that the room does not reach by itself: compressors switch each 4 to 60 minutes and move the inlet
 # by 0.2 to 4 K, doors by up to 4 K, in minutes.
 ABOVE_K, ABOVE_MINUTES = 5.0, 10
-LEARNT_ABOVE_K, LEARNT_HOURS = 3.5, 3  # where the room's own swings are known
+LEARNT_ABOVE_K, LEARNT_HOURS = 4.5, 3  # where the room's own swings are known
 SWING = 2.0  # than the room's own swings: so much more
 ALONE_ABOVE = 2.0  # where no others are seen, the room's days and seasons are in it too
 # eight GPUs agree by chance more easily
@@ -48,7 +48,7 @@ ACCEPT_MINUTES = 2 * 1440  # of settled load at the new level: it has been decid
 PAGE = Page(
     formula=(
         "median over the rack's nodes of u = T - R P, less the median of all racks: u - u_usual > "
-        "max(5 K, twice the room's own swings) for 10 min, or > max(3.5 K, those) with a rise of "
+        "max(5 K, twice the room's own swings) for 10 min, or > max(4.5 K, those) with a rise of "
         "3 K in 10 min"
     ),
     sources=(
@@ -72,7 +72,7 @@ class ThermalRack(Blockwise):
     Racks of fewer nodes are a ticket. Where fewer racks are seen, a ticket per node.
 
     Temperatures are taken without what the power makes. A rise of 3 K within ten minutes to a level
-    3.5 K above what is usual for these GPUs, or ten minutes 5 K above it; more where the room
+    4.5 K above what is usual for these GPUs, or ten minutes 5 K above it; more where the room
     itself swings, which is learnt by the hour: twice the second highest hour of the last day. A
     node that is alone needs twice as much. It ends after ten minutes below half.
 

@@ -213,15 +213,26 @@ class Plan:
         nothing of what only load shows.
         """
         assert place.job is not None  # noqa: S101 - busy places have one
-        work = Work(1, self.scenario.world.eval_s)
-        work.start(
-            replace(place.job, nodes=(0,), skew_s=place.job.skew_s[:1], share=place.job.share[:1])
-        )
+        work = self._work_of(place.job)
         after = np.arange(self.step_s, place.job.end_s - place.onset_s, self.step_s)
         seen = (
             np.cumsum(work.within(phases, place.onset_s + after, self.step_s)[:, 0]) * self.step_s
         )
         return float(after[seen >= needs_s][0])
+
+    def saves(self, place: TopologyNode) -> bool:
+        """Whether the job writes a checkpoint as the fault begins: a stall that begins so is to
+        every reading a save that takes long.
+        """
+        assert place.job is not None  # noqa: S101 - busy places have one
+        around = place.onset_s + self.step_s * np.arange(-1.0, 3.0)
+        return bool(self._work_of(place.job).within(("checkpoint",), around, self.step_s).any())
+
+    def _work_of(self, job: FleetJob) -> Work:
+        """What its first node does."""
+        work = Work(1, self.scenario.world.eval_s)
+        work.start(replace(job, nodes=(0,), skew_s=job.skew_s[:1], share=job.share[:1]))
+        return work
 
     def on_grid(self, at_s: float) -> float:
         """The beginning of the tick a time falls into."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from pipeline.finding import Severity
 from simulator.fleet.demand import RUNS, SPINS, STARVES
 from simulator.fleet.faults.straggler import slow
 from simulator.fleet.faults.throttle import brake_node
@@ -35,7 +36,7 @@ def spin(plan: Plan) -> None:
 
 def starve(plan: Plan) -> None:
     """F26: no data: one node's loader hangs and the others wait for it, or the file system
-    hangs and all of them idle.
+    hangs and all of them idle. One that begins within a save is a ticket.
     """
     for case in plan.cases():
         lasts = plan.draw("minutes") * MINUTE
@@ -43,14 +44,19 @@ def starve(plan: Plan) -> None:
             job = place.job
             assert job is not None  # noqa: S101 - busy places have one
             everybody, end = case.number % 2 == 1, place.onset_s + lasts
+            severity: Severity = "ticket" if plan.saves(place) else "page"
             if everybody:
                 members = tuple(plan.topology.node_devices[node] for node in job.nodes)
-                plan.truth(case, job.id, place.onset_s, end, kind="job", members=members)
+                plan.truth(
+                    case, job.id, place.onset_s, end, kind="job", members=members,
+                    severity=severity,
+                )  # fmt: skip
             else:
                 gpus = plan.topology.gpus[place.node * GPUS : (place.node + 1) * GPUS]
                 plan.truth(
-                    case, plan.topology.node_devices[place.node], place.onset_s, end, members=gpus
-                )
+                    case, plan.topology.node_devices[place.node], place.onset_s, end, members=gpus,
+                    severity=severity,
+                )  # fmt: skip
             plan.inject(
                 place.onset_s, partial(_starve, node=place.node, everybody=everybody, lasts=lasts)
             )

@@ -280,6 +280,17 @@ def test_a_save_to_slow_storage_is_a_ticket_once_and_then_usual(
     assert pages(job.feed.findings) == []
 
 
+def test_a_stall_that_paged_is_a_page_again_and_no_habit_before_that() -> None:
+    """The job saves in another way, and went on after a quarter of an hour: once more is a page,
+    what happens again and again is usual.
+    """
+    job, said = Training(), []
+    for _ in range(3):
+        said.append(len(pages(job.all(WAITS, 900, gpu0=HELD))))
+        job.all(WORKS, 7200)
+    assert said == [1, 1, 0]
+
+
 def test_a_pause_far_out_of_the_jobs_saves_is_a_page() -> None:
     """Saves of half an hour may take three hours on a bad day; this one takes longer."""
     job = Training(saved=False)

@@ -104,6 +104,23 @@ def test_a_compressor_that_switches_is_silent(kelvin: float, minutes: float) -> 
 
 
 @pytest.mark.slow
+def test_a_door_that_stays_open_is_silent() -> None:
+    """One rack is four kelvin warmer within minutes, for half an hour, where the room swings."""
+    metal = Metal(ThermalRack(), racks(4), period_s=30.0)
+    cycles(metal, 0.5, 15, warms=0.5)
+    metal.run(5 * HOUR)
+    usual, begin = metal.warmer, metal.seconds
+
+    def opened(gpu: Device) -> float:
+        minutes = (metal.seconds - begin) / MINUTE
+        door = min(0.5 * minutes, 4.0) if minutes < 30 else 0.0
+        return usual(gpu) + (door if in_rack(gpu) else 0.0)
+
+    metal.warmer = opened
+    assert metal.run(HOUR) == []
+
+
+@pytest.mark.slow
 def test_a_rack_that_warms_up_in_a_room_that_cycles_is_paged(metal: Metal) -> None:
     """It is not swallowed by the swings that are usual there."""
     cycles(metal, 2.0, 15, warms=0.5)
