@@ -27,6 +27,7 @@ from detectors.infiniband import (
 from detectors.kit.page import Page
 from detectors.nccl.detector import Nccl
 from detectors.nvlink import NvLink
+from detectors.nvlink_fabric import NvLinkFabric
 from detectors.outlier import Outlier
 from detectors.pcie import Pcie
 from detectors.power import Power
@@ -49,6 +50,7 @@ DETECTORS: dict[str, Callable[[], Detector]] = {
     Outlier.name: Outlier,
     FecTail.name: FecTail,
     NvLink.name: NvLink,
+    NvLinkFabric.name: NvLinkFabric,
     Power.name: Power,
     PowerCap.name: PowerCap,
     ThermalResistance.name: ThermalResistance,

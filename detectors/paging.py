@@ -35,6 +35,7 @@ PROVED = frozenset(
         "ib_flap",
         "ib_link",
         "nvlink",
+        "nvlink_fabric",
         "pcie",
         "power_limit",
         "throttle",

@@ -213,6 +213,31 @@ CLASSES = (
         panel=places.LINKS,
     ),
     FaultClass(
+        stem="NvlinkFabric",
+        component="gpu",
+        page="page",
+        what="NVLink fabric fault",
+        fact="NVLink fabric fault",
+        numbers=templates.of_gpu(
+            "tocsin_gpu_fabric_error_code", "NVML status of its registration: #."
+        ),
+        inspect="Restart Fabric Manager, and check its log and the NVSwitches",
+        means=(
+            "A GPU is not registered with the NVLink fabric, or its place in it is unhealthy; of "
+            "half of the GPUs of a node at once the cause is Fabric Manager or an NVSwitch. New "
+            "CUDA jobs fail with cudaErrorSystemNotReady (802), or run over PCIe."
+        ),
+        confirm=(
+            "`nvidia-smi -q | grep -A8 Fabric`; `systemctl status nvidia-fabricmanager`; "
+            "`dmesg -T | grep -i sxid`."
+        ),
+        do=(
+            "A node: restart Fabric Manager with no job on the node; its version must be that of "
+            "the driver. One GPU: drain the node and reset the GPU."
+        ),
+        panel=places.LINKS,
+    ),
+    FaultClass(
         stem="Fabric",
         component="fabric",
         page="page",

@@ -16,6 +16,7 @@ import numpy as np
 
 from simulator.cells import Cells
 from simulator.counters import Counter
+from simulator.fabric_reports import FabricReports
 from simulator.gpus import Gpus
 from simulator.kernel_log import KernelLine, Xid
 from simulator.links import IbPorts, NvLinks
@@ -63,6 +64,7 @@ class Node:
         self.pcie_width = np.full(n, profile.gpu.pcie_width)
         self.pcie_generation = np.full(n, profile.gpu.pcie_generation)
         self.recovery_action = np.zeros(n, np.int64)
+        self.fabric = FabricReports(n)
         self.culprit = np.zeros(n, bool)
         self.ras_manner = "sound"  # of the job's RAS server (simulator/nccl/server.py)
         self.stuck: dict[

@@ -62,6 +62,10 @@ _UNSIGNED = _rows(
     banks_none="nvmlDeviceGetRowRemapperHistogram().none",
     sram_threshold="nvmlDeviceGetSramEccErrorStatus().bThresholdExceeded",
     recovery_action="field 230",
+    fabric_state="nvmlDeviceGetGpuFabricInfoV().state",
+    fabric_status="nvmlDeviceGetGpuFabricInfoV().status",
+    fabric_mask="nvmlDeviceGetGpuFabricInfoV().healthMask",
+    fabric_health="nvmlDeviceGetGpuFabricInfoV().healthSummary",
     pcie_generation="nvmlDeviceGetCurrPcieLinkGeneration()",
     pcie_width="nvmlDeviceGetCurrPcieLinkWidth()",
     pcie_replays="field 94 | nvmlDeviceGetPcieReplayCounter() | field 173",
@@ -297,12 +301,7 @@ def fixed(profile: Profile, gpu: int, serial: int) -> dict[str, str | int | floa
         "nvmlDeviceGetUnrepairableMemoryFlag_v1()": 0,
         "nvmlDeviceGetEccMode()[0]": 1,
         "nvmlDeviceGetEccMode()[1]": 1,
-        "nvmlDeviceGetGpuFabricInfoV().state": 3,  # NVML_GPU_FABRIC_STATE_COMPLETED
-        "nvmlDeviceGetGpuFabricInfoV().status": 0,
         "nvmlDeviceGetGpuFabricInfoV().cliqueId": 0,
-        # four conditions of two bits each: 2 is "no"
-        "nvmlDeviceGetGpuFabricInfoV().healthMask": 0xAA,
-        "nvmlDeviceGetGpuFabricInfoV().healthSummary": 1,  # NVML_GPU_FABRIC_HEALTH_SUMMARY_HEALTHY
         "nvmlDeviceGetPlatformInfo().ibGuid": f"a088c20300{serial % 2**24:06x}",
         "nvmlDeviceGetPlatformInfo().chassisSerialNumber": f"18{serial % 10**11:011d}",
         "nvmlDeviceGetPlatformInfo().slotNumber": 10,

@@ -216,6 +216,10 @@ def _memory(node: Node) -> dict[str, Reading]:
         "remap_failed": cells.failed.astype(np.int64),
         "sram_threshold": cells.sram_threshold.astype(np.int64),
         "recovery_action": node.recovery_action,
+        "fabric_state": node.fabric.state,
+        "fabric_status": node.fabric.status,
+        "fabric_mask": node.fabric.mask,
+        "fabric_health": node.fabric.health,
     }
     histogram = np.array([cells.histogram(gpu) for gpu in range(cells.gpus)], np.int64).T
     for name, banks in zip(("max", "high", "partial", "low", "none"), histogram, strict=True):

@@ -54,6 +54,8 @@ _ROWS = (
 )
 COUNTERS = [schema_of("gpu").counter_row[name] for name in _ROWS]
 FAULTS = tuple(dict.fromkeys(rule.fault for rule in RULES))
+ANNOUNCED = frozenset({"ecc_storm", "memory_poison"})  # kinds of event
+UNCONTAINED = "Uncontained uncorrectable memory error: drain and reset the GPU."
 
 
 PAGE = Page(
@@ -161,9 +163,10 @@ class Ecc(Stateful):
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What this observation says of the memories."""
         at = self._elapsed.at(observation)
+        findings: list[Finding] = []
         for event in observation.events:
             self._take_events(event, at)
-        findings: list[Finding] = []
+            findings += self._announced(event, at)
         for frame in observation.frames:
             if frame.kind == "gpu":
                 findings += self._frame(frame, at, observation.boot_id)
@@ -181,6 +184,21 @@ class Ecc(Stateful):
             self._trend.hit(row)
         elif isinstance(code, int):
             self._errors.add_xid(row, code, at.mono_ns - max(0, at.time_ns - event.time_ns))
+
+    def _announced(self, event: Event, at: Instant) -> Iterator[Finding]:
+        """What NVML announces beside XIDs."""
+        row = self._columns.row(event.device) if event.kind in ANNOUNCED else None
+        if row is None:
+            return
+        if event.kind == "ecc_storm":
+            self._trend.hit(row)
+            return
+        fatal = event.attributes.get("severity") == "fatal"
+        self._errors.poisoned(row, at.mono_ns, fatal=fatal)
+        if fatal:
+            words = ("a program used memory with such an error, as the driver announced",)
+            verdict = Verdict(UNCORRECTABLE, "page", "COMPONENT_RESET", UNCONTAINED, words)
+            yield from self._standing.holds(self._columns.devices[row], verdict, at)
 
     def _frame(self, frame: Frame, at: Instant, boot_id: str) -> Iterator[Finding]:
         self._columns.place(frame.devices)
@@ -341,12 +359,11 @@ class Ecc(Stateful):
                 (f"{errors}, contained according to XID 94",),
             )
         if reported:
-            summary = "Uncontained uncorrectable memory error: drain and reset the GPU."
             return Verdict(
                 UNCORRECTABLE,
                 "page",
                 "COMPONENT_RESET",
-                summary,
+                UNCONTAINED,
                 (f"{errors}, no XID reports containment",),
             )
         summary = (

@@ -58,6 +58,12 @@ class Errors:
         if code in XIDS:
             self._columns["xid_ns"][XIDS[code], row] = at_ns
 
+    def poisoned(self, row: int, at_ns: int, *, fatal: bool) -> None:
+        """The driver announced that a program used memory with such an error."""
+        self._columns["xid_ns"][UNCONTAINED if fatal else CONTAINED, row] = at_ns
+        if fatal:
+            self._columns["error_ns"][row] = at_ns
+
     def add(self, errors: NDArray[np.float64], now_ns: int) -> Iterator[tuple[int, bool, bool]]:
         """New errors of one frame, (row,), NaN = not observed.
 

@@ -47,6 +47,9 @@ HALTS = (
     "ecc/uncorrectable",
     "ecc/sram",
     "nvlink/link_down",
+    "nvlink_fabric/manager",
+    "nvlink_fabric/registration",
+    "nvlink_fabric/unhealthy",
     "pcie/fatal",
     "pcie/contained",
     "nvswitch/fatal",
@@ -66,7 +69,17 @@ HALTS = (
     "ib_flap",
 )
 # What makes a GPU slow, or unlike its peers.
-SLOWS = ("thermal", "throttle", "power", "power_limit", "pcie", "nvlink", "ecc", "xid")
+SLOWS = (
+    "thermal",
+    "throttle",
+    "power",
+    "power_limit",
+    "pcie",
+    "nvlink",
+    "nvlink_fabric",
+    "ecc",
+    "xid",
+)
 # What makes the network of a node slow.
 SLOW_PORTS = ("ib/link_down", "ib/slow_link", "ib/errors", "ib_ber", "ib_flap", "pcie")
 # What a cable, or the switch behind it, does to a port; an adapter's own health is not theirs.
@@ -109,13 +122,19 @@ EDGES: tuple[Edge, ...] = (
     Edge("observability/unread", "node", "gpu_unreadable"),
     # Processes wait in the kernel for a disk or server that is gone.
     *_each(("storage/server", "storage/disk"), "node", "host/hung_task"),
-    *_each(("nvswitch/fatal",), "node", "xid/nvlink", "nvlink"),
+    # What connects the GPUs of a node takes their links and their place in the fabric along.
+    *_each(("nvswitch/fatal",), "node", "xid/nvlink", "nvlink", "nvlink_fabric"),
+    *_each(("nvlink_fabric/manager",), "node", "xid/nvlink", "nvlink", "nvlink_fabric"),
     # Both ends of a link see it fail.
     *_each(LINKS, "link", "ib/port_disabled", *LINKS),
     # A switch takes its ports along, and those behind it wait for credits.
     *_each(("ib/switch_down",), "switch", "ib/port_disabled", *LINKS, "congestion"),
     Edge("nvlink/none_up", "node", "nvlink"),
-    *_each(("xid/nvlink_domain",), "nvlink_domain", "xid/nvlink", "nvlink", "hang"),
+    *_each(
+        ("xid/nvlink_domain",),
+        "nvlink_domain",
+        *("xid/nvlink", "nvlink", "nvlink_fabric", "hang"),
+    ),
 )
 
 

@@ -110,6 +110,7 @@ MEMORY = (
         "remap_failed",
         "page",
         "RUN_FIELDDIAG",
+        detectors=("ecc", "host"),
         why="the spare rows are used up: the next error of the row hits the job",
     ),
     ECC.sub("sram", "page", "RUN_FIELDDIAG"),

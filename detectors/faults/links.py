@@ -24,6 +24,15 @@ NVLINK = Fault(
     shared=OF_NODE,
     alert="GpuLink",
 )
+NVLINK_FABRIC = Fault(
+    "nvlink_fabric",
+    ("nvlink_fabric",),
+    certain=True,
+    why="GPUs that are not part of the NVLink fabric cannot reach each other, and CUDA jobs fail",
+    inspect="Restart Fabric Manager, and check its log and the NVSwitches",
+    strength=Strength.GPU,
+    alert="NvlinkFabric",
+)
 IB = Fault(
     "ib",
     ("ib_link",),
@@ -80,7 +89,7 @@ COUNTER_SATURATED = Fault(
     score="observability",
 )
 
-CLASSES = (PCIE, NVLINK, IB, IB_BER, IB_FLAP, CONGESTION, COUNTER_SATURATED)
+CLASSES = (PCIE, NVLINK, NVLINK_FABRIC, IB, IB_BER, IB_FLAP, CONGESTION, COUNTER_SATURATED)
 FAULTS = (
     PCIE.sub("width", "page", "CONTACT_SUPPORT"),
     PCIE.sub("generation", "page", "CONTACT_SUPPORT"),
@@ -99,6 +108,26 @@ FAULTS = (
         detectors=("fec_tail",),
         certain=False,
         prediction=True,
+    ),
+    NVLINK_FABRIC.sub("manager", "page", "CONTACT_SUPPORT"),
+    NVLINK_FABRIC.sub("registration", "page", "COMPONENT_RESET"),
+    NVLINK_FABRIC.sub("unhealthy", "page", "COMPONENT_RESET"),
+    NVLINK_FABRIC.sub(
+        "limited",
+        "ticket",
+        "CONTACT_SUPPORT",
+        why="with fewer routes the collectives of all GPUs of the fabric are slower",
+        inspect="Check the NVLinks of the GPU and the NVSwitches",
+        strength=Strength.LINK,
+    ),
+    NVLINK_FABRIC.sub(
+        "configuration",
+        "ticket",
+        "CONTACT_SUPPORT",
+        origin="site",
+        why="Fabric Manager does not connect a GPU that it does not expect",
+        inspect="Check the partitions of Fabric Manager, the slot and the firmware of the GPU",
+        strength=Strength.LINK,
     ),
     IB.sub("link_down", "page", "CONTACT_SUPPORT"),
     IB.sub("slow_link", "page", "CONTACT_SUPPORT"),

@@ -240,6 +240,22 @@ DEVICES = (
         where={"severity": ("fatal",)},
     ),
     Rule(
+        "gpu_unavailable",
+        "gpu_driver/fatal",
+        "page",
+        "RESTART_BM",
+        "the driver announces that it cannot use the GPU",
+        clears=("device_appeared",),
+    ),
+    Rule(
+        "memory_retirement_failed",
+        "ecc/remap_failed",
+        "page",
+        "RUN_FIELDDIAG",
+        "the driver could not take a broken part of the GPU's memory out of use",
+        quiet_s=DAY_S,
+    ),
+    Rule(
         "pcie_containment",
         "pcie/contained",
         "page",

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pipeline.catalog import kernel_hardware_events, kernel_host_events, nccl, nccl_events
+from pipeline.catalog import (
+    kernel_hardware_events,
+    kernel_host_events,
+    nccl,
+    nccl_events,
+    nvml_events,
+)
 from pipeline.catalog.event_attributes import JOB, PCI, PID, PROCESS, Attribute
 from pipeline.catalog.fields import EventKind
 
@@ -21,6 +27,7 @@ USER: Attribute = ("user", "name of the user who did it")
 EVENTS = (
     *kernel_hardware_events.EVENTS,
     *kernel_host_events.EVENTS,
+    *nvml_events.EVENTS,
     EventKind(
         "clock_step",
         "The wall clock was stepped.",

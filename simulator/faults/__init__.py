@@ -72,6 +72,7 @@ _BY_TARGET: dict[TargetKind, tuple[Callable[..., Iterator[float]], ...]] = {
         gpu.pcie_replay,
         fabric.nvlink_errors,
         fabric.nvlink_down,
+        fabric.nvlink_fabric,
         driver.gpu_lost,
         driver.driver_hang,
         driver.driver_crash,

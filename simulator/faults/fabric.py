@@ -8,6 +8,16 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from simulator.fabric_reports import (
+    DEGRADED_BANDWIDTH,
+    HEALTHY,
+    IN_PROGRESS,
+    LIMITED_CAPACITY,
+    NVML_ERROR_UNKNOWN,
+    ROUTE_RECOVERY,
+    ROUTE_UNHEALTHY,
+    UNHEALTHY,
+)
 from simulator.faults.gpu import Lasts, left
 from simulator.kernel_log import mlx5_health, mlx5_link
 from simulator.links import HEALTHY_BER, PCIE_LANES
@@ -44,6 +54,36 @@ def nvlink_down(
     node.xid(gpu, 149 if node.profile.nvlink.version >= 5 else 74, link=link)
     yield left(lasts)
     node.nvlinks.up[gpu, link] = True
+
+
+def nvlink_fabric(
+    node: Node,
+    gpu: int,
+    *,
+    kind: Annotated[
+        Literal["unhealthy", "failed", "unregistered", "degraded", "recovering"],
+        "what NVML reports",
+    ] = "unhealthy",
+    lasts: Lasts = 0.0,
+) -> Iterator[float]:
+    """What NVML reports of a GPU in the NVLink fabric: its routes unhealthy, its registration
+    failed or in progress (of all GPUs: as without Fabric Manager), its bandwidth degraded, or a
+    recovery of its routes.
+    """
+    reports = node.fabric
+    match kind:
+        case "unhealthy":
+            reports.condition(gpu, ROUTE_UNHEALTHY, UNHEALTHY)
+        case "failed":
+            reports.status[gpu] = NVML_ERROR_UNKNOWN
+        case "unregistered":
+            reports.state[gpu] = IN_PROGRESS
+        case "degraded":
+            reports.condition(gpu, DEGRADED_BANDWIDTH, LIMITED_CAPACITY)
+        case "recovering":
+            reports.condition(gpu, ROUTE_RECOVERY, HEALTHY)
+    yield left(lasts)
+    reports.restore(gpu)
 
 
 def symbol_errors(

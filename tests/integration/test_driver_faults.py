@@ -12,6 +12,7 @@ import pytest
 from collector.sources.nvml.worker import Deadlines
 from detectors.availability import Availability
 from detectors.incidents import Incidents
+from detectors.nvlink_fabric import NvLinkFabric
 from pipeline.catalog import agent
 from pipeline.finding import Incident
 from pipeline.observation import Observation
@@ -31,7 +32,7 @@ class Watched:
         self.node = ScriptedNode(
             folder, compile_stub(folder.parent / "stub"), GPUS, deadlines=HASTY
         )
-        self.availability, self.incidents = Availability(), Incidents()
+        self.detectors, self.incidents = (Availability(), NvLinkFabric()), Incidents()
         self.seconds = self._seq = 0
 
     def run(self, seconds: int, step: int = 1) -> list[tuple[int, Incident]]:
@@ -53,9 +54,16 @@ class Watched:
                 reading.frames,
                 reading.events,
             )
-            findings = tuple(self.availability.update(observation))
+            findings = tuple(f for each in self.detectors for f in each.update(observation))
             found += [(self.seconds, i) for i in self.incidents.update(observation, findings)]
         return found
+
+    def fabric(self, *gpus: int, **parts: int) -> None:
+        """What NVML reports of the fabric for these GPUs, healthy where it is not given."""
+        usual = {"state": 3, "status": 0, "healthMask": 0xAA, "healthSummary": 1}
+        for gpu in gpus:
+            for part, value in (usual | parts).items():
+                self.node.table.set(f"{gpu}/nvmlDeviceGetGpuFabricInfoV().{part}", value)
 
     @property
     def open(self) -> set[tuple[str, str]]:
@@ -117,3 +125,63 @@ def test_lost_gpus_beside_one_that_hangs_do_not_blame_the_driver(watched: Watche
         watched.node.table.fail(f"{gpu}/*", LOST)
     watched.run(40)
     assert watched.open == {("n1", "gpu_lost"), (uuid(0), "gpu_hung")}
+
+
+@pytest.fixture
+def fabric(tmp_path: Path) -> Iterator[Watched]:
+    """A node whose GPUs have been part of the NVLink fabric for five seconds."""
+    (tmp_path / "stub").mkdir()
+    one = Watched(tmp_path / "node")
+    one.fabric(*range(GPUS))
+    assert one.run(5) == []
+    yield one
+    one.node.close()
+
+
+def test_an_unhealthy_fabric_is_one_incident_about_the_node(fabric: Watched) -> None:
+    """In the thirtieth reading, with all of its GPUs; over when Fabric Manager has repaired it."""
+    fabric.fabric(*range(GPUS), healthSummary=2, healthMask=0x9A)
+    found = fabric.run(60)
+    assert [second for second, incident in found if incident.severity == "page"] == [35]
+    (_, incident), *_ = found
+    assert (incident.root.kind, incident.root.id) == ("node", "n1")
+    assert (incident.fault, incident.action) == ("nvlink_fabric/manager", "CONTACT_SUPPORT")
+    assert "8 of 8 GPUs" in incident.summary
+    assert fabric.open == {("n1", "nvlink_fabric/manager")}
+    fabric.fabric(*range(GPUS))
+    fabric.run(700, step=20)
+    assert fabric.open == set()
+
+
+def test_one_gpu_with_an_unhealthy_fabric_is_an_incident_about_it(fabric: Watched) -> None:
+    """And a second one, whose registration failed, is another."""
+    fabric.fabric(3, healthSummary=2)
+    fabric.run(40)
+    assert fabric.open == {(uuid(3), "nvlink_fabric/unhealthy")}
+    fabric.fabric(6, status=999)
+    fabric.run(40)
+    assert fabric.open == {
+        (uuid(3), "nvlink_fabric/unhealthy"),
+        (uuid(6), "nvlink_fabric/registration"),
+    }
+
+
+def test_gpus_that_leave_the_fabric_one_by_one_end_as_one_incident_about_the_node(
+    fabric: Watched,
+) -> None:
+    """The page about the first of them becomes that about the node when half have left."""
+    pages = set()
+    for gpu in range(GPUS):
+        fabric.fabric(gpu, status=999)
+        pages |= {i.id for _, i in fabric.run(10) if i.severity == "page" and i.active}
+    fabric.run(60)
+    assert fabric.open == {("n1", "nvlink_fabric/manager")}
+    assert len(pages) <= GPUS // 2
+
+
+def test_a_gpu_that_starts_up_is_silent_for_minutes(fabric: Watched) -> None:
+    """It is reset by a tool, and registers again."""
+    fabric.fabric(2, state=2)
+    assert fabric.run(100) == []
+    fabric.fabric(2)
+    assert fabric.run(30) == []

@@ -371,6 +371,29 @@ def oom_kill(stage: Stage) -> None:
 
 
 @signature
+def nvlink_fabric(stage: Stage) -> None:
+    """State, status, health mask and summary of this GPU alone; healthy again when it ends."""
+    fabric = "nvmlDeviceGetGpuFabricInfoV()"
+
+    def shown(gpu: int) -> list[int]:
+        parts = ("state", "status", "healthMask", "healthSummary")
+        return [stage.nvml(f"{gpu}/{fabric}.{part}") for part in parts]
+
+    for kind, expected in (
+        ("unhealthy", [3, 0, 0x9A, 2]),
+        ("failed", [3, 999, 0xAA, 1]),
+        ("unregistered", [2, 0, 0xAA, 1]),
+        ("degraded", [3, 0, 0xA9, 3]),
+        ("recovering", [3, 0, 0xA6, 1]),
+    ):
+        stage.let(f"nvlink_fabric@gpu5:kind={kind},lasts=10s", 2)
+        assert shown(5) == expected
+        assert shown(4) == [3, 0, 0xAA, 1]
+        stage.later(10)
+        assert shown(5) == [3, 0, 0xAA, 1]
+
+
+@signature
 def symbol_errors(stage: Stage) -> None:
     """Symbol errors grow on a port that stays active."""
     stage.let("symbol_errors@mlx5_4:ber=1e-11", 30)

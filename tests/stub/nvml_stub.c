@@ -132,7 +132,7 @@ NUMBER(unsigned, nvmlDeviceGetCurrPcieLinkGeneration) NUMBER(unsigned, nvmlDevic
 NUMBER(unsigned, nvmlDeviceGetCurrPcieLinkWidth) NUMBER(unsigned, nvmlDeviceGetMaxPcieLinkWidth)
 NUMBER(unsigned, nvmlDeviceGetPcieReplayCounter) NUMBER(unsigned, nvmlDeviceGetRetiredPagesPendingStatus)
 NUMBER(unsigned, nvmlDeviceGetMaxMigDeviceCount) NUMBER(unsigned, nvmlDeviceGetComputeInstanceId)
-NUMBER(uint64_t, nvmlDeviceGetTotalEnergyConsumption)
+NUMBER(uint64_t, nvmlDeviceGetTotalEnergyConsumption) NUMBER(uint64_t, nvmlDeviceGetSupportedEventTypes)
 NUMBER(uint64_t, nvmlDeviceGetCurrentClocksEventReasons) NUMBER(uint64_t, nvmlDeviceGetSupportedClocksEventReasons)
 NUMBER(uint64_t, nvmlDeviceGetCurrentClocksThrottleReasons) NUMBER(uint64_t, nvmlDeviceGetSupportedClocksThrottleReasons)
 NUMBER1(unsigned, nvmlDeviceGetClockInfo) NUMBER1(unsigned, nvmlDeviceGetMaxClockInfo) NUMBER1(unsigned, nvmlDeviceGetApplicationsClock)

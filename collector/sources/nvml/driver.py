@@ -22,11 +22,11 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from collector.sources.nvml import wire
+from collector.sources.nvml.announced import AnnouncedEvents
 from collector.sources.nvml.callboard import SLOW, CallBoard
 from collector.sources.nvml.devices import Gpu, Plan, identify
 from collector.sources.nvml.library import Library, NvmlError, open_library
 from collector.sources.nvml.wire import pack_document
-from collector.sources.nvml.xids import XidEvents
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -65,7 +65,7 @@ class Driver:
         self._library = library
         self._plan = plan
         self._skip = frozenset(skip)
-        self._events = XidEvents(library) if events else None
+        self._events = AnnouncedEvents(library) if events else None
         self._gpus: list[Gpu] = []
         self._layouts: dict[int, tuple[int, int]] = {}
 

@@ -173,7 +173,7 @@ class NvmlSource:
                     )
                 elif (device := self._device(message.gpu)) is not None:
                     if message.kind == wire.EVENT:
-                        events.append(self._happenings.xid(message, device, now))
+                        events += self._happenings.announced(message, device, now)
                     elif message.kind == wire.PROCESSES:
                         events += self._happenings.processes(message, device, now)
                         self._holders.hold(device.id, self._happenings.holders(device.id))

@@ -1,10 +1,10 @@
-"""Events of the NVML source: XIDs, hung calls, processes that come and
-go, GPUs that come and go.
+"""Events of the NVML source: XIDs and other errors that it announces, hung calls, processes and
+GPUs that come and go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from collector.node.gpu_processes import NO_INSTANCE, Holder
@@ -18,6 +18,16 @@ from pipeline.frame import Device
 from pipeline.observation import Event
 
 Process = tuple[int, int, int]  # pid, GPU instance, compute instance
+# Events beyond XIDs: kind and attributes by type (nvml.h, nvmlEventType*).
+ANNOUNCED: Mapping[int, tuple[str, Mapping[str, str]]] = {
+    0x200: ("ecc_storm", {}),
+    0x400: ("memory_retired", {}),
+    0x800: ("memory_retirement_failed", {}),
+    0x1000: ("memory_poison", {"severity": "nonfatal"}),
+    0x2000: ("memory_poison", {"severity": "fatal"}),
+    0x4000: ("gpu_unavailable", {}),
+    0x8000: ("recovery_action_changed", {}),
+}
 _MAX_PROCESSES = 64  # events of one kind in one reading, per GPU
 _NO_INSTANCE = 0xFFFFFFFF
 
@@ -32,16 +42,26 @@ class Happenings:
         self._proc = proc
         self._processes: dict[str, dict[Process, str]] = {}
 
-    def xid(self, message: Message, device: Device, now: Instant) -> Event:
-        """An XID from NVML's event set. GarbageError where the message is none."""
+    def announced(self, message: Message, device: Device, now: Instant) -> list[Event]:
+        """What NVML's event set announced: an XID, or further kinds of error.
+
+        GarbageError where the message is none.
+        """
         document = message.document()
-        if not all(isinstance(value, int) for value in document.values()) or "code" not in document:
-            raise GarbageError(f"an XID that is none: {document!r:.200}")
-        wanted = ("code", "gpu_instance", "compute_instance")
-        attributes: dict[str, str | int] = {
-            name: document[name] for name in wanted if name in document
-        }
-        return Event(*now, device, "xid", attributes | _pci(device) | {"origin": "nvml"})
+        types = document.get("type")
+        if not all(isinstance(value, int) for value in document.values()) or types is None:
+            raise GarbageError(f"an event that is none: {document!r:.200}")
+        common: dict[str, str | int] = {**_pci(device), "origin": "nvml"}
+        found = [
+            Event(*now, device, kind, {**attributes, **common})
+            for bit, (kind, attributes) in ANNOUNCED.items()
+            if types & bit
+        ]
+        if "code" in document:
+            wanted = ("code", "gpu_instance", "compute_instance")
+            place: dict[str, str | int] = {n: document[n] for n in wanted if n in document}
+            found.insert(0, Event(*now, device, "xid", place | common))
+        return found
 
     def processes(self, message: Message, device: Device, now: Instant) -> list[Event]:
         """Processes that came and went since this GPU's last list.

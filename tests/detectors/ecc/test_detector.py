@@ -186,6 +186,28 @@ def test_an_error_of_which_nobody_says_that_it_was_contained_pages(node: Feed) -
     assert open_findings(node.run(20, **HEALTHY)) == [("gpu", GPU, UNCORRECTABLE, "page")]
 
 
+def test_poison_that_was_not_contained_pages_at_once(node: Feed) -> None:
+    """Also before any error is counted; over with the reset."""
+    findings = node.event(node.gpus[5], "memory_poison", source="nvml", severity="fatal")
+    assert open_findings(findings) == [("gpu", node.gpus[5].id, "ecc/uncorrectable", "page")]
+    assert node.run(60, **HEALTHY) == []
+    node.restart_counters()
+    assert [f.phase for f in node.run(20, **HEALTHY)] == ["cleared"]
+
+
+def test_poison_that_was_contained_says_how_serious_a_counted_error_is(node: Feed) -> None:
+    """By itself it accuses nobody; with an error it is a ticket."""
+    assert node.event(node.gpus[5], "memory_poison", source="nvml", severity="nonfatal") == []
+    findings = node.once(**with_(ecc_uncorrected_volatile=one(1)))
+    assert [f.severity for f in findings] == ["ticket"]
+
+
+def test_a_storm_of_corrected_errors_by_itself_accuses_nobody(node: Feed) -> None:
+    """It is an hour with errors."""
+    assert node.event(node.gpus[5], "ecc_storm", source="nvml") == []
+    assert node.run(60, **HEALTHY) == []
+
+
 def test_an_xid_of_another_gpu_explains_nothing(node: Feed) -> None:
     """Each GPU has its own."""
     node.event(node.gpus[4], "xid", code=94)

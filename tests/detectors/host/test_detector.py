@@ -290,6 +290,8 @@ JUDGED_ELSEWHERE = {
     "hca_health": "ib_adapter",
     "pcie_error": "pcie",
     "link_down": "ib_link",
+    "ecc_storm": "ecc",
+    "memory_poison": "ecc",
 }
 NO_FAULT = {
     *("module_loaded", "module_unloaded", "segfault", "clock_step", "injected"),
@@ -297,6 +299,8 @@ NO_FAULT = {
     *("gpu_process_started", "gpu_process_ended", "job_started", "job_ended"),
     *("maintenance_started", "maintenance_ended", "incident_acknowledged", "config_reloaded"),
     *("device_appeared", "device_gone"),
+    # what they announce is in registers that are read each second and judged by ecc and xid
+    *("memory_retired", "recovery_action_changed"),
     *("nccl_report", "nccl_communicator", "nccl_line", "nccl_process_found", "nccl_process_lost"),
     *(kind for rule in RULES for kind in rule.clears),
     "link_up",

@@ -36,6 +36,7 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
     "storage": ("node",),
     "ib/switch_down": ("switch",),
     "nvlink/none_up": ("node",),
+    "nvlink_fabric/manager": ("node",),
     "observability/unread": ("node",),
     "pcie/width": ("gpu", "port"),
     "power_limit/low": ("gpu", "node"),

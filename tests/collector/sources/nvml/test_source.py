@@ -498,6 +498,29 @@ def test_an_xid_is_an_event(scripted: Scripted) -> None:
     assert node.read().events == ()
 
 
+def test_an_error_that_nvml_announces_is_an_event(scripted: Scripted) -> None:
+    """Of a kind that the GPU supports; one that it does not support is not registered."""
+    node = scripted(2)
+    node.table.set("1/nvmlDeviceGetSupportedEventTypes()", 0x8 | 0x7E00)
+    node.read()
+    for bit in range(9, 16):
+        node.table.post(1, 1 << bit, 0)
+    node.table.post(0, 0x200, 0)
+    node.table.post(1, 8, 79)
+    found = node.read().events
+    assert [(event.kind, event.attributes.get("severity")) for event in found] == [
+        ("ecc_storm", None),
+        ("memory_retired", None),
+        ("memory_retirement_failed", None),
+        ("memory_poison", "nonfatal"),
+        ("memory_poison", "fatal"),
+        ("gpu_unavailable", None),
+        ("xid", None),
+    ]
+    assert {event.device.id for event in found} == {uuid(1)}
+    assert found[0].attributes["pci"] == "0000:11:00"
+
+
 def test_processes_come_and_go(scripted: Scripted, tmp_path: Path) -> None:
     """Processes that hold a GPU are counted; those that come or go later
     are events with their name.
